@@ -1,0 +1,81 @@
+//! Evidence that was agreed and committed, with the key under which it holds.
+
+use super::{Arch, Facet, Metric, Mode, Num};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+pub const BASELINE_SCHEMA: &str = "gatekeeper.baseline/1";
+
+/// One file: one kernel, variant and key. Two branches that update two variants touch two files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Baseline {
+    pub schema: String,
+    pub kernel: String,
+    pub variant: String,
+    pub key: BaselineKey,
+    pub origin: Origin,
+    /// By shape; resources, which belong to no shape, stand under `*`.
+    pub cases: BTreeMap<String, BTreeMap<Metric, Agreed>>,
+}
+
+/// What has to be the same for a comparison to mean anything.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum BaselineKey {
+    Resources {
+        arch: Arch,
+        compiler: String,
+        flags: String,
+    },
+    Correctness {
+        arch: Arch,
+        compiler: String,
+        flags: String,
+    },
+    Times {
+        gpu: String,
+        driver_branch: String,
+        clock_policy: String,
+        protocol: u32,
+        mode: Mode,
+        compiler: String,
+        flags: String,
+    },
+}
+
+impl BaselineKey {
+    pub fn facet(&self) -> Facet {
+        match self {
+            Self::Resources { .. } => Facet::Resources,
+            Self::Correctness { .. } => Facet::Correctness,
+            Self::Times { .. } => Facet::Times,
+        }
+    }
+}
+
+/// The run that the figures come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// Seal of the record.
+    pub record: String,
+    /// RFC 3339, UTC.
+    pub date: String,
+    pub gatekeeper: String,
+    /// `NVIDIA H100 80GB HBM3, driver 580.159.04`, or `no device`.
+    pub device: String,
+    /// Commit of the tree that was measured, with `+` if it had changes; `None` outside git.
+    pub commit: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agreed {
+    pub value: Num,
+    /// For times: standard deviation of ln(value) between processes, and how many there were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Num>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u32>,
+}

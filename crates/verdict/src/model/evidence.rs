@@ -1,0 +1,231 @@
+//! What was observed. Appended to a record in the order of observation, never changed.
+
+use super::{Arch, CaseId, Launch, Mode, Num, Seen, UnitId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Evidence {
+    Build {
+        unit: UnitId,
+        facts: Seen<BuildFacts>,
+    },
+    Check {
+        case: CaseId,
+        seed: u64,
+        facts: Seen<CheckFacts>,
+    },
+    /// What the driver says of an entry on this device, beside what PTXAS said.
+    Driver {
+        case: CaseId,
+        facts: Seen<DriverFacts>,
+    },
+    /// One case in one timing process.
+    Time {
+        case: CaseId,
+        process: u32,
+        facts: Seen<TimeFacts>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildFacts {
+    /// Content address of the artifact in the build cache.
+    pub artifact: String,
+    /// The entry, or for a launcher each entry that it declares, in the order declared.
+    pub entries: Vec<EntryFacts>,
+    /// Digest of what executes: machine code of the entries and of what they call, constants and
+    /// relocations with names normalised, and for a launcher its host code.
+    pub identity: String,
+    pub warnings: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EntryFacts {
+    /// As written in gates.yaml.
+    pub name: String,
+    /// As in the cubin.
+    pub symbol: String,
+    pub resources: Resources,
+}
+
+/// What `ptxas -v` reported for one entry. Bytes unless said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resources {
+    /// Per thread.
+    pub registers: u32,
+    pub stack: u32,
+    pub spill_stores: u32,
+    pub spill_loads: u32,
+    pub static_shared: u32,
+    /// Named barriers used.
+    pub barriers: u32,
+    pub cumulative_stack: Option<u32>,
+    /// Bytes by bank number (`352 bytes cmem[0]`).
+    pub constant_banks: BTreeMap<u32, u32>,
+}
+
+/// What a GPU and its driver are. Part of the keys of baselines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceFacts {
+    pub ordinal: u32,
+    pub name: String,
+    pub uuid: String,
+    pub major: u8,
+    pub minor: u8,
+    pub multiprocessors: u32,
+    pub l2_bytes: u64,
+    pub memory_bytes: u64,
+    /// `580.159.04`.
+    pub driver: String,
+    /// What the driver supports, for example 13000.
+    pub cuda_driver_version: u32,
+    /// `default`, or `locked` where application or locked clocks are set.
+    pub clock_policy: String,
+    pub max_sm_mhz: Option<u32>,
+}
+
+/// One seed of one case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckFacts {
+    /// Against the reference over the inputs as the kernel sees them. Worst output tensor first.
+    pub error: ErrorFacts,
+    /// Against the reference over the inputs before quantisation; only where an input has a codec.
+    pub original: Option<ErrorFacts>,
+    /// Of that second reference against the first.
+    pub codec: Option<ErrorFacts>,
+    /// Launches compared bit for bit.
+    pub launches: u32,
+    /// The first launch whose output differs from the first one's, and where.
+    pub differs: Option<Difference>,
+    /// Elements that still hold the poison after a launch, and the first of them.
+    pub unwritten: u64,
+    pub first_unwritten: Option<Location>,
+    /// Names of inputs whose bytes changed.
+    pub clobbered_inputs: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorFacts {
+    pub elements: u64,
+    /// NaN or infinite where the reference is finite. Counted first; the rest is over the finite ones.
+    pub non_finite: u64,
+    pub max_err: Num,
+    pub mean_err: Num,
+    pub rel_l2: Num,
+    /// Share of elements for which `!(err <= tolerance)`, non-finite ones included.
+    pub over_tolerance: Option<Num>,
+    /// The first non-finite element if there is one, else the one with the largest error.
+    pub worst: Option<Worst>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Worst {
+    pub at: Location,
+    pub got: Num,
+    pub want: Num,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Location {
+    pub tensor: String,
+    /// One index for each dimension.
+    pub index: Vec<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    /// Counted from 1; launch 1 is what the others are compared with.
+    pub launch: u32,
+    pub at: Location,
+    pub elements: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverFacts {
+    /// Entries in the order of the unit; for a launcher those read back from a captured graph.
+    pub entries: Vec<DriverEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverEntry {
+    pub symbol: String,
+    pub launch: Launch,
+    pub registers: u32,
+    pub static_shared: u32,
+    pub local: u32,
+    /// cuOccupancyMaxActiveBlocksPerMultiprocessor for this launch.
+    pub blocks_per_sm: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimeFacts {
+    pub mode: Mode,
+    /// Launches of one batched sample (1 where nothing is batched).
+    pub launches_per_sample: u32,
+    /// Each the GPU time of one whole batched sample, in order of measurement.
+    pub batched_ns: Vec<u64>,
+    /// Each the GPU time between two events around a single launch, in order of measurement.
+    pub single_ns: Vec<u64>,
+    /// Smallest step seen between event times.
+    pub tick_ns: u64,
+    /// GPU time of an empty graph launch, measured in the same process; not subtracted.
+    pub empty_graph_ns: u64,
+    pub gpu: GpuState,
+}
+
+/// The GPU's own state while one case was timed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuState {
+    /// From a clock64/globaltimer kernel right before and right after.
+    pub sm_mhz_before: Option<Num>,
+    pub sm_mhz_after: Option<Num>,
+    pub temperature_c: Option<u32>,
+    pub power_w: Option<Num>,
+    /// NVML's reasons that were active, by name, sorted.
+    pub throttle_reasons: Vec<String>,
+    /// A thermal or hardware slowdown was among them.
+    pub throttled: bool,
+}
+
+/// The compiler that built everything of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompilerFacts {
+    /// `13.0.88`.
+    pub version: String,
+    /// Digest of nvcc, cicc and ptxas.
+    pub digest: String,
+    /// `g++ (Debian 12.2.0-14) 12.2.0`.
+    pub host: String,
+}
+
+impl DeviceFacts {
+    /// `sm_90` for compute capability 9.0.
+    pub fn arch(&self) -> Arch {
+        Arch {
+            major: self.major,
+            minor: self.minor,
+            suffix: None,
+        }
+    }
+
+    /// `580` of `580.159.04`.
+    pub fn driver_branch(&self) -> &str {
+        self.driver.split('.').next().unwrap_or(&self.driver)
+    }
+}

@@ -1,0 +1,185 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Everything that a limit can be put on. Serialised in snake_case, as in gates.yaml and in records.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Registers per thread, as PTXAS reports them.
+    Registers,
+    /// Bytes: static shared memory of the cubin plus the dynamic shared memory of the launch.
+    Shared,
+    /// Bytes of spill stores plus spill loads.
+    Spills,
+    /// Bytes of stack frame (local memory per thread, whether or not anything was spilled).
+    Stack,
+    /// Warps resident on one SM as a share (0 to 1) of the most that the architecture holds.
+    Occupancy,
+    /// Blocks resident on one SM.
+    BlocksPerSm,
+    /// Largest |got - want| against the FP32 reference over the inputs as the kernel sees them
+    /// (dequantised where they have a codec).
+    MaxErr,
+    MeanErr,
+    /// ||got - want|| / ||want||, both in f64.
+    RelL2,
+    /// Share (0 to 1) of elements beyond the `max_err` limit.
+    OverTolerance,
+    /// As `max_err`, against the reference over the inputs before quantisation.
+    OriginalMaxErr,
+    OriginalMeanErr,
+    /// What exact arithmetic on the quantised inputs errs by against the original inputs: the share of
+    /// `original_max_err` that no kernel can avoid.
+    CodecMaxErr,
+    CodecMeanErr,
+    /// Median time of one launch in ns.
+    P50,
+    P90,
+    P99,
+    Mean,
+    Min,
+    Max,
+    /// Standard deviation over mean of samples of one launch each (0 to 1).
+    Cv,
+}
+
+/// What kind of evidence a metric comes from, and so which baseline file holds it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Facet {
+    Resources,
+    Correctness,
+    Times,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    Count,
+    Bytes,
+    /// 0 to 1, shown as per cent.
+    Share,
+    /// In the unit of the kernel's output.
+    Output,
+    Nanoseconds,
+}
+
+impl Metric {
+    pub const ALL: [Self; 21] = [
+        Self::Registers,
+        Self::Shared,
+        Self::Spills,
+        Self::Stack,
+        Self::Occupancy,
+        Self::BlocksPerSm,
+        Self::MaxErr,
+        Self::MeanErr,
+        Self::RelL2,
+        Self::OverTolerance,
+        Self::OriginalMaxErr,
+        Self::OriginalMeanErr,
+        Self::CodecMaxErr,
+        Self::CodecMeanErr,
+        Self::P50,
+        Self::P90,
+        Self::P99,
+        Self::Mean,
+        Self::Min,
+        Self::Max,
+        Self::Cv,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Registers => "registers",
+            Self::Shared => "shared",
+            Self::Spills => "spills",
+            Self::Stack => "stack",
+            Self::Occupancy => "occupancy",
+            Self::BlocksPerSm => "blocks_per_sm",
+            Self::MaxErr => "max_err",
+            Self::MeanErr => "mean_err",
+            Self::RelL2 => "rel_l2",
+            Self::OverTolerance => "over_tolerance",
+            Self::OriginalMaxErr => "original_max_err",
+            Self::OriginalMeanErr => "original_mean_err",
+            Self::CodecMaxErr => "codec_max_err",
+            Self::CodecMeanErr => "codec_mean_err",
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P99 => "p99",
+            Self::Mean => "mean",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Cv => "cv",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| metric.name() == name)
+    }
+
+    pub fn facet(self) -> Facet {
+        match self {
+            Self::Registers
+            | Self::Shared
+            | Self::Spills
+            | Self::Stack
+            | Self::Occupancy
+            | Self::BlocksPerSm => Facet::Resources,
+            Self::MaxErr
+            | Self::MeanErr
+            | Self::RelL2
+            | Self::OverTolerance
+            | Self::OriginalMaxErr
+            | Self::OriginalMeanErr
+            | Self::CodecMaxErr
+            | Self::CodecMeanErr => Facet::Correctness,
+            Self::P50 | Self::P90 | Self::P99 | Self::Mean | Self::Min | Self::Max | Self::Cv => {
+                Facet::Times
+            }
+        }
+    }
+
+    pub fn measure(self) -> Measure {
+        match self {
+            Self::Registers | Self::BlocksPerSm => Measure::Count,
+            Self::Shared | Self::Spills | Self::Stack => Measure::Bytes,
+            Self::Occupancy | Self::OverTolerance | Self::Cv | Self::RelL2 => Measure::Share,
+            Self::MaxErr
+            | Self::MeanErr
+            | Self::OriginalMaxErr
+            | Self::OriginalMeanErr
+            | Self::CodecMaxErr
+            | Self::CodecMeanErr => Measure::Output,
+            Self::P50 | Self::P90 | Self::P99 | Self::Mean | Self::Min | Self::Max => {
+                Measure::Nanoseconds
+            }
+        }
+    }
+
+    /// Whether a larger value is the better one. Decides which direction is a regression.
+    pub fn larger_is_better(self) -> bool {
+        matches!(self, Self::Occupancy | Self::BlocksPerSm)
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Facet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Resources => "resources",
+            Self::Correctness => "correctness",
+            Self::Times => "times",
+        })
+    }
+}

@@ -1,0 +1,25 @@
+//! Plain data: plan, evidence, policy, record and verdicts. No behaviour beyond parsing and display.
+
+mod arch;
+mod baseline;
+mod evidence;
+mod id;
+mod metric;
+mod number;
+mod plan;
+mod policy;
+mod record;
+mod seen;
+mod verdict;
+
+pub use arch::*;
+pub use baseline::*;
+pub use evidence::*;
+pub use id::*;
+pub use metric::*;
+pub use number::*;
+pub use plan::*;
+pub use policy::*;
+pub use record::*;
+pub use seen::*;
+pub use verdict::*;

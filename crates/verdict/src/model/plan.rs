@@ -1,0 +1,508 @@
+//! What is to be done, with every expression already evaluated. Written into the record.
+
+use super::{CaseId, Num, UnitId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// In the order of gates.yaml: kernel, variant, architecture.
+    pub units: Vec<Unit>,
+    /// In the order of gates.yaml: kernel, variant, shape.
+    pub cases: Vec<Case>,
+    pub timing: Schedule,
+}
+
+impl Plan {
+    pub fn unit(&self, id: &UnitId) -> Option<&Unit> {
+        self.units.iter().find(|unit| unit.id == *id)
+    }
+
+    pub fn case(&self, id: &CaseId) -> Option<&Case> {
+        self.cases.iter().find(|case| case.id == *id)
+    }
+}
+
+/// One nvcc call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unit {
+    pub id: UnitId,
+    /// Relative to the directory of gates.yaml, with forward slashes.
+    pub source: String,
+    pub include_dirs: Vec<String>,
+    pub defines: BTreeMap<String, String>,
+    /// As given to nvcc, after gatekeeper's own.
+    pub flags: Vec<String>,
+    pub call: Callable,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Callable {
+    /// A `__global__` function, by its C++ name as written in the source: `k`, `ns::k`, `k<float, 4>`.
+    Entry { name: String },
+    /// A host function with a C ABI in the same source, built as a shared library.
+    Launcher {
+        function: String,
+        /// The C parameter list, in order.
+        signature: Vec<CType>,
+        /// Every entry that it says it launches; a GPU run reads the truth back from a captured graph.
+        launches: Vec<LaunchedEntry>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchedEntry {
+    /// C++ name as written in the source.
+    pub name: String,
+    /// The most that it asks for over all shapes, in bytes.
+    pub dynamic_shared: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum CType {
+    Pointer,
+    Scalar(ScalarType),
+    /// By value: size and alignment in bytes. A launcher takes structs by pointer only.
+    Struct {
+        size: u32,
+        align: u32,
+    },
+    /// cudaStream_t.
+    Stream,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ScalarType {
+    Bool,
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+    F16,
+    Bf16,
+    F32,
+    F64,
+}
+
+impl ScalarType {
+    /// Bytes; C alignment is the same.
+    pub fn size(self) -> usize {
+        match self {
+            Self::Bool | Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 | Self::F16 | Self::Bf16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+}
+
+/// Element types of tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ElemType {
+    F32,
+    F16,
+    Bf16,
+    /// OCP 8-bit float, 4 exponent bits, finite range +-448, no infinity.
+    E4m3,
+    /// OCP 8-bit float, 5 exponent bits, finite range +-57344.
+    E5m2,
+    I8,
+    U8,
+    I32,
+    U32,
+    I64,
+}
+
+impl ElemType {
+    /// Bytes.
+    pub fn size(self) -> usize {
+        match self {
+            Self::E4m3 | Self::E5m2 | Self::I8 | Self::U8 => 1,
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::I64 => 8,
+        }
+    }
+
+    pub fn is_float(self) -> bool {
+        matches!(
+            self,
+            Self::F32 | Self::F16 | Self::Bf16 | Self::E4m3 | Self::E5m2
+        )
+    }
+}
+
+/// One kernel x variant x shape, ready to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    pub id: CaseId,
+    pub dims: BTreeMap<String, i64>,
+    pub tensors: Vec<Tensor>,
+    pub args: Vec<Arg>,
+    /// `None` for a launcher, which decides for itself.
+    pub launch: Option<Launch>,
+    pub seeds: Vec<u64>,
+    pub reference: Reference,
+    /// The `max_err` limit, for the share of elements beyond it. `None` where no absolute one is set.
+    pub tolerance: Option<Num>,
+    pub determinism: Determinism,
+    /// How often one seed is launched to compare outputs bit for bit.
+    pub launches: u32,
+    /// Longest time that a check of one seed, or the timing of this case, may take.
+    pub deadline_ms: u64,
+    /// Whether any gate wants times of this case.
+    pub timed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Launch {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub cluster: Option<[u32; 3]>,
+    /// Bytes.
+    pub dynamic_shared: u32,
+}
+
+impl Launch {
+    pub fn threads_per_block(&self) -> u64 {
+        self.block.iter().map(|&n| u64::from(n)).product()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tensor {
+    pub name: String,
+    pub role: Role,
+    pub elem: ElemType,
+    /// Row-major, slowest first; empty for a single element.
+    pub dims: Vec<usize>,
+    /// In elements, one for each dimension; `None` where contiguous.
+    pub strides: Option<Vec<usize>>,
+    /// How inputs are made. Outputs are poisoned instead and have `None`.
+    pub fill: Option<Fill>,
+    pub codec: Option<Codec>,
+}
+
+impl Tensor {
+    /// Number of elements that the kernel may address by its dimensions.
+    pub fn len(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Elements from the first to the last addressed one, gaps of the strides included.
+    pub fn span(&self) -> usize {
+        match &self.strides {
+            None => self.len(),
+            Some(_) if self.is_empty() => 0,
+            Some(strides) => {
+                1 + self
+                    .dims
+                    .iter()
+                    .zip(strides)
+                    .map(|(dim, stride)| (dim - 1) * stride)
+                    .sum::<usize>()
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    In,
+    /// Poisoned before every launch; every element has to be written.
+    Out,
+    /// Filled like an input and restored before every launch.
+    Inout,
+}
+
+/// A seeded distribution, or a rule for integers. Floats are drawn before any codec.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Fill {
+    Normal {
+        mean: Num,
+        std: Num,
+    },
+    /// Half-open [low, high).
+    Uniform {
+        low: Num,
+        high: Num,
+    },
+    Constant {
+        value: Num,
+    },
+    /// Integers, uniform in low..=high.
+    Integers {
+        low: i64,
+        high: i64,
+    },
+    /// 0, 1, 2, ...
+    Iota,
+    /// A seeded permutation of 0..len.
+    Permutation,
+    /// n + 1 non-decreasing offsets, from 0 to `total`, of n ragged sequences with at least `min` each.
+    Offsets {
+        total: i64,
+        min: i64,
+    },
+    /// Distinct seeded indices from 0..pool, as a paged cache's block table has them.
+    BlockTable {
+        pool: i64,
+    },
+    /// The values given, in order; exactly as many as the tensor has elements.
+    Values {
+        values: Vec<Num>,
+    },
+}
+
+/// How a tensor of floats becomes the codes that the kernel reads. One scale for each block of elements.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Codec {
+    pub scheme: CodecScheme,
+    /// Extent of one block along each dimension of the tensor; the scales then form a contiguous tensor
+    /// of `ceil(dim / block)` along each. Per-tensor: the tensor's own dimensions.
+    pub block: Vec<usize>,
+}
+
+impl Codec {
+    /// Dimensions of the scale tensor.
+    pub fn scale_dims(&self, dims: &[usize]) -> Vec<usize> {
+        dims.iter()
+            .zip(&self.block)
+            .map(|(dim, block)| dim.div_ceil((*block).max(1)))
+            .collect()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum CodecScheme {
+    /// amax = max|x| over the block; code = round(x / amax * levels) + zero_point in the element type
+    /// (round to nearest even; floats keep their own rounding); the kernel gets amax / scale_divisor; a
+    /// code means (code - zero_point) / levels * amax. An amax of 0 gives scale 1.
+    Symmetric {
+        levels: Num,
+        zero_point: i64,
+        scale_divisor: Num,
+    },
+    /// scale = (max - min) / (high - low), zero = round(low - min / scale) clamped to low..=high;
+    /// code = clamp(round(x / scale) + zero); a code means (code - zero) * scale. The kernel gets the
+    /// scales, and the zero points (i32) where an argument asks for them. min and max include 0.
+    Affine { low: i64, high: i64 },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Arg {
+    /// Device pointer to the tensor of this name.
+    Tensor {
+        name: String,
+    },
+    /// Device pointer to the f32 scales of the tensor's codec.
+    Scales {
+        tensor: String,
+    },
+    /// Device pointer to the i32 zero points of the tensor's affine codec.
+    ZeroPoints {
+        tensor: String,
+    },
+    Null,
+    /// The launcher's cudaStream_t.
+    Stream,
+    Scalar {
+        elem: ScalarType,
+        value: ScalarValue,
+    },
+    /// By value, with C's natural alignment; nested structs have their own.
+    Struct {
+        fields: Vec<Arg>,
+    },
+    /// Bytes that are skipped inside a struct.
+    Pad {
+        bytes: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScalarValue {
+    Int(i64),
+    Float(Num),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Determinism {
+    BitExact,
+    Declared { reason: String },
+}
+
+/// Where the right answer comes from. Names are of the case's tensors. All arithmetic in f32 unless said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Reference {
+    /// softmax(scale * Q K^T) V; q `[B, Hq, Sq, D]`, k and v `[B, Hk, Sk, D]` with Hq a multiple of Hk
+    /// (grouped heads), out as q. Causal: query i sees keys j <= i + Sk - Sq; a row that sees none is 0.
+    Sdpa {
+        q: String,
+        k: String,
+        v: String,
+        out: String,
+        scale: Num,
+        causal: bool,
+    },
+    /// out = epilogue(alpha * op(a) op(b) + beta * c + bias); a `[.., M, K]`, b `[.., K, N]`, bias `[N]`.
+    Gemm {
+        a: String,
+        b: String,
+        out: String,
+        c: Option<String>,
+        bias: Option<String>,
+        alpha: Num,
+        beta: Num,
+        transpose_a: bool,
+        transpose_b: bool,
+        epilogue: Option<Unary>,
+    },
+    /// Over the last dimension.
+    Softmax {
+        x: String,
+        out: String,
+    },
+    LayerNorm {
+        x: String,
+        out: String,
+        gamma: Option<String>,
+        beta: Option<String>,
+        eps: Num,
+    },
+    RmsNorm {
+        x: String,
+        out: String,
+        gamma: Option<String>,
+        eps: Num,
+    },
+    /// Over the axes named; accumulated in f64, so that the order does not matter to the result's f32.
+    Reduce {
+        x: String,
+        out: String,
+        op: ReduceOp,
+        axes: Vec<usize>,
+    },
+    Transpose {
+        x: String,
+        out: String,
+        permutation: Vec<usize>,
+    },
+    Unary {
+        x: String,
+        out: String,
+        op: Unary,
+    },
+    Binary {
+        a: String,
+        b: String,
+        out: String,
+        op: Binary,
+    },
+    /// A C or C++ function in a file of the repository, run in a process of its own. Float tensors and
+    /// tensors with a codec come as `float*` (dequantised, contiguous), integer tensors in their own type.
+    User {
+        source: String,
+        function: String,
+        args: Vec<Arg>,
+        flags: Vec<String>,
+    },
+    /// Another variant of the same kernel, at the same shape and seed, on the same device.
+    Variant {
+        variant: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReduceOp {
+    Sum,
+    Mean,
+    Max,
+    Min,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unary {
+    Copy,
+    Neg,
+    Abs,
+    Relu,
+    /// Exact: x * Phi(x) with erf.
+    Gelu,
+    /// The tanh approximation.
+    GeluTanh,
+    Silu,
+    Sigmoid,
+    Tanh,
+    Exp,
+    Sqrt,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Min,
+    Max,
+}
+
+/// How times are taken; one for the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schedule {
+    pub mode: Mode,
+    /// Launches before the first sample.
+    pub warmup: u32,
+    /// Batched samples of each process (p50, mean, min, max).
+    pub iterations: u32,
+    /// Samples of one launch each, of each process (p90, p99, CV).
+    pub singles: u32,
+    /// A batched sample lasts at least this long.
+    pub batch_ns: u64,
+    /// Fresh worker processes that time every case at first, and at most.
+    pub processes: u32,
+    pub max_processes: u32,
+}
+
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Launches back to back: inputs that fit stay in L2.
+    Warm,
+    /// L2 is flushed before each launch; samples are never batched.
+    Cold,
+}

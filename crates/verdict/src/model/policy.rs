@@ -1,0 +1,148 @@
+//! What was agreed: gates and baselines.
+
+use super::{Baseline, Metric, Num, Subject};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// In the order of gates.yaml.
+    pub gates: Vec<Gate>,
+    pub baselines: Vec<Baseline>,
+    /// Baseline files that are there and could not be used: each fails closed for whatever it covers.
+    pub broken_baselines: Vec<BrokenBaseline>,
+    /// Without a GPU, checks and times are skipped; with this they are verdicts of the environment.
+    pub require_gpu: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gate {
+    pub subject: Subject,
+    pub rule: Rule,
+    /// `gates.yaml:42`, where it was written; rules that need not be written have none.
+    pub declared: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Rule {
+    /// It compiles, and PTXAS and the cubin know its entries. Every unit has it.
+    Built,
+    /// No sibling variant executes the same code with the same launches and arguments.
+    HasEffect,
+    /// Every output element finite where the reference is, written, equal over launches unless declared
+    /// non-deterministic, and inputs untouched. Every case has these four.
+    Finite,
+    Written,
+    Deterministic,
+    InputsIntact,
+    /// What PTXAS and our formula say agrees with the driver on the device: registers, static shared
+    /// memory, blocks per SM; for a launcher, entries and dynamic shared memory as declared.
+    AgreesWithDriver,
+    Limit {
+        metric: Metric,
+        limit: Limit,
+    },
+    /// A condition that joins metrics: `registers <= 64 || occupancy >= 0.5`.
+    Condition {
+        expr: Expr,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Limit {
+    Absolute {
+        op: Op,
+        bound: Bound,
+    },
+    /// Worse than the baseline by at most this share (0.02 for `+2%`); worse as the metric defines it.
+    Baseline {
+        change: Num,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Op {
+    #[serde(rename = "<")]
+    Lt,
+    #[serde(rename = "<=")]
+    Le,
+    #[serde(rename = "==")]
+    Eq,
+    #[serde(rename = ">=")]
+    Ge,
+    #[serde(rename = ">")]
+    Gt,
+}
+
+impl Op {
+    /// False for NaN on either side.
+    pub fn holds(self, left: f64, right: f64) -> bool {
+        match self {
+            Self::Lt => left < right,
+            Self::Le => left <= right,
+            Self::Eq => left == right,
+            Self::Ge => left >= right,
+            Self::Gt => left > right,
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lt => "<",
+            Self::Le => "<=",
+            Self::Eq => "==",
+            Self::Ge => ">=",
+            Self::Gt => ">",
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Bound {
+    Value(Num),
+    Expr(Expr),
+}
+
+/// An expression over metrics of the same case (`codec_max_err`), of a sibling variant at the same shape
+/// (`stage1.p50`), and over constants: dimensions and integer macro definitions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expr {
+    pub text: String,
+    pub constants: BTreeMap<String, Num>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BrokenBaseline {
+    /// Relative to the repository.
+    pub path: String,
+    pub kernel: String,
+    pub variant: String,
+    /// What is wrong with it, with line and column where known.
+    pub problem: String,
+}
+
+impl Gate {
+    /// Whether it needs a GPU to be judged.
+    pub fn needs_device(&self) -> bool {
+        match &self.rule {
+            Rule::Built | Rule::HasEffect => false,
+            Rule::Finite
+            | Rule::Written
+            | Rule::Deterministic
+            | Rule::InputsIntact
+            | Rule::AgreesWithDriver => true,
+            Rule::Limit { metric, .. } => metric.facet() != super::Facet::Resources,
+            Rule::Condition { .. } => matches!(self.subject, Subject::Case(_)),
+        }
+    }
+}

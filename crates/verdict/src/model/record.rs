@@ -1,0 +1,60 @@
+use super::{CompilerFacts, DeviceFacts, Evidence, Plan, Policy, Seen};
+use serde::{Deserialize, Serialize};
+
+pub const RECORD_SCHEMA: &str = "gatekeeper.record/1";
+
+/// How times are taken changes the times: part of the key of their baselines.
+pub const TIMING_PROTOCOL: u32 = 1;
+
+/// Everything of one run that a verdict depends on, and what a reader wants to know beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    pub schema: String,
+    pub environment: Environment,
+    pub plan: Plan,
+    /// As it stood when the run was made, so that the record can be judged alone.
+    pub policy: Policy,
+    pub evidence: Vec<Evidence>,
+    /// Wall time by phase; no verdict depends on it.
+    pub costs: Costs,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Environment {
+    pub gatekeeper: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// The command line, without paths of this machine.
+    pub command: String,
+    pub host: Host,
+    pub commit: Option<String>,
+    pub compiler: Seen<CompilerFacts>,
+    /// `NotRun` where there is no device at all; `Fault` where there is one and it is broken.
+    pub device: Seen<DeviceFacts>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    pub os: String,
+    pub cpu: String,
+    pub cores: u32,
+}
+
+/// Wall time in ms. Phases overlap; `total` is the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Costs {
+    pub compiler_ms: u64,
+    /// nvcc calls made, and artifacts taken from the cache.
+    pub compiled: u32,
+    pub cached: u32,
+    pub reference_ms: u64,
+    /// From a worker's first job to its last answer, start excluded.
+    pub gpu_ms: u64,
+    pub worker_start_ms: u64,
+    pub workers: u32,
+    pub total_ms: u64,
+}

@@ -1,0 +1,136 @@
+use super::{Metric, Num, Subject};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What the judge says of one gate. Everything that a report shows is here; reports decide nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verdict {
+    pub subject: Subject,
+    /// What was asked, in a few words: `registers <= 128`, `p50 +2%`, `deterministic`.
+    pub gate: String,
+    pub metric: Option<Metric>,
+    pub outcome: Outcome,
+    /// Why, in one sentence; for a pass it may be empty.
+    pub reason: String,
+    pub measured: Option<Num>,
+    /// The limit as a value, where it is one.
+    pub limit: Option<Num>,
+    pub baseline: Option<Num>,
+    /// (measured - baseline) / baseline.
+    pub change: Option<Num>,
+    /// 95 % interval of `change`, for times.
+    pub interval: Option<[Num; 2]>,
+    /// The smallest change that this verdict could have told from none.
+    pub smallest_visible: Option<Num>,
+    /// Where the gate was written.
+    pub declared: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The limit is broken, or the kernel faulted.
+    Fail,
+    /// Device, driver or machine failed.
+    Environment,
+    /// There is evidence, and it does not decide.
+    Inconclusive,
+    /// This device or tool cannot judge it.
+    Unsupported,
+    /// It was not run, for a reason that is no fault: no GPU, filtered out, an earlier failure.
+    Skipped,
+    Pass,
+}
+
+impl Outcome {
+    pub const ALL: [Self; 6] = [
+        Self::Fail,
+        Self::Environment,
+        Self::Inconclusive,
+        Self::Unsupported,
+        Self::Skipped,
+        Self::Pass,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Environment => "environment",
+            Self::Inconclusive => "inconclusive",
+            Self::Unsupported => "unsupported",
+            Self::Skipped => "skipped",
+            Self::Pass => "pass",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// All that `judge` says of a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Judgement {
+    pub conclusion: Conclusion,
+    /// In the order of the policy's gates.
+    pub verdicts: Vec<Verdict>,
+    /// Better than the baseline by more than the limit: to be accepted with `baseline update`.
+    pub wins: Vec<Win>,
+    /// Shapes and variants without any baseline yet, and baselines whose case is gone.
+    pub notes: Vec<Note>,
+}
+
+/// The whole run in a word; the exit code follows from it alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Conclusion {
+    Pass,
+    Fail,
+    Environment,
+    Inconclusive,
+    NothingJudged,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Win {
+    pub subject: Subject,
+    pub metric: Metric,
+    pub measured: Num,
+    pub baseline: Num,
+    pub change: Num,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Note {
+    /// No baseline under any key: not a failure, and said.
+    New {
+        subject: Subject,
+        facet: super::Facet,
+    },
+    /// The baseline names a case that the plan does not have.
+    Gone {
+        kernel: String,
+        variant: String,
+        shape: String,
+        facet: super::Facet,
+    },
+    Throttled {
+        subject: Subject,
+        processes: u32,
+    },
+}
+
+impl Judgement {
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.verdicts
+            .iter()
+            .filter(|verdict| verdict.outcome == outcome)
+            .count()
+    }
+}

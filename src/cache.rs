@@ -1,0 +1,58 @@
+//! The one directory that gatekeeper writes to outside the repository.
+
+use crate::error::{Diagnostic, Error, Result};
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Debug)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// `$GATEKEEPER_CACHE`, else `$XDG_CACHE_HOME/gatekeeper`, else `~/.cache/gatekeeper`; made and tried
+    /// for writing, because a read-only home is better said now than by nvcc later.
+    pub fn open() -> Result<Self> {
+        let from = |name: &str| {
+            std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        let root = from("GATEKEEPER_CACHE")
+            .or_else(|| from("XDG_CACHE_HOME").map(|dir| dir.join("gatekeeper")))
+            .or_else(|| from("HOME").map(|dir| dir.join(".cache/gatekeeper")))
+            .ok_or_else(|| {
+                Error::Environment(
+                    Diagnostic::new("no directory for the cache: HOME is not set")
+                        .help("set GATEKEEPER_CACHE to a directory that can be written"),
+                )
+            })?;
+        Self::at(&root)
+    }
+
+    /// # Errors
+    /// Environment, where the directory cannot be made or written to.
+    pub fn at(root: &Path) -> Result<Self> {
+        let writable = std::fs::create_dir_all(root)
+            .and_then(|()| tempfile::tempfile_in(root).map(drop))
+            .and_then(|()| root.canonicalize());
+        writable.map(|root| Self { root }).map_err(|error| {
+            Error::Environment(
+                Diagnostic::new(format!(
+                    "the cache directory {} cannot be written: {error}",
+                    root.display()
+                ))
+                .help("set GATEKEEPER_CACHE to a directory that can be written"),
+            )
+        })
+    }
+
+    /// A subdirectory, made if it is not there.
+    pub fn dir(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.root.join(name);
+        std::fs::create_dir_all(&dir)
+            .map(|()| dir.clone())
+            .map_err(|error| {
+                Error::environment(format!("{} cannot be made: {error}", dir.display()))
+            })
+    }
+}

@@ -1,0 +1,92 @@
+//! What ends a command before it has a verdict. Faults of a kernel are evidence, not errors.
+
+use std::fmt;
+
+#[derive(Debug)]
+pub enum Error {
+    /// Wrong use of the command line or of a file that the user wrote: exit code 2.
+    Usage(Diagnostic),
+    /// The machine lacks something or broke: exit code 4.
+    Environment(Diagnostic),
+}
+
+/// What is wrong, where, and what to do next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// One sentence, no trailing full stop.
+    pub message: String,
+    /// `gates.yaml:12:5`, `baselines/k/v/times.json:1:30`.
+    pub at: Option<String>,
+    /// Key path in that file: `kernels.gemm.launch.grid[0]`.
+    pub key: Option<String>,
+    /// Ways out, one a line.
+    pub help: Vec<String>,
+}
+
+impl Diagnostic {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            ..Self::default()
+        }
+    }
+
+    #[must_use]
+    pub fn at(mut self, at: impl Into<String>) -> Self {
+        self.at = Some(at.into());
+        self
+    }
+
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help.push(help.into());
+        self
+    }
+}
+
+impl Error {
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::Usage(Diagnostic::new(message))
+    }
+
+    pub fn environment(message: impl Into<String>) -> Self {
+        Self::Environment(Diagnostic::new(message))
+    }
+
+    pub fn diagnostic(&self) -> &Diagnostic {
+        match self {
+            Self::Usage(diagnostic) | Self::Environment(diagnostic) => diagnostic,
+        }
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(at) = &self.at {
+            write!(f, "{at}: ")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, "{key}: ")?;
+        }
+        f.write_str(&self.message)?;
+        self.help
+            .iter()
+            .try_for_each(|help| write!(f, "\n  help: {help}"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.diagnostic().fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,18 @@
+//! gatekeeper: a regression gate for CUDA kernels.
+//!
+//! The way of a case through the house: `config` -> `build` -> `check` -> `measure` -> record ->
+//! `verdict::judge` -> `report` -> exit code. `pipeline` alone knows that order.
+
+pub mod build;
+pub mod cache;
+pub mod check;
+pub mod config;
+pub mod device;
+pub mod error;
+pub mod exit;
+pub mod measure;
+pub mod repo;
+pub mod report;
+pub mod store;
+pub mod toolchain;
+pub mod worker;
