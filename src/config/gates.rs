@@ -1,9 +1,10 @@
 //! From what was written under `gates` to gates, one for each unit or case.
 
-use super::kernel::{Form, Shape};
+use super::kernel::{Call, Form};
 use super::limits::{self, Context};
 use super::raw::{self, CONDITIONS, Limits};
 use super::scope::Scope;
+use super::shape::Shape;
 use super::yaml::{Problem, Spot, did_you_mean};
 use std::collections::BTreeMap;
 use verdict::model::{
@@ -161,7 +162,7 @@ impl<'a> Writer<'a> {
                 .tensors
                 .iter()
                 .any(|(_, tensor)| tensor.codec.is_some()),
-            launcher: self.form.raw.launcher.is_some(),
+            launcher: matches!(self.form.call, Call::Launcher(_)),
         }
     }
 
