@@ -3,7 +3,7 @@
 use super::call::{self, Callee};
 use super::defaults;
 use super::gates::{self, DEFAULT};
-use super::raw::{self, Limits};
+use super::raw;
 use super::reference;
 use super::scope::{self, Scope};
 use super::shape::{Shape, file_name, identifier, shapes};
@@ -25,7 +25,7 @@ pub struct Form<'a> {
     pub launch: Option<&'a Spot<raw::Launch>>,
     pub reference: &'a Spot<raw::Reference>,
     pub determinism: Determinism,
-    pub gates: Vec<(&'a Spot<String>, &'a Spot<Limits>)>,
+    pub gates: Vec<gates::Written<'a>>,
 }
 
 /// What is called, as written.
@@ -403,9 +403,29 @@ fn flag(flag: &Spot<String>) -> Result<String, Problem> {
         }
     }
     let output = [
-        "-o", "-c", "-ptx", "-cubin", "-fatbin", "-shared", "-lib", "-dc", "-rdc",
+        "-o",
+        "--output-file",
+        "-c",
+        "--compile",
+        "-ptx",
+        "--ptx",
+        "-cubin",
+        "--cubin",
+        "-fatbin",
+        "-shared",
+        "--shared",
+        "-lib",
+        "--lib",
+        "-dc",
+        "--device-c",
+        "-dlink",
+        "-rdc",
+        "--relocatable-device-code",
+        "-E",
+        "-M",
     ];
-    if output.contains(&flag.as_str()) || flag.trim().is_empty() {
+    let name = flag.split('=').next().unwrap_or_default();
+    if output.contains(&name) || flag.trim().is_empty() {
         return Err(Problem::new(
             flag.at,
             format!(

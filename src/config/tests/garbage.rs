@@ -3,6 +3,25 @@
 use super::{RIGHT, read};
 use proptest::prelude::*;
 
+#[test]
+fn depth_and_aliases_are_bounded() {
+    let deep = |open: &str, close: &str| format!("version: 1\nkernels: {}{}\n", open.repeat(50_000), close.repeat(50_000));
+    let nested: String = (0..3000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+    let mut bomb = "version: 1\na0: &a0 [x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let aliases = vec![format!("*a{}", level - 1); 8].join(", ");
+        bomb += &format!("a{level}: &a{level} [{aliases}]\n");
+    }
+    for text in [deep("[", "]"), deep("{a: ", "}"), nested, bomb] {
+        assert!(read(&text).is_err());
+    }
+    // As deep as the reader lets through.
+    for depth in [100, 500, 1000, 1900] {
+        let args = format!("[{}{{i32: 1}}{}]", "{struct: [".repeat(depth), "]}".repeat(depth));
+        let _ = read(&RIGHT.replace("[{tensor: x}, {tensor: y}, {i32: N}, {f32: 0.5}]", &args));
+    }
+}
+
 proptest! {
     #[test]
     fn arbitrary_text_never_panics(text in ".*") {

@@ -167,6 +167,45 @@ fn variants_replace_by_metric_and_add() {
 }
 
 #[test]
+fn what_a_variant_does_not_say_stays_as_the_kernel_has_it() {
+    let resolved = accepted(
+        &with(
+            "wide: {define: {WIDE: 1}}",
+            "wide: {gates: {p50: {small: 1ms}, registers: {sm_89: 64}, conditions: [spills == 0]}}",
+        )
+        .replace(
+            "      p50: \"+2%\"",
+            "      p50: \"+2%\"\n      conditions: [stack == 0]",
+        ),
+    );
+    assert_eq!(
+        written_for(&resolved, "scale/wide [sm_89]"),
+        [
+            "registers <= 64 :10",
+            "stack == 0 {} :25",
+            "spills == 0 {} :10"
+        ]
+    );
+    assert_eq!(
+        written_for(&resolved, "scale/wide [sm_90]"),
+        [
+            "registers <= 128 :22",
+            "stack == 0 {} :25",
+            "spills == 0 {} :10"
+        ]
+    );
+    let max_err = "max_err <= 0.000001 :23";
+    assert_eq!(
+        written_for(&resolved, "scale/wide@small"),
+        [max_err, "p50 <= 1000000 :10"]
+    );
+    assert_eq!(
+        written_for(&resolved, "scale/wide@large"),
+        [max_err, "p50 by 0.02 :24"]
+    );
+}
+
+#[test]
 fn conditions_belong_to_a_unit_where_all_that_they_join_does() {
     let resolved = right(
         "registers: 128",

@@ -119,6 +119,11 @@ fn limits() {
     );
     check(
         "max_err: 1e-6",
+        "max_err: \"<= 1e-9 * p50\"",
+        "gates.yaml:23:20: kernels.scale.gates.max_err: a limit on max_err cannot depend on p50: what is wrong is never timed",
+    );
+    check(
+        "max_err: 1e-6",
         "max_err: .nan",
         "gates.yaml:23:16: kernels.scale.gates.max_err: `.nan`: a number starts with a digit: `0.5`",
     );
@@ -161,6 +166,11 @@ fn limits() {
         "max_err: 1e-6",
         "max_err: max_err < 1",
         "gates.yaml:23:16: kernels.scale.gates.max_err: `max_err < 1` is a condition, not a limit\n  help: conditions stand in a list of their own: conditions: [...]",
+    );
+    check(
+        "p50: \"+2%\"",
+        "p50: +2us",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `+2us` is not a change: write `+2%`",
     );
     check(
         "p50: \"+2%\"",
