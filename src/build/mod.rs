@@ -1,1 +1,2 @@
-
+//! From source to machine code and what the compiler says of it.
+pub mod ptxas;
