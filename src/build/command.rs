@@ -103,7 +103,7 @@ fn generated(call: &Callable) -> Option<String> {
         if is_templated(name) {
             let _ = write!(
                 text,
-                "#line 1 \"the entry {} of gates.yaml\"\n\
+                "#line 1 \"{LABEL}entry {}\"\n\
                  template __global__ void gk_instantiate<{index}, &{name}>();\n",
                 label(name)
             );
@@ -120,6 +120,10 @@ fn generated(call: &Callable) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
+/// What generated lines call their file: an error in them is one of gates.yaml. The compiler lists it
+/// among the files that it read.
+pub const LABEL: &str = "gates.yaml: ";
+
 /// A name as it may stand in a `#line` directive.
 fn label(name: &str) -> String {
     name.replace(['"', '\\', '\n'], "?")
@@ -131,7 +135,7 @@ fn shim(function: &str, signature: &[CType]) -> String {
     let mut text = String::from(SHIM_SUPPORT);
     let _ = write!(
         text,
-        "#line 1 \"the launcher {} of gates.yaml\"\n\
+        "#line 1 \"{LABEL}launcher {}\"\n\
          static_assert(gk_shim::arity({function}) == {count}, \"gates.yaml gives this launcher {count} arguments\");\n",
         label(function),
         count = signature.len()
@@ -199,7 +203,7 @@ fn scalar_test(scalar: ScalarType) -> (String, String) {
     }
 }
 
-const SHIM_SUPPORT: &str = r#"#line 1 "gatekeeper's launcher shim"
+const SHIM_SUPPORT: &str = r#"#line 1 "gates.yaml: shim"
 #include <cstddef>
 #include <tuple>
 #include <type_traits>

@@ -96,7 +96,7 @@ pub fn compile(
     let listed = read(&dependencies)?;
     let included = super::depend::parse(&String::from_utf8_lossy(&listed))
         .into_iter()
-        .filter(|file| !Path::new(file).starts_with(scratch))
+        .filter(|file| !Path::new(file).starts_with(scratch) && !file.starts_with(command::LABEL))
         .collect();
     Ok(
         facts(unit, &canonical(&text, scratch), &cubin, host.as_deref()).map(|facts| Compiled {
