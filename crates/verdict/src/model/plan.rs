@@ -13,6 +13,9 @@ pub struct Plan {
     /// In the order of gates.yaml: kernel, variant, shape.
     pub cases: Vec<Case>,
     pub timing: Schedule,
+    /// A filter left out cases of gates.yaml: what is missing here is not gone, and the worst over the
+    /// shapes that are here need not be the worst of all.
+    pub partial: bool,
 }
 
 impl Plan {
