@@ -4,6 +4,7 @@ use super::{CaseId, Num, UnitId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -508,4 +509,13 @@ pub enum Mode {
     Warm,
     /// L2 is flushed before each launch; samples are never batched.
     Cold,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Warm => "warm",
+            Self::Cold => "cold",
+        })
+    }
 }
