@@ -110,6 +110,9 @@ pub struct CheckFacts {
     pub first_unwritten: Option<Location>,
     /// Names of inputs whose bytes changed.
     pub clobbered_inputs: Vec<String>,
+    /// Writes outside a buffer that did not fault, found in the guards around it: `y: 4 bytes past its end`.
+    #[serde(default)]
+    pub overruns: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -201,6 +204,9 @@ pub struct GpuState {
     pub throttle_reasons: Vec<String>,
     /// A thermal or hardware slowdown was among them.
     pub throttled: bool,
+    /// Other processes that computed on this GPU meanwhile; `None` where NVML does not tell.
+    #[serde(default)]
+    pub other_processes: Option<u32>,
 }
 
 /// The compiler that built everything of a run.

@@ -237,6 +237,8 @@ pub enum Role {
     Out,
     /// Filled like an input and restored before every launch.
     Inout,
+    /// Working memory: poisoned like an output, and nobody asks what is left in it.
+    Scratch,
 }
 
 /// A seeded distribution, or a rule for integers. Floats are drawn before any codec.
