@@ -28,6 +28,7 @@ pub enum Evidence {
     /// One case in one timing process.
     Time {
         case: CaseId,
+        /// Counted from 0, without gaps for each case.
         process: u32,
         facts: Seen<TimeFacts>,
     },
