@@ -3,7 +3,7 @@
 
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
-use crate::check::{self, reference::ExpectedPaths};
+use crate::check::cache::{Expected as Answer, References};
 use crate::config::{self, Loaded, Selection};
 use crate::device::DeviceChoice;
 use crate::error::{Error, Result};
@@ -11,14 +11,13 @@ use crate::report::progress::{Event, Phase};
 use crate::toolchain::{self, Toolchain};
 use crate::worker::{CheckAnswer, CheckJob, Crew, Expected, TimeJob};
 use crate::{repo, store};
-use rayon::prelude::*;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Instant;
 use verdict::judge::{self, Admission, Stage};
 use verdict::model::{
     Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, Judgement, Plan, Policy, RECORD_SCHEMA, Record,
-    Reference, Seen, Unit, UnitId,
+    Seen, Unit, UnitId,
 };
 
 /// What `run` was asked for.
@@ -48,8 +47,8 @@ pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Res
     let policy = Policy { gates, baselines, broken_baselines, require_gpu: request.require_gpu };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;
 
-    let mut crew = Crew::new(request.device);
-    let (device, built, references) = prepare(&root, &plan, &toolchain, cache, &mut crew, on)?;
+    let mut crew = Crew::new(request.device)?;
+    let (device, built, answers) = prepare(&root, &plan, &toolchain, cache, &mut crew, on)?;
     let mut record = Record {
         schema: RECORD_SCHEMA.to_owned(),
         environment: Environment {
@@ -67,10 +66,10 @@ pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Res
         costs: Costs::default(),
     };
     record.costs.compiler_ms = built.wall_ms;
-    record.costs.reference_ms = references.wall_ms;
+    record.costs.reference_ms = answers.wall_ms;
     let artifacts = built.append_to(&mut record);
     if let Seen::Got(device) = record.environment.device.clone() {
-        let work = Work { device, artifacts, references, dump: request.dump.clone() };
+        let work = Work { device, artifacts, answers, dump: request.dump.clone() };
         check_all(&work, &mut crew, &mut record, on);
         time_all(&work, &mut crew, &mut record, on);
     }
@@ -109,7 +108,8 @@ fn prepare(
     cache: &Cache,
     crew: &mut Crew,
     on: &(dyn Fn(Event) + Sync),
-) -> Result<(Seen<DeviceFacts>, Builds, References)> {
+) -> Result<(Seen<DeviceFacts>, Builds, Answers)> {
+    let references = References::open(root, cache, Some(&toolchain.host_compiler))?;
     std::thread::scope(|scope| {
         let builds = scope.spawn(|| {
             let began = Instant::now();
@@ -121,12 +121,12 @@ fn prepare(
             Ok(Builds { built, wall_ms: milliseconds(began) })
         });
         let device = crew.device();
-        let references = match device {
-            Seen::Got(_) => References::compute(plan, toolchain, root, cache, on),
-            _ => References::default(),
+        let answers = match device {
+            Seen::Got(_) => Answers::compute(plan, &references, on),
+            Seen::Fault(_) | Seen::Unsupported { .. } | Seen::NotRun { .. } => Answers::default(),
         };
         let builds = builds.join().unwrap_or_else(|_| Err(Error::environment("the build stage panicked")))?;
-        Ok((device, builds, references))
+        Ok((device, builds, answers))
     })
 }
 
@@ -151,38 +151,29 @@ impl Builds {
     }
 }
 
-/// Right answers by case and seed, in the cache.
+/// Right answers by case and seed.
 #[derive(Default)]
-struct References {
-    paths: HashMap<(CaseId, u64), Seen<ExpectedPaths>>,
+struct Answers {
+    found: HashMap<(CaseId, u64), Seen<Answer>>,
     wall_ms: u64,
 }
 
-impl References {
-    fn compute(
-        plan: &Plan,
-        toolchain: &Toolchain,
-        root: &std::path::Path,
-        cache: &Cache,
-        on: &(dyn Fn(Event) + Sync),
-    ) -> Self {
+impl Answers {
+    fn compute(plan: &Plan, references: &References, on: &(dyn Fn(Event) + Sync)) -> Self {
         let began = Instant::now();
-        let wanted: Vec<(&Case, u64)> = plan
-            .cases
-            .iter()
-            .filter(|case| !matches!(case.reference, Reference::Variant { .. }))
-            .flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed)))
-            .collect();
+        let wanted: Vec<(&Case, u64)> =
+            plan.cases.iter().flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed))).collect();
         on(Event::Began { phase: Phase::Reference, steps: wanted.len() as u64 });
-        let paths = wanted
-            .into_par_iter()
+        // One after another: each uses all cores by itself.
+        let found = wanted
+            .into_iter()
             .map(|(case, seed)| {
-                let expected = check::expected(case, seed, root, cache, &toolchain.host_compiler);
+                let answer = references.expected(case, seed);
                 on(Event::Stepped { phase: Phase::Reference, what: case.id.to_string() });
-                ((case.id.clone(), seed), expected)
+                ((case.id.clone(), seed), answer)
             })
             .collect();
-        Self { paths, wall_ms: milliseconds(began) }
+        Self { found, wall_ms: milliseconds(began) }
     }
 }
 
@@ -190,7 +181,7 @@ impl References {
 struct Work {
     device: DeviceFacts,
     artifacts: HashMap<UnitId, Artifact>,
-    references: References,
+    answers: Answers,
     dump: Option<PathBuf>,
 }
 
@@ -221,15 +212,16 @@ impl Work {
     }
 
     fn expected(&self, plan: &Plan, case: &Case, seed: u64) -> std::result::Result<Expected, Why> {
-        if let Reference::Variant { variant } = &case.reference {
-            let other = CaseId { variant: variant.clone(), ..case.id.clone() };
-            let case = plan
-                .case(&other)
-                .ok_or_else(|| Why::NotRun(format!("its reference {other} is not part of this run")))?;
-            return Ok(Expected::Variant { case: case.clone(), artifact: self.artifact(plan, &other)?.clone() });
-        }
-        match self.references.paths.get(&(case.id.clone(), seed)).cloned() {
-            Some(Seen::Got(paths)) => Ok(Expected::Files(paths)),
+        match self.answers.found.get(&(case.id.clone(), seed)).cloned() {
+            Some(Seen::Got(Answer::Files { seen, original })) => Ok(Expected::Files { seen, original }),
+            Some(Seen::Got(Answer::Variant { variant })) => {
+                let other = CaseId { variant, ..case.id.clone() };
+                let case = plan
+                    .case(&other)
+                    .ok_or_else(|| Why::NotRun(format!("its reference {other} is not part of this run")))?;
+                let artifact = self.artifact(plan, &other)?.clone();
+                Ok(Expected::Variant { case: case.clone(), artifact })
+            }
             Some(Seen::Fault(fault)) => Err(Why::Broke(fault)),
             Some(Seen::Unsupported { reason }) => Err(Why::Unsupported(reason)),
             Some(Seen::NotRun { reason }) => Err(Why::NotRun(reason)),

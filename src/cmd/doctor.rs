@@ -29,7 +29,7 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
         .as_ref()
         .map_err(ToString::to_string)
         .and_then(|cache| toolchain::find(pin.as_deref(), cache).map_err(|error| error.to_string()));
-    let mut crew = Crew::new(DeviceChoice::Auto);
+    let mut crew = Crew::new(DeviceChoice::Auto)?;
     let device = crew.device();
     crew.retire();
 
