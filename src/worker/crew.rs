@@ -98,11 +98,10 @@ impl Crew {
                 driver = Some(facts);
             }
         });
-        let check = end.and_then(|frame| match frame {
+        let check = answer(end, |frame| match frame {
             Frame::Checked(facts) => Ok(*facts),
-            other => Err(wrong_answer(&other)),
+            other => Err(Box::new(other)),
         });
-        let check = seen(check);
         CheckAnswer {
             driver: driver.unwrap_or_else(|| absent_driver(&check)),
             check,
@@ -113,10 +112,10 @@ impl Crew {
     pub fn time(&mut self, job: TimeJob) -> Seen<TimeFacts> {
         let deadline = deadline(&job.case);
         let end = self.run(&Job::Time(Box::new(job)), deadline, |_| {});
-        seen(end.and_then(|frame| match frame {
+        answer(end, |frame| match frame {
             Frame::Timed(facts) => Ok(*facts),
-            other => Err(wrong_answer(&other)),
-        }))
+            other => Err(Box::new(other)),
+        })
     }
 
     /// Ends the current worker; the next job starts a fresh one.
@@ -130,46 +129,39 @@ impl Crew {
         self.costs
     }
 
-    fn run(
-        &mut self,
-        job: &Job,
-        deadline: Duration,
-        on_frame: impl FnMut(Frame),
-    ) -> Result<Frame, Seen<Frame>> {
+    fn run(&mut self, job: &Job, deadline: Duration, on_frame: impl FnMut(Frame)) -> Seen<Frame> {
         if let Some(fault) = &self.broken {
-            return Err(Seen::Fault(Fault {
-                kind: FaultKind::Environment,
-                message: format!("not tried, the device had failed before: {}", fault.message),
-            }));
+            return environment(format!(
+                "not tried, the device had failed before: {}",
+                fault.message
+            ));
         }
         if self.worker.is_none() {
             match self.start() {
                 Seen::Got(_) => {}
-                Seen::Fault(fault) => return Err(Seen::Fault(fault)),
-                Seen::Unsupported { reason } => return Err(Seen::Unsupported { reason }),
-                Seen::NotRun { reason } => return Err(Seen::NotRun { reason }),
+                Seen::Fault(fault) => return Seen::Fault(fault),
+                Seen::Unsupported { reason } => return Seen::Unsupported { reason },
+                Seen::NotRun { reason } => return Seen::NotRun { reason },
             }
         }
         let Some(worker) = &mut self.worker else {
-            return Err(Seen::NotRun {
-                reason: "no worker could be started".to_owned(),
-            });
+            return environment("no worker could be started".to_owned());
         };
         let began = Instant::now();
         let end = worker.run(job, deadline, on_frame);
         self.costs.jobs_ms += milliseconds(began);
         match end {
-            Ok(Frame::Failed(Failure::Unsupported { reason })) => Err(Seen::Unsupported { reason }),
+            Ok(Frame::Failed(Failure::Unsupported { reason })) => Seen::Unsupported { reason },
             Ok(Frame::Failed(Failure::Fault {
                 fault,
                 sticky: false,
-            })) => Err(Seen::Fault(fault)),
+            })) => Seen::Fault(fault),
             Ok(Frame::Failed(Failure::Fault {
                 fault,
                 sticky: true,
-            })) => Err(Seen::Fault(self.cross_examine(fault))),
-            Ok(frame) => Ok(frame),
-            Err(lost) => Err(Seen::Fault(self.cross_examine(fault_of(lost)))),
+            })) => Seen::Fault(self.cross_examine(fault)),
+            Ok(frame) => Seen::Got(frame),
+            Err(lost) => Seen::Fault(self.cross_examine(fault_of(lost))),
         }
     }
 
@@ -208,16 +200,12 @@ impl Crew {
     }
 
     fn start(&mut self) -> Seen<DeviceFacts> {
-        let broken = |message: String| {
-            Seen::Fault(Fault {
-                kind: FaultKind::Environment,
-                message,
-            })
-        };
         let began = Instant::now();
         let mut worker = match Worker::spawn((self.command)()) {
             Ok(worker) => worker,
-            Err(error) => return broken(format!("no worker process could be started: {error}")),
+            Err(error) => {
+                return environment(format!("no worker process could be started: {error}"));
+            }
         };
         let greeting = worker.greeting(START);
         self.costs.workers += 1;
@@ -228,9 +216,9 @@ impl Crew {
                 Seen::Got(facts)
             }
             Ok(Frame::Ready(Ready::Absent(reason))) => Seen::NotRun { reason },
-            Ok(Frame::Ready(Ready::Broken(message))) => broken(message),
-            Ok(other) => broken(format!("the worker began with {other:?}")),
-            Err(Lost::Hang(message) | Lost::Died(message)) => broken(message),
+            Ok(Frame::Ready(Ready::Broken(message))) => environment(message),
+            Ok(other) => environment(format!("the worker began with {other:?}")),
+            Err(Lost::Hang(message) | Lost::Died(message)) => environment(message),
         }
     }
 }
@@ -252,20 +240,24 @@ fn fault_of(lost: Lost) -> Fault {
     }
 }
 
-fn wrong_answer(frame: &Frame) -> Seen<Frame> {
+fn environment<T>(message: String) -> Seen<T> {
     Seen::Fault(Fault {
-        kind: FaultKind::WorkerDied,
-        message: format!("the worker answered another question: {frame:?}"),
+        kind: FaultKind::Environment,
+        message,
     })
 }
 
-fn seen<T>(answer: Result<T, Seen<Frame>>) -> Seen<T> {
-    match answer {
-        Ok(facts) => Seen::Got(facts),
-        Err(Seen::Fault(fault)) => Seen::Fault(fault),
-        Err(Seen::Unsupported { reason }) => Seen::Unsupported { reason },
-        Err(Seen::NotRun { reason }) => Seen::NotRun { reason },
-        Err(Seen::Got(frame)) => seen(Err(wrong_answer(&frame))),
+/// The frame that `pick` accepts; another one is a worker that answers another question.
+fn answer<T>(end: Seen<Frame>, pick: impl FnOnce(Frame) -> Result<T, Box<Frame>>) -> Seen<T> {
+    match end.map(pick) {
+        Seen::Got(Ok(facts)) => Seen::Got(facts),
+        Seen::Got(Err(frame)) => Seen::Fault(Fault {
+            kind: FaultKind::WorkerDied,
+            message: format!("the worker answered another question: {frame:?}"),
+        }),
+        Seen::Fault(fault) => Seen::Fault(fault),
+        Seen::Unsupported { reason } => Seen::Unsupported { reason },
+        Seen::NotRun { reason } => Seen::NotRun { reason },
     }
 }
 
