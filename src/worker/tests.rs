@@ -2,16 +2,18 @@
 
 use super::crew::Crew;
 use super::host::{Lost, Worker};
-use super::protocol::{CheckJob, Expected, Frame, Job, Line, Ready};
+use super::protocol::{CheckJob, Expected, Frame, Job, Line, Ready, TimeJob};
 use crate::build::Artifact;
 use crate::device::Failure;
+use crate::device::lock::{GpuLock, Use};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use verdict::model::{
-    Case, CaseId, CheckFacts, Determinism, DeviceFacts, ErrorFacts, Fault, FaultKind, Num,
-    Reference, Seen,
+    Case, CaseId, CheckFacts, Determinism, DeviceFacts, ErrorFacts, Fault, FaultKind, Mode, Num,
+    Reference, Schedule, Seen,
 };
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -187,7 +189,7 @@ fn a_worker_that_never_greets_hangs() {
 // The crew: each worker is the next script of a list; the last one repeats.
 
 struct Scripts {
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     crew: Crew,
     started: PathBuf,
 }
@@ -197,16 +199,13 @@ fn crew(scripts: &[String]) -> Scripts {
     let started = dir.path().join("started");
     let scripts = scripts.to_vec();
     let count = started.clone();
-    let crew = Crew::of(move || {
+    let command = move || {
         let number = workers(&count);
         std::fs::write(&count, "x".repeat(number + 1)).unwrap();
         shell(&scripts[number.min(scripts.len() - 1)])
-    });
-    Scripts {
-        _dir: dir,
-        crew,
-        started,
-    }
+    };
+    let crew = Crew::of(command, dir.path().into());
+    Scripts { dir, crew, started }
 }
 
 fn workers(count: &Path) -> usize {
@@ -407,7 +406,7 @@ fn no_device_is_not_run_and_a_broken_one_is_the_environment() {
         })
     ));
 
-    let mut crew = Crew::of(|| Command::new("/no/such/program"));
+    let mut crew = Crew::of(|| Command::new("/no/such/program"), "/tmp".into());
     assert!(matches!(
         crew.device(),
         Seen::Fault(Fault {
@@ -425,4 +424,51 @@ fn a_retired_worker_is_followed_by_a_fresh_one() {
         assert_eq!(workers(&scripts.started), expected);
         scripts.crew.retire();
     }
+}
+
+fn time_job() -> TimeJob {
+    TimeJob {
+        case: case(),
+        artifact: Artifact::Cubin {
+            path: "k.cubin".into(),
+            symbol: "k".into(),
+        },
+        seed: 1,
+        schedule: Schedule {
+            mode: Mode::Warm,
+            warmup: 1,
+            iterations: 1,
+            singles: 1,
+            batch_ns: 1,
+            processes: 1,
+            max_processes: 1,
+        },
+    }
+}
+
+#[test]
+fn times_are_taken_alone_on_a_gpu_and_checks_are_not() {
+    let mut scripts = crew(&[answers(checked(), Frame::Sane)]);
+    let locks = scripts.dir.path().to_owned();
+    let lock = |wanted| GpuLock::acquire(&locks, "GPU-0", wanted, |_| {}).unwrap();
+    let other = lock(Use::Check);
+    assert!(
+        check(&mut scripts.crew).got().is_some(),
+        "beside another check"
+    );
+
+    let (said, says) = mpsc::channel();
+    let mut crew = scripts
+        .crew
+        .on_waiting(move |text| said.send(text.to_owned()).unwrap());
+    let timing = std::thread::spawn(move || {
+        crew.time(time_job());
+        crew.retire();
+    });
+    let text = says.recv_timeout(LONG).unwrap();
+    assert!(text.contains("waiting for GPU GPU-0"), "{text}");
+    assert!(!timing.is_finished());
+    drop(other);
+    timing.join().unwrap();
+    lock(Use::Measure);
 }

@@ -205,7 +205,7 @@ fn tensor(name: &str, role: Role) -> Tensor {
         elem: ElemType::F32,
         dims: vec![N],
         strides: None,
-        fill: (role != Role::Out).then(|| Fill::Normal {
+        fill: (role != Role::Out).then_some(Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
         }),
