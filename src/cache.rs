@@ -46,6 +46,10 @@ impl Cache {
         })
     }
 
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// A subdirectory, made if it is not there.
     pub fn dir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.root.join(name);

@@ -51,8 +51,8 @@ pub enum Command {
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
     /// The process that touches the GPU; started by `run`
-    #[command(name = "__worker", hide = true)]
-    Worker,
+    #[command(name = crate::worker::SUBCOMMAND, hide = true)]
+    Worker { device: DeviceChoice },
 }
 
 #[derive(Debug, Args)]

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Command::Toolchain(ToolchainCommand::Install) => cmd::toolchain::install(),
         Command::Toolchain(ToolchainCommand::Show(config)) => cmd::toolchain::show(&config),
         Command::Completions { shell } => cmd::completions(shell),
-        Command::Worker => return worker::child::main(),
+        Command::Worker { device } => return worker::child::main(device),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -3,23 +3,21 @@
 
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
-use crate::check::{self, reference::ExpectedPaths};
+use crate::check::cache::{Expected as Answer, References};
 use crate::config::{self, Loaded, Selection};
 use crate::device::DeviceChoice;
-use crate::error::{Diagnostic, Error, Result};
+use crate::error::{Error, Result};
 use crate::report::progress::{Event, Phase};
 use crate::toolchain::{self, Toolchain};
-use crate::worker::crew::Crew;
-use crate::worker::protocol::{CheckJob, Expected, TimeJob};
+use crate::worker::{CheckAnswer, CheckJob, Crew, Expected, TimeJob};
 use crate::{repo, store};
-use rayon::prelude::*;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Instant;
-use verdict::judge::{self, Stage};
+use verdict::judge::{self, Admission, Stage};
 use verdict::model::{
-    Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Judgement, Plan, Policy, RECORD_SCHEMA, Record,
-    Reference, Seen, Unit, UnitId,
+    Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, Judgement, Plan, Policy, RECORD_SCHEMA, Record,
+    Seen, Unit, UnitId,
 };
 
 /// What `run` was asked for.
@@ -49,8 +47,8 @@ pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Res
     let policy = Policy { gates, baselines, broken_baselines, require_gpu: request.require_gpu };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;
 
-    let mut crew = Crew::new(request.device);
-    let (device, built, references) = prepare(&root, &plan, &toolchain, cache, &mut crew, on)?;
+    let mut crew = Crew::new(request.device)?;
+    let (device, built, answers) = prepare(&root, &plan, &toolchain, cache, &mut crew, on)?;
     let mut record = Record {
         schema: RECORD_SCHEMA.to_owned(),
         environment: Environment {
@@ -68,10 +66,10 @@ pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Res
         costs: Costs::default(),
     };
     record.costs.compiler_ms = built.wall_ms;
-    record.costs.reference_ms = references.wall_ms;
+    record.costs.reference_ms = answers.wall_ms;
     let artifacts = built.append_to(&mut record);
     if let Seen::Got(device) = record.environment.device.clone() {
-        let work = Work { device, artifacts, references, dump: request.dump.clone() };
+        let work = Work { device, artifacts, answers, dump: request.dump.clone() };
         check_all(&work, &mut crew, &mut record, on);
         time_all(&work, &mut crew, &mut record, on);
     }
@@ -110,7 +108,8 @@ fn prepare(
     cache: &Cache,
     crew: &mut Crew,
     on: &(dyn Fn(Event) + Sync),
-) -> Result<(Seen<DeviceFacts>, Builds, References)> {
+) -> Result<(Seen<DeviceFacts>, Builds, Answers)> {
+    let references = References::open(root, cache, Some(&toolchain.host_compiler))?;
     std::thread::scope(|scope| {
         let builds = scope.spawn(|| {
             let began = Instant::now();
@@ -122,12 +121,12 @@ fn prepare(
             Ok(Builds { built, wall_ms: milliseconds(began) })
         });
         let device = crew.device();
-        let references = match device {
-            Seen::Got(_) => References::compute(plan, toolchain, root, cache, on),
-            _ => References::default(),
+        let answers = match device {
+            Seen::Got(_) => Answers::compute(plan, &references, on),
+            Seen::Fault(_) | Seen::Unsupported { .. } | Seen::NotRun { .. } => Answers::default(),
         };
         let builds = builds.join().unwrap_or_else(|_| Err(Error::environment("the build stage panicked")))?;
-        Ok((device, builds, references))
+        Ok((device, builds, answers))
     })
 }
 
@@ -152,38 +151,29 @@ impl Builds {
     }
 }
 
-/// Right answers by case and seed, in the cache.
+/// Right answers by case and seed.
 #[derive(Default)]
-struct References {
-    paths: HashMap<(CaseId, u64), Seen<ExpectedPaths>>,
+struct Answers {
+    found: HashMap<(CaseId, u64), Seen<Answer>>,
     wall_ms: u64,
 }
 
-impl References {
-    fn compute(
-        plan: &Plan,
-        toolchain: &Toolchain,
-        root: &std::path::Path,
-        cache: &Cache,
-        on: &(dyn Fn(Event) + Sync),
-    ) -> Self {
+impl Answers {
+    fn compute(plan: &Plan, references: &References, on: &(dyn Fn(Event) + Sync)) -> Self {
         let began = Instant::now();
-        let wanted: Vec<(&Case, u64)> = plan
-            .cases
-            .iter()
-            .filter(|case| !matches!(case.reference, Reference::Variant { .. }))
-            .flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed)))
-            .collect();
+        let wanted: Vec<(&Case, u64)> =
+            plan.cases.iter().flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed))).collect();
         on(Event::Began { phase: Phase::Reference, steps: wanted.len() as u64 });
-        let paths = wanted
-            .into_par_iter()
+        // One after another: each uses all cores by itself.
+        let found = wanted
+            .into_iter()
             .map(|(case, seed)| {
-                let expected = check::expected(case, seed, root, cache, &toolchain.host_compiler);
+                let answer = references.expected(case, seed);
                 on(Event::Stepped { phase: Phase::Reference, what: case.id.to_string() });
-                ((case.id.clone(), seed), expected)
+                ((case.id.clone(), seed), answer)
             })
             .collect();
-        Self { paths, wall_ms: milliseconds(began) }
+        Self { found, wall_ms: milliseconds(began) }
     }
 }
 
@@ -191,63 +181,125 @@ impl References {
 struct Work {
     device: DeviceFacts,
     artifacts: HashMap<UnitId, Artifact>,
-    references: References,
+    answers: Answers,
     dump: Option<PathBuf>,
 }
 
 impl Work {
-    fn artifact(&self, plan: &Plan, case: &CaseId) -> Option<&Artifact> {
-        judge::unit_for(plan, case, &self.device).and_then(|unit| self.artifacts.get(&unit.id))
+    fn check_job(&self, plan: &Plan, case: &Case, seed: u64) -> std::result::Result<CheckJob, Why> {
+        Ok(CheckJob {
+            case: case.clone(),
+            artifact: self.artifact(plan, &case.id)?.clone(),
+            seed,
+            expected: self.expected(plan, case, seed)?,
+            dump: self.dump.clone(),
+        })
     }
 
-    fn expected(&self, plan: &Plan, case: &Case, seed: u64) -> Seen<Expected> {
-        if let Reference::Variant { variant } = &case.reference {
-            let other = CaseId { variant: variant.clone(), ..case.id.clone() };
-            return match (plan.case(&other), self.artifact(plan, &other)) {
-                (Some(case), Some(artifact)) => {
-                    Seen::Got(Expected::Variant { case: case.clone(), artifact: artifact.clone() })
-                }
-                _ => Seen::NotRun { reason: format!("its reference {other} was not built in this run") },
-            };
-        }
-        match self.references.paths.get(&(case.id.clone(), seed)) {
-            Some(paths) => paths.clone().map(Expected::Files),
-            None => Seen::NotRun { reason: "no reference was computed".to_owned() },
+    fn time_job(&self, plan: &Plan, case: &Case) -> std::result::Result<TimeJob, Why> {
+        Ok(TimeJob {
+            case: case.clone(),
+            artifact: self.artifact(plan, &case.id)?.clone(),
+            seed: case.seeds.first().copied().unwrap_or_default(),
+            schedule: plan.timing.clone(),
+        })
+    }
+
+    fn artifact(&self, plan: &Plan, case: &CaseId) -> std::result::Result<&Artifact, Why> {
+        judge::unit_for(plan, case, &self.device)
+            .and_then(|unit| self.artifacts.get(&unit.id))
+            .ok_or_else(|| Why::NotRun(format!("{case} was not built for this device")))
+    }
+
+    fn expected(&self, plan: &Plan, case: &Case, seed: u64) -> std::result::Result<Expected, Why> {
+        match self.answers.found.get(&(case.id.clone(), seed)).cloned() {
+            Some(Seen::Got(Answer::Files { seen, original })) => Ok(Expected::Files { seen, original }),
+            Some(Seen::Got(Answer::Variant { variant })) => {
+                let other = CaseId { variant, ..case.id.clone() };
+                let case = plan
+                    .case(&other)
+                    .ok_or_else(|| Why::NotRun(format!("its reference {other} is not part of this run")))?;
+                let artifact = self.artifact(plan, &other)?.clone();
+                Ok(Expected::Variant { case: case.clone(), artifact })
+            }
+            Some(Seen::Fault(fault)) => Err(Why::Broke(fault)),
+            Some(Seen::Unsupported { reason }) => Err(Why::Unsupported(reason)),
+            Some(Seen::NotRun { reason }) => Err(Why::NotRun(reason)),
+            None => Err(Why::NotRun("no reference was computed".to_owned())),
         }
     }
 }
 
+/// Every seed of every case, in one worker for as long as nothing faults.
 fn check_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Event) + Sync)) {
-    let plan = record.plan.clone();
-    on(Event::Began {
-        phase: Phase::Check,
-        steps: plan.cases.iter().map(|case| case.seeds.len() as u64).sum(),
-    });
-    for case in &plan.cases {
-        let admitted = judge::admit(&record.plan, &record.environment, &record.policy, &record.evidence, &case.id, Stage::Check);
-        let mut driver_seen = false;
-        for &seed in &case.seeds {
+    let cases = record.plan.cases.clone();
+    let steps = cases.iter().map(|case| case.seeds.len() as u64).sum();
+    on(Event::Began { phase: Phase::Check, steps });
+    for case in &cases {
+        let admission = admit(record, case, Stage::Check);
+        for (position, &seed) in case.seeds.iter().enumerate() {
+            let job = admission.clone().and_then(|()| work.check_job(&record.plan, case, seed));
+            let answer = match job {
+                Ok(job) => crew.check(job),
+                Err(why) => CheckAnswer { driver: why.clone().into_seen(), check: why.into_seen() },
+            };
+            // What the driver says of the entry is the same for every seed.
+            if position == 0 {
+                record.evidence.push(Evidence::Driver { case: case.id.clone(), facts: answer.driver });
+            }
+            record.evidence.push(Evidence::Check { case: case.id.clone(), seed, facts: answer.check });
             on(Event::Stepped { phase: Phase::Check, what: case.id.to_string() });
-            let job = admitted.clone().and_then(|()| {
-                let artifact = work.artifact(&plan, &case.id).ok_or_else(|| Seen::NotRun {
-                    reason: "no artifact for this device".to_owned(),
-                })?;
-                match work.expected(&plan, case, seed) {
-                    Seen::Got(expected) => Ok(CheckJob {
-                        case: case.clone(),
-                        artifact: artifact.clone(),
-                        seed,
-                        expected,
-                        dump: work.dump.clone(),
-                    }),
-                    other => Err(other.map(|_| ())),
-                }
-            });
-            let _ = job; let _ = &mut driver_seen; let _ = crew;
         }
     }
 }
-fn time_all(_: &Work, _: &mut Crew, _: &mut Record, _: &(dyn Fn(Event) + Sync)) {}
+
+/// Process after process, each fresh and over all cases that still need one, until the judge asks no more.
+fn time_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Event) + Sync)) {
+    for process in 0..record.plan.timing.max_processes {
+        let wanted = judge::next(&record.plan, &record.environment, &record.policy, &record.evidence);
+        if wanted.is_empty() {
+            break;
+        }
+        crew.retire();
+        on(Event::Began { phase: Phase::Time, steps: wanted.len() as u64 });
+        for id in wanted {
+            let Some(case) = record.plan.case(&id).cloned() else { continue };
+            let job = admit(record, &case, Stage::Time).and_then(|()| work.time_job(&record.plan, &case));
+            let facts = match job {
+                Ok(job) => crew.time(job),
+                Err(why) => why.into_seen(),
+            };
+            record.evidence.push(Evidence::Time { case: id.clone(), process, facts });
+            on(Event::Stepped { phase: Phase::Time, what: id.to_string() });
+        }
+    }
+}
+
+/// Why a job was not even tried.
+#[derive(Clone)]
+enum Why {
+    NotRun(String),
+    Broke(Fault),
+    Unsupported(String),
+}
+
+impl Why {
+    fn into_seen<T>(self) -> Seen<T> {
+        match self {
+            Self::NotRun(reason) => Seen::NotRun { reason },
+            Self::Broke(fault) => Seen::Fault(fault),
+            Self::Unsupported(reason) => Seen::Unsupported { reason },
+        }
+    }
+}
+
+fn admit(record: &Record, case: &Case, stage: Stage) -> std::result::Result<(), Why> {
+    let Record { plan, environment, policy, evidence, .. } = record;
+    match judge::admit(plan, environment, policy, evidence, &case.id, stage) {
+        Admission::Yes => Ok(()),
+        Admission::No { reason } => Err(Why::NotRun(reason)),
+    }
+}
 
 fn milliseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)

@@ -105,9 +105,8 @@ fn code_range(scheme: &CodecScheme, elem: ElemType) -> Result<Option<(f64, f64)>
             scale_divisor,
             zero_point,
         } => {
-            if !(levels.0 > 0.0 && levels.0.is_finite())
-                || !(scale_divisor.0 > 0.0 && scale_divisor.0.is_finite())
-            {
+            let sound = |value: f64| value > 0.0 && value.is_finite();
+            if !sound(levels.0) || !sound(scale_divisor.0) {
                 return Err("a codec's levels and scale_divisor are finite and above 0".to_owned());
             }
             match range {

@@ -2,10 +2,10 @@
 
 use super::generator::{GENERATOR, Stream};
 use super::layout::Layout;
-use super::{Values, codec, elem, poison};
+use super::{Values, codec, elem, fill, poison};
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
-use verdict::model::{Case, Codec, Fill, Role, Tensor};
+use verdict::model::{Case, Codec, Role, Tensor};
 
 /// Which values a reference computes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,9 @@ pub fn generate(case: &Case, seed: u64) -> Result<Inputs> {
     let mut tensors = BTreeMap::new();
     for tensor in &case.tensors {
         let made = match tensor.role {
-            Role::Out if tensor.codec.is_some() => Err("an output cannot have a codec".to_owned()),
+            Role::Out | Role::Inout if tensor.codec.is_some() => {
+                Err("only an input can have a codec".to_owned())
+            }
             Role::Out => Layout::of(tensor).check().map(|()| None),
             Role::In | Role::Inout => make(tensor, seed).map(Some),
         };
@@ -98,7 +100,7 @@ pub fn digest(inputs: &Inputs) -> blake3::Hash {
 fn make(tensor: &Tensor, seed: u64) -> std::result::Result<TensorData, String> {
     let layout = Layout::of(tensor);
     layout.check()?;
-    let drawn = draw(tensor, &Stream::new(seed, &tensor.name))?;
+    let drawn = fill::draw(tensor, &Stream::new(seed, &tensor.name))?;
     let (data, bytes) = match (&tensor.codec, drawn) {
         (Some(codec), Values::F32(values)) => coded(tensor, codec, values)?,
         (_, drawn) => plain(tensor, drawn)?,
@@ -147,93 +149,12 @@ fn plain(tensor: &Tensor, drawn: Values) -> std::result::Result<(TensorData, Vec
     Ok((data, bytes))
 }
 
-/// Values before any rounding: floats where the tensor holds floats or has a codec, else integers.
-fn draw(tensor: &Tensor, stream: &Stream) -> std::result::Result<Values, String> {
-    let floats = tensor.elem.is_float() || tensor.codec.is_some();
-    let len = tensor.len();
-    let fill = tensor.fill.as_ref().ok_or("an input needs a fill")?;
-    let continuous = |values: Vec<f32>| {
-        if floats {
-            Ok(Values::F32(values))
-        } else {
-            Err("a tensor of integers needs an integer fill or a codec".to_owned())
-        }
-    };
-    let whole = |values: Vec<i64>| {
-        if floats {
-            Values::F32(values.into_iter().map(|value| value as f32).collect())
-        } else {
-            Values::I64(values)
-        }
-    };
-    let given = |values: &mut dyn Iterator<Item = f64>| {
-        if floats {
-            return Ok(Values::F32(values.map(|value| value as f32).collect()));
-        }
-        values
-            .map(integral)
-            .collect::<std::result::Result<_, _>>()
-            .map(Values::I64)
-    };
-    match fill {
-        Fill::Normal { mean, std } => {
-            if !mean.0.is_finite() || !(std.0 >= 0.0 && std.0.is_finite()) {
-                return Err(format!(
-                    "no normal distribution has mean {mean} and deviation {std}"
-                ));
-            }
-            continuous(stream.normal(mean.0, std.0, len))
-        }
-        Fill::Uniform { low, high } => {
-            let some = f64::from((high.0 as f32).next_down()) >= low.0;
-            if !(low.0 < high.0 && (high.0 - low.0).is_finite() && some) {
-                return Err(format!("no f32 lies in {low} to {high}"));
-            }
-            continuous(stream.uniform(low.0, high.0, len))
-        }
-        Fill::Constant { value } => given(&mut std::iter::repeat_n(value.0, len)),
-        Fill::Values { values } if values.len() == len => {
-            given(&mut values.iter().map(|value| value.0))
-        }
-        Fill::Values { values } => Err(format!("{} values for {len} elements", values.len())),
-        Fill::Integers { low, high } if low <= high => Ok(whole(stream.integers(*low, *high, len))),
-        Fill::Integers { low, high } => Err(format!("no integer lies in {low}..={high}")),
-        Fill::Iota => Ok(whole((0..len as i64).collect())),
-        Fill::Permutation => Ok(whole(stream.distinct(len as u64, len))),
-        Fill::BlockTable { pool } => match u64::try_from(*pool) {
-            Ok(pool) if pool >= len as u64 => Ok(whole(stream.distinct(pool, len))),
-            _ => Err(format!("a pool of {pool} has no {len} distinct blocks")),
-        },
-        Fill::Offsets { total, min } => {
-            let parts = len
-                .checked_sub(1)
-                .ok_or("offsets need at least one element")?;
-            let least = min.checked_mul(parts as i64);
-            if *min < 0 || least.is_none_or(|least| least > *total) || (parts == 0 && *total != 0) {
-                return Err(format!(
-                    "{parts} sequences of at least {min} do not make {total}"
-                ));
-            }
-            Ok(whole(stream.offsets(*total, *min, parts)))
-        }
-    }
-}
-
-fn integral(value: f64) -> std::result::Result<i64, String> {
-    // The bound is 2^63: every f64 below it converts exactly.
-    if value.fract() == 0.0 && value.abs() < 9.223_372_036_854_775_8e18 {
-        Ok(value as i64)
-    } else {
-        Err(format!("{value} is not an integer"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::testing::{case, input, output, tensor};
+    use crate::check::testing::{case, input, output};
     use proptest::prelude::*;
-    use verdict::model::{CodecScheme, ElemType, Num};
+    use verdict::model::{CodecScheme, ElemType, Fill, Num};
 
     fn one(tensor: Tensor, seed: u64) -> Result<TensorData> {
         let name = tensor.name.clone();
@@ -353,18 +274,18 @@ mod tests {
                 let amax = head.iter().fold(0f32, |amax, x| amax.max(x.abs()));
                 let scale = scales[ib * h + ih];
                 assert!((scale - amax / 448.0).abs() <= 1e-6 * scale);
-                for i in 0..s * d {
+                for (i, value) in head.iter().enumerate() {
                     let code = float8::F8E4M3::from_bits(data.bytes[at(ib, ih, 0, 0) + i]);
                     assert_eq!(
                         code.to_bits(),
                         float8::F8E4M3::from_f32(
-                            (f64::from(head[i]) * (448.0 / f64::from(amax))) as f32
+                            (f64::from(*value) * (448.0 / f64::from(amax))) as f32
                         )
                         .to_bits()
                     );
                     let seen = floats(&data.seen)[at(ib, ih, 0, 0) + i];
                     assert!((seen - code.to_f32() * scale).abs() <= 1e-6 * amax);
-                    assert!((seen - head[i]).abs() <= head[i].abs() / 16.0 + amax / 448.0 / 512.0);
+                    assert!((seen - *value).abs() <= value.abs() / 16.0 + amax / 448.0 / 512.0);
                 }
             }
         }
@@ -377,21 +298,21 @@ mod tests {
         let original = floats(data.original.as_ref().unwrap());
         let scales = data.scales.unwrap();
         assert_eq!(scales.len(), h);
-        for ih in 0..h {
+        for (ih, &scale) in scales.iter().enumerate() {
             let all = || {
                 (0..b).flat_map(move |ib| {
                     (0..s).flat_map(move |is| (0..d).map(move |id| at(ib, ih, is, id)))
                 })
             };
             let amax = all().fold(0f32, |amax, i| amax.max(original[i].abs()));
-            assert!((scales[ih] - amax / 448.0).abs() <= 1e-6 * scales[ih]);
+            assert!((scale - amax / 448.0).abs() <= 1e-6 * scale);
             for i in all() {
                 let code = (original[i] / amax * 127.0).round_ties_even() + 128.0;
                 assert!(
                     (f32::from(data.bytes[i]) - code).abs()
                         <= f32::from(u8::from((original[i] / amax * 127.0).fract().abs() > 0.499))
                 );
-                let meant = (f32::from(data.bytes[i]) - 128.0) / 127.0 * 448.0 * scales[ih];
+                let meant = (f32::from(data.bytes[i]) - 128.0) / 127.0 * 448.0 * scale;
                 assert!((floats(&data.seen)[i] - meant).abs() <= 1e-6 * amax);
                 assert!((floats(&data.seen)[i] - original[i]).abs() <= amax / 254.0 * 1.0001);
             }
@@ -476,123 +397,6 @@ mod tests {
                 prop_assert!((code * scales[which] - seen).abs() <= 1e-5 * scales[which] * 128.0);
             }
         }
-    }
-
-    #[test]
-    fn fills_that_do_not_suit_are_refused() {
-        let num = Num;
-        let bad = [
-            (
-                ElemType::I32,
-                Fill::Normal {
-                    mean: num(0.0),
-                    std: num(1.0),
-                },
-            ),
-            (
-                ElemType::F32,
-                Fill::Normal {
-                    mean: num(0.0),
-                    std: num(-1.0),
-                },
-            ),
-            (
-                ElemType::F32,
-                Fill::Normal {
-                    mean: num(f64::NAN),
-                    std: num(1.0),
-                },
-            ),
-            (
-                ElemType::F32,
-                Fill::Uniform {
-                    low: num(1.0),
-                    high: num(1.0),
-                },
-            ),
-            (
-                ElemType::F32,
-                Fill::Uniform {
-                    low: num(0.0),
-                    high: num(f64::INFINITY),
-                },
-            ),
-            (
-                ElemType::F16,
-                Fill::Constant {
-                    value: num(70000.0),
-                },
-            ),
-            (ElemType::I32, Fill::Constant { value: num(0.5) }),
-            (
-                ElemType::I32,
-                Fill::Constant {
-                    value: num(f64::NAN),
-                },
-            ),
-            (
-                ElemType::F32,
-                Fill::Values {
-                    values: vec![num(1.0)],
-                },
-            ),
-            (ElemType::U8, Fill::Integers { low: 0, high: 300 }),
-            (ElemType::U8, Fill::Integers { low: 2, high: 1 }),
-            (ElemType::I32, Fill::BlockTable { pool: 3 }),
-            (ElemType::I32, Fill::BlockTable { pool: -1 }),
-            (ElemType::I32, Fill::Offsets { total: 5, min: 2 }),
-            (ElemType::I32, Fill::Offsets { total: 5, min: -1 }),
-            (
-                ElemType::I32,
-                Fill::Offsets {
-                    total: 5,
-                    min: i64::MAX,
-                },
-            ),
-        ];
-        for (elem, fill) in bad {
-            let mut tensor = tensor("x", Role::In, elem, &[4]);
-            tensor.fill = Some(fill.clone());
-            // 300 distinct draws would hide a range error only by chance.
-            tensor.dims = if matches!(fill, Fill::Integers { .. }) {
-                vec![400]
-            } else {
-                vec![4]
-            };
-            assert!(
-                matches!(one(tensor, 1), Err(Error::Usage(_))),
-                "{elem:?} {fill:?}"
-            );
-        }
-        let mut missing = tensor("x", Role::In, ElemType::F32, &[4]);
-        missing.fill = None;
-        assert!(one(missing, 1).is_err());
-        let mut aliased = normal(ElemType::F32, &[4, 4]);
-        aliased.strides = Some(vec![0, 1]);
-        assert!(one(aliased, 1).is_err());
-    }
-
-    #[test]
-    fn rules_for_integers() {
-        let draw = |fill| {
-            let mut tensor = tensor("x", Role::In, ElemType::I32, &[6]);
-            tensor.fill = Some(fill);
-            one(tensor, 4).unwrap().seen
-        };
-        assert_eq!(draw(Fill::Iota), Values::I64((0..6).collect()));
-        assert_eq!(
-            draw(Fill::Constant { value: Num(-3.0) }),
-            Values::I64(vec![-3; 6])
-        );
-        let Values::I64(mut permutation) = draw(Fill::Permutation) else {
-            panic!()
-        };
-        permutation.sort_unstable();
-        assert_eq!(permutation, [0, 1, 2, 3, 4, 5]);
-        let Values::I64(offsets) = draw(Fill::Offsets { total: 20, min: 1 }) else {
-            panic!()
-        };
-        assert_eq!((offsets[0], offsets[5]), (0, 20));
     }
 
     #[test]

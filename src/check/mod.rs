@@ -3,9 +3,11 @@
 //! Knows the case and nothing of CUDA, workers or verdicts: the device side asks for bytes to upload and
 //! hands back bytes to judge. Failing to produce a right answer is a fault with a message, never a skip.
 
+pub mod cache;
 mod codec;
 pub mod compare;
 mod elem;
+mod fill;
 mod generator;
 pub mod inputs;
 mod layout;

@@ -21,13 +21,13 @@ pub fn sdpa(
         scene.input(v_name)?,
     );
     let &[batch, heads, queries, depth] = q.dims else {
-        return Err(NoAnswer(format!(
+        return Err(NoAnswer::Reference(format!(
             "`{q_name}` has dimensions {:?}, not [B, H, S, D]",
             q.dims
         )));
     };
     let &[_, key_heads, keys, _] = k.dims else {
-        return Err(NoAnswer(format!(
+        return Err(NoAnswer::Reference(format!(
             "`{k_name}` has dimensions {:?}, not [B, H, S, D]",
             k.dims
         )));
@@ -36,7 +36,7 @@ pub fn sdpa(
     same_dims(v_name, v.dims, k.dims)?;
     same_dims(out, &scene.output(out)?.dims, q.dims)?;
     if key_heads == 0 || heads % key_heads != 0 {
-        return Err(NoAnswer(format!(
+        return Err(NoAnswer::Reference(format!(
             "{heads} heads of queries do not share {key_heads} heads of keys"
         )));
     }

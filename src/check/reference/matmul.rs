@@ -118,13 +118,13 @@ impl<'a> Operand<'a> {
         let (leading, &[stored_rows, stored_columns]) =
             array.dims.split_at(array.dims.len().saturating_sub(2))
         else {
-            return Err(NoAnswer(format!(
+            return Err(NoAnswer::Reference(format!(
                 "`{name}` has dimensions {:?} and is no matrix",
                 array.dims
             )));
         };
         if !leading.is_empty() && leading != batch {
-            return Err(NoAnswer(format!(
+            return Err(NoAnswer::Reference(format!(
                 "`{name}` has batch dimensions {leading:?} where the output has {batch:?}"
             )));
         }
@@ -188,7 +188,7 @@ pub fn gemm(scene: Scene) -> Result<Values, NoAnswer> {
         .dims
         .split_at(out_tensor.dims.len().saturating_sub(2))
     else {
-        return Err(NoAnswer(format!(
+        return Err(NoAnswer::Reference(format!(
             "`{out}` has dimensions {:?} and is no matrix",
             out_tensor.dims
         )));
@@ -196,7 +196,7 @@ pub fn gemm(scene: Scene) -> Result<Values, NoAnswer> {
     let left = Operand::new(a, scene.input(a)?, *transpose_a, batch)?;
     let right = Operand::new(b, scene.input(b)?, *transpose_b, batch)?;
     if (left.rows, left.columns, right.columns) != (m, right.rows, n) {
-        return Err(NoAnswer(format!(
+        return Err(NoAnswer::Reference(format!(
             "`{a}` {:?} times `{b}` {:?} (transposed: {transpose_a}, {transpose_b}) is not `{out}` {:?}",
             left.array.dims, right.array.dims, out_tensor.dims
         )));
@@ -274,7 +274,7 @@ fn integers(
 ) -> Result<Values, NoAnswer> {
     let (Values::I64(x), Values::I64(y), true) = (left.array.values, right.array.values, plain)
     else {
-        return Err(NoAnswer(format!(
+        return Err(NoAnswer::Reference(format!(
             "a gemm into {elem:?} is computed exactly, and only as a plain product of tensors of integers"
         )));
     };

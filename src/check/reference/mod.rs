@@ -1,15 +1,17 @@
 //! The right answer, computed on the CPU.
 //!
-//! Built-in references are here and below; Each tensor that the
+//! Built-in references are here and below; `user` runs a function of the user's own. Each tensor that the
 //! kernel writes has to have an expected value, or there is none at all.
 
 mod attention;
 mod elementwise;
 mod matmul;
+mod process;
 mod reduce;
 mod rows;
 #[cfg(test)]
 mod tests;
+pub mod user;
 
 use super::inputs::{Inputs, View};
 use super::{Outputs, Values, elem};
@@ -20,18 +22,24 @@ pub const REFERENCES: &str = "gatekeeper references/1";
 
 /// Why there is no right answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NoAnswer(pub String);
+pub enum NoAnswer {
+    /// The reference does not suit the case, or broke.
+    #[error("{0}")]
+    Reference(String),
+    /// The machine lacks something or broke.
+    #[error("{0}")]
+    Environment(String),
+}
 
 impl From<String> for NoAnswer {
     fn from(message: String) -> Self {
-        Self(message)
+        Self::Reference(message)
     }
 }
 
 impl From<&str> for NoAnswer {
     fn from(message: &str) -> Self {
-        Self(message.to_owned())
+        Self::Reference(message.to_owned())
     }
 }
 
@@ -53,15 +61,15 @@ struct Array<'a> {
 impl<'a> Scene<'a> {
     fn tensor(self, name: &str) -> Result<&'a Tensor, NoAnswer> {
         let mut tensors = self.case.tensors.iter();
-        tensors
-            .find(|tensor| tensor.name == name)
-            .ok_or_else(|| NoAnswer(format!("the reference names `{name}`, which is no tensor")))
+        tensors.find(|tensor| tensor.name == name).ok_or_else(|| {
+            NoAnswer::Reference(format!("the reference names `{name}`, which is no tensor"))
+        })
     }
 
     fn input(self, name: &str) -> Result<Array<'a>, NoAnswer> {
         let tensor = self.tensor(name)?;
         let data = self.inputs.tensors.get(name).ok_or_else(|| {
-            NoAnswer(format!(
+            NoAnswer::Reference(format!(
                 "the reference reads `{name}`, which is an output only"
             ))
         })?;
@@ -79,7 +87,7 @@ impl<'a> Scene<'a> {
         let tensor = self.tensor(name)?;
         match tensor.role {
             Role::Out | Role::Inout => Ok(tensor),
-            Role::In => Err(NoAnswer(format!(
+            Role::In => Err(NoAnswer::Reference(format!(
                 "the reference writes `{name}`, which is an input only"
             ))),
         }
@@ -149,11 +157,12 @@ fn as_stored(tensor: &Tensor, values: Values) -> Result<Values, NoAnswer> {
         (true, values) => Ok(Values::F32(values.floats().into_owned())),
         (false, Values::I64(values)) => {
             let values = Values::I64(values);
-            elem::encode(tensor.elem, &values)
-                .map_err(|why| NoAnswer(format!("the reference of `{}`: {why}", tensor.name)))?;
+            elem::encode(tensor.elem, &values).map_err(|why| {
+                NoAnswer::Reference(format!("the reference of `{}`: {why}", tensor.name))
+            })?;
             Ok(values)
         }
-        (false, Values::F32(_)) => Err(NoAnswer(format!(
+        (false, Values::F32(_)) => Err(NoAnswer::Reference(format!(
             "the reference gives floats and `{}` holds {:?}: only sums, products and moves of integers \
              give integers; write a reference function for anything else",
             tensor.name, tensor.elem
@@ -171,12 +180,12 @@ fn complete(case: &Case, inputs: &Inputs, outputs: Outputs) -> Result<Outputs, N
     for tensor in case.tensors.iter().filter(|tensor| tensor.role != Role::In) {
         let name = &tensor.name;
         let Some(values) = outputs.get(name) else {
-            return Err(NoAnswer(format!(
+            return Err(NoAnswer::Reference(format!(
                 "the reference says nothing of output `{name}`; a function of your own can compute several"
             )));
         };
         if values.len() != tensor.len() {
-            return Err(NoAnswer(format!(
+            return Err(NoAnswer::Reference(format!(
                 "the reference gives {} elements of `{name}`, which has {}",
                 values.len(),
                 tensor.len()
@@ -190,7 +199,7 @@ fn complete(case: &Case, inputs: &Inputs, outputs: Outputs) -> Result<Outputs, N
             .position(|value| value.is_nan())
             .filter(|_| finite)
         {
-            return Err(NoAnswer(format!(
+            return Err(NoAnswer::Reference(format!(
                 "the reference gives NaN at `{name}`{:?} though every input is finite",
                 super::layout::index(&tensor.dims, at)
             )));
@@ -204,7 +213,7 @@ fn same_dims(name: &str, got: &[usize], want: &[usize]) -> Result<(), NoAnswer> 
     if got == want {
         return Ok(());
     }
-    Err(NoAnswer(format!(
+    Err(NoAnswer::Reference(format!(
         "`{name}` has dimensions {got:?} where the reference needs {want:?}"
     )))
 }

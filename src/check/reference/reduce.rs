@@ -18,7 +18,7 @@ pub fn reduce(
     let input = scene.input(x)?;
     let out_tensor = scene.output(out)?;
     if let Some(axis) = axes.iter().find(|axis| **axis >= input.dims.len()) {
-        return Err(NoAnswer(format!(
+        return Err(NoAnswer::Reference(format!(
             "`{x}` {:?} has no axis {axis}",
             input.dims
         )));
@@ -45,7 +45,7 @@ pub fn reduce(
     }
     let count: usize = gone.iter().product();
     if count == 0 {
-        return Err(NoAnswer(format!(
+        return Err(NoAnswer::Reference(format!(
             "`{x}` {:?} has nothing to reduce",
             input.dims
         )));
@@ -98,7 +98,7 @@ pub fn transpose(
     let mut sorted = permutation.to_vec();
     sorted.sort_unstable();
     if sorted.iter().copied().ne(0..input.dims.len()) {
-        return Err(NoAnswer(format!(
+        return Err(NoAnswer::Reference(format!(
             "{permutation:?} is no permutation of the axes of `{x}` {:?}",
             input.dims
         )));

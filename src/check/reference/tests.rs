@@ -262,7 +262,8 @@ fn elementwise_functions() {
 
     let (a, b) = (f32s("a", &[5, 3]), f32s("b", &[5, 3]));
     let (av, bv) = (seen(&a), seen(&b));
-    let functions: [(Binary, fn(f64, f64) -> f64); 6] = [
+    type Pair = fn(f64, f64) -> f64;
+    let functions: [(Binary, Pair); 6] = [
         (Binary::Add, |a, b| a + b),
         (Binary::Sub, |a, b| a - b),
         (Binary::Mul, |a, b| a * b),

@@ -1,5 +1,11 @@
 //! The worker's own side: opens the device, takes orders one by one, and ends with its parent.
 
+mod check;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod time;
+
 use super::protocol::{Frame, Job, Line, Order, Ready};
 use crate::device::cuda::{CudaDevice, Opened, open};
 use crate::device::{Device, DeviceChoice, Failure};
@@ -39,11 +45,13 @@ pub fn main() -> ExitCode {
     leave(0)
 }
 
-fn run(device: &mut CudaDevice, job: &Job, frames: &mut Frames) -> Frame {
+fn run(device: &mut Box<CudaDevice>, job: &Job, frames: &mut Frames) -> Frame {
     let end = match job {
         Job::KnownGood => device.known_good().map(|()| Frame::Sane),
-        Job::Check(_) => todo!(),
-        Job::Time(_) => todo!(),
+        Job::Check(job) => check::check(device.as_mut(), job, &mut |frame| frames.send(frame))
+            .map(|facts| Frame::Checked(Box::new(facts))),
+        Job::Time(job) => time::time(device.as_mut(), job, &mut |frame| frames.send(frame))
+            .map(|facts| Frame::Timed(Box::new(facts))),
     };
     // Memory and programs of a job go with it. After a sticky fault nothing can be freed, nor has to be.
     let freed = device.reset();
@@ -110,9 +118,5 @@ impl Frames {
         if sent.is_err() {
             leave(1);
         }
-    }
-
-    pub fn step(&mut self, what: impl Into<String>) {
-        self.send(Frame::Step(what.into()));
     }
 }

@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a record holds hundreds of them, not millions"
+)]
 pub enum Evidence {
     Build {
         unit: UnitId,
