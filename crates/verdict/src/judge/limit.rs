@@ -72,7 +72,7 @@ pub(super) fn absolute(
         verdict.smallest_visible = value.group.map(|group| Num(group.smallest_visible()));
         if let Ok(accepted) = facts.accepted(&gate.subject, metric, refusals) {
             verdict.baseline = Some(Num(accepted.value));
-            verdict.change = Some(Num(relative(value.number, accepted.value)));
+            verdict.change = Some(Num(words::relative(value.number, accepted.value)));
         }
         let bound = bound_value(facts, &gate.subject, metric, bound)?;
         verdict.limit = Some(Num(bound));
@@ -232,15 +232,6 @@ fn sibling(subject: &Subject, variant: &str) -> Subject {
     subject
 }
 
-/// (value - base) / base; a rise from 0 is infinite, and 0 after 0 is no change.
-fn relative(value: f64, base: f64) -> f64 {
-    if value == base {
-        0.0
-    } else {
-        (value - base) / base
-    }
-}
-
 /// Against what was agreed. Figures that repeat exactly are compared as they are; times by the interval
 /// of their ratio: broken where all of it is beyond the limit, held where all of it is within, else open.
 pub(super) fn against_baseline(
@@ -268,7 +259,7 @@ pub(super) fn against_baseline(
         let worse = if metric.larger_is_better() { -1.0 } else { 1.0 };
         ruled.verdict.baseline = Some(Num(accepted.value));
         ruled.verdict.limit = Some(Num(accepted.value * (1.0 + worse * allowed)));
-        let change = relative(value.number, accepted.value);
+        let change = words::relative(value.number, accepted.value);
         ruled.verdict.change = Some(Num(change));
         if change.is_nan() {
             return ruling(

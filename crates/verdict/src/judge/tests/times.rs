@@ -386,7 +386,7 @@ fn compare_is_the_same_judgement_against_what_base_measured() {
     let base = record();
     let mut head = record();
     head.policy.baselines.clear();
-    let judgement = compare(&base, "seal", &head);
+    let judgement = compare(&base, &head);
     assert_eq!(judgement.conclusion, Conclusion::Pass);
     assert!(
         judgement
@@ -396,7 +396,7 @@ fn compare_is_the_same_judgement_against_what_base_measured() {
     );
 
     slow(&mut head, &small(), 103_000);
-    let judgement = compare(&base, "seal", &head);
+    let judgement = compare(&base, &head);
     let failed: Vec<_> = judgement
         .verdicts
         .iter()
@@ -416,7 +416,7 @@ fn compare_is_the_same_judgement_against_what_base_measured() {
         unreachable!()
     };
     device.name = "NVIDIA L4".into();
-    let judgement = compare(&other, "seal", &head);
+    let judgement = compare(&other, &head);
     assert_eq!(judgement.conclusion, Conclusion::Inconclusive);
     assert!(judgement.verdicts.iter().any(|verdict| {
         verdict
@@ -431,7 +431,7 @@ fn a_base_that_was_wrong_is_no_baseline() {
     recheck(&mut base, &small(), |_, facts| {
         facts.error.max_err = Num(1.0)
     });
-    let judgement = compare(&base, "seal", &record());
+    let judgement = compare(&base, &record());
     let verdict = judgement
         .verdicts
         .iter()
