@@ -46,6 +46,10 @@ impl Cache {
         })
     }
 
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// A subdirectory, made if it is not there.
     pub fn dir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.root.join(name);
@@ -55,4 +59,22 @@ impl Cache {
                 Error::environment(format!("{} cannot be made: {error}", dir.display()))
             })
     }
+}
+
+/// Whole or not at all for every reader, also one at the same time. Not flushed to the disk: whoever
+/// reads after a power failure has to tell a damaged file, as every user of the cache does.
+///
+/// # Errors
+/// Environment, where the directory of `file` cannot be written.
+pub fn write_atomically(file: &Path, bytes: &[u8]) -> Result<()> {
+    use std::io::Write;
+    let written = || {
+        let dir = file.parent().unwrap_or(Path::new("."));
+        let mut new = tempfile::NamedTempFile::new_in(dir)?;
+        new.write_all(bytes)?;
+        new.persist(file).map_err(|error| error.error)
+    };
+    written().map(drop).map_err(|error| {
+        Error::environment(format!("{} cannot be written: {error}", file.display()))
+    })
 }

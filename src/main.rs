@@ -1,1 +1,37 @@
-fn main() {}
+//! The program: a command in, an exit code out.
+
+use clap::Parser;
+use gatekeeper::cli::{BaselineCommand, Cli, Command, ToolchainCommand};
+use gatekeeper::exit::Exit;
+use gatekeeper::{cmd, worker};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(args) => cmd::run::run(&args),
+        Command::Compare(args) => cmd::judge::compare(&args),
+        Command::Judge(args) => cmd::judge::judge(&args),
+        Command::Report(args) => cmd::judge::report(&args),
+        Command::Baseline(BaselineCommand::Update { record, config, filters }) => {
+            cmd::baseline::update(&record, &config, &filters)
+        }
+        Command::Baseline(BaselineCommand::Show { config, filters }) => {
+            cmd::baseline::show(&config, &filters)
+        }
+        Command::Validate(args) => cmd::config::validate(&args),
+        Command::Init(args) => cmd::config::init(&args),
+        Command::Schema => cmd::config::schema(),
+        Command::Doctor(config) => cmd::doctor::run(&config),
+        Command::Toolchain(ToolchainCommand::Install) => cmd::toolchain::install(),
+        Command::Toolchain(ToolchainCommand::Show(config)) => cmd::toolchain::show(&config),
+        Command::Completions { shell } => cmd::completions(shell),
+        Command::Worker { device } => return worker::child::main(device),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            cmd::complain(&error);
+            Exit::from(&error).into()
+        }
+    }
+}

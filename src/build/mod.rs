@@ -1,1 +1,225 @@
+//! From source to machine code, and what the compiler says of it.
+//!
+//! Knows nvcc's command line, its output and a cache of both. Knows nothing of limits or devices.
 
+mod cache;
+mod command;
+mod compile;
+mod depend;
+mod entry;
+mod files;
+mod identity;
+mod inputs;
+mod process;
+pub mod ptxas;
+
+use self::cache::{Artifacts, Stored};
+use self::command::Request;
+use self::files::Files;
+use self::inputs::{Inputs, Search};
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::toolchain::Toolchain;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+use verdict::model::{BuildFacts, Callable, Seen, Unit};
+
+/// What came of one unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Built {
+    pub facts: Seen<BuildFacts>,
+    /// `None` exactly where there are no facts.
+    pub artifact: Option<Artifact>,
+    /// Taken from the cache: nvcc was not called.
+    pub cached: bool,
+    pub millis: u64,
+}
+
+/// Where the machine code is, and by which symbols.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Artifact {
+    Cubin {
+        path: PathBuf,
+        symbol: String,
+    },
+    Launcher {
+        library: PathBuf,
+        /// `int f(void** args)`, where `args[i]` points to the value of argument i.
+        function: String,
+        /// Declared entries in their order: name as written, symbol.
+        entries: Vec<(String, String)>,
+    },
+}
+
+/// Builds every unit, `jobs` at a time, in the order given. Units that ask nvcc for the same thing are
+/// compiled once. `on_done` is told of each as it ends.
+///
+/// # Errors
+/// Environment, where the machine failed. A source that does not compile is evidence, not an error.
+pub fn build_all(
+    root: &Path,
+    toolchain: &Toolchain,
+    cache: &Cache,
+    units: &[Unit],
+    jobs: usize,
+    on_done: &(dyn Fn(&Unit, &Built) + Sync),
+) -> Result<Vec<Built>> {
+    let bench = Bench {
+        root,
+        toolchain,
+        artifacts: Artifacts::open(cache)?,
+        files: Files::below(root),
+        scratch: cache.dir("scratch")?,
+    };
+    let mut groups: Vec<Group> = Vec::new();
+    for (index, unit) in units.iter().enumerate() {
+        let request = Request::of(unit);
+        let key = cache::request_key(unit, &request, toolchain)?;
+        match groups.iter_mut().find(|group| group.key == key) {
+            Some(group) => group.units.push((index, unit)),
+            None => groups.push(Group {
+                key,
+                request,
+                units: vec![(index, unit)],
+            }),
+        }
+    }
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(jobs.max(1))
+        .build()
+        .map_err(|error| Error::environment(format!("no threads to compile with: {error}")))?;
+    let built: Result<Vec<Vec<(usize, Built)>>> = pool.install(|| {
+        groups
+            .par_iter()
+            .map(|group| bench.build(group, on_done))
+            .collect()
+    });
+    let mut built: Vec<(usize, Built)> = built?.into_iter().flatten().collect();
+    built.sort_by_key(|(index, _)| *index);
+    Ok(built.into_iter().map(|(_, built)| built).collect())
+}
+
+/// Units that ask nvcc for the same thing, with their places in the plan.
+struct Group<'a> {
+    key: String,
+    request: Request,
+    units: Vec<(usize, &'a Unit)>,
+}
+
+struct Bench<'a> {
+    root: &'a Path,
+    toolchain: &'a Toolchain,
+    artifacts: Artifacts,
+    files: Files,
+    scratch: PathBuf,
+}
+
+/// The clock by which files are stamped may lag by a tick of the kernel (10 ms at the most).
+const TICK: Duration = Duration::from_millis(20);
+
+impl Bench<'_> {
+    fn build(
+        &self,
+        group: &Group,
+        on_done: &(dyn Fn(&Unit, &Built) + Sync),
+    ) -> Result<Vec<(usize, Built)>> {
+        let mut done: Vec<(usize, Built)> = Vec::new();
+        for &(index, unit) in &group.units {
+            let built = match done.first() {
+                None => self.build_one(unit, group)?,
+                Some((_, first)) => Built {
+                    cached: true,
+                    millis: 0,
+                    ..first.clone()
+                },
+            };
+            on_done(unit, &built);
+            done.push((index, built));
+        }
+        Ok(done)
+    }
+
+    fn build_one(&self, unit: &Unit, group: &Group) -> Result<Built> {
+        let started = Instant::now();
+        let built = |stored: Stored, cached| Built {
+            artifact: artifact(unit, &stored.facts, &stored.file),
+            facts: Seen::Got(stored.facts),
+            cached,
+            millis: started.elapsed().as_millis() as u64,
+        };
+        if let Some(stored) = self.artifacts.find(&group.key, &self.files) {
+            return Ok(built(stored, true));
+        }
+        let scratch = tempfile::tempdir_in(&self.scratch).map_err(|error| {
+            Error::environment(format!(
+                "no directory can be made in {}: {error}",
+                self.scratch.display()
+            ))
+        })?;
+        let before = SystemTime::now();
+        std::thread::sleep(TICK);
+        let compiled = compile::compile(
+            self.root,
+            self.toolchain,
+            scratch.path(),
+            unit,
+            &group.request,
+            compile::DEADLINE,
+        )?;
+        match compiled {
+            Ok(compiled) => {
+                let inputs = self.inputs(unit, &compiled.included, before);
+                self.artifacts
+                    .store(&group.key, inputs, compiled.facts, &compiled.output)
+                    .map(|stored| built(stored, false))
+            }
+            Err(fault) => Ok(Built {
+                facts: Seen::Fault(fault),
+                artifact: None,
+                cached: false,
+                millis: started.elapsed().as_millis() as u64,
+            }),
+        }
+    }
+
+    /// `None` where the same request may not be answered with this artifact again. A file that was
+    /// written while nvcc ran is read here in a state that nvcc may not have seen.
+    fn inputs(&self, unit: &Unit, included: &[String], before: SystemTime) -> Option<Inputs> {
+        let now = Files::below(self.root);
+        let mut include_dirs = unit.include_dirs.clone();
+        include_dirs.extend(inputs::include_dirs(&unit.flags)?);
+        let search = Search {
+            include_dirs,
+            toolkit: &self.toolchain.include,
+        };
+        let inputs = Inputs::collect(&now, included, &search)?;
+        let settled = included.iter().all(|file| !now.touched_since(file, before));
+        settled.then_some(inputs)
+    }
+}
+
+fn artifact(unit: &Unit, facts: &BuildFacts, file: &Path) -> Option<Artifact> {
+    match &unit.call {
+        Callable::Entry { .. } => facts.entries.first().map(|entry| Artifact::Cubin {
+            path: file.to_owned(),
+            symbol: entry.symbol.clone(),
+        }),
+        Callable::Launcher { .. } => Some(Artifact::Launcher {
+            library: file.to_owned(),
+            function: command::SHIM.to_owned(),
+            entries: facts
+                .entries
+                .iter()
+                .map(|entry| (entry.name.clone(), entry.symbol.clone()))
+                .collect(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+mod reuse_tests;

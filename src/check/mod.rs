@@ -1,1 +1,21 @@
+//! Seeded inputs, codecs, references and comparison: everything about correctness that needs no device.
+//!
+//! Knows the case and nothing of CUDA, workers or verdicts: the device side asks for bytes to upload and
+//! hands back bytes to judge. Failing to produce a right answer is a fault with a message, never a skip.
 
+pub mod cache;
+mod codec;
+pub mod compare;
+mod elem;
+mod fill;
+mod generator;
+pub mod inputs;
+mod layout;
+pub mod npy;
+pub mod poison;
+pub mod reference;
+#[cfg(test)]
+mod testing;
+mod values;
+
+pub use values::{Outputs, Values, WrongBytes, decode};

@@ -1,1 +1,136 @@
+//! What runs kernels. May not know of gates, references, processes or reports.
+//!
+//! `cuda` alone names cudarc. A simulated device has the same trait and no timer.
 
+pub mod args;
+pub mod choice;
+pub mod cuda;
+pub mod lock;
+pub mod nvml;
+pub mod redzone;
+
+use crate::build::Artifact;
+use args::Value;
+use serde::{Deserialize, Serialize};
+use verdict::model::{DeviceFacts, DriverFacts, Fault, FaultKind, GpuState, Launch};
+
+pub use choice::DeviceChoice;
+
+/// An address in the device's memory.
+pub type Address = u64;
+
+/// A loaded artifact; an index into the device's own table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program(pub usize);
+
+/// One way of calling a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    pub program: Program,
+    pub args: Vec<Value>,
+    /// `None` for a launcher, which decides for itself.
+    pub launch: Option<Launch>,
+}
+
+/// Why a device did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Failure {
+    Fault {
+        fault: Fault,
+        /// The process can do nothing more with the device and has to end.
+        sticky: bool,
+    },
+    /// This device cannot do it, whatever the kernel.
+    Unsupported { reason: String },
+}
+
+impl Failure {
+    /// A fault of the case alone: the device goes on.
+    pub fn of_case(kind: FaultKind, message: impl Into<String>) -> Self {
+        Self::Fault {
+            fault: Fault {
+                kind,
+                message: message.into(),
+            },
+            sticky: false,
+        }
+    }
+}
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// Whatever executes device code. Work is queued in order; `sync` waits for it and reports its faults.
+pub trait Device {
+    fn facts(&self) -> &DeviceFacts;
+
+    /// The value that an `Arg::Stream` stands for.
+    fn stream(&self) -> u64;
+
+    fn load(&mut self, artifact: &Artifact) -> Result<Program>;
+
+    /// Uninitialised memory, aligned to 256 bytes.
+    fn alloc(&mut self, bytes: usize) -> Result<Address>;
+
+    /// Frees all memory and programs.
+    fn reset(&mut self) -> Result<()>;
+
+    fn write(&mut self, to: Address, bytes: &[u8]) -> Result<()>;
+
+    /// Waits for all queued work.
+    fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()>;
+
+    /// Queues one call.
+    fn launch(&mut self, call: &Call) -> Result<()>;
+
+    fn sync(&mut self) -> Result<()>;
+
+    /// What the driver says of the entries that this call launches.
+    fn describe(&mut self, call: &Call) -> Result<DriverFacts>;
+
+    /// `None` where there is no clock to trust.
+    fn timer<'a>(&'a mut self, target: Target<'a>) -> Option<Result<Box<dyn Timer + 'a>>>;
+}
+
+/// What is timed.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    pub call: &'a Call,
+    /// Done before each sample, outside the timed region: inputs that the kernel overwrites.
+    pub restore: &'a [Restore],
+}
+
+/// A copy inside the device's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restore {
+    pub from: Address,
+    pub to: Address,
+    pub bytes: usize,
+}
+
+/// The GPU's own clock around one call. All times are GPU time in ns.
+pub trait Timer {
+    /// Launches that are not timed, and waits for them.
+    fn warm_up(&mut self, launches: u32) -> Result<()>;
+
+    /// Prepares `launches` calls back to back that can be run without the host between them.
+    fn batch(&mut self, launches: u32) -> Result<()>;
+
+    /// One run of the prepared batch.
+    fn batched(&mut self) -> Result<u64>;
+
+    /// One launch alone; with the L2 cache flushed first where `cold`.
+    fn single(&mut self, cold: bool) -> Result<u64>;
+
+    /// A batch that holds nothing.
+    fn empty(&mut self) -> Result<u64>;
+
+    /// The smallest step that the clock was seen to make.
+    fn tick(&mut self) -> Result<u64>;
+
+    /// Clock of the multiprocessors right now, counted by themselves.
+    fn sm_mhz(&mut self) -> Result<f64>;
+
+    /// The device's own report while it works on this many launches; `sm_mhz_*` stay empty.
+    fn state(&mut self, launches: u32) -> Result<GpuState>;
+}

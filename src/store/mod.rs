@@ -1,1 +1,15 @@
+//! What stays on disk: records of runs, and the baselines that a team agreed on. Knows formats and
+//! files, and nothing of what either means to a verdict.
 
+mod baselines;
+mod file;
+mod record;
+
+#[cfg(test)]
+#[path = "../../crates/verdict/src/judge/fixture.rs"]
+pub(crate) mod fixture;
+#[cfg(test)]
+use verdict::model;
+
+pub use baselines::{Change, Update, load_baselines, update_baselines};
+pub use record::{read_record, seal, write_record};

@@ -1,1 +1,209 @@
+//! Where nvcc and its host compiler are, which they are, and how a machine without them gets them.
+//!
+//! May know nothing of gates.yaml beyond the pinned version, and nothing of kernels.
 
+mod install;
+mod probe;
+#[doc(hidden)]
+pub mod testing;
+
+pub use install::install;
+
+use crate::cache::Cache;
+use crate::error::{Diagnostic, Error, Result};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use verdict::model::CompilerFacts;
+
+/// A CUDA compiler that was found complete, with the host compiler that it will use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toolchain {
+    pub nvcc: PathBuf,
+    pub host_compiler: PathBuf,
+    pub facts: CompilerFacts,
+    /// The toolkit's own headers.
+    pub include: PathBuf,
+    /// Where libcudart_static.a is; nvcc itself looks only in `lib64`, which the wheels do not have.
+    pub library_dir: Option<PathBuf>,
+}
+
+/// The CUDA release that `install` provides, and the only one that it can.
+pub const PROVIDED: &str = "13.0";
+
+/// Where to look; from the environment, or made up by a test.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Search {
+    /// Directories of PATH.
+    pub path: Vec<PathBuf>,
+    /// Roots of CUDA toolkits, in the order of preference.
+    pub homes: Vec<PathBuf>,
+    /// `NVCC_CCBIN`: the host compiler that the user wants.
+    pub host_compiler: Option<PathBuf>,
+}
+
+impl Search {
+    pub fn from_environment() -> Self {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let set = |name: &str| {
+            std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        Self {
+            path: std::env::split_paths(&path).collect(),
+            homes: [set("CUDA_HOME"), set("CUDA_PATH")]
+                .into_iter()
+                .flatten()
+                .chain([PathBuf::from("/usr/local/cuda")])
+                .collect(),
+            host_compiler: set("NVCC_CCBIN"),
+        }
+    }
+
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
+        self.path
+            .iter()
+            .map(|dir| dir.join(name))
+            .find(|file| is_executable(file))
+    }
+
+    fn nvccs(&self) -> impl Iterator<Item = PathBuf> {
+        self.program("nvcc").into_iter().chain(
+            self.homes
+                .iter()
+                .map(|home| home.join("bin/nvcc"))
+                .filter(|file| is_executable(file)),
+        )
+    }
+
+    /// # Errors
+    /// Environment, where there is none.
+    pub fn host_compiler(&self) -> Result<PathBuf> {
+        if let Some(wanted) = &self.host_compiler {
+            let found = if wanted.components().count() > 1 {
+                Some(wanted.clone()).filter(|file| is_executable(file))
+            } else {
+                wanted.to_str().and_then(|name| self.program(name))
+            };
+            return found.ok_or_else(|| {
+                Error::Environment(
+                    Diagnostic::new(format!(
+                        "NVCC_CCBIN names {}, which is no program here",
+                        wanted.display()
+                    ))
+                    .help("unset NVCC_CCBIN, or set it to a C++ compiler"),
+                )
+            });
+        }
+        ["g++", "c++", "clang++"]
+            .into_iter()
+            .find_map(|name| self.program(name))
+            .ok_or_else(|| {
+                Error::Environment(
+                    Diagnostic::new(
+                        "no host compiler: nvcc needs a C++ compiler, and neither g++, c++ nor clang++ is on PATH",
+                    )
+                    .help("install one, for example `apt-get install g++`")
+                    .help("or set NVCC_CCBIN to the path of one"),
+                )
+            })
+    }
+}
+
+/// The provisioned compiler if it is installed, else nvcc of PATH, CUDA_HOME, CUDA_PATH or
+/// /usr/local/cuda; of these the first whose version is the pinned one. `pin` is a version or the
+/// beginning of one (`13`, `13.0`, `13.0.88`).
+///
+/// # Errors
+/// Environment: no nvcc, none of the pinned version, an incomplete one, or no host compiler.
+pub fn find(pin: Option<&str>, cache: &Cache) -> Result<Toolchain> {
+    find_in(pin, cache, &Search::from_environment())
+}
+
+pub(crate) fn find_in(pin: Option<&str>, cache: &Cache, search: &Search) -> Result<Toolchain> {
+    let candidates = install::installed(cache)?.into_iter().chain(search.nvccs());
+    let mut others = Vec::new();
+    for nvcc in candidates {
+        let version = probe::nvcc_version(&nvcc)?;
+        if pin.is_none_or(|pin| matches_pin(&version, pin)) {
+            return probe::probe(&nvcc, version, &search.host_compiler()?, cache);
+        }
+        others.push(format!("{} is {version}", nvcc.display()));
+    }
+    Err(Error::Environment(missing(pin, &others)))
+}
+
+fn missing(pin: Option<&str>, others: &[String]) -> Diagnostic {
+    let provided = pin.is_none_or(|pin| matches_pin(install::NVCC_VERSION, pin));
+    let message = match pin {
+        None => "no CUDA compiler: nvcc is neither provisioned nor on PATH, in CUDA_HOME or in /usr/local/cuda".to_owned(),
+        Some(pin) if others.is_empty() => {
+            format!("no CUDA compiler: gates.yaml pins nvcc {pin}, which is neither provisioned nor on PATH, in CUDA_HOME or in /usr/local/cuda")
+        }
+        Some(pin) => format!("gates.yaml pins nvcc {pin}; {}", others.join("; ")),
+    };
+    let diagnostic = Diagnostic::new(message);
+    let by_hand = pin.unwrap_or("13");
+    if provided {
+        diagnostic.help(format!(
+            "run with --provision, or install CUDA {by_hand} and put nvcc on PATH"
+        ))
+    } else {
+        diagnostic
+            .help(format!("install CUDA {by_hand} and put its nvcc on PATH"))
+            .help(format!(
+                "or pin {PROVIDED} in gates.yaml: --provision installs {} only",
+                install::NVCC_VERSION
+            ))
+    }
+}
+
+/// `13.0` matches 13.0.88 and not 13.05.
+fn matches_pin(version: &str, pin: &str) -> bool {
+    let mut version = version.split('.');
+    pin.split('.').all(|part| version.next() == Some(part))
+}
+
+/// A command whose environment is its own. Variables that steer nvcc or gcc (NVCC_APPEND_FLAGS,
+/// NVCC_PREPEND_FLAGS, CPATH, CPLUS_INCLUDE_PATH, LIBRARY_PATH, ...) would change the artifact behind the
+/// cache's back, so only what a compiler needs in order to start is passed on.
+pub(crate) fn clean_command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("LC_ALL", "C");
+    for name in ["PATH", "HOME", "LD_LIBRARY_PATH"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// Standard output of a short-lived tool.
+fn output_of(program: &Path, args: &[&str]) -> std::result::Result<String, String> {
+    let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+    let output = clean_command(program)
+        .args(&args)
+        .output()
+        .map_err(|error| error.to_string())?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() {
+        // nvcc writes its dry run to stderr.
+        Ok(text(&output.stdout) + &text(&output.stderr))
+    } else {
+        Err(format!(
+            "{}: {}",
+            output.status,
+            (text(&output.stdout) + &text(&output.stderr)).trim()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests;

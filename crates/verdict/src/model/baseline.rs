@@ -54,7 +54,7 @@ impl BaselineKey {
     }
 }
 
-/// The run that the figures come from.
+/// The run of the latest update. Cases that it did not measure are older.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {

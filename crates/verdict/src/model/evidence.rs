@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a record holds hundreds of them, not millions"
+)]
 pub enum Evidence {
     Build {
         unit: UnitId,
@@ -24,6 +28,7 @@ pub enum Evidence {
     /// One case in one timing process.
     Time {
         case: CaseId,
+        /// Counted from 0, without gaps for each case.
         process: u32,
         facts: Seen<TimeFacts>,
     },
@@ -109,6 +114,9 @@ pub struct CheckFacts {
     pub first_unwritten: Option<Location>,
     /// Names of inputs whose bytes changed.
     pub clobbered_inputs: Vec<String>,
+    /// Writes outside a buffer that did not fault, found in the guards around it: `y: 4 bytes past its end`.
+    #[serde(default)]
+    pub overruns: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -200,6 +208,9 @@ pub struct GpuState {
     pub throttle_reasons: Vec<String>,
     /// A thermal or hardware slowdown was among them.
     pub throttled: bool,
+    /// Other processes that computed on this GPU meanwhile; `None` where NVML does not tell.
+    #[serde(default)]
+    pub other_processes: Option<u32>,
 }
 
 /// The compiler that built everything of a run.

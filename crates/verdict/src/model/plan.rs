@@ -4,6 +4,7 @@ use super::{CaseId, Num, UnitId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,6 +14,9 @@ pub struct Plan {
     /// In the order of gates.yaml: kernel, variant, shape.
     pub cases: Vec<Case>,
     pub timing: Schedule,
+    /// A filter left out cases of gates.yaml: what is missing here is not gone, and the worst over the
+    /// shapes that are here need not be the worst of all.
+    pub partial: bool,
 }
 
 impl Plan {
@@ -233,6 +237,8 @@ pub enum Role {
     Out,
     /// Filled like an input and restored before every launch.
     Inout,
+    /// Working memory: poisoned like an output, and nobody asks what is left in it.
+    Scratch,
 }
 
 /// A seeded distribution, or a rule for integers. Floats are drawn before any codec.
@@ -505,4 +511,13 @@ pub enum Mode {
     Warm,
     /// L2 is flushed before each launch; samples are never batched.
     Cold,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Warm => "warm",
+            Self::Cold => "cold",
+        })
+    }
 }

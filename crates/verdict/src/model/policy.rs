@@ -1,6 +1,6 @@
 //! What was agreed: gates and baselines.
 
-use super::{Baseline, Metric, Num, Subject};
+use super::{Baseline, Facet, Metric, Num, Subject};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -127,6 +127,8 @@ pub struct BrokenBaseline {
     pub path: String,
     pub kernel: String,
     pub variant: String,
+    /// As its name says; `None` where it says nothing, and the file may cover any.
+    pub facet: Option<Facet>,
     /// What is wrong with it, with line and column where known.
     pub problem: String,
 }
@@ -141,7 +143,7 @@ impl Gate {
             | Rule::Deterministic
             | Rule::InputsIntact
             | Rule::AgreesWithDriver => true,
-            Rule::Limit { metric, .. } => metric.facet() != super::Facet::Resources,
+            Rule::Limit { metric, .. } => metric.facet() != Facet::Resources,
             Rule::Condition { .. } => matches!(self.subject, Subject::Case(_)),
         }
     }

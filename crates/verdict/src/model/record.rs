@@ -28,6 +28,8 @@ pub struct Environment {
     pub started: String,
     /// The command line, without paths of this machine.
     pub command: String,
+    /// `TIMING_PROTOCOL` of the gatekeeper that took the times, not of the one that judges them.
+    pub timing_protocol: u32,
     pub host: Host,
     pub commit: Option<String>,
     pub compiler: Seen<CompilerFacts>,

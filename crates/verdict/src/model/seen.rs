@@ -66,3 +66,18 @@ pub enum FaultKind {
     /// A known-good kernel failed as well: device, driver or machine, not the kernel under gate.
     Environment,
 }
+
+impl FaultKind {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Compile => "does not compile",
+            Self::EntryNotFound => "entry not found",
+            Self::LaunchRefused => "launch refused",
+            Self::DeviceFault => "kernel faulted",
+            Self::Hang => "hung past its deadline",
+            Self::WorkerDied => "worker died",
+            Self::Reference => "no reference",
+            Self::Environment => "environment failed",
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Finding what was agreed, under exactly the key that this run has; and making it from a run.
+
+use super::facts::{Facts, Found, Ruling, inconclusive};
+use crate::model::*;
+use crate::stats::Group;
+use std::collections::BTreeMap;
+
+/// The shape under which resources stand, which belong to none.
+pub const ANY_SHAPE: &str = "*";
+
+/// What was agreed on one metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Accepted {
+    pub value: f64,
+    /// Of times.
+    pub group: Option<Group>,
+}
+
+/// Why a comparison cannot be made.
+pub(super) enum Lack {
+    /// Never any baseline, under any key.
+    New { reason: String },
+    /// There is one, and it cannot be used.
+    Refused(Ruling),
+}
+
+impl From<Ruling> for Lack {
+    fn from(ruling: Ruling) -> Self {
+        Self::Refused(ruling)
+    }
+}
+
+/// What a base side could not give, where the baselines are made from a record.
+pub(super) type Refusals = BTreeMap<(Subject, Facet), String>;
+
+pub(super) fn update_command(subject: &Subject) -> String {
+    match subject {
+        Subject::Unit(unit) => {
+            format!(
+                "gatekeeper baseline update '{}/{}'",
+                unit.kernel, unit.variant
+            )
+        }
+        Subject::Case(case) => format!("gatekeeper baseline update '{case}'"),
+    }
+}
+
+impl Facts<'_> {
+    /// The key under which a metric of this run would be agreed.
+    pub(super) fn key(&self, subject: &Subject, facet: Facet) -> Found<BaselineKey> {
+        let unit = match subject {
+            Subject::Unit(unit) => self.unit(unit)?,
+            Subject::Case(case) => self.unit_on_device(case)?,
+        };
+        let compiler = self.compiler()?.version.clone();
+        let flags = unit.flags.join(" ");
+        let arch = unit.id.arch;
+        Ok(match facet {
+            Facet::Resources => BaselineKey::Resources {
+                arch,
+                compiler,
+                flags,
+            },
+            Facet::Correctness => BaselineKey::Correctness {
+                arch,
+                compiler,
+                flags,
+            },
+            Facet::Times => {
+                let device = self.device()?;
+                BaselineKey::Times {
+                    gpu: device.name.clone(),
+                    driver_branch: device.driver_branch().to_owned(),
+                    clock_policy: device.clock_policy.clone(),
+                    protocol: self.environment.timing_protocol,
+                    mode: self.plan.timing.mode,
+                    compiler,
+                    flags,
+                }
+            }
+        })
+    }
+
+    pub(super) fn accepted(
+        &self,
+        subject: &Subject,
+        metric: Metric,
+        refusals: &Refusals,
+    ) -> Result<Accepted, Lack> {
+        let facet = metric.facet();
+        let shape = match subject {
+            Subject::Case(case) if facet != Facet::Resources => case.shape.as_str(),
+            Subject::Case(_) | Subject::Unit(_) => ANY_SHAPE,
+        };
+        let key = self.key(subject, facet)?;
+        let mine = |baseline: &&Baseline| {
+            baseline.kernel == subject.kernel()
+                && baseline.variant == subject.variant()
+                && baseline.key.facet() == facet
+        };
+        let agreed = |baseline: &Baseline| {
+            let metrics = baseline.cases.get(shape)?;
+            metrics.get(&metric).cloned()
+        };
+        let all = || self.policy.baselines.iter().filter(mine);
+        let same: Vec<_> = all().filter(|baseline| baseline.key == key).collect();
+        if let [first, second, ..] = same.as_slice() {
+            return Err(Lack::Refused(Ruling {
+                outcome: Outcome::Inconclusive,
+                reason: format!(
+                    "two baselines claim the same key, of {} and of {}",
+                    first.origin.date, second.origin.date
+                ),
+            }));
+        }
+        if let Some(agreed) = same.first().and_then(|baseline| agreed(baseline)) {
+            return usable(metric, &agreed).map_err(Lack::Refused);
+        }
+        let covers = |broken: &&BrokenBaseline| {
+            broken.kernel == subject.kernel()
+                && broken.variant == subject.variant()
+                && broken.facet.is_none_or(|of| of == facet)
+        };
+        if let Some(broken) = self.policy.broken_baselines.iter().find(covers) {
+            return Err(Lack::Refused(Ruling {
+                outcome: Outcome::Fail,
+                reason: format!(
+                    "the baseline {} cannot be used: {}; restore it, or remove it and run `{}`",
+                    broken.path,
+                    broken.problem,
+                    update_command(subject)
+                ),
+            }));
+        }
+        if let Some(reason) = refusals.get(&(subject.clone(), facet)) {
+            return Err(Lack::Refused(Ruling {
+                outcome: Outcome::Inconclusive,
+                reason: format!("the base has no {metric} to compare with: {reason}"),
+            }));
+        }
+        let other = all()
+            .filter(|baseline| baseline.key != key && agreed(baseline).is_some())
+            .map(|baseline| differences(&baseline.key, &key))
+            .min_by_key(Vec::len);
+        if let Some(differences) = other {
+            return Err(Lack::Refused(Ruling {
+                outcome: Outcome::Inconclusive,
+                reason: format!(
+                    "the baseline holds under another key ({}); measure here and run `{}`",
+                    differences.join(", "),
+                    update_command(subject)
+                ),
+            }));
+        }
+        let what = match same.first() {
+            None => "no baseline yet".to_owned(),
+            Some(baseline) if baseline.cases.contains_key(shape) => {
+                format!("the baseline of {subject} has no {metric} yet")
+            }
+            Some(_) => format!(
+                "a case that the baseline of {}/{} does not have yet",
+                subject.kernel(),
+                subject.variant()
+            ),
+        };
+        Err(Lack::New {
+            reason: format!("new: {what}; accept it with `{}`", update_command(subject)),
+        })
+    }
+
+    /// What this run could be agreed on, and what it could not, with the reason.
+    pub(super) fn acceptable(&self, origin: &Origin) -> (Vec<Baseline>, Refusals) {
+        let mut baselines: BTreeMap<(String, String, BaselineKey), Baseline> = BTreeMap::new();
+        let mut refusals = Refusals::new();
+        let units = self
+            .plan
+            .units
+            .iter()
+            .map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources, ANY_SHAPE));
+        let cases = self.plan.cases.iter().flat_map(|case| {
+            [Facet::Correctness, Facet::Times].map(|facet| {
+                (
+                    Subject::Case(case.id.clone()),
+                    facet,
+                    case.id.shape.as_str(),
+                )
+            })
+        });
+        for (subject, facet, shape) in units.chain(cases) {
+            match self.agree(&subject, facet) {
+                Ok((key, metrics)) => {
+                    let (kernel, variant) =
+                        (subject.kernel().to_owned(), subject.variant().to_owned());
+                    let at = (kernel.clone(), variant.clone(), key.clone());
+                    let baseline = baselines.entry(at).or_insert_with(|| Baseline {
+                        schema: BASELINE_SCHEMA.to_owned(),
+                        kernel,
+                        variant,
+                        key,
+                        origin: origin.clone(),
+                        cases: BTreeMap::new(),
+                    });
+                    baseline.cases.insert(shape.to_owned(), metrics);
+                }
+                Err(why) => {
+                    refusals.insert((subject, facet), why.reason);
+                }
+            }
+        }
+        (baselines.into_values().collect(), refusals)
+    }
+
+    /// Every metric of one facet that has a value fit to be agreed on.
+    fn agree(
+        &self,
+        subject: &Subject,
+        facet: Facet,
+    ) -> Found<(BaselineKey, BTreeMap<Metric, Agreed>)> {
+        let key = self.key(subject, facet)?;
+        if let Subject::Case(case) = subject {
+            self.timeable(case)?;
+            if facet == Facet::Times {
+                let throttled = self.throttled(case);
+                if throttled > 0 {
+                    return inconclusive(format!(
+                        "{throttled} timing processes ran on a throttled GPU"
+                    ));
+                }
+            }
+        }
+        let mut metrics = BTreeMap::new();
+        let mut lack = None;
+        for metric in Metric::ALL
+            .into_iter()
+            .filter(|metric| metric.facet() == facet)
+        {
+            // What depends on the launch is the worst over all shapes, and they are not all here.
+            if self.plan.partial && over_shapes(metric) {
+                continue;
+            }
+            match self.metric(subject, metric) {
+                Ok(value) => {
+                    let agreed = Agreed {
+                        value: Num(value.number),
+                        spread: value.group.map(|group| Num(group.ln_deviation())),
+                        processes: value.group.map(|group| group.processes()),
+                    };
+                    match usable(metric, &agreed) {
+                        Ok(_) => {
+                            metrics.insert(metric, agreed);
+                        }
+                        Err(ruling) => lack = lack.or(Some(ruling)),
+                    }
+                }
+                Err(ruling) => lack = lack.or(Some(ruling)),
+            }
+        }
+        match (metrics.is_empty(), lack) {
+            (false, _) => Ok((key, metrics)),
+            (true, Some(ruling)) => Err(ruling),
+            (true, None) => inconclusive("nothing was measured"),
+        }
+    }
+}
+
+/// Resources that are the worst over all shapes of the unit.
+pub(super) fn over_shapes(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::Shared | Metric::Occupancy | Metric::BlocksPerSm
+    )
+}
+
+/// Figures of a file that a person may have edited.
+fn usable(metric: Metric, agreed: &Agreed) -> Found<Accepted> {
+    let value = agreed.value.0;
+    let broken = |problem: String| {
+        Err(Ruling {
+            outcome: Outcome::Fail,
+            reason: format!("the baseline's {metric} {problem}; it has to be agreed again"),
+        })
+    };
+    if !value.is_finite() {
+        return broken(format!("is {value}"));
+    }
+    if value < 0.0 {
+        return broken(format!("is below zero: {value}"));
+    }
+    if metric.facet() != Facet::Times {
+        return Ok(Accepted { value, group: None });
+    }
+    match (agreed.spread, agreed.processes) {
+        (Some(spread), Some(processes)) => match Group::from_summary(value, spread.0, processes) {
+            Some(group) => Ok(Accepted {
+                value,
+                group: Some(group),
+            }),
+            None => broken(format!(
+                "is {value} with a spread of {} over {processes} processes, and no interval follows from that",
+                spread.0
+            )),
+        },
+        _ => broken("rests on one process and has no spread; time it in two or more".to_owned()),
+    }
+}
+
+/// `driver branch 570 and not 580`: what the key of a baseline has, and not this run's.
+fn differences(theirs: &BaselineKey, ours: &BaselineKey) -> Vec<String> {
+    fields(theirs)
+        .into_iter()
+        .zip(fields(ours))
+        .filter(|(theirs, ours)| theirs != ours)
+        .map(|((name, theirs), (_, ours))| format!("{name} `{theirs}`, here `{ours}`"))
+        .collect()
+}
+
+fn fields(key: &BaselineKey) -> Vec<(&'static str, String)> {
+    match key {
+        BaselineKey::Resources {
+            arch,
+            compiler,
+            flags,
+        }
+        | BaselineKey::Correctness {
+            arch,
+            compiler,
+            flags,
+        } => vec![
+            ("architecture", arch.to_string()),
+            ("compiler", compiler.clone()),
+            ("flags", flags.clone()),
+        ],
+        BaselineKey::Times {
+            gpu,
+            driver_branch,
+            clock_policy,
+            protocol,
+            mode,
+            compiler,
+            flags,
+        } => vec![
+            ("GPU", gpu.clone()),
+            ("driver branch", driver_branch.clone()),
+            ("clock policy", clock_policy.clone()),
+            ("timing protocol", protocol.to_string()),
+            ("mode", mode.to_string()),
+            ("compiler", compiler.clone()),
+            ("flags", flags.clone()),
+        ],
+    }
+}

@@ -1,0 +1,343 @@
+//! Limits: a value against a number, against an expression, and against what was agreed.
+
+use super::baseline::{Lack, Refusals, over_shapes};
+use super::facts::{Facts, Found, Ruling, inconclusive, ruling};
+use super::metric::Value;
+use super::words;
+use crate::expr::{Env, EvalError, Expression, Name};
+use crate::model::*;
+use crate::stats;
+
+/// A verdict in the making, and what it asks of the run beside.
+pub(super) struct Ruled {
+    pub verdict: Verdict,
+    pub win: Option<Win>,
+    pub new: bool,
+    /// More timing processes could decide it.
+    pub open: bool,
+}
+
+impl Ruled {
+    pub(super) fn blank(gate: &Gate) -> Self {
+        Self {
+            verdict: Verdict {
+                subject: gate.subject.clone(),
+                gate: words::gate(&gate.rule),
+                metric: match &gate.rule {
+                    Rule::Limit { metric, .. } => Some(*metric),
+                    _ => None,
+                },
+                outcome: Outcome::Inconclusive,
+                reason: String::new(),
+                measured: None,
+                limit: None,
+                baseline: None,
+                change: None,
+                interval: None,
+                smallest_visible: None,
+                declared: gate.declared.clone(),
+            },
+            win: None,
+            new: false,
+            open: false,
+        }
+    }
+
+    pub(super) fn end(mut self, found: Found<String>) -> Self {
+        let (outcome, reason) = match found {
+            Ok(reason) => (Outcome::Pass, reason),
+            Err(Ruling { outcome, reason }) => (outcome, reason),
+        };
+        self.verdict.outcome = outcome;
+        self.verdict.reason = reason;
+        self
+    }
+}
+
+/// A value against a stated number, literally: who reads `<= 362us` expects 362.1 to break it and 361.9 to
+/// hold, whatever the spread. The smallest change that could have shown stands beside it.
+pub(super) fn absolute(
+    facts: &Facts,
+    gate: &Gate,
+    metric: Metric,
+    op: Op,
+    bound: &Bound,
+    refusals: &Refusals,
+) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let found = (|| {
+        let value = facts.metric(&gate.subject, metric)?;
+        let verdict = &mut ruled.verdict;
+        verdict.measured = Some(Num(value.number));
+        verdict.smallest_visible = value.group.map(|group| Num(group.smallest_visible()));
+        if let Ok(accepted) = facts.accepted(&gate.subject, metric, refusals) {
+            verdict.baseline = Some(Num(accepted.value));
+            verdict.change = Some(Num(words::relative(value.number, accepted.value)));
+        }
+        let bound = bound_value(facts, &gate.subject, metric, bound)?;
+        verdict.limit = Some(Num(bound));
+        let shown = words::quantity(metric, value.number);
+        if op.holds(value.number, bound) {
+            Ok(shown)
+        } else if value.number.is_nan() {
+            ruling(
+                Outcome::Fail,
+                format!("{metric} is NaN: {}", why_nan(facts, &gate.subject)),
+            )
+        } else {
+            ruling(
+                Outcome::Fail,
+                format!(
+                    "{metric} is {shown}, and has to be {op} {}",
+                    words::quantity(metric, bound)
+                ),
+            )
+        }
+    })();
+    ruled.end(found)
+}
+
+fn why_nan(facts: &Facts, subject: &Subject) -> String {
+    let Subject::Case(id) = subject else {
+        return "it cannot be compared".to_owned();
+    };
+    let non_finite = facts.case(id).ok().and_then(|case| {
+        case.seeds.iter().find_map(|&seed| {
+            let errors = &facts.check(id, seed).ok()?.error;
+            (errors.non_finite > 0).then(|| {
+                format!(
+                    "{} of {} elements are not finite with seed {seed}",
+                    errors.non_finite, errors.elements
+                )
+            })
+        })
+    });
+    non_finite.unwrap_or_else(|| "it cannot be compared".to_owned())
+}
+
+pub(super) fn bound_value(
+    facts: &Facts,
+    subject: &Subject,
+    metric: Metric,
+    bound: &Bound,
+) -> Found<f64> {
+    match bound {
+        Bound::Value(value) => Ok(value.0),
+        Bound::Expr(expr) => {
+            let (expression, env) = prepare(facts, subject, expr, metric.facet())?;
+            evaluated(expr, expression.number(&env))
+        }
+    }
+}
+
+pub(super) fn condition(facts: &Facts, gate: &Gate, expr: &Expr) -> Ruled {
+    let found = (|| {
+        let (expression, env) = prepare(facts, &gate.subject, expr, Facet::Times)?;
+        let values: Vec<_> = expression
+            .names()
+            .iter()
+            .filter_map(|name| {
+                let value = env.get(name)?.as_f64();
+                let shown = metric_of(name)
+                    .filter(|_| !expr.constants.contains_key(&name.to_string()))
+                    .map_or_else(
+                        || value.to_string(),
+                        |metric| words::quantity(metric, value),
+                    );
+                Some(format!("{name} = {shown}"))
+            })
+            .collect();
+        let values = values.join(", ");
+        match evaluated(expr, expression.truth(&env))? {
+            true => Ok(values),
+            false => ruling(Outcome::Fail, format!("does not hold for {values}")),
+        }
+    })();
+    Ruled::blank(gate).end(found)
+}
+
+fn evaluated<T>(expr: &Expr, result: Result<T, EvalError>) -> Found<T> {
+    match result {
+        Ok(value) => Ok(value),
+        Err(error @ EvalError::NonFinite(_)) => {
+            ruling(Outcome::Fail, format!("`{}`: {error}", expr.text))
+        }
+        Err(error) => inconclusive(format!("`{}`: {error}", expr.text)),
+    }
+}
+
+fn metric_of(name: &Name) -> Option<Metric> {
+    match name {
+        Name::Plain(metric) | Name::Dotted(_, metric) => Metric::from_name(metric),
+    }
+}
+
+/// The expression with a value for each of its names. The first name without one decides: the whole is
+/// as unknown as that.
+fn prepare(facts: &Facts, subject: &Subject, expr: &Expr, of: Facet) -> Found<(Expression, Env)> {
+    let expression = match Expression::parse(&expr.text) {
+        Ok(expression) => expression,
+        Err(error) => {
+            return inconclusive(format!("`{}`, column {}: {error}", expr.text, error.column));
+        }
+    };
+    let mut env = Env::new();
+    for name in expression.names() {
+        if let Some(constant) = expr.constants.get(&name.to_string()) {
+            // Whole numbers stay whole, as divisions depend on it.
+            let value = constant.0;
+            let whole = value.fract() == 0.0 && value.abs() < 9.0e15;
+            env.insert(
+                name.clone(),
+                if whole {
+                    (value as i64).into()
+                } else {
+                    value.into()
+                },
+            );
+            continue;
+        }
+        let Some(metric) = metric_of(name) else {
+            return inconclusive(format!(
+                "`{}`: `{name}` is no metric and no constant",
+                expr.text
+            ));
+        };
+        // Whether a kernel is right decides whether it is timed, so times cannot decide whether it is right.
+        if of == Facet::Correctness && metric.facet() == Facet::Times {
+            return inconclusive(format!(
+                "`{}`: a limit on correctness cannot depend on {metric}",
+                expr.text
+            ));
+        }
+        let subject = match name {
+            Name::Plain(_) => subject.clone(),
+            Name::Dotted(variant, _) => sibling(subject, variant),
+        };
+        let value = facts.metric(&subject, metric).map_err(|ruling| Ruling {
+            outcome: ruling.outcome,
+            reason: format!("{name} is unknown: {}", ruling.reason),
+        })?;
+        env.insert(name.clone(), value.number.into());
+    }
+    Ok((expression, env))
+}
+
+fn sibling(subject: &Subject, variant: &str) -> Subject {
+    let mut subject = subject.clone();
+    match &mut subject {
+        Subject::Unit(unit) => unit.variant = variant.to_owned(),
+        Subject::Case(case) => case.variant = variant.to_owned(),
+    }
+    subject
+}
+
+/// Against what was agreed. Figures that repeat exactly are compared as they are; times by the interval
+/// of their ratio: broken where all of it is beyond the limit, held where all of it is within, else open.
+pub(super) fn against_baseline(
+    facts: &Facts,
+    gate: &Gate,
+    metric: Metric,
+    allowed: f64,
+    refusals: &Refusals,
+) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let found = (|| {
+        if !(allowed >= 0.0 && allowed.is_finite()) {
+            return inconclusive(format!("a change of {allowed} cannot be allowed"));
+        }
+        let value = facts.metric(&gate.subject, metric)?;
+        ruled.verdict.measured = Some(Num(value.number));
+        let accepted = match facts.accepted(&gate.subject, metric, refusals) {
+            Ok(accepted) => accepted,
+            Err(Lack::Refused(ruling)) => return Err(ruling),
+            Err(Lack::New { reason }) => {
+                ruled.new = true;
+                return ruling(Outcome::Skipped, reason);
+            }
+        };
+        let worse = if metric.larger_is_better() { -1.0 } else { 1.0 };
+        ruled.verdict.baseline = Some(Num(accepted.value));
+        ruled.verdict.limit = Some(Num(accepted.value * (1.0 + worse * allowed)));
+        let change = words::relative(value.number, accepted.value);
+        ruled.verdict.change = Some(Num(change));
+        if change.is_nan() {
+            return ruling(
+                Outcome::Fail,
+                format!("{metric} is NaN: {}", why_nan(facts, &gate.subject)),
+            );
+        }
+        let interval = if metric.facet() == Facet::Times {
+            match (value, accepted.group) {
+                (
+                    Value {
+                        group: Some(head), ..
+                    },
+                    Some(base),
+                ) => {
+                    let comparison = stats::compare(&head, &base);
+                    let interval = comparison.interval.map(|ratio| ratio - 1.0);
+                    ruled.verdict.interval = Some(interval.map(Num));
+                    ruled.verdict.smallest_visible = Some(Num(comparison.smallest_visible));
+                    interval
+                }
+                _ => {
+                    ruled.open = true;
+                    return inconclusive("one timing process has no spread; two are the least");
+                }
+            }
+        } else {
+            [change, change]
+        };
+        let [least, most] = if metric.larger_is_better() {
+            [-interval[1], -interval[0]]
+        } else {
+            interval
+        };
+        let told = told(metric, change, ruled.verdict.interval);
+        if least > allowed {
+            return ruling(
+                Outcome::Fail,
+                format!(
+                    "{told}; at most {} is agreed",
+                    words::change(metric, worse * allowed)
+                ),
+            );
+        }
+        if most < -allowed && !(facts.plan.partial && over_shapes(metric)) {
+            ruled.win = Some(Win {
+                subject: gate.subject.clone(),
+                metric,
+                measured: Num(value.number),
+                baseline: Num(accepted.value),
+                change: Num(change),
+            });
+        }
+        if most <= allowed {
+            return Ok(told);
+        }
+        ruled.open = true;
+        let visible = ruled
+            .verdict
+            .smallest_visible
+            .map_or(f64::NAN, |visible| visible.0);
+        inconclusive(format!(
+            "{told}; the agreed {} lies within that. {} processes can tell a change of {}; more of them (`max_processes`) or a quieter GPU could decide",
+            words::change(metric, worse * allowed),
+            value.group.map_or(0, |group| group.processes()),
+            words::percent(visible),
+        ))
+    })();
+    ruled.end(found)
+}
+
+fn told(metric: Metric, change: f64, interval: Option<[Num; 2]>) -> String {
+    let change = words::change(metric, change);
+    match interval {
+        None => format!("{change} against the baseline"),
+        Some([low, high]) => format!(
+            "{change} against the baseline (95 % interval {})",
+            words::interval(metric, [low.0, high.0])
+        ),
+    }
+}

@@ -1,0 +1,357 @@
+//! The judge: what follows from plan, environment, policy and evidence, and from nothing else.
+//!
+//! Four questions with one answer each, however often and wherever they are asked: may a case go on
+//! ([`admit`]), which cases need one more timing process ([`next`]), what is each gate's verdict
+//! ([`judge`]), and what changed between two records ([`compare`]). Knows no files, no clock and no device.
+
+mod baseline;
+mod facts;
+mod limit;
+mod metric;
+mod rules;
+pub mod words;
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod tests;
+
+pub use baseline::ANY_SHAPE;
+pub use facts::{Facts, Found, Ruling, unit_for};
+pub use metric::Value;
+
+#[cfg(test)]
+use crate::model;
+use crate::model::*;
+use baseline::Refusals;
+use facts::inconclusive;
+use limit::Ruled;
+use std::collections::BTreeSet;
+
+/// Every gate's verdict, in the order of the policy, and what they come to together.
+pub fn judge(
+    plan: &Plan,
+    environment: &Environment,
+    policy: &Policy,
+    evidence: &[Evidence],
+) -> Judgement {
+    let facts = Facts::new(plan, environment, policy, evidence);
+    judged(&facts, &Refusals::new())
+}
+
+/// `head` by its own gates, against what `base` measured. Keys, limits and intervals are those of any
+/// other judgement.
+pub fn compare(base: &Record, head: &Record) -> Judgement {
+    // No verdict depends on where a baseline came from.
+    let (baselines, refusals) = acceptable(base, "base");
+    let policy = Policy {
+        gates: head.policy.gates.clone(),
+        baselines,
+        broken_baselines: Vec::new(),
+        require_gpu: head.policy.require_gpu,
+    };
+    let facts = Facts::new(&head.plan, &head.environment, &policy, &head.evidence);
+    let refusals = refusals
+        .into_iter()
+        .map(|refused| ((refused.subject, refused.facet), refused.reason))
+        .collect();
+    judged(&facts, &refusals)
+}
+
+/// What of a record may not be agreed on, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub subject: Subject,
+    pub facet: Facet,
+    pub reason: String,
+}
+
+/// The baselines that a record gives: everything that was built, proven right, and timed without
+/// throttling. `seal` is the record's own.
+pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) {
+    let environment = &record.environment;
+    let origin = Origin {
+        record: seal.to_owned(),
+        date: environment.started.clone(),
+        gatekeeper: environment.gatekeeper.clone(),
+        device: match environment.device.got() {
+            Some(device) => format!("{}, driver {}", device.name, device.driver),
+            None => "no device".to_owned(),
+        },
+        commit: environment.commit.clone(),
+    };
+    let facts = Facts::new(&record.plan, environment, &record.policy, &record.evidence);
+    let (baselines, refusals) = facts.acceptable(&origin);
+    let refused = refusals
+        .into_iter()
+        .map(|((subject, facet), reason)| Refused {
+            subject,
+            facet,
+            reason,
+        });
+    (baselines, refused.collect())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Check,
+    Time,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    Yes,
+    No { reason: String },
+}
+
+/// Whether a case may go on. A broken limit on resources stops nothing: one run tells all that it can.
+pub fn admit(
+    plan: &Plan,
+    environment: &Environment,
+    policy: &Policy,
+    evidence: &[Evidence],
+    case: &CaseId,
+    stage: Stage,
+) -> Admission {
+    let facts = Facts::new(plan, environment, policy, evidence);
+    let admitted = match stage {
+        Stage::Check => facts.runnable(case),
+        Stage::Time => facts.timeable(case),
+    };
+    match admitted {
+        Ok(()) => Admission::Yes,
+        Err(ruling) => Admission::No {
+            reason: ruling.reason,
+        },
+    }
+}
+
+/// Cases that need one more timing process, in the order of the plan: admitted, and either timed in fewer
+/// than planned or still open and below the most that is allowed.
+pub fn next(
+    plan: &Plan,
+    environment: &Environment,
+    policy: &Policy,
+    evidence: &[Evidence],
+) -> Vec<CaseId> {
+    let facts = Facts::new(plan, environment, policy, evidence);
+    let cases = plan.cases.iter().filter(|case| case.timed);
+    cases
+        .filter(|case| facts.wants_process(&case.id))
+        .map(|case| case.id.clone())
+        .collect()
+}
+
+fn rule(facts: &Facts, gate: &Gate, refusals: &Refusals) -> Ruled {
+    let subject = &gate.subject;
+    let simple = |found| Ruled::blank(gate).end(found);
+    match &gate.rule {
+        Rule::Built => simple(rules::built(facts, subject)),
+        Rule::HasEffect => simple(rules::has_effect(facts, subject)),
+        Rule::Finite => simple(rules::finite(facts, subject)),
+        Rule::Written => simple(rules::written(facts, subject)),
+        Rule::Deterministic => simple(rules::deterministic(facts, subject)),
+        Rule::InputsIntact => simple(rules::inputs_intact(facts, subject)),
+        Rule::AgreesWithDriver => simple(rules::agrees_with_driver(facts, subject)),
+        Rule::Limit {
+            metric,
+            limit: Limit::Absolute { op, bound },
+        } => limit::absolute(facts, gate, *metric, *op, bound, refusals),
+        Rule::Limit {
+            metric,
+            limit: Limit::Baseline { change },
+        } => limit::against_baseline(facts, gate, *metric, change.0, refusals),
+        Rule::Condition { expr } => limit::condition(facts, gate, expr),
+    }
+}
+
+impl Facts<'_> {
+    /// Built for this run's device.
+    fn runnable(&self, case: &CaseId) -> Found<()> {
+        let unit = self.unit_on_device(case)?;
+        self.build(&unit.id).map(drop)
+    }
+
+    /// What failed is told once, by its own gate; here it is the reason of a skip.
+    fn timeable(&self, case: &CaseId) -> Found<()> {
+        self.runnable(case)
+            .and_then(|()| self.proven(case))
+            .map_err(|ruling| match ruling.outcome {
+                Outcome::Fail => Ruling {
+                    outcome: Outcome::Skipped,
+                    reason: format!("not proven right: {}", ruling.reason),
+                },
+                _ => ruling,
+            })
+    }
+
+    /// Green before fast: right in every respect that is checked, for every seed, within at least one
+    /// absolute limit on its error.
+    fn proven(&self, case: &CaseId) -> Found<()> {
+        let subject = Subject::Case(case.clone());
+        let properties = [rules::finite, rules::written, rules::inputs_intact];
+        for property in properties {
+            property(self, &subject)?;
+        }
+        if self.case(case)?.determinism == Determinism::BitExact {
+            rules::deterministic(self, &subject)?;
+        }
+        let mut limits = 0;
+        for gate in self
+            .policy
+            .gates
+            .iter()
+            .filter(|gate| gate.subject == subject)
+        {
+            if let Rule::Limit {
+                metric,
+                limit: Limit::Absolute { op, bound },
+            } = &gate.rule
+                && metric.facet() == Facet::Correctness
+            {
+                let verdict =
+                    limit::absolute(self, gate, *metric, *op, bound, &Refusals::new()).verdict;
+                if verdict.outcome != Outcome::Pass {
+                    return Err(Ruling {
+                        outcome: verdict.outcome,
+                        reason: verdict.reason,
+                    });
+                }
+                limits += 1;
+            }
+        }
+        if limits == 0 {
+            return inconclusive("not proven right: no absolute limit is set on its error");
+        }
+        Ok(())
+    }
+
+    fn wants_process(&self, case: &CaseId) -> bool {
+        let schedule = &self.plan.timing;
+        let admitted = self.timeable(case).is_ok();
+        let seen = self.processes(case);
+        let planned = schedule.processes.max(1);
+        if !admitted || self.timing_ended(case) {
+            return false;
+        }
+        if seen < planned {
+            return true;
+        }
+        if seen >= schedule.max_processes {
+            return false;
+        }
+        let subject = Subject::Case(case.clone());
+        seen - self.throttled(case) < planned
+            || self
+                .policy
+                .gates
+                .iter()
+                .filter(|gate| gate.subject == subject)
+                .any(|gate| rule(self, gate, &Refusals::new()).open)
+    }
+}
+
+fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
+    let mut verdicts = Vec::new();
+    let mut wins = Vec::new();
+    let mut new = BTreeSet::new();
+    for gate in &facts.policy.gates {
+        let mut ruled = rule(facts, gate, refusals);
+        if gate.needs_device() {
+            blame_the_device(facts, &mut ruled.verdict);
+        }
+        if let (true, Some(metric)) = (ruled.new, ruled.verdict.metric) {
+            new.insert((gate.subject.clone(), metric.facet()));
+        }
+        wins.extend(ruled.win);
+        verdicts.push(ruled.verdict);
+    }
+    let mut notes: Vec<Note> = new
+        .into_iter()
+        .map(|(subject, facet)| Note::New { subject, facet })
+        .collect();
+    notes.extend(gone(facts));
+    notes.extend(facts.plan.cases.iter().filter_map(|case| {
+        let processes = facts.throttled(&case.id);
+        (processes > 0).then(|| Note::Throttled {
+            subject: Subject::Case(case.id.clone()),
+            processes,
+        })
+    }));
+    Judgement {
+        conclusion: conclude(facts, &verdicts),
+        verdicts,
+        wins,
+        notes,
+    }
+}
+
+/// A broken device is never a skip, and neither is a missing one where it is required.
+fn blame_the_device(facts: &Facts, verdict: &mut Verdict) {
+    let absent = matches!(
+        verdict.outcome,
+        Outcome::Skipped | Outcome::Unsupported | Outcome::Inconclusive
+    );
+    let (Err(device), true) = (facts.device(), absent) else {
+        return;
+    };
+    let broken = matches!(facts.environment.device, Seen::Fault(_));
+    if broken || facts.policy.require_gpu {
+        verdict.outcome = Outcome::Environment;
+        verdict.reason = if broken {
+            device.reason
+        } else {
+            format!("a GPU is required here: {}", device.reason)
+        };
+    }
+}
+
+fn conclude(facts: &Facts, verdicts: &[Verdict]) -> Conclusion {
+    let any = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);
+    let required_but_missing = facts.policy.require_gpu && facts.device().is_err();
+    if any(Outcome::Fail) {
+        Conclusion::Fail
+    } else if any(Outcome::Environment) || required_but_missing {
+        Conclusion::Environment
+    } else if any(Outcome::Inconclusive) {
+        Conclusion::Inconclusive
+    } else if any(Outcome::Pass) {
+        Conclusion::Pass
+    } else {
+        Conclusion::NothingJudged
+    }
+}
+
+/// Baselines whose case is no longer in gates.yaml. A filtered run cannot know.
+fn gone(facts: &Facts) -> Vec<Note> {
+    if facts.plan.partial {
+        return Vec::new();
+    }
+    let mut gone = BTreeSet::new();
+    for baseline in &facts.policy.baselines {
+        let (kernel, variant) = (&baseline.kernel, &baseline.variant);
+        for shape in baseline.cases.keys() {
+            let known = if baseline.key.facet() == Facet::Resources {
+                let mut units = facts.plan.units.iter();
+                units.any(|unit| unit.id.kernel == *kernel && unit.id.variant == *variant)
+            } else {
+                facts.plan.cases.iter().any(|case| {
+                    case.id.kernel == *kernel
+                        && case.id.variant == *variant
+                        && case.id.shape == *shape
+                })
+            };
+            if !known {
+                gone.insert((kernel, variant, shape, baseline.key.facet()));
+            }
+        }
+    }
+    gone.into_iter()
+        .map(|(kernel, variant, shape, facet)| Note::Gone {
+            kernel: kernel.clone(),
+            variant: variant.clone(),
+            shape: shape.clone(),
+            facet,
+        })
+        .collect()
+}

@@ -1,0 +1,193 @@
+//! Numbers and changes as people say them. A change is always put into words: a bare sign leaves open
+//! whether it is head over base or base over head, and whether more is better.
+
+use crate::model::*;
+
+/// A value of a metric with its unit: `361.2 us`, `48 KiB`, `12.5 %`.
+pub fn quantity(metric: Metric, value: f64) -> String {
+    match metric.measure() {
+        Measure::Nanoseconds => nanoseconds(value),
+        Measure::Bytes => bytes(value),
+        Measure::Share if metric == Metric::RelL2 => number(value),
+        Measure::Share => format!("{} %", number(value * 100.0)),
+        Measure::Count | Measure::Output => number(value),
+    }
+}
+
+/// Four significant digits, and no more of them than the value has.
+fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return value.to_string();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        return format!("{value}");
+    }
+    let magnitude = value.abs().log10().floor();
+    if !(-4.0..15.0).contains(&magnitude) {
+        return format!("{value:.3e}");
+    }
+    let digits = (3.0 - magnitude).max(0.0) as usize;
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+fn nanoseconds(value: f64) -> String {
+    let (scaled, unit) = match value.abs() {
+        below if below < 1e3 => (value, "ns"),
+        below if below < 1e6 => (value / 1e3, "us"),
+        below if below < 1e9 => (value / 1e6, "ms"),
+        _ => (value / 1e9, "s"),
+    };
+    format!("{} {unit}", number(scaled))
+}
+
+fn bytes(value: f64) -> String {
+    if value >= 1024.0 && value % 256.0 == 0.0 {
+        format!("{} KiB", value / 1024.0)
+    } else {
+        format!("{} B", number(value))
+    }
+}
+
+/// (value - base) / base; a rise from 0 is infinite, and 0 after 0 is no change.
+pub fn relative(value: f64, base: f64) -> f64 {
+    if value == base {
+        0.0
+    } else {
+        (value - base) / base
+    }
+}
+
+/// `3.0 % slower`, `12.5 % less`: what a relative change of a metric means.
+pub fn change(metric: Metric, change: f64) -> String {
+    if change.is_nan() {
+        return "changed by NaN".to_owned();
+    }
+    if change == 0.0 {
+        return "unchanged".to_owned();
+    }
+    let (more, less) = direction(metric);
+    let word = if change > 0.0 { more } else { less };
+    if change.is_infinite() {
+        return format!("{word}, from 0");
+    }
+    format!("{} {word}", percent(change))
+}
+
+/// An interval of a change: `2.6 % to 3.4 % slower`, `0.4 % faster to 1.2 % slower`.
+pub fn interval(metric: Metric, [low, high]: [f64; 2]) -> String {
+    if low * high > 0.0 {
+        let (near, far) = if low > 0.0 { (low, high) } else { (high, low) };
+        format!("{} to {}", percent(near), change(metric, far))
+    } else {
+        format!("{} to {}", change(metric, low), change(metric, high))
+    }
+}
+
+/// Size alone: `3.0 %`.
+pub fn percent(share: f64) -> String {
+    let size = share.abs() * 100.0;
+    if size != 0.0 && size < 0.05 {
+        format!("{size:.3} %")
+    } else {
+        format!("{size:.1} %")
+    }
+}
+
+fn direction(metric: Metric) -> (&'static str, &'static str) {
+    match metric.measure() {
+        Measure::Nanoseconds => ("slower", "faster"),
+        Measure::Count | Measure::Bytes => ("more", "less"),
+        Measure::Output | Measure::Share => ("higher", "lower"),
+    }
+}
+
+/// What a gate asks, in a few words.
+pub fn gate(rule: &Rule) -> String {
+    match rule {
+        Rule::Built => "built".to_owned(),
+        Rule::HasEffect => "has effect".to_owned(),
+        Rule::Finite => "finite".to_owned(),
+        Rule::Written => "written".to_owned(),
+        Rule::Deterministic => "deterministic".to_owned(),
+        Rule::InputsIntact => "inputs intact".to_owned(),
+        Rule::AgreesWithDriver => "agrees with driver".to_owned(),
+        Rule::Limit { metric, limit } => match limit {
+            Limit::Absolute {
+                op,
+                bound: Bound::Value(bound),
+            } => {
+                format!("{metric} {op} {}", quantity(*metric, bound.0))
+            }
+            Limit::Absolute {
+                op,
+                bound: Bound::Expr(expr),
+            } => format!("{metric} {op} {}", expr.text),
+            Limit::Baseline { change } => {
+                let sign = if metric.larger_is_better() { '-' } else { '+' };
+                format!("{metric} {sign}{}%", number(change.0 * 100.0))
+            }
+        },
+        Rule::Condition { expr } => expr.text.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities() {
+        for (metric, value, text) in [
+            (Metric::P50, 361_234.0, "361.2 us"),
+            (Metric::P50, 512.0, "512 ns"),
+            (Metric::P50, 12_345_678.0, "12.35 ms"),
+            (Metric::Shared, 49_152.0, "48 KiB"),
+            (Metric::Stack, 128.0, "128 B"),
+            (Metric::Registers, 128.0, "128"),
+            (Metric::Occupancy, 0.375, "37.5 %"),
+            (Metric::Cv, 0.00123, "0.123 %"),
+            (Metric::MaxErr, 0.001953125, "0.001953"),
+            (Metric::MaxErr, 1.25e-7, "1.250e-7"),
+            (Metric::MaxErr, f64::NAN, "NaN"),
+            (Metric::RelL2, 0.003, "0.003"),
+            (Metric::Spills, 0.0, "0 B"),
+        ] {
+            assert_eq!(quantity(metric, value), text);
+        }
+    }
+
+    #[test]
+    fn slower_never_reads_as_an_improvement() {
+        for (metric, share, text) in [
+            (Metric::P50, 0.2, "20.0 % slower"),
+            (Metric::P50, -0.2, "20.0 % faster"),
+            (Metric::P99, 0.0, "unchanged"),
+            (Metric::Registers, 1.0 / 128.0, "0.8 % more"),
+            (Metric::Occupancy, -0.5, "50.0 % lower"),
+            (Metric::MaxErr, f64::INFINITY, "higher, from 0"),
+            (Metric::P50, 0.0001, "0.010 % slower"),
+        ] {
+            assert_eq!(change(metric, share), text);
+        }
+        assert_eq!(
+            interval(Metric::P50, [0.026, 0.034]),
+            "2.6 % to 3.4 % slower"
+        );
+        assert_eq!(
+            interval(Metric::P50, [-0.034, -0.026]),
+            "2.6 % to 3.4 % faster"
+        );
+        assert_eq!(
+            interval(Metric::P50, [-0.004, 0.012]),
+            "0.4 % faster to 1.2 % slower"
+        );
+    }
+}

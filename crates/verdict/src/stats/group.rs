@@ -1,0 +1,245 @@
+//! One value from each of several independent processes, on a log scale, where a ratio is a difference.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// All intervals are two-sided at this level.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// The power at which `smallest_visible` is stated.
+pub const POWER: f64 = 0.80;
+
+/// Positive values of at least two processes, summed up by mean and standard deviation of their logs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Group {
+    ln_mean: f64,
+    /// Above zero: see [`Group::of`].
+    ln_deviation: f64,
+    n: u32,
+}
+
+impl Group {
+    /// `resolution` is the relative standard error that the clock's step alone gives one value. Values
+    /// that agree more closely than that agree by rounding, so it is the least spread that is believed.
+    ///
+    /// `None` for fewer than two values, where one is not positive and finite, or where neither the
+    /// values nor the clock show any spread: certainty from nothing.
+    pub fn of(values: &[f64], resolution: f64) -> Option<Self> {
+        let n = u32::try_from(values.len()).ok().filter(|&n| n >= 2)?;
+        if !values.iter().all(|&value| value > 0.0 && value.is_finite()) {
+            return None;
+        }
+        // Summed in ascending order, so that the order of the processes cannot change a bit of it.
+        let mut logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+        logs.sort_unstable_by(f64::total_cmp);
+        let mean = logs.iter().sum::<f64>() / f64::from(n);
+        let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+        let deviation = (squares / f64::from(n - 1)).sqrt();
+        Self::from_parts(mean, deviation.max(resolution), n)
+    }
+
+    /// From what was kept of a group: its value, the standard deviation of its logs, and its size.
+    pub fn from_summary(value: f64, ln_deviation: f64, n: u32) -> Option<Self> {
+        Self::from_parts(value.ln(), ln_deviation, n)
+    }
+
+    fn from_parts(ln_mean: f64, ln_deviation: f64, n: u32) -> Option<Self> {
+        let usable =
+            ln_mean.is_finite() && ln_deviation.is_finite() && ln_deviation > 0.0 && n >= 2;
+        usable.then_some(Self {
+            ln_mean,
+            ln_deviation,
+            n,
+        })
+    }
+
+    /// The geometric mean: the estimate that the intervals below are about.
+    pub fn value(&self) -> f64 {
+        self.ln_mean.exp()
+    }
+
+    pub fn ln_deviation(&self) -> f64 {
+        self.ln_deviation
+    }
+
+    pub fn processes(&self) -> u32 {
+        self.n
+    }
+
+    /// Squared standard error of `ln_mean`.
+    fn variance(&self) -> f64 {
+        self.ln_deviation.powi(2) / f64::from(self.n)
+    }
+
+    /// Student's t interval of the value.
+    pub fn interval(&self) -> [f64; 2] {
+        let half =
+            t_quantile(0.5 + CONFIDENCE / 2.0, f64::from(self.n - 1)) * self.variance().sqrt();
+        [(self.ln_mean - half).exp(), (self.ln_mean + half).exp()]
+    }
+
+    /// The smallest true relative increase over a fixed number that would show with [`POWER`].
+    pub fn smallest_visible(&self) -> f64 {
+        smallest_visible(self.variance(), f64::from(self.n - 1))
+    }
+}
+
+/// head over base.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    pub ratio: f64,
+    /// 95 % interval of the ratio.
+    pub interval: [f64; 2],
+    /// The smallest true relative increase that a comparison with this spread and these numbers of
+    /// processes tells from none with 80 % power.
+    pub smallest_visible: f64,
+}
+
+/// Welch's unequal-variances t interval of the difference of log means (Welch 1947, with Satterthwaite's
+/// degrees of freedom): head and base come from different days, and nothing makes their spreads equal.
+pub fn compare(head: &Group, base: &Group) -> Comparison {
+    let (vh, vb) = (head.variance(), base.variance());
+    let variance = vh + vb;
+    let df = variance.powi(2)
+        / (vh.powi(2) / f64::from(head.n - 1) + vb.powi(2) / f64::from(base.n - 1));
+    let difference = head.ln_mean - base.ln_mean;
+    let half = t_quantile(0.5 + CONFIDENCE / 2.0, df) * variance.sqrt();
+    Comparison {
+        ratio: difference.exp(),
+        interval: [(difference - half).exp(), (difference + half).exp()],
+        smallest_visible: smallest_visible(variance, df),
+    }
+}
+
+fn smallest_visible(variance: f64, df: f64) -> f64 {
+    let t = t_quantile(0.5 + CONFIDENCE / 2.0, df) + t_quantile(POWER, df);
+    (t * variance.sqrt()).exp_m1()
+}
+
+/// Infinite, and so every interval useless rather than wrong, where `df` is no number above zero (a
+/// variance so small that its square underflows).
+fn t_quantile(p: f64, df: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, df).map_or(f64::INFINITY, |t| t.inverse_cdf(p))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-9 * b.abs().max(1.0)
+    }
+
+    #[test]
+    fn t_table() {
+        for (p, df, t) in [
+            (0.975, 1.0, 12.706204736),
+            (0.975, 2.0, 4.302652730),
+            (0.975, 4.0, 2.776445105),
+            (0.80, 4.0, 0.940964577),
+            (0.975, 1000.0, 1.962339081),
+        ] {
+            assert!((t_quantile(p, df) - t).abs() < 1e-6, "{p} {df}");
+        }
+        assert_eq!(t_quantile(0.975, f64::NAN), f64::INFINITY);
+    }
+
+    #[test]
+    fn welch_by_hand() {
+        // ln values: head mean ln 110 with sd 0.01 and n 4, base ln 100 with sd 0.01 and n 4: df = 6.
+        let head = Group::from_summary(110.0, 0.01, 4).unwrap();
+        let base = Group::from_summary(100.0, 0.01, 4).unwrap();
+        let comparison = compare(&head, &base);
+        let half: f64 = 2.446911851 * 0.01 * (0.5f64).sqrt();
+        assert!(close(comparison.ratio, 1.1));
+        assert!((comparison.interval[0] - 1.1 * (-half).exp()).abs() < 1e-7);
+        assert!((comparison.interval[1] - 1.1 * half.exp()).abs() < 1e-7);
+        // With t(0.8, 6) = 0.905703 for the power.
+        let visible = ((2.446911851 + 0.905703) * 0.01 * (0.5f64).sqrt()).exp() - 1.0;
+        assert!((comparison.smallest_visible - visible).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_is_no_group() {
+        for values in [
+            &[][..],
+            &[1.0],
+            &[1.0, 0.0],
+            &[1.0, -1.0],
+            &[1.0, f64::NAN],
+            &[1.0, f64::INFINITY],
+        ] {
+            assert_eq!(Group::of(values, 0.01), None, "{values:?}");
+        }
+        assert_eq!(
+            Group::of(&[5.0, 5.0, 5.0], 0.0),
+            None,
+            "certainty from nothing"
+        );
+        assert!(Group::from_summary(1.0, f64::NAN, 3).is_none());
+        assert!(Group::from_summary(-1.0, 0.1, 3).is_none());
+        assert!(Group::from_summary(1.0, 0.1, 1).is_none());
+    }
+
+    #[test]
+    fn values_that_agree_by_rounding_keep_the_clocks_step() {
+        let group = Group::of(&[2304.0; 3], 0.004).unwrap();
+        assert_eq!(group.ln_deviation(), 0.004);
+        assert!(group.smallest_visible() > 0.004);
+    }
+
+    #[test]
+    fn five_processes_see_less_than_three() {
+        let few = Group::from_summary(100.0, 0.01, 3).unwrap();
+        let many = Group::from_summary(100.0, 0.01, 5).unwrap();
+        assert!(compare(&many, &many).smallest_visible < compare(&few, &few).smallest_visible);
+    }
+
+    fn values() -> impl Strategy<Value = Vec<f64>> {
+        prop::collection::vec(1.0..1e9, 2..8)
+    }
+
+    proptest! {
+        #[test]
+        fn the_interval_contains_the_estimate(head in values(), base in values()) {
+            let (head, base) = (Group::of(&head, 1e-6).unwrap(), Group::of(&base, 1e-6).unwrap());
+            let comparison = compare(&head, &base);
+            prop_assert!(comparison.interval[0] <= comparison.ratio);
+            prop_assert!(comparison.ratio <= comparison.interval[1]);
+            prop_assert!(head.interval()[0] <= head.value() && head.value() <= head.interval()[1]);
+            prop_assert!(comparison.smallest_visible > 0.0);
+        }
+
+        #[test]
+        fn order_does_not_matter(mut head in values()) {
+            let forward = Group::of(&head, 1e-6);
+            head.reverse();
+            prop_assert_eq!(forward, Group::of(&head, 1e-6));
+        }
+
+        #[test]
+        fn a_common_factor_cancels(head in values(), base in values(), k in 0.001..1000.0) {
+            let of = |values: &[f64], k: f64| {
+                Group::of(&values.iter().map(|value| value * k).collect::<Vec<_>>(), 1e-6).unwrap()
+            };
+            let a = compare(&of(&head, 1.0), &of(&base, 1.0));
+            let b = compare(&of(&head, k), &of(&base, k));
+            prop_assert!((a.ratio / b.ratio - 1.0).abs() < 1e-6);
+        }
+
+        #[test]
+        fn swapping_the_sides_inverts_the_ratio(head in values(), base in values()) {
+            let (head, base) = (Group::of(&head, 1e-6).unwrap(), Group::of(&base, 1e-6).unwrap());
+            let (a, b) = (compare(&head, &base), compare(&base, &head));
+            prop_assert!((a.ratio * b.ratio - 1.0).abs() < 1e-9);
+        }
+
+        #[test]
+        fn a_summary_is_the_group(values in values()) {
+            let group = Group::of(&values, 1e-6).unwrap();
+            let kept = Group::from_summary(group.value(), group.ln_deviation(), group.processes()).unwrap();
+            prop_assert!(close(kept.value() / group.value(), 1.0));
+            prop_assert!(close(kept.interval()[0] / group.interval()[0], 1.0));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Artifacts by content. A manifest under the request (arguments, source path, compiler) lists what
+//! earlier compilations of it read; the one whose inputs all still hold names the artifact. So an artifact
+//! is found without a preprocessor run, as in ccache's direct mode, and never a stale one.
+//!
+//! Everything is written beside its place and renamed, so that runs at the same time do no harm; the worst
+//! that a race costs is one compilation. An artifact that does not have the digest it was stored with is
+//! none.
+
+use super::command::{Request, TEMPLATE};
+use super::files::Files;
+use super::inputs::Inputs;
+use crate::cache::{Cache, write_atomically};
+use crate::error::{Error, Result};
+use crate::toolchain::Toolchain;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use verdict::model::{BuildFacts, Unit};
+
+pub struct Artifacts {
+    manifests: PathBuf,
+    objects: PathBuf,
+}
+
+/// An artifact in its place.
+#[derive(Debug, PartialEq)]
+pub struct Stored {
+    pub facts: BuildFacts,
+    pub file: PathBuf,
+}
+
+/// Earlier compilations of one request, latest first.
+#[derive(Default, Serialize, Deserialize)]
+struct Manifest {
+    compilations: Vec<Compilation>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Compilation {
+    inputs: Inputs,
+    artifact: String,
+}
+
+/// Beside the artifact.
+#[derive(Serialize, Deserialize)]
+struct Sidecar {
+    facts: BuildFacts,
+    file: String,
+    /// Of facts and artifact.
+    seal: String,
+}
+
+fn seal(facts: &BuildFacts, artifact: &[u8]) -> Option<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&serde_json::to_vec(facts).ok()?);
+    hasher.update(&[0]);
+    hasher.update(artifact);
+    Some(hasher.finalize().to_hex().to_string())
+}
+
+/// Branches that are switched between; older ones cost a compilation.
+const KEPT: usize = 16;
+const SIDECAR: &str = "facts.json";
+
+/// Everything that an outcome depends on beside the contents of files, as a hex digest.
+///
+/// # Errors
+/// Never in practice: what is hashed is plain data.
+pub fn request_key(unit: &Unit, request: &Request, toolchain: &Toolchain) -> Result<String> {
+    // Paths of the toolchain too: the headers of another place are other headers.
+    let everything = serde_json::to_vec(&(
+        TEMPLATE,
+        env!("CARGO_PKG_VERSION"),
+        &unit.source,
+        &unit.call,
+        &request.args,
+        &request.generated,
+        &toolchain.facts,
+        (&toolchain.nvcc, &toolchain.host_compiler),
+        (&toolchain.include, &toolchain.library_dir),
+    ))
+    .map_err(|error| Error::environment(format!("key of the build cache: {error}")))?;
+    Ok(blake3::hash(&everything).to_hex().to_string())
+}
+
+impl Artifacts {
+    pub fn open(cache: &Cache) -> Result<Self> {
+        Ok(Self {
+            manifests: cache.dir("build/manifests")?,
+            objects: cache.dir("build/objects")?,
+        })
+    }
+
+    /// The artifact of this request for the files as they are now.
+    pub fn find(&self, key: &str, files: &Files) -> Option<Stored> {
+        self.manifest(key)
+            .compilations
+            .iter()
+            .filter(|compilation| compilation.inputs.hold(files))
+            .find_map(|compilation| self.load(&compilation.artifact))
+    }
+
+    /// Copies `output` into its place. Without inputs no request finds it again.
+    pub fn store(
+        &self,
+        key: &str,
+        inputs: Option<Inputs>,
+        mut facts: BuildFacts,
+        output: &Path,
+    ) -> Result<Stored> {
+        let failed = |error: std::io::Error| {
+            Error::environment(format!(
+                "the artifact cannot be written to {}: {error}",
+                self.objects.display()
+            ))
+        };
+        let bytes = std::fs::read(output).map_err(failed)?;
+        let artifact = content_address(key, &bytes);
+        facts.artifact.clone_from(&artifact);
+        let file = output.file_name().map_or_else(
+            || "artifact".into(),
+            |name| name.to_string_lossy().into_owned(),
+        );
+
+        let staging = tempfile::Builder::new()
+            .prefix(".new-")
+            .tempdir_in(&self.objects)
+            .map_err(failed)?;
+        let new = staging.path().join("object");
+        std::fs::create_dir(&new).map_err(failed)?;
+        std::fs::write(new.join(&file), &bytes).map_err(failed)?;
+        let seal = seal(&facts, &bytes)
+            .ok_or_else(|| failed(std::io::Error::other("facts that are no JSON")))?;
+        let sidecar = serde_json::to_vec(&Sidecar { facts, file, seal })
+            .map_err(|error| failed(error.into()))?;
+        std::fs::write(new.join(SIDECAR), sidecar).map_err(failed)?;
+
+        let place = self.objects.join(&artifact);
+        if std::fs::rename(&new, &place).is_err() {
+            // Another run was first, or what lies there is damaged.
+            if self.load(&artifact).is_none() {
+                std::fs::rename(&place, staging.path().join("damaged")).map_err(failed)?;
+                std::fs::rename(&new, &place).map_err(failed)?;
+            }
+        }
+        if let Some(inputs) = inputs {
+            self.remember(key, inputs, &artifact)?;
+        }
+        self.load(&artifact).ok_or_else(|| {
+            Error::environment(format!(
+                "{} was written and cannot be read back",
+                place.display()
+            ))
+        })
+    }
+
+    fn remember(&self, key: &str, inputs: Inputs, artifact: &str) -> Result<()> {
+        let mut manifest = self.manifest(key);
+        manifest
+            .compilations
+            .retain(|compilation| compilation.inputs != inputs);
+        manifest.compilations.insert(
+            0,
+            Compilation {
+                inputs,
+                artifact: artifact.to_owned(),
+            },
+        );
+        manifest.compilations.truncate(KEPT);
+        let bytes = serde_json::to_vec(&manifest)
+            .map_err(|error| Error::environment(format!("manifest: {error}")))?;
+        write_atomically(&self.manifest_file(key), &bytes)
+    }
+
+    fn manifest_file(&self, key: &str) -> PathBuf {
+        self.manifests.join(format!("{key}.json"))
+    }
+
+    /// Empty where there is none or it is damaged: that costs a compilation.
+    fn manifest(&self, key: &str) -> Manifest {
+        std::fs::read(self.manifest_file(key))
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default()
+    }
+
+    /// `None` where it is missing, cut short or changed.
+    fn load(&self, artifact: &str) -> Option<Stored> {
+        let dir = self.objects.join(artifact);
+        let sidecar: Sidecar =
+            serde_json::from_slice(&std::fs::read(dir.join(SIDECAR)).ok()?).ok()?;
+        let file = dir.join(&sidecar.file);
+        let whole = seal(&sidecar.facts, &std::fs::read(&file).ok()?)? == sidecar.seal
+            && sidecar.facts.artifact == artifact;
+        whole.then_some(Stored {
+            facts: sidecar.facts,
+            file,
+        })
+    }
+}
+
+/// Of the bytes themselves, so that two outcomes of one request can never be taken for each other; with
+/// the request, because the facts beside the bytes belong to it.
+fn content_address(key: &str, artifact: &[u8]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(key.as_bytes());
+    hasher.update(artifact);
+    hasher.finalize().to_hex().to_string()
+}

@@ -1,0 +1,265 @@
+//! One unit through the compiler: run it, and read what came out.
+
+use super::command::{self, Kind, Request};
+use super::entry::{self, Unresolved};
+use super::identity::{self, Cubin};
+use super::process::{self, Ran};
+use super::ptxas::Report;
+use crate::error::{Diagnostic, Error, Result};
+use crate::toolchain::{Toolchain, clean_command};
+use regex::Regex;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::Duration;
+use verdict::model::{BuildFacts, EntryFacts, Fault, FaultKind, Unit};
+
+/// Longest time that one unit may take; heavily templated kernels take minutes.
+pub const DEADLINE: Duration = Duration::from_secs(600);
+
+/// What a unit became, beside its facts.
+#[derive(Debug)]
+pub struct Compiled {
+    pub facts: BuildFacts,
+    /// The cubin or library, in the scratch directory.
+    pub output: PathBuf,
+    /// Every file that was read, as the preprocessor printed it: relative to the root or absolute.
+    pub included: Vec<String>,
+}
+
+/// # Errors
+/// Outer: the machine failed. Inner: the source did, which is evidence.
+pub fn compile(
+    root: &Path,
+    toolchain: &Toolchain,
+    scratch: &Path,
+    unit: &Unit,
+    request: &Request,
+    deadline: Duration,
+) -> Result<std::result::Result<Compiled, Fault>> {
+    let failed = |what: &str, error: std::io::Error| {
+        Error::environment(format!("{}: {what}: {error}", unit.id))
+    };
+    let output = scratch.join(match request.kind {
+        Kind::Cubin => "unit.cubin",
+        Kind::Library => "unit.so",
+    });
+    let dependencies = scratch.join("unit.d");
+    let mut command = clean_command(&toolchain.nvcc);
+    command
+        .current_dir(root)
+        .env("TMPDIR", scratch)
+        .arg("-ccbin")
+        .arg(&toolchain.host_compiler)
+        .args(&request.args)
+        .args(["-MD", "-MF"])
+        .arg(&dependencies)
+        .arg("-o")
+        .arg(&output);
+    if request.kind == Kind::Library {
+        // The kept intermediates are what identity is read from.
+        command.arg("--keep").arg("--keep-dir").arg(scratch);
+        if let Some(dir) = &toolchain.library_dir {
+            command.arg("-L").arg(dir);
+        }
+    }
+    match &request.generated {
+        None => command.arg(&unit.source),
+        Some(text) => {
+            let generated = scratch.join(GENERATED);
+            std::fs::write(&generated, text).map_err(|error| failed("generated source", error))?;
+            command.args(["-include", &unit.source]).arg(generated)
+        }
+    };
+
+    let text = match process::run(command, deadline).map_err(|error| failed("nvcc", error))? {
+        Ran::Success(text) => text,
+        Ran::Failure { text, signal } => return failure(&text, signal, scratch),
+        Ran::TimedOut => {
+            return Ok(Err(fault(
+                FaultKind::Compile,
+                format!("nvcc did not finish within {} s", deadline.as_secs()),
+            )));
+        }
+    };
+
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|error| failed(&format!("{}", path.display()), error))
+    };
+    let cubin = match request.kind {
+        Kind::Cubin => read(&output)?,
+        Kind::Library => read(&scratch.join(GENERATED).with_extension("cubin"))?,
+    };
+    let host = match request.kind {
+        Kind::Cubin => None,
+        Kind::Library => Some(read(&scratch.join(GENERATED).with_extension("o"))?),
+    };
+    let listed = read(&dependencies)?;
+    let included = super::depend::parse(&String::from_utf8_lossy(&listed))
+        .into_iter()
+        .filter(|file| !Path::new(file).starts_with(scratch) && !file.starts_with(command::LABEL))
+        .collect();
+    Ok(
+        facts(unit, &canonical(&text, scratch), &cubin, host.as_deref()).map(|facts| Compiled {
+            facts,
+            output,
+            included,
+        }),
+    )
+}
+
+const GENERATED: &str = "gatekeeper.cu";
+
+fn fault(kind: FaultKind, message: String) -> Fault {
+    Fault { kind, message }
+}
+
+fn failure(
+    text: &str,
+    signal: Option<i32>,
+    scratch: &Path,
+) -> Result<std::result::Result<Compiled, Fault>> {
+    if text.contains("unsupported GNU version") || text.contains("unsupported clang version") {
+        return Err(Error::Environment(
+            Diagnostic::new(format!(
+                "the host compiler is too new for this nvcc: {}",
+                text.lines().next().unwrap_or_default()
+            ))
+            .help("set NVCC_CCBIN to an older g++, for example g++-13"),
+        ));
+    }
+    if let Some(signal) = signal {
+        return Err(Error::Environment(
+            Diagnostic::new(format!("nvcc was ended by signal {signal}"))
+                .help("signal 9 is often the kernel's, for lack of memory: try --jobs 1"),
+        ));
+    }
+    let message: Vec<String> = canonical(text, scratch)
+        .lines()
+        .filter(|line| !is_report(line))
+        .map(str::to_owned)
+        .collect();
+    let message = message.join("\n").trim().to_owned();
+    Ok(Err(fault(
+        FaultKind::Compile,
+        if message.is_empty() {
+            "nvcc failed and said nothing".to_owned()
+        } else {
+            message
+        },
+    )))
+}
+
+/// A line of `ptxas -v`, which is no part of an error message.
+fn is_report(line: &str) -> bool {
+    line.starts_with("ptxas info") || line.contains(" bytes stack frame, ")
+}
+
+/// The compiler's words without names that change from run to run, so that the same mistake in two
+/// variants is the same message.
+fn canonical(text: &str, scratch: &Path) -> String {
+    static TEMPORARY: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"tmpxft_[0-9a-f]+_[0-9a-f]+-[0-9]+_").ok());
+    let text = text.replace(&format!("{}/", scratch.display()), "");
+    match &*TEMPORARY {
+        Some(temporary) => temporary.replace_all(&text, "").into_owned(),
+        None => text,
+    }
+}
+
+fn facts(
+    unit: &Unit,
+    text: &str,
+    cubin: &[u8],
+    host: Option<&[u8]>,
+) -> std::result::Result<BuildFacts, Fault> {
+    let not_found = |message: String| fault(FaultKind::EntryNotFound, message);
+    let report = Report::parse(text);
+    let arch = unit.id.arch.to_string();
+    let cubin = Cubin::parse(cubin).map_err(not_found)?;
+    let symbols = cubin.entries();
+    let entries = command::entry_names(&unit.call)
+        .into_iter()
+        .enumerate()
+        .map(|(index, name)| {
+            let symbol = symbol_of(index, name, &symbols)
+                .map_err(|why| not_found(format!("entry `{name}` of {}: {why}", unit.source)))?;
+            let resources = report
+                .resources(symbol, &arch)
+                .map_err(|why| not_found(format!("entry `{name}` ({symbol}) at {arch}: {why}")))?;
+            Ok(EntryFacts {
+                name: name.to_owned(),
+                symbol: symbol.to_owned(),
+                resources,
+            })
+        })
+        .collect::<std::result::Result<Vec<_>, Fault>>()?;
+
+    let mut digest = blake3::Hasher::new();
+    let mut add = |identity: std::result::Result<[u8; 32], String>| {
+        identity.map_err(not_found).map(|identity| {
+            digest.update(&identity);
+        })
+    };
+    match host {
+        None => {
+            for entry in &entries {
+                add(cubin.identity(&entry.symbol))?;
+            }
+        }
+        Some(host) => {
+            add(identity::host_identity(host))?;
+            // Host code can launch what it did not declare.
+            let mut all: Vec<[u8; 32]> = symbols
+                .iter()
+                .map(|symbol| cubin.identity(symbol))
+                .collect::<std::result::Result<_, _>>()
+                .map_err(not_found)?;
+            all.sort_unstable();
+            all.into_iter().try_for_each(|identity| add(Ok(identity)))?;
+        }
+    }
+    Ok(BuildFacts {
+        artifact: String::new(),
+        entries,
+        identity: digest.finalize().to_hex().to_string(),
+        warnings: warnings(text, report.warnings),
+    })
+}
+
+fn symbol_of<'a>(
+    index: usize,
+    name: &str,
+    symbols: &[&'a str],
+) -> std::result::Result<&'a str, Unresolved> {
+    let users: Vec<&str> = symbols
+        .iter()
+        .copied()
+        .filter(|symbol| !command::is_marker(symbol))
+        .collect();
+    if !command::is_templated(name) {
+        return entry::resolve(name, &users);
+    }
+    let wanted = symbols
+        .iter()
+        .find_map(|symbol| command::instantiated(index, symbol));
+    match wanted.and_then(|wanted| users.iter().find(|symbol| **symbol == wanted)) {
+        Some(symbol) => Ok(symbol),
+        None => entry::resolve(name, &users),
+    }
+}
+
+/// First lines only: what follows shows the source, which the reader has.
+fn warnings(text: &str, of_ptxas: Vec<String>) -> Vec<String> {
+    let of_nvcc = text
+        .lines()
+        .filter(|line| !line.starts_with("ptxas") && line.contains("warning"))
+        .filter(|line| !line.starts_with("Remark:"))
+        .map(str::to_owned);
+    let mut all: Vec<String> = Vec::new();
+    for warning in of_nvcc.chain(of_ptxas) {
+        if !all.contains(&warning) {
+            all.push(warning);
+        }
+    }
+    all
+}

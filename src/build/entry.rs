@@ -1,0 +1,236 @@
+//! Which symbol a name in gates.yaml means. Pure.
+
+use cpp_demangle::{DemangleOptions, Symbol};
+use std::fmt;
+
+/// Why a name means no single entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unresolved {
+    /// Entries as they can be written, most similar first.
+    Unknown {
+        entries: Vec<String>,
+    },
+    Ambiguous {
+        candidates: Vec<String>,
+    },
+}
+
+/// How many entries a message lists.
+const SHOWN: usize = 8;
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (intro, names) = match self {
+            Self::Unknown { entries } if entries.is_empty() => {
+                return f.write_str(
+                    "the source compiles to no entry at all (static kernels and templates that nothing uses are dropped)",
+                );
+            }
+            Self::Unknown { entries } => ("no such entry; there are", entries),
+            Self::Ambiguous { candidates } => ("the name is ambiguous; write one of", candidates),
+        };
+        f.write_str(intro)?;
+        for (index, name) in names.iter().take(SHOWN).enumerate() {
+            write!(f, "{} `{name}`", if index == 0 { "" } else { "," })?;
+        }
+        match names.len().checked_sub(SHOWN) {
+            Some(more) if more > 0 => write!(f, " and {more} more"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One entry of the machine code, by every name that it can have.
+struct Known<'a> {
+    symbol: &'a str,
+    /// `ns::k<float, 4>(float*)`, or the symbol itself where it is not mangled.
+    full: String,
+    /// `ns::k<float,4>`
+    qualified: String,
+}
+
+/// The symbol that `name` means: the first of these that fits exactly one entry. The symbol itself; the
+/// whole signature; the qualified name; that without template arguments; the end of that.
+pub fn resolve<'a>(name: &str, symbols: &[&'a str]) -> Result<&'a str, Unresolved> {
+    let known: Vec<Known<'a>> = symbols.iter().map(|symbol| Known::of(symbol)).collect();
+    let wanted = canonical(name);
+    let suffix = format!("::{wanted}");
+    let levels: [&dyn Fn(&Known) -> bool; 5] = [
+        &|entry| entry.symbol == name,
+        &|entry| canonical(&entry.full) == wanted,
+        &|entry| entry.qualified == wanted,
+        &|entry| without_arguments(&entry.qualified) == wanted,
+        &|entry| without_arguments(&entry.qualified).ends_with(&suffix),
+    ];
+    for fits in levels {
+        let mut fitting = known.iter().filter(|entry| fits(entry));
+        match (fitting.next(), fitting.next()) {
+            (Some(only), None) => return Ok(only.symbol),
+            (Some(_), Some(_)) => {
+                return Err(Unresolved::Ambiguous {
+                    candidates: known
+                        .iter()
+                        .filter(|entry| fits(entry))
+                        .map(Known::shown)
+                        .collect(),
+                });
+            }
+            (None, _) => {}
+        }
+    }
+    let mut entries: Vec<&Known> = known.iter().collect();
+    entries.sort_by_cached_key(|entry| {
+        let plain = without_arguments(&entry.qualified);
+        let last = plain.rsplit("::").next().unwrap_or(plain);
+        let wanted = wanted.rsplit("::").next().unwrap_or(&wanted);
+        (distance(last, wanted), entry.full.clone())
+    });
+    Err(Unresolved::Unknown {
+        entries: entries.into_iter().map(Known::shown).collect(),
+    })
+}
+
+impl<'a> Known<'a> {
+    fn of(symbol: &'a str) -> Self {
+        let demangle = |options: &DemangleOptions| {
+            Symbol::new(symbol)
+                .ok()
+                .and_then(|parsed| parsed.demangle_with_options(options).ok())
+        };
+        let plain = DemangleOptions::new().no_return_type();
+        let full = demangle(&plain).unwrap_or_else(|| symbol.to_owned());
+        let qualified = demangle(&plain.no_params()).unwrap_or_else(|| symbol.to_owned());
+        Self {
+            symbol,
+            full,
+            qualified: canonical(&qualified),
+        }
+    }
+
+    fn shown(&self) -> String {
+        if self.full == self.symbol {
+            self.full.clone()
+        } else {
+            format!("{} [{}]", self.full, self.symbol)
+        }
+    }
+}
+
+/// Without spaces and anonymous namespaces, which the source does not write.
+fn canonical(name: &str) -> String {
+    let name = name.replace("(anonymous namespace)::", "");
+    let name: String = name.split_whitespace().collect();
+    name.strip_prefix("::").unwrap_or(&name).to_owned()
+}
+
+/// `ns::k` of `ns::k<float,4>`
+fn without_arguments(qualified: &str) -> &str {
+    if !qualified.ends_with('>') {
+        return qualified;
+    }
+    let mut depth = 0usize;
+    for (at, c) in qualified.char_indices().rev() {
+        match c {
+            '>' => depth += 1,
+            '<' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return qualified.get(..at).unwrap_or(qualified);
+                }
+            }
+            _ => {}
+        }
+    }
+    qualified
+}
+
+/// Levenshtein's.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        if let Some(first) = row.first_mut() {
+            *first = left;
+        }
+        for (above, y) in row.iter_mut().skip(1).zip(b.chars()) {
+            let cost = (diagonal + usize::from(x != y))
+                .min(*above + 1)
+                .min(left + 1);
+            diagonal = std::mem::replace(above, cost);
+            left = cost;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYMBOLS: [&str; 9] = [
+        "k",
+        "_ZN2ns1kEPi",
+        "_ZN2ns31_GLOBAL__N__a3e553f2_4_k_cu_lut4anonEPi",
+        "_Z2ovPf",
+        "_Z2ovPd",
+        "_Z2tkIfLi4EEvPT_",
+        "_Z3twoIfEvPT_",
+        "_Z3twoIdEvPT_",
+        "_Z2stPi",
+    ];
+
+    fn resolved(name: &str) -> &str {
+        resolve(name, &SYMBOLS).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    #[test]
+    fn every_way_of_writing_a_name() {
+        for (name, symbol) in [
+            ("k", "k"),
+            ("ns::k", "_ZN2ns1kEPi"),
+            ("::ns::k", "_ZN2ns1kEPi"),
+            ("_ZN2ns1kEPi", "_ZN2ns1kEPi"),
+            ("ns::anon", SYMBOLS[2]),
+            ("anon", SYMBOLS[2]),
+            ("ov(float*)", "_Z2ovPf"),
+            ("ov(double *)", "_Z2ovPd"),
+            ("tk", "_Z2tkIfLi4EEvPT_"),
+            ("tk<float, 4>", "_Z2tkIfLi4EEvPT_"),
+            ("two< double >", "_Z3twoIdEvPT_"),
+            ("st", "_Z2stPi"),
+        ] {
+            assert_eq!(resolved(name), symbol, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_ambiguous_name_lists_its_candidates() {
+        for (name, count) in [("ov", 2), ("two", 2)] {
+            let Err(Unresolved::Ambiguous { candidates }) = resolve(name, &SYMBOLS) else {
+                panic!("{name} is not ambiguous");
+            };
+            assert_eq!(candidates.len(), count, "{candidates:?}");
+        }
+        insta::assert_snapshot!(resolve("ov", &SYMBOLS).unwrap_err(), @"the name is ambiguous; write one of `ov(float*) [_Z2ovPf]`, `ov(double*) [_Z2ovPd]`");
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_nearest_first() {
+        insta::assert_snapshot!(resolve("ns::anom", &SYMBOLS).unwrap_err(), @"no such entry; there are `ns::(anonymous namespace)::anon(int*) [_ZN2ns31_GLOBAL__N__a3e553f2_4_k_cu_lut4anonEPi]`, `ov(double*) [_Z2ovPd]`, `ov(float*) [_Z2ovPf]`, `two<double>(double*) [_Z3twoIdEvPT_]`, `two<float>(float*) [_Z3twoIfEvPT_]`, `k`, `ns::k(int*) [_ZN2ns1kEPi]`, `st(int*) [_Z2stPi]` and 1 more");
+        insta::assert_snapshot!(resolve("k", &[]).unwrap_err(), @"the source compiles to no entry at all (static kernels and templates that nothing uses are dropped)");
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, far) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("kitten", "sitting", 3),
+            ("ab", "ab", 0),
+        ] {
+            assert_eq!(distance(a, b), far, "{a} {b}");
+            assert_eq!(distance(b, a), far, "{b} {a}");
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! Expected outputs, computed once and kept as files that a worker reads.
+//!
+//! A file is named by the content of everything that it follows from: generator, references, tensors
+//! with their fills and codecs, the reference with its arguments, the program of a user's function, and
+//! the seed. Variants of a kernel that agree in these share it. A file that does not match the digest in
+//! its header is computed again.
+
+use super::generator::GENERATOR;
+use super::inputs::{self, Inputs, View};
+use super::reference::user::{self, Functions, Program};
+use super::reference::{NoAnswer, REFERENCES, built_in};
+use super::{Outputs, Values, elem};
+use crate::cache::Cache;
+use crate::error::Result;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use verdict::model::{Case, ElemType, Fault, FaultKind, Reference, Seen, Tensor};
+
+/// Where the right answer for one case and seed is to be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Expected {
+    /// Computed here; `read` reads them.
+    Files {
+        /// Over the inputs as the kernel sees them.
+        seen: PathBuf,
+        /// Over the inputs before quantisation; only where an input has a codec.
+        original: Option<PathBuf>,
+    },
+    /// Only a device can tell: what this variant of the same kernel gives.
+    Variant { variant: String },
+}
+
+/// The references of one run. Not for calls from many threads at once: each call uses all cores, and two
+/// that want the same answer would both compute it.
+pub struct References {
+    dir: PathBuf,
+    functions: Functions,
+    /// Files that this run has written or checked.
+    good: Mutex<BTreeSet<PathBuf>>,
+}
+
+impl References {
+    /// `root` is the directory of gates.yaml, `host_compiler` what builds references of the user's own.
+    ///
+    /// # Errors
+    /// Environment, where the cache cannot be written.
+    pub fn open(root: &Path, cache: &Cache, host_compiler: Option<&Path>) -> Result<Self> {
+        Ok(Self {
+            dir: cache.dir("references")?,
+            functions: Functions::new(root, host_compiler, cache)?,
+            good: Mutex::default(),
+        })
+    }
+
+    /// `Got`, or a fault: of kind `Reference` where the reference or the inputs are at fault, and
+    /// `Environment` where the machine is.
+    pub fn expected(&self, case: &Case, seed: u64) -> Seen<Expected> {
+        match self.find(case, seed) {
+            Ok(expected) => Seen::Got(expected),
+            Err(error) => Seen::Fault(Fault {
+                kind: match error {
+                    NoAnswer::Reference(_) => FaultKind::Reference,
+                    NoAnswer::Environment(_) => FaultKind::Environment,
+                },
+                message: error.to_string(),
+            }),
+        }
+    }
+
+    fn find(&self, case: &Case, seed: u64) -> std::result::Result<Expected, NoAnswer> {
+        if let Reference::Variant { variant } = &case.reference {
+            return Ok(Expected::Variant {
+                variant: variant.clone(),
+            });
+        }
+        let program = match &case.reference {
+            Reference::User { .. } => Some(self.functions.build(case)?),
+            _ => None,
+        };
+        let coded = case.tensors.iter().any(|tensor| tensor.codec.is_some());
+        let mut made: Option<Inputs> = None;
+        let mut one = |view| -> std::result::Result<PathBuf, NoAnswer> {
+            let path = self.dir.join(key(case, seed, view, program.as_ref())?);
+            if !self.is_good(&path) {
+                let inputs = match made.take() {
+                    Some(inputs) => inputs,
+                    None => inputs::generate(case, seed)
+                        .map_err(|error| NoAnswer::Reference(error.to_string()))?,
+                };
+                self.keep(&path, &compute(case, &inputs, view, program.as_ref())?)?;
+                made = Some(inputs);
+            }
+            Ok(path)
+        };
+        Ok(Expected::Files {
+            seen: one(View::Seen)?,
+            original: coded.then(|| one(View::Original)).transpose()?,
+        })
+    }
+
+    fn is_good(&self, path: &Path) -> bool {
+        let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
+        if !path.exists() {
+            return false;
+        }
+        good.contains(path) || (read(path).is_ok() && good.insert(path.to_owned()))
+    }
+
+    fn keep(&self, path: &Path, outputs: &Outputs) -> std::result::Result<(), NoAnswer> {
+        write(path, outputs)
+            .map_err(|error| NoAnswer::Environment(format!("{}: {error}", path.display())))?;
+        let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
+        good.insert(path.to_owned());
+        Ok(())
+    }
+}
+
+fn compute(
+    case: &Case,
+    inputs: &Inputs,
+    view: View,
+    program: Option<&Program>,
+) -> std::result::Result<Outputs, NoAnswer> {
+    match program {
+        Some(program) => user::call(program, case, inputs, view),
+        None => built_in(case, inputs, view),
+    }
+}
+
+/// File name of one result.
+fn key(
+    case: &Case,
+    seed: u64,
+    view: View,
+    program: Option<&Program>,
+) -> std::result::Result<String, NoAnswer> {
+    #[derive(Serialize)]
+    struct Key<'a> {
+        format: &'a str,
+        generator: &'a str,
+        references: &'a str,
+        tensors: Vec<Tensor>,
+        reference: &'a Reference,
+        program: Option<&'a str>,
+        seed: u64,
+        original: bool,
+    }
+    let tensors = case.tensors.iter().map(|tensor| Tensor {
+        // Values do not depend on where they lie.
+        strides: None,
+        ..tensor.clone()
+    });
+    let key = Key {
+        format: std::str::from_utf8(MAGIC).unwrap_or_default(),
+        generator: GENERATOR,
+        references: REFERENCES,
+        tensors: tensors.collect(),
+        reference: &case.reference,
+        program: program.map(|program| program.identity.as_str()),
+        seed,
+        original: view == View::Original,
+    };
+    let text =
+        serde_json::to_vec(&key).map_err(|error| NoAnswer::Environment(error.to_string()))?;
+    Ok(blake3::hash(&text).to_hex().to_string())
+}
+
+/// First bytes of a file; then the digest of the rest, then outputs one after the other.
+const MAGIC: &[u8] = b"gatekeeper expected/1\n";
+const DIGEST: usize = blake3::OUT_LEN;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    #[error("{path}: {error}")]
+    Io {
+        path: PathBuf,
+        error: std::io::Error,
+    },
+    #[error("{path} is cut short or was changed; the next run computes it again")]
+    Damaged { path: PathBuf },
+}
+
+/// Expected outputs from a file that `References` named.
+///
+/// # Errors
+/// A file that cannot be read, or is not what was written.
+pub fn read(path: &Path) -> std::result::Result<Outputs, Unreadable> {
+    let bytes = std::fs::read(path).map_err(|error| Unreadable::Io {
+        path: path.to_owned(),
+        error,
+    })?;
+    parse(&bytes).ok_or_else(|| Unreadable::Damaged {
+        path: path.to_owned(),
+    })
+}
+
+fn parse(bytes: &[u8]) -> Option<Outputs> {
+    let rest = bytes.strip_prefix(MAGIC)?;
+    let (digest, mut rest) = rest.split_at_checked(DIGEST)?;
+    if *blake3::Hasher::new()
+        .update_rayon(rest)
+        .finalize()
+        .as_bytes()
+        != *digest
+    {
+        return None;
+    }
+    let mut outputs = Outputs::new();
+    while !rest.is_empty() {
+        let name = std::str::from_utf8(part(&mut rest)?).ok()?;
+        let kind = part(&mut rest)?;
+        let elem = match kind {
+            b"f32" => ElemType::F32,
+            b"i64" => ElemType::I64,
+            _ => return None,
+        };
+        outputs.insert(name.to_owned(), elem::decode(elem, part(&mut rest)?));
+    }
+    Some(outputs)
+}
+
+/// Eight bytes of length, little-endian, and as many bytes.
+fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, after) = rest.split_first_chunk::<8>()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    let (part, after) = after.split_at_checked(length)?;
+    *rest = after;
+    Some(part)
+}
+
+/// Whole or not at all, also where two runs write the same file.
+fn write(path: &Path, outputs: &Outputs) -> std::io::Result<()> {
+    let mut bytes = [MAGIC, &[0; DIGEST]].concat();
+    let mut put = |part: &[u8]| {
+        bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(part);
+    };
+    for (name, values) in outputs {
+        let (kind, elem): (&[u8], _) = match values {
+            Values::F32(_) => (b"f32", ElemType::F32),
+            Values::I64(_) => (b"i64", ElemType::I64),
+        };
+        put(name.as_bytes());
+        put(kind);
+        put(&elem::encode(elem, values).map_err(std::io::Error::other)?);
+    }
+    let (head, body) = bytes.split_at_mut(MAGIC.len() + DIGEST);
+    head[MAGIC.len()..].copy_from_slice(
+        blake3::Hasher::new()
+            .update_rayon(body)
+            .finalize()
+            .as_bytes(),
+    );
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    file.write_all(&bytes)?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{case, input, output};
+    use verdict::model::{Codec, CodecScheme, Num, Unary};
+
+    fn references() -> (tempfile::TempDir, References) {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path()).unwrap();
+        let references = References::open(dir.path(), &cache, None).unwrap();
+        (dir, references)
+    }
+
+    fn plain() -> Case {
+        case(vec![
+            input("x", ElemType::F32, &[5, 7]),
+            output("y", ElemType::F32, &[5, 7]),
+        ])
+    }
+
+    fn coded() -> Case {
+        let mut case = plain();
+        case.tensors[0].elem = ElemType::E4m3;
+        let scheme = CodecScheme::Symmetric {
+            levels: Num(448.0),
+            zero_point: 0,
+            scale_divisor: Num(448.0),
+        };
+        case.tensors[0].codec = Some(Codec {
+            scheme,
+            block: vec![1, 7],
+        });
+        case
+    }
+
+    fn files(expected: Seen<Expected>) -> (PathBuf, Option<PathBuf>) {
+        match expected {
+            Seen::Got(Expected::Files { seen, original }) => (seen, original),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let outputs = Outputs::from([
+            ("empty".to_owned(), Values::F32(vec![])),
+            (
+                "floats".to_owned(),
+                Values::F32(vec![1.5, -0.0, f32::INFINITY]),
+            ),
+            ("integers".to_owned(), Values::I64(vec![i64::MIN, 3])),
+        ]);
+        write(&path, &outputs).unwrap();
+        assert_eq!(read(&path).unwrap(), outputs);
+        let good = std::fs::read(&path).unwrap();
+        for at in 0..good.len() {
+            assert!(parse(&good[..at]).is_none(), "cut at {at}");
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            assert!(parse(&bad).is_none(), "changed at {at}");
+        }
+        assert!(matches!(
+            read(&dir.path().join("y")),
+            Err(Unreadable::Io { .. })
+        ));
+    }
+
+    #[test]
+    fn the_answer_is_right_and_the_original_only_where_there_is_a_codec() {
+        let (_dir, references) = references();
+        let (seen, original) = files(references.expected(&plain(), 1));
+        let inputs = inputs::generate(&plain(), 1).unwrap();
+        assert_eq!(read(&seen).unwrap()["y"], inputs.tensors["x"].seen);
+        assert_eq!(original, None);
+
+        let (seen, original) = files(references.expected(&coded(), 1));
+        let inputs = inputs::generate(&coded(), 1).unwrap();
+        let x = &inputs.tensors["x"];
+        assert_eq!(read(&seen).unwrap()["y"], x.seen);
+        assert_eq!(
+            Some(&read(&original.unwrap()).unwrap()["y"]),
+            x.original.as_ref()
+        );
+        assert_ne!(x.original.as_ref(), Some(&x.seen));
+    }
+
+    #[test]
+    fn variants_share_and_everything_else_has_its_own() {
+        let (_dir, references) = references();
+        let path = |case: &Case, seed| files(references.expected(case, seed)).0;
+        let first = path(&plain(), 1);
+        let mut variant = plain();
+        variant.id.variant = "other".to_owned();
+        variant.id.shape = "same size".to_owned();
+        variant.tensors[0].strides = Some(vec![8, 1]);
+        variant.launches = 8;
+        assert_eq!(path(&variant, 1), first);
+
+        let mut fill = plain();
+        fill.tensors[0].fill = Some(verdict::model::Fill::Constant { value: Num(1.0) });
+        let mut elem = plain();
+        elem.tensors[0].elem = ElemType::F16;
+        let mut reference = plain();
+        reference.reference = Reference::Unary {
+            x: "x".to_owned(),
+            out: "y".to_owned(),
+            op: Unary::Neg,
+        };
+        let mut paths = vec![
+            first,
+            path(&plain(), 2),
+            path(&coded(), 1),
+            path(&fill, 1),
+            path(&elem, 1),
+            path(&reference, 1),
+        ];
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths.len(), 6);
+    }
+
+    #[test]
+    fn a_hit_is_not_computed_and_a_damaged_file_is() {
+        let (dir, references) = references();
+        let (path, _) = files(references.expected(&plain(), 1));
+        let right = read(&path).unwrap();
+        // Another run finds what only a file can have told it.
+        let planted = Outputs::from([("y".to_owned(), Values::F32(vec![7.0; 35]))]);
+        write(&path, &planted).unwrap();
+        let again = || References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
+        assert_eq!(files(again().expected(&plain(), 1)).0, path);
+        assert_eq!(read(&path).unwrap(), planted);
+
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        files(again().expected(&plain(), 1));
+        assert_eq!(read(&path).unwrap(), right);
+        std::fs::remove_file(&path).unwrap();
+        files(references.expected(&plain(), 1));
+        assert_eq!(read(&path).unwrap(), right);
+    }
+
+    #[test]
+    fn a_variant_needs_a_device_and_a_misfit_is_a_fault() {
+        let (_dir, references) = references();
+        let mut other = plain();
+        other.reference = Reference::Variant {
+            variant: "direct".to_owned(),
+        };
+        assert_eq!(
+            references.expected(&other, 1),
+            Seen::Got(Expected::Variant {
+                variant: "direct".to_owned()
+            })
+        );
+        let mut misfit = plain();
+        misfit.tensors[1].dims = vec![7, 5];
+        let Seen::Fault(fault) = references.expected(&misfit, 1) else {
+            panic!()
+        };
+        assert_eq!(fault.kind, FaultKind::Reference);
+        misfit.tensors[0].fill = None;
+        let Seen::Fault(fault) = references.expected(&misfit, 1) else {
+            panic!()
+        };
+        assert!(
+            fault
+                .message
+                .contains("k/v@s: tensor `x`: an input needs a fill"),
+            "{}",
+            fault.message
+        );
+    }
+}

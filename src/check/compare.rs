@@ -1,0 +1,453 @@
+//! How far an output is from the right answer.
+//!
+//! Nothing here may let a NaN disappear: non-finite values are counted before anything else, a limit
+//! holds only where `err <= tolerance` is true, and a figure that cannot be computed is NaN.
+
+use super::layout::index;
+use super::{Outputs, Values};
+use rayon::prelude::*;
+use verdict::model::{ErrorFacts, Location, Num, Tensor, Worst};
+
+/// Elements that are summed in one go. Sums are of these chunks in their order, so that they do not
+/// depend on the number of threads.
+const CHUNK: usize = 1 << 16;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Incomparable {
+    #[error("output `{0}` has no expected value")]
+    NotExpected(String),
+    #[error("output `{0}` was not read back")]
+    NotThere(String),
+    #[error("output `{tensor}` has {got} elements where {want} are expected")]
+    Length {
+        tensor: String,
+        got: usize,
+        want: usize,
+    },
+    #[error("output `{0}` is of integers on one side and of floats on the other")]
+    Type(String),
+    #[error("there is no output to compare")]
+    Nothing,
+}
+
+/// Errors of `got` against `want`, over every output of the case.
+///
+/// Counted as non-finite is an element on whose being a number the two disagree: NaN or infinite where
+/// `want` is finite, or anything but the same infinity (NaN for NaN) where `want` is not. Errors are in
+/// f64 over the others, exact for integers. With several outputs `elements` and `non_finite` are sums
+/// and every other figure is that of the output where it is worst, so that none hides behind another.
+/// `rel_l2` is 0 where both are all zeros, and infinite where only `want` is. Where nothing is left to
+/// compute from, figures are NaN, which holds no limit.
+///
+/// # Errors
+/// Where the two do not have the same outputs in the same shape.
+pub fn errors(
+    got: &Outputs,
+    want: &Outputs,
+    tensors: &[Tensor],
+    tolerance: Option<f64>,
+) -> Result<ErrorFacts, Incomparable> {
+    if let Some(name) = got.keys().find(|name| !want.contains_key(*name)) {
+        return Err(Incomparable::NotExpected(name.clone()));
+    }
+    let mut facts: Option<ErrorFacts> = None;
+    for (name, want) in want {
+        let got = got
+            .get(name)
+            .ok_or_else(|| Incomparable::NotThere(name.clone()))?;
+        let tensor = tensors
+            .iter()
+            .find(|tensor| tensor.name == *name)
+            .ok_or_else(|| Incomparable::NotExpected(name.clone()))?;
+        let one = of_one(got, want, tensor, tolerance)?;
+        facts = Some(match facts {
+            None => one,
+            Some(others) => worse(others, one),
+        });
+    }
+    facts.ok_or(Incomparable::Nothing)
+}
+
+fn of_one(
+    got: &Values,
+    want: &Values,
+    tensor: &Tensor,
+    tolerance: Option<f64>,
+) -> Result<ErrorFacts, Incomparable> {
+    if got.len() != want.len() || want.len() != tensor.len() {
+        return Err(Incomparable::Length {
+            tensor: tensor.name.clone(),
+            got: got.len(),
+            want: tensor.len(),
+        });
+    }
+    let sums = match (got, want) {
+        (Values::F32(got), Values::F32(want)) => accumulate(got, want, tolerance, float_error),
+        (Values::I64(got), Values::I64(want)) => {
+            accumulate(got, want, tolerance, |got: i64, want: i64| {
+                Some((got.abs_diff(want) as f64, want as f64))
+            })
+        }
+        _ => return Err(Incomparable::Type(tensor.name.clone())),
+    };
+    let worst = sums.first_non_finite.or(sums.largest.map(|(_, at)| at));
+    let compared = want.len() as u64 - sums.non_finite;
+    let rel_l2 = match (sums.error_squared, sums.want_squared) {
+        _ if compared == 0 => f64::NAN,
+        (0.0, 0.0) => 0.0,
+        (error, want) => (error / want).sqrt(),
+    };
+    Ok(ErrorFacts {
+        elements: want.len() as u64,
+        non_finite: sums.non_finite,
+        max_err: Num(sums.largest.map_or(f64::NAN, |(error, _)| error)),
+        mean_err: Num(sums.error / compared as f64),
+        rel_l2: Num(rel_l2),
+        over_tolerance: tolerance.map(|_| Num(sums.over as f64 / want.len() as f64)),
+        worst: worst.map(|at| Worst {
+            at: Location {
+                tensor: tensor.name.clone(),
+                index: index(&tensor.dims, at),
+            },
+            got: Num(element(got, at)),
+            want: Num(element(want, at)),
+        }),
+    })
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    non_finite: u64,
+    first_non_finite: Option<usize>,
+    over: u64,
+    error: f64,
+    error_squared: f64,
+    want_squared: f64,
+    /// Error and position; the first of equals.
+    largest: Option<(f64, usize)>,
+}
+
+fn accumulate<T: Copy + Sync>(
+    got: &[T],
+    want: &[T],
+    tolerance: Option<f64>,
+    error: impl Fn(T, T) -> Option<(f64, f64)> + Sync,
+) -> Sums {
+    let chunks: Vec<Sums> = got
+        .par_chunks(CHUNK)
+        .zip(want.par_chunks(CHUNK))
+        .enumerate()
+        .map(|(chunk, (got, want))| {
+            let mut sums = Sums::default();
+            for (at, (&got, &want)) in got.iter().zip(want).enumerate() {
+                let at = chunk * CHUNK + at;
+                let Some((error, size)) = error(got, want) else {
+                    sums.non_finite += 1;
+                    sums.over += 1;
+                    sums.first_non_finite.get_or_insert(at);
+                    continue;
+                };
+                let within = tolerance.is_none_or(|tolerance| error <= tolerance);
+                sums.over += u64::from(!within);
+                sums.error += error;
+                sums.error_squared += error * error;
+                sums.want_squared += size * size;
+                if sums.largest.is_none_or(|(largest, _)| error > largest) {
+                    sums.largest = Some((error, at));
+                }
+            }
+            sums
+        })
+        .collect();
+    chunks.into_iter().fold(Sums::default(), |all, one| Sums {
+        non_finite: all.non_finite + one.non_finite,
+        first_non_finite: all.first_non_finite.or(one.first_non_finite),
+        over: all.over + one.over,
+        error: all.error + one.error,
+        error_squared: all.error_squared + one.error_squared,
+        want_squared: all.want_squared + one.want_squared,
+        largest: match (all.largest, one.largest) {
+            (Some(all), Some(one)) if one.0 > all.0 => Some(one),
+            (None, one) => one,
+            (all, _) => all,
+        },
+    })
+}
+
+/// |got - want| and |want|, both finite; `None` where the two disagree on being a number.
+fn float_error(got: f32, want: f32) -> Option<(f64, f64)> {
+    if got.is_finite() && want.is_finite() {
+        let (got, want) = (f64::from(got), f64::from(want));
+        return Some(((got - want).abs(), want));
+    }
+    (got == want || (got.is_nan() && want.is_nan())).then_some((0.0, 0.0))
+}
+
+fn element(values: &Values, at: usize) -> f64 {
+    match values {
+        Values::F32(values) => f64::from(values[at]),
+        Values::I64(values) => values[at] as f64,
+    }
+}
+
+fn worse(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
+    let larger = |one: Num, other: Num| {
+        // NaN is worse than any number.
+        if one.0.is_nan() || one.0 >= other.0 {
+            one
+        } else {
+            other
+        }
+    };
+    let first = match (one.non_finite, other.non_finite) {
+        (0, 0) => one.max_err.0 >= other.max_err.0,
+        (found, _) => found > 0,
+    };
+    ErrorFacts {
+        elements: one.elements + other.elements,
+        non_finite: one.non_finite + other.non_finite,
+        max_err: larger(one.max_err, other.max_err),
+        mean_err: larger(one.mean_err, other.mean_err),
+        rel_l2: larger(one.rel_l2, other.rel_l2),
+        over_tolerance: one
+            .over_tolerance
+            .zip(other.over_tolerance)
+            .map(|(one, other)| larger(one, other)),
+        worst: if first {
+            one.worst.or(other.worst)
+        } else {
+            other.worst.or(one.worst)
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::output;
+    use proptest::prelude::*;
+    use verdict::model::ElemType;
+
+    fn compare(got: &[f32], want: &[f32], tolerance: Option<f64>) -> ErrorFacts {
+        let wrap = |values: &[f32]| Outputs::from([("y".to_owned(), Values::F32(values.to_vec()))]);
+        let tensors = [output("y", ElemType::F32, &[want.len()])];
+        errors(&wrap(got), &wrap(want), &tensors, tolerance).unwrap()
+    }
+
+    fn within(facts: &ErrorFacts, tolerance: f64) -> bool {
+        facts.non_finite == 0 && facts.max_err.0 <= tolerance
+    }
+
+    #[test]
+    fn figures_of_a_small_example() {
+        let facts = compare(&[1.0, 2.5, 3.0, -4.0], &[1.0, 2.0, 3.0, -3.0], Some(0.5));
+        assert_eq!(facts.elements, 4);
+        assert_eq!(facts.max_err, Num(1.0));
+        assert_eq!(facts.mean_err, Num(0.375));
+        assert_eq!(facts.rel_l2, Num((1.25f64 / 23.0).sqrt()));
+        assert_eq!(facts.over_tolerance, Some(Num(0.25)));
+        let worst = facts.worst.unwrap();
+        assert_eq!(
+            (worst.at.index, worst.got, worst.want),
+            (vec![3], Num(-4.0), Num(-3.0))
+        );
+    }
+
+    #[test]
+    fn equal_is_zero_and_zero_against_zero_is_zero() {
+        let facts = compare(&[0.0, 0.0], &[0.0, -0.0], Some(0.0));
+        assert_eq!(
+            (facts.max_err, facts.rel_l2, facts.over_tolerance),
+            (Num(0.0), Num(0.0), Some(Num(0.0)))
+        );
+        let facts = compare(&[1.0, 0.0], &[0.0, 0.0], None);
+        assert_eq!(
+            (facts.rel_l2, facts.over_tolerance),
+            (Num(f64::INFINITY), None)
+        );
+    }
+
+    #[test]
+    fn one_nan_among_many_is_counted_and_shown() {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let want = vec![1.0; 3 * CHUNK];
+            let mut got = want.clone();
+            got[2 * CHUNK + 1] = bad;
+            got[5] = 1.5;
+            let facts = compare(&got, &want, Some(1.0));
+            assert_eq!(facts.non_finite, 1);
+            assert_eq!(facts.max_err, Num(0.5));
+            assert_eq!(facts.over_tolerance, Some(Num(1.0 / (3 * CHUNK) as f64)));
+            let worst = facts.worst.unwrap();
+            assert_eq!(
+                (worst.at.index, worst.got),
+                (vec![2 * CHUNK + 1], Num(bad.into()))
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_finite_holds_no_limit() {
+        let facts = compare(&[f32::NAN; 3], &[1.0; 3], Some(f64::INFINITY));
+        assert_eq!(facts.non_finite, 3);
+        assert!(facts.max_err.0.is_nan() && facts.mean_err.0.is_nan() && facts.rel_l2.0.is_nan());
+        assert_eq!(facts.over_tolerance, Some(Num(1.0)));
+        let empty = compare(&[], &[], Some(1.0));
+        assert!(empty.max_err.0.is_nan() && empty.over_tolerance.unwrap().0.is_nan());
+    }
+
+    #[test]
+    fn a_tolerance_of_nan_holds_nothing() {
+        assert_eq!(
+            compare(&[1.0], &[1.0], Some(f64::NAN)).over_tolerance,
+            Some(Num(1.0))
+        );
+    }
+
+    #[test]
+    fn where_the_reference_is_not_finite_only_the_same_will_do() {
+        let inf = f32::INFINITY;
+        for (got, want, disagree) in [
+            (inf, inf, 0),
+            (f32::NAN, f32::NAN, 0),
+            (-inf, inf, 1),
+            (f32::MAX, inf, 1),
+            (f32::NAN, inf, 1),
+            (inf, f32::NAN, 1),
+            (0.0, f32::NAN, 1),
+        ] {
+            assert_eq!(
+                compare(&[got, 1.0], &[want, 1.0], None).non_finite,
+                disagree,
+                "{got} {want}"
+            );
+        }
+    }
+
+    #[test]
+    fn integers_are_compared_exactly() {
+        let wrap = |values: &[i64]| Outputs::from([("y".to_owned(), Values::I64(values.to_vec()))]);
+        let tensors = [output("y", ElemType::I64, &[2])];
+        let facts = errors(
+            &wrap(&[i64::MAX, 1]),
+            &wrap(&[i64::MAX - 1, 1]),
+            &tensors,
+            Some(0.0),
+        )
+        .unwrap();
+        assert_eq!(
+            (facts.max_err, facts.over_tolerance),
+            (Num(1.0), Some(Num(0.5)))
+        );
+    }
+
+    #[test]
+    fn the_worst_output_is_the_one_that_shows() {
+        let outputs = |y: &[f32], z: &[f32]| {
+            Outputs::from([
+                ("y".to_owned(), Values::F32(y.to_vec())),
+                ("z".to_owned(), Values::F32(z.to_vec())),
+            ])
+        };
+        let tensors = [
+            output("y", ElemType::F32, &[2]),
+            output("z", ElemType::F32, &[1]),
+        ];
+        let want = outputs(&[1000.0, 1000.0], &[0.001]);
+        let facts = errors(
+            &outputs(&[1000.0, 1000.5], &[0.101]),
+            &want,
+            &tensors,
+            Some(0.01),
+        )
+        .unwrap();
+        assert_eq!((facts.elements, facts.max_err), (3, Num(0.5)));
+        assert!((facts.rel_l2.0 - 100.0).abs() < 1e-3);
+        assert_eq!(facts.over_tolerance, Some(Num(1.0)));
+        assert_eq!(facts.worst.unwrap().at.tensor, "y");
+        let facts = errors(
+            &outputs(&[1000.0, 1900.0], &[f32::NAN]),
+            &want,
+            &tensors,
+            None,
+        )
+        .unwrap();
+        assert_eq!(facts.worst.unwrap().at.tensor, "z");
+        assert!(facts.rel_l2.0.is_nan() && facts.max_err.0.is_nan());
+    }
+
+    #[test]
+    fn what_is_missing_or_misshapen_is_not_compared() {
+        let y = Outputs::from([("y".to_owned(), Values::F32(vec![1.0]))]);
+        let short = Outputs::from([("y".to_owned(), Values::F32(vec![]))]);
+        let whole = Outputs::from([("y".to_owned(), Values::I64(vec![1]))]);
+        let tensors = [output("y", ElemType::F32, &[1])];
+        let check = |got: &Outputs, want: &Outputs| errors(got, want, &tensors, None).unwrap_err();
+        assert_eq!(
+            check(&y, &Outputs::new()),
+            Incomparable::NotExpected("y".to_owned())
+        );
+        assert_eq!(
+            check(&Outputs::new(), &y),
+            Incomparable::NotThere("y".to_owned())
+        );
+        assert_eq!(
+            check(&Outputs::new(), &Outputs::new()),
+            Incomparable::Nothing
+        );
+        assert!(matches!(check(&short, &y), Incomparable::Length { .. }));
+        assert!(matches!(check(&y, &short), Incomparable::Length { .. }));
+        assert_eq!(check(&whole, &y), Incomparable::Type("y".to_owned()));
+    }
+
+    proptest! {
+        /// The gate's whole purpose: one element beyond the tolerance is always seen, wherever it is.
+        #[test]
+        fn one_wrong_element_never_passes(
+            want in proptest::collection::vec(-1e3f32..1e3, 1..200),
+            at: prop::sample::Index,
+            tolerance in 1e-6..1.0f64,
+            factor in 1.1..1e6f64,
+            sign: bool,
+        ) {
+            let at = at.index(want.len());
+            let mut got = want.clone();
+            let shift = tolerance * factor * if sign { 1.0 } else { -1.0 };
+            got[at] = (f64::from(want[at]) + shift) as f32;
+            prop_assume!((f64::from(got[at]) - f64::from(want[at])).abs() > tolerance);
+            let facts = compare(&got, &want, Some(tolerance));
+            prop_assert!(!within(&facts, tolerance));
+            prop_assert!(facts.over_tolerance.unwrap().0 > 0.0);
+            prop_assert_eq!(facts.worst.unwrap().at.index, vec![at]);
+            prop_assert!(within(&compare(&want, &want, Some(tolerance)), 0.0));
+        }
+
+        #[test]
+        fn figures_agree_with_the_naive_ones(pairs in proptest::collection::vec((-9f32..9.0, -9f32..9.0), 1..300)) {
+            let (got, want): (Vec<f32>, Vec<f32>) = pairs.iter().copied().unzip();
+            let facts = compare(&got, &want, Some(3.0));
+            let errors: Vec<f64> = pairs.iter().map(|(got, want)| (f64::from(*got) - f64::from(*want)).abs()).collect();
+            let count = errors.len() as f64;
+            prop_assert_eq!(facts.max_err.0, errors.iter().fold(0.0, |a: f64, b| a.max(*b)));
+            prop_assert!((facts.mean_err.0 - errors.iter().sum::<f64>() / count).abs() < 1e-12);
+            let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
+            let rel = norm(&mut errors.iter().copied()) / norm(&mut want.iter().map(|x| f64::from(*x)));
+            prop_assert!((facts.rel_l2.0 - rel).abs() <= 1e-12 * rel);
+            prop_assert_eq!(facts.over_tolerance.unwrap().0, errors.iter().filter(|e| **e > 3.0).count() as f64 / count);
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_does_not_show() {
+        let want: Vec<f32> = (0..5 * CHUNK).map(|i| (i as f32).sin()).collect();
+        let got: Vec<f32> = want.iter().map(|x| x * 1.000_1).collect();
+        let facts = compare(&got, &want, Some(1e-5));
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap();
+            assert_eq!(pool.install(|| compare(&got, &want, Some(1e-5))), facts);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The right answer, computed on the CPU.
+//!
+//! Built-in references are here and below; `user` runs a function of the user's own. Each tensor that the
+//! kernel writes has to have an expected value, or there is none at all.
+
+mod attention;
+mod elementwise;
+mod matmul;
+mod process;
+mod reduce;
+mod rows;
+#[cfg(test)]
+mod tests;
+pub mod user;
+
+use super::inputs::{Inputs, View};
+use super::{Outputs, Values, elem};
+use verdict::model::{Case, Reference, Role, Tensor};
+
+/// Part of every cached result's key: a change of what any built-in reference computes is a new version.
+pub const REFERENCES: &str = "gatekeeper references/1";
+
+/// Why there is no right answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// The reference does not suit the case, or broke.
+    #[error("{0}")]
+    Reference(String),
+    /// The machine lacks something or broke.
+    #[error("{0}")]
+    Environment(String),
+}
+
+impl From<String> for NoAnswer {
+    fn from(message: String) -> Self {
+        Self::Reference(message)
+    }
+}
+
+impl From<&str> for NoAnswer {
+    fn from(message: &str) -> Self {
+        Self::Reference(message.to_owned())
+    }
+}
+
+/// A case with its inputs, as a reference looks at them.
+#[derive(Clone, Copy)]
+struct Scene<'a> {
+    case: &'a Case,
+    inputs: &'a Inputs,
+    view: View,
+}
+
+/// A contiguous tensor.
+#[derive(Clone, Copy)]
+struct Array<'a> {
+    dims: &'a [usize],
+    values: &'a Values,
+}
+
+impl<'a> Scene<'a> {
+    fn tensor(self, name: &str) -> Result<&'a Tensor, NoAnswer> {
+        let mut tensors = self.case.tensors.iter();
+        tensors.find(|tensor| tensor.name == name).ok_or_else(|| {
+            NoAnswer::Reference(format!("the reference names `{name}`, which is no tensor"))
+        })
+    }
+
+    fn input(self, name: &str) -> Result<Array<'a>, NoAnswer> {
+        let tensor = self.tensor(name)?;
+        let data = self.inputs.tensors.get(name).ok_or_else(|| {
+            NoAnswer::Reference(format!(
+                "the reference reads `{name}`, which is an output only"
+            ))
+        })?;
+        Ok(Array {
+            dims: &tensor.dims,
+            values: data.values(self.view),
+        })
+    }
+
+    fn optional(self, name: Option<&String>) -> Result<Option<Array<'a>>, NoAnswer> {
+        name.map(|name| self.input(name)).transpose()
+    }
+
+    fn output(self, name: &str) -> Result<&'a Tensor, NoAnswer> {
+        let tensor = self.tensor(name)?;
+        match tensor.role {
+            Role::Out | Role::Inout => Ok(tensor),
+            Role::In => Err(NoAnswer::Reference(format!(
+                "the reference writes `{name}`, which is an input only"
+            ))),
+        }
+    }
+}
+
+/// What a built-in reference expects of each output.
+///
+/// # Errors
+/// Dimensions or element types that do not fit, an output that the reference does not compute, a result
+/// that is no number, and references that are not built in.
+pub fn built_in(case: &Case, inputs: &Inputs, view: View) -> Result<Outputs, NoAnswer> {
+    let scene = Scene { case, inputs, view };
+    let (out, values) = match &case.reference {
+        Reference::Sdpa {
+            q,
+            k,
+            v,
+            out,
+            scale,
+            causal,
+        } => (
+            out,
+            attention::sdpa(scene, [q, k, v], out, scale.0 as f32, *causal)?,
+        ),
+        Reference::Gemm { out, .. } => (out, matmul::gemm(scene)?),
+        Reference::Softmax { x, out } => (out, rows::softmax(scene, x, out)?),
+        Reference::LayerNorm {
+            x,
+            out,
+            gamma,
+            beta,
+            eps,
+        } => {
+            let affine = [gamma.as_ref(), beta.as_ref()];
+            (
+                out,
+                rows::normalise(scene, x, out, affine, eps.0, rows::Centre::Mean)?,
+            )
+        }
+        Reference::RmsNorm { x, out, gamma, eps } => {
+            let affine = [gamma.as_ref(), None];
+            (
+                out,
+                rows::normalise(scene, x, out, affine, eps.0, rows::Centre::Zero)?,
+            )
+        }
+        Reference::Reduce { x, out, op, axes } => (out, reduce::reduce(scene, x, out, *op, axes)?),
+        Reference::Transpose {
+            x,
+            out,
+            permutation,
+        } => (out, reduce::transpose(scene, x, out, permutation)?),
+        Reference::Unary { x, out, op } => (out, elementwise::unary(scene, x, out, *op)?),
+        Reference::Binary { a, b, out, op } => (out, elementwise::binary(scene, a, b, out, *op)?),
+        Reference::User { .. } | Reference::Variant { .. } => {
+            return Err("this reference is not built in".into());
+        }
+    };
+    let values = as_stored(scene.output(out)?, values)?;
+    complete(case, inputs, Outputs::from([(out.clone(), values)]))
+}
+
+/// Integers where the output holds integers, floats where it holds floats.
+fn as_stored(tensor: &Tensor, values: Values) -> Result<Values, NoAnswer> {
+    match (tensor.elem.is_float(), values) {
+        (true, values) => Ok(Values::F32(values.floats().into_owned())),
+        (false, Values::I64(values)) => {
+            let values = Values::I64(values);
+            elem::encode(tensor.elem, &values).map_err(|why| {
+                NoAnswer::Reference(format!("the reference of `{}`: {why}", tensor.name))
+            })?;
+            Ok(values)
+        }
+        (false, Values::F32(_)) => Err(NoAnswer::Reference(format!(
+            "the reference gives floats and `{}` holds {:?}: only sums, products and moves of integers \
+             give integers; write a reference function for anything else",
+            tensor.name, tensor.elem
+        ))),
+    }
+}
+
+/// Every output has its expected values, and numbers come from numbers.
+///
+/// A reference that is NaN would be matched by a kernel that is NaN: two mistakes that pass.
+fn complete(case: &Case, inputs: &Inputs, outputs: Outputs) -> Result<Outputs, NoAnswer> {
+    let finite = inputs.tensors.values().all(|data| {
+        data.seen.all_finite() && data.original.as_ref().is_none_or(Values::all_finite)
+    });
+    for tensor in case.tensors.iter().filter(|tensor| tensor.role != Role::In) {
+        let name = &tensor.name;
+        let Some(values) = outputs.get(name) else {
+            return Err(NoAnswer::Reference(format!(
+                "the reference says nothing of output `{name}`; a function of your own can compute several"
+            )));
+        };
+        if values.len() != tensor.len() {
+            return Err(NoAnswer::Reference(format!(
+                "the reference gives {} elements of `{name}`, which has {}",
+                values.len(),
+                tensor.len()
+            )));
+        }
+        let Values::F32(values) = values else {
+            continue;
+        };
+        if let Some(at) = values
+            .iter()
+            .position(|value| value.is_nan())
+            .filter(|_| finite)
+        {
+            return Err(NoAnswer::Reference(format!(
+                "the reference gives NaN at `{name}`{:?} though every input is finite",
+                super::layout::index(&tensor.dims, at)
+            )));
+        }
+    }
+    Ok(outputs)
+}
+
+/// For messages: the dimensions that were expected and those that are there.
+fn same_dims(name: &str, got: &[usize], want: &[usize]) -> Result<(), NoAnswer> {
+    if got == want {
+        return Ok(());
+    }
+    Err(NoAnswer::Reference(format!(
+        "`{name}` has dimensions {got:?} where the reference needs {want:?}"
+    )))
+}

@@ -1,0 +1,277 @@
+//! The user's own reference: a C or C++ function with C linkage, built with the host compiler and run in
+//! a process of its own, because it may crash, hang or write where it should not.
+//!
+//! A generated `main` reads each argument from a file, calls the function once, and writes back what it
+//! left in the outputs. Sizes travel with the data, so that one program serves all shapes and seeds.
+
+mod arguments;
+
+use super::process::{Ended, run};
+use super::{NoAnswer, complete};
+use crate::cache::Cache;
+use crate::check::inputs::{Inputs, View};
+use crate::check::{Outputs, elem, layout, poison};
+use crate::error::Result;
+use arguments::{Param, generated_main, parameters, stored};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use verdict::model::{Case, Reference, Role};
+
+/// Longest time that the host compiler may take.
+const COMPILE: Duration = Duration::from_secs(120);
+
+/// Builds reference functions and remembers them; one for each run.
+pub struct Functions {
+    root: PathBuf,
+    compiler: Option<PathBuf>,
+    programs: PathBuf,
+    built: Mutex<BTreeMap<Build, std::result::Result<Program, NoAnswer>>>,
+}
+
+/// All that is said of a program before its source is read.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Build {
+    source: String,
+    flags: Vec<String>,
+    main: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Program {
+    executable: PathBuf,
+    /// Of the preprocessed source, the flags, the compiler and the generated `main`.
+    pub identity: String,
+}
+
+impl Functions {
+    /// `root` is the directory of gates.yaml; `compiler` the host compiler, `None` where there is none.
+    ///
+    /// # Errors
+    /// Environment, where the cache cannot be written.
+    pub fn new(root: &Path, compiler: Option<&Path>, cache: &Cache) -> Result<Self> {
+        Ok(Self {
+            root: root.to_owned(),
+            compiler: compiler.map(Path::to_owned),
+            programs: cache.dir("reference-programs")?,
+            built: Mutex::default(),
+        })
+    }
+
+    /// Within one run a source is read once: later changes to it do not matter to this run.
+    ///
+    /// # Errors
+    /// What the compiler said, arguments that a function cannot take, no host compiler.
+    pub fn build(&self, case: &Case) -> std::result::Result<Program, NoAnswer> {
+        let Reference::User {
+            source,
+            function,
+            args,
+            flags,
+        } = &case.reference
+        else {
+            return Err("the reference is not a function of the user's".into());
+        };
+        let params = parameters(case, args)?;
+        let build = Build {
+            source: source.clone(),
+            flags: flags.clone(),
+            main: generated_main(function, &params)?,
+        };
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        built
+            .entry(build.clone())
+            .or_insert_with(|| self.compile(&build, function))
+            .clone()
+    }
+
+    fn compile(&self, build: &Build, function: &str) -> std::result::Result<Program, NoAnswer> {
+        let Some(compiler) = &self.compiler else {
+            return Err(NoAnswer::Environment(format!(
+                "the reference in {} needs a host compiler and none was found; install g++",
+                build.source
+            )));
+        };
+        let broken = |error: std::io::Error| {
+            NoAnswer::Environment(format!("{}: {error}", self.programs.display()))
+        };
+        let scratch = tempfile::tempdir_in(&self.programs).map_err(broken)?;
+        let (main, text, program) = (
+            scratch.path().join("main.cpp"),
+            scratch.path().join("source.i"),
+            scratch.path().join("program"),
+        );
+        std::fs::write(&main, &build.main).map_err(broken)?;
+
+        // In the root, so that messages and line markers name files as the user does.
+        let call = || {
+            let mut command = Command::new(compiler);
+            command.current_dir(&self.root).env("LC_ALL", "C");
+            command
+        };
+        let language = if Path::new(&build.source)
+            .extension()
+            .is_some_and(|end| end == "c")
+        {
+            "c"
+        } else {
+            "c++"
+        };
+        // Contraction changes results from one machine to the next; the user's flags come last and win.
+        let source = ["-O2", "-ffp-contract=off", "-x", language, &build.source];
+
+        let mut version = call();
+        version.arg("--version");
+        let version = succeeded(
+            run(version, "the host compiler", COMPILE)?,
+            "the host compiler",
+        )?;
+        let mut preprocess = call();
+        preprocess
+            .args(source)
+            .args(["-x", "none"])
+            .args(&build.flags)
+            .arg("-E")
+            .arg("-o")
+            .arg(&text);
+        let what = format!("the host compiler on {}", build.source);
+        succeeded(run(preprocess, &what, COMPILE)?, &what)?;
+
+        let mut hasher = blake3::Hasher::new();
+        for part in [
+            &std::fs::read(&text).map_err(broken)?[..],
+            build.main.as_bytes(),
+            version.as_bytes(),
+            language.as_bytes(),
+        ]
+        .into_iter()
+        .chain(build.flags.iter().map(String::as_bytes))
+        {
+            hasher
+                .update(&(part.len() as u64).to_le_bytes())
+                .update(part);
+        }
+        let identity = hasher.finalize().to_hex().to_string();
+        let executable = self.programs.join(&identity);
+        if !executable.is_file() {
+            let mut compile = call();
+            compile
+                .args(source)
+                .args(["-x", "c++"])
+                .arg(&main)
+                .args(["-x", "none"])
+                .args(&build.flags)
+                .arg("-o")
+                .arg(&program);
+            let ended = run(compile, &what, COMPILE)?;
+            let undeclared =
+                ended.log.contains("undefined reference") && ended.log.contains(function);
+            succeeded(ended, &what).map_err(|error| match error {
+                NoAnswer::Reference(message) if undeclared => NoAnswer::Reference(format!(
+                    "{message}\nis `{function}` declared extern \"C\"?"
+                )),
+                error => error,
+            })?;
+            std::fs::File::open(&program)
+                .and_then(|file| file.sync_all())
+                .and_then(|()| std::fs::rename(&program, &executable))
+                .map_err(broken)?;
+        }
+        Ok(Program {
+            executable,
+            identity,
+        })
+    }
+}
+
+fn succeeded(ended: Ended, what: &str) -> std::result::Result<String, NoAnswer> {
+    if ended.status.success() {
+        Ok(ended.log)
+    } else {
+        Err(NoAnswer::Reference(format!(
+            "{what} ended with {}{}",
+            ended.how(),
+            ended.said()
+        )))
+    }
+}
+
+/// One call of the function, within the case's deadline.
+///
+/// # Errors
+/// A crash, a hang, a write beyond an argument, and outputs that are missing or not written.
+pub fn call(
+    program: &Program,
+    case: &Case,
+    inputs: &Inputs,
+    view: View,
+) -> std::result::Result<Outputs, NoAnswer> {
+    let Reference::User {
+        source,
+        function,
+        args,
+        ..
+    } = &case.reference
+    else {
+        return Err("the reference is not a function of the user's".into());
+    };
+    let what = format!("the reference `{function}` in {source}");
+    let broken = |error: std::io::Error| NoAnswer::Environment(format!("{what}: {error}"));
+    let params = parameters(case, args)?;
+    let mut image = Vec::new();
+    for param in &params {
+        let bytes = param.bytes(inputs, view)?;
+        image.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        image.extend_from_slice(&bytes);
+    }
+    let scratch = tempfile::tempdir().map_err(broken)?;
+    let (given, answer) = (scratch.path().join("in"), scratch.path().join("out"));
+    std::fs::write(&given, image).map_err(broken)?;
+    let mut command = Command::new(&program.executable);
+    command.current_dir(scratch.path()).arg(&given).arg(&answer);
+    let ended = run(command, &what, Duration::from_millis(case.deadline_ms))?;
+    if !ended.status.success() {
+        return Err(NoAnswer::Reference(format!(
+            "{what} ended with {}{}",
+            ended.how(),
+            ended.said()
+        )));
+    }
+    let answer = std::fs::read(&answer)
+        .map_err(|error| NoAnswer::Reference(format!("{what} ended without an answer: {error}")))?;
+    let mut rest = &answer[..];
+    let mut outputs = Outputs::new();
+    for tensor in params.iter().filter_map(Param::output) {
+        let size = tensor.len() * stored(tensor).size();
+        let Some((bytes, after)) = rest.split_at_checked(size) else {
+            return Err(NoAnswer::Reference(format!(
+                "{what} gave only a part of `{}`",
+                tensor.name
+            )));
+        };
+        rest = after;
+        let poison = poison::poison(stored(tensor), 1);
+        let unwritten = bytes
+            .chunks_exact(poison.len())
+            .position(|element| *element == *poison);
+        if let Some(at) = unwritten.filter(|_| tensor.elem.is_float() && tensor.role == Role::Out) {
+            return Err(NoAnswer::Reference(format!(
+                "{what} does not write `{}`{:?}",
+                tensor.name,
+                layout::index(&tensor.dims, at)
+            )));
+        }
+        outputs.insert(tensor.name.clone(), elem::decode(stored(tensor), bytes));
+    }
+    if !rest.is_empty() {
+        return Err(NoAnswer::Reference(format!(
+            "{what} gave more than its outputs"
+        )));
+    }
+    complete(case, inputs, outputs)
+}
+
+#[cfg(test)]
+mod tests;

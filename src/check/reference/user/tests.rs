@@ -1,0 +1,334 @@
+//! Real functions through a real host compiler.
+
+use super::*;
+use crate::check::Values;
+use crate::check::inputs::generate;
+use crate::check::testing::{case, input, output};
+use verdict::model::{Arg, Codec, CodecScheme, ElemType, Fill, Num, ScalarType, ScalarValue};
+
+struct Bench {
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(source: &str) -> Self {
+        let bench = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        std::fs::create_dir(bench.dir.path().join("tree")).unwrap();
+        bench.write("reference.cpp", source);
+        bench
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.dir.path().join("tree").join(name), text).unwrap();
+    }
+
+    fn functions(&self) -> Functions {
+        let cache = Cache::at(&self.dir.path().join("cache")).unwrap();
+        Functions::new(
+            &self.dir.path().join("tree"),
+            Some(Path::new("g++")),
+            &cache,
+        )
+        .unwrap()
+    }
+
+    fn run(&self, case: &Case) -> std::result::Result<Outputs, NoAnswer> {
+        let program = self.functions().build(case)?;
+        call(&program, case, &generate(case, 1).unwrap(), View::Seen)
+    }
+
+    fn message(&self, case: &Case) -> String {
+        match self.run(case).unwrap_err() {
+            NoAnswer::Reference(message) => message,
+            error => panic!("{error:?}"),
+        }
+    }
+
+    fn programs(&self) -> usize {
+        std::fs::read_dir(self.dir.path().join("cache/reference-programs"))
+            .unwrap()
+            .count()
+    }
+}
+
+fn tensor(name: &str) -> Arg {
+    Arg::Tensor {
+        name: name.to_owned(),
+    }
+}
+
+fn user(mut case: Case, source: &str, args: Vec<Arg>) -> Case {
+    case.reference = Reference::User {
+        source: source.to_owned(),
+        function: "reference".to_owned(),
+        args,
+        flags: vec!["-std=c++17".to_owned()],
+    };
+    case
+}
+
+fn scale_case() -> Case {
+    let tensors = vec![
+        input("x", ElemType::F16, &[3, 5]),
+        output("y", ElemType::F16, &[3, 5]),
+    ];
+    let count = Arg::Scalar {
+        elem: ScalarType::I32,
+        value: ScalarValue::Int(15),
+    };
+    let factor = Arg::Scalar {
+        elem: ScalarType::F64,
+        value: ScalarValue::Float(Num(2.5)),
+    };
+    user(
+        case(tensors),
+        "reference.cpp",
+        vec![tensor("x"), tensor("y"), count, factor],
+    )
+}
+
+const SCALE: &str = r#"#include "factor.h"
+    extern "C" void reference(const float* x, float* y, int count, double factor) {
+        for (int i = 0; i < count; ++i) y[i] = static_cast<float>(x[i] * factor * FACTOR);
+    }"#;
+
+fn scaled(by: f32) -> Values {
+    let inputs = generate(&scale_case(), 1).unwrap();
+    let x = inputs.tensors["x"].seen.floats();
+    Values::F32(x.iter().map(|x| x * by).collect())
+}
+
+#[test]
+fn a_function_is_built_once_and_again_when_a_header_changes() {
+    let bench = Bench::new(SCALE);
+    bench.write("factor.h", "#define FACTOR 1");
+    assert_eq!(bench.run(&scale_case()).unwrap()["y"], scaled(2.5));
+    assert_eq!(bench.run(&scale_case()).unwrap()["y"], scaled(2.5));
+    assert_eq!(bench.programs(), 1);
+    bench.write("factor.h", "#define FACTOR 2");
+    assert_eq!(bench.run(&scale_case()).unwrap()["y"], scaled(5.0));
+    assert_eq!(bench.programs(), 2);
+    let mut flags = scale_case();
+    if let Reference::User { flags, .. } = &mut flags.reference {
+        flags.push("-DUNUSED".to_owned());
+    }
+    bench.run(&flags).unwrap();
+    assert_eq!(bench.programs(), 3);
+}
+
+#[test]
+fn a_c_function_with_every_kind_of_argument() {
+    let mut x = input("x", ElemType::U8, &[2, 4]);
+    x.codec = Some(Codec {
+        scheme: CodecScheme::Affine { low: 0, high: 255 },
+        block: vec![1, 4],
+    });
+    let mut index = input("index", ElemType::I32, &[4]);
+    index.fill = Some(Fill::Permutation);
+    let mut state = input("state", ElemType::F32, &[2]);
+    state.role = Role::Inout;
+    let tensors = vec![
+        x,
+        index,
+        state,
+        output("y", ElemType::F32, &[2, 4]),
+        output("n", ElemType::I64, &[2]),
+    ];
+    let args = vec![
+        tensor("x"),
+        Arg::Scales {
+            tensor: "x".to_owned(),
+        },
+        Arg::ZeroPoints {
+            tensor: "x".to_owned(),
+        },
+        tensor("index"),
+        tensor("state"),
+        Arg::Null,
+        Arg::Scalar {
+            elem: ScalarType::U8,
+            value: ScalarValue::Int(200),
+        },
+        Arg::Scalar {
+            elem: ScalarType::F16,
+            value: ScalarValue::Float(Num(0.5)),
+        },
+        Arg::Scalar {
+            elem: ScalarType::Bool,
+            value: ScalarValue::Int(1),
+        },
+        tensor("y"),
+        tensor("n"),
+    ];
+    let mut case = user(case(tensors), "reference.c", args);
+    if let Reference::User { flags, .. } = &mut case.reference {
+        *flags = vec!["-std=c11".to_owned(), "-lm".to_owned()];
+    }
+    let bench = Bench::new("");
+    bench.write("reference.c", r"
+        #include <math.h>
+        #include <stdbool.h>
+        #include <stdint.h>
+        void reference(const float* x, const float* scales, const int32_t* zeros, const int32_t* index,
+                       float* state, const void* nothing, uint8_t count, float half, bool yes, float* y, int64_t* n) {
+            if (nothing || count != 200 || !yes) return;
+            for (int row = 0; row < 2; ++row) {
+                state[row] += half;
+                n[row] = zeros[row] - 1000000000000;
+                for (int i = 0; i < 4; ++i) y[row * 4 + i] = fabsf(x[row * 4 + index[i]]) / scales[row];
+            }
+        }");
+    let outputs = bench.run(&case).unwrap();
+    let inputs = generate(&case, 1).unwrap();
+    let x = &inputs.tensors["x"];
+    let Values::I64(index) = &inputs.tensors["index"].seen else {
+        panic!()
+    };
+    let scales = x.scales.clone().unwrap();
+    let want = (0..8)
+        .map(|at| (x.seen.floats()[at / 4 * 4 + index[at % 4] as usize]).abs() / scales[at / 4]);
+    assert_eq!(outputs["y"], Values::F32(want.collect()));
+    let zeros = x.zero_points.clone().unwrap();
+    assert_eq!(
+        outputs["n"],
+        Values::I64(
+            zeros
+                .iter()
+                .map(|zero| i64::from(*zero) - 1_000_000_000_000)
+                .collect()
+        )
+    );
+    let state = inputs.tensors["state"].seen.floats();
+    assert_eq!(
+        outputs["state"],
+        Values::F32(state.iter().map(|value| value + 0.5).collect())
+    );
+}
+
+fn copy_case() -> Case {
+    let tensors = vec![
+        input("x", ElemType::F32, &[8]),
+        output("y", ElemType::F32, &[8]),
+    ];
+    user(
+        case(tensors),
+        "reference.cpp",
+        vec![tensor("x"), tensor("y")],
+    )
+}
+
+fn body(body: &str) -> Bench {
+    Bench::new(&format!(
+        "#include <cstdlib>\nextern \"C\" void reference(const float* x, float* y) {{ {body} }}\n"
+    ))
+}
+
+#[test]
+fn everything_that_can_go_wrong_is_a_fault_with_its_reason() {
+    let good = "for (int i = 0; i < 8; ++i) y[i] = x[i];";
+    assert!(body(good).run(&copy_case()).is_ok());
+    for (wrong, said) in [
+        (
+            "*(volatile int*)16 = 1;",
+            "`reference` in reference.cpp ended with SIGSEGV",
+        ),
+        ("std::abort();", "ended with SIGABRT"),
+        ("std::exit(7);", "ended with exit code 7"),
+        ("std::exit(0);", "ended without an answer"),
+        (
+            "for (int i = 0; i < 9; ++i) y[i] = 1;",
+            "argument 1: the function wrote beyond its end",
+        ),
+        (
+            "for (int i = 0; i < 6; ++i) y[i] = x[i];",
+            "does not write `y`[6]",
+        ),
+        (
+            "for (int i = 0; i < 8; ++i) y[i] = 0.0f / (x[i] - x[i]) * 0;",
+            "gives NaN at `y`[0] though every input is finite",
+        ),
+    ] {
+        let message = body(wrong).message(&copy_case());
+        assert!(message.contains(said), "{wrong}: {message}");
+    }
+    let mut short = copy_case();
+    short.deadline_ms = 200;
+    let message = body("for (volatile bool on = true; on;) {}").message(&short);
+    assert!(message.contains("did not end within 200 ms"), "{message}");
+}
+
+#[test]
+fn the_compiler_speaks_for_itself() {
+    let message = body("int n = nothing;").message(&copy_case());
+    assert!(
+        message.contains("reference.cpp:2:") && message.contains("nothing"),
+        "{message}"
+    );
+    let message = Bench::new("#include \"gone.h\"").message(&copy_case());
+    assert!(
+        message.contains("reference.cpp:1:") && message.contains("gone.h"),
+        "{message}"
+    );
+    let message = Bench::new("void reference(const float*, float*) {}").message(&copy_case());
+    assert!(
+        message.ends_with("is `reference` declared extern \"C\"?"),
+        "{message}"
+    );
+    let mut gone = copy_case();
+    gone = user(gone, "gone.cpp", vec![]);
+    assert!(body("").message(&gone).contains("gone.cpp"));
+}
+
+#[test]
+fn without_a_compiler_it_is_the_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = Cache::at(dir.path()).unwrap();
+    for compiler in [None, Some(Path::new("/nowhere/g++"))] {
+        let error = Functions::new(dir.path(), compiler, &cache)
+            .unwrap()
+            .build(&copy_case())
+            .unwrap_err();
+        assert!(matches!(error, NoAnswer::Environment(_)), "{error:?}");
+    }
+}
+
+#[test]
+fn arguments_that_a_function_cannot_take() {
+    let bench = body("");
+    let x = input("x", ElemType::F32, &[1]);
+    for (arg, said) in [
+        (Arg::Stream, "tensors and scalars only"),
+        (tensor("z"), "`z`, which is no tensor"),
+        (
+            Arg::Scales {
+                tensor: "x".to_owned(),
+            },
+            "`x` has no scales",
+        ),
+        (
+            Arg::Scalar {
+                elem: ScalarType::U8,
+                value: ScalarValue::Int(300),
+            },
+            "300 is no std::uint8_t",
+        ),
+        (
+            Arg::Scalar {
+                elem: ScalarType::I32,
+                value: ScalarValue::Float(Num(0.5)),
+            },
+            "0.5 is no std::int32_t",
+        ),
+    ] {
+        let case = user(case(vec![x.clone()]), "reference.cpp", vec![arg]);
+        let message = bench.message(&case);
+        assert!(message.contains(said), "{message}");
+    }
+    let mut case = copy_case();
+    if let Reference::User { function, .. } = &mut case.reference {
+        *function = "f(); system".to_owned();
+    }
+    assert!(bench.message(&case).contains("no name of a C function"));
+}

@@ -1,0 +1,195 @@
+//! The command line: what can be asked. No logic.
+
+use crate::device::DeviceChoice;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "gatekeeper",
+    version,
+    about = "A regression gate for CUDA kernels",
+    long_about = "A regression gate for CUDA kernels: builds each kernel of gates.yaml with nvcc, gates what PTXAS \
+reports, checks the output against a CPU FP32 reference, measures p50/p90/p99 on a GPU, compares with the \
+committed baselines, and answers with an exit code.",
+    after_help = "Exit codes:
+  0  every required gate held (what was skipped is counted in the headline)
+  1  a gate failed, or a kernel faulted
+  2  wrong use or configuration, or a filter that matches nothing
+  3  inconclusive, or nothing was judged
+  4  the environment failed (no compiler, broken driver, ...)"
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Build, check, measure and judge the kernels of gates.yaml
+    Run(RunArgs),
+    /// Judge one record against another: BASE is what was, HEAD what is proposed
+    Compare(CompareArgs),
+    /// Judge a stored record again, with the gates and baselines it was made under
+    Judge(JudgeArgs),
+    /// Show baselines, or accept what a record measured as the new ones
+    #[command(subcommand)]
+    Baseline(BaselineCommand),
+    /// Print a stored record as a report
+    Report(ReportArgs),
+    /// Check gates.yaml without building anything
+    Validate(ValidateArgs),
+    /// Write a commented gates.yaml to start from
+    Init(InitArgs),
+    /// Say what this machine has and what it lacks
+    Doctor(ConfigArg),
+    /// Install or show the compiler
+    #[command(subcommand)]
+    Toolchain(ToolchainCommand),
+    /// Print the JSON Schema of gates.yaml, for editors
+    Schema,
+    /// Print a completion script for a shell
+    Completions { shell: clap_complete::Shell },
+    /// The process that touches the GPU; started by `run`
+    #[command(name = crate::worker::SUBCOMMAND, hide = true)]
+    Worker { device: DeviceChoice },
+}
+
+#[derive(Debug, Args)]
+pub struct ConfigArg {
+    /// The gates file
+    #[arg(long, value_name = "FILE", default_value = "gates.yaml")]
+    pub config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper run                                  every case of gates.yaml
+  gatekeeper run sdpa_fp8/stage2@mission          one case
+  gatekeeper run 'sdpa_*' --shapes small,ragged   globs; only these shapes
+  gatekeeper run --provision                      install the pinned compiler first, where there is none
+  gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/")]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Cases: KERNEL, KERNEL/VARIANT, KERNEL@SHAPE or KERNEL/VARIANT@SHAPE, each part a glob
+    #[arg(value_name = "FILTER")]
+    pub filters: Vec<String>,
+    /// Only these shapes
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub shapes: Vec<String>,
+    /// Only these variants
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub variants: Vec<String>,
+    /// These seeds instead of the declared ones
+    #[arg(long, value_delimiter = ',', value_name = "SEEDS")]
+    pub seeds: Option<Vec<u64>>,
+    /// Batched samples of each timing process
+    #[arg(long, value_name = "N")]
+    pub iters: Option<u32>,
+    /// Where kernels run: auto, cuda, or cuda:N
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    pub device: DeviceChoice,
+    /// Without a usable GPU, fail with exit code 4 instead of skipping what needs one
+    #[arg(long)]
+    pub require_gpu: bool,
+    /// Install the pinned compiler into the cache directory if there is none
+    #[arg(long)]
+    pub provision: bool,
+    /// Directory for record.json, report.json, report.md and junit.xml
+    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
+    pub out: PathBuf,
+    /// Write inputs, outputs and references of every checked case as .npy files
+    #[arg(long, value_name = "DIR")]
+    pub dump: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  gatekeeper compare main/record.json pr/record.json --format markdown > comment.md")]
+pub struct CompareArgs {
+    pub base: PathBuf,
+    pub head: PathBuf,
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct JudgeArgs {
+    pub record: PathBuf,
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    pub record: PathBuf,
+    #[arg(long, value_enum, default_value_t = Format::Markdown)]
+    pub format: Format,
+}
+
+#[derive(Debug, Args)]
+pub struct ValidateArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+}
+
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Where to write it; an existing file is never overwritten
+    #[arg(default_value = "gates.yaml")]
+    pub path: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BaselineCommand {
+    /// Take over what a record measured, for the cases it measured
+    #[command(after_help = "Examples:
+  gatekeeper run && gatekeeper baseline update        accept the last run, then commit baselines/
+  gatekeeper baseline update --record ci/record.json  accept what CI measured")]
+    Update {
+        /// The record, as `run` wrote it
+        #[arg(long, default_value = "gatekeeper-out/record.json", value_name = "FILE")]
+        record: PathBuf,
+        #[command(flatten)]
+        config: ConfigArg,
+        /// Only these cases, as for `run`
+        #[arg(value_name = "FILTER")]
+        filters: Vec<String>,
+    },
+    /// List the committed baselines
+    Show {
+        #[command(flatten)]
+        config: ConfigArg,
+        /// Only these kernels (globs)
+        #[arg(value_name = "FILTER")]
+        filters: Vec<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ToolchainCommand {
+    /// Install the pinned compiler into the cache directory
+    Install,
+    /// Print which compiler `run` would take
+    Show(ConfigArg),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Terminal,
+    Markdown,
+    Json,
+    Junit,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,50 @@
+//! `validate`, `init` and `schema`: what can be said of gates.yaml without building anything.
+
+use super::print;
+use crate::cli::{InitArgs, ValidateArgs};
+use crate::config::{self, Selection};
+use crate::error::{Diagnostic, Error, Result};
+use crate::exit::Exit;
+use std::fs::OpenOptions;
+use std::io::Write;
+
+pub fn validate(args: &ValidateArgs) -> Result<Exit> {
+    let loaded = config::load(&args.config.config, &Selection::default())?;
+    let kernels: std::collections::BTreeSet<_> =
+        loaded.plan.cases.iter().map(|case| &case.id.kernel).collect();
+    print(&format!(
+        "{}: {} kernels, {} units to build, {} cases, {} gates\n",
+        loaded.file,
+        kernels.len(),
+        loaded.plan.units.len(),
+        loaded.plan.cases.len(),
+        loaded.gates.len()
+    ))?;
+    Ok(Exit::Held)
+}
+
+pub fn init(args: &InitArgs) -> Result<Exit> {
+    let path = &args.path;
+    // `create_new` and not a look before: two at once must not overwrite each other.
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::AlreadyExists {
+            Error::Usage(
+                Diagnostic::new(format!("{} is there already and is left as it is", path.display()))
+                    .help("name another file: gatekeeper init PATH"),
+            )
+        } else {
+            Error::environment(format!("{} cannot be written: {error}", path.display()))
+        }
+    })?;
+    file.write_all(config::template().as_bytes())
+        .map_err(|error| Error::environment(format!("{} cannot be written: {error}", path.display())))?;
+    print(&format!("wrote {}; next: gatekeeper validate --config {0}\n", path.display()))?;
+    Ok(Exit::Held)
+}
+
+pub fn schema() -> Result<Exit> {
+    let text = serde_json::to_string_pretty(&config::schema())
+        .map_err(|error| Error::environment(format!("the schema cannot be written: {error}")))?;
+    print(&format!("{text}\n"))?;
+    Ok(Exit::Held)
+}

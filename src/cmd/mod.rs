@@ -1,0 +1,49 @@
+//! One file per subcommand, thin: arguments in, calls, output, exit. The only place beside `progress`
+//! that prints.
+
+pub mod baseline;
+pub mod config;
+pub mod doctor;
+pub mod judge;
+pub mod run;
+pub mod toolchain;
+
+use crate::cli::Cli;
+use crate::error::{Error, Result};
+use crate::exit::Exit;
+use clap::CommandFactory;
+use std::io::Write;
+use std::path::Path;
+
+/// Standard output, in one write. A reader that went away (`| head`) is no error of ours.
+fn print(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::environment(format!("standard output cannot be written: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Standard error has no fallback: where it cannot be written, the exit code has to do.
+pub fn complain(error: &Error) {
+    let _ = writeln!(std::io::stderr(), "error: {error}");
+}
+
+/// A remark that is not part of the result.
+fn remark(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn write_file(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text)
+        .map_err(|error| Error::environment(format!("{} cannot be written: {error}", path.display())))
+}
+
+pub fn completions(shell: clap_complete::Shell) -> Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "gatekeeper", &mut script);
+    print(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Held)
+}

@@ -1,0 +1,35 @@
+//! `toolchain`: install the pinned compiler, or say which one `run` would take.
+
+use super::{print, remark};
+use crate::cache::Cache;
+use crate::cli::ConfigArg;
+use crate::config::{self, Selection};
+use crate::error::Result;
+use crate::exit::Exit;
+use crate::toolchain::{self, Toolchain};
+
+pub fn install() -> Result<Exit> {
+    let toolchain = toolchain::install(&Cache::open()?, &|line| remark(line))?;
+    print(&describe(&toolchain))?;
+    Ok(Exit::Held)
+}
+
+pub fn show(config: &ConfigArg) -> Result<Exit> {
+    // Without a gates.yaml nothing is pinned; a broken one is an error, because it may hold a pin.
+    let pin = match config.config.exists() {
+        true => config::load(&config.config, &Selection::default())?.toolchain.cuda,
+        false => None,
+    };
+    print(&describe(&toolchain::find(pin.as_deref(), &Cache::open()?)?))?;
+    Ok(Exit::Held)
+}
+
+pub fn describe(toolchain: &Toolchain) -> String {
+    format!(
+        "nvcc {} at {}\nhost compiler {} at {}\n",
+        toolchain.facts.version,
+        toolchain.nvcc.display(),
+        toolchain.facts.host,
+        toolchain.host_compiler.display()
+    )
+}

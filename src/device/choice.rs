@@ -1,0 +1,224 @@
+//! Which device a run was told to use, and what the machine has. No CUDA here.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceChoice {
+    /// The first CUDA device; a machine that has none is no fault.
+    #[default]
+    Auto,
+    /// This CUDA device, which has to be there.
+    Cuda { ordinal: u32 },
+}
+
+impl DeviceChoice {
+    pub fn ordinal(self) -> u32 {
+        match self {
+            Self::Auto => 0,
+            Self::Cuda { ordinal } => ordinal,
+        }
+    }
+}
+
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{0}` is not a device; write auto, cuda, or cuda:N")]
+pub struct BadDevice(String);
+
+impl FromStr for DeviceChoice {
+    type Err = BadDevice;
+
+    fn from_str(text: &str) -> Result<Self, BadDevice> {
+        match text.split_once(':') {
+            None if text == "auto" => Ok(Self::Auto),
+            None if text == "cuda" => Ok(Self::Cuda { ordinal: 0 }),
+            Some(("cuda", ordinal)) => ordinal
+                .parse()
+                .map(|ordinal| Self::Cuda { ordinal })
+                .map_err(|_| BadDevice(text.to_owned())),
+            _ => Err(BadDevice(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cuda { ordinal } => write!(f, "cuda:{ordinal}"),
+        }
+    }
+}
+
+/// What was seen of NVIDIA hardware and its driver before any device was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traces {
+    /// Device nodes: `/dev/nvidia0`, or `/dev/dxg` under WSL 2.
+    pub nodes: bool,
+    /// `libcuda.so.1` can be loaded.
+    pub library: bool,
+}
+
+/// How `cuInit` ended, as far as it tells a machine without a device from a broken one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Init {
+    Ready,
+    /// CUDA_ERROR_NO_DEVICE, or a stub library as CUDA toolkits bring it.
+    NoDevice,
+    Failed(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    Ready,
+    Absent(String),
+    Broken(String),
+}
+
+impl Traces {
+    pub fn of_nodes(library: bool) -> Self {
+        Self {
+            nodes: device_nodes(Path::new("/dev")),
+            library,
+        }
+    }
+
+    /// `init` is asked only where there is a library to ask.
+    pub fn judge(self, init: impl FnOnce() -> Init) -> Presence {
+        match (self.library, self.nodes) {
+            (false, false) => Presence::Absent(
+                "no NVIDIA device: there is neither a driver library (libcuda.so.1) nor a device node (/dev/nvidia0)".to_owned(),
+            ),
+            (false, true) => Presence::Broken(
+                "there is an NVIDIA device (/dev/nvidia*), but libcuda.so.1 cannot be loaded; install the \
+                 driver's user libraries, or start the container with its GPU (docker run --gpus all)"
+                    .to_owned(),
+            ),
+            (true, nodes) => match init() {
+                Init::Ready => Presence::Ready,
+                Init::NoDevice if !nodes => Presence::Absent(
+                    "no NVIDIA device: libcuda.so.1 is installed, and the driver finds no GPU".to_owned(),
+                ),
+                Init::NoDevice => Presence::Broken(
+                    "there are device nodes (/dev/nvidia*), but the CUDA driver finds no device; is \
+                     CUDA_VISIBLE_DEVICES empty, or the driver not loaded? `nvidia-smi` may say more"
+                        .to_owned(),
+                ),
+                Init::Failed(why) => Presence::Broken(format!(
+                    "the CUDA driver does not start: {why}; `nvidia-smi` may say more"
+                )),
+            },
+        }
+    }
+}
+
+fn device_nodes(dev: &Path) -> bool {
+    std::fs::read_dir(dev).is_ok_and(|entries| {
+        entries.flatten().any(|entry| {
+            entry.file_name().to_str().is_some_and(|name| {
+                name == "dxg"
+                    || name.strip_prefix("nvidia").is_some_and(|minor| {
+                        !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit())
+                    })
+            })
+        })
+    })
+}
+
+/// Why cubins of this compiler do not load with a driver that supports CUDA `driver` (13000 for 13.0).
+///
+/// Within one major version any driver loads any cubin (CUDA minor version compatibility); across major
+/// versions only the newer driver does.
+pub fn driver_problem(compiler: &str, driver: u32) -> Option<String> {
+    let major: u32 = compiler.split('.').next()?.parse().ok()?;
+    (driver / 1000 < major).then(|| {
+        let needed = match major {
+            13 => "driver branch 580 or later needed".to_owned(),
+            12 => "driver branch 525 or later needed".to_owned(),
+            _ => format!("a driver for CUDA {major} or later needed"),
+        };
+        format!(
+            "the driver is too old for the compiler: it supports CUDA {}.{}, and nvcc is {compiler}; {needed}",
+            driver / 1000,
+            driver % 1000 / 10
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_devices() {
+        assert_eq!("auto".parse(), Ok(DeviceChoice::Auto));
+        assert_eq!("cuda".parse(), Ok(DeviceChoice::Cuda { ordinal: 0 }));
+        assert_eq!("cuda:3".parse(), Ok(DeviceChoice::Cuda { ordinal: 3 }));
+        for bad in [
+            "", "cuda:", "cuda:-1", "cuda:x", "gpu", "auto:0", "cuda:0:1",
+        ] {
+            assert!(bad.parse::<DeviceChoice>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn absent_and_broken_are_told_apart() {
+        let judge = |nodes, library, init: Init| Traces { nodes, library }.judge(|| init);
+        let broken = Init::Failed("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH".to_owned());
+        assert!(matches!(
+            Traces {
+                nodes: false,
+                library: false
+            }
+            .judge(|| panic!("nothing to ask")),
+            Presence::Absent(_)
+        ));
+        assert!(matches!(
+            judge(true, false, Init::Ready),
+            Presence::Broken(_)
+        ));
+        assert_eq!(judge(true, true, Init::Ready), Presence::Ready);
+        assert!(matches!(
+            judge(false, true, Init::NoDevice),
+            Presence::Absent(_)
+        ));
+        assert!(matches!(
+            judge(true, true, Init::NoDevice),
+            Presence::Broken(_)
+        ));
+        for nodes in [false, true] {
+            assert!(matches!(
+                judge(nodes, true, broken.clone()),
+                Presence::Broken(_)
+            ));
+        }
+    }
+
+    #[test]
+    fn device_nodes_are_numbered() {
+        let dir = tempfile::tempdir().unwrap();
+        for control in ["nvidiactl", "nvidia-uvm", "nvidia", "null"] {
+            std::fs::write(dir.path().join(control), "").unwrap();
+        }
+        assert!(!device_nodes(dir.path()));
+        std::fs::write(dir.path().join("nvidia11"), "").unwrap();
+        assert!(device_nodes(dir.path()));
+        assert!(!device_nodes(&dir.path().join("missing")));
+    }
+
+    #[test]
+    fn an_old_driver_is_named() {
+        assert_eq!(driver_problem("13.0.88", 13000), None);
+        assert_eq!(driver_problem("13.3.1", 13000), None);
+        assert_eq!(driver_problem("12.9.41", 13000), None);
+        let problem = driver_problem("13.0.88", 12040).unwrap();
+        assert!(
+            problem.contains("CUDA 12.4") && problem.contains("branch 580 or later"),
+            "{problem}"
+        );
+        assert_eq!(driver_problem("unknown", 12040), None);
+    }
+}

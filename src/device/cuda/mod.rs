@@ -1,0 +1,153 @@
+//! An NVIDIA GPU through its driver. Only a worker may open one: a fault poisons the whole process.
+//!
+//! The primary context is used, so that the CUDA runtime inside a launcher's library shares it.
+//! Unsafe calls rest on two things: every handle comes from the driver, and all of this runs on one
+//! thread.
+
+mod error;
+mod graph;
+mod open;
+mod program;
+mod timer;
+mod tools;
+
+use super::nvml::Monitor;
+use super::{Address, Call, Device, Failure, Program, Result, Target, Timer};
+use crate::build::Artifact;
+use cudarc::driver::sys;
+use error::check;
+use program::Loaded;
+use tools::Tools;
+use verdict::model::{DeviceFacts, DriverFacts, FaultKind};
+
+pub use open::{Opened, open};
+
+pub struct CudaDevice {
+    facts: DeviceFacts,
+    stream: sys::CUstream,
+    allocations: Vec<Address>,
+    programs: Vec<Loaded>,
+    /// Compiled when they are first needed.
+    tools: Option<Tools>,
+    monitor: Option<Monitor>,
+}
+
+impl CudaDevice {
+    fn loaded(&self, program: Program) -> Result<&Loaded> {
+        self.programs.get(program.0).ok_or_else(|| {
+            Failure::of_case(
+                FaultKind::EntryNotFound,
+                "the program is not loaded any more",
+            )
+        })
+    }
+
+    /// Launches a kernel of gatekeeper's own and compares what it wrote: is the device still sane?
+    pub fn known_good(&mut self) -> Result<()> {
+        let bad = |message: String| Failure::of_case(FaultKind::Environment, message);
+        let at = self.alloc(tools::KNOWN_GOOD_BYTES)?;
+        let mut bytes = vec![0; tools::KNOWN_GOOD_BYTES];
+        self.write(at, &bytes)?;
+        self.tools()?.known_good(self.stream, at)?;
+        self.read(at, &mut bytes)?;
+        self.reset()?;
+        let right = bytes
+            .chunks_exact(4)
+            .zip(0u32..)
+            .all(|(got, i)| got == tools::known_good(i).to_ne_bytes());
+        right
+            .then_some(())
+            .ok_or_else(|| bad("a known-good kernel wrote wrong values".to_owned()))
+    }
+
+    fn tools(&mut self) -> Result<Tools> {
+        match self.tools {
+            Some(tools) => Ok(tools),
+            None => {
+                let tools = Tools::load()?;
+                self.tools = Some(tools);
+                Ok(tools)
+            }
+        }
+    }
+}
+
+impl Device for CudaDevice {
+    fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    fn stream(&self) -> u64 {
+        self.stream as u64
+    }
+
+    fn load(&mut self, artifact: &Artifact) -> Result<Program> {
+        let loaded = Loaded::load(artifact, &self.facts)?;
+        self.programs.push(loaded);
+        Ok(Program(self.programs.len() - 1))
+    }
+
+    fn alloc(&mut self, bytes: usize) -> Result<Address> {
+        let mut address = 0;
+        // SAFETY: the driver writes the address.
+        match unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes.max(1)) } {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => Err(Failure::Unsupported {
+                reason: format!(
+                    "out of device memory: {bytes} bytes more were needed, and {} has {} in all",
+                    self.facts.name, self.facts.memory_bytes
+                ),
+            }),
+            code => {
+                check("cuMemAlloc", code)?;
+                self.allocations.push(address);
+                Ok(address)
+            }
+        }
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.sync()?;
+        for address in self.allocations.drain(..) {
+            // SAFETY: allocated by `alloc`, freed once.
+            check("cuMemFree", unsafe { sys::cuMemFree_v2(address) })?;
+        }
+        self.programs.drain(..).try_for_each(Loaded::unload)
+    }
+
+    fn write(&mut self, to: Address, bytes: &[u8]) -> Result<()> {
+        // SAFETY: `bytes` outlives the call, which copies from pageable memory before it returns.
+        check("cuMemcpyHtoDAsync", unsafe {
+            sys::cuMemcpyHtoDAsync_v2(to, bytes.as_ptr().cast(), bytes.len(), self.stream)
+        })
+    }
+
+    fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()> {
+        // SAFETY: `bytes` is writable for its length until the stream is idle, which `sync` waits for.
+        check("cuMemcpyDtoHAsync", unsafe {
+            sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), from, bytes.len(), self.stream)
+        })?;
+        self.sync()
+    }
+
+    fn launch(&mut self, call: &Call) -> Result<()> {
+        let loaded = self.loaded(call.program)?;
+        loaded.allow(call)?;
+        loaded.launch(call, self.stream)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        // SAFETY: the stream is ours.
+        check("while the kernel ran", unsafe {
+            sys::cuStreamSynchronize(self.stream)
+        })
+    }
+
+    fn describe(&mut self, call: &Call) -> Result<DriverFacts> {
+        self.loaded(call.program)?.allow(call)?;
+        program::describe(self.loaded(call.program)?, call, self.stream, &self.facts)
+    }
+
+    fn timer<'a>(&'a mut self, target: Target<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
+        Some(timer::CudaTimer::new(self, target).map(|timer| Box::new(timer) as Box<dyn Timer>))
+    }
+}

@@ -1,0 +1,171 @@
+//! From a choice to an open device, or the reason why there is none.
+
+use super::CudaDevice;
+use super::error::{check, describe};
+use crate::device::choice::{DeviceChoice, Init, Presence, Traces};
+use crate::device::nvml::Monitor;
+use crate::device::{Failure, Result};
+use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, CUresult};
+use std::ffi::CStr;
+use verdict::model::DeviceFacts;
+
+pub enum Opened {
+    Device(Box<CudaDevice>),
+    /// No NVIDIA device, and none was asked for by name.
+    Absent(String),
+    /// There is one, and it or its driver does not work.
+    Broken(String),
+}
+
+pub fn open(choice: DeviceChoice) -> Opened {
+    // SAFETY: loading the driver's library runs its initialisers, as every CUDA program does.
+    let library = unsafe { sys::is_culib_present() };
+    let presence = Traces::of_nodes(library).judge(|| {
+        // SAFETY: asked only where the library is there.
+        match unsafe { sys::cuInit(0) } {
+            CUresult::CUDA_SUCCESS => Init::Ready,
+            CUresult::CUDA_ERROR_NO_DEVICE | CUresult::CUDA_ERROR_STUB_LIBRARY => Init::NoDevice,
+            code => Init::Failed(describe(code)),
+        }
+    });
+    match (presence, choice) {
+        (Presence::Absent(reason), DeviceChoice::Auto) => Opened::Absent(reason),
+        (Presence::Absent(reason), DeviceChoice::Cuda { .. }) => {
+            Opened::Broken(format!("{choice} was asked for: {reason}"))
+        }
+        (Presence::Broken(reason), _) => Opened::Broken(reason),
+        (Presence::Ready, _) => match open_ordinal(choice.ordinal()) {
+            Ok(device) => Opened::Device(Box::new(device)),
+            Err(Failure::Fault { fault, .. }) => Opened::Broken(fault.message),
+            Err(Failure::Unsupported { reason }) => Opened::Broken(reason),
+        },
+    }
+}
+
+// SAFETY of this whole function: out-pointers are of live locals of the type that each call documents.
+fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
+    let mut count = 0;
+    check("cuDeviceGetCount", unsafe {
+        sys::cuDeviceGetCount(&raw mut count)
+    })?;
+    if i64::from(ordinal) >= i64::from(count) {
+        return Err(Failure::Unsupported {
+            reason: format!(
+                "cuda:{ordinal} was asked for, and there are {count} CUDA devices (0 to {})",
+                count - 1
+            ),
+        });
+    }
+    let mut device = 0;
+    check("cuDeviceGet", unsafe {
+        sys::cuDeviceGet(&raw mut device, ordinal as i32)
+    })?;
+    let mut context = std::ptr::null_mut();
+    check("cuDevicePrimaryCtxRetain", unsafe {
+        sys::cuDevicePrimaryCtxRetain(&raw mut context, device)
+    })?;
+    check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context) })?;
+    let mut stream = std::ptr::null_mut();
+    check("cuStreamCreate", unsafe {
+        sys::cuStreamCreate(
+            &raw mut stream,
+            sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32,
+        )
+    })?;
+
+    let attribute = |attribute: Attribute| {
+        let mut value = 0;
+        check("cuDeviceGetAttribute", unsafe {
+            sys::cuDeviceGetAttribute(&raw mut value, attribute, device)
+        })
+        .map(|()| value)
+    };
+    let mut memory_bytes = 0;
+    check("cuDeviceTotalMem", unsafe {
+        sys::cuDeviceTotalMem_v2(&raw mut memory_bytes, device)
+    })?;
+    let mut cuda_driver_version = 0;
+    check("cuDriverGetVersion", unsafe {
+        sys::cuDriverGetVersion(&raw mut cuda_driver_version)
+    })?;
+    let name = text(|buffer, len| unsafe { sys::cuDeviceGetName(buffer, len, device) })?;
+    let pci = text(|buffer, len| unsafe { sys::cuDeviceGetPCIBusId(buffer, len, device) })?;
+    let mut uuid = sys::CUuuid_st { bytes: [0; 16] };
+    check("cuDeviceGetUuid", unsafe {
+        sys::cuDeviceGetUuid_v2(&raw mut uuid, device)
+    })?;
+    let monitor = Monitor::open(&pci);
+    let facts = DeviceFacts {
+        ordinal,
+        name,
+        uuid: uuid_text(&uuid.bytes.map(|byte| byte as u8)),
+        major: attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? as u8,
+        minor: attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)? as u8,
+        multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32,
+        l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as u64,
+        memory_bytes: memory_bytes as u64,
+        driver: monitor
+            .as_ref()
+            .and_then(Monitor::driver)
+            .or_else(kernel_module_version)
+            .unwrap_or_else(|| "unknown".to_owned()),
+        cuda_driver_version: cuda_driver_version as u32,
+        clock_policy: monitor
+            .as_ref()
+            .map_or("default", Monitor::clock_policy)
+            .to_owned(),
+        max_sm_mhz: monitor.as_ref().and_then(Monitor::max_sm_mhz),
+    };
+    Ok(CudaDevice {
+        facts,
+        stream,
+        allocations: Vec::new(),
+        programs: Vec::new(),
+        tools: None,
+        monitor,
+    })
+}
+
+fn text(get: impl FnOnce(*mut std::ffi::c_char, i32) -> CUresult) -> Result<String> {
+    let mut buffer = [0u8; 256];
+    check(
+        "asking for the device's name",
+        get(buffer.as_mut_ptr().cast(), buffer.len() as i32),
+    )?;
+    Ok(CStr::from_bytes_until_nul(&buffer)
+        .map(|text| text.to_string_lossy().into_owned())
+        .unwrap_or_default())
+}
+
+/// As nvidia-smi writes it.
+fn uuid_text(bytes: &[u8; 16]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!(
+        "GPU-{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
+}
+
+/// Where there is no NVML: the kernel module's own word.
+fn kernel_module_version() -> Option<String> {
+    std::fs::read_to_string("/sys/module/nvidia/version")
+        .ok()
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn uuids_read_as_nvidia_smi_writes_them() {
+        let bytes = std::array::from_fn(|i| i as u8 * 17);
+        assert_eq!(
+            super::uuid_text(&bytes),
+            "GPU-00112233-4455-6677-8899-aabbccddeeff"
+        );
+    }
+}

@@ -1,0 +1,360 @@
+//! Loading and calling: entries of a cubin, and launchers of a shared library.
+
+use super::error::{checked, failure};
+use super::graph::Graph;
+use crate::build::Artifact;
+use crate::device::{Call, Failure, Result};
+use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUresult};
+use std::ffi::{CString, c_int, c_void};
+use std::path::Path;
+use std::ptr::null_mut;
+use verdict::model::{DeviceFacts, DriverEntry, DriverFacts, FaultKind, Launch};
+
+/// Shared memory that every launch may ask for without opting in.
+const SHARED_WITHOUT_OPT_IN: u32 = 48 * 1024;
+
+/// The largest cluster that every device of compute capability 9.0 and later can launch.
+const PORTABLE_CLUSTER: u32 = 8;
+
+type LauncherFunction = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
+
+pub enum Loaded {
+    Entry {
+        module: sys::CUmodule,
+        function: sys::CUfunction,
+        symbol: String,
+    },
+    Launcher {
+        /// Keeps `function` alive.
+        library: libloading::Library,
+        function: LauncherFunction,
+        name: String,
+    },
+}
+
+impl Loaded {
+    pub fn load(artifact: &Artifact, facts: &DeviceFacts) -> Result<Self> {
+        match artifact {
+            Artifact::Cubin { path, symbol } => load_cubin(path, symbol, facts),
+            Artifact::Launcher {
+                library, function, ..
+            } => load_launcher(library, function),
+        }
+    }
+
+    pub fn unload(self) -> Result<()> {
+        match self {
+            // SAFETY: the stream is idle (`reset` waits), and `function` goes with the module.
+            Self::Entry { module, .. } => checked(
+                "cuModuleUnload",
+                unsafe { sys::cuModuleUnload(module) },
+                FaultKind::Environment,
+            ),
+            Self::Launcher { library, .. } => {
+                // The CUDA runtime inside it has registered its device code with the process and frees
+                // it on its own terms: unloading it is not worth the risk.
+                std::mem::forget(library);
+                Ok(())
+            }
+        }
+    }
+
+    /// Opts in to what the launch asks for beyond the defaults.
+    pub fn allow(&self, call: &Call) -> Result<()> {
+        let (Self::Entry { function, .. }, Some(launch)) = (self, &call.launch) else {
+            return Ok(());
+        };
+        if launch.dynamic_shared > SHARED_WITHOUT_OPT_IN {
+            set(
+                *function,
+                Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                launch.dynamic_shared as i32,
+            )
+            .map_err(|code| {
+                let refused = || {
+                    shared_memory_refused(*function, launch.dynamic_shared)
+                        .unwrap_or_else(|| "dynamic shared memory refused".to_owned())
+                };
+                failure(&refused(), code, FaultKind::LaunchRefused)
+            })?;
+        }
+        let blocks: u32 = launch.cluster.map_or(1, |cluster| cluster.iter().product());
+        if blocks > PORTABLE_CLUSTER {
+            set(
+                *function,
+                Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+                1,
+            )
+            .map_err(|code| {
+                let what = format!("a cluster of {blocks} blocks");
+                failure(&what, code, FaultKind::LaunchRefused)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Queues the call on the stream and nothing else: may be captured.
+    pub fn launch(&self, call: &Call, stream: sys::CUstream) -> Result<()> {
+        let mut args: Vec<*mut c_void> = call
+            .args
+            .iter()
+            .map(|value| value.as_ptr().cast_mut().cast())
+            .collect();
+        match self {
+            Self::Entry {
+                function, symbol, ..
+            } => {
+                let launch = call.launch.as_ref().ok_or_else(|| {
+                    Failure::of_case(
+                        FaultKind::LaunchRefused,
+                        format!("{symbol} has no launch configuration"),
+                    )
+                })?;
+                with_config(launch, stream, |config| {
+                    // SAFETY: `args` points to one value for each parameter, as config laid them out.
+                    let code = unsafe {
+                        sys::cuLaunchKernelEx(config, *function, args.as_mut_ptr(), null_mut())
+                    };
+                    checked(&launch_text(launch), code, FaultKind::LaunchRefused)
+                })
+            }
+            Self::Launcher { function, name, .. } => {
+                // SAFETY: the shim reads one value through each pointer. What the user's code does
+                // beyond that is the reason why this runs in a process of its own.
+                match unsafe { function(args.as_mut_ptr()) } {
+                    0 => Ok(()),
+                    code => Err(Failure::of_case(
+                        FaultKind::LaunchRefused,
+                        format!("the launcher {name} returned {code}{}", meaning(code)),
+                    )),
+                }
+            }
+        }
+    }
+}
+
+/// A launcher's number is its own; most return a cudaError_t, whose numbers are mostly the driver's.
+fn meaning(code: c_int) -> String {
+    match code {
+        1 => " (cudaErrorInvalidValue, if it is a cudaError_t)".to_owned(),
+        2 => " (cudaErrorMemoryAllocation, if it is a cudaError_t)".to_owned(),
+        9 => " (cudaErrorInvalidConfiguration, if it is a cudaError_t)".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn load_cubin(path: &Path, symbol: &str, facts: &DeviceFacts) -> Result<Loaded> {
+    let image = std::fs::read(path).map_err(|error| {
+        Failure::of_case(
+            FaultKind::Environment,
+            format!("the cubin {} cannot be read: {error}", path.display()),
+        )
+    })?;
+    if !image.starts_with(b"\x7fELF") {
+        return Err(Failure::of_case(
+            FaultKind::Environment,
+            format!("{} is no cubin", path.display()),
+        ));
+    }
+    let mut module = null_mut();
+    // SAFETY: an ELF image says how long it is.
+    match unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) } {
+        CUresult::CUDA_SUCCESS => {}
+        code @ (CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
+        | CUresult::CUDA_ERROR_INVALID_IMAGE
+        | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION) => {
+            let what = format!(
+                "the driver ({}, CUDA {}.{}) cannot load the cubin on {} (compute capability {}.{}); cubins \
+                 of CUDA 13 need driver branch 580 or later, and machine code its own architecture",
+                facts.driver,
+                facts.cuda_driver_version / 1000,
+                facts.cuda_driver_version % 1000 / 10,
+                facts.name,
+                facts.major,
+                facts.minor
+            );
+            return Err(failure(&what, code, FaultKind::Environment));
+        }
+        code => return Err(failure("loading the cubin", code, FaultKind::Environment)),
+    }
+    let mut function = null_mut();
+    let name = CString::new(symbol).map_err(|_| {
+        Failure::of_case(
+            FaultKind::EntryNotFound,
+            "the entry's symbol holds a zero byte",
+        )
+    })?;
+    // SAFETY: the module was just loaded.
+    checked(
+        &format!("the entry {symbol}"),
+        unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) },
+        FaultKind::EntryNotFound,
+    )?;
+    Ok(Loaded::Entry {
+        module,
+        function,
+        symbol: symbol.to_owned(),
+    })
+}
+
+fn load_launcher(path: &Path, function: &str) -> Result<Loaded> {
+    let missing = |error: libloading::Error| {
+        Failure::of_case(
+            FaultKind::EntryNotFound,
+            format!("the launcher {function}: {error}"),
+        )
+    };
+    // SAFETY: loading runs the library's initialisers: user code, hence this process.
+    let library = unsafe { libloading::Library::new(path) }.map_err(missing)?;
+    // SAFETY: the shim is generated with this signature.
+    let symbol = unsafe { library.get::<LauncherFunction>(function.as_bytes()) };
+    let pointer = symbol.map(|symbol| *symbol).map_err(missing)?;
+    Ok(Loaded::Launcher {
+        library,
+        function: pointer,
+        name: function.to_owned(),
+    })
+}
+
+/// Calls `run` with the driver's form of a launch.
+fn with_config<T>(
+    launch: &Launch,
+    stream: sys::CUstream,
+    run: impl FnOnce(*const sys::CUlaunchConfig) -> T,
+) -> T {
+    let mut attributes: Vec<sys::CUlaunchAttribute> = launch
+        .cluster
+        .iter()
+        .map(|&[x, y, z]| sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue {
+                clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z },
+            },
+        })
+        .collect();
+    let config = sys::CUlaunchConfig {
+        gridDimX: launch.grid[0],
+        gridDimY: launch.grid[1],
+        gridDimZ: launch.grid[2],
+        blockDimX: launch.block[0],
+        blockDimY: launch.block[1],
+        blockDimZ: launch.block[2],
+        sharedMemBytes: launch.dynamic_shared,
+        hStream: stream,
+        attrs: attributes.as_mut_ptr(),
+        numAttrs: attributes.len() as u32,
+    };
+    run(&raw const config)
+}
+
+fn launch_text(launch: &Launch) -> String {
+    let [gx, gy, gz] = launch.grid;
+    let [bx, by, bz] = launch.block;
+    let cluster = launch
+        .cluster
+        .map_or(String::new(), |[x, y, z]| format!(", cluster {x}x{y}x{z}"));
+    format!(
+        "the launch with grid {gx}x{gy}x{gz}, block {bx}x{by}x{bz}{cluster}, {} bytes of dynamic shared memory",
+        launch.dynamic_shared
+    )
+}
+
+fn shared_memory_refused(function: sys::CUfunction, asked: u32) -> Option<String> {
+    let mut device = 0;
+    let mut allowed = 0;
+    // SAFETY: out-pointers of locals; a context is current.
+    let code = unsafe {
+        match sys::cuCtxGetDevice(&raw mut device) {
+            CUresult::CUDA_SUCCESS => sys::cuDeviceGetAttribute(
+                &raw mut allowed,
+                sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+                device,
+            ),
+            code => code,
+        }
+    };
+    let fixed = get(function, Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES).ok()?;
+    (code == CUresult::CUDA_SUCCESS).then(|| {
+        format!(
+            "{asked} bytes of dynamic shared memory beside {fixed} static ones were asked for, and this device \
+             allows a block {allowed} in all"
+        )
+    })
+}
+
+fn set(
+    function: sys::CUfunction,
+    attribute: Attribute,
+    value: i32,
+) -> std::result::Result<(), CUresult> {
+    // SAFETY: the function is loaded.
+    match unsafe { sys::cuFuncSetAttribute(function, attribute, value) } {
+        CUresult::CUDA_SUCCESS => Ok(()),
+        code => Err(code),
+    }
+}
+
+fn get(function: sys::CUfunction, attribute: Attribute) -> Result<u32> {
+    let mut value = 0;
+    // SAFETY: the function is loaded.
+    checked(
+        "cuFuncGetAttribute",
+        unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function) },
+        FaultKind::Environment,
+    )?;
+    Ok(value as u32)
+}
+
+/// What the driver says of every kernel that the call launches. A launcher is captured into a graph for
+/// that, and nothing of it runs.
+pub fn describe(
+    loaded: &Loaded,
+    call: &Call,
+    stream: sys::CUstream,
+    facts: &DeviceFacts,
+) -> Result<DriverFacts> {
+    let kernels = match (loaded, &call.launch) {
+        (
+            Loaded::Entry {
+                function, symbol, ..
+            },
+            Some(launch),
+        ) => vec![(*function, symbol.clone(), *launch)],
+        _ => Graph::capture(stream, || loaded.launch(call, stream))?.kernels(facts)?,
+    };
+    let mut entries: Vec<DriverEntry> = Vec::new();
+    for (function, symbol, launch) in kernels {
+        let entry = entry(function, symbol, launch)?;
+        // A launcher that loops over the same launch says nothing new with each turn.
+        if !entries.contains(&entry) {
+            entries.push(entry);
+        }
+    }
+    Ok(DriverFacts { entries })
+}
+
+fn entry(function: sys::CUfunction, symbol: String, launch: Launch) -> Result<DriverEntry> {
+    let mut blocks = 0;
+    // SAFETY: the function is loaded.
+    checked(
+        &format!("occupancy of {symbol} at {}", launch_text(&launch)),
+        unsafe {
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &raw mut blocks,
+                function,
+                launch.threads_per_block() as i32,
+                launch.dynamic_shared as usize,
+            )
+        },
+        FaultKind::LaunchRefused,
+    )?;
+    Ok(DriverEntry {
+        symbol,
+        launch,
+        registers: get(function, Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+        static_shared: get(function, Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+        local: get(function, Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+        blocks_per_sm: blocks as u32,
+    })
+}

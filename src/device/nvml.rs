@@ -1,0 +1,175 @@
+//! The management library's view of a GPU: driver version, clocks, temperature, power, throttling.
+//!
+//! It is loaded at run time; where it is absent or refuses, facts are `None`, never an error.
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use verdict::model::{GpuState, Num};
+
+pub struct Monitor {
+    nvml: Nvml,
+    /// `00000000:1B:00.0`
+    pci: String,
+}
+
+impl Monitor {
+    pub fn open(pci: &str) -> Option<Self> {
+        let monitor = Self {
+            nvml: Nvml::init().ok()?,
+            pci: pci.to_owned(),
+        };
+        monitor.device().map(drop)?;
+        Some(monitor)
+    }
+
+    fn device(&self) -> Option<nvml_wrapper::Device<'_>> {
+        self.nvml.device_by_pci_bus_id(self.pci.as_str()).ok()
+    }
+
+    /// `580.159.04`
+    pub fn driver(&self) -> Option<String> {
+        self.nvml.sys_driver_version().ok()
+    }
+
+    pub fn max_sm_mhz(&self) -> Option<u32> {
+        self.device()?.max_clock_info(Clock::SM).ok()
+    }
+
+    /// `locked` where the application clocks are not the default ones. NVML has no query for clocks
+    /// locked with `nvidia-smi -lgc`: those show in the measured clock only.
+    pub fn clock_policy(&self) -> &'static str {
+        let set = self.device().and_then(|device| {
+            let now = device.applications_clock(Clock::SM).ok()?;
+            Some(now != device.default_applications_clock(Clock::SM).ok()?)
+        });
+        if set == Some(true) {
+            "locked"
+        } else {
+            "default"
+        }
+    }
+
+    pub fn state(&self) -> GpuState {
+        let device = self.device();
+        let device = device.as_ref();
+        let reasons = device
+            .and_then(|device| device.current_throttle_reasons().ok())
+            .unwrap_or(ThrottleReasons::empty());
+        GpuState {
+            sm_mhz_before: None,
+            sm_mhz_after: None,
+            temperature_c: device
+                .and_then(|device| device.temperature(TemperatureSensor::Gpu).ok()),
+            power_w: device
+                .and_then(|device| device.power_usage().ok())
+                .map(|milliwatts| Num(f64::from(milliwatts) / 1000.0)),
+            throttle_reasons: names(reasons),
+            throttled: reasons.intersects(slowdowns()),
+            // This process is in the list itself, if the list works at all (containers hide it).
+            other_processes: device
+                .and_then(|device| device.running_compute_processes_count().ok())
+                .and_then(|count| count.checked_sub(1)),
+        }
+    }
+}
+
+/// Where there is no NVML.
+pub fn unknown_state() -> GpuState {
+    GpuState {
+        sm_mhz_before: None,
+        sm_mhz_after: None,
+        temperature_c: None,
+        power_w: None,
+        throttle_reasons: Vec::new(),
+        throttled: false,
+        other_processes: None,
+    }
+}
+
+/// What several looks at the same measurement saw together: the worst of each.
+pub fn worst(states: impl IntoIterator<Item = GpuState>) -> GpuState {
+    states.into_iter().fold(unknown_state(), |mut all, state| {
+        all.temperature_c = all.temperature_c.max(state.temperature_c);
+        all.power_w = match (all.power_w, state.power_w) {
+            (Some(a), Some(b)) => Some(Num(a.0.max(b.0))),
+            (a, b) => a.or(b),
+        };
+        all.throttle_reasons.extend(state.throttle_reasons);
+        all.throttle_reasons.sort();
+        all.throttle_reasons.dedup();
+        all.throttled |= state.throttled;
+        all.other_processes = all.other_processes.max(state.other_processes);
+        all
+    })
+}
+
+/// Clocks lowered because of heat or by hardware. The power cap is not among them: it is how a GPU runs
+/// under full load.
+fn slowdowns() -> ThrottleReasons {
+    ThrottleReasons::HW_SLOWDOWN
+        | ThrottleReasons::HW_THERMAL_SLOWDOWN
+        | ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN
+        | ThrottleReasons::SW_THERMAL_SLOWDOWN
+}
+
+/// Sorted. That the GPU was idle is left out: it is idle between our own samples.
+fn names(reasons: ThrottleReasons) -> Vec<String> {
+    let known = [
+        (
+            ThrottleReasons::APPLICATIONS_CLOCKS_SETTING,
+            "applications_clocks_setting",
+        ),
+        (
+            ThrottleReasons::DISPLAY_CLOCK_SETTING,
+            "display_clock_setting",
+        ),
+        (
+            ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN,
+            "hw_power_brake_slowdown",
+        ),
+        (ThrottleReasons::HW_SLOWDOWN, "hw_slowdown"),
+        (ThrottleReasons::HW_THERMAL_SLOWDOWN, "hw_thermal_slowdown"),
+        (ThrottleReasons::SW_POWER_CAP, "sw_power_cap"),
+        (ThrottleReasons::SW_THERMAL_SLOWDOWN, "sw_thermal_slowdown"),
+        (ThrottleReasons::SYNC_BOOST, "sync_boost"),
+    ];
+    known
+        .into_iter()
+        .filter(|(reason, _)| reasons.contains(*reason))
+        .map(|(_, name)| name.to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_power_cap_is_named_and_is_no_slowdown() {
+        let capped = ThrottleReasons::SW_POWER_CAP | ThrottleReasons::GPU_IDLE;
+        assert_eq!(names(capped), ["sw_power_cap"]);
+        assert!(!capped.intersects(slowdowns()));
+        assert!(ThrottleReasons::SW_THERMAL_SLOWDOWN.intersects(slowdowns()));
+    }
+
+    #[test]
+    fn one_bad_look_marks_the_measurement() {
+        let look = |reasons: &[&str], throttled, temperature, others| GpuState {
+            throttle_reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
+            throttled,
+            temperature_c: temperature,
+            other_processes: others,
+            ..unknown_state()
+        };
+        let all = worst([
+            look(&["sw_power_cap"], false, Some(60), Some(0)),
+            look(&["hw_slowdown", "sw_power_cap"], true, Some(71), Some(2)),
+            look(&[], false, None, None),
+        ]);
+        assert_eq!(
+            all,
+            look(&["hw_slowdown", "sw_power_cap"], true, Some(71), Some(2))
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! Guard regions around each buffer, so that a write past its end is seen where it does not fault.
+
+use super::{Address, Device, Result};
+
+/// Bytes before and after each buffer: a row of a tile or a stray block's writes land inside.
+pub const BYTES: usize = 16 * 1024;
+
+/// What surrounds a buffer. The two differ, so that a kernel that copies past both ends is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// NaN in every float type: what a kernel reads past an input shows in its output.
+    NotANumber,
+    /// Around what the kernel writes.
+    Mark,
+}
+
+impl Pattern {
+    fn byte(self) -> u8 {
+        match self {
+            Self::NotANumber => 0xff,
+            Self::Mark => 0xa5,
+        }
+    }
+}
+
+/// A buffer between two guards.
+#[derive(Clone, Copy, Debug)]
+pub struct Guarded {
+    pub address: Address,
+    pub bytes: usize,
+    pattern: Pattern,
+}
+
+impl Guarded {
+    pub fn alloc(device: &mut dyn Device, bytes: usize, pattern: Pattern) -> Result<Self> {
+        let base = device.alloc(BYTES + bytes + BYTES)?;
+        let guarded = Self {
+            address: base + BYTES as u64,
+            bytes,
+            pattern,
+        };
+        let guard = [pattern.byte(); BYTES];
+        device.write(base, &guard)?;
+        device.write(guarded.end(), &guard)?;
+        Ok(guarded)
+    }
+
+    fn end(&self) -> Address {
+        self.address + self.bytes as u64
+    }
+
+    /// Where the guards were written to, in words, or `None`.
+    pub fn overrun(&self, device: &mut dyn Device) -> Result<Option<String>> {
+        let mut guard = vec![0; BYTES];
+        device.read(self.end(), &mut guard)?;
+        if let Some(at) = guard.iter().position(|&byte| byte != self.pattern.byte()) {
+            return Ok(Some(format!("{at} bytes past its end")));
+        }
+        device.read(self.address - BYTES as u64, &mut guard)?;
+        let before = guard.iter().rposition(|&byte| byte != self.pattern.byte());
+        Ok(before.map(|at| format!("{} bytes before its start", BYTES - at)))
+    }
+}

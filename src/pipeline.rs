@@ -1,0 +1,306 @@
+//! A run from gates.yaml to its judgement. Alone knows the order of the stages; decides nothing: whether a
+//! case may go on, needs another process, or holds is asked of `verdict::judge`.
+
+use crate::build::{self, Artifact, Built};
+use crate::cache::Cache;
+use crate::check::cache::{Expected as Answer, References};
+use crate::config::{self, Loaded, Selection};
+use crate::device::DeviceChoice;
+use crate::error::{Error, Result};
+use crate::report::progress::{Event, Phase};
+use crate::toolchain::{self, Toolchain};
+use crate::worker::{CheckAnswer, CheckJob, Crew, Expected, TimeJob};
+use crate::{repo, store};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Instant;
+use verdict::judge::{self, Admission, Stage};
+use verdict::model::{
+    Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, Judgement, Plan, Policy, RECORD_SCHEMA, Record,
+    Seen, Unit, UnitId,
+};
+
+/// What `run` was asked for.
+#[derive(Debug)]
+pub struct Request {
+    pub config: PathBuf,
+    pub selection: Selection,
+    pub device: DeviceChoice,
+    pub require_gpu: bool,
+    pub provision: bool,
+    pub dump: Option<PathBuf>,
+    /// The command line, for the record.
+    pub command: String,
+}
+
+pub struct Outcome {
+    pub record: Record,
+    pub judgement: Judgement,
+}
+
+/// # Errors
+/// What keeps a run from starting at all: configuration, compiler, cache. Whatever breaks later is evidence.
+pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Result<Outcome> {
+    let began = Instant::now();
+    let Loaded { root, plan, gates, toolchain: pin, .. } = config::load(&request.config, &request.selection)?;
+    let (baselines, broken_baselines) = store::load_baselines(&root);
+    let policy = Policy { gates, baselines, broken_baselines, require_gpu: request.require_gpu };
+    let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;
+
+    let mut crew = Crew::new(request.device)?;
+    let (device, built, answers) = prepare(&root, &plan, &toolchain, cache, &mut crew, on)?;
+    let mut record = Record {
+        schema: RECORD_SCHEMA.to_owned(),
+        environment: Environment {
+            gatekeeper: env!("CARGO_PKG_VERSION").to_owned(),
+            started: repo::now(),
+            command: request.command.clone(),
+            host: repo::host(),
+            commit: repo::commit(&root),
+            compiler: Seen::Got(toolchain.facts.clone()),
+            device,
+        },
+        plan,
+        policy,
+        evidence: Vec::new(),
+        costs: Costs::default(),
+    };
+    record.costs.compiler_ms = built.wall_ms;
+    record.costs.reference_ms = answers.wall_ms;
+    let artifacts = built.append_to(&mut record);
+    if let Seen::Got(device) = record.environment.device.clone() {
+        let work = Work { device, artifacts, answers, dump: request.dump.clone() };
+        check_all(&work, &mut crew, &mut record, on);
+        time_all(&work, &mut crew, &mut record, on);
+    }
+    crew.retire();
+
+    let spent = crew.costs();
+    record.costs.workers = spent.workers;
+    record.costs.worker_start_ms = spent.start_ms;
+    record.costs.gpu_ms = spent.jobs_ms;
+    record.costs.total_ms = milliseconds(began);
+    let judgement = judge::judge(&record.plan, &record.environment, &record.policy, &record.evidence);
+    Ok(Outcome { record, judgement })
+}
+
+fn compiler(
+    request: &Request,
+    pin: Option<&str>,
+    cache: &Cache,
+    on: &(dyn Fn(Event) + Sync),
+) -> Result<Toolchain> {
+    match toolchain::find(pin, cache) {
+        Err(_) if request.provision => {
+            toolchain::install(cache, &|line| on(Event::Said(line.to_owned())))?;
+            toolchain::find(pin, cache)
+        }
+        found => found,
+    }
+}
+
+/// Everything that needs no GPU time, at once: nvcc, the device's own waking up, and then, if there is a
+/// device, the references.
+fn prepare(
+    root: &std::path::Path,
+    plan: &Plan,
+    toolchain: &Toolchain,
+    cache: &Cache,
+    crew: &mut Crew,
+    on: &(dyn Fn(Event) + Sync),
+) -> Result<(Seen<DeviceFacts>, Builds, Answers)> {
+    let references = References::open(root, cache, Some(&toolchain.host_compiler))?;
+    std::thread::scope(|scope| {
+        let builds = scope.spawn(|| {
+            let began = Instant::now();
+            let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+            on(Event::Began { phase: Phase::Build, steps: plan.units.len() as u64 });
+            let built = build::build_all(root, toolchain, cache, &plan.units, jobs, &|unit: &Unit, _| {
+                on(Event::Stepped { phase: Phase::Build, what: unit.id.to_string() });
+            })?;
+            Ok(Builds { built, wall_ms: milliseconds(began) })
+        });
+        let device = crew.device();
+        let answers = match device {
+            Seen::Got(_) => Answers::compute(plan, &references, on),
+            Seen::Fault(_) | Seen::Unsupported { .. } | Seen::NotRun { .. } => Answers::default(),
+        };
+        let builds = builds.join().unwrap_or_else(|_| Err(Error::environment("the build stage panicked")))?;
+        Ok((device, builds, answers))
+    })
+}
+
+struct Builds {
+    built: Vec<Built>,
+    wall_ms: u64,
+}
+
+impl Builds {
+    /// Evidence into the record; where the artifacts are stays here.
+    fn append_to(self, record: &mut Record) -> HashMap<UnitId, Artifact> {
+        let ids: Vec<UnitId> = record.plan.units.iter().map(|unit| unit.id.clone()).collect();
+        let mut artifacts = HashMap::new();
+        for (id, built) in ids.into_iter().zip(self.built) {
+            *(if built.cached { &mut record.costs.cached } else { &mut record.costs.compiled }) += 1;
+            record.evidence.push(Evidence::Build { unit: id.clone(), facts: built.facts });
+            if let Some(artifact) = built.artifact {
+                artifacts.insert(id, artifact);
+            }
+        }
+        artifacts
+    }
+}
+
+/// Right answers by case and seed.
+#[derive(Default)]
+struct Answers {
+    found: HashMap<(CaseId, u64), Seen<Answer>>,
+    wall_ms: u64,
+}
+
+impl Answers {
+    fn compute(plan: &Plan, references: &References, on: &(dyn Fn(Event) + Sync)) -> Self {
+        let began = Instant::now();
+        let wanted: Vec<(&Case, u64)> =
+            plan.cases.iter().flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed))).collect();
+        on(Event::Began { phase: Phase::Reference, steps: wanted.len() as u64 });
+        // One after another: each uses all cores by itself.
+        let found = wanted
+            .into_iter()
+            .map(|(case, seed)| {
+                let answer = references.expected(case, seed);
+                on(Event::Stepped { phase: Phase::Reference, what: case.id.to_string() });
+                ((case.id.clone(), seed), answer)
+            })
+            .collect();
+        Self { found, wall_ms: milliseconds(began) }
+    }
+}
+
+/// What checks and timings of one run share.
+struct Work {
+    device: DeviceFacts,
+    artifacts: HashMap<UnitId, Artifact>,
+    answers: Answers,
+    dump: Option<PathBuf>,
+}
+
+impl Work {
+    fn check_job(&self, plan: &Plan, case: &Case, seed: u64) -> std::result::Result<CheckJob, Why> {
+        Ok(CheckJob {
+            case: case.clone(),
+            artifact: self.artifact(plan, &case.id)?.clone(),
+            seed,
+            expected: self.expected(plan, case, seed)?,
+            dump: self.dump.clone(),
+        })
+    }
+
+    fn time_job(&self, plan: &Plan, case: &Case) -> std::result::Result<TimeJob, Why> {
+        Ok(TimeJob {
+            case: case.clone(),
+            artifact: self.artifact(plan, &case.id)?.clone(),
+            seed: case.seeds.first().copied().unwrap_or_default(),
+            schedule: plan.timing.clone(),
+        })
+    }
+
+    fn artifact(&self, plan: &Plan, case: &CaseId) -> std::result::Result<&Artifact, Why> {
+        judge::unit_for(plan, case, &self.device)
+            .and_then(|unit| self.artifacts.get(&unit.id))
+            .ok_or_else(|| Why::NotRun(format!("{case} was not built for this device")))
+    }
+
+    fn expected(&self, plan: &Plan, case: &Case, seed: u64) -> std::result::Result<Expected, Why> {
+        match self.answers.found.get(&(case.id.clone(), seed)).cloned() {
+            Some(Seen::Got(Answer::Files { seen, original })) => Ok(Expected::Files { seen, original }),
+            Some(Seen::Got(Answer::Variant { variant })) => {
+                let other = CaseId { variant, ..case.id.clone() };
+                let case = plan
+                    .case(&other)
+                    .ok_or_else(|| Why::NotRun(format!("its reference {other} is not part of this run")))?;
+                let artifact = self.artifact(plan, &other)?.clone();
+                Ok(Expected::Variant { case: case.clone(), artifact })
+            }
+            Some(Seen::Fault(fault)) => Err(Why::Broke(fault)),
+            Some(Seen::Unsupported { reason }) => Err(Why::Unsupported(reason)),
+            Some(Seen::NotRun { reason }) => Err(Why::NotRun(reason)),
+            None => Err(Why::NotRun("no reference was computed".to_owned())),
+        }
+    }
+}
+
+/// Every seed of every case, in one worker for as long as nothing faults.
+fn check_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Event) + Sync)) {
+    let cases = record.plan.cases.clone();
+    let steps = cases.iter().map(|case| case.seeds.len() as u64).sum();
+    on(Event::Began { phase: Phase::Check, steps });
+    for case in &cases {
+        let admission = admit(record, case, Stage::Check);
+        for (position, &seed) in case.seeds.iter().enumerate() {
+            let job = admission.clone().and_then(|()| work.check_job(&record.plan, case, seed));
+            let answer = match job {
+                Ok(job) => crew.check(job),
+                Err(why) => CheckAnswer { driver: why.clone().into_seen(), check: why.into_seen() },
+            };
+            // What the driver says of the entry is the same for every seed.
+            if position == 0 {
+                record.evidence.push(Evidence::Driver { case: case.id.clone(), facts: answer.driver });
+            }
+            record.evidence.push(Evidence::Check { case: case.id.clone(), seed, facts: answer.check });
+            on(Event::Stepped { phase: Phase::Check, what: case.id.to_string() });
+        }
+    }
+}
+
+/// Process after process, each fresh and over all cases that still need one, until the judge asks no more.
+fn time_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Event) + Sync)) {
+    for process in 0..record.plan.timing.max_processes {
+        let wanted = judge::next(&record.plan, &record.environment, &record.policy, &record.evidence);
+        if wanted.is_empty() {
+            break;
+        }
+        crew.retire();
+        on(Event::Began { phase: Phase::Time, steps: wanted.len() as u64 });
+        for id in wanted {
+            let Some(case) = record.plan.case(&id).cloned() else { continue };
+            let job = admit(record, &case, Stage::Time).and_then(|()| work.time_job(&record.plan, &case));
+            let facts = match job {
+                Ok(job) => crew.time(job),
+                Err(why) => why.into_seen(),
+            };
+            record.evidence.push(Evidence::Time { case: id.clone(), process, facts });
+            on(Event::Stepped { phase: Phase::Time, what: id.to_string() });
+        }
+    }
+}
+
+/// Why a job was not even tried.
+#[derive(Clone)]
+enum Why {
+    NotRun(String),
+    Broke(Fault),
+    Unsupported(String),
+}
+
+impl Why {
+    fn into_seen<T>(self) -> Seen<T> {
+        match self {
+            Self::NotRun(reason) => Seen::NotRun { reason },
+            Self::Broke(fault) => Seen::Fault(fault),
+            Self::Unsupported(reason) => Seen::Unsupported { reason },
+        }
+    }
+}
+
+fn admit(record: &Record, case: &Case, stage: Stage) -> std::result::Result<(), Why> {
+    let Record { plan, environment, policy, evidence, .. } = record;
+    match judge::admit(plan, environment, policy, evidence, &case.id, stage) {
+        Admission::Yes => Ok(()),
+        Admission::No { reason } => Err(Why::NotRun(reason)),
+    }
+}
+
+fn milliseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,352 @@
+//! baselines/<kernel>/<variant>/<facet>-<key>.json: one file for each key, so that two branches that
+//! agree on two variants touch two files.
+//!
+//! A file that cannot be used is reported and never skipped, and so is one that is where none belongs:
+//! a baseline that silently is not there would read as `new`.
+
+use super::file::{Problem, version, write_whole};
+use super::record;
+use crate::error::{Diagnostic, Error, Result};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use verdict::judge::{ANY_SHAPE, Refused, acceptable, words};
+use verdict::model::{
+    Agreed, Baseline, BaselineKey, BrokenBaseline, CaseId, Facet, Metric, Record, Subject, UnitId,
+};
+
+const KIND: &str = "gatekeeper.baseline";
+const NEWEST: u32 = 1;
+const DIR: &str = "baselines";
+
+/// Where a baseline belongs, relative to the repository. Names for people first, then a digest that
+/// tells apart what they do not: `times-nvidia-h100-80gb-hbm3-580-3f9c0a1b.json`.
+fn place(kernel: &str, variant: &str, key: &BaselineKey) -> Result<PathBuf> {
+    let digest = serde_json::to_vec(key)
+        .map(|bytes| blake3::hash(&bytes).to_hex())
+        .map_err(|error| Error::environment(format!("a key cannot be written: {error}")))?;
+    let digest = digest.get(..8).unwrap_or_default();
+    let said = match key {
+        BaselineKey::Resources { arch, compiler, .. }
+        | BaselineKey::Correctness { arch, compiler, .. } => format!("{arch}-{compiler}"),
+        BaselineKey::Times {
+            gpu,
+            driver_branch,
+            mode,
+            ..
+        } => {
+            format!("{gpu}-{driver_branch}-{mode}")
+        }
+    };
+    let name = format!(
+        "{}-{}-{digest}.json",
+        key.facet(),
+        slug(&said.to_lowercase())
+    );
+    Ok([DIR, &directory(kernel), &directory(variant), &name]
+        .iter()
+        .collect())
+}
+
+fn slug(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "._+".contains(c) {
+                c
+            } else {
+                '-'
+            }
+        })
+        .collect()
+}
+
+/// A name from gates.yaml as the name of a directory, and of no other directory.
+fn directory(name: &str) -> String {
+    let slug = slug(name);
+    if slug == name && !name.starts_with('.') && !name.is_empty() {
+        slug
+    } else {
+        let digest = blake3::hash(name.as_bytes()).to_hex();
+        format!(
+            "{}-{}",
+            slug.trim_start_matches('.'),
+            digest.get(..8).unwrap_or_default()
+        )
+    }
+}
+
+/// Every baseline of the repository at `root`, and every file that should be one and cannot be used.
+///
+/// # Errors
+/// Usage, where a directory cannot be read or a file lies where no baseline belongs.
+pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>)> {
+    let mut good = Vec::new();
+    let mut broken = Vec::new();
+    for kernel in entries(root, Path::new(DIR))? {
+        for variant in entries(root, &directory_only(root, kernel)?)? {
+            for file in entries(root, &directory_only(root, variant)?)? {
+                match load(root, &file) {
+                    Ok(baseline) => good.push(baseline),
+                    Err(problem) => broken.push(broken_at(&file, problem)),
+                }
+            }
+        }
+    }
+    Ok((good, broken))
+}
+
+/// What lies in a directory, sorted, relative to `root`; nothing where it is not there.
+fn entries(root: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
+    let unreadable = |error: std::io::Error| {
+        Error::Usage(
+            Diagnostic::new(format!("the baselines cannot be read: {error}"))
+                .at(dir.display().to_string()),
+        )
+    };
+    let read = match std::fs::read_dir(root.join(dir)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(unreadable)?,
+    };
+    let mut found = Vec::new();
+    for entry in read {
+        let name = entry.map_err(unreadable)?.file_name();
+        // Hidden files are editors', git's, or ours while they are written.
+        let text = name.to_string_lossy();
+        if !text.starts_with('.') && !text.ends_with(".md") {
+            found.push(dir.join(name));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn directory_only(root: &Path, path: PathBuf) -> Result<PathBuf> {
+    if root.join(&path).is_dir() {
+        return Ok(path);
+    }
+    Err(Error::Usage(
+        Diagnostic::new("no baseline belongs here")
+            .at(path.display().to_string())
+            .help("a baseline is baselines/<kernel>/<variant>/<facet>-<key>.json; move or remove this file"),
+    ))
+}
+
+fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, Problem> {
+    let text = std::fs::read_to_string(root.join(file))
+        .map_err(|error| Problem::of(format!("it cannot be read: {error}")))?;
+    let baseline: Baseline = match version(&text, KIND, NEWEST)? {
+        // An older version gets an arm here that puts it into the words of the next.
+        1 => serde_json::from_str(&text).map_err(|error| Problem::json(&error))?,
+        other => return Err(Problem::of(format!("{KIND}/{other} cannot be read"))),
+    };
+    match place(&baseline.kernel, &baseline.variant, &baseline.key) {
+        Ok(place) if place == file => Ok(baseline),
+        Ok(place) => Err(Problem::of(format!(
+            "by what it says, it belongs at {}",
+            place.display()
+        ))),
+        Err(error) => Err(Problem::of(error.to_string())),
+    }
+}
+
+/// What it says of itself cannot be believed, so its place says what it covers.
+fn broken_at(file: &Path, problem: Problem) -> BrokenBaseline {
+    let name = |path: Option<&Path>| {
+        path.and_then(Path::file_name)
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    let file_name = name(Some(file));
+    let facet = [Facet::Resources, Facet::Correctness, Facet::Times]
+        .into_iter()
+        .find(|facet| file_name.starts_with(&format!("{facet}-")));
+    BrokenBaseline {
+        path: file.display().to_string(),
+        kernel: name(file.parent().and_then(Path::parent)),
+        variant: name(file.parent()),
+        facet,
+        problem: match problem.position {
+            Some(position) => format!("{position}: {}", problem.message),
+            None => problem.message,
+        },
+    }
+}
+
+/// One figure that is now agreed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Relative to the repository.
+    pub file: PathBuf,
+    pub subject: Subject,
+    pub metric: Metric,
+    pub old: Option<f64>,
+    pub new: f64,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            subject,
+            metric,
+            old,
+            new,
+            ..
+        } = self;
+        let shown = words::quantity(*metric, *new);
+        match old {
+            None => write!(f, "{subject} {metric}: {shown} (new)"),
+            Some(old) => {
+                let change = words::change(*metric, words::relative(*new, *old));
+                write!(
+                    f,
+                    "{subject} {metric}: {} -> {shown} ({change})",
+                    words::quantity(*metric, *old)
+                )
+            }
+        }
+    }
+}
+
+/// What an update did and did not.
+#[derive(Debug)]
+pub struct Update {
+    pub changes: Vec<Change>,
+    pub refused: Vec<Refused>,
+}
+
+/// Takes over what `record` measured, for the subjects that `wanted` picks, and leaves everything else
+/// as it is. Under a lock, so that of two updates at once each reads what the other wrote.
+///
+/// # Errors
+/// Usage, where a file that would be merged into is broken, or nothing can be agreed on; nothing is
+/// written then. Environment, where a file cannot be written.
+pub fn update_baselines(
+    root: &Path,
+    record: &Record,
+    wanted: &dyn Fn(&Subject) -> bool,
+) -> Result<Update> {
+    let (measured, refused) = acceptable(record, &record::seal(record)?);
+    let refused: Vec<_> = refused
+        .into_iter()
+        .filter(|refused| wanted(&refused.subject))
+        .collect();
+    let measured = measured.into_iter().filter_map(|mut baseline| {
+        let Baseline {
+            kernel,
+            variant,
+            key,
+            ..
+        } = &baseline;
+        let (kernel, variant, key) = (kernel.clone(), variant.clone(), key.clone());
+        baseline
+            .cases
+            .retain(|shape, _| wanted(&subject(&kernel, &variant, &key, shape)));
+        (!baseline.cases.is_empty()).then_some(baseline)
+    });
+    let measured: Vec<_> = measured.collect();
+    if measured.is_empty() {
+        let mut diagnostic = Diagnostic::new("nothing in this record can be agreed on");
+        for Refused {
+            subject,
+            facet,
+            reason,
+        } in refused.iter().take(8)
+        {
+            diagnostic = diagnostic.help(format!("{subject}, {facet}: {reason}"));
+        }
+        return Err(Error::Usage(diagnostic));
+    }
+    let _lock = lock(&root.join(DIR))?;
+    let mut merged = Vec::new();
+    for new in measured {
+        merged.push(merge(root, new, record.plan.partial)?);
+    }
+    let mut changes = Vec::new();
+    for (file, baseline, old) in merged {
+        // A file whose figures are the same keeps its origin, and git sees no change.
+        if old.as_ref().is_some_and(|old| old.cases == baseline.cases) {
+            continue;
+        }
+        let mut text = serde_json::to_string_pretty(&baseline).map_err(|error| {
+            Error::environment(format!("a baseline cannot be written: {error}"))
+        })?;
+        text.push('\n');
+        write_whole(&root.join(&file), text.as_bytes())?;
+        changes.extend(told(&file, &baseline, old.as_ref()));
+    }
+    Ok(Update { changes, refused })
+}
+
+/// Held on the directory itself, so that no lock file lies about in the repository.
+fn lock(dir: &Path) -> Result<std::fs::File> {
+    let locked = std::fs::create_dir_all(dir)
+        .and_then(|()| std::fs::File::open(dir))
+        .and_then(|file| file.lock().map(|()| file));
+    locked
+        .map_err(|error| Error::environment(format!("{} cannot be locked: {error}", dir.display())))
+}
+
+fn merge(
+    root: &Path,
+    new: Baseline,
+    partial: bool,
+) -> Result<(PathBuf, Baseline, Option<Baseline>)> {
+    let file = place(&new.kernel, &new.variant, &new.key)?;
+    if !root.join(&file).exists() {
+        return Ok((file, new, None));
+    }
+    let old = load(root, &file).map_err(|problem| {
+        Error::Usage(
+            problem
+                .diagnostic(&file.display().to_string())
+                .help("restore it from git, or remove it and update again"),
+        )
+    })?;
+    let mut merged = Baseline {
+        origin: new.origin,
+        ..old.clone()
+    };
+    for (shape, metrics) in new.cases {
+        let kept = merged.cases.entry(shape).or_default();
+        // A part of the shapes says nothing of what is the worst over all.
+        if !partial {
+            kept.clear();
+        }
+        kept.extend(metrics);
+    }
+    Ok((file, merged, Some(old)))
+}
+
+fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subject {
+    let (kernel, variant) = (kernel.to_owned(), variant.to_owned());
+    match key {
+        BaselineKey::Resources { arch, .. } if shape == ANY_SHAPE => Subject::Unit(UnitId {
+            kernel,
+            variant,
+            arch: *arch,
+        }),
+        _ => Subject::Case(CaseId {
+            kernel,
+            variant,
+            shape: shape.to_owned(),
+        }),
+    }
+}
+
+fn told(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Change> {
+    let nothing = BTreeMap::new();
+    let figures = new.cases.iter().flat_map(|(shape, metrics)| {
+        let before: &BTreeMap<Metric, Agreed> =
+            old.and_then(|old| old.cases.get(shape)).unwrap_or(&nothing);
+        metrics.iter().map(move |(metric, agreed)| Change {
+            file: file.to_owned(),
+            subject: subject(&new.kernel, &new.variant, &new.key, shape),
+            metric: *metric,
+            old: before.get(metric).map(|agreed| agreed.value.0),
+            new: agreed.value.0,
+        })
+    });
+    figures
+        .filter(|change| change.old != Some(change.new))
+        .collect()
+}

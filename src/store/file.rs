@@ -1,0 +1,93 @@
+//! Files that are whole or not there, and the schema that stands first in each.
+
+use crate::error::{Diagnostic, Error, Result};
+use serde::Deserialize;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Flushed to the disk before it takes the place of what was there: unlike the cache, these files cannot
+/// be made again.
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let dir = match path.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        _ => Path::new("."),
+    };
+    let write = || {
+        std::fs::create_dir_all(dir)?;
+        // As any new file: less than all by the umask. tempfile's own default is the owner alone.
+        let mut new = tempfile::Builder::new()
+            .prefix(".gatekeeper-")
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(dir)?;
+        new.write_all(bytes)?;
+        new.as_file().sync_all()?;
+        new.persist(path).map_err(|error| error.error)?;
+        std::fs::File::open(dir)?.sync_all()
+    };
+    write().map_err(|error: std::io::Error| {
+        Error::environment(format!("{} cannot be written: {error}", path.display()))
+    })
+}
+
+#[derive(Deserialize)]
+struct Header {
+    schema: String,
+}
+
+/// What is wrong with a file before its content counts, and where (`3:14`) if anywhere.
+pub(super) struct Problem {
+    pub message: String,
+    pub position: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn json(error: &serde_json::Error) -> Self {
+        let text = error.to_string();
+        let bare = text
+            .rsplit_once(" at line ")
+            .map_or(text.as_str(), |(bare, _)| bare);
+        let message = if error.is_eof() {
+            format!("it ends in the middle ({bare})")
+        } else {
+            bare.to_owned()
+        };
+        Self {
+            message,
+            position: (error.line() > 0).then(|| format!("{}:{}", error.line(), error.column())),
+        }
+    }
+
+    pub(super) fn of(message: String) -> Self {
+        Self {
+            message,
+            position: None,
+        }
+    }
+
+    pub(super) fn diagnostic(self, path: &str) -> Diagnostic {
+        Diagnostic::new(self.message).at(match self.position {
+            Some(position) => format!("{path}:{position}"),
+            None => path.to_owned(),
+        })
+    }
+}
+
+/// The version after the slash of `kind/N`, where it is one that this gatekeeper reads.
+pub(super) fn version(text: &str, kind: &str, newest: u32) -> std::result::Result<u32, Problem> {
+    let Header { schema } = serde_json::from_str(text).map_err(|error| Problem::json(&error))?;
+    let version = schema
+        .strip_prefix(kind)
+        .and_then(|rest| rest.strip_prefix('/'))
+        .and_then(|version| version.parse::<u32>().ok());
+    match version {
+        Some(version @ 1..) if version <= newest => Ok(version),
+        Some(version @ 1..) => Err(Problem::of(format!(
+            "it has schema {kind}/{version}, and this gatekeeper reads up to {kind}/{newest}: a newer one wrote it"
+        ))),
+        _ => Err(Problem::of(format!(
+            "its schema is `{schema}` and not {kind}/{newest}"
+        ))),
+    }
+}

@@ -1,0 +1,238 @@
+//! Records: written once, sealed, and never judged after an edit.
+
+use super::file::{Problem, version, write_whole};
+use crate::error::{Diagnostic, Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::Path;
+use verdict::model::{RECORD_SCHEMA, Record};
+
+const KIND: &str = "gatekeeper.record";
+const NEWEST: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    schema: String,
+    seal: String,
+    record: Value,
+}
+
+/// blake3 of the record's canonical JSON: compact, and with the keys of every object in order. It is
+/// taken over what the file says and not over what this version understands of it, so that it can be
+/// checked before an older record is migrated.
+fn seal_of(record: &Value) -> Result<String> {
+    let canonical = serde_json::to_vec(record)
+        .map_err(|error| Error::environment(format!("the record cannot be written: {error}")))?;
+    Ok(blake3::hash(&canonical).to_hex().to_string())
+}
+
+fn value_of(record: &Record) -> Result<Value> {
+    serde_json::to_value(record)
+        .map_err(|error| Error::environment(format!("the record cannot be written: {error}")))
+}
+
+/// The seal that `record` has on disk.
+///
+/// # Errors
+/// Environment, where it cannot be written as JSON.
+pub fn seal(record: &Record) -> Result<String> {
+    seal_of(&value_of(record)?)
+}
+
+/// Writes the record whole or not at all, and returns its seal.
+///
+/// # Errors
+/// Environment, where the file cannot be written.
+pub fn write_record(path: &Path, record: &Record) -> Result<String> {
+    let record = value_of(record)?;
+    let seal = seal_of(&record)?;
+    let file = File {
+        schema: RECORD_SCHEMA.to_owned(),
+        seal: seal.clone(),
+        record,
+    };
+    let mut text = serde_json::to_string(&file)
+        .map_err(|error| Error::environment(format!("the record cannot be written: {error}")))?;
+    text.push('\n');
+    write_whole(path, text.as_bytes())?;
+    Ok(seal)
+}
+
+/// # Errors
+/// Usage, where it is no record, is damaged, newer than this gatekeeper, or was edited.
+pub fn read_record(path: &Path) -> Result<Record> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Error::Usage(
+            Diagnostic::new(format!("the record cannot be read: {error}"))
+                .at(&name)
+                .help("`gatekeeper run` writes one to gatekeeper-out/record.json"),
+        )
+    })?;
+    let refuse = |problem: Problem| {
+        Error::Usage(
+            problem
+                .diagnostic(&name)
+                .help("make the record again with `gatekeeper run`"),
+        )
+    };
+    let version = version(&text, KIND, NEWEST).map_err(refuse)?;
+    let file: File = serde_json::from_str(&text).map_err(|error| refuse(Problem::json(&error)))?;
+    let seal = seal_of(&file.record)?;
+    if seal != file.seal {
+        return Err(Error::Usage(
+            Diagnostic::new(format!(
+                "the record was changed after it was written: its seal is {}, and its content's {seal}",
+                file.seal
+            ))
+            .at(&name)
+            .help("a record is evidence, and is judged as it was written or not at all")
+            .help("to judge by other limits, change gates.yaml and run again"),
+        ));
+    }
+    match version {
+        // An older version gets an arm here that puts it into the words of the next.
+        1 => serde_json::from_value(file.record).map_err(|error| refuse(Problem::json(&error))),
+        other => Err(refuse(Problem::of(format!(
+            "{KIND}/{other} cannot be read"
+        )))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+    use verdict::judge::judge;
+
+    fn refused(text: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("record.json");
+        std::fs::write(&path, text).unwrap();
+        match read_record(&path) {
+            Err(Error::Usage(diagnostic)) => {
+                assert!(!diagnostic.help.is_empty());
+                let at = diagnostic.at.unwrap_or_default();
+                format!(
+                    "{}: {}",
+                    at.replace(&path.display().to_string(), "R"),
+                    diagnostic.message
+                )
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn written(record: &Record) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("record.json");
+        assert_eq!(write_record(&path, record).unwrap(), seal(record).unwrap());
+        std::fs::read_to_string(&path).unwrap()
+    }
+
+    #[test]
+    fn a_record_comes_back_as_it_was_and_is_judged_to_the_same_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/record.json");
+        let mut record = fixture::record();
+        fixture::slow(&mut record, &fixture::case_id("direct", "small"), 103_000);
+        fixture::recheck(
+            &mut record,
+            &fixture::case_id("fast", "small"),
+            |_, facts| {
+                facts.error.max_err = f64::NAN.into();
+            },
+        );
+        write_record(&path, &record).unwrap();
+        let read = read_record(&path).unwrap();
+        assert_eq!(read, record);
+        let judged = |record: &Record| {
+            let Record {
+                plan,
+                environment,
+                policy,
+                evidence,
+                ..
+            } = record;
+            serde_json::to_string(&judge(plan, environment, policy, evidence)).unwrap()
+        };
+        assert_eq!(judged(&read), judged(&record));
+        write_record(&path, &read).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), written(&record));
+        assert_eq!(
+            std::fs::read_dir(dir.path().join("new")).unwrap().count(),
+            1,
+            "nothing beside it"
+        );
+    }
+
+    #[test]
+    fn an_edit_is_refused() {
+        let text = written(&fixture::record());
+        for (from, to) in [
+            ("\"registers\":96", "\"registers\":95"),
+            ("\"require_gpu\":false", "\"require_gpu\":true"),
+            ("\"elements\":4096", "\"elements\":4096,\"smuggled\":1"),
+        ] {
+            let edited = text.replacen(from, to, 1);
+            assert_ne!(edited, text);
+            let message = refused(&edited);
+            assert!(
+                message.starts_with("R: the record was changed after it was written: its seal is "),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn layout_is_no_edit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("record.json");
+        let value: Value = serde_json::from_str(&written(&fixture::record())).unwrap();
+        std::fs::write(&path, serde_json::to_string_pretty(&value).unwrap()).unwrap();
+        assert_eq!(read_record(&path).unwrap(), fixture::record());
+    }
+
+    #[test]
+    fn damage_has_a_name_and_a_place() {
+        let text = written(&fixture::record());
+        assert_eq!(
+            refused(""),
+            "R:1:0: it ends in the middle (EOF while parsing a value)"
+        );
+        assert_eq!(refused("{\n \"schema\": nan}"), "R:2:12: expected ident");
+        assert_eq!(
+            refused("[]"),
+            "R:1:2: invalid length 0, expected struct Header with 1 element"
+        );
+        assert!(refused(&text[..text.len() / 2]).contains("it ends in the middle"));
+        assert_eq!(
+            refused(&text.replacen("gatekeeper.record/1", "gatekeeper.record/2", 1)),
+            "R: it has schema gatekeeper.record/2, and this gatekeeper reads up to gatekeeper.record/1: a newer one wrote it"
+        );
+        for schema in [
+            "gatekeeper.record/0",
+            "gatekeeper.record/x",
+            "gatekeeper.baseline/1",
+            "",
+        ] {
+            assert_eq!(
+                refused(&text.replacen("gatekeeper.record/1", schema, 1)),
+                format!("R: its schema is `{schema}` and not gatekeeper.record/1")
+            );
+        }
+        assert!(matches!(
+            read_record(Path::new("/no/such/record.json")),
+            Err(Error::Usage(_))
+        ));
+    }
+
+    #[test]
+    fn version_1_is_read_as_it_was_written_then() {
+        let golden =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/golden/record-1.json");
+        let record = read_record(&golden).unwrap();
+        assert_eq!(record, fixture::record());
+    }
+}

@@ -1,0 +1,282 @@
+//! The pinned compiler from NVIDIA's wheels, into the cache.
+
+use super::{Search, Toolchain, clean_command, find_in, output_of};
+use crate::cache::Cache;
+use crate::error::{Diagnostic, Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// What `nvcc --version` of the wheels below says.
+pub(super) const NVCC_VERSION: &str = "13.0.88";
+
+/// CUDA 13.0 update 2, exactly. nvvm and crt are pinned because nvcc's own wheel asks for them without an
+/// upper bound, and nvvm 13.5 writes PTX that ptxas 13.0 refuses. The `cuda-toolkit` package is only a
+/// list of these, so they are named and nothing is resolved.
+const WHEELS: [&str; 5] = [
+    "nvidia-cuda-nvcc==13.0.88",
+    "nvidia-nvvm==13.0.88",
+    "nvidia-cuda-crt==13.0.88",
+    "nvidia-cuda-runtime==13.0.96",
+    "nvidia-cuda-cccl==13.0.85",
+];
+
+/// Where the wheels put the toolkit.
+const TOOLKIT: &str = "nvidia/cu13";
+/// Written last; an install without it is none.
+const MARKER: &str = "complete.json";
+
+/// Size of every file of an install, by path relative to it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Complete {
+    files: BTreeMap<String, u64>,
+}
+
+fn home(cache: &Cache) -> Result<PathBuf> {
+    Ok(cache
+        .dir("toolchains")?
+        .join(format!("cuda-{NVCC_VERSION}")))
+}
+
+/// nvcc of the provisioned compiler, if it is there and whole.
+pub(super) fn installed(cache: &Cache) -> Result<Option<PathBuf>> {
+    let home = home(cache)?;
+    let whole = is_complete(&home);
+    Ok(whole.then(|| home.join(TOOLKIT).join("bin/nvcc")))
+}
+
+/// Sizes, not contents: contents of the parts that compile are in the toolchain's digest.
+fn is_complete(home: &Path) -> bool {
+    let Some(complete) = std::fs::read(home.join(MARKER))
+        .ok()
+        .and_then(|bytes| serde_json::from_slice::<Complete>(&bytes).ok())
+    else {
+        return false;
+    };
+    complete.files.contains_key(&format!("{TOOLKIT}/bin/nvcc"))
+        && complete.files.iter().all(|(file, &size)| {
+            home.join(file)
+                .metadata()
+                .is_ok_and(|meta| meta.len() == size)
+        })
+}
+
+/// Installs CUDA 13.0's compiler into the cache unless it is there. Two at once wait for each other.
+/// `progress` gets one line at a time.
+///
+/// # Errors
+/// Environment: no host compiler, no python3, no pip, pip failed, or the cache cannot be written.
+pub fn install(cache: &Cache, progress: &dyn Fn(&str)) -> Result<Toolchain> {
+    install_in(cache, progress, &Search::from_environment())
+}
+
+pub(super) fn install_in(
+    cache: &Cache,
+    progress: &dyn Fn(&str),
+    search: &Search,
+) -> Result<Toolchain> {
+    // Said before 150 MB are fetched.
+    search.host_compiler()?;
+    if installed(cache)?.is_none() {
+        let dir = cache.dir("toolchains")?;
+        let lock = lock(&dir, progress)?;
+        // Whoever held the lock may have done it.
+        if installed(cache)?.is_none() {
+            fetch(cache, &dir, progress, search)?;
+        }
+        drop(lock);
+    }
+    find_in(Some(NVCC_VERSION), cache, search)
+}
+
+/// Held until dropped; the kernel releases it where a process dies.
+fn lock(dir: &Path, progress: &dyn Fn(&str)) -> Result<File> {
+    let file = dir.join("install.lock");
+    let unusable = |error: std::io::Error| {
+        Error::environment(format!("{} cannot be locked: {error}", file.display()))
+    };
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&file)
+        .map_err(unusable)?;
+    if lock.try_lock().is_err() {
+        progress("waiting for another install of the compiler");
+        lock.lock().map_err(unusable)?;
+    }
+    Ok(lock)
+}
+
+fn fetch(cache: &Cache, dir: &Path, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
+    let python = python_with_pip(search)?;
+    let unwritable = |error: std::io::Error| {
+        Error::Environment(
+            Diagnostic::new(format!(
+                "the compiler cannot be written to {}: {error}",
+                dir.display()
+            ))
+            .help("set GATEKEEPER_CACHE to a directory with 1 GB free"),
+        )
+    };
+    let staging = tempfile::Builder::new()
+        .prefix(".installing-")
+        .tempdir_in(dir)
+        .map_err(unwritable)?;
+    let new = staging.path().join("new");
+    let temporary = staging.path().join("tmp");
+    std::fs::create_dir(&temporary).map_err(unwritable)?;
+
+    progress(&format!("installing CUDA {NVCC_VERSION} (about 150 MB)"));
+    pip_install(&python, &new, &temporary, progress)?;
+
+    let mut complete = Complete {
+        files: BTreeMap::new(),
+    };
+    list(&new, &new, &mut complete.files).map_err(unwritable)?;
+    let marker = serde_json::to_vec(&complete)
+        .map_err(|error| Error::environment(format!("{MARKER}: {error}")))?;
+    std::fs::write(new.join(MARKER), marker).map_err(unwritable)?;
+    if !is_complete(&new) {
+        return Err(Error::Environment(
+            Diagnostic::new(format!(
+                "the wheels hold no {TOOLKIT}/bin/nvcc on this platform"
+            ))
+            .help("install CUDA 13 by hand and put nvcc on PATH"),
+        ));
+    }
+
+    let home = home(cache)?;
+    if home.exists() {
+        // Damaged, or `installed` would have found it. Moved first: a removal can be interrupted.
+        std::fs::rename(&home, staging.path().join("damaged")).map_err(unwritable)?;
+    }
+    std::fs::rename(&new, &home).map_err(unwritable)?;
+    progress(&format!("installed CUDA {NVCC_VERSION}"));
+    Ok(())
+}
+
+fn list(root: &Path, dir: &Path, files: &mut BTreeMap<String, u64>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        let meta = path.metadata()?;
+        if meta.is_dir() {
+            list(root, &path, files)?;
+        } else if let Ok(relative) = path.strip_prefix(root) {
+            files.insert(relative.to_string_lossy().into_owned(), meta.len());
+        }
+    }
+    Ok(())
+}
+
+fn python_with_pip(search: &Search) -> Result<PathBuf> {
+    let by_hand = "or install CUDA 13 by hand and put nvcc on PATH";
+    let python = search.program("python3").ok_or_else(|| {
+        Error::Environment(
+            Diagnostic::new("--provision needs python3 with pip, and there is no python3 on PATH")
+                .help("install it, for example `apt-get install python3-pip`")
+                .help(by_hand),
+        )
+    })?;
+    output_of(&python, &["-m", "pip", "--version"]).map_err(|why| {
+        Error::Environment(
+            Diagnostic::new(format!(
+                "--provision needs pip, and {} has none ({})",
+                python.display(),
+                why.lines().last().unwrap_or_default()
+            ))
+            .help("install it, for example `apt-get install python3-pip` or `python3 -m ensurepip`")
+            .help(by_hand),
+        )
+    })?;
+    Ok(python)
+}
+
+fn pip_install(
+    python: &Path,
+    target: &Path,
+    temporary: &Path,
+    progress: &dyn Fn(&str),
+) -> Result<()> {
+    let mut command = clean_command(python);
+    // How this machine reaches its package index is the user's to say: proxies, mirrors, certificates.
+    for (name, value) in std::env::vars_os() {
+        let wanted = name.to_str().is_some_and(|name| {
+            let upper = name.to_ascii_uppercase();
+            name.starts_with("PIP_") || upper.ends_with("_PROXY") || upper.starts_with("SSL_CERT")
+        });
+        if wanted {
+            command.env(name, value);
+        }
+    }
+    command
+        // Each of these makes pip refuse --target.
+        .env("PIP_USER", "0")
+        .env("PIP_REQUIRE_VIRTUALENV", "0")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("TMPDIR", temporary)
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+        ])
+        .args(["--no-cache-dir", "--no-compile", "--no-input"])
+        .args(["--disable-pip-version-check", "--progress-bar", "off"])
+        .arg("--target")
+        .arg(target)
+        .args(WHEELS)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let failed = |why: &str| {
+        Error::Environment(
+            Diagnostic::new(format!("pip could not install the compiler:\n{why}"))
+                .help("check the network, or set PIP_INDEX_URL or PIP_FIND_LINKS to a mirror")
+                .help("or install CUDA 13 by hand and put nvcc on PATH"),
+        )
+    };
+    let mut child = command
+        .spawn()
+        .map_err(|error| failed(&error.to_string()))?;
+    let errors = child.stderr.take().map(|mut stderr| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // What could be read before a failure is still worth showing.
+            let _ = stderr.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    });
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout)
+            .lines()
+            .map_while(std::io::Result::ok)
+        {
+            let line = line.trim();
+            if ["Collecting", "Downloading", "Installing"]
+                .iter()
+                .any(|word| line.starts_with(word))
+            {
+                progress(line);
+            }
+        }
+    }
+    let status = child.wait().map_err(|error| failed(&error.to_string()))?;
+    let errors = errors
+        .and_then(|thread| thread.join().ok())
+        .unwrap_or_default();
+    if status.success() {
+        return Ok(());
+    }
+    let lines: Vec<&str> = errors
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let last = lines.len().saturating_sub(6);
+    Err(failed(&lines.get(last..).unwrap_or_default().join("\n")))
+}

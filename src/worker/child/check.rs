@@ -1,0 +1,349 @@
+//! One seed of one case: launched several times over poisoned outputs, its outputs compared with one
+//! another and with what is expected, its inputs and the memory around all of them looked at afterwards.
+
+use super::stage::{Images, Stage};
+use crate::build::Artifact;
+use crate::check::compare::{Incomparable, errors};
+use crate::check::npy::write_npy;
+use crate::check::poison::{Left, first_difference, unwritten};
+use crate::check::{Outputs, WrongBytes, cache, decode};
+use crate::device::{Device, Failure, Result};
+use crate::worker::protocol::{CheckJob, Expected, Frame};
+use std::path::Path;
+use verdict::model::{
+    Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, Location, Num, Role, Seen, Tensor,
+};
+
+/// Poison alternates, so two launches are needed to tell an output that was not written.
+const LEAST_LAUNCHES: u32 = 2;
+
+/// What is expected, by which inputs.
+struct Want {
+    seen: Outputs,
+    original: Option<Outputs>,
+}
+
+/// # Errors
+/// The faults of the kernel, and of its reference as `FaultKind::Reference`.
+pub fn check(
+    device: &mut dyn Device,
+    job: &CheckJob,
+    say: &mut dyn FnMut(Frame),
+) -> Result<CheckFacts> {
+    let step = |what: String| Frame::Step(what);
+    let want = want(device, job, say)?;
+    say(step("making the inputs".to_owned()));
+    let stage = Stage::set(device, &job.case, &job.artifact, job.seed)?;
+    let dump = Dump::new(job);
+    dump.before(&stage, &want)?;
+
+    say(step("asking the driver about the kernel".to_owned()));
+    say(Frame::Driver(match device.describe(&stage.call) {
+        Ok(facts) => Seen::Got(facts),
+        Err(Failure::Unsupported { reason }) => Seen::Unsupported { reason },
+        Err(Failure::Fault {
+            fault,
+            sticky: false,
+        }) => Seen::Fault(fault),
+        Err(failure) => return Err(failure),
+    }));
+
+    let mut runs = Runs::new(&job.case, &want);
+    let launches = job.case.launches.max(LEAST_LAUNCHES);
+    for launch in 1..=launches {
+        say(step(format!("launch {launch} of {launches}")));
+        let outputs = launch_once(device, &stage, launch)?;
+        say(step(format!("comparing launch {launch}")));
+        for gap in stage.gaps(&outputs, launch)? {
+            if !runs.overruns.contains(&gap) {
+                runs.overruns.push(gap);
+            }
+        }
+        runs.take(launch, outputs)?;
+    }
+    say(step("reading the inputs back".to_owned()));
+    let clobbered_inputs = stage.clobbered(device)?;
+    let mut overruns = runs.overruns;
+    overruns.extend(stage.overruns(device)?);
+    dump.after(runs.first.as_ref())?;
+
+    let codec = match &want.original {
+        Some(original) => Some(compare(&want.seen, original, &job.case)?),
+        None => None,
+    };
+    Ok(CheckFacts {
+        error: runs
+            .error
+            .ok_or_else(|| reference("there is no output to compare"))?,
+        original: runs.original,
+        codec,
+        launches,
+        differs: runs.differs,
+        unwritten: runs.unwritten,
+        first_unwritten: runs.first_unwritten,
+        clobbered_inputs,
+        overruns,
+    })
+}
+
+fn launch_once(device: &mut dyn Device, stage: &Stage, launch: u32) -> Result<Images> {
+    stage.prepare(device, launch)?;
+    device.launch(&stage.call)?;
+    device.sync()?;
+    stage.outputs(device)
+}
+
+/// What the launches of one case have shown so far.
+struct Runs<'a> {
+    case: &'a Case,
+    want: &'a Want,
+    first: Option<Images>,
+    /// Of the launch that is worst.
+    error: Option<ErrorFacts>,
+    original: Option<ErrorFacts>,
+    differs: Option<Difference>,
+    unwritten: u64,
+    first_unwritten: Option<Location>,
+    overruns: Vec<String>,
+}
+
+impl<'a> Runs<'a> {
+    fn new(case: &'a Case, want: &'a Want) -> Self {
+        Self {
+            case,
+            want,
+            first: None,
+            error: None,
+            original: None,
+            differs: None,
+            unwritten: 0,
+            first_unwritten: None,
+            overruns: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, launch: u32, outputs: Images) -> Result<()> {
+        let Some(first) = &self.first else {
+            self.judge(&outputs)?;
+            self.first = Some(outputs);
+            return Ok(());
+        };
+        let mut differs = false;
+        for tensor in written(self.case) {
+            let (one, other) = (image(first, tensor), image(&outputs, tensor));
+            let left = Left {
+                launch,
+                bytes: other,
+            };
+            if let Some(difference) = first_difference(tensor, one, left).map_err(wrong_bytes)? {
+                differs = true;
+                self.differs.get_or_insert(difference);
+            }
+            if launch == LEAST_LAUNCHES && tensor.role == Role::Out {
+                let before = Left {
+                    launch: 1,
+                    bytes: one,
+                };
+                let found = unwritten(tensor, before, left).map_err(wrong_bytes)?;
+                self.unwritten += found.elements;
+                self.first_unwritten = self.first_unwritten.take().or(found.first);
+            }
+        }
+        // A launch that differs may be the one that is wrong, also where differing is allowed.
+        if differs {
+            self.judge(&outputs)?;
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, outputs: &Images) -> Result<()> {
+        let got = decoded(self.case, outputs)?;
+        let error = compare(&got, &self.want.seen, self.case)?;
+        self.error = Some(worse(self.error.take(), error));
+        if let Some(original) = &self.want.original {
+            let error = compare(&got, original, self.case)?;
+            self.original = Some(worse(self.original.take(), error));
+        }
+        Ok(())
+    }
+}
+
+fn worse(one: Option<ErrorFacts>, other: ErrorFacts) -> ErrorFacts {
+    let rank = |facts: &ErrorFacts| {
+        let Num(max_err) = facts.max_err;
+        let max_err = if max_err.is_nan() {
+            f64::INFINITY
+        } else {
+            max_err
+        };
+        (facts.non_finite, max_err)
+    };
+    match one {
+        Some(one) if rank(&one) >= rank(&other) => one,
+        _ => other,
+    }
+}
+
+/// Reads what is expected, or runs the variant that it is.
+fn want(device: &mut dyn Device, job: &CheckJob, say: &mut dyn FnMut(Frame)) -> Result<Want> {
+    match &job.expected {
+        Expected::Files { seen, original } => {
+            let load = |path: &Path| -> Result<Outputs> {
+                cache::read(path).map_err(|error| reference(error.to_string()))
+            };
+            Ok(Want {
+                seen: load(seen)?,
+                original: original.as_deref().map(load).transpose()?,
+            })
+        }
+        Expected::Variant { case, artifact } => {
+            say(Frame::Step(format!(
+                "running variant {}, the reference",
+                case.id.variant
+            )));
+            let seen = variant(device, case, artifact, job.seed)
+                .map_err(|failure| of_the_reference(&case.id.variant, failure))?;
+            Ok(Want {
+                seen,
+                original: None,
+            })
+        }
+    }
+}
+
+fn variant(
+    device: &mut dyn Device,
+    case: &Case,
+    artifact: &Artifact,
+    seed: u64,
+) -> Result<Outputs> {
+    let stage = Stage::set(device, case, artifact, seed)?;
+    decoded(case, &launch_once(device, &stage, 1)?)
+}
+
+fn of_the_reference(variant: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Fault { fault, sticky } => Failure::Fault {
+            fault: Fault {
+                kind: match fault.kind {
+                    FaultKind::Environment => FaultKind::Environment,
+                    _ => FaultKind::Reference,
+                },
+                message: format!("variant {variant}, the reference: {}", fault.message),
+            },
+            sticky,
+        },
+        Failure::Unsupported { reason } => Failure::Unsupported {
+            reason: format!("variant {variant}, the reference: {reason}"),
+        },
+    }
+}
+
+fn written(case: &Case) -> impl Iterator<Item = &Tensor> {
+    case.tensors.iter().filter(|tensor| tensor.role != Role::In)
+}
+
+fn image<'a>(images: &'a Images, tensor: &Tensor) -> &'a [u8] {
+    images.get(&tensor.name).map_or(&[], Vec::as_slice)
+}
+
+fn decoded(case: &Case, images: &Images) -> Result<Outputs> {
+    written(case)
+        .map(|tensor| {
+            let values = decode(tensor, image(images, tensor)).map_err(wrong_bytes)?;
+            Ok((tensor.name.clone(), values))
+        })
+        .collect()
+}
+
+fn compare(got: &Outputs, want: &Outputs, case: &Case) -> Result<ErrorFacts> {
+    errors(
+        got,
+        want,
+        &case.tensors,
+        case.tolerance.map(|tolerance| tolerance.0),
+    )
+    .map_err(|incomparable: Incomparable| reference(incomparable.to_string()))
+}
+
+fn reference(message: impl Into<String>) -> Failure {
+    Failure::of_case(FaultKind::Reference, message)
+}
+
+fn wrong_bytes(wrong: WrongBytes) -> Failure {
+    Failure::of_case(FaultKind::Environment, wrong.to_string())
+}
+
+/// Everything of one seed as .npy, where it was asked for: `x.npy`, `x.original.npy` for inputs,
+/// `y.got.npy`, `y.want.npy`, `y.want.original.npy` for outputs.
+struct Dump<'a> {
+    job: &'a CheckJob,
+}
+
+impl<'a> Dump<'a> {
+    fn new(job: &'a CheckJob) -> Self {
+        Self { job }
+    }
+
+    /// Inputs and reference: there even where the kernel then faults.
+    fn before(&self, stage: &Stage, want: &Want) -> Result<()> {
+        let Some(dir) = &self.job.dump else {
+            return Ok(());
+        };
+        let made = std::fs::create_dir_all(dir);
+        made.map_err(|error| cannot_dump(dir, &error))?;
+        for (name, data) in &stage.inputs.tensors {
+            self.write(dir, name, "", &data.seen)?;
+            if let Some(original) = &data.original {
+                self.write(dir, name, ".original", original)?;
+            }
+        }
+        self.all(dir, ".want", &want.seen)?;
+        match &want.original {
+            Some(original) => self.all(dir, ".want.original", original),
+            None => Ok(()),
+        }
+    }
+
+    fn after(&self, first: Option<&Images>) -> Result<()> {
+        match (&self.job.dump, first) {
+            (Some(dir), Some(images)) => self.all(dir, ".got", &decoded(&self.job.case, images)?),
+            _ => Ok(()),
+        }
+    }
+
+    fn all(&self, dir: &Path, suffix: &str, outputs: &Outputs) -> Result<()> {
+        outputs
+            .iter()
+            .try_for_each(|(name, values)| self.write(dir, name, suffix, values))
+    }
+
+    fn write(
+        &self,
+        dir: &Path,
+        name: &str,
+        suffix: &str,
+        values: &crate::check::Values,
+    ) -> Result<()> {
+        let tensor = self
+            .job
+            .case
+            .tensors
+            .iter()
+            .find(|tensor| tensor.name == name);
+        let path = dir.join(format!("{name}{suffix}.npy"));
+        match tensor {
+            Some(tensor) => {
+                write_npy(&path, &tensor.dims, values).map_err(|error| cannot_dump(&path, &error))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn cannot_dump(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::of_case(
+        FaultKind::Environment,
+        format!("{} cannot be written: {error}", path.display()),
+    )
+}

@@ -1,0 +1,118 @@
+//! The worker's own side: opens the device, takes orders one by one, and ends with its parent.
+
+mod check;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod time;
+
+use super::protocol::{Frame, Job, Line, Order, Ready};
+use crate::device::cuda::{CudaDevice, Opened, open};
+use crate::device::{Device, DeviceChoice, Failure};
+use std::fs::File;
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver};
+
+/// Takes orders on standard input until it is closed.
+pub fn main(choice: DeviceChoice) -> ExitCode {
+    let Ok(mut frames) = Frames::take_standard_output() else {
+        return ExitCode::FAILURE;
+    };
+    let opened = open(choice);
+    let orders = orders();
+    let (greeting, device) = match opened {
+        Opened::Device(device) => (Ready::Device(device.facts().clone()), Some(device)),
+        Opened::Absent(reason) => (Ready::Absent(reason), None),
+        Opened::Broken(reason) => (Ready::Broken(reason), None),
+    };
+    frames.send(Frame::Ready(greeting));
+    if let Some(mut device) = device {
+        while let Ok(order) = orders.recv() {
+            frames.id = order.id;
+            let end = run(&mut device, &order.job, &mut frames);
+            let sticky = matches!(&end, Frame::Failed(Failure::Fault { sticky: true, .. }));
+            frames.send(end);
+            if sticky {
+                break;
+            }
+        }
+    }
+    leave(0)
+}
+
+fn run(device: &mut Box<CudaDevice>, job: &Job, frames: &mut Frames) -> Frame {
+    let end = match job {
+        Job::KnownGood => device.known_good().map(|()| Frame::Sane),
+        Job::Check(job) => check::check(device.as_mut(), job, &mut |frame| frames.send(frame))
+            .map(|facts| Frame::Checked(Box::new(facts))),
+        Job::Time(job) => time::time(device.as_mut(), job, &mut |frame| frames.send(frame))
+            .map(|facts| Frame::Timed(Box::new(facts))),
+    };
+    // Memory and programs of a job go with it. After a sticky fault nothing can be freed, nor has to be.
+    let freed = device.reset();
+    match (end, freed) {
+        (Ok(frame), Ok(())) => frame,
+        (Err(failure), _) | (Ok(_), Err(failure)) => Frame::Failed(failure),
+    }
+}
+
+/// Reads orders on a thread of its own, which sees the parent's end also while a kernel hangs: then
+/// standard input is closed, and nothing here is worth finishing.
+fn orders() -> Receiver<Order> {
+    let (sender, orders) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines() {
+            let Ok(order) = line.and_then(|line| Ok(serde_json::from_str(&line)?)) else {
+                leave(1);
+            };
+            if sender.send(order).is_err() {
+                leave(1);
+            }
+        }
+        leave(0);
+    });
+    orders
+}
+
+/// Without destructors and exit handlers: the CUDA runtime's own would wait for a kernel that hangs.
+fn leave(code: i32) -> ! {
+    // SAFETY: ends the process; nothing is left half written, frames are flushed line by line.
+    unsafe { nix::libc::_exit(code) }
+}
+
+/// The way back to the host.
+pub(super) struct Frames {
+    out: File,
+    id: u64,
+}
+
+impl Frames {
+    /// Kernels' printf and users' launchers write to standard output: from here on that is standard error.
+    fn take_standard_output() -> io::Result<Self> {
+        let own = nix::unistd::dup(io::stdout())?;
+        nix::unistd::dup2_stdout(io::stderr())?;
+        // A child of the user's launcher would keep the host from seeing the end.
+        nix::fcntl::fcntl(
+            &own,
+            nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC),
+        )?;
+        Ok(Self {
+            out: own.into(),
+            id: 0,
+        })
+    }
+
+    pub fn send(&mut self, frame: Frame) {
+        let line = Line { id: self.id, frame };
+        let sent = serde_json::to_vec(&line)
+            .map_err(io::Error::from)
+            .and_then(|mut text| {
+                text.push(b'\n');
+                self.out.write_all(&text)
+            });
+        if sent.is_err() {
+            leave(1);
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! The sequence of a check against a device made of closures: each thing that a kernel can do wrong.
+
+use super::check::check;
+use super::time::time;
+use crate::build::Artifact;
+use crate::device::args::Value;
+use crate::device::{Address, Call, Device, Failure, Program, Result, Target, Timer};
+use crate::worker::protocol::{CheckJob, Expected, Frame, TimeJob};
+use std::collections::BTreeMap;
+use verdict::model::{
+    Arg, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, DeviceFacts, DriverFacts,
+    ElemType, Fault, FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Tensor,
+};
+
+const N: usize = 6;
+
+/// Memory, and what a launch does to it: `(memory, arguments, launch number)`.
+type Kernel = fn(&mut Memory, &[u64], u32) -> Result<()>;
+
+struct Memory(BTreeMap<Address, Vec<u8>>);
+
+impl Memory {
+    fn at(&mut self, address: Address, bytes: usize) -> &mut [u8] {
+        let (base, block) = self
+            .0
+            .range_mut(..=address)
+            .next_back()
+            .expect("an address");
+        let offset = (address - base) as usize;
+        &mut block[offset..offset + bytes]
+    }
+    fn get(&mut self, array: Address, i: usize) -> f32 {
+        f32::from_le_bytes(self.at(array + 4 * i as u64, 4).try_into().unwrap())
+    }
+    fn set(&mut self, array: Address, i: usize, value: f32) {
+        self.at(array + 4 * i as u64, 4)
+            .copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+struct Fake {
+    memory: Memory,
+    next: Address,
+    launches: u32,
+}
+
+impl Fake {
+    fn new() -> Self {
+        Self {
+            memory: Memory(BTreeMap::new()),
+            next: 0x1000,
+            launches: 0,
+        }
+    }
+}
+
+/// By symbol. Arguments: x, y, and for `scaled` the scales of x.
+fn kernel(symbol: &str) -> Kernel {
+    fn each(memory: &mut Memory, args: &[u64], value: impl Fn(f32) -> f32) {
+        for i in 0..N {
+            let x = memory.get(args[0], i);
+            memory.set(args[1], i, value(x));
+        }
+    }
+    match symbol {
+        "double" => |memory, args, _| {
+            each(memory, args, |x| x * 2.0);
+            Ok(())
+        },
+        "wrong" => |memory, args, _| {
+            each(memory, args, |x| x * 2.0);
+            memory.set(args[1], 3, 1000.0);
+            Ok(())
+        },
+        "forgets" => |memory, args, launch| {
+            let left = memory.at(args[1] + 8, 4).to_vec();
+            kernel("double")(memory, args, launch)?;
+            memory.at(args[1] + 8, 4).copy_from_slice(&left);
+            Ok(())
+        },
+        "overruns" => |memory, args, launch| {
+            kernel("double")(memory, args, launch)?;
+            // Copies what stands behind x behind y: the guards must differ for this to be seen.
+            let behind = memory.at(args[0] + 4 * N as u64, 4).to_vec();
+            memory
+                .at(args[1] + 4 * N as u64, 4)
+                .copy_from_slice(&behind);
+            Ok(())
+        },
+        "underruns" => |memory, args, launch| {
+            kernel("double")(memory, args, launch)?;
+            memory.at(args[1] - 8, 4).fill(0);
+            Ok(())
+        },
+        "clobbers" => |memory, args, launch| {
+            kernel("double")(memory, args, launch)?;
+            memory.set(args[0], 0, 0.5);
+            Ok(())
+        },
+        "clobbers_scales" => |memory, args, _| {
+            each(memory, args, |_| 0.0);
+            memory.set(args[2], 0, 0.5);
+            Ok(())
+        },
+        "races" => |memory, args, launch| {
+            kernel("double")(memory, args, launch)?;
+            if launch == 5 {
+                memory.set(args[1], 4, f32::NAN);
+            }
+            Ok(())
+        },
+        "in_place" => |memory, args, _| {
+            for i in 0..N {
+                let x = memory.get(args[1], i);
+                memory.set(args[1], i, x * 2.0);
+            }
+            Ok(())
+        },
+        "faults" => |_, _, _| {
+            Err(Failure::Fault {
+                fault: Fault {
+                    kind: FaultKind::DeviceFault,
+                    message: "an illegal memory access was encountered".into(),
+                },
+                sticky: true,
+            })
+        },
+        other => panic!("no kernel {other}"),
+    }
+}
+
+const KERNELS: [&str; 10] = [
+    "double",
+    "wrong",
+    "forgets",
+    "overruns",
+    "underruns",
+    "clobbers",
+    "clobbers_scales",
+    "races",
+    "in_place",
+    "faults",
+];
+
+impl Device for Fake {
+    fn facts(&self) -> &DeviceFacts {
+        unreachable!("nobody asks")
+    }
+    fn stream(&self) -> u64 {
+        0
+    }
+    fn load(&mut self, artifact: &Artifact) -> Result<Program> {
+        let Artifact::Cubin { symbol, .. } = artifact else {
+            panic!("cubins only")
+        };
+        KERNELS
+            .iter()
+            .position(|kernel| kernel == symbol)
+            .map(Program)
+            .ok_or_else(|| Failure::of_case(FaultKind::EntryNotFound, symbol.as_str()))
+    }
+    fn alloc(&mut self, bytes: usize) -> Result<Address> {
+        let address = self.next;
+        self.memory.0.insert(address, vec![0xcc; bytes]);
+        self.next += bytes.next_multiple_of(256) as u64 + 0x1000;
+        Ok(address)
+    }
+    fn reset(&mut self) -> Result<()> {
+        self.memory.0.clear();
+        Ok(())
+    }
+    fn write(&mut self, to: Address, bytes: &[u8]) -> Result<()> {
+        self.memory.at(to, bytes.len()).copy_from_slice(bytes);
+        Ok(())
+    }
+    fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(self.memory.at(from, bytes.len()));
+        Ok(())
+    }
+    fn launch(&mut self, call: &Call) -> Result<()> {
+        self.launches += 1;
+        let args: Vec<u64> = call
+            .args
+            .iter()
+            .map(Value::bytes)
+            .map(|bytes| u64::from_ne_bytes(bytes.try_into().unwrap()))
+            .collect();
+        kernel(KERNELS[call.program.0])(&mut self.memory, &args, self.launches)
+    }
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn describe(&mut self, _: &Call) -> Result<DriverFacts> {
+        Ok(DriverFacts { entries: vec![] })
+    }
+    fn timer<'a>(&'a mut self, _: Target<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
+        None
+    }
+}
+
+fn tensor(name: &str, role: Role) -> Tensor {
+    Tensor {
+        name: name.into(),
+        role,
+        elem: ElemType::F32,
+        dims: vec![N],
+        strides: None,
+        fill: (role != Role::Out).then_some(Fill::Normal {
+            mean: Num(0.0),
+            std: Num(1.0),
+        }),
+        codec: None,
+    }
+}
+
+fn case(variant: &str) -> Case {
+    Case {
+        id: CaseId {
+            kernel: "k".into(),
+            variant: variant.into(),
+            shape: "s".into(),
+        },
+        dims: BTreeMap::new(),
+        tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
+        args: vec![
+            Arg::Tensor { name: "x".into() },
+            Arg::Tensor { name: "y".into() },
+        ],
+        launch: None,
+        seeds: vec![1],
+        reference: Reference::Variant {
+            variant: "double".into(),
+        },
+        tolerance: Some(Num(1e-6)),
+        determinism: Determinism::BitExact,
+        launches: 8,
+        deadline_ms: 1000,
+        timed: true,
+    }
+}
+
+fn artifact(symbol: &str) -> Artifact {
+    Artifact::Cubin {
+        path: "k.cubin".into(),
+        symbol: symbol.into(),
+    }
+}
+
+fn job(symbol: &str, case: Case, reference: &str) -> CheckJob {
+    CheckJob {
+        artifact: artifact(symbol),
+        seed: 1,
+        expected: Expected::Variant {
+            case: Box::new(Case {
+                id: CaseId {
+                    variant: reference.into(),
+                    ..case.id.clone()
+                },
+                ..case.clone()
+            }),
+            artifact: artifact(reference),
+        },
+        case,
+        dump: None,
+    }
+}
+
+fn run(job: &CheckJob) -> (Result<CheckFacts>, Vec<Frame>) {
+    let mut frames = Vec::new();
+    let facts = check(&mut Fake::new(), job, &mut |frame| frames.push(frame));
+    (facts, frames)
+}
+
+fn facts(symbol: &str) -> CheckFacts {
+    run(&job(symbol, case(symbol), "double")).0.unwrap()
+}
+
+fn at(index: usize) -> Location {
+    Location {
+        tensor: "y".into(),
+        index: vec![index],
+    }
+}
+
+#[test]
+fn a_right_kernel_shows_nothing() {
+    let facts = facts("double");
+    assert_eq!(facts.error.max_err, Num(0.0));
+    assert_eq!(facts.error.non_finite, 0);
+    assert_eq!(facts.launches, 8);
+    assert_eq!(facts.differs, None);
+    assert_eq!(facts.unwritten, 0);
+    assert!(facts.clobbered_inputs.is_empty() && facts.overruns.is_empty());
+    assert!(facts.original.is_none() && facts.codec.is_none());
+}
+
+#[test]
+fn a_wrong_result_is_found_where_it_is() {
+    let facts = facts("wrong");
+    assert!(facts.error.max_err.0 > 900.0);
+    assert_eq!(facts.error.worst.map(|worst| worst.at), Some(at(3)));
+}
+
+#[test]
+fn an_element_that_is_not_written_is_counted() {
+    let facts = facts("forgets");
+    assert_eq!((facts.unwritten, facts.first_unwritten), (1, Some(at(2))));
+    assert_eq!(facts.error.non_finite, 1);
+}
+
+#[test]
+fn one_launch_is_not_enough_to_tell_what_was_not_written() {
+    let mut once = case("forgets");
+    once.launches = 1;
+    let facts = run(&job("forgets", once, "double")).0.unwrap();
+    assert_eq!((facts.unwritten, facts.launches), (1, 2));
+}
+
+#[test]
+fn writes_past_either_end_are_seen_though_nothing_faults() {
+    assert_eq!(facts("overruns").overruns, ["y: 0 bytes past its end"]);
+    assert_eq!(facts("underruns").overruns, ["y: 5 bytes before its start"]);
+}
+
+#[test]
+fn a_changed_input_is_named() {
+    assert_eq!(facts("clobbers").clobbered_inputs, ["x"]);
+}
+
+#[test]
+fn changed_scales_are_named() {
+    let mut quantised = case("clobbers_scales");
+    quantised.tensors[0].elem = ElemType::E4m3;
+    quantised.tensors[0].codec = Some(Codec {
+        scheme: CodecScheme::Symmetric {
+            levels: Num(448.0),
+            zero_point: 0,
+            scale_divisor: Num(448.0),
+        },
+        block: vec![N],
+    });
+    quantised.args.push(Arg::Scales { tensor: "x".into() });
+    // Reads of four-byte elements run into the guard here, which is readable.
+    let facts = run(&job("clobbers_scales", quantised, "clobbers_scales")).0;
+    assert_eq!(facts.unwrap().clobbered_inputs, ["x (scales)"]);
+}
+
+#[test]
+fn a_race_is_found_and_its_error_is_the_one_reported() {
+    // The reference is the first launch of the device, so the fifth is the fourth of the case.
+    let facts = facts("races");
+    let difference = facts.differs.unwrap();
+    assert_eq!(
+        (difference.launch, difference.at, difference.elements),
+        (4, at(4), 1)
+    );
+    assert_eq!(
+        facts.error.non_finite, 1,
+        "the first launch alone was right"
+    );
+}
+
+#[test]
+fn in_out_tensors_are_restored_before_each_launch() {
+    let mut in_place = case("in_place");
+    in_place.tensors[1] = tensor("y", Role::Inout);
+    let facts = run(&job("in_place", in_place, "in_place")).0.unwrap();
+    assert_eq!(facts.differs, None);
+    assert_eq!(facts.error.max_err, Num(0.0));
+}
+
+#[test]
+fn gaps_between_strides_are_guarded_too() {
+    let mut strided = case("double");
+    strided.tensors[1].dims = vec![N / 2];
+    strided.tensors[1].strides = Some(vec![2]);
+    strided.reference = Reference::Variant {
+        variant: "double".into(),
+    };
+    let facts = run(&job("double", strided, "double")).0.unwrap();
+    // `double` writes N elements in a row: two of them lie in gaps, one past the end.
+    assert!(
+        facts
+            .overruns
+            .iter()
+            .any(|text| text == "y: 2 elements between its strides"),
+        "{:?}",
+        facts.overruns
+    );
+    assert_eq!(facts.overruns.len(), 2);
+}
+
+#[test]
+fn a_fault_keeps_what_the_driver_said_before() {
+    let (facts, frames) = run(&job("faults", case("faults"), "double"));
+    assert!(matches!(
+        facts,
+        Err(Failure::Fault {
+            fault: Fault {
+                kind: FaultKind::DeviceFault,
+                ..
+            },
+            sticky: true
+        })
+    ));
+    assert!(
+        frames
+            .iter()
+            .any(|frame| matches!(frame, Frame::Driver(Seen::Got(_))))
+    );
+    assert_eq!(
+        frames.last(),
+        Some(&Frame::Step("launch 1 of 8".into())),
+        "where it was is known"
+    );
+}
+
+#[test]
+fn a_fault_of_the_reference_is_not_the_kernels() {
+    let (facts, _) = run(&job("double", case("double"), "faults"));
+    let Err(Failure::Fault { fault, sticky }) = facts else {
+        panic!("{facts:?}")
+    };
+    assert_eq!(fault.kind, FaultKind::Reference);
+    assert!(
+        sticky && fault.message.contains("variant faults, the reference"),
+        "{}",
+        fault.message
+    );
+}
+
+#[test]
+fn a_missing_entry_is_named() {
+    let (facts, _) = run(&job("nowhere", case("nowhere"), "double"));
+    assert!(matches!(
+        facts,
+        Err(Failure::Fault {
+            fault: Fault {
+                kind: FaultKind::EntryNotFound,
+                ..
+            },
+            sticky: false
+        })
+    ));
+}
+
+#[test]
+fn a_dump_has_inputs_outputs_and_reference() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut job = job("double", case("double"), "double");
+    job.dump = Some(dir.path().join("deep/er"));
+    run(&job).0.unwrap();
+    for name in ["x.npy", "y.want.npy", "y.got.npy"] {
+        assert!(dir.path().join("deep/er").join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn without_a_clock_there_are_no_times() {
+    let job = TimeJob {
+        case: case("double"),
+        artifact: artifact("double"),
+        seed: 1,
+        schedule: Schedule {
+            mode: Mode::Warm,
+            warmup: 1,
+            iterations: 1,
+            singles: 1,
+            batch_ns: 1,
+            processes: 1,
+            max_processes: 1,
+        },
+    };
+    let times = time(&mut Fake::new(), &job, &mut |_| {});
+    assert!(matches!(times, Err(Failure::Unsupported { .. })));
+}

@@ -1,0 +1,324 @@
+//! Workers one after another: a fault ends one, a known-good kernel in a fresh one tells whether it was
+//! the kernel or the machine, and the next job goes on there.
+
+use super::host::{Lost, Worker};
+use super::protocol::{CheckJob, Frame, Job, Ready, TimeJob};
+use crate::device::lock::{GpuLock, SHARED, Use};
+use crate::device::{DeviceChoice, Failure};
+use crate::error::Error;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use verdict::model::{
+    Case, CheckFacts, DeviceFacts, DriverFacts, Fault, FaultKind, Seen, TimeFacts,
+};
+
+/// A driver without persistence mode takes seconds to wake up eight GPUs.
+const START: Duration = Duration::from_secs(120);
+const KNOWN_GOOD: Duration = Duration::from_secs(60);
+
+/// Wall time of workers, in ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    pub workers: u32,
+    /// From spawning a worker until its device is open.
+    pub start_ms: u64,
+    /// From sending a job until its answer.
+    pub jobs_ms: u64,
+}
+
+/// What one seed's check has shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckAnswer {
+    pub driver: Seen<DriverFacts>,
+    pub check: Seen<CheckFacts>,
+}
+
+pub struct Crew {
+    command: Box<dyn Fn() -> Command + Send>,
+    worker: Option<Worker>,
+    /// Of the first worker. Without one there is nothing to run jobs on.
+    device: Option<Seen<DeviceFacts>>,
+    locks: PathBuf,
+    /// Held from the first job of its use until another use or `retire`.
+    lock: Option<(Use, GpuLock)>,
+    waiting: Box<dyn Fn(&str) + Send>,
+    /// A known-good kernel failed: nothing is tried any more.
+    broken: Option<Fault>,
+    costs: Costs,
+}
+
+impl Crew {
+    /// Workers are this executable, with the hidden subcommand.
+    ///
+    /// # Errors
+    /// Environment, where the system does not tell where this executable is.
+    pub fn new(choice: DeviceChoice) -> crate::error::Result<Self> {
+        std::env::current_exe()
+            .map(|program| Self::of_program(program, choice))
+            .map_err(|error| {
+                Error::environment(format!(
+                    "the worker cannot be started, this executable is not found: {error}"
+                ))
+            })
+    }
+
+    /// Workers are another build of gatekeeper.
+    pub fn of_program(program: PathBuf, choice: DeviceChoice) -> Self {
+        let command = move || {
+            let mut command = Command::new(&program);
+            command.arg(super::SUBCOMMAND).arg(choice.to_string());
+            command
+        };
+        Self::of(command, SHARED.into())
+    }
+
+    pub(super) fn of(command: impl Fn() -> Command + Send + 'static, locks: PathBuf) -> Self {
+        Self {
+            command: Box::new(command),
+            worker: None,
+            device: None,
+            locks,
+            lock: None,
+            waiting: Box::new(|_| {}),
+            broken: None,
+            costs: Costs::default(),
+        }
+    }
+
+    /// Who is told where another gatekeeper has to be waited for.
+    #[must_use]
+    pub fn on_waiting(mut self, say: impl Fn(&str) + Send + 'static) -> Self {
+        self.waiting = Box::new(say);
+        self
+    }
+
+    /// The device, asked for once: `NotRun` where there is none, `Fault` where it is broken.
+    pub fn device(&mut self) -> Seen<DeviceFacts> {
+        if self.device.is_none() {
+            let device = self.start();
+            self.device = Some(device.clone());
+            return device;
+        }
+        self.device.clone().unwrap_or(Seen::NotRun {
+            reason: "no device was asked for".to_owned(),
+        })
+    }
+
+    /// Its deadline is the case's.
+    pub fn check(&mut self, job: CheckJob) -> CheckAnswer {
+        let deadline = deadline(&job.case);
+        let mut driver = None;
+        let end = self.run(Use::Check, &Job::Check(Box::new(job)), deadline, |frame| {
+            if let Frame::Driver(facts) = frame {
+                driver = Some(facts);
+            }
+        });
+        let check = answer(end, |frame| match frame {
+            Frame::Checked(facts) => Ok(*facts),
+            other => Err(Box::new(other)),
+        });
+        CheckAnswer {
+            driver: driver.unwrap_or_else(|| absent_driver(&check)),
+            check,
+        }
+    }
+
+    /// Its deadline is the case's. For a fresh timing process call `retire` first.
+    pub fn time(&mut self, job: TimeJob) -> Seen<TimeFacts> {
+        let deadline = deadline(&job.case);
+        let end = self.run(Use::Measure, &Job::Time(Box::new(job)), deadline, |_| {});
+        answer(end, |frame| match frame {
+            Frame::Timed(facts) => Ok(*facts),
+            other => Err(Box::new(other)),
+        })
+    }
+
+    /// Ends the current worker and lets go of the GPU; the next job starts a fresh one.
+    pub fn retire(&mut self) {
+        self.end_worker();
+        self.lock = None;
+    }
+
+    fn end_worker(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            worker.end();
+        }
+    }
+
+    pub fn costs(&self) -> Costs {
+        self.costs
+    }
+
+    fn run(
+        &mut self,
+        wanted: Use,
+        job: &Job,
+        deadline: Duration,
+        on_frame: impl FnMut(Frame),
+    ) -> Seen<Frame> {
+        if let Some(fault) = &self.broken {
+            return environment(format!(
+                "not tried, the device had failed before: {}",
+                fault.message
+            ));
+        }
+        let device = match self.device() {
+            Seen::Got(_) if self.worker.is_none() => self.start(),
+            device => device,
+        };
+        let device = match device {
+            Seen::Got(device) => device,
+            Seen::Fault(fault) => return Seen::Fault(fault),
+            Seen::Unsupported { reason } => return Seen::Unsupported { reason },
+            Seen::NotRun { reason } => return Seen::NotRun { reason },
+        };
+        if let Err(error) = self.hold(&device.uuid, wanted) {
+            return environment(error.to_string());
+        }
+        let Some(worker) = &mut self.worker else {
+            return environment("no worker could be started".to_owned());
+        };
+        let began = Instant::now();
+        let end = worker.run(job, deadline, on_frame);
+        self.costs.jobs_ms += milliseconds(began);
+        match end {
+            Ok(Frame::Failed(Failure::Unsupported { reason })) => Seen::Unsupported { reason },
+            Ok(Frame::Failed(Failure::Fault {
+                fault,
+                sticky: false,
+            })) => Seen::Fault(fault),
+            Ok(Frame::Failed(Failure::Fault {
+                fault,
+                sticky: true,
+            })) => Seen::Fault(self.cross_examine(fault)),
+            Ok(frame) => Seen::Got(frame),
+            Err(lost) => Seen::Fault(self.cross_examine(fault_of(lost))),
+        }
+    }
+
+    fn hold(&mut self, uuid: &str, wanted: Use) -> crate::error::Result<()> {
+        if self.lock.as_ref().is_none_or(|(held, _)| *held != wanted) {
+            // Let go first: two processes that each hold a share would wait for each other.
+            self.lock = None;
+            let lock = GpuLock::acquire(&self.locks, uuid, wanted, &self.waiting)?;
+            self.lock = Some((wanted, lock));
+        }
+        Ok(())
+    }
+
+    /// Was it the kernel? A known-good one in a fresh worker answers; the worker then stays.
+    fn cross_examine(&mut self, fault: Fault) -> Fault {
+        self.end_worker();
+        let verdict = match self.start() {
+            Seen::Got(_) => match self
+                .worker
+                .as_mut()
+                .map(|worker| worker.run(&Job::KnownGood, KNOWN_GOOD, |_| {}))
+            {
+                Some(Ok(Frame::Sane)) => None,
+                Some(Ok(Frame::Failed(Failure::Fault { fault, .. }))) => Some(fault.message),
+                Some(Ok(Frame::Failed(Failure::Unsupported { reason }))) => Some(reason),
+                Some(Ok(other)) => Some(format!("{other:?} is no answer")),
+                Some(Err(Lost::Hang(message) | Lost::Died(message))) => Some(message),
+                None => Some("no worker could be started".to_owned()),
+            },
+            Seen::Fault(fault) => Some(fault.message),
+            Seen::Unsupported { reason } | Seen::NotRun { reason } => Some(reason),
+        };
+        let Some(why) = verdict else {
+            return fault;
+        };
+        self.worker = None;
+        let fault = Fault {
+            kind: FaultKind::Environment,
+            message: format!(
+                "a known-good kernel in a fresh worker failed too ({why}); before that: {}",
+                fault.message
+            ),
+        };
+        self.broken = Some(fault.clone());
+        fault
+    }
+
+    fn start(&mut self) -> Seen<DeviceFacts> {
+        let began = Instant::now();
+        let mut worker = match Worker::spawn((self.command)()) {
+            Ok(worker) => worker,
+            Err(error) => {
+                return environment(format!("no worker process could be started: {error}"));
+            }
+        };
+        let greeting = worker.greeting(START);
+        self.costs.workers += 1;
+        self.costs.start_ms += milliseconds(began);
+        match greeting {
+            Ok(Frame::Ready(Ready::Device(facts))) => {
+                self.worker = Some(worker);
+                Seen::Got(facts)
+            }
+            Ok(Frame::Ready(Ready::Absent(reason))) => Seen::NotRun { reason },
+            Ok(Frame::Ready(Ready::Broken(message))) => environment(message),
+            Ok(other) => environment(format!("the worker began with {other:?}")),
+            Err(Lost::Hang(message) | Lost::Died(message)) => environment(message),
+        }
+    }
+}
+
+fn deadline(case: &Case) -> Duration {
+    Duration::from_millis(case.deadline_ms)
+}
+
+fn fault_of(lost: Lost) -> Fault {
+    match lost {
+        Lost::Hang(message) => Fault {
+            kind: FaultKind::Hang,
+            message,
+        },
+        Lost::Died(message) => Fault {
+            kind: FaultKind::WorkerDied,
+            message,
+        },
+    }
+}
+
+fn environment<T>(message: String) -> Seen<T> {
+    Seen::Fault(Fault {
+        kind: FaultKind::Environment,
+        message,
+    })
+}
+
+/// The frame that `pick` accepts; another one is a worker that answers another question.
+fn answer<T>(end: Seen<Frame>, pick: impl FnOnce(Frame) -> Result<T, Box<Frame>>) -> Seen<T> {
+    match end.map(pick) {
+        Seen::Got(Ok(facts)) => Seen::Got(facts),
+        Seen::Got(Err(frame)) => Seen::Fault(Fault {
+            kind: FaultKind::WorkerDied,
+            message: format!("the worker answered another question: {frame:?}"),
+        }),
+        Seen::Fault(fault) => Seen::Fault(fault),
+        Seen::Unsupported { reason } => Seen::Unsupported { reason },
+        Seen::NotRun { reason } => Seen::NotRun { reason },
+    }
+}
+
+/// The driver was not heard of before the check ended: for the same reason.
+fn absent_driver(check: &Seen<CheckFacts>) -> Seen<DriverFacts> {
+    match check {
+        Seen::Got(_) => Seen::NotRun {
+            reason: "the worker said nothing of the driver".to_owned(),
+        },
+        Seen::Fault(fault) => Seen::Fault(fault.clone()),
+        Seen::Unsupported { reason } => Seen::Unsupported {
+            reason: reason.clone(),
+        },
+        Seen::NotRun { reason } => Seen::NotRun {
+            reason: reason.clone(),
+        },
+    }
+}
+
+fn milliseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,99 @@
+//! What is said between the host and a worker.
+
+use crate::build::Artifact;
+use crate::device::Failure;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use verdict::model::{Case, CheckFacts, DeviceFacts, DriverFacts, Schedule, Seen, TimeFacts};
+
+/// One line on the worker's standard input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// Comes back with every frame that belongs to it.
+    pub id: u64,
+    pub job: Job,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Job {
+    /// Is the device still sane?
+    KnownGood,
+    Check(Box<CheckJob>),
+    Time(Box<TimeJob>),
+}
+
+/// One seed of one case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckJob {
+    pub case: Case,
+    pub artifact: Artifact,
+    pub seed: u64,
+    pub expected: Expected,
+    /// Write inputs, outputs and reference there as .npy.
+    pub dump: Option<PathBuf>,
+}
+
+/// Where the right answer comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expected {
+    /// Computed by the parent, as `check::cache` wrote it: over the inputs as the kernel sees them, and
+    /// before quantisation where an input has a codec.
+    Files {
+        seen: PathBuf,
+        original: Option<PathBuf>,
+    },
+    /// Another variant of the same kernel, run first in the same process.
+    Variant { case: Box<Case>, artifact: Artifact },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimeJob {
+    pub case: Case,
+    pub artifact: Artifact,
+    pub seed: u64,
+    pub schedule: Schedule,
+}
+
+/// One line of the worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The order that it answers; 0 for what comes before the first.
+    pub id: u64,
+    pub frame: Frame,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Frame {
+    /// The first frame of every worker.
+    Ready(Ready),
+    /// What it is about to do; shown where it is never heard of again.
+    Step(String),
+    /// Comes before the launches of a check, so that it stays where they fault.
+    Driver(Seen<DriverFacts>),
+    // The rest end a job.
+    Sane,
+    Checked(Box<CheckFacts>),
+    Timed(Box<TimeFacts>),
+    Failed(Failure),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ready {
+    Device(DeviceFacts),
+    /// No device, and none was asked for by name.
+    Absent(String),
+    Broken(String),
+}
+
+impl Frame {
+    pub fn ends_job(&self) -> bool {
+        match self {
+            Self::Ready(_) | Self::Step(_) | Self::Driver(_) => false,
+            Self::Sane | Self::Checked(_) | Self::Timed(_) | Self::Failed(_) => true,
+        }
+    }
+}

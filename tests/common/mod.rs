@@ -1,0 +1,71 @@
+//! How end-to-end tests start the real binary. Each test has directories of its own; only the build cache
+//! is shared, because it is addressed by content.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use assert_cmd::Command;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// The binary under test. `GATEKEEPER_BIN` replaces it where the tests run on another machine than the one
+/// that built them.
+pub fn gatekeeper() -> Command {
+    let binary = std::env::var_os("GATEKEEPER_BIN")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_gatekeeper")), PathBuf::from);
+    Command::new(binary)
+}
+
+/// The repository.
+pub fn root() -> PathBuf {
+    std::env::var_os("GATEKEEPER_ROOT")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from)
+}
+
+/// A copy of a directory of the repository, to be changed by a test.
+pub fn copy_of(relative: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&root().join(relative), dir.path());
+    dir
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Replaces `old`, which has to be there, in a file.
+pub fn edit(file: &Path, old: &str, new: &str) {
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains(old), "{} does not contain {old:?}", file.display());
+    std::fs::write(file, text.replace(old, new)).unwrap();
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Runs in `dir` and asserts the exit code, with all output in the failure message.
+pub fn run(dir: &Path, args: &[&str], code: i32) -> Output {
+    let output = gatekeeper().current_dir(dir).args(args).output().unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "gatekeeper {}\n--- stdout\n{}\n--- stderr\n{}",
+        args.join(" "),
+        stdout(&output),
+        stderr(&output)
+    );
+    output
+}
