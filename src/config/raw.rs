@@ -155,7 +155,7 @@ pub struct Launch {
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tensor {
-    /// in (default), out, or inout (restored before every launch).
+    /// in (default), out, inout (restored before every launch), or scratch (nobody asks what is in it).
     pub role: Option<Spot<Role>>,
     #[serde(rename = "type")]
     pub elem: Spot<ElemType>,

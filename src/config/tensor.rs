@@ -49,7 +49,7 @@ fn tensor(
         .map(|strides| self::strides(strides, &dims, scope))
         .transpose()?;
 
-    if role == Role::Out {
+    if !role.is_drawn() {
         let at = raw
             .fill
             .as_ref()
@@ -58,7 +58,7 @@ fn tensor(
         if let Some((key, at)) = at {
             return Err(Problem::new(
                 at,
-                format!("`{}` is an output and takes no {key}", name.value),
+                format!("`{}` is no input and takes no {key}", name.value),
             ));
         }
     }
@@ -76,7 +76,7 @@ fn tensor(
         None => None,
     };
     let fill = match (&raw.fill, role) {
-        (_, Role::Out) => None,
+        (_, Role::Out | Role::Scratch) => None,
         (Some(spot), _) => Some(fill(
             spot,
             elem,

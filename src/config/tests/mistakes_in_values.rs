@@ -201,7 +201,7 @@ fn tensors_and_arguments() {
     check(
         "y: {role: out, type: f32, shape: [N]}",
         "y: {role: out, type: f32, shape: [N], fill: {constant: 0}}",
-        "gates.yaml:16:51: kernels.scale.tensors.y.fill: `y` is an output and takes no fill",
+        "gates.yaml:16:51: kernels.scale.tensors.y.fill: `y` is no input and takes no fill",
     );
     check(
         "y: {role: out, type: f32, shape: [N]}",
@@ -211,12 +211,12 @@ fn tensors_and_arguments() {
     check(
         "x: x, out: y, op",
         "x: y, out: y, op",
-        "gates.yaml:20:18: kernels.scale.reference.unary.x: `y` is an output; a reference reads inputs",
+        "gates.yaml:20:18: kernels.scale.reference.unary.x: `y` is no input; a reference reads inputs",
     );
     check(
         "x: x, out: y, op",
         "x: x, out: x, op",
-        "gates.yaml:20:26: kernels.scale.reference.unary.out: `x` is an input\n  help: tensors: {x: {role: out, ...}}",
+        "gates.yaml:20:26: kernels.scale.reference.unary.out: `x` is no output\n  help: tensors: {x: {role: out, ...}}",
     );
     check(
         "unary: {x: x, out: y, op: relu}",

@@ -185,3 +185,42 @@ fn a_variant_as_reference() {
          too\n  help: one of them needs a reference that is computed"
     );
 }
+
+#[test]
+fn working_memory_needs_no_reference() {
+    let x = "x: {type: f32, shape: [R, C]}";
+    let y = "y: {role: out, type: f32, shape: [R, C]}";
+    let scratch = "s: {role: scratch, type: f32, shape: [R]}";
+    let dims = "{R: 3, C: 5}";
+    let resolved = accepted(&with_reference(
+        dims,
+        &[x, y, scratch],
+        "{softmax: {x: x, out: y}}",
+    ));
+    let tensor = &resolved.plan.cases[0].tensors[2];
+    assert_eq!((tensor.role, &tensor.fill), (Role::Scratch, &None));
+    for (tensors, reference, expected) in [
+        (
+            &[x, scratch][..],
+            "{softmax: {x: x, out: s}}",
+            "gates.yaml:9:7: kernels.k.tensors.x: no tensor is an output: nothing would be checked\n  help: give one \
+             `role: out` or `role: inout`",
+        ),
+        (
+            &[x, y, "s: {role: scratch, type: f32, shape: [R, C]}"][..],
+            "{softmax: {x: s, out: y}}",
+            "gates.yaml:14:30: kernels.k.reference.softmax.x: `s` is no input; a reference reads inputs",
+        ),
+        (
+            &[
+                x,
+                y,
+                "s: {role: scratch, type: f32, shape: [R], fill: {constant: 0}}",
+            ][..],
+            "{softmax: {x: x, out: y}}",
+            "gates.yaml:11:55: kernels.k.tensors.s.fill: `s` is no input and takes no fill",
+        ),
+    ] {
+        assert_eq!(said_of(&with_reference(dims, tensors, reference)), expected);
+    }
+}

@@ -97,6 +97,13 @@ fn filters_are_globs_and_any_of_them_selects() {
 }
 
 #[test]
+fn a_plan_that_leaves_out_cases_says_so() {
+    assert!(!selected(&Selection::default()).unwrap().plan.partial);
+    assert!(!selected(&filters(&["*"])).unwrap().plan.partial);
+    assert!(selected(&filters(&["copy"])).unwrap().plan.partial);
+}
+
+#[test]
 fn an_only_variant_has_nothing_to_differ_from() {
     let has_effect = |selection| {
         let resolved = selected(&selection).unwrap();
