@@ -55,10 +55,10 @@ pub fn generate(case: &Case, seed: u64) -> Result<Inputs> {
     let mut tensors = BTreeMap::new();
     for tensor in &case.tensors {
         let made = match tensor.role {
-            Role::Out | Role::Inout if tensor.codec.is_some() => {
+            Role::Out | Role::Inout | Role::Scratch if tensor.codec.is_some() => {
                 Err("only an input can have a codec".to_owned())
             }
-            Role::Out => Layout::of(tensor).check().map(|()| None),
+            Role::Out | Role::Scratch => Layout::of(tensor).check().map(|()| None),
             Role::In | Role::Inout => make(tensor, seed).map(Some),
         };
         let made = made

@@ -77,7 +77,7 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
             baseline.kernel,
             baseline.variant,
             baseline.key.facet(),
-            baseline.key,
+            baseline.key.facet(),
             baseline.origin.date,
             baseline.origin.device
         );

@@ -11,7 +11,7 @@ use super::yaml::{Ordered, Problem, Spot, did_you_mean};
 use std::collections::BTreeMap;
 use verdict::expr::is_identifier;
 use verdict::model::{
-    Arch, Callable, Case, CaseId, Determinism, Gate, Metric, Role, Tensor, Unit, UnitId,
+    Arch, Callable, Case, CaseId, Determinism, Gate, Metric, Tensor, Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.
@@ -384,7 +384,7 @@ fn case(form: &Form<'_>, shape: &Shape, shared: &Shared<'_>) -> Result<Case, Pro
     let raw = form.raw;
     let scope = Scope::new(&shape.name, &shape.dims, &form.defines);
     let tensors = tensor::tensors(&form.tensors, &scope)?;
-    if tensors.iter().all(|tensor| tensor.role == Role::In) {
+    if !tensors.iter().any(|tensor| tensor.role.is_result()) {
         let at = form
             .tensors
             .first()
@@ -603,7 +603,7 @@ fn path(spot: &Spot<String>, wanted: Entry, shared: &Shared<'_>) -> Result<Strin
 /// A variant that others are compared with is itself compared with something computed, and is alike.
 fn references_of_variants(forms: &[Form<'_>], cases: &[Case]) -> Result<(), Problem> {
     let outputs = |case: &Case| -> Vec<Tensor> {
-        let outputs = case.tensors.iter().filter(|tensor| tensor.role != Role::In);
+        let outputs = case.tensors.iter().filter(|tensor| tensor.role.is_result());
         outputs.cloned().collect()
     };
     for form in forms {

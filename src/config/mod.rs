@@ -182,6 +182,7 @@ fn resolve(
             units: Vec::new(),
             cases: Vec::new(),
             timing: timing(&raw.timing)?,
+            partial: false,
         },
         gates: Vec::new(),
         toolchain: ToolchainPin {

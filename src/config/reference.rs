@@ -4,7 +4,7 @@ use super::call::{self, Callee};
 use super::raw;
 use super::scope::Scope;
 use super::yaml::{Problem, Spot};
-use verdict::model::{Reference, Role, Tensor};
+use verdict::model::{Reference, Tensor};
 
 /// `path` checks and normalises the path of a source file.
 pub fn reference(
@@ -260,7 +260,7 @@ fn covers_every_output(
     };
     let uncovered = tensors
         .iter()
-        .find(|tensor| tensor.role != Role::In && !covered.contains(&tensor.name.as_str()));
+        .find(|tensor| tensor.role.is_result() && !covered.contains(&tensor.name.as_str()));
     match uncovered {
         None => Ok(()),
         Some(tensor) => Err(Problem::new(
@@ -307,7 +307,7 @@ struct Names<'a> {
 impl<'a> Names<'a> {
     fn input(&self, name: &Spot<String>) -> Result<&'a Tensor, Problem> {
         let tensor = call::tensor(name, self.tensors)?;
-        if tensor.role == Role::Out {
+        if !tensor.role.is_drawn() {
             return Err(Problem::new(
                 name.at,
                 format!("`{}` is an output; a reference reads inputs", name.value),
@@ -318,7 +318,7 @@ impl<'a> Names<'a> {
 
     fn output(&self, name: &Spot<String>) -> Result<&'a Tensor, Problem> {
         let tensor = call::tensor(name, self.tensors)?;
-        if tensor.role == Role::In {
+        if !tensor.role.is_result() {
             return Err(
                 Problem::new(name.at, format!("`{}` is an input", name.value))
                     .help(format!("tensors: {{{}: {{role: out, ...}}}}", name.value)),

@@ -24,6 +24,7 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
     let chosen: HashSet<CaseId> = chosen.into_iter().collect();
 
     let plan = &mut resolved.plan;
+    plan.partial = chosen.len() < all.len();
     plan.cases.retain(|case| chosen.contains(&case.id));
     let built: HashSet<(&str, &str)> = chosen
         .iter()

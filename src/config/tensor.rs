@@ -49,7 +49,7 @@ fn tensor(
         .map(|strides| self::strides(strides, &dims, scope))
         .transpose()?;
 
-    if role == Role::Out {
+    if !role.is_drawn() {
         let at = raw
             .fill
             .as_ref()
@@ -76,7 +76,7 @@ fn tensor(
         None => None,
     };
     let fill = match (&raw.fill, role) {
-        (_, Role::Out) => None,
+        (_, Role::Out | Role::Scratch) => None,
         (Some(spot), _) => Some(fill(
             spot,
             elem,

@@ -1,3 +1,1 @@
-//! What a person or a program reads of a judgement. Decides nothing.
-
-pub mod progress;
+pub mod progress; pub mod terminal; pub mod json; pub mod markdown; pub mod junit; pub mod number;
