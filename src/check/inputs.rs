@@ -336,6 +336,11 @@ mod tests {
             assert_eq!(floats(&data.seen)[..2], [0.0, 0.0]);
             assert!((floats(&data.seen)[3] + 2.0).abs() < 1e-6);
         }
+        let mut tiny = with_codec(normal(ElemType::E4m3, &[1]), e4m3(), &[1]);
+        tiny.fill = Some(Fill::Constant { value: Num(1e-44) });
+        let data = one(tiny, 1).unwrap();
+        assert_eq!(data.scales, Some(vec![1.0]));
+        assert_eq!(floats(&data.seen), [0.0]);
         let mut zeros = with_codec(
             normal(ElemType::U8, &[3]),
             CodecScheme::Affine { low: 0, high: 255 },
