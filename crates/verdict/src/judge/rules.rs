@@ -184,13 +184,18 @@ pub(super) fn deterministic(facts: &Facts, subject: &Subject) -> Found<String> {
 
 pub(super) fn inputs_intact(facts: &Facts, subject: &Subject) -> Found<String> {
     each_seed(facts, subject, |_, check, seed| {
-        if check.clobbered_inputs.is_empty() {
-            Ok(())
-        } else {
+        if !check.clobbered_inputs.is_empty() {
             fail(format!(
                 "input {} was written to with seed {seed}",
                 check.clobbered_inputs.join(", ")
             ))
+        } else if !check.overruns.is_empty() {
+            fail(format!(
+                "written outside of what it owns with seed {seed}: {}",
+                check.overruns.join("; ")
+            ))
+        } else {
+            Ok(())
         }
     })
 }

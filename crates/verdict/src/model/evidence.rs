@@ -116,7 +116,6 @@ pub struct CheckFacts {
     /// Names of inputs whose bytes changed.
     pub clobbered_inputs: Vec<String>,
     /// Writes outside a buffer that did not fault, found in the guards around it: `y: 4 bytes past its end`.
-    #[serde(default)]
     pub overruns: Vec<String>,
 }
 
@@ -212,7 +211,6 @@ pub struct GpuState {
     /// A thermal or hardware slowdown was among them.
     pub throttled: bool,
     /// Other processes that computed on this GPU meanwhile; `None` where NVML does not tell.
-    #[serde(default)]
     pub other_processes: Option<u32>,
 }
 
