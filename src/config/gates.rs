@@ -1,9 +1,10 @@
 //! From what was written under `gates` to gates, one for each unit or case.
 
-use super::kernel::{Form, Shape};
+use super::kernel::{Call, Form};
 use super::limits::{self, Context};
 use super::raw::{self, CONDITIONS, Limits};
 use super::scope::Scope;
+use super::shape::Shape;
 use super::yaml::{Problem, Spot, did_you_mean};
 use std::collections::BTreeMap;
 use verdict::model::{
@@ -30,7 +31,7 @@ pub fn gates(
         }),
         file,
     };
-    for (name, _) in &form.gates {
+    for Written { name, .. } in &form.gates {
         if name.value != CONDITIONS && Metric::from_name(name).is_none() {
             let known = Metric::ALL.iter().map(|metric| metric.name());
             return Err(
@@ -90,17 +91,17 @@ impl<'a> Writer<'a> {
         if self.variants.len() > 1 {
             gates.push(self.gate(&subject, Rule::HasEffect, None));
         }
-        for (name, limits) in &self.form.gates {
-            match Metric::from_name(name) {
+        for written in &self.form.gates {
+            match written.metric() {
                 Some(metric) if metric.facet() == Facet::Resources => {
-                    for text in self.choose(limits, &arch, &known, "architecture")? {
+                    for text in written.of_architecture(&arch, &known)? {
                         let limit = limits::limit(&text, metric, &context)?;
                         gates.push(self.gate(&subject, Rule::Limit { metric, limit }, Some(&text)));
                     }
                 }
                 Some(_) => {}
                 None => {
-                    for text in texts(limits)? {
+                    for text in written.conditions()? {
                         if limits::is_about_resources(&text, self.dims) {
                             let expr = limits::condition(&text, &context)?;
                             gates.push(self.gate(&subject, Rule::Condition { expr }, Some(&text)));
@@ -127,17 +128,17 @@ impl<'a> Writer<'a> {
         .into_iter()
         .map(|rule| self.gate(&subject, rule, None))
         .collect();
-        for (name, limits) in &self.form.gates {
-            match Metric::from_name(name) {
+        for written in &self.form.gates {
+            match written.metric() {
                 Some(metric) if metric.facet() == Facet::Resources => {}
                 Some(metric) => {
-                    for text in self.choose(limits, &shape.name, &known, "shape")? {
+                    for text in written.of_shape(&shape.name, &known)? {
                         let limit = limits::limit(&text, metric, &context)?;
                         gates.push(self.gate(&subject, Rule::Limit { metric, limit }, Some(&text)));
                     }
                 }
                 None => {
-                    for text in texts(limits)? {
+                    for text in written.conditions()? {
                         if !limits::is_about_resources(&text, self.dims) {
                             let expr = limits::condition(&text, &context)?;
                             gates.push(self.gate(&subject, Rule::Condition { expr }, Some(&text)));
@@ -161,7 +162,7 @@ impl<'a> Writer<'a> {
                 .tensors
                 .iter()
                 .any(|(_, tensor)| tensor.codec.is_some()),
-            launcher: self.form.raw.launcher.is_some(),
+            launcher: matches!(self.form.call, Call::Launcher(_)),
         }
     }
 
@@ -170,35 +171,6 @@ impl<'a> Writer<'a> {
             subject: subject.clone(),
             rule,
             declared: written.map(|spot| format!("{}:{}", self.file, spot.at.line())),
-        }
-    }
-
-    /// The limits that hold for `key`, one of the architectures or shapes that are `known`.
-    fn choose(
-        &self,
-        limits: &Spot<Limits>,
-        key: &str,
-        known: &[String],
-        what: &str,
-    ) -> Result<Vec<Spot<String>>, Problem> {
-        let Limits::By(by) = &limits.value else {
-            return texts(limits);
-        };
-        for (name, _) in by.iter() {
-            if name.value != DEFAULT && !known.contains(&name.value) {
-                let known = known.iter().map(String::as_str);
-                return Err(
-                    Problem::new(name.at, format!("there is no {what} `{}`", name.value))
-                        .help(did_you_mean(name, known.chain([DEFAULT]))),
-                );
-            }
-        }
-        match by.get(key).or_else(|| by.get(DEFAULT)) {
-            Some(chosen) => texts(chosen),
-            // Times may be asked of one shape alone; resources are known for every architecture.
-            None if what == "shape" => Ok(Vec::new()),
-            None => Err(Problem::new(limits.at, format!("no limit for {key}"))
-                .help(format!("add `{key}` or `{DEFAULT}`"))),
         }
     }
 }
@@ -269,25 +241,88 @@ pub fn apply(gates: &[Gate], cases: &mut [Case]) {
     }
 }
 
-/// The kernel's gates with the variant's: those of the same metric replaced, the rest added.
-pub fn merge<'a>(
-    kernel: &'a raw::Gates,
-    variant: Option<&'a raw::Gates>,
-) -> Vec<(&'a Spot<String>, &'a Spot<Limits>)> {
-    let mut merged: Vec<_> = kernel
-        .0
-        .iter()
-        .map(|(name, limits)| (name, limits))
-        .collect();
-    for (name, limits) in variant.into_iter().flat_map(|gates| gates.0.iter()) {
-        // Conditions have no name by which one could replace another.
-        let same = merged
+/// What is said of one metric, or the conditions: by the kernel, and then by the variant.
+pub struct Written<'a> {
+    pub name: &'a Spot<String>,
+    layers: Vec<&'a Spot<Limits>>,
+}
+
+/// The kernel's gates and the variant's, in the order of the file.
+pub fn merge<'a>(kernel: &'a raw::Gates, variant: Option<&'a raw::Gates>) -> Vec<Written<'a>> {
+    let mut merged: Vec<Written<'a>> = Vec::new();
+    let variant = variant.into_iter().flat_map(|gates| gates.0.iter());
+    for (name, limits) in kernel.0.iter().chain(variant) {
+        match merged
             .iter_mut()
-            .find(|(known, _)| known.value == name.value && name.value != CONDITIONS);
-        match same {
-            Some(entry) => *entry = (name, limits),
-            None => merged.push((name, limits)),
+            .find(|known| known.name.value == name.value)
+        {
+            Some(known) => known.layers.push(limits),
+            None => merged.push(Written {
+                name,
+                layers: vec![limits],
+            }),
         }
     }
     merged
+}
+
+impl Written<'_> {
+    fn metric(&self) -> Option<Metric> {
+        Metric::from_name(self.name)
+    }
+
+    /// Conditions have no names by which one could replace another: all of them hold.
+    fn conditions(&self) -> Result<Vec<Spot<String>>, Problem> {
+        let texts: Vec<_> = self
+            .layers
+            .iter()
+            .map(|limits| texts(limits))
+            .collect::<Result<_, _>>()?;
+        Ok(texts.concat())
+    }
+
+    /// The limits that hold for `key`, one of the architectures or shapes that are `known`: the variant's
+    /// where it says any, else the kernel's.
+    fn limits(
+        &self,
+        key: &str,
+        known: &[String],
+        what: &str,
+    ) -> Result<Option<Vec<Spot<String>>>, Problem> {
+        let mut found = None;
+        for limits in &self.layers {
+            let Limits::By(by) = &limits.value else {
+                found = Some(texts(limits)?);
+                continue;
+            };
+            let stranger = by
+                .iter()
+                .find(|(name, _)| name.value != DEFAULT && !known.contains(&name.value));
+            if let Some((name, _)) = stranger {
+                let known = known.iter().map(String::as_str);
+                return Err(
+                    Problem::new(name.at, format!("there is no {what} `{}`", name.value))
+                        .help(did_you_mean(name, known.chain([DEFAULT]))),
+                );
+            }
+            if let Some(chosen) = by.get(key).or_else(|| by.get(DEFAULT)) {
+                found = Some(texts(chosen)?);
+            }
+        }
+        Ok(found)
+    }
+
+    fn of_architecture(&self, key: &str, known: &[String]) -> Result<Vec<Spot<String>>, Problem> {
+        let lacking = || {
+            let at = self.layers.first().map_or(self.name.at, |limits| limits.at);
+            Problem::new(at, format!("no limit for {key}"))
+                .help(format!("add `{key}` or `{DEFAULT}`"))
+        };
+        self.limits(key, known, "architecture")?.ok_or_else(lacking)
+    }
+
+    /// A limit may be asked of one shape alone.
+    fn of_shape(&self, key: &str, known: &[String]) -> Result<Vec<Spot<String>>, Problem> {
+        Ok(self.limits(key, known, "shape")?.unwrap_or_default())
+    }
 }

@@ -2,14 +2,14 @@
 
 use super::call::{self, Callee};
 use super::defaults;
-use super::gates;
-use super::raw::{self, Limits};
+use super::gates::{self, DEFAULT};
+use super::raw;
 use super::reference;
 use super::scope::{self, Scope};
+use super::shape::{Shape, file_name, identifier, shapes};
 use super::tensor::{self, Declared};
 use super::yaml::{Ordered, Problem, Spot, did_you_mean};
 use std::collections::BTreeMap;
-use verdict::expr::is_identifier;
 use verdict::model::{
     Arch, Callable, Case, CaseId, Determinism, Gate, Metric, Tensor, Unit, UnitId,
 };
@@ -20,18 +20,18 @@ pub struct Form<'a> {
     pub variant: &'a str,
     pub raw: &'a raw::Kernel,
     pub defines: BTreeMap<String, String>,
-    pub entry: Option<&'a Spot<String>>,
+    pub call: Call<'a>,
     pub tensors: Vec<Declared<'a>>,
     pub launch: Option<&'a Spot<raw::Launch>>,
     pub reference: &'a Spot<raw::Reference>,
     pub determinism: Determinism,
-    pub gates: Vec<(&'a Spot<String>, &'a Spot<Limits>)>,
+    pub gates: Vec<gates::Written<'a>>,
 }
 
-pub struct Shape {
-    pub name: String,
-    pub dims: BTreeMap<String, i64>,
-    pub seeds: Vec<u64>,
+/// What is called, as written.
+pub enum Call<'a> {
+    Entry(&'a Spot<String>),
+    Launcher(&'a Spot<raw::Launcher>),
 }
 
 /// What the file says once for all kernels, and what is on disk.
@@ -90,161 +90,9 @@ pub fn resolve(
     Ok(resolved)
 }
 
-/// Kernels, variants and shapes name files, and stand in filters between `/` and `@`.
-fn file_name(name: &Spot<String>, what: &str) -> Result<(), Problem> {
-    let fits = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
-    if !name.is_empty() && !name.starts_with('-') && name.chars().all(fits) {
-        return Ok(());
-    }
-    Err(Problem::new(
-        name.at,
-        format!(
-            "`{}` cannot name a {what}: letters, digits, _ and -",
-            name.value
-        ),
-    ))
-}
-
-fn identifier(name: &Spot<String>, what: &str) -> Result<(), Problem> {
-    if is_identifier(name) {
-        return Ok(());
-    }
-    Err(Problem::new(
-        name.at,
-        format!(
-            "`{}` cannot name a {what}: letters, digits and _, not a digit first",
-            name.value
-        ),
-    ))
-}
-
-fn shapes(raw: &raw::Kernel) -> Result<Vec<Shape>, Problem> {
-    let Some(written) = &raw.shapes else {
-        let shape = Shape {
-            name: gates::DEFAULT.to_owned(),
-            dims: BTreeMap::new(),
-            seeds: seeds(raw, gates::DEFAULT)?,
-        };
-        check_seeds(raw, &[gates::DEFAULT])?;
-        return Ok(vec![shape]);
-    };
-    let Some((first, first_dims)) = written.first() else {
-        return Err(Problem::new(
-            written.at,
-            "no shapes: nothing would be judged",
-        ));
-    };
-    check_seeds(raw, &written.names().collect::<Vec<_>>())?;
-    let mut shapes = Vec::new();
-    for (name, dims) in written.iter() {
-        file_name(name, "shape")?;
-        for (dim, _) in dims.iter() {
-            identifier(dim, "dimension")?;
-            if Metric::from_name(dim).is_some() {
-                return Err(Problem::new(
-                    dim.at,
-                    format!("`{}` is a metric and cannot name a dimension", dim.value),
-                ));
-            }
-            if !first_dims.names().any(|known| known == dim.value) {
-                return Err(Problem::new(
-                    dim.at,
-                    format!("shape `{}` has no `{}`", first.value, dim.value),
-                )
-                .help(did_you_mean(dim, first_dims.names())));
-            }
-        }
-        if let Some(lacking) = first_dims.names().find(|dim| dims.get(dim).is_none()) {
-            return Err(Problem::new(
-                dims.at,
-                format!(
-                    "shape `{}` lacks `{lacking}`, which `{}` has",
-                    name.value, first.value
-                ),
-            ));
-        }
-        shapes.push(Shape {
-            name: name.value.clone(),
-            dims: dims
-                .iter()
-                .map(|(dim, value)| (dim.value.clone(), value.value))
-                .collect(),
-            seeds: seeds(raw, name)?,
-        });
-    }
-    Ok(shapes)
-}
-
-fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {
-    let Some(Spot {
-        value: raw::Seeds::ByShape(by),
-        ..
-    }) = &raw.seeds
-    else {
-        return Ok(());
-    };
-    match by
-        .iter()
-        .find(|(name, _)| name.value != gates::DEFAULT && !shapes.contains(&name.as_str()))
-    {
-        None => Ok(()),
-        Some((name, _)) => {
-            Err(
-                Problem::new(name.at, format!("there is no shape `{}`", name.value)).help(
-                    did_you_mean(name, shapes.iter().copied().chain([gates::DEFAULT])),
-                ),
-            )
-        }
-    }
-}
-
-fn seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
-    fn list(seeds: &Spot<raw::Seeds>) -> Result<Vec<u64>, Problem> {
-        let problem = |message: &str| Err(Problem::new(seeds.at, message));
-        match &seeds.value {
-            raw::Seeds::Count(0) => problem("no seed: nothing would be checked"),
-            raw::Seeds::Count(count) if *count > defaults::MAX_SEEDS => {
-                problem("more than 1000 seeds; a list can name large ones: [123456]")
-            }
-            raw::Seeds::Count(count) => Ok((1..=*count).collect()),
-            raw::Seeds::List(list) => {
-                for (index, seed) in list.iter().enumerate() {
-                    if list
-                        .iter()
-                        .take(index)
-                        .any(|earlier| earlier.value == seed.value)
-                    {
-                        return Err(Problem::new(
-                            seed.at,
-                            format!("seed {} stands here twice", seed.value),
-                        ));
-                    }
-                }
-                match list.len() as u64 {
-                    0 => problem("no seed: nothing would be checked"),
-                    count if count > defaults::MAX_SEEDS => problem("more than 1000 seeds"),
-                    _ => Ok(list.iter().map(|seed| seed.value).collect()),
-                }
-            }
-            raw::Seeds::ByShape(_) => problem("expected a number or a list of seeds"),
-        }
-    }
-    match &raw.seeds {
-        None => Ok((1..=defaults::SEEDS).collect()),
-        Some(Spot {
-            value: raw::Seeds::ByShape(by),
-            ..
-        }) => by
-            .get(shape)
-            .or_else(|| by.get(gates::DEFAULT))
-            .map_or_else(|| Ok((1..=defaults::SEEDS).collect()), list),
-        Some(seeds) => list(seeds),
-    }
-}
-
 fn forms<'a>(name: &'a Spot<String>, raw: &'a raw::Kernel) -> Result<Vec<Form<'a>>, Problem> {
     let Some(variants) = &raw.variants else {
-        return Ok(vec![form(name, gates::DEFAULT, raw, None)?]);
+        return Ok(vec![form(name, DEFAULT, raw, None)?]);
     };
     if variants.is_empty() {
         return Err(
@@ -287,13 +135,26 @@ fn form<'a>(
             .help(did_you_mean(name, raw.tensors.names()))
         })? = (name, tensor);
     }
-    let entry = changes.and_then(|changes| changes.entry.as_ref());
-    if let (Some(entry), Some(_)) = (entry, &raw.launcher) {
-        return Err(Problem::new(
-            entry.at,
-            "a kernel with a launcher has no entry",
-        ));
-    }
+    let entry = changes
+        .and_then(|changes| changes.entry.as_ref())
+        .or(raw.entry.as_ref());
+    let call = match (entry, &raw.launcher) {
+        (Some(entry), None) => Call::Entry(entry),
+        (None, Some(launcher)) => Call::Launcher(launcher),
+        (Some(entry), Some(_)) => {
+            return Err(Problem::new(
+                entry.at,
+                "either `entry` or `launcher`, not both",
+            ));
+        }
+        (None, None) => {
+            return Err(
+                Problem::new(raw.source.at, "the key `entry` is missing beside this one")
+                    .help("entry: the __global__ function as written in the source")
+                    .help("or launcher: a host function that launches it"),
+            );
+        }
+    };
     let reason = changes
         .and_then(|changes| changes.nondeterministic.as_ref())
         .or(raw.nondeterministic.as_ref());
@@ -314,7 +175,7 @@ fn form<'a>(
         variant,
         raw,
         defines: defines(&[Some(&raw.define), changes.map(|changes| &changes.define)])?,
-        entry: entry.or(raw.entry.as_ref()),
+        call,
         tensors,
         launch: changes
             .and_then(|changes| changes.launch.as_ref())
@@ -394,9 +255,9 @@ fn case(form: &Form<'_>, shape: &Shape, shared: &Shared<'_>) -> Result<Case, Pro
                 .help("give one `role: out` or `role: inout`"),
         );
     }
-    let callee = match (&raw.launcher, &raw.entry) {
-        (Some(_), _) => Callee::Launcher,
-        (None, _) => Callee::Kernel,
+    let callee = match form.call {
+        Call::Entry(_) => Callee::Kernel,
+        Call::Launcher(_) => Callee::Launcher,
     };
     let args = call::args(&raw.args, &tensors, callee, &scope)?;
     let passed = call::passed(&args);
@@ -414,16 +275,16 @@ fn case(form: &Form<'_>, shape: &Shape, shared: &Shared<'_>) -> Result<Case, Pro
             name.value
         )));
     }
-    let launch = match (&raw.launcher, form.launch) {
-        (None, Some(launch)) => Some(call::launch(launch, &scope)?),
-        (Some(_), None) => None,
-        (None, None) => {
+    let launch = match (&form.call, form.launch) {
+        (Call::Entry(_), Some(launch)) => Some(call::launch(launch, &scope)?),
+        (Call::Launcher(_), None) => None,
+        (Call::Entry(_), None) => {
             return Err(
                 Problem::new(raw.args.at, "the key `launch` is missing beside this one")
                     .help("launch: {grid: [...], block: [...]}"),
             );
         }
-        (Some(_), Some(launch)) => {
+        (Call::Launcher(_), Some(launch)) => {
             return Err(Problem::new(
                 launch.at,
                 "a launcher decides its own launches",
@@ -473,30 +334,17 @@ fn units(
     shared: &Shared<'_>,
 ) -> Result<Vec<Unit>, Problem> {
     let raw = form.raw;
-    let call = match (form.entry, &raw.launcher) {
-        (Some(entry), None) => Callable::Entry {
+    let call = match form.call {
+        Call::Entry(entry) => Callable::Entry {
             name: call::entry_name(entry)?,
         },
-        (None, Some(launcher)) => {
+        Call::Launcher(launcher) => {
             let scopes: Vec<_> = shapes
                 .iter()
                 .map(|shape| Scope::new(&shape.name, &shape.dims, &form.defines))
                 .collect();
             let args = cases.first().map_or(&[][..], |case| &case.args);
             call::launcher(launcher, args, &raw.args, &scopes)?
-        }
-        (Some(entry), Some(_)) => {
-            return Err(Problem::new(
-                entry.at,
-                "either `entry` or `launcher`, not both",
-            ));
-        }
-        (None, None) => {
-            return Err(
-                Problem::new(raw.source.at, "the key `entry` is missing beside this one").help(
-                    "entry: the __global__ function as written in the source; or launcher: ...",
-                ),
-            );
         }
     };
     let source = path(&raw.source, Entry::File, shared)?;
@@ -555,9 +403,29 @@ fn flag(flag: &Spot<String>) -> Result<String, Problem> {
         }
     }
     let output = [
-        "-o", "-c", "-ptx", "-cubin", "-fatbin", "-shared", "-lib", "-dc", "-rdc",
+        "-o",
+        "--output-file",
+        "-c",
+        "--compile",
+        "-ptx",
+        "--ptx",
+        "-cubin",
+        "--cubin",
+        "-fatbin",
+        "-shared",
+        "--shared",
+        "-lib",
+        "--lib",
+        "-dc",
+        "--device-c",
+        "-dlink",
+        "-rdc",
+        "--relocatable-device-code",
+        "-E",
+        "-M",
     ];
-    if output.contains(&flag.as_str()) || flag.trim().is_empty() {
+    let name = flag.split('=').next().unwrap_or_default();
+    if output.contains(&name) || flag.trim().is_empty() {
         return Err(Problem::new(
             flag.at,
             format!(

@@ -26,7 +26,7 @@ pub struct Context<'a> {
 pub fn limit(spot: &Spot<String>, metric: Metric, context: &Context<'_>) -> Result<Limit, Problem> {
     context.measured(spot, metric)?;
     let text = spot.trim();
-    if text.starts_with(['+', '-']) && text.ends_with('%') {
+    if text.starts_with('+') || (text.starts_with('-') && text.ends_with('%')) {
         return relative(spot, text, metric);
     }
     let symbols = [
@@ -88,6 +88,17 @@ pub fn limit(spot: &Spot<String>, metric: Metric, context: &Context<'_>) -> Resu
     {
         return Err(problem(format!(
             "a limit on {metric} that refers to {metric}"
+        )));
+    }
+    let times = metrics.iter().find(|found| {
+        let (Named::Own(metric) | Named::Sibling(metric)) = found;
+        metric.facet() == Facet::Times
+    });
+    if let (Some(Named::Own(time) | Named::Sibling(time)), Facet::Correctness) =
+        (times, metric.facet())
+    {
+        return Err(problem(format!(
+            "a limit on {metric} cannot depend on {time}: what is wrong is never timed"
         )));
     }
     if !metrics.is_empty() {
@@ -240,7 +251,7 @@ pub fn times(text: &str) -> Vec<Option<String>> {
 /// A metric that an expression refers to.
 enum Named {
     Own(Metric),
-    Sibling,
+    Sibling(Metric),
 }
 
 impl Context<'_> {
@@ -314,7 +325,7 @@ impl Context<'_> {
                         )
                     })?;
                     self.measured(spot, metric)?;
-                    metrics.push(Named::Sibling);
+                    metrics.push(Named::Sibling(metric));
                 }
             }
         }

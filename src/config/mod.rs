@@ -17,6 +17,7 @@ mod raw;
 mod reference;
 mod scope;
 mod select;
+mod shape;
 mod tensor;
 #[cfg(test)]
 mod tests;

@@ -79,7 +79,7 @@ pub struct Kernel {
     /// The kernel under different macros. Absent: one variant named `default`.
     pub variants: Option<Spot<Ordered<Spot<Variant>>>>,
     /// Named sets of integer dimensions. Absent: one shape named `default`.
-    pub shapes: Option<Spot<Ordered<Spot<Ordered<Spot<i64>>>>>>,
+    pub shapes: Option<Spot<Ordered<Spot<Dims>>>>,
     /// A number of seeds, a list of them, or either for each shape with a `default`.
     pub seeds: Option<Spot<Seeds>>,
     pub tensors: Ordered<Spot<Tensor>>,
@@ -97,6 +97,9 @@ pub struct Kernel {
     pub deadline: Option<Spot<Formula>>,
     pub gates: Spot<Gates>,
 }
+
+/// Dimensions by name.
+pub type Dims = Ordered<Spot<i64>>;
 
 /// What a variant changes. What it does not name stays as the kernel has it.
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
@@ -152,7 +155,7 @@ pub struct Launch {
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tensor {
-    /// in (default), out, or inout (restored before every launch).
+    /// in (default), out, inout (restored before every launch), or scratch (nobody asks what is in it).
     pub role: Option<Spot<Role>>,
     #[serde(rename = "type")]
     pub elem: Spot<ElemType>,

@@ -310,7 +310,7 @@ impl<'a> Names<'a> {
         if !tensor.role.is_drawn() {
             return Err(Problem::new(
                 name.at,
-                format!("`{}` is an output; a reference reads inputs", name.value),
+                format!("`{}` is no input; a reference reads inputs", name.value),
             ));
         }
         Self::of_floats(name, tensor)
@@ -320,7 +320,7 @@ impl<'a> Names<'a> {
         let tensor = call::tensor(name, self.tensors)?;
         if !tensor.role.is_result() {
             return Err(
-                Problem::new(name.at, format!("`{}` is an input", name.value))
+                Problem::new(name.at, format!("`{}` is no output", name.value))
                     .help(format!("tensors: {{{}: {{role: out, ...}}}}", name.value)),
             );
         }

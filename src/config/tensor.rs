@@ -58,7 +58,7 @@ fn tensor(
         if let Some((key, at)) = at {
             return Err(Problem::new(
                 at,
-                format!("`{}` is an output and takes no {key}", name.value),
+                format!("`{}` is no input and takes no {key}", name.value),
             ));
         }
     }

@@ -5,7 +5,7 @@ use crate::error::Diagnostic;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
-use serde_yaml::options::DuplicateKeyPolicy;
+use serde_yaml::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -203,6 +203,11 @@ impl<'a> Source<'a> {
             }
         })?;
         let source = Self { file, text, tree };
+        if let Tree::Null = source.tree.value {
+            return Err(Diagnostic::new("the file is empty")
+                .at(file)
+                .help("write one with `gatekeeper init`"));
+        }
         // A key with nothing behind it would read as an empty list of gates.
         match source.find(|_, node| matches!(node, Some(Tree::Null))) {
             None => Ok(source),
@@ -216,18 +221,31 @@ impl<'a> Source<'a> {
     /// # Errors
     /// Unknown, missing and duplicate keys, and values of the wrong type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        serde_yaml::from_str_with_options(self.text, options(DuplicateKeyPolicy::Error)).map_err(
-            |error| {
-                let mut problem = explain(&error);
-                if let serde_yaml::Error::SerdeUnknownField { .. }
-                | serde_yaml::Error::SerdeUnknownVariant { .. }
-                | serde_yaml::Error::DuplicateMappingKey { .. } = root(&error)
-                {
-                    problem.at.is_key = true;
+        serde_yaml::from_str_with_options(self.text, options(DuplicateKeyPolicy::Error))
+            .map_err(|error| self.place(&error, explain(&error)))
+    }
+
+    /// The reader names a key where it means the key, its value, or the mapping that it stands in.
+    fn place(&self, error: &serde_yaml::Error, mut problem: Problem) -> Problem {
+        use serde_yaml::Error as E;
+        let place = problem.at.written;
+        match root(error) {
+            E::SerdeUnknownField { .. }
+            | E::SerdeUnknownVariant { .. }
+            | E::DuplicateMappingKey { .. } => problem.at.is_key = true,
+            E::SerdeMissingField { .. } => {
+                if let Some((mapping, _)) = around_key(&self.tree, place) {
+                    problem.at = mapping;
                 }
-                problem
-            },
-        )
+            }
+            E::SerdeInvalidType { .. } | E::SerdeInvalidValue { .. } => {
+                if let Some((_, value)) = around_key(&self.tree, place) {
+                    problem.at = value;
+                }
+            }
+            _ => {}
+        }
+        problem
     }
 
     /// The first key of the file, and its value where that is a single one.
@@ -323,6 +341,20 @@ impl<'a> Source<'a> {
     }
 }
 
+/// The mapping whose key stands at `place`, and the value of that key.
+fn around_key(node: &Spot<Tree>, place: Place) -> Option<(Position, Position)> {
+    match &node.value {
+        Tree::Null | Tree::Scalar(_) => None,
+        Tree::List(items) => items.iter().find_map(|item| around_key(item, place)),
+        Tree::Map(map) => map.iter().find_map(|(key, value)| {
+            if key.at.written == place {
+                return Some((node.at, value.at));
+            }
+            around_key(value, place)
+        }),
+    }
+}
+
 fn options(duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
     serde_yaml::options! {
         duplicate_keys: duplicate_keys,
@@ -330,6 +362,7 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
         strict_booleans: true,
         with_snippet: false,
         reject_unsupported_tags: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
     }
 }
 
@@ -373,7 +406,9 @@ fn explain(error: &serde_yaml::Error) -> Problem {
         E::InvalidScalar { ty, .. } => match *ty {
             "boolean" => "expected true or false".to_owned(),
             "floating point" => "expected a number".to_owned(),
-            _ => "expected a whole number, not negative and not too large".to_owned(),
+            "u32" => format!("expected a whole number from 0 to {}", u32::MAX),
+            "u64" => "expected a whole number that is not negative".to_owned(),
+            _ => "expected a whole number".to_owned(),
         },
         E::InvalidBooleanStrict { .. } => "expected true or false".to_owned(),
         E::Unexpected { expected, .. } => match *expected {
