@@ -38,6 +38,12 @@ impl<'data> Cubin<'data> {
             .map_err(|error| format!("the cubin cannot be read: {error}"))
     }
 
+    /// Whether functions of it are still to be linked: then it holds neither all that an entry executes,
+    /// nor are PTXAS's figures those of the final code.
+    pub fn is_relocatable(&self) -> bool {
+        self.elf.elf_header().e_type(LittleEndian) == elf::ET_REL
+    }
+
     /// Symbols of all entries.
     pub fn entries(&self) -> Vec<&str> {
         self.elf

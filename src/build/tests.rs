@@ -218,6 +218,21 @@ compilation terminated.
 }
 
 #[test]
+fn relocatable_code_is_refused() {
+    let bench = Bench::new(&[(
+        "k.cu",
+        "extern \"C\" __global__ void k(int* o) { *o = 1; }\n",
+    )]);
+    let built = bench.one(&Unit {
+        flags: vec!["-rdc=true".into()],
+        ..entry("k.cu", "k")
+    });
+    let (kind, message) = fault(&built);
+    assert_eq!(kind, FaultKind::Compile);
+    assert!(message.contains("-rdc=true"), "{message}");
+}
+
+#[test]
 fn what_ptxas_says_arrives_for_each_architecture() {
     let source = r#"
         extern "C" __global__ void k(float* o, int n) {
