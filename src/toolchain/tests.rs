@@ -378,7 +378,7 @@ fn progress_is_pips() {
     )
     .unwrap();
     insta::assert_snapshot!(lines.into_inner().unwrap().join("\n"), @"
-installing CUDA 13.0.88 (about 150 MB)
+installing CUDA 13.0.88 (105 MB to fetch, 270 MB on disk)
 Collecting nvidia-nvvm
 Downloading nvvm.whl (60 MB)
 installed CUDA 13.0.88
