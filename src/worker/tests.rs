@@ -116,6 +116,17 @@ fn a_hang_is_killed_with_all_its_children_and_says_where() {
 }
 
 #[test]
+fn a_worker_that_does_not_read_its_orders_hangs() {
+    let mut worker = Worker::spawn(shell(&format!("{}sleep 1000", ready()))).unwrap();
+    worker.greeting(LONG).unwrap();
+    // More than a pipe holds.
+    let mut job = time_job();
+    job.case.id.shape = "s".repeat(1 << 20);
+    let end = worker.run(&Job::Time(Box::new(job)), SHORT, |_| {});
+    assert!(matches!(end, Err(Lost::Hang(_))), "{end:?}");
+}
+
+#[test]
 fn an_abort_and_a_segmentation_fault_are_named() {
     let message = died("kill -ABRT $$");
     assert!(message.contains("killed by SIGABRT"), "{message}");
@@ -304,7 +315,7 @@ fn fault(seen: Seen<CheckFacts>) -> (FaultKind, String) {
 #[test]
 fn the_next_job_goes_on_in_the_fresh_worker_after_each_kind_of_fault() {
     let sticky = format!(
-        "{}read order\n{}",
+        "{}read order\necho 'k.cu:3: Assertion failed' >&2\n{}",
         ready(),
         say(
             1,
@@ -333,6 +344,8 @@ fn the_next_job_goes_on_in_the_fresh_worker_after_each_kind_of_fault() {
         let (seen, message) = fault(check(&mut scripts.crew));
         assert_eq!(seen, kind, "{message}");
         assert!(message.contains(part), "{message}");
+        let asserted = message.contains("it said: k.cu:3: Assertion failed");
+        assert_eq!(asserted, kind == FaultKind::DeviceFault, "{message}");
         assert!(check(&mut scripts.crew).got().is_some());
         assert_eq!(workers(&scripts.started), 2);
         assert_eq!(scripts.crew.costs().workers, 2);
