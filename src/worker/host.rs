@@ -17,7 +17,7 @@ const MAX_LINE: u64 = 16 << 20;
 
 /// How much of the end of a worker's standard error is kept.
 const STDERR_TAIL: usize = 4096;
-const STDERR_LINES: usize = 8;
+const STDERR_LINES: usize = 4;
 
 /// How long a worker may take to end once its input is closed.
 const FAREWELL: Duration = Duration::from_secs(5);

@@ -61,7 +61,11 @@ fn parent_of_an_endless_kernel() {
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn a_worker_ends_with_its_parent() {
     let mut parent = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "parent_of_an_endless_kernel"])
+        .args([
+            "--ignored",
+            "--exact",
+            "faults::parent_of_an_endless_kernel",
+        ])
         .env("GATEKEEPER_TEST_PARENT", "1")
         .spawn()
         .unwrap();
