@@ -211,21 +211,21 @@ fn damage_is_told_with_its_place_and_never_overwritten() {
     let whole = std::fs::read_to_string(&path).unwrap();
     for (text, problem) in [
         (
-            whole[..50].to_owned(),
-            "3:12: it ends in the middle (EOF while parsing a string)",
+            whole[..53].to_owned(),
+            "3:14: it ends in the middle (EOF while parsing a string)",
         ),
         (
             String::new(),
             "1:0: it ends in the middle (EOF while parsing a value)",
         ),
-        (whole.replacen("96.0", "NaN", 1), "27:18: expected value"),
+        (whole.replacen("96.0", "NaN", 1), "22:18: expected value"),
         (
             whole.replacen("96.0", "\"much\"", 1),
-            "27:23: invalid value: string \"much\", expected a number, \"NaN\", \"Infinity\" or \"-Infinity\"",
+            "22:23: invalid value: string \"much\", expected a number, \"NaN\", \"Infinity\" or \"-Infinity\"",
         ),
         (
             whole.replacen("\"registers\"", "\"registres\"", 1),
-            "26:17: unknown variant `registres`",
+            "21:17: unknown variant `registres`",
         ),
         (
             whole.replacen("baseline/1", "baseline/9", 1),
