@@ -5,12 +5,12 @@ use crate::cli::ConfigArg;
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
-use crate::report::number;
 use crate::store;
 use globset::Glob;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
+use verdict::judge::words;
 use verdict::model::Subject;
 
 pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<Exit> {
@@ -27,8 +27,8 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
 
     let mut text = String::new();
     for change in &update.changes {
-        let new = number::metric(change.metric, change.new);
-        let was = change.old.map_or_else(|| "new".to_owned(), |old| number::metric(change.metric, old));
+        let new = words::quantity(change.metric, change.new);
+        let was = change.old.map_or_else(|| "new".to_owned(), |old| words::quantity(change.metric, old));
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{} {}: {was} -> {new}", change.subject, change.metric);
     }
@@ -77,14 +77,14 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
             baseline.kernel,
             baseline.variant,
             baseline.key.facet(),
-            baseline.key,
+            baseline.key.facet(),
             baseline.origin.date,
             baseline.origin.device
         );
         for (shape, metrics) in &baseline.cases {
             let figures: Vec<_> = metrics
                 .iter()
-                .map(|(metric, agreed)| format!("{metric} {}", number::metric(*metric, agreed.value.0)))
+                .map(|(metric, agreed)| format!("{metric} {}", words::quantity(*metric, agreed.value.0)))
                 .collect();
             let _ = writeln!(text, "  {shape}: {}", figures.join(", "));
         }

@@ -1,3 +1,12 @@
 //! What a person or a program reads of a judgement. Decides nothing.
 
+pub mod github;
+pub mod json;
+pub mod junit;
+pub mod markdown;
 pub mod progress;
+mod summary;
+pub mod terminal;
+
+#[cfg(test)]
+mod tests;

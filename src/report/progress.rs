@@ -7,9 +7,15 @@ use std::sync::Mutex;
 /// What the pipeline says while it works.
 #[derive(Clone, Debug)]
 pub enum Event {
-    Began { phase: Phase, steps: u64 },
+    Began {
+        phase: Phase,
+        steps: u64,
+    },
     /// One step done; `what` is the next thing to read: a case, a unit.
-    Stepped { phase: Phase, what: String },
+    Stepped {
+        phase: Phase,
+        what: String,
+    },
     /// A line of its own, such as what an installer prints.
     Said(String),
 }
@@ -42,20 +48,24 @@ pub struct Progress {
 
 impl Default for Progress {
     fn default() -> Self {
-        Self { bars: Mutex::new(Vec::new()) }
+        Self {
+            bars: Mutex::new(Vec::new()),
+        }
     }
 }
 
 impl Progress {
     pub fn on(&self, event: Event) {
-        let Ok(mut bars) = self.bars.lock() else { return };
+        let Ok(mut bars) = self.bars.lock() else {
+            return;
+        };
         match event {
             Event::Began { phase, steps } => {
                 // indicatif hides a bar whose target is no terminal.
                 let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
-                if let Ok(style) =
-                    ProgressStyle::with_template("{prefix:>10} [{bar:24}] {pos}/{len} {eta:>4} left  {wide_msg}")
-                {
+                if let Ok(style) = ProgressStyle::with_template(
+                    "{prefix:>10} [{bar:24}] {pos}/{len} {eta:>4} left  {wide_msg}",
+                ) {
                     bar.set_style(style.progress_chars("=> "));
                 }
                 bar.set_prefix(phase.to_string());
@@ -63,7 +73,9 @@ impl Progress {
                 bars.push((phase, bar));
             }
             Event::Stepped { phase, what } => {
-                let Some((_, bar)) = bars.iter().find(|(of, _)| *of == phase) else { return };
+                let Some((_, bar)) = bars.iter().find(|(of, _)| *of == phase) else {
+                    return;
+                };
                 bar.set_message(what);
                 bar.inc(1);
                 if bar.length().is_some_and(|length| bar.position() >= length) {

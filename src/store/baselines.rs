@@ -350,3 +350,6 @@ fn told(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Change> {
         .filter(|change| change.old != Some(change.new))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,7 +201,7 @@ mod tests {
             refused(""),
             "R:1:0: it ends in the middle (EOF while parsing a value)"
         );
-        assert_eq!(refused("{\n \"schema\": nan}"), "R:2:12: expected ident");
+        assert_eq!(refused("{\n \"schema\": nan}"), "R:2:13: expected ident");
         assert_eq!(
             refused("[]"),
             "R:1:2: invalid length 0, expected struct Header with 1 element"

@@ -68,6 +68,8 @@ impl Crew {
         let command = move || {
             let mut command = Command::new(&program);
             command.arg(super::SUBCOMMAND).arg(choice.to_string());
+            // It would put the host between all launches, and so into the times.
+            command.env_remove("CUDA_LAUNCH_BLOCKING");
             command
         };
         Self::of(command, SHARED.into())
@@ -140,10 +142,8 @@ impl Crew {
         self.lock = None;
     }
 
-    fn end_worker(&mut self) {
-        if let Some(worker) = self.worker.take() {
-            worker.end();
-        }
+    fn end_worker(&mut self) -> String {
+        self.worker.take().map(Worker::end).unwrap_or_default()
     }
 
     pub fn costs(&self) -> Costs {
@@ -189,11 +189,18 @@ impl Crew {
                 sticky: false,
             })) => Seen::Fault(fault),
             Ok(Frame::Failed(Failure::Fault {
-                fault,
+                mut fault,
                 sticky: true,
-            })) => Seen::Fault(self.cross_examine(fault)),
+            })) => {
+                // A failed assert says on standard error which one it was.
+                fault.message += &self.end_worker();
+                Seen::Fault(self.cross_examine(fault))
+            }
             Ok(frame) => Seen::Got(frame),
-            Err(lost) => Seen::Fault(self.cross_examine(fault_of(lost))),
+            Err(lost) => {
+                self.end_worker();
+                Seen::Fault(self.cross_examine(fault_of(lost)))
+            }
         }
     }
 
@@ -209,7 +216,6 @@ impl Crew {
 
     /// Was it the kernel? A known-good one in a fresh worker answers; the worker then stays.
     fn cross_examine(&mut self, fault: Fault) -> Fault {
-        self.end_worker();
         let verdict = match self.start() {
             Seen::Got(_) => match self
                 .worker

@@ -94,12 +94,12 @@ fn a_hang_is_killed_with_all_its_children_and_says_where() {
         pid.display()
     );
     let mut worker = worker(&script);
-    let end = worker.run(&Job::KnownGood, Duration::from_secs(2), |_| {});
+    let end = worker.run(&Job::KnownGood, Duration::from_secs(3), |_| {});
     let Err(Lost::Hang(message)) = end else {
         panic!("{end:?}")
     };
     assert!(
-        message.contains("no answer within 2.0 s, last seen launch 3 of 8")
+        message.contains("no answer within 3.0 s, last seen launch 3 of 8")
             && message.contains("a last word"),
         "{message}"
     );
@@ -113,6 +113,17 @@ fn a_hang_is_killed_with_all_its_children_and_says_where() {
         assert!(Instant::now() < until, "the grandchild survived");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn a_worker_that_does_not_read_its_orders_hangs() {
+    let mut worker = Worker::spawn(shell(&format!("{}sleep 1000", ready()))).unwrap();
+    worker.greeting(LONG).unwrap();
+    // More than a pipe holds.
+    let mut job = time_job();
+    job.case.id.shape = "s".repeat(1 << 20);
+    let end = worker.run(&Job::Time(Box::new(job)), SHORT, |_| {});
+    assert!(matches!(end, Err(Lost::Hang(_))), "{end:?}");
 }
 
 #[test]
@@ -230,14 +241,18 @@ fn case() -> Case {
         tolerance: None,
         determinism: Determinism::BitExact,
         launches: 8,
-        deadline_ms: 2_000,
+        deadline_ms: 30_000,
         timed: false,
     }
 }
 
 fn check(crew: &mut Crew) -> Seen<CheckFacts> {
+    check_case(crew, case())
+}
+
+fn check_case(crew: &mut Crew, case: Case) -> Seen<CheckFacts> {
     crew.check(CheckJob {
-        case: case(),
+        case,
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
             symbol: "k".into(),
@@ -304,7 +319,7 @@ fn fault(seen: Seen<CheckFacts>) -> (FaultKind, String) {
 #[test]
 fn the_next_job_goes_on_in_the_fresh_worker_after_each_kind_of_fault() {
     let sticky = format!(
-        "{}read order\n{}",
+        "{}read order\necho 'k.cu:3: Assertion failed' >&2\n{}",
         ready(),
         say(
             1,
@@ -316,7 +331,7 @@ fn the_next_job_goes_on_in_the_fresh_worker_after_each_kind_of_fault() {
         (
             format!("{}read order\nsleep 1000", ready()),
             FaultKind::Hang,
-            "no answer within 2.0 s",
+            "no answer within 1.0 s",
         ),
         (
             format!("{}read order\nkill -SEGV $$", ready()),
@@ -330,9 +345,15 @@ fn the_next_job_goes_on_in_the_fresh_worker_after_each_kind_of_fault() {
         ),
     ] {
         let mut scripts = crew(&[bad, answers(Frame::Sane, checked())]);
-        let (seen, message) = fault(check(&mut scripts.crew));
+        let mut first = case();
+        if kind == FaultKind::Hang {
+            first.deadline_ms = 1_000;
+        }
+        let (seen, message) = fault(check_case(&mut scripts.crew, first));
         assert_eq!(seen, kind, "{message}");
         assert!(message.contains(part), "{message}");
+        let asserted = message.contains("it said: k.cu:3: Assertion failed");
+        assert_eq!(asserted, kind == FaultKind::DeviceFault, "{message}");
         assert!(check(&mut scripts.crew).got().is_some());
         assert_eq!(workers(&scripts.started), 2);
         assert_eq!(scripts.crew.costs().workers, 2);

@@ -240,7 +240,7 @@ fn of_the_reference(variant: &str, failure: Failure) -> Failure {
 }
 
 fn written(case: &Case) -> impl Iterator<Item = &Tensor> {
-    case.tensors.iter().filter(|tensor| tensor.role != Role::In)
+    case.tensors.iter().filter(|tensor| tensor.role.is_result())
 }
 
 fn image<'a>(images: &'a Images, tensor: &Tensor) -> &'a [u8] {

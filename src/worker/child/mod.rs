@@ -19,8 +19,8 @@ pub fn main(choice: DeviceChoice) -> ExitCode {
     let Ok(mut frames) = Frames::take_standard_output() else {
         return ExitCode::FAILURE;
     };
-    let opened = open(choice);
     let orders = orders();
+    let opened = open(choice);
     let (greeting, device) = match opened {
         Opened::Device(device) => (Ready::Device(device.facts().clone()), Some(device)),
         Opened::Absent(reason) => (Ready::Absent(reason), None),

@@ -181,11 +181,22 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn throttled(&self, case: &CaseId) -> u32 {
+        self.count(case, |facts| facts.gpu.throttled)
+    }
+
+    pub(super) fn shared(&self, case: &CaseId) -> u32 {
+        self.count(case, |facts| {
+            facts.gpu.other_processes.is_some_and(|others| others > 0)
+        })
+    }
+
+    /// Timing processes of a case that ended well and are of this kind.
+    fn count(&self, case: &CaseId, kind: impl Fn(&TimeFacts) -> bool) -> u32 {
         let seen = self.times.get(case).into_iter().flatten();
-        let throttled = seen
+        let kind = seen
             .filter_map(|(_, seen)| seen.got())
-            .filter(|facts| facts.gpu.throttled);
-        u32::try_from(throttled.count()).unwrap_or(u32::MAX)
+            .filter(|facts| kind(facts));
+        u32::try_from(kind.count()).unwrap_or(u32::MAX)
     }
 
     /// The timing processes that count. A throttled one says how warm the room is, not how fast the
@@ -281,7 +292,7 @@ fn single<'a, T>(seen: &[&'a Seen<T>], what: impl Display) -> Found<&'a T> {
     }
 }
 
-fn only<'a, T>(seen: &'a Seen<T>, what: impl Display) -> Found<&'a T> {
+fn only<T>(seen: &Seen<T>, what: impl Display) -> Found<&T> {
     match seen {
         Seen::Got(value) => Ok(value),
         Seen::Fault(fault) => ruling(

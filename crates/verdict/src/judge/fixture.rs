@@ -331,6 +331,7 @@ pub fn check_facts() -> CheckFacts {
         unwritten: 0,
         first_unwritten: None,
         clobbered_inputs: Vec::new(),
+        overruns: Vec::new(),
     }
 }
 
@@ -364,6 +365,7 @@ pub fn time_facts(ns: u64, process: u32) -> TimeFacts {
             power_w: Some(Num(400.0)),
             throttle_reasons: Vec::new(),
             throttled: false,
+            other_processes: Some(0),
         },
     }
 }

@@ -271,13 +271,21 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         .map(|(subject, facet)| Note::New { subject, facet })
         .collect();
     notes.extend(gone(facts));
-    notes.extend(facts.plan.cases.iter().filter_map(|case| {
-        let processes = facts.throttled(&case.id);
-        (processes > 0).then(|| Note::Throttled {
-            subject: Subject::Case(case.id.clone()),
-            processes,
-        })
-    }));
+    for case in &facts.plan.cases {
+        let subject = || Subject::Case(case.id.clone());
+        if let processes @ 1.. = facts.throttled(&case.id) {
+            notes.push(Note::Throttled {
+                subject: subject(),
+                processes,
+            });
+        }
+        if let processes @ 1.. = facts.shared(&case.id) {
+            notes.push(Note::Shared {
+                subject: subject(),
+                processes,
+            });
+        }
+    }
     Judgement {
         conclusion: conclude(facts, &verdicts),
         verdicts,

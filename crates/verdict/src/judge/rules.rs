@@ -182,15 +182,21 @@ pub(super) fn deterministic(facts: &Facts, subject: &Subject) -> Found<String> {
     })
 }
 
+/// Nothing but its outputs is changed: not the inputs, and nothing around any buffer.
 pub(super) fn inputs_intact(facts: &Facts, subject: &Subject) -> Found<String> {
     each_seed(facts, subject, |_, check, seed| {
-        if check.clobbered_inputs.is_empty() {
-            Ok(())
-        } else {
+        if !check.overruns.is_empty() {
+            fail(format!(
+                "writes outside its buffers with seed {seed}: {}",
+                check.overruns.join(", ")
+            ))
+        } else if !check.clobbered_inputs.is_empty() {
             fail(format!(
                 "input {} was written to with seed {seed}",
                 check.clobbered_inputs.join(", ")
             ))
+        } else {
+            Ok(())
         }
     })
 }

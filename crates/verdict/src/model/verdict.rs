@@ -120,10 +120,10 @@ pub enum Note {
         shape: String,
         facet: super::Facet,
     },
-    Throttled {
-        subject: Subject,
-        processes: u32,
-    },
+    /// Timing processes that ran on a throttled GPU, and were set aside.
+    Throttled { subject: Subject, processes: u32 },
+    /// Timing processes during which others computed on the same GPU; they count, and spread more.
+    Shared { subject: Subject, processes: u32 },
 }
 
 impl Judgement {

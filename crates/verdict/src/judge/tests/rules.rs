@@ -359,6 +359,17 @@ fn not_written_not_deterministic_not_intact() {
         "input q, k was written to with seed 1",
     );
 
+    recheck(&mut record, &small(), |_, facts| {
+        facts.overruns = vec!["y: 4 bytes past its end".into()]
+    });
+    expect(
+        &record,
+        &subject,
+        "inputs intact",
+        Outcome::Fail,
+        "writes outside its buffers with seed 1: y: 4 bytes past its end",
+    );
+
     record.plan.cases[0].determinism = Determinism::Declared {
         reason: "atomics".into(),
     };
@@ -400,7 +411,8 @@ fn driver_says(change: impl Fn(&mut DriverFacts)) -> Record {
 #[test]
 fn the_driver_disagrees() {
     let subject = case("direct", "small");
-    let changes: [(fn(&mut DriverFacts), Outcome, &str); 7] = [
+    type Change = fn(&mut DriverFacts);
+    let changes: [(Change, Outcome, &str); 7] = [
         (
             |facts| facts.entries[0].registers = 97,
             Outcome::Fail,

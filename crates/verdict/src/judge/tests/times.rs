@@ -248,18 +248,27 @@ fn throttled_processes_are_replaced_and_never_decide() {
         verdict(&record, &subject(), "p50 +2%").outcome,
         Outcome::Pass
     );
-    assert_eq!(
-        ruled(&record).notes,
-        [Note::Throttled {
+    let other = case_id("fast", "small");
+    retime(&mut record, &other, |process, facts| {
+        facts.gpu.other_processes = Some(process)
+    });
+    let notes = [
+        Note::Throttled {
             subject: subject(),
-            processes: 1
-        }]
-    );
+            processes: 1,
+        },
+        Note::Shared {
+            subject: Subject::Case(other),
+            processes: 2,
+        },
+    ];
+    assert_eq!(ruled(&record).notes, notes);
 }
 
 #[test]
 fn processes_that_measured_something_else_or_too_little() {
-    let changes: [(fn(&mut TimeFacts), &str); 7] = [
+    type Change = fn(&mut TimeFacts);
+    let changes: [(Change, &str); 7] = [
         (
             |facts| facts.mode = Mode::Cold,
             "timing process 1 ran cold and the plan says warm; the two are never compared",

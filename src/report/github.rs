@@ -1,0 +1,45 @@
+//! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it.
+
+use super::summary;
+use verdict::model::{Judgement, Outcome};
+
+/// Workflow commands, one a line, for standard output of a step.
+pub fn render(judgement: &Judgement) -> String {
+    let mut out = String::new();
+    for problem in summary::problems(judgement) {
+        let level = match problem.outcome {
+            Outcome::Fail | Outcome::Environment => "error",
+            _ => "warning",
+        };
+        let place = problem
+            .gates
+            .iter()
+            .find_map(|verdict| verdict.declared.as_deref()?.split_once(':'))
+            .map_or(String::new(), |(file, line)| {
+                let line = line.split(':').next().unwrap_or(line);
+                format!("file={},line={},", property(file), property(line))
+            });
+        let title = property(&format!("{}: {}", problem.subject, problem.gates()));
+        out.push_str(&format!(
+            "::{level} {place}title={title}::{}\n",
+            data(&format!(
+                "{}\n{}",
+                problem.reason,
+                summary::reproduce(problem.subject)
+            ))
+        ));
+    }
+    out
+}
+
+/// Escaped as actions/toolkit does (packages/core/src/command.ts), so that no message can end its
+/// command and begin another.
+fn data(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}

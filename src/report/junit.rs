@@ -1,0 +1,68 @@
+//! For CI systems that show tests: a suite for each kernel, a test for each gate.
+
+use super::summary;
+use crate::error::{Error, Result};
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use verdict::model::{Judgement, Outcome, Record, Verdict};
+
+/// # Errors
+/// Environment, where it cannot be written as XML.
+pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
+    let mut report = Report::new("gatekeeper");
+    let mut kernels: Vec<&str> = Vec::new();
+    for verdict in &judgement.verdicts {
+        if !kernels.contains(&verdict.subject.kernel()) {
+            kernels.push(verdict.subject.kernel());
+        }
+    }
+    for kernel in kernels {
+        let mut suite = TestSuite::new(kernel);
+        suite.add_property(("circumstances", summary::circumstances(record).as_str()));
+        let verdicts = judgement
+            .verdicts
+            .iter()
+            .filter(|verdict| verdict.subject.kernel() == kernel);
+        suite.add_test_cases(verdicts.map(test));
+        report.add_test_suite(suite);
+    }
+    report
+        .to_string()
+        .map_err(|error| Error::environment(format!("the JUnit report cannot be written: {error}")))
+}
+
+fn test(verdict: &Verdict) -> TestCase {
+    let status = match verdict.outcome {
+        Outcome::Pass => TestCaseStatus::success(),
+        Outcome::Fail => broken(NonSuccessKind::Failure, verdict),
+        // Neither held nor broken: a CI that counts only failures must not read them as passed.
+        Outcome::Environment | Outcome::Inconclusive => broken(NonSuccessKind::Error, verdict),
+        Outcome::Skipped | Outcome::Unsupported => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(verdict.reason.as_str());
+            status
+        }
+    };
+    let mut case = TestCase::new(format!("{}: {}", verdict.subject, verdict.gate), status);
+    case.set_classname(format!(
+        "{}.{}",
+        verdict.subject.kernel(),
+        verdict.subject.variant()
+    ));
+    case
+}
+
+fn broken(kind: NonSuccessKind, verdict: &Verdict) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(kind);
+    status
+        .set_type(verdict.outcome.name())
+        .set_message(verdict.reason.as_str())
+        .set_description(format!(
+            "{}\nalone: {}",
+            verdict
+                .declared
+                .as_deref()
+                .map_or(String::new(), |at| format!("by {at}")),
+            summary::reproduce(&verdict.subject)
+        ));
+    status
+}

@@ -1,0 +1,230 @@
+//! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
+
+use super::summary;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use verdict::judge::words;
+use verdict::model::{Facet, Judgement, Metric, Outcome, Record, Subject, Verdict};
+
+pub fn render(record: &Record, judgement: &Judgement) -> String {
+    let mut out = format!("## gatekeeper: {}\n\n", text(&summary::headline(judgement)));
+    line(&mut out, &text(&summary::circumstances(record)));
+
+    let problems = summary::problems(judgement);
+    if !problems.is_empty() {
+        out.push_str("\n### What did not hold\n\n| | subject | gate | why | alone |\n|---|---|---|---|---|\n");
+        for problem in problems {
+            let gates: Vec<_> = problem
+                .gates
+                .iter()
+                .map(|verdict| code(&verdict.gate))
+                .collect();
+            line(
+                &mut out,
+                &format!(
+                    "| **{}** | {} | {} | {} | {} |",
+                    problem.outcome,
+                    code(&problem.subject.to_string()),
+                    gates.join(", "),
+                    cell(problem.reason),
+                    code(&summary::reproduce(problem.subject)),
+                ),
+            );
+        }
+    }
+
+    let (changed, unchanged): (Vec<_>, Vec<_>) = compared(judgement)
+        .into_iter()
+        .partition(|verdict| moved(verdict));
+    if !changed.is_empty() {
+        out.push_str("\n### What changed\n\n");
+        comparison(&mut out, &changed);
+    }
+    if !judgement.wins.is_empty() {
+        out.push_str("\n### Better than agreed\n\n");
+        for win in &judgement.wins {
+            line(&mut out, &format!("- {}", text(&summary::win(win))));
+        }
+    }
+    let notes = summary::notes(judgement);
+    let skipped = summary::skipped(record, judgement);
+    if !notes.is_empty() || !skipped.is_empty() {
+        out.push_str("\n### Not judged, and other notes\n\n");
+        for note in skipped.iter().chain(&notes) {
+            line(&mut out, &format!("- {}", text(note)));
+        }
+    }
+    if !unchanged.is_empty() {
+        let figures = summary::plural(unchanged.len(), "figure");
+        folded(&mut out, &format!("{figures} unchanged"), |out| {
+            comparison(out, &unchanged)
+        });
+    }
+    folded(&mut out, "All figures", |out| {
+        let metrics = |metrics: &[Metric]| {
+            metrics
+                .iter()
+                .map(|metric| metric.name())
+                .collect::<Vec<_>>()
+        };
+        let mut heads = vec!["unit"];
+        heads.extend(metrics(&summary::UNIT_METRICS));
+        heads.push("verdict");
+        figures(out, &heads, summary::units(record, judgement));
+        out.push('\n');
+        let mut heads = vec!["case"];
+        heads.extend(metrics(&summary::CASE_METRICS));
+        heads.extend(["p50 to baseline", "verdict"]);
+        figures(out, &heads, summary::cases(record, judgement));
+    });
+    out.push('\n');
+    line(
+        &mut out,
+        &format!("<sub>{}</sub>", text(&summary::costs(&record.costs))),
+    );
+    out
+}
+
+/// One verdict for each figure that has a baseline; the relative gate's where there are several, which
+/// knows the interval.
+fn compared(judgement: &Judgement) -> Vec<&Verdict> {
+    let mut seen: BTreeSet<(&Subject, Metric)> = BTreeSet::new();
+    let with = |interval: bool| {
+        judgement.verdicts.iter().filter(move |verdict| {
+            verdict.baseline.is_some()
+                && verdict.change.is_some()
+                && verdict.interval.is_some() == interval
+        })
+    };
+    let mut found = Vec::new();
+    for verdict in with(true).chain(with(false)) {
+        if let Some(metric) = verdict.metric
+            && seen.insert((&verdict.subject, metric))
+        {
+            found.push(verdict);
+        }
+    }
+    found.sort_by_key(|verdict| {
+        judgement
+            .verdicts
+            .iter()
+            .position(|other| std::ptr::eq(*verdict, other))
+    });
+    found
+}
+
+/// More than its spread for times, at all for figures that repeat exactly.
+fn moved(verdict: &Verdict) -> bool {
+    if verdict.outcome == Outcome::Fail {
+        return true;
+    }
+    match (verdict.interval, verdict.change) {
+        (Some([low, high]), _) => low.0 * high.0 > 0.0,
+        // A time without an interval is compared by no gate, and no claim is made of it.
+        (None, Some(change)) => {
+            change.0 != 0.0
+                && verdict
+                    .metric
+                    .is_none_or(|metric| metric.facet() != Facet::Times)
+        }
+        (None, None) => false,
+    }
+}
+
+fn comparison(out: &mut String, verdicts: &[&Verdict]) {
+    out.push_str(
+        "| subject | metric | baseline | head | change | 95 % interval | could see | verdict |\n",
+    );
+    out.push_str("|---|---|---:|---:|---:|---|---:|---|\n");
+    for verdict in verdicts {
+        let (Some(metric), Some(baseline), Some(change)) =
+            (verdict.metric, verdict.baseline, verdict.change)
+        else {
+            continue;
+        };
+        let measured = verdict
+            .measured
+            .map_or("-".to_owned(), |value| words::quantity(metric, value.0));
+        let interval = verdict.interval.map_or("-".to_owned(), |[low, high]| {
+            words::interval(metric, [low.0, high.0])
+        });
+        let visible = verdict
+            .smallest_visible
+            .map_or("-".to_owned(), |visible| words::percent(visible.0));
+        line(
+            out,
+            &format!(
+                "| {} | {metric} | {} | {measured} | {} | {interval} | {visible} | {} |",
+                code(&verdict.subject.to_string()),
+                words::quantity(metric, baseline.0),
+                words::change(metric, change.0),
+                verdict.outcome,
+            ),
+        );
+    }
+}
+
+fn figures(out: &mut String, heads: &[&str], rows: Vec<summary::Row>) {
+    if rows.is_empty() {
+        return;
+    }
+    line(out, &format!("| {} |", heads.join(" | ")));
+    line(
+        out,
+        &format!("|---|{}---|", "---:|".repeat(heads.len().saturating_sub(2))),
+    );
+    for row in rows {
+        line(
+            out,
+            &format!(
+                "| {} | {} | {} |",
+                code(&row.name),
+                row.cells.join(" | "),
+                row.outcome
+            ),
+        );
+    }
+}
+
+fn folded(out: &mut String, title: &str, content: impl Fn(&mut String)) {
+    let mut inner = String::new();
+    content(&mut inner);
+    // GitHub reads markdown inside <details> only after an empty line.
+    let _ = write!(
+        out,
+        "\n<details><summary>{title}</summary>\n\n{inner}\n</details>\n"
+    );
+}
+
+fn line(out: &mut String, text: &str) {
+    out.push_str(text);
+    out.push('\n');
+}
+
+/// Text of unknown content where markdown stands: neither HTML, nor the end of a cell.
+fn text(raw: &str) -> String {
+    let mut out = String::with_capacity(raw.len());
+    for c in raw.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '|' => out.push_str("\\|"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// In one cell, with its line breaks.
+fn cell(raw: &str) -> String {
+    text(raw.trim_end()).replace('\n', "<br>")
+}
+
+/// Code stays literal but for the bar, which ends a cell even there, and the backtick, which ends it.
+fn code(raw: &str) -> String {
+    format!(
+        "`{}`",
+        raw.replace('`', "'").replace('|', "\\|").replace('\n', " ")
+    )
+}

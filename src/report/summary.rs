@@ -1,0 +1,392 @@
+//! What every format says, before it is laid out: what broke, how to see it alone, what was skipped.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use verdict::judge::{Facts, words};
+use verdict::model::{
+    Conclusion, Costs, Facet, Judgement, Metric, Note, Outcome, Record, Rule, Seen, Subject,
+    Verdict, Win,
+};
+
+/// Verdicts on one subject that ended alike for one reason: a fault breaks many gates and is told once.
+pub struct Problem<'a> {
+    pub subject: &'a Subject,
+    pub outcome: Outcome,
+    pub reason: &'a str,
+    pub gates: Vec<&'a Verdict>,
+}
+
+impl Problem<'_> {
+    /// `p50 +2%`, or several, separated by commas.
+    pub fn gates(&self) -> String {
+        let gates: Vec<_> = self
+            .gates
+            .iter()
+            .map(|verdict| verdict.gate.as_str())
+            .collect();
+        gates.join(", ")
+    }
+
+    /// `gates.yaml:7, 12`.
+    pub fn declared(&self) -> Option<String> {
+        let places: BTreeSet<_> = self
+            .gates
+            .iter()
+            .filter_map(|verdict| verdict.declared.as_deref())
+            .collect();
+        (!places.is_empty()).then(|| places.into_iter().collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Everything that keeps the run from passing, the worst first, otherwise in the order of the gates.
+pub fn problems(judgement: &Judgement) -> Vec<Problem<'_>> {
+    let mut problems: Vec<Problem> = Vec::new();
+    for outcome in [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive] {
+        for verdict in judgement
+            .verdicts
+            .iter()
+            .filter(|verdict| verdict.outcome == outcome)
+        {
+            let known = problems.iter_mut().find(|problem| {
+                problem.outcome == outcome
+                    && *problem.subject == verdict.subject
+                    && problem.reason == verdict.reason
+            });
+            match known {
+                Some(problem) => problem.gates.push(verdict),
+                None => problems.push(Problem {
+                    subject: &verdict.subject,
+                    outcome,
+                    reason: &verdict.reason,
+                    gates: vec![verdict],
+                }),
+            }
+        }
+    }
+    problems
+}
+
+/// The command that runs a subject alone.
+pub fn reproduce(subject: &Subject) -> String {
+    match subject {
+        Subject::Unit(unit) => format!("gatekeeper run '{}/{}'", unit.kernel, unit.variant),
+        Subject::Case(case) => format!("gatekeeper run '{case}'"),
+    }
+}
+
+pub fn accept(subject: &Subject) -> String {
+    reproduce(subject).replace("gatekeeper run", "gatekeeper baseline update")
+}
+
+pub fn conclusion(conclusion: Conclusion) -> &'static str {
+    match conclusion {
+        Conclusion::Pass => "PASS",
+        Conclusion::Fail => "FAIL",
+        Conclusion::Environment => "ENVIRONMENT FAILED",
+        Conclusion::Inconclusive => "INCONCLUSIVE",
+        Conclusion::NothingJudged => "NOTHING JUDGED",
+    }
+}
+
+/// `FAIL: 1 of 44 gates failed, 43 passed`.
+pub fn headline(judgement: &Judgement) -> String {
+    let total = judgement.verdicts.len();
+    let said = |outcome: Outcome| match outcome {
+        Outcome::Fail => "failed",
+        Outcome::Environment => "not judged as the environment failed",
+        Outcome::Inconclusive => "inconclusive",
+        Outcome::Unsupported => "unsupported",
+        Outcome::Skipped => "skipped",
+        Outcome::Pass => "passed",
+    };
+    let counts: Vec<_> = Outcome::ALL
+        .into_iter()
+        .map(|outcome| (judgement.count(outcome), said(outcome)))
+        .filter(|(count, _)| *count > 0)
+        .enumerate()
+        .map(|(at, (count, said))| match at {
+            0 => format!("{count} of {} {said}", plural(total, "gate")),
+            _ => format!("{count} {said}"),
+        })
+        .collect();
+    let counts = if counts.is_empty() {
+        "no gate was judged".to_owned()
+    } else {
+        counts.join(", ")
+    };
+    format!("{}: {counts}", conclusion(judgement.conclusion))
+}
+
+pub fn plural(count: usize, what: &str) -> String {
+    let ending = match (count, what.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{count} {what}{ending}")
+}
+
+/// What a gate is about, as a reader counts it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Resources,
+    Correctness,
+    Times,
+    Conditions,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Resources => "resources",
+            Self::Correctness => "correctness",
+            Self::Times => "times",
+            Self::Conditions => "conditions",
+        })
+    }
+}
+
+fn kind(rule: &Rule) -> Kind {
+    match rule {
+        Rule::Built | Rule::HasEffect | Rule::AgreesWithDriver => Kind::Resources,
+        Rule::Finite | Rule::Written | Rule::Deterministic | Rule::InputsIntact => {
+            Kind::Correctness
+        }
+        Rule::Limit { metric, .. } => match metric.facet() {
+            Facet::Resources => Kind::Resources,
+            Facet::Correctness => Kind::Correctness,
+            Facet::Times => Kind::Times,
+        },
+        Rule::Condition { .. } => Kind::Conditions,
+    }
+}
+
+/// What was not judged, by reason: `no NVIDIA device: 36 gates skipped: correctness of 4 cases, ...`.
+/// Baselines that are new have their own note.
+pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
+    let mut groups: BTreeMap<(Outcome, &str), (usize, BTreeMap<Kind, BTreeSet<&Subject>>)> =
+        BTreeMap::new();
+    for (verdict, gate) in judgement.verdicts.iter().zip(&record.policy.gates) {
+        let unjudged = matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported);
+        if unjudged && !verdict.reason.starts_with("new: ") {
+            let (gates, kinds) = groups
+                .entry((verdict.outcome, &verdict.reason))
+                .or_default();
+            *gates += 1;
+            kinds
+                .entry(kind(&gate.rule))
+                .or_default()
+                .insert(&verdict.subject);
+        }
+    }
+    let without_gpu = match &record.environment.device {
+        Seen::NotRun { reason } => Some(reason.as_str()),
+        _ => None,
+    };
+    groups
+        .into_iter()
+        .map(|((outcome, reason), (gates, kinds))| {
+            let kinds: Vec<_> = kinds
+                .into_iter()
+                .map(|(kind, subjects)| format!("{kind} of {}", subjects_in_words(&subjects)))
+                .collect();
+            let why = match without_gpu {
+                Some(device) if device == reason => format!("without a GPU ({reason})"),
+                _ => reason.to_owned(),
+            };
+            format!(
+                "{why}: {} {outcome}: {}",
+                plural(gates, "gate"),
+                kinds.join(", ")
+            )
+        })
+        .collect()
+}
+
+/// By name where they are few.
+fn subjects_in_words(subjects: &BTreeSet<&Subject>) -> String {
+    let case = |subject: &&&Subject| matches!(subject, Subject::Case(_));
+    let what = if subjects.iter().all(|subject| case(&subject)) {
+        "case"
+    } else {
+        "unit"
+    };
+    let count = plural(subjects.len(), what);
+    if subjects.len() > 8 {
+        return count;
+    }
+    let names: Vec<_> = subjects.iter().map(ToString::to_string).collect();
+    format!("{count} ({})", names.join(", "))
+}
+
+pub fn win(win: &Win) -> String {
+    format!(
+        "{} {}: {} -> {}, {}; accept it with `{}`",
+        win.subject,
+        win.metric,
+        words::quantity(win.metric, win.baseline.0),
+        words::quantity(win.metric, win.measured.0),
+        words::change(win.metric, win.change.0),
+        accept(&win.subject),
+    )
+}
+
+/// Notes a line each; what is new is gathered into one for each facet.
+pub fn notes(judgement: &Judgement) -> Vec<String> {
+    let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
+    let mut lines = Vec::new();
+    for note in &judgement.notes {
+        match note {
+            Note::New { subject, facet } => {
+                new.entry(*facet).or_default().insert(subject);
+            }
+            Note::Gone { kernel, variant, shape, facet } => lines.push(format!(
+                "gone: a baseline of {facet} names {kernel}/{variant}@{shape}, which gates.yaml does not have"
+            )),
+            Note::Throttled { subject, processes } => lines.push(format!(
+                "{subject}: {} ran on a throttled GPU and did not count",
+                plural(*processes as usize, "timing process")
+            )),
+            Note::Shared { subject, processes } => lines.push(format!(
+                "{subject}: others computed on the GPU during {}",
+                plural(*processes as usize, "timing process")
+            )),
+        }
+    }
+    let new = new.into_iter().map(|(facet, subjects)| {
+        let subjects = subjects_in_words(&subjects);
+        format!("new, without any baseline: {facet} of {subjects}; accept with `gatekeeper baseline update`")
+    });
+    new.chain(lines).collect()
+}
+
+/// One row of a table: a subject, its figures, and the worst that was said of it.
+pub struct Row {
+    pub name: String,
+    pub cells: Vec<String>,
+    pub outcome: &'static str,
+}
+
+pub const UNIT_METRICS: [Metric; 5] = [
+    Metric::Registers,
+    Metric::Shared,
+    Metric::Spills,
+    Metric::Stack,
+    Metric::Occupancy,
+];
+
+pub const CASE_METRICS: [Metric; 5] = [
+    Metric::MaxErr,
+    Metric::P50,
+    Metric::P90,
+    Metric::P99,
+    Metric::Cv,
+];
+
+pub fn units(record: &Record, judgement: &Judgement) -> Vec<Row> {
+    let facts = facts(record);
+    let subjects = record
+        .plan
+        .units
+        .iter()
+        .map(|unit| Subject::Unit(unit.id.clone()));
+    subjects
+        .map(|subject| row(&facts, judgement, &subject, &UNIT_METRICS))
+        .collect()
+}
+
+/// With the change of p50 against the baseline as the last cell.
+pub fn cases(record: &Record, judgement: &Judgement) -> Vec<Row> {
+    let facts = facts(record);
+    let subjects = record
+        .plan
+        .cases
+        .iter()
+        .map(|case| Subject::Case(case.id.clone()));
+    subjects
+        .map(|subject| {
+            let mut row = row(&facts, judgement, &subject, &CASE_METRICS);
+            let change = judgement
+                .verdicts
+                .iter()
+                .filter(|verdict| verdict.subject == subject && verdict.metric == Some(Metric::P50))
+                .find_map(|verdict| verdict.change);
+            row.cells.push(change.map_or("-".to_owned(), |change| {
+                words::change(Metric::P50, change.0)
+            }));
+            row
+        })
+        .collect()
+}
+
+fn facts(record: &Record) -> Facts<'_> {
+    Facts::new(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    )
+}
+
+fn row(facts: &Facts, judgement: &Judgement, subject: &Subject, metrics: &[Metric]) -> Row {
+    let cell = |metric: &Metric| {
+        facts
+            .metric(subject, *metric)
+            .map_or("-".to_owned(), |value| {
+                words::quantity(*metric, value.number)
+            })
+    };
+    let said: BTreeSet<_> = judgement
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.subject == *subject)
+        .map(|verdict| verdict.outcome)
+        .collect();
+    let undecided = [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive];
+    let worst = undecided.into_iter().find(|outcome| said.contains(outcome));
+    let passed = [Outcome::Pass, Outcome::Unsupported, Outcome::Skipped];
+    let outcome = worst.or_else(|| passed.into_iter().find(|outcome| said.contains(outcome)));
+    Row {
+        name: subject.to_string(),
+        cells: metrics.iter().map(cell).collect(),
+        outcome: outcome.map_or("no gate", Outcome::name),
+    }
+}
+
+/// Where the wall time went. Phases overlap, so the rest is what no phase accounts for.
+pub fn costs(costs: &Costs) -> String {
+    let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1000.0);
+    let accounted = costs.compiler_ms + costs.reference_ms + costs.gpu_ms + costs.worker_start_ms;
+    format!(
+        "{} in all: compiler {} ({} compiled, {} cached), reference {}, GPU {}, start of {} {}, rest {}",
+        seconds(costs.total_ms),
+        seconds(costs.compiler_ms),
+        costs.compiled,
+        costs.cached,
+        seconds(costs.reference_ms),
+        seconds(costs.gpu_ms),
+        plural(costs.workers as usize, "worker"),
+        seconds(costs.worker_start_ms),
+        seconds(costs.total_ms.saturating_sub(accounted)),
+    )
+}
+
+/// On what, by what: one line.
+pub fn circumstances(record: &Record) -> String {
+    let environment = &record.environment;
+    let device = match &environment.device {
+        Seen::Got(device) => format!("{}, driver {}", device.name, device.driver),
+        Seen::NotRun { .. } | Seen::Unsupported { .. } => "no GPU".to_owned(),
+        Seen::Fault(_) => "a broken GPU".to_owned(),
+    };
+    let compiler = environment
+        .compiler
+        .got()
+        .map_or("no compiler".to_owned(), |compiler| {
+            format!("nvcc {}", compiler.version)
+        });
+    let commit = environment.commit.as_ref().map_or(String::new(), |commit| {
+        format!(", commit {}", commit.get(..12).unwrap_or(commit))
+    });
+    format!("{device}, {compiler}{commit}, {}", environment.started)
+}

@@ -1,0 +1,176 @@
+//! For a terminal: what failed comes first, with the reason and the command that shows it alone; the
+//! headline comes last, where the eye rests.
+
+use super::summary;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use verdict::model::{Conclusion, Judgement, Outcome, Record};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub color: bool,
+    /// In columns.
+    pub width: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Paint {
+    Red,
+    Yellow,
+    Green,
+    Bold,
+}
+
+impl Options {
+    fn paint(self, paint: Paint, text: &str) -> String {
+        if !self.color {
+            return text.to_owned();
+        }
+        let code = match paint {
+            Paint::Red => "1;31",
+            Paint::Yellow => "1;33",
+            Paint::Green => "1;32",
+            Paint::Bold => "1",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+pub fn render(record: &Record, judgement: &Judgement, options: Options) -> String {
+    let mut out = Vec::new();
+    for problem in summary::problems(judgement) {
+        let paint = match problem.outcome {
+            Outcome::Fail => Paint::Red,
+            _ => Paint::Yellow,
+        };
+        let title = format!("{}: {}", problem.subject, problem.gates());
+        let outcome = problem.outcome.name().to_uppercase();
+        let mut lines = wrapped(&format!("{outcome} {title}"), "", options.width);
+        if let Some(first) = lines.first_mut() {
+            *first = first.replacen(&outcome, &options.paint(paint, &outcome), 1);
+        }
+        out.extend(lines);
+        out.extend(wrapped(problem.reason, "     ", options.width));
+        if let Some(declared) = problem.declared() {
+            out.extend(wrapped(&format!("by {declared}"), "     ", options.width));
+        }
+        let command = summary::reproduce(problem.subject);
+        out.push(format!("     {}", options.paint(Paint::Bold, &command)));
+        out.push(String::new());
+    }
+    let metric_names = |metrics: &[verdict::model::Metric]| {
+        metrics
+            .iter()
+            .map(|metric| metric.name())
+            .collect::<Vec<_>>()
+    };
+    let mut heads = vec!["unit"];
+    heads.extend(metric_names(&summary::UNIT_METRICS));
+    heads.push("verdict");
+    out.extend(table(
+        &heads,
+        summary::units(record, judgement),
+        options.width,
+    ));
+    let mut heads = vec!["case"];
+    heads.extend(metric_names(&summary::CASE_METRICS));
+    heads.extend(["p50 to baseline", "verdict"]);
+    out.extend(table(
+        &heads,
+        summary::cases(record, judgement),
+        options.width,
+    ));
+
+    let remarks = [
+        ("better", judgement.wins.iter().map(summary::win).collect()),
+        ("note", summary::notes(judgement)),
+        ("skipped", summary::skipped(record, judgement)),
+        ("on", vec![summary::circumstances(record)]),
+        ("time", vec![summary::costs(&record.costs)]),
+    ];
+    for (kind, lines) in remarks {
+        for line in lines {
+            let mut lines = wrapped(&line, "         ", options.width);
+            if let Some(first) = lines.first_mut() {
+                *first = format!("{kind:<9}{}", first.trim_start());
+            }
+            out.extend(lines);
+        }
+    }
+    let headline = summary::headline(judgement);
+    let paint = match judgement.conclusion {
+        Conclusion::Pass => Paint::Green,
+        Conclusion::Fail => Paint::Red,
+        Conclusion::Environment | Conclusion::Inconclusive | Conclusion::NothingJudged => {
+            Paint::Yellow
+        }
+    };
+    out.push(String::new());
+    let mut lines = wrapped(&headline, "", options.width);
+    if let Some(first) = lines.first_mut() {
+        let word = summary::conclusion(judgement.conclusion);
+        *first = first.replacen(word, &options.paint(paint, word), 1);
+    }
+    out.extend(lines);
+    out.join("\n") + "\n"
+}
+
+fn table(heads: &[&str], rows: Vec<summary::Row>, width: usize) -> Vec<String> {
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .force_no_tty()
+        .set_width(u16::try_from(width).unwrap_or(u16::MAX))
+        .set_header(heads.iter().map(ToString::to_string));
+    for row in rows {
+        let cells = std::iter::once(row.name).chain(row.cells);
+        table.add_row(cells.chain([row.outcome.to_owned()]));
+    }
+    let last = heads.len().saturating_sub(1);
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if at == last { 0 } else { 1 }));
+        if at != 0 && at != last {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines = table.to_string();
+    lines
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .chain([String::new()])
+        .collect()
+}
+
+/// Breaks at spaces, and inside a word that is longer than a line; keeps the line breaks that are there,
+/// as those of a compiler's message.
+fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
+    let room = width.saturating_sub(indent.chars().count()).max(20);
+    let mut lines = Vec::new();
+    for paragraph in text.lines() {
+        let mut line = String::new();
+        for word in paragraph.split(' ') {
+            let mut word = word;
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+                lines.push(format!("{indent}{line}"));
+                line.clear();
+            } else if !line.is_empty() {
+                line.push(' ');
+            }
+            while word.chars().count() > room {
+                let cut = word
+                    .char_indices()
+                    .nth(room)
+                    .map_or(word.len(), |(at, _)| at);
+                let (head, tail) = word.split_at(cut);
+                lines.push(format!("{indent}{head}"));
+                word = tail;
+            }
+            line.push_str(word);
+        }
+        lines.push(format!("{indent}{line}").trim_end().to_owned());
+    }
+    lines
+}

@@ -1,0 +1,273 @@
+use super::terminal::Options;
+use super::*;
+use crate::store::fixture;
+use proptest::prelude::*;
+use verdict::judge::{compare, judge};
+use verdict::model::{
+    Evidence, Fault, FaultKind, Judgement, Metric, Num, Outcome, Record, Seen, Subject, Worst,
+};
+
+const PLAIN: Options = Options {
+    color: false,
+    width: 100,
+};
+
+fn judged(record: &Record) -> Judgement {
+    judge(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    )
+}
+
+/// Slower by 3 %, faster by 10 %, NaN, a register too many, and a launch that faults.
+fn broken() -> Record {
+    let mut record = fixture::record();
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 82_400);
+    fixture::slow(&mut record, &fixture::case_id("fast", "large"), 72_000);
+    fixture::recheck(
+        &mut record,
+        &fixture::case_id("direct", "large"),
+        |seed, facts| {
+            if seed == 2 {
+                facts.error.non_finite = 12;
+                facts.error.worst = facts.error.worst.take().map(|worst| Worst {
+                    got: Num(f64::NAN),
+                    ..worst
+                });
+            }
+        },
+    );
+    fixture::rebuild(&mut record, "direct", |facts| {
+        facts.entries[0].resources.registers = 129
+    });
+    for piece in &mut record.evidence {
+        if let Evidence::Check { case, facts, .. } = piece
+            && *case == fixture::case_id("direct", "small")
+        {
+            *facts = Seen::Fault(Fault {
+                kind: FaultKind::DeviceFault,
+                message: "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered\nat launch 1 | seed 1 <b>".into(),
+            });
+        }
+    }
+    record
+}
+
+fn everywhere(name: &str, record: &Record) {
+    let judgement = judged(record);
+    insta::assert_snapshot!(
+        format!("{name}-terminal"),
+        terminal::render(record, &judgement, PLAIN)
+    );
+    insta::assert_snapshot!(
+        format!("{name}-markdown"),
+        markdown::render(record, &judgement)
+    );
+    insta::assert_snapshot!(
+        format!("{name}-json"),
+        json::render(record, &judgement).unwrap()
+    );
+    insta::assert_snapshot!(
+        format!("{name}-junit"),
+        junit::render(record, &judgement).unwrap()
+    );
+    insta::assert_snapshot!(format!("{name}-github"), github::render(&judgement));
+}
+
+#[test]
+fn a_run_that_passes() {
+    everywhere("pass", &fixture::record());
+}
+
+#[test]
+fn a_run_that_fails() {
+    everywhere("fail", &broken());
+}
+
+#[test]
+fn a_run_without_a_gpu() {
+    everywhere("no-gpu", &fixture::record_without_gpu());
+}
+
+#[test]
+fn two_records_compared() {
+    let head = broken();
+    let judgement = compare(&fixture::record(), &head);
+    insta::assert_snapshot!("compare-markdown", markdown::render(&head, &judgement));
+}
+
+#[test]
+fn slower_reads_as_slower_in_every_format() {
+    let mut record = fixture::record();
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 96_000);
+    let judgement = judged(&record);
+    let texts = [
+        terminal::render(&record, &judgement, PLAIN),
+        markdown::render(&record, &judgement),
+        json::render(&record, &judgement).unwrap(),
+        junit::render(&record, &judgement).unwrap(),
+        github::render(&judgement),
+    ];
+    for text in texts {
+        assert!(text.contains("20.0 % slower"), "{text}");
+        assert!(
+            !text.contains("% faster against") && !text.contains("better   k/fast@small"),
+            "{text}"
+        );
+    }
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 64_000);
+    let text = terminal::render(&record, &judged(&record), PLAIN);
+    assert!(
+        text.contains("better   k/fast@small p50: 80 us -> 64 us, 20.0 % faster"),
+        "{text}"
+    );
+    assert!(!text.contains("slower against"), "{text}");
+}
+
+#[test]
+fn what_failed_comes_first_with_its_command() {
+    let record = broken();
+    let text = terminal::render(&record, &judged(&record), PLAIN);
+    assert!(text.starts_with("FAIL k/direct [sm_90]: registers <= 128\n     registers is 129, and has to be <= 128\n     by gates.yaml:7\n     gatekeeper run 'k/direct'\n"), "{text}");
+    assert!(
+        text.trim_end()
+            .lines()
+            .last()
+            .unwrap()
+            .starts_with("FAIL: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_fault_that_breaks_many_gates_is_told_once() {
+    let record = broken();
+    let judgement = judged(&record);
+    assert!(judgement.count(Outcome::Fail) > 8);
+    for text in [
+        terminal::render(&record, &judgement, PLAIN),
+        markdown::render(&record, &judgement),
+        github::render(&judgement),
+    ] {
+        assert_eq!(
+            text.matches("an illegal memory access was encountered")
+                .count(),
+            1 + text.matches("not proven right: kernel faulted").count(),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn colour_only_where_it_is_asked_for() {
+    let record = broken();
+    let judgement = judged(&record);
+    let plain = terminal::render(&record, &judgement, PLAIN);
+    let colored = terminal::render(
+        &record,
+        &judgement,
+        Options {
+            color: true,
+            width: 100,
+        },
+    );
+    assert!(!plain.contains('\x1b') && colored.contains("\x1b[1;31mFAIL\x1b[0m"));
+    let mut stripped = colored;
+    for code in [
+        "\x1b[1;31m",
+        "\x1b[1;32m",
+        "\x1b[1;33m",
+        "\x1b[1m",
+        "\x1b[0m",
+    ] {
+        stripped = stripped.replace(code, "");
+    }
+    assert_eq!(stripped, plain);
+}
+
+/// The same run under other names.
+fn renamed(mut record: Record, kernel: &str) -> Record {
+    let text = serde_json::to_string(&record)
+        .unwrap()
+        .replace("\"kernel\":\"k\"", &format!("\"kernel\":{kernel:?}"));
+    record = serde_json::from_str(&text).unwrap();
+    record
+}
+
+#[test]
+fn a_table_fits_a_hundred_columns_with_real_names() {
+    for kernel in ["sdpa_fp8_warp_specialized_persistent", "k"] {
+        for record in [fixture::record(), broken(), fixture::record_without_gpu()] {
+            let record = renamed(record, kernel);
+            let text = terminal::render(&record, &judged(&record), PLAIN);
+            for line in text.lines() {
+                // A command is there to be copied, and is never broken.
+                assert!(
+                    line.chars().count() <= 100 || line.starts_with("     gatekeeper run"),
+                    "{line}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn markdown_cannot_be_broken_out_of() {
+    let record = broken();
+    let mut judgement = judged(&record);
+    judgement.verdicts[0].outcome = Outcome::Fail;
+    judgement.verdicts[0].reason = "a | b </details> <script>\nnext".into();
+    judgement.verdicts[0].gate = "a >= 50 || b < `50`".into();
+    let text = markdown::render(&record, &judgement);
+    assert!(
+        text.contains("a \\| b &lt;/details&gt; &lt;script&gt;<br>next"),
+        "{text}"
+    );
+    assert!(text.contains("`a >= 50 \\|\\| b < '50'`"), "{text}");
+}
+
+#[test]
+fn an_annotation_cannot_begin_another() {
+    let mut judgement = judged(&broken());
+    judgement.verdicts[0].outcome = Outcome::Fail;
+    judgement.verdicts[0].reason = "50 %\n::set-output name=x::y".into();
+    let text = github::render(&judgement);
+    assert!(
+        text.contains("::50 %25%0A::set-output name=x::y%0Agatekeeper run"),
+        "{text}"
+    );
+    assert!(
+        text.lines()
+            .all(|line| line.starts_with("::error ") || line.starts_with("::warning "))
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_reason_can_be_shown(reason in "\\PC{0,300}", gate in "\\PC{0,40}", width in 20..200usize) {
+        let record = fixture::record();
+        let mut judgement = judged(&record);
+        judgement.verdicts[3].outcome = Outcome::Fail;
+        judgement.verdicts[3].reason = reason.clone();
+        judgement.verdicts[3].gate = gate;
+        let text = terminal::render(&record, &judgement, Options { color: false, width });
+        let squeezed = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+        prop_assert!(squeezed(&text).contains(&squeezed(&reason)));
+        markdown::render(&record, &judgement);
+        prop_assert!(json::render(&record, &judgement).is_ok());
+        prop_assert!(junit::render(&record, &judgement).is_ok());
+    }
+}
+
+#[test]
+fn metrics_are_named_as_in_the_file() {
+    let subject = Subject::Case(fixture::case_id("direct", "small"));
+    assert_eq!(
+        summary::accept(&subject),
+        "gatekeeper baseline update 'k/direct@small'"
+    );
+    assert!(summary::CASE_METRICS.contains(&Metric::P50));
+}
