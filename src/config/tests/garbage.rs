@@ -1,7 +1,13 @@
 //! Whatever is in the file, the answer is a message.
 
+use super::super::limits::{self, Context};
+use super::super::scope::Scope;
+use super::super::yaml::{Position, Spot};
 use super::{RIGHT, read};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
+use verdict::expr::Expression;
+use verdict::model::{Bound, Facet, Limit, Metric, Num, Op};
 
 #[test]
 fn depth_and_aliases_are_bounded() {
@@ -65,6 +71,43 @@ proptest! {
             + &RIGHT.chars().skip(from + length).collect::<String>();
         if let Err(said) = read(&text) {
             prop_assert!(said.starts_with("gates.yaml"), "{}", said);
+        }
+    }
+
+    /// What is taken for a limit can be held and can be broken.
+    #[test]
+    fn arbitrary_limits_are_refused_or_sound(
+        metric in proptest::sample::select(Metric::ALL.to_vec()),
+        text in prop_oneof![
+            "[<>=]{0,2} ?-?[0-9]{1,4}(\\.[0-9]{1,3})?(%|KiB|us|ms|e9|e-9)?",
+            "[+-][0-9.]{1,5}%",
+            "[<>=]{1,2} [a-zA-Z0-9.+*/() -]{1,12}",
+            ".*",
+        ],
+    ) {
+        let (dims, defines) = (BTreeMap::new(), BTreeMap::new());
+        let scope = Scope::new("s", &dims, &defines);
+        let context = Context {
+            scope: &scope,
+            unit: metric.facet() == Facet::Resources,
+            variant: "a",
+            variants: &["a", "b"],
+            dims: &[],
+            has_codec: true,
+            launcher: false,
+        };
+        let spot = Spot { value: text, at: Position::default() };
+        match limits::limit(&spot, metric, &context) {
+            Ok(Limit::Absolute { bound: Bound::Value(Num(value)), op }) => {
+                prop_assert!(value.is_finite() && value >= 0.0);
+                let worst = if metric.larger_is_better() { 0.0 } else { f64::MAX };
+                prop_assert!(!op.holds(worst, value) || metric.larger_is_better() && op == Op::Eq);
+            }
+            Ok(Limit::Baseline { change: Num(change) }) => prop_assert!((0.0..=10.0).contains(&change)),
+            Ok(Limit::Absolute { bound: Bound::Expr(expr), .. }) => {
+                prop_assert!(Expression::parse(&expr.text).is_ok());
+            }
+            Err(problem) => prop_assert!(!problem.message.is_empty()),
         }
     }
 }
