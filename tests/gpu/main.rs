@@ -20,6 +20,22 @@ use gatekeeper::device::DeviceChoice;
 use gatekeeper::worker::{CheckJob, Crew, Expected};
 use verdict::model::{Arg, Binary, FaultKind, Num, Reference, Role, ScalarType, ScalarValue, Seen};
 
+/// The one that runs everywhere: no device is `NotRun`, and never a fault or a device.
+#[test]
+fn a_worker_of_this_executable_says_whether_there_is_a_device() {
+    let there = ["/dev/nvidia0", "/dev/dxg"]
+        .iter()
+        .any(|node| std::path::Path::new(node).exists());
+    let device = Crew::of_program(gatekeeper(), DeviceChoice::Auto).device();
+    match device {
+        Seen::NotRun { reason } => {
+            assert!(!there && reason.contains("no NVIDIA device"), "{reason}")
+        }
+        Seen::Got(_) | Seen::Fault(_) => assert!(there, "{device:?}"),
+        Seen::Unsupported { .. } => panic!("{device:?}"),
+    }
+}
+
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn the_device_says_what_it_is() {
