@@ -26,6 +26,8 @@ const WHEELS: [&str; 5] = [
 
 /// Where the wheels put the toolkit.
 const TOOLKIT: &str = "nvidia/cu13";
+/// How the directory of an install begins that is not done.
+const STAGING: &str = ".installing-";
 /// Written last; an install without it is none.
 const MARKER: &str = "complete.json";
 
@@ -122,8 +124,16 @@ fn fetch(cache: &Cache, dir: &Path, progress: &dyn Fn(&str), search: &Search) ->
             .help("set GATEKEEPER_CACHE to a directory with 500 MB free"),
         )
     };
+    // Left by an install that was killed: the lock is ours, so none is in use.
+    for entry in std::fs::read_dir(dir).map_err(unwritable)? {
+        let path = entry.map_err(unwritable)?.path();
+        let name = path.file_name().unwrap_or_default();
+        if name.as_encoded_bytes().starts_with(STAGING.as_bytes()) {
+            std::fs::remove_dir_all(&path).map_err(unwritable)?;
+        }
+    }
     let staging = tempfile::Builder::new()
-        .prefix(".installing-")
+        .prefix(STAGING)
         .tempdir_in(dir)
         .map_err(unwritable)?;
     let new = staging.path().join("new");

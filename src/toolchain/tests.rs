@@ -261,6 +261,12 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
     let machine = Machine::new();
     machine.gxx();
     pip(&machine, "true");
+    // What a killed install left goes.
+    let left_behind = machine
+        .dir
+        .path()
+        .join("cache/toolchains/.installing-x/new");
+    std::fs::create_dir_all(&left_behind).unwrap();
     let toolchain = machine.install().unwrap();
     assert_eq!(toolchain.facts.version, "13.0.88");
     let cache = machine.dir.path().join("cache").canonicalize().unwrap();
