@@ -80,7 +80,8 @@ fn references(criterion: &mut Criterion) {
     ] {
         let case = attention(dims, causal);
         let inputs = generate(&case, 1).expect("inputs");
-        // Multiply and add of both products; a causal one needs about half of it.
+        // Elements are floating-point operations: multiply and add of both products. A causal one needs
+        // about half of them.
         let [batch, heads, sequence, depth] = dims.map(|dim| dim as u64);
         group.throughput(Throughput::Elements(
             4 * batch * heads * sequence * sequence * depth,

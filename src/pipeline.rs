@@ -17,7 +17,7 @@ use std::time::Instant;
 use verdict::judge::{self, Admission, Stage};
 use verdict::model::{
     Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, Judgement, Plan, Policy, RECORD_SCHEMA, Record,
-    Seen, Unit, UnitId,
+    Seen, TIMING_PROTOCOL, Unit, UnitId,
 };
 
 /// What `run` was asked for.
@@ -43,7 +43,7 @@ pub struct Outcome {
 pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Result<Outcome> {
     let began = Instant::now();
     let Loaded { root, plan, gates, toolchain: pin, .. } = config::load(&request.config, &request.selection)?;
-    let (baselines, broken_baselines) = store::load_baselines(&root);
+    let (baselines, broken_baselines) = store::load_baselines(&root)?;
     let policy = Policy { gates, baselines, broken_baselines, require_gpu: request.require_gpu };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;
 
@@ -54,6 +54,7 @@ pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Res
         environment: Environment {
             gatekeeper: env!("CARGO_PKG_VERSION").to_owned(),
             started: repo::now(),
+            timing_protocol: TIMING_PROTOCOL,
             command: request.command.clone(),
             host: repo::host(),
             commit: repo::commit(&root),
@@ -220,7 +221,7 @@ impl Work {
                     .case(&other)
                     .ok_or_else(|| Why::NotRun(format!("its reference {other} is not part of this run")))?;
                 let artifact = self.artifact(plan, &other)?.clone();
-                Ok(Expected::Variant { case: case.clone(), artifact })
+                Ok(Expected::Variant { case: Box::new(case.clone()), artifact })
             }
             Some(Seen::Fault(fault)) => Err(Why::Broke(fault)),
             Some(Seen::Unsupported { reason }) => Err(Why::Unsupported(reason)),

@@ -5,7 +5,13 @@ mod common;
 
 use common::{copy_of, edit, root, run, stdout};
 
-const EXAMPLES: [&str; 5] = ["templated", "struct-arg", "int8-scales", "ragged-offsets", "launcher"];
+const EXAMPLES: [&str; 5] = [
+    "templated",
+    "struct-arg",
+    "int8-scales",
+    "ragged-offsets",
+    "launcher",
+];
 
 fn every_example(arguments: &[&str]) {
     for example in EXAMPLES {
@@ -13,8 +19,13 @@ fn every_example(arguments: &[&str]) {
         let mut all = vec!["run", "--provision"];
         all.extend(arguments);
         let output = run(project.path(), &all, 0);
-        let report = std::fs::read_to_string(project.path().join("gatekeeper-out/report.json")).unwrap();
-        assert!(report.contains("\"pass\""), "{example}: {}", stdout(&output));
+        let report =
+            std::fs::read_to_string(project.path().join("gatekeeper-out/report.json")).unwrap();
+        assert!(
+            report.contains("\"pass\""),
+            "{example}: {}",
+            stdout(&output)
+        );
     }
 }
 
@@ -50,13 +61,27 @@ fn a_wrong_example_fails_on_the_gpu() {
     for (example, file, right, wrong) in [
         ("templated", "gates.yaml", "- f32: 0.5", "- f32: 0.75"),
         ("struct-arg", "gates.yaml", "- f64: 2.0", "- f64: 1.0"),
-        ("int8-scales", "gates.yaml", "levels: 127, scale_divisor: 127", "levels: 127, scale_divisor: 128"),
-        ("ragged-offsets", "ragged_mean.cu", "token < end", "token + 1 < end"),
+        (
+            "int8-scales",
+            "gates.yaml",
+            "levels: 127, scale_divisor: 127",
+            "levels: 127, scale_divisor: 128",
+        ),
+        (
+            "ragged-offsets",
+            "ragged_mean.cu",
+            "token < end",
+            "token + 1 < end",
+        ),
         ("launcher", "center_reversed.cu", "columns - 1 - c", "c"),
     ] {
         let project = copy_of(&format!("examples/{example}"));
         edit(&project.path().join(file), right, wrong);
         let output = run(project.path(), &["run", "--provision", "--require-gpu"], 1);
-        assert!(stdout(&output).contains("max_err") || stdout(&output).contains("rel_l2"), "{}", stdout(&output));
+        assert!(
+            stdout(&output).contains("max_err") || stdout(&output).contains("rel_l2"),
+            "{}",
+            stdout(&output)
+        );
     }
 }

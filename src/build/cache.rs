@@ -99,8 +99,7 @@ impl Artifacts {
             .find_map(|compilation| self.load(&compilation.artifact))
     }
 
-    /// Moves `output` into its place. Without inputs it is kept under its own content and never found
-    /// again by a request.
+    /// Copies `output` into its place. Without inputs no request finds it again.
     pub fn store(
         &self,
         key: &str,
@@ -115,8 +114,7 @@ impl Artifacts {
             ))
         };
         let bytes = std::fs::read(output).map_err(failed)?;
-        let digest = blake3::hash(&bytes).to_hex().to_string();
-        let artifact = content_address(key, inputs.as_ref(), &digest);
+        let artifact = content_address(key, &bytes);
         facts.artifact.clone_from(&artifact);
         let file = output.file_name().map_or_else(
             || "artifact".into(),
@@ -200,22 +198,11 @@ impl Artifacts {
     }
 }
 
-/// Of the inputs where they are known, so that it is the same on every machine with the same paths of
-/// headers; else of the artifact itself.
-fn content_address(key: &str, inputs: Option<&Inputs>, digest: &str) -> String {
+/// Of the bytes themselves, so that two outcomes of one request can never be taken for each other; with
+/// the request, because the facts beside the bytes belong to it.
+fn content_address(key: &str, artifact: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(key.as_bytes());
-    match inputs {
-        None => {
-            hasher.update(digest.as_bytes());
-        }
-        Some(inputs) => {
-            for (file, digest) in &inputs.files {
-                hasher.update(file.as_bytes());
-                hasher.update(&[0]);
-                hasher.update(digest.as_bytes());
-            }
-        }
-    }
+    hasher.update(artifact);
     hasher.finalize().to_hex().to_string()
 }

@@ -81,7 +81,7 @@ pub fn is_templated(name: &str) -> bool {
 }
 
 /// Symbol of the marker kernel of a templated entry, and with it the entry's own symbol inside.
-pub fn instantiated<'a>(index: usize, marker: &'a str) -> Option<&'a str> {
+pub fn instantiated(index: usize, marker: &str) -> Option<&str> {
     let prefix = format!("_Z14gk_instantiateILi{index}EXadL");
     marker.strip_prefix(&prefix)?.strip_suffix("EEEvv")
 }

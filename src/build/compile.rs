@@ -176,6 +176,12 @@ fn facts(
     let report = Report::parse(text);
     let arch = unit.id.arch.to_string();
     let cubin = Cubin::parse(cubin).map_err(not_found)?;
+    if cubin.is_relocatable() {
+        return Err(fault(
+            FaultKind::Compile,
+            "relocatable device code is not supported: take -rdc=true out of the flags".to_owned(),
+        ));
+    }
     let symbols = cubin.entries();
     let entries = command::entry_names(&unit.call)
         .into_iter()

@@ -38,6 +38,12 @@ impl<'data> Cubin<'data> {
             .map_err(|error| format!("the cubin cannot be read: {error}"))
     }
 
+    /// Whether functions of it are still to be linked: then it holds neither all that an entry executes,
+    /// nor are PTXAS's figures those of the final code.
+    pub fn is_relocatable(&self) -> bool {
+        self.elf.elf_header().e_type(LittleEndian) == elf::ET_REL
+    }
+
     /// Symbols of all entries.
     pub fn entries(&self) -> Vec<&str> {
         self.elf
@@ -145,6 +151,10 @@ impl<'cubin, 'data> Walk<'cubin, 'data> {
             let full = text(section.name())?;
             if let Some(kind) = full.strip_suffix(&suffix)
                 && kind.starts_with(".nv.")
+                // From Blackwell on the code stands in the file a second time, in an encoding for other
+                // chips of the family, with numbers of symbols in it.
+                && !kind.starts_with(".nv.capmerc")
+                && !kind.starts_with(".nv.merc")
                 && section.index() != code
             {
                 own.insert(kind, section);
@@ -328,7 +338,7 @@ pub fn host_identity(object: &[u8]) -> Result<[u8; 32]> {
     for section in elf.sections() {
         let name = section.name_bytes().map_err(unreadable)?;
         let header = section.elf_section_header();
-        let loaded = header.sh_flags.get(LittleEndian).0 & u64::from(elf::SHF_ALLOC.0) != 0;
+        let loaded = header.sh_flags.get(LittleEndian).0 & elf::SHF_ALLOC.0 != 0;
         let skipped = name.starts_with(b".nv")
             || name.starts_with(b"__nv")
             || name.starts_with(b".eh_frame")

@@ -220,3 +220,6 @@ fn artifact(unit: &Unit, facts: &BuildFacts, file: &Path) -> Option<Artifact> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod reuse_tests;

@@ -8,25 +8,17 @@ use verdict::model::Resources;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     entries: Vec<Entry>,
-    /// Functions that PTXAS compiled on their own, with the frame of each.
-    pub functions: Vec<Function>,
     /// Warnings and performance advisories (`(C7510) Potential Performance Loss`), and clauses of a
     /// `Used` line that this parser does not know; one line each, in the order printed.
     pub warnings: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Function {
-    pub symbol: String,
-    pub frame: Frame,
-}
-
 /// The line after `Function properties for`. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
-    pub stack: u32,
-    pub spill_stores: u32,
-    pub spill_loads: u32,
+struct Frame {
+    stack: u32,
+    spill_stores: u32,
+    spill_loads: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +26,8 @@ struct Entry {
     symbol: String,
     arch: String,
     frame: Option<Frame>,
+    /// Of the functions that PTXAS lists behind the entry: what it calls and did not inline.
+    callees: Vec<Frame>,
     used: Option<Used>,
 }
 
@@ -93,6 +87,7 @@ impl Report {
                             symbol: symbol.to_owned(),
                             arch: arch.to_owned(),
                             frame: None,
+                            callees: Vec::new(),
                             used: None,
                         });
                     } else if let Some(symbol) = info.strip_prefix("Function properties for ") {
@@ -109,7 +104,9 @@ impl Report {
         report
     }
 
-    /// Of the entry with this symbol at this architecture (`sm_90`).
+    /// Of the entry with this symbol at this architecture (`sm_90`). Spills of functions that it calls
+    /// are added to its own, and the stack is the largest frame of them all: PTXAS gives the entry of a
+    /// recursive function no stack and no spills, and a limit must not pass for that.
     pub fn resources(&self, symbol: &str, arch: &str) -> Result<Resources, Absent> {
         let mut found = self
             .entries
@@ -121,24 +118,18 @@ impl Report {
         }
         let frame = first.frame.ok_or(Absent::Incomplete("stack frame"))?;
         let used = first.used.as_ref().ok_or(Absent::Incomplete("registers"))?;
+        let all = || first.callees.iter().chain([&frame]);
+        let sum = |of: fn(&Frame) -> u32| all().map(of).fold(0, u32::saturating_add);
         Ok(Resources {
             registers: used.registers,
-            stack: frame.stack,
-            spill_stores: frame.spill_stores,
-            spill_loads: frame.spill_loads,
+            stack: all().map(|frame| frame.stack).max().unwrap_or_default(),
+            spill_stores: sum(|frame| frame.spill_stores),
+            spill_loads: sum(|frame| frame.spill_loads),
             static_shared: used.static_shared,
             barriers: used.barriers,
             cumulative_stack: used.cumulative_stack,
             constant_banks: used.constant_banks.clone(),
         })
-    }
-
-    /// Symbols reported for one architecture, in the order printed.
-    pub fn symbols<'a>(&'a self, arch: &'a str) -> impl Iterator<Item = &'a str> {
-        self.entries
-            .iter()
-            .filter(move |entry| entry.arch == arch)
-            .map(|entry| entry.symbol.as_str())
     }
 
     /// Properties of an entry follow the line that announces it; all others are device functions.
@@ -147,7 +138,7 @@ impl Report {
             Some(entry) if entry.symbol == symbol && entry.frame.is_none() => {
                 Subject::Entry(self.entries.len() - 1)
             }
-            _ => Subject::Function(symbol.to_owned()),
+            _ => Subject::Function,
         }
     }
 
@@ -159,10 +150,11 @@ impl Report {
                     entry.frame = Some(frame);
                 }
             }
-            Subject::Function(symbol) => self.functions.push(Function {
-                symbol: symbol.clone(),
-                frame,
-            }),
+            Subject::Function => {
+                if let Some(entry) = self.entries.last_mut() {
+                    entry.callees.push(frame);
+                }
+            }
         }
     }
 
@@ -189,7 +181,8 @@ impl Report {
 enum Subject {
     Module,
     Entry(usize),
-    Function(String),
+    /// Called by the last entry.
+    Function,
 }
 
 enum Message<'a> {

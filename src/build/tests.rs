@@ -3,7 +3,7 @@
 use super::*;
 use crate::toolchain::testing;
 use std::collections::BTreeMap;
-use verdict::model::{CType, FaultKind, LaunchedEntry, ScalarType, UnitId};
+use verdict::model::{CType, Fault, FaultKind, LaunchedEntry, ScalarType, UnitId};
 
 pub(super) struct Bench {
     pub root: tempfile::TempDir,
@@ -215,6 +215,21 @@ ptxas fatal   : Ptx assembly aborted due to errors
 cc1plus: fatal error: src/missing.cu: No such file or directory
 compilation terminated.
 ");
+}
+
+#[test]
+fn relocatable_code_is_refused() {
+    let bench = Bench::new(&[(
+        "k.cu",
+        "extern \"C\" __global__ void k(int* o) { *o = 1; }\n",
+    )]);
+    let built = bench.one(&Unit {
+        flags: vec!["-rdc=true".into()],
+        ..entry("k.cu", "k")
+    });
+    let (kind, message) = fault(&built);
+    assert_eq!(kind, FaultKind::Compile);
+    assert!(message.contains("-rdc=true"), "{message}");
 }
 
 #[test]
@@ -471,26 +486,77 @@ gates.yaml: shim(26): note #3322-D: number of parameters of function template "g
 "#);
 }
 
-#[test]
-fn a_hung_compiler_is_a_fault_of_the_unit() {
+/// `k.cu` through a compiler that is a script.
+fn compile_with(
+    body: &str,
+    deadline: Duration,
+) -> Result<std::result::Result<compile::Compiled, Fault>> {
     let bench = Bench::new(&[("k.cu", "")]);
     let dir = tempfile::tempdir().unwrap();
-    let nvcc = script(dir.path(), "sleep 600");
     let unit = entry("k.cu", "k");
     let toolchain = Toolchain {
-        nvcc,
+        nvcc: script(dir.path(), body),
         ..testing::toolchain()
     };
-    let compiled = compile::compile(
+    compile::compile(
         bench.root.path(),
         &toolchain,
         dir.path(),
         &unit,
         &Request::of(&unit),
-        Duration::from_millis(300),
+        deadline,
     )
-    .unwrap();
-    assert!(compiled.unwrap_err().message.contains("did not finish"));
+}
+
+#[test]
+fn a_hung_compiler_is_a_fault_of_the_unit() {
+    let hung = compile_with("sleep 600", Duration::from_millis(300)).unwrap();
+    assert!(hung.unwrap_err().message.contains("did not finish"));
+}
+
+#[test]
+fn a_compiler_that_cannot_work_here_is_no_fault_of_the_unit() {
+    let minute = Duration::from_secs(60);
+    let too_new = "echo 'host_config.h:137:2: error: #error -- unsupported GNU version! gcc versions later than 15 are not supported!'; exit 1";
+    insta::assert_snapshot!(compile_with(too_new, minute).unwrap_err(), @"
+the host compiler is too new for this nvcc: host_config.h:137:2: error: #error -- unsupported GNU version! gcc versions later than 15 are not supported!
+  help: set NVCC_CCBIN to an older g++, for example g++-13
+");
+    insta::assert_snapshot!(compile_with("kill -9 $$", minute).unwrap_err(), @"
+nvcc was ended by signal 9
+  help: signal 9 is often the kernel's, for lack of memory: try --jobs 1
+");
+    let silent = compile_with("exit 1", minute).unwrap().unwrap_err();
+    assert_eq!(silent.message, "nvcc failed and said nothing");
+}
+
+#[test]
+fn only_what_a_compiler_needs_to_start_reaches_it() {
+    // Anything else, such as NVCC_APPEND_FLAGS or CPATH, would change the artifact unseen.
+    let printed = compile_with("env; exit 1", Duration::from_secs(60))
+        .unwrap()
+        .unwrap_err()
+        .message;
+    let mut names: Vec<&str> = printed
+        .lines()
+        .filter_map(|line| line.split('=').next())
+        .collect();
+    names.retain(|name| {
+        ![
+            "HOME",
+            "LD_LIBRARY_PATH",
+            "PATH",
+            "PWD",
+            "_",
+            "OLDPWD",
+            "SHLVL",
+        ]
+        .contains(name)
+    });
+    names.sort_unstable();
+    // Cargo itself is full of variables; none of them is here.
+    assert!(std::env::vars().any(|(name, _)| name.starts_with("CARGO")));
+    assert_eq!(names, ["LC_ALL", "TMPDIR"]);
 }
 
 pub(super) fn script(dir: &Path, body: &str) -> PathBuf {

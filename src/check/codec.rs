@@ -138,13 +138,15 @@ fn block(scheme: &CodecScheme, least: f32, most: f32) -> Block {
             scale_divisor,
         } => {
             let amax = f64::from(most.max(-least));
-            let scale = match (amax / scale_divisor.0) as f32 {
-                0.0 => 1.0,
-                scale => scale,
+            let scale = (amax / scale_divisor.0) as f32;
+            // Also where amax is so small that its scale is no f32: such a block reads as zeros.
+            let (scale, multiplier) = match scale {
+                0.0 => (1.0, 0.0),
+                scale => (scale, levels.0 / amax),
             };
             Block {
                 scale,
-                multiplier: if amax == 0.0 { 0.0 } else { levels.0 / amax },
+                multiplier,
                 zero: zero_point as f64,
                 step: f64::from(scale) * scale_divisor.0 / levels.0,
             }

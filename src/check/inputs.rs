@@ -55,10 +55,10 @@ pub fn generate(case: &Case, seed: u64) -> Result<Inputs> {
     let mut tensors = BTreeMap::new();
     for tensor in &case.tensors {
         let made = match tensor.role {
-            Role::Out | Role::Inout if tensor.codec.is_some() => {
+            Role::Out | Role::Inout | Role::Scratch if tensor.codec.is_some() => {
                 Err("only an input can have a codec".to_owned())
             }
-            Role::Out => Layout::of(tensor).check().map(|()| None),
+            Role::Out | Role::Scratch => Layout::of(tensor).check().map(|()| None),
             Role::In | Role::Inout => make(tensor, seed).map(Some),
         };
         let made = made
@@ -336,6 +336,11 @@ mod tests {
             assert_eq!(floats(&data.seen)[..2], [0.0, 0.0]);
             assert!((floats(&data.seen)[3] + 2.0).abs() < 1e-6);
         }
+        let mut tiny = with_codec(normal(ElemType::E4m3, &[1]), e4m3(), &[1]);
+        tiny.fill = Some(Fill::Constant { value: Num(1e-44) });
+        let data = one(tiny, 1).unwrap();
+        assert_eq!(data.scales, Some(vec![1.0]));
+        assert_eq!(floats(&data.seen), [0.0]);
         let mut zeros = with_codec(
             normal(ElemType::U8, &[3]),
             CodecScheme::Affine { low: 0, high: 255 },

@@ -2,7 +2,7 @@
 
 use super::{print, remark, write_file};
 use crate::cache::Cache;
-use crate::cli::RunArgs;
+use crate::cli::{Format, RunArgs};
 use crate::config::Selection;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
@@ -39,10 +39,10 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
 
     let record_file = args.out.join("record.json");
     store::write_record(&record_file, &record)?;
-    write_file(&args.out.join("report.json"), &report::json::render(&record, &judgement))?;
+    write_file(&args.out.join("report.json"), &report::json::render(&record, &judgement)?)?;
     write_file(&args.out.join("report.md"), &report::markdown::render(&record, &judgement))?;
     write_file(&args.out.join("junit.xml"), &report::junit::render(&record, &judgement)?)?;
-    print(&super::terminal(&record, &judgement))?;
+    print(&super::judge::render(Format::Terminal, &record, &judgement)?)?;
     remark(&format!("record and reports: {}", shown(&args.out)));
     Ok(judgement.conclusion.into())
 }

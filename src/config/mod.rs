@@ -1,1 +1,264 @@
+//! gates.yaml: what was written (`raw`) to a plan and its gates, with every expression evaluated.
+//!
+//! The whole file is resolved before anything is selected, so a mistake is found whatever is run. Knows
+//! nothing of compilers, devices or evidence; from the disk it wants only whether a path is there.
+//!
+//! A variant may only add to its kernel or replace: its `gates` win metric by metric, and none can be
+//! taken away. A limit on resources may be a mapping by architecture (all of them, or with a `default`),
+//! any other limit a mapping by shape (a shape that is not named has no such limit). A limit that refers
+//! to a variant outside the selection pulls nothing in; what is not run is judged as not run.
 
+mod call;
+mod defaults;
+mod gates;
+mod kernel;
+mod limits;
+mod raw;
+mod reference;
+mod scope;
+mod select;
+mod shape;
+mod tensor;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod yaml;
+
+use crate::error::{Diagnostic, Error, Result};
+use kernel::{Entry, Shared};
+use std::path::{Path, PathBuf};
+use verdict::model::{Arch, Gate, Plan, Schedule};
+use yaml::{Problem, Source, Spot};
+
+/// Version of the format that this program reads.
+const VERSION: u32 = 1;
+
+/// What of the file to run. Empty means everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// `kernel`, `kernel/variant`, `kernel@shape`, `kernel/variant@shape`; each part a glob. A case is
+    /// selected by any of them.
+    pub filters: Vec<String>,
+    /// Globs of shapes, on top of the filters.
+    pub shapes: Vec<String>,
+    /// Globs of variants, on top of the filters.
+    pub variants: Vec<String>,
+    /// Instead of those of the file.
+    pub seeds: Option<Vec<u64>>,
+    /// Batched samples of each process, instead of those of the file.
+    pub iters: Option<u32>,
+}
+
+/// The compiler that the file asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolchainPin {
+    /// CUDA release: `13.0` or `13.0.2`.
+    pub cuda: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// Directory of gates.yaml; paths of the plan are relative to it.
+    pub root: PathBuf,
+    /// Name of the file: `gates.yaml`.
+    pub file: String,
+    pub plan: Plan,
+    pub gates: Vec<Gate>,
+    pub toolchain: ToolchainPin,
+}
+
+/// Reads, checks and resolves `path`, and selects.
+///
+/// # Errors
+/// Usage, for anything wrong with the file or the selection, with line, column and key.
+pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
+    let file = path.file_name().map_or_else(
+        || path.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    let root = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let bytes = std::fs::read(path).map_err(|error| {
+        let diagnostic =
+            Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
+        Error::Usage(match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                diagnostic.help("write one with `gatekeeper init`, or name another with --config")
+            }
+            _ => diagnostic,
+        })
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error
+            .as_bytes()
+            .get(..error.utf8_error().valid_up_to())
+            .unwrap_or_default();
+        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+        Error::Usage(Diagnostic::new("this is not UTF-8").at(format!("{file}:{line}")))
+    })?;
+    let disk = |path: &str| {
+        let metadata = std::fs::metadata(root.join(path)).ok()?;
+        Some(if metadata.is_dir() {
+            Entry::Directory
+        } else {
+            Entry::File
+        })
+    };
+    let mut resolved = parse(&file, &text, &disk).map_err(Error::Usage)?;
+    select::select(&mut resolved, selection).map_err(Error::Usage)?;
+    Ok(Loaded {
+        root,
+        file,
+        plan: resolved.plan,
+        gates: resolved.gates,
+        toolchain: resolved.toolchain,
+    })
+}
+
+/// JSON Schema of gates.yaml, for editors.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(raw::File).to_value()
+}
+
+/// What `gatekeeper init` writes: the smallest useful file, with comments.
+pub fn template() -> &'static str {
+    include_str!("template.yaml")
+}
+
+struct Resolved {
+    plan: Plan,
+    gates: Vec<Gate>,
+    toolchain: ToolchainPin,
+}
+
+fn parse(
+    file: &str,
+    text: &str,
+    disk: &dyn Fn(&str) -> Option<Entry>,
+) -> std::result::Result<Resolved, Diagnostic> {
+    let source = Source::parse(file, text)?;
+    version(&source)
+        .and_then(|()| source.read())
+        .and_then(|raw| resolve(&raw, file, disk))
+        .map_err(|problem| source.diagnose(&problem))
+}
+
+/// Before anything else: another version may have other keys.
+fn version(source: &Source<'_>) -> std::result::Result<(), Problem> {
+    let first = source.first_entry();
+    let help = format!("the first line is `version: {VERSION}`");
+    match first {
+        Some((key, value)) if key.value == "version" => match value {
+            Some(value) if value.value == VERSION.to_string() => Ok(()),
+            Some(value) => Err(Problem::new(
+                value.at,
+                format!(
+                    "version {} is not known to this gatekeeper, which reads {VERSION}",
+                    value.value
+                ),
+            )),
+            None => Err(Problem::new(key.at, "the version is a number").help(help)),
+        },
+        Some((key, _)) => Err(Problem::new(key.at, "`version` stands first").help(help)),
+        None => Err(Problem::new(source.start(), "expected a mapping").help(help)),
+    }
+}
+
+fn resolve(
+    raw: &raw::File,
+    file: &str,
+    disk: &dyn Fn(&str) -> Option<Entry>,
+) -> std::result::Result<Resolved, Problem> {
+    let architectures = architectures(&raw.architectures)?;
+    let shared = Shared {
+        file,
+        architectures: &architectures,
+        flags: &raw.flags,
+        disk,
+    };
+    let mut resolved = Resolved {
+        plan: Plan {
+            units: Vec::new(),
+            cases: Vec::new(),
+            timing: timing(&raw.timing)?,
+            partial: false,
+        },
+        gates: Vec::new(),
+        toolchain: ToolchainPin {
+            cuda: raw.toolchain.cuda.as_ref().map(release).transpose()?,
+        },
+    };
+    if raw.kernels.is_empty() {
+        return Err(Problem::new(
+            raw.kernels.at,
+            "no kernels: nothing would be judged",
+        ));
+    }
+    for (name, kernel) in raw.kernels.iter() {
+        let kernel = kernel::resolve(name, kernel, &shared)?;
+        resolved.plan.units.extend(kernel.units);
+        resolved.plan.cases.extend(kernel.cases);
+        resolved.gates.extend(kernel.gates);
+    }
+    Ok(resolved)
+}
+
+fn architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<Vec<Arch>, Problem> {
+    if raw.is_empty() {
+        return Err(Problem::new(
+            raw.at,
+            "no architectures: nothing would be built",
+        ));
+    }
+    let mut architectures = Vec::new();
+    for name in raw.iter() {
+        let arch: Arch = name
+            .parse()
+            .map_err(|error: verdict::model::BadArch| Problem::new(name.at, error.to_string()))?;
+        if architectures.contains(&arch) {
+            return Err(Problem::new(name.at, format!("{arch} stands here twice")));
+        }
+        architectures.push(arch);
+    }
+    Ok(architectures)
+}
+
+fn release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
+    let parts: Vec<_> = raw.split('.').collect();
+    let number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if (2..=3).contains(&parts.len()) && parts.iter().all(number) {
+        return Ok(raw.value.clone());
+    }
+    Err(
+        Problem::new(raw.at, format!("`{}` is not a CUDA release", raw.value))
+            .help("as in \"13.0\" or \"13.0.2\""),
+    )
+}
+
+fn timing(raw: &raw::Timing) -> std::result::Result<Schedule, Problem> {
+    let count = |written: &Option<Spot<u32>>, absent: u32, least: u32, most: u32| match written {
+        None => Ok(absent),
+        Some(count) if (least..=most).contains(&count.value) => Ok(count.value),
+        Some(count) => Err(Problem::new(
+            count.at,
+            format!("{} is not between {least} and {most}", count.value),
+        )),
+    };
+    let absent = defaults::TIMING;
+    let processes = count(&raw.processes, absent.processes, 1, 100)?;
+    let most = absent.max_processes.max(processes);
+    Ok(Schedule {
+        mode: raw.mode.unwrap_or(absent.mode),
+        warmup: count(&raw.warmup, absent.warmup, 0, 100_000)?,
+        iterations: count(&raw.iterations, absent.iterations, 1, 100_000)?,
+        singles: count(&raw.singles, absent.singles, 1, 100_000)?,
+        batch_ns: match &raw.batch {
+            None => absent.batch_ns,
+            Some(batch) => scope::duration(batch, "a batch", 1e3..=1e9)? as u64,
+        },
+        processes,
+        max_processes: count(&raw.max_processes, most, processes, 100)?,
+    })
+}

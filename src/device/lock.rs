@@ -8,6 +8,9 @@ use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+/// Where the locks of all users stand: two users share a GPU, and neither a home nor a cache.
+pub const SHARED: &str = "/tmp";
+
 /// What the GPU is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
@@ -26,15 +29,14 @@ pub struct GpuLock {
 impl GpuLock {
     /// Waits for the GPU of this UUID; `waiting` hears a sentence if it has to.
     ///
-    /// The file stands in /tmp, not in the cache: two users share a GPU, and not a home.
-    ///
     /// # Errors
     /// Environment, where the file cannot be made or locked.
-    pub fn acquire(uuid: &str, wanted: Use, waiting: impl FnOnce(&str)) -> Result<Self> {
-        Self::acquire_in(Path::new("/tmp"), uuid, wanted, waiting)
-    }
-
-    fn acquire_in(dir: &Path, uuid: &str, wanted: Use, waiting: impl FnOnce(&str)) -> Result<Self> {
+    pub fn acquire(
+        dir: &Path,
+        uuid: &str,
+        wanted: Use,
+        waiting: impl FnOnce(&str),
+    ) -> Result<Self> {
         let path = dir.join(format!("gatekeeper-{uuid}.lock"));
         let failed = |error: io::Error| {
             Error::Environment(
@@ -42,7 +44,7 @@ impl GpuLock {
                     "the lock of the GPU, {}, cannot be taken: {error}",
                     path.display()
                 ))
-                .help("it keeps two runs from timing on one GPU at once; make /tmp writable"),
+                .help("it keeps two runs from timing on one GPU at once; its directory has to be writable"),
             )
         };
         let file = open(&path).map_err(failed)?;
@@ -106,16 +108,16 @@ mod tests {
     #[test]
     fn checks_share_and_measuring_does_not() {
         let dir = tempfile::tempdir().unwrap();
-        let first = GpuLock::acquire_in(dir.path(), "GPU-1", Use::Check, quiet).unwrap();
-        let second = GpuLock::acquire_in(dir.path(), "GPU-1", Use::Check, quiet).unwrap();
-        let other = GpuLock::acquire_in(dir.path(), "GPU-2", Use::Measure, quiet).unwrap();
+        let first = GpuLock::acquire(dir.path(), "GPU-1", Use::Check, quiet).unwrap();
+        let second = GpuLock::acquire(dir.path(), "GPU-1", Use::Check, quiet).unwrap();
+        let other = GpuLock::acquire(dir.path(), "GPU-2", Use::Measure, quiet).unwrap();
         drop((first, second, other));
 
-        let measuring = GpuLock::acquire_in(dir.path(), "GPU-1", Use::Measure, quiet).unwrap();
+        let measuring = GpuLock::acquire(dir.path(), "GPU-1", Use::Measure, quiet).unwrap();
         let (said, says) = mpsc::channel();
         let path = dir.path().to_owned();
         let waiter = std::thread::spawn(move || {
-            GpuLock::acquire_in(&path, "GPU-1", Use::Measure, |text| {
+            GpuLock::acquire(&path, "GPU-1", Use::Measure, |text| {
                 said.send(text.to_owned()).unwrap();
             })
             .unwrap();
@@ -130,7 +132,7 @@ mod tests {
     #[test]
     fn a_lock_that_cannot_be_made_is_the_environment() {
         let missing = tempfile::tempdir().unwrap().path().join("gone");
-        let error = GpuLock::acquire_in(&missing, "GPU-1", Use::Measure, quiet).unwrap_err();
+        let error = GpuLock::acquire(&missing, "GPU-1", Use::Measure, quiet).unwrap_err();
         assert!(matches!(error, Error::Environment(_)));
     }
 }

@@ -78,7 +78,7 @@ pub(super) fn install_in(
     progress: &dyn Fn(&str),
     search: &Search,
 ) -> Result<Toolchain> {
-    // Said before 150 MB are fetched.
+    // Said before anything is fetched.
     search.host_compiler()?;
     if installed(cache)?.is_none() {
         let dir = cache.dir("toolchains")?;
@@ -119,7 +119,7 @@ fn fetch(cache: &Cache, dir: &Path, progress: &dyn Fn(&str), search: &Search) ->
                 "the compiler cannot be written to {}: {error}",
                 dir.display()
             ))
-            .help("set GATEKEEPER_CACHE to a directory with 1 GB free"),
+            .help("set GATEKEEPER_CACHE to a directory with 500 MB free"),
         )
     };
     let staging = tempfile::Builder::new()
@@ -130,7 +130,9 @@ fn fetch(cache: &Cache, dir: &Path, progress: &dyn Fn(&str), search: &Search) ->
     let temporary = staging.path().join("tmp");
     std::fs::create_dir(&temporary).map_err(unwritable)?;
 
-    progress(&format!("installing CUDA {NVCC_VERSION} (about 150 MB)"));
+    progress(&format!(
+        "installing CUDA {NVCC_VERSION} (105 MB to fetch, 270 MB on disk)"
+    ));
     pip_install(&python, &new, &temporary, progress)?;
 
     let mut complete = Complete {

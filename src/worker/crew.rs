@@ -3,6 +3,7 @@
 
 use super::host::{Lost, Worker};
 use super::protocol::{CheckJob, Frame, Job, Ready, TimeJob};
+use crate::device::lock::{GpuLock, SHARED, Use};
 use crate::device::{DeviceChoice, Failure};
 use crate::error::Error;
 use std::path::PathBuf;
@@ -38,6 +39,10 @@ pub struct Crew {
     worker: Option<Worker>,
     /// Of the first worker. Without one there is nothing to run jobs on.
     device: Option<Seen<DeviceFacts>>,
+    locks: PathBuf,
+    /// Held from the first job of its use until another use or `retire`.
+    lock: Option<(Use, GpuLock)>,
+    waiting: Box<dyn Fn(&str) + Send>,
     /// A known-good kernel failed: nothing is tried any more.
     broken: Option<Fault>,
     costs: Costs,
@@ -60,21 +65,34 @@ impl Crew {
 
     /// Workers are another build of gatekeeper.
     pub fn of_program(program: PathBuf, choice: DeviceChoice) -> Self {
-        Self::of(move || {
+        let command = move || {
             let mut command = Command::new(&program);
             command.arg(super::SUBCOMMAND).arg(choice.to_string());
+            // It would put the host between all launches, and so into the times.
+            command.env_remove("CUDA_LAUNCH_BLOCKING");
             command
-        })
+        };
+        Self::of(command, SHARED.into())
     }
 
-    pub(super) fn of(command: impl Fn() -> Command + Send + 'static) -> Self {
+    pub(super) fn of(command: impl Fn() -> Command + Send + 'static, locks: PathBuf) -> Self {
         Self {
             command: Box::new(command),
             worker: None,
             device: None,
+            locks,
+            lock: None,
+            waiting: Box::new(|_| {}),
             broken: None,
             costs: Costs::default(),
         }
+    }
+
+    /// Who is told where another gatekeeper has to be waited for.
+    #[must_use]
+    pub fn on_waiting(mut self, say: impl Fn(&str) + Send + 'static) -> Self {
+        self.waiting = Box::new(say);
+        self
     }
 
     /// The device, asked for once: `NotRun` where there is none, `Fault` where it is broken.
@@ -93,16 +111,15 @@ impl Crew {
     pub fn check(&mut self, job: CheckJob) -> CheckAnswer {
         let deadline = deadline(&job.case);
         let mut driver = None;
-        let end = self.run(&Job::Check(Box::new(job)), deadline, |frame| {
+        let end = self.run(Use::Check, &Job::Check(Box::new(job)), deadline, |frame| {
             if let Frame::Driver(facts) = frame {
                 driver = Some(facts);
             }
         });
-        let check = end.and_then(|frame| match frame {
+        let check = answer(end, |frame| match frame {
             Frame::Checked(facts) => Ok(*facts),
-            other => Err(wrong_answer(&other)),
+            other => Err(Box::new(other)),
         });
-        let check = seen(check);
         CheckAnswer {
             driver: driver.unwrap_or_else(|| absent_driver(&check)),
             check,
@@ -112,18 +129,21 @@ impl Crew {
     /// Its deadline is the case's. For a fresh timing process call `retire` first.
     pub fn time(&mut self, job: TimeJob) -> Seen<TimeFacts> {
         let deadline = deadline(&job.case);
-        let end = self.run(&Job::Time(Box::new(job)), deadline, |_| {});
-        seen(end.and_then(|frame| match frame {
+        let end = self.run(Use::Measure, &Job::Time(Box::new(job)), deadline, |_| {});
+        answer(end, |frame| match frame {
             Frame::Timed(facts) => Ok(*facts),
-            other => Err(wrong_answer(&other)),
-        }))
+            other => Err(Box::new(other)),
+        })
     }
 
-    /// Ends the current worker; the next job starts a fresh one.
+    /// Ends the current worker and lets go of the GPU; the next job starts a fresh one.
     pub fn retire(&mut self) {
-        if let Some(worker) = self.worker.take() {
-            worker.end();
-        }
+        self.end_worker();
+        self.lock = None;
+    }
+
+    fn end_worker(&mut self) -> String {
+        self.worker.take().map(Worker::end).unwrap_or_default()
     }
 
     pub fn costs(&self) -> Costs {
@@ -132,50 +152,70 @@ impl Crew {
 
     fn run(
         &mut self,
+        wanted: Use,
         job: &Job,
         deadline: Duration,
         on_frame: impl FnMut(Frame),
-    ) -> Result<Frame, Seen<Frame>> {
+    ) -> Seen<Frame> {
         if let Some(fault) = &self.broken {
-            return Err(Seen::Fault(Fault {
-                kind: FaultKind::Environment,
-                message: format!("not tried, the device had failed before: {}", fault.message),
-            }));
+            return environment(format!(
+                "not tried, the device had failed before: {}",
+                fault.message
+            ));
         }
-        if self.worker.is_none() {
-            match self.start() {
-                Seen::Got(_) => {}
-                Seen::Fault(fault) => return Err(Seen::Fault(fault)),
-                Seen::Unsupported { reason } => return Err(Seen::Unsupported { reason }),
-                Seen::NotRun { reason } => return Err(Seen::NotRun { reason }),
-            }
+        let device = match self.device() {
+            Seen::Got(_) if self.worker.is_none() => self.start(),
+            device => device,
+        };
+        let device = match device {
+            Seen::Got(device) => device,
+            Seen::Fault(fault) => return Seen::Fault(fault),
+            Seen::Unsupported { reason } => return Seen::Unsupported { reason },
+            Seen::NotRun { reason } => return Seen::NotRun { reason },
+        };
+        if let Err(error) = self.hold(&device.uuid, wanted) {
+            return environment(error.to_string());
         }
         let Some(worker) = &mut self.worker else {
-            return Err(Seen::NotRun {
-                reason: "no worker could be started".to_owned(),
-            });
+            return environment("no worker could be started".to_owned());
         };
         let began = Instant::now();
         let end = worker.run(job, deadline, on_frame);
         self.costs.jobs_ms += milliseconds(began);
         match end {
-            Ok(Frame::Failed(Failure::Unsupported { reason })) => Err(Seen::Unsupported { reason }),
+            Ok(Frame::Failed(Failure::Unsupported { reason })) => Seen::Unsupported { reason },
             Ok(Frame::Failed(Failure::Fault {
                 fault,
                 sticky: false,
-            })) => Err(Seen::Fault(fault)),
+            })) => Seen::Fault(fault),
             Ok(Frame::Failed(Failure::Fault {
-                fault,
+                mut fault,
                 sticky: true,
-            })) => Err(Seen::Fault(self.cross_examine(fault))),
-            Ok(frame) => Ok(frame),
-            Err(lost) => Err(Seen::Fault(self.cross_examine(fault_of(lost)))),
+            })) => {
+                // A failed assert says on standard error which one it was.
+                fault.message += &self.end_worker();
+                Seen::Fault(self.cross_examine(fault))
+            }
+            Ok(frame) => Seen::Got(frame),
+            Err(lost) => {
+                self.end_worker();
+                Seen::Fault(self.cross_examine(fault_of(lost)))
+            }
         }
+    }
+
+    fn hold(&mut self, uuid: &str, wanted: Use) -> crate::error::Result<()> {
+        if self.lock.as_ref().is_none_or(|(held, _)| *held != wanted) {
+            // Let go first: two processes that each hold a share would wait for each other.
+            self.lock = None;
+            let lock = GpuLock::acquire(&self.locks, uuid, wanted, &self.waiting)?;
+            self.lock = Some((wanted, lock));
+        }
+        Ok(())
     }
 
     /// Was it the kernel? A known-good one in a fresh worker answers; the worker then stays.
     fn cross_examine(&mut self, fault: Fault) -> Fault {
-        self.retire();
         let verdict = match self.start() {
             Seen::Got(_) => match self
                 .worker
@@ -208,16 +248,12 @@ impl Crew {
     }
 
     fn start(&mut self) -> Seen<DeviceFacts> {
-        let broken = |message: String| {
-            Seen::Fault(Fault {
-                kind: FaultKind::Environment,
-                message,
-            })
-        };
         let began = Instant::now();
         let mut worker = match Worker::spawn((self.command)()) {
             Ok(worker) => worker,
-            Err(error) => return broken(format!("no worker process could be started: {error}")),
+            Err(error) => {
+                return environment(format!("no worker process could be started: {error}"));
+            }
         };
         let greeting = worker.greeting(START);
         self.costs.workers += 1;
@@ -228,9 +264,9 @@ impl Crew {
                 Seen::Got(facts)
             }
             Ok(Frame::Ready(Ready::Absent(reason))) => Seen::NotRun { reason },
-            Ok(Frame::Ready(Ready::Broken(message))) => broken(message),
-            Ok(other) => broken(format!("the worker began with {other:?}")),
-            Err(Lost::Hang(message) | Lost::Died(message)) => broken(message),
+            Ok(Frame::Ready(Ready::Broken(message))) => environment(message),
+            Ok(other) => environment(format!("the worker began with {other:?}")),
+            Err(Lost::Hang(message) | Lost::Died(message)) => environment(message),
         }
     }
 }
@@ -252,20 +288,24 @@ fn fault_of(lost: Lost) -> Fault {
     }
 }
 
-fn wrong_answer(frame: &Frame) -> Seen<Frame> {
+fn environment<T>(message: String) -> Seen<T> {
     Seen::Fault(Fault {
-        kind: FaultKind::WorkerDied,
-        message: format!("the worker answered another question: {frame:?}"),
+        kind: FaultKind::Environment,
+        message,
     })
 }
 
-fn seen<T>(answer: Result<T, Seen<Frame>>) -> Seen<T> {
-    match answer {
-        Ok(facts) => Seen::Got(facts),
-        Err(Seen::Fault(fault)) => Seen::Fault(fault),
-        Err(Seen::Unsupported { reason }) => Seen::Unsupported { reason },
-        Err(Seen::NotRun { reason }) => Seen::NotRun { reason },
-        Err(Seen::Got(frame)) => seen(Err(wrong_answer(&frame))),
+/// The frame that `pick` accepts; another one is a worker that answers another question.
+fn answer<T>(end: Seen<Frame>, pick: impl FnOnce(Frame) -> Result<T, Box<Frame>>) -> Seen<T> {
+    match end.map(pick) {
+        Seen::Got(Ok(facts)) => Seen::Got(facts),
+        Seen::Got(Err(frame)) => Seen::Fault(Fault {
+            kind: FaultKind::WorkerDied,
+            message: format!("the worker answered another question: {frame:?}"),
+        }),
+        Seen::Fault(fault) => Seen::Fault(fault),
+        Seen::Unsupported { reason } => Seen::Unsupported { reason },
+        Seen::NotRun { reason } => Seen::NotRun { reason },
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,13 @@ const MAX_LINE: u64 = 16 << 20;
 
 /// How much of the end of a worker's standard error is kept.
 const STDERR_TAIL: usize = 4096;
+const STDERR_LINES: usize = 4;
 
 /// How long a worker may take to end once its input is closed.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How long a killed worker may take to be gone.
+const REAPING: Duration = Duration::from_secs(30);
 
 /// Why no more will be heard of a worker. Its message tells the whole story.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +38,7 @@ pub enum Lost {
 pub struct Worker {
     child: Child,
     /// `None` once it was told to end.
-    input: Option<ChildStdin>,
+    input: Option<Sender<Vec<u8>>>,
     lines: Receiver<Heard>,
     stderr: Tail,
     orders: u64,
@@ -54,7 +58,7 @@ impl Worker {
             .stderr(Stdio::piped())
             .process_group(0);
         let mut child = command.spawn()?;
-        let input = child.stdin.take();
+        let input = child.stdin.take().map(write_lines);
         let (heard, lines) = mpsc::channel();
         if let Some(stdout) = child.stdout.take() {
             std::thread::spawn(move || listen(stdout, |said| heard.send(said).is_ok()));
@@ -99,8 +103,12 @@ impl Worker {
             id,
             job: job.clone(),
         };
-        if let Err(error) = self.send(&order) {
-            return Err(self.died(&format!("did not take its job ({error})")));
+        let sent = serde_json::to_vec(&order)
+            .ok()
+            .zip(self.input.as_ref())
+            .is_some_and(|(line, input)| input.send(line).is_ok());
+        if !sent {
+            return Err(self.died("takes no more jobs"));
         }
         self.wait_for(
             id,
@@ -110,15 +118,6 @@ impl Worker {
             on_frame,
             Frame::ends_job,
         )
-    }
-
-    fn send(&mut self, order: &Order) -> io::Result<()> {
-        let mut line = serde_json::to_vec(order)?;
-        line.push(b'\n');
-        match &mut self.input {
-            Some(input) => input.write_all(&line).and_then(|()| input.flush()),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        }
     }
 
     fn wait_for(
@@ -203,16 +202,21 @@ impl Worker {
         self.input = None;
         // A reaped child's number may be another's by now.
         if let Ok(None) = self.child.try_wait() {
-            // Both fail only where the process is gone already.
+            // Fails only where the process is gone already.
             let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
-            let _ = self.child.wait();
+            // A process stuck in the driver is not to be waited for for ever.
+            self.ended_within(REAPING);
         }
     }
 
-    /// Tells it to end, and sees to it that it does.
-    pub fn end(mut self) {
+    /// Tells it to end, sees to it that it does, and says what it left on standard error: empty, or
+    /// `; it said: ...`.
+    pub fn end(mut self) -> String {
         self.input = None;
-        self.ended_within(FAREWELL);
+        if self.ended_within(FAREWELL).is_none() {
+            self.kill();
+        }
+        self.stderr.quoted()
     }
 }
 
@@ -220,6 +224,21 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// On a thread of its own: a worker that does not read must not keep the host from its deadline. That
+/// it did not take an order shows in its never being answered.
+fn write_lines(mut stdin: ChildStdin) -> Sender<Vec<u8>> {
+    let (sender, lines) = mpsc::channel::<Vec<u8>>();
+    std::thread::spawn(move || {
+        for mut line in lines {
+            line.push(b'\n');
+            if stdin.write_all(&line).is_err() {
+                return;
+            }
+        }
+    });
+    sender
 }
 
 fn ended(status: ExitStatus) -> String {
@@ -300,9 +319,12 @@ impl Tail {
         }
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = bytes.iter().copied().collect();
-        match String::from_utf8_lossy(&bytes).trim() {
-            "" => String::new(),
-            text => format!("; it said: {text}"),
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.trim().lines().collect();
+        let last = &lines[lines.len().saturating_sub(STDERR_LINES)..];
+        match last {
+            [] => String::new(),
+            lines => format!("; it said: {}", lines.join("\n")),
         }
     }
 }

@@ -2,16 +2,18 @@
 
 use super::crew::Crew;
 use super::host::{Lost, Worker};
-use super::protocol::{CheckJob, Expected, Frame, Job, Line, Ready};
+use super::protocol::{CheckJob, Expected, Frame, Job, Line, Ready, TimeJob};
 use crate::build::Artifact;
 use crate::device::Failure;
+use crate::device::lock::{GpuLock, Use};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use verdict::model::{
-    Case, CaseId, CheckFacts, Determinism, DeviceFacts, ErrorFacts, Fault, FaultKind, Num,
-    Reference, Seen,
+    Case, CaseId, CheckFacts, Determinism, DeviceFacts, ErrorFacts, Fault, FaultKind, Mode, Num,
+    Reference, Schedule, Seen,
 };
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -92,12 +94,12 @@ fn a_hang_is_killed_with_all_its_children_and_says_where() {
         pid.display()
     );
     let mut worker = worker(&script);
-    let end = worker.run(&Job::KnownGood, Duration::from_secs(2), |_| {});
+    let end = worker.run(&Job::KnownGood, Duration::from_secs(3), |_| {});
     let Err(Lost::Hang(message)) = end else {
         panic!("{end:?}")
     };
     assert!(
-        message.contains("no answer within 2.0 s, last seen launch 3 of 8")
+        message.contains("no answer within 3.0 s, last seen launch 3 of 8")
             && message.contains("a last word"),
         "{message}"
     );
@@ -111,6 +113,17 @@ fn a_hang_is_killed_with_all_its_children_and_says_where() {
         assert!(Instant::now() < until, "the grandchild survived");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn a_worker_that_does_not_read_its_orders_hangs() {
+    let mut worker = Worker::spawn(shell(&format!("{}sleep 1000", ready()))).unwrap();
+    worker.greeting(LONG).unwrap();
+    // More than a pipe holds.
+    let mut job = time_job();
+    job.case.id.shape = "s".repeat(1 << 20);
+    let end = worker.run(&Job::Time(Box::new(job)), SHORT, |_| {});
+    assert!(matches!(end, Err(Lost::Hang(_))), "{end:?}");
 }
 
 #[test]
@@ -187,7 +200,7 @@ fn a_worker_that_never_greets_hangs() {
 // The crew: each worker is the next script of a list; the last one repeats.
 
 struct Scripts {
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     crew: Crew,
     started: PathBuf,
 }
@@ -197,16 +210,13 @@ fn crew(scripts: &[String]) -> Scripts {
     let started = dir.path().join("started");
     let scripts = scripts.to_vec();
     let count = started.clone();
-    let crew = Crew::of(move || {
+    let command = move || {
         let number = workers(&count);
         std::fs::write(&count, "x".repeat(number + 1)).unwrap();
         shell(&scripts[number.min(scripts.len() - 1)])
-    });
-    Scripts {
-        _dir: dir,
-        crew,
-        started,
-    }
+    };
+    let crew = Crew::of(command, dir.path().into());
+    Scripts { dir, crew, started }
 }
 
 fn workers(count: &Path) -> usize {
@@ -231,14 +241,18 @@ fn case() -> Case {
         tolerance: None,
         determinism: Determinism::BitExact,
         launches: 8,
-        deadline_ms: 2_000,
+        deadline_ms: 30_000,
         timed: false,
     }
 }
 
 fn check(crew: &mut Crew) -> Seen<CheckFacts> {
+    check_case(crew, case())
+}
+
+fn check_case(crew: &mut Crew, case: Case) -> Seen<CheckFacts> {
     crew.check(CheckJob {
-        case: case(),
+        case,
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
             symbol: "k".into(),
@@ -305,7 +319,7 @@ fn fault(seen: Seen<CheckFacts>) -> (FaultKind, String) {
 #[test]
 fn the_next_job_goes_on_in_the_fresh_worker_after_each_kind_of_fault() {
     let sticky = format!(
-        "{}read order\n{}",
+        "{}read order\necho 'k.cu:3: Assertion failed' >&2\n{}",
         ready(),
         say(
             1,
@@ -317,7 +331,7 @@ fn the_next_job_goes_on_in_the_fresh_worker_after_each_kind_of_fault() {
         (
             format!("{}read order\nsleep 1000", ready()),
             FaultKind::Hang,
-            "no answer within 2.0 s",
+            "no answer within 1.0 s",
         ),
         (
             format!("{}read order\nkill -SEGV $$", ready()),
@@ -331,9 +345,15 @@ fn the_next_job_goes_on_in_the_fresh_worker_after_each_kind_of_fault() {
         ),
     ] {
         let mut scripts = crew(&[bad, answers(Frame::Sane, checked())]);
-        let (seen, message) = fault(check(&mut scripts.crew));
+        let mut first = case();
+        if kind == FaultKind::Hang {
+            first.deadline_ms = 1_000;
+        }
+        let (seen, message) = fault(check_case(&mut scripts.crew, first));
         assert_eq!(seen, kind, "{message}");
         assert!(message.contains(part), "{message}");
+        let asserted = message.contains("it said: k.cu:3: Assertion failed");
+        assert_eq!(asserted, kind == FaultKind::DeviceFault, "{message}");
         assert!(check(&mut scripts.crew).got().is_some());
         assert_eq!(workers(&scripts.started), 2);
         assert_eq!(scripts.crew.costs().workers, 2);
@@ -407,7 +427,7 @@ fn no_device_is_not_run_and_a_broken_one_is_the_environment() {
         })
     ));
 
-    let mut crew = Crew::of(|| Command::new("/no/such/program"));
+    let mut crew = Crew::of(|| Command::new("/no/such/program"), "/tmp".into());
     assert!(matches!(
         crew.device(),
         Seen::Fault(Fault {
@@ -425,4 +445,51 @@ fn a_retired_worker_is_followed_by_a_fresh_one() {
         assert_eq!(workers(&scripts.started), expected);
         scripts.crew.retire();
     }
+}
+
+fn time_job() -> TimeJob {
+    TimeJob {
+        case: case(),
+        artifact: Artifact::Cubin {
+            path: "k.cubin".into(),
+            symbol: "k".into(),
+        },
+        seed: 1,
+        schedule: Schedule {
+            mode: Mode::Warm,
+            warmup: 1,
+            iterations: 1,
+            singles: 1,
+            batch_ns: 1,
+            processes: 1,
+            max_processes: 1,
+        },
+    }
+}
+
+#[test]
+fn times_are_taken_alone_on_a_gpu_and_checks_are_not() {
+    let mut scripts = crew(&[answers(checked(), Frame::Sane)]);
+    let locks = scripts.dir.path().to_owned();
+    let lock = |wanted| GpuLock::acquire(&locks, "GPU-0", wanted, |_| {}).unwrap();
+    let other = lock(Use::Check);
+    assert!(
+        check(&mut scripts.crew).got().is_some(),
+        "beside another check"
+    );
+
+    let (said, says) = mpsc::channel();
+    let mut crew = scripts
+        .crew
+        .on_waiting(move |text| said.send(text.to_owned()).unwrap());
+    let timing = std::thread::spawn(move || {
+        crew.time(time_job());
+        crew.retire();
+    });
+    let text = says.recv_timeout(LONG).unwrap();
+    assert!(text.contains("waiting for GPU GPU-0"), "{text}");
+    assert!(!timing.is_finished());
+    drop(other);
+    timing.join().unwrap();
+    lock(Use::Measure);
 }

@@ -87,8 +87,8 @@ impl<'a> Scene<'a> {
         let tensor = self.tensor(name)?;
         match tensor.role {
             Role::Out | Role::Inout => Ok(tensor),
-            Role::In => Err(NoAnswer::Reference(format!(
-                "the reference writes `{name}`, which is an input only"
+            Role::In | Role::Scratch => Err(NoAnswer::Reference(format!(
+                "the reference writes `{name}`, which is no output"
             ))),
         }
     }
@@ -177,7 +177,7 @@ fn complete(case: &Case, inputs: &Inputs, outputs: Outputs) -> Result<Outputs, N
     let finite = inputs.tensors.values().all(|data| {
         data.seen.all_finite() && data.original.as_ref().is_none_or(Values::all_finite)
     });
-    for tensor in case.tensors.iter().filter(|tensor| tensor.role != Role::In) {
+    for tensor in case.tensors.iter().filter(|tensor| tensor.role.is_result()) {
         let name = &tensor.name;
         let Some(values) = outputs.get(name) else {
             return Err(NoAnswer::Reference(format!(

@@ -5,7 +5,7 @@ use crate::check::inputs::generate;
 use crate::check::layout::index;
 use crate::check::testing::{case, input, output};
 use proptest::prelude::*;
-use verdict::model::{Binary, ElemType, Fill, Num, ReduceOp, Unary};
+use verdict::model::{Binary, Codec, CodecScheme, ElemType, Fill, Num, ReduceOp, Unary};
 
 fn run(tensors: Vec<Tensor>, reference: Reference) -> Result<Values, NoAnswer> {
     let mut case = case(tensors);
@@ -451,4 +451,46 @@ fn a_wrong_index_mapping_is_far_off() {
     let got = built_in(&case, &wrong, View::Seen).unwrap();
     let facts = crate::check::compare::errors(&got, &want, &case.tensors, Some(1e-3)).unwrap();
     assert!(facts.max_err.0 > 0.1 && facts.over_tolerance.unwrap().0 > 0.5);
+}
+
+/// What each codec alone costs attention, as SDPA.md has it from another implementation: offset-binary
+/// codes stay below 0.06 (0.027 seen on some shape), and e4m3 errs by more than they do.
+#[test]
+fn the_codecs_cost_attention_what_they_are_known_to_cost() {
+    let error = |elem, levels, zero_point, block: [usize; 4]| {
+        let dims = [1, 8, 128, 64];
+        let scheme = CodecScheme::Symmetric {
+            levels: Num(levels),
+            zero_point,
+            scale_divisor: Num(448.0),
+        };
+        let mut tensors = ["q", "k", "v"]
+            .map(|name| input(name, elem, &dims))
+            .to_vec();
+        for tensor in &mut tensors {
+            tensor.codec = Some(Codec {
+                scheme: scheme.clone(),
+                block: block.to_vec(),
+            });
+        }
+        tensors.push(output("y", ElemType::F16, &dims));
+        let mut case = case(tensors);
+        case.reference = Reference::Sdpa {
+            q: name("q"),
+            k: name("k"),
+            v: name("v"),
+            out: name("y"),
+            scale: Num(0.125),
+            causal: false,
+        };
+        let inputs = generate(&case, 1).unwrap();
+        let [seen, original] =
+            [View::Seen, View::Original].map(|view| built_in(&case, &inputs, view).unwrap());
+        let facts = crate::check::compare::errors(&seen, &original, &case.tensors, None).unwrap();
+        facts.max_err.0
+    };
+    let offset_binary = error(ElemType::U8, 127.0, 128, [1, 1, 128, 64]);
+    assert!((0.005..0.03).contains(&offset_binary), "{offset_binary}");
+    let e4m3 = error(ElemType::E4m3, 448.0, 0, [1, 1, 128, 64]);
+    assert!((0.03..0.12).contains(&e4m3), "{e4m3}");
 }

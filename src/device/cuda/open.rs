@@ -42,8 +42,25 @@ pub fn open(choice: DeviceChoice) -> Opened {
     }
 }
 
+/// CUDA 12.0, driver branch 525: the oldest that knows every driver function called here. cudarc panics
+/// where one is missing.
+const OLDEST: i32 = 12_000;
+
 // SAFETY of this whole function: out-pointers are of live locals of the type that each call documents.
 fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
+    let mut cuda_driver_version = 0;
+    check("cuDriverGetVersion", unsafe {
+        sys::cuDriverGetVersion(&raw mut cuda_driver_version)
+    })?;
+    if cuda_driver_version < OLDEST {
+        return Err(Failure::Unsupported {
+            reason: format!(
+                "the driver supports CUDA {}.{} only: branch 525 or later needed, and 580 or later for cubins of CUDA 13",
+                cuda_driver_version / 1000,
+                cuda_driver_version % 1000 / 10
+            ),
+        });
+    }
     let mut count = 0;
     check("cuDeviceGetCount", unsafe {
         sys::cuDeviceGetCount(&raw mut count)
@@ -83,10 +100,6 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
     let mut memory_bytes = 0;
     check("cuDeviceTotalMem", unsafe {
         sys::cuDeviceTotalMem_v2(&raw mut memory_bytes, device)
-    })?;
-    let mut cuda_driver_version = 0;
-    check("cuDriverGetVersion", unsafe {
-        sys::cuDriverGetVersion(&raw mut cuda_driver_version)
     })?;
     let name = text(|buffer, len| unsafe { sys::cuDeviceGetName(buffer, len, device) })?;
     let pci = text(|buffer, len| unsafe { sys::cuDeviceGetPCIBusId(buffer, len, device) })?;

@@ -6,7 +6,7 @@ use crate::build::Artifact;
 use crate::check::compare::{Incomparable, errors};
 use crate::check::npy::write_npy;
 use crate::check::poison::{Left, first_difference, unwritten};
-use crate::check::{Outputs, WrongBytes, decode};
+use crate::check::{Outputs, WrongBytes, cache, decode};
 use crate::device::{Device, Failure, Result};
 use crate::worker::protocol::{CheckJob, Expected, Frame};
 use std::path::Path;
@@ -188,7 +188,9 @@ fn worse(one: Option<ErrorFacts>, other: ErrorFacts) -> ErrorFacts {
 fn want(device: &mut dyn Device, job: &CheckJob, say: &mut dyn FnMut(Frame)) -> Result<Want> {
     match &job.expected {
         Expected::Files { seen, original } => {
-            let load = |path: &Path| -> Result<Outputs> { load_shim(path) };
+            let load = |path: &Path| -> Result<Outputs> {
+                cache::read(path).map_err(|error| reference(error.to_string()))
+            };
             Ok(Want {
                 seen: load(seen)?,
                 original: original.as_deref().map(load).transpose()?,
@@ -238,7 +240,7 @@ fn of_the_reference(variant: &str, failure: Failure) -> Failure {
 }
 
 fn written(case: &Case) -> impl Iterator<Item = &Tensor> {
-    case.tensors.iter().filter(|tensor| tensor.role != Role::In)
+    case.tensors.iter().filter(|tensor| tensor.role.is_result())
 }
 
 fn image<'a>(images: &'a Images, tensor: &Tensor) -> &'a [u8] {
@@ -344,8 +346,4 @@ fn cannot_dump(path: &Path, error: &std::io::Error) -> Failure {
         FaultKind::Environment,
         format!("{} cannot be written: {error}", path.display()),
     )
-}
-
-fn load_shim(path: &Path) -> Result<Outputs> {
-    Err(reference(format!("{}: not there yet", path.display())))
 }

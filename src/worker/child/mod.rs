@@ -14,17 +14,13 @@ use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
 
-/// Takes orders on standard input until it is closed. Arguments: the hidden subcommand and the device.
-pub fn main() -> ExitCode {
+/// Takes orders on standard input until it is closed.
+pub fn main(choice: DeviceChoice) -> ExitCode {
     let Ok(mut frames) = Frames::take_standard_output() else {
         return ExitCode::FAILURE;
     };
-    let device = std::env::args().nth(2).unwrap_or_default();
-    let opened = match device.parse::<DeviceChoice>() {
-        Ok(choice) => open(choice),
-        Err(bad) => Opened::Broken(bad.to_string()),
-    };
     let orders = orders();
+    let opened = open(choice);
     let (greeting, device) = match opened {
         Opened::Device(device) => (Ready::Device(device.facts().clone()), Some(device)),
         Opened::Absent(reason) => (Ready::Absent(reason), None),

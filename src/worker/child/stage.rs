@@ -189,7 +189,7 @@ impl<'a> Placed<'a> {
     ) -> Result<Self> {
         let pattern = match tensor.role {
             Role::In => Pattern::NotANumber,
-            Role::Out | Role::Inout => Pattern::Mark,
+            Role::Out | Role::Inout | Role::Scratch => Pattern::Mark,
         };
         let data = Guarded::alloc(device, tensor.span() * tensor.elem.size(), pattern)?;
         let mut scales = None;

@@ -3,13 +3,16 @@
 use super::check::check;
 use super::time::time;
 use crate::build::Artifact;
+use crate::cache::Cache;
+use crate::check::cache::{self, References};
 use crate::device::args::Value;
 use crate::device::{Address, Call, Device, Failure, Program, Result, Target, Timer};
 use crate::worker::protocol::{CheckJob, Expected, Frame, TimeJob};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arg, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, DeviceFacts, DriverFacts,
-    ElemType, Fault, FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Tensor,
+    Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, DeviceFacts,
+    DriverFacts, ElemType, Fault, FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule,
+    Seen, Tensor,
 };
 
 const N: usize = 6;
@@ -205,7 +208,7 @@ fn tensor(name: &str, role: Role) -> Tensor {
         elem: ElemType::F32,
         dims: vec![N],
         strides: None,
-        fill: (role != Role::Out).then(|| Fill::Normal {
+        fill: (role != Role::Out).then_some(Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
         }),
@@ -388,6 +391,44 @@ fn gaps_between_strides_are_guarded_too() {
         facts.overruns
     );
     assert_eq!(facts.overruns.len(), 2);
+}
+
+#[test]
+fn expected_outputs_come_from_files_and_damaged_ones_are_no_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    let references = References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
+    let mut sum = case("double");
+    sum.reference = Reference::Binary {
+        a: "x".into(),
+        b: "x".into(),
+        out: "y".into(),
+        op: Binary::Add,
+    };
+    let file = |seed| match references.expected(&sum, seed) {
+        Seen::Got(cache::Expected::Files { seen, .. }) => seen,
+        other => panic!("{other:?}"),
+    };
+    let mut job = job("double", sum.clone(), "double");
+    // Another seed's stands for the reference before quantisation.
+    job.expected = Expected::Files {
+        seen: file(1),
+        original: Some(file(2)),
+    };
+    let facts = run(&job).0.unwrap();
+    assert_eq!(facts.error.max_err, Num(0.0));
+    let original = facts.original.unwrap();
+    assert!(original.max_err.0 > 0.1);
+    assert_eq!(
+        facts.codec.unwrap(),
+        original,
+        "the kernel adds nothing to it"
+    );
+
+    std::fs::write(file(1), "damaged").unwrap();
+    let Err(Failure::Fault { fault, .. }) = run(&job).0 else {
+        panic!("it cannot be read")
+    };
+    assert_eq!(fault.kind, FaultKind::Reference);
 }
 
 #[test]

@@ -99,7 +99,8 @@ pub struct DeviceFacts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckFacts {
-    /// Against the reference over the inputs as the kernel sees them. Worst output tensor first.
+    /// Against the reference over the inputs as the kernel sees them. With several outputs `elements` and
+    /// `non_finite` are sums, and every other figure is that of the output where it is worst.
     pub error: ErrorFacts,
     /// Against the reference over the inputs before quantisation; only where an input has a codec.
     pub original: Option<ErrorFacts>,
@@ -115,7 +116,6 @@ pub struct CheckFacts {
     /// Names of inputs whose bytes changed.
     pub clobbered_inputs: Vec<String>,
     /// Writes outside a buffer that did not fault, found in the guards around it: `y: 4 bytes past its end`.
-    #[serde(default)]
     pub overruns: Vec<String>,
 }
 
@@ -123,7 +123,9 @@ pub struct CheckFacts {
 #[serde(deny_unknown_fields)]
 pub struct ErrorFacts {
     pub elements: u64,
-    /// NaN or infinite where the reference is finite. Counted first; the rest is over the finite ones.
+    /// Elements on whose being a number the two disagree: NaN or infinite where the reference is finite,
+    /// or anything but the same infinity where it is not. Counted first; the rest is over the others,
+    /// and NaN where there are none.
     pub non_finite: u64,
     pub max_err: Num,
     pub mean_err: Num,
@@ -209,7 +211,6 @@ pub struct GpuState {
     /// A thermal or hardware slowdown was among them.
     pub throttled: bool,
     /// Other processes that computed on this GPU meanwhile; `None` where NVML does not tell.
-    #[serde(default)]
     pub other_processes: Option<u32>,
 }
 

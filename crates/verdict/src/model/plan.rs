@@ -241,6 +241,18 @@ pub enum Role {
     Scratch,
 }
 
+impl Role {
+    /// Filled from the seed, and so known before a launch.
+    pub fn is_drawn(self) -> bool {
+        matches!(self, Self::In | Self::Inout)
+    }
+
+    /// Compared with the reference after a launch.
+    pub fn is_result(self) -> bool {
+        matches!(self, Self::Out | Self::Inout)
+    }
+}
+
 /// A seeded distribution, or a rule for integers. Floats are drawn before any codec.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

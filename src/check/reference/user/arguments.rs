@@ -50,7 +50,7 @@ pub fn parameters<'a>(case: &'a Case, args: &[Arg]) -> Result<Vec<Param<'a>>, No
 impl<'a> Param<'a> {
     pub fn output(&self) -> Option<&'a Tensor> {
         match self {
-            Self::Tensor(tensor) if tensor.role != Role::In => Some(tensor),
+            Self::Tensor(tensor) if tensor.role.is_result() => Some(tensor),
             _ => None,
         }
     }
@@ -97,7 +97,7 @@ impl<'a> Param<'a> {
             NoAnswer::Reference(format!("`{}` has no {what}", tensor.name))
         };
         Ok(match self {
-            Self::Tensor(tensor) if tensor.role == Role::Out => {
+            Self::Tensor(tensor) if !tensor.role.is_drawn() => {
                 poison::poison(stored(tensor), 1).repeat(tensor.len())
             }
             Self::Tensor(tensor) => elem::encode(stored(tensor), data(tensor)?.values(view))?,

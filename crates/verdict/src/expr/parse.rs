@@ -1,0 +1,376 @@
+//! Text to a typed tree.
+
+use super::{
+    Arithmetic, Comparison, ExprError, Expression, Function, Kind, Name, Node, Value, finite, unit,
+};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Bounds parsing, nesting and evaluation alike.
+const MAX_TOKENS: usize = 200;
+
+pub(super) fn expression(text: &str) -> Result<Expression, ExprError> {
+    let tokens = lex(text)?;
+    let mut parser = Parser {
+        tokens: &tokens,
+        next: 0,
+        end: text.chars().count() + 1,
+        names: BTreeSet::new(),
+    };
+    let (root, kind) = parser.expression(0)?;
+    match parser.peek() {
+        None => Ok(Expression {
+            root,
+            kind,
+            names: parser.names,
+        }),
+        Some(token) => Err(parser.error(format!("unexpected {token}"))),
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Number(Value),
+    Name(Name),
+    Symbol(&'static str),
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(value) => write!(f, "`{value}`"),
+            Self::Name(name) => write!(f, "`{name}`"),
+            Self::Symbol(symbol) => write!(f, "`{symbol}`"),
+        }
+    }
+}
+
+/// Longer ones first.
+pub(super) const SYMBOLS: [&str; 17] = [
+    "<=", ">=", "==", "!=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", ",",
+];
+
+fn lex(text: &str) -> Result<Vec<(usize, Token)>, ExprError> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\n', '\r']);
+        let column = text.chars().count() - rest.chars().count() + 1;
+        let Some(first) = rest.chars().next() else {
+            return Ok(tokens);
+        };
+        let error = |message: String| ExprError { message, column };
+        if tokens.len() == MAX_TOKENS {
+            return Err(error(format!(
+                "longer than {MAX_TOKENS} numbers, names and operators"
+            )));
+        }
+        let (token, length) = if first.is_ascii_digit() {
+            number(rest).map_err(error)?
+        } else if is_name_start(first) {
+            name(rest).map_err(error)?
+        } else if let Some(symbol) = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
+            (Token::Symbol(symbol), symbol.len())
+        } else {
+            return Err(error(match first {
+                '=' => "`=` is no operator; compare with `==`".to_owned(),
+                '&' | '|' => format!("`{first}` is no operator; write it twice"),
+                '.' => "a number starts with a digit: `0.5`".to_owned(),
+                other => format!("unexpected {other:?}"),
+            }));
+        };
+        tokens.push((column, token));
+        rest = rest.get(length..).unwrap_or("");
+    }
+}
+
+fn is_name_start(char: char) -> bool {
+    char.is_ascii_alphabetic() || char == '_'
+}
+
+fn is_name_part(char: char) -> bool {
+    char.is_ascii_alphanumeric() || char == '_'
+}
+
+/// Whether `text` can be referred to in an expression.
+pub fn is_identifier(text: &str) -> bool {
+    text.starts_with(is_name_start) && text.chars().all(is_name_part)
+}
+
+fn digits(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
+}
+
+/// A number at the start of `text`, and its length in bytes.
+fn number(text: &str) -> Result<(Token, usize), String> {
+    let tail = |from: usize| text.get(from..).unwrap_or("");
+    let mut length = digits(text);
+    let mut is_float = false;
+    if let Some(fraction) = tail(length).strip_prefix('.') {
+        let count = digits(fraction);
+        if count == 0 {
+            return Err("a decimal point needs a digit after it".to_owned());
+        }
+        (length, is_float) = (length + 1 + count, true);
+    }
+    if let Some(exponent) = tail(length).strip_prefix(['e', 'E']) {
+        let sign = usize::from(exponent.starts_with(['+', '-']));
+        let count = digits(exponent.get(sign..).unwrap_or(""));
+        if count > 0 {
+            (length, is_float) = (length + 1 + sign + count, true);
+        }
+    }
+    let literal = text.get(..length).unwrap_or("");
+    let suffix: String = tail(length)
+        .chars()
+        .take_while(|&char| is_name_part(char) || matches!(char, 'µ' | 'μ'))
+        .collect();
+    let factor = match suffix.as_str() {
+        "" => 1,
+        suffix => {
+            unit(suffix)
+                .ok_or_else(|| {
+                    format!("`{suffix}` after a number is no unit (KiB, KB, us, ms, ...)")
+                })?
+                .1
+        }
+    };
+    let too_large = || format!("{literal}{suffix} is too large");
+    let value = if is_float {
+        let value = literal.parse::<f64>().map_err(|_| too_large())? * factor as f64;
+        finite(value, "").map_err(|_| too_large())?
+    } else {
+        let value: i64 = literal.parse().map_err(|_| too_large())?;
+        Value::Int(value.checked_mul(factor).ok_or_else(too_large)?)
+    };
+    Ok((Token::Number(value), length + suffix.len()))
+}
+
+/// A name at the start of `text`, and its length in bytes.
+fn name(text: &str) -> Result<(Token, usize), String> {
+    let part = |text: &str| {
+        text.bytes()
+            .take_while(|&byte| is_name_part(byte.into()))
+            .count()
+    };
+    let split = |at: usize| text.split_at_checked(at).unwrap_or((text, ""));
+    let (owner, tail) = split(part(text));
+    let Some(member) = tail.strip_prefix('.') else {
+        return Ok((Token::Name(Name::plain(owner)), owner.len()));
+    };
+    let (member, tail) = member
+        .split_at_checked(part(member))
+        .unwrap_or((member, ""));
+    if !is_identifier(member) || tail.starts_with('.') {
+        return Err(format!(
+            "after `{owner}.` stands one name, as in `stage1.p50`"
+        ));
+    }
+    let length = owner.len() + 1 + member.len();
+    Ok((
+        Token::Name(Name::Dotted(owner.to_owned(), member.to_owned())),
+        length,
+    ))
+}
+
+struct Parser<'a> {
+    tokens: &'a [(usize, Token)],
+    next: usize,
+    /// Column behind the last character.
+    end: usize,
+    names: BTreeSet<Name>,
+}
+
+type Typed = (Node, Kind);
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<&'a Token> {
+        self.tokens.get(self.next).map(|(_, token)| token)
+    }
+
+    fn column(&self) -> usize {
+        self.tokens
+            .get(self.next)
+            .map_or(self.end, |(column, _)| *column)
+    }
+
+    fn error(&self, message: impl Into<String>) -> ExprError {
+        ExprError {
+            message: message.into(),
+            column: self.column(),
+        }
+    }
+
+    fn eat(&mut self, symbol: &str) -> bool {
+        let found = matches!(self.peek(), Some(Token::Symbol(found)) if *found == symbol);
+        self.next += usize::from(found);
+        found
+    }
+
+    /// Precedence climbing: operators that bind at least as tightly as `least`.
+    fn expression(&mut self, least: u8) -> Result<Typed, ExprError> {
+        let mut left = self.unary()?;
+        while let Some(operator) = self.peek().and_then(Operator::from_token)
+            && operator.precedence() >= least
+        {
+            let column = self.column();
+            self.next += 1;
+            let right = self.expression(operator.precedence() + 1)?;
+            left = operator
+                .join(left, right)
+                .map_err(|message| ExprError { message, column })?;
+        }
+        Ok(left)
+    }
+
+    fn unary(&mut self) -> Result<Typed, ExprError> {
+        let column = self.column();
+        let error = |message: &str| ExprError {
+            message: message.to_owned(),
+            column,
+        };
+        if self.eat("-") {
+            return match self.unary()? {
+                (node, Kind::Number) => Ok((Node::Negate(Box::new(node)), Kind::Number)),
+                _ => Err(error("`-` needs a number, not a condition")),
+            };
+        }
+        if self.eat("!") {
+            return match self.unary()? {
+                (node, Kind::Truth) => Ok((Node::Not(Box::new(node)), Kind::Truth)),
+                _ => Err(error("`!` needs a condition, not a number")),
+            };
+        }
+        self.primary()
+    }
+
+    fn primary(&mut self) -> Result<Typed, ExprError> {
+        match self.peek() {
+            Some(Token::Number(value)) => {
+                self.next += 1;
+                Ok((Node::Number(*value), Kind::Number))
+            }
+            Some(Token::Name(name)) => {
+                let column = self.column();
+                self.next += 1;
+                if self.eat("(") {
+                    return self.call(name, column);
+                }
+                self.names.insert(name.clone());
+                Ok((Node::Variable(name.clone()), Kind::Number))
+            }
+            Some(Token::Symbol("(")) => {
+                self.next += 1;
+                let inner = self.expression(0)?;
+                if self.eat(")") {
+                    return Ok(inner);
+                }
+                Err(self.error("`)` is missing"))
+            }
+            Some(token) => Err(self.error(format!("unexpected {token}"))),
+            None => Err(self.error("a number or a name is missing")),
+        }
+    }
+
+    /// Behind the opening parenthesis.
+    fn call(&mut self, name: &Name, column: usize) -> Result<Typed, ExprError> {
+        let error = |message: String| ExprError { message, column };
+        let function = match name {
+            Name::Plain(name) => Function::from_name(name),
+            Name::Dotted(..) => None,
+        };
+        let function = function.ok_or_else(|| {
+            let known: Vec<_> = Function::ALL.iter().map(|(name, _)| *name).collect();
+            error(format!(
+                "`{name}` is no function; there are {}",
+                known.join(", ")
+            ))
+        })?;
+        let mut arguments = Vec::new();
+        if !self.eat(")") {
+            loop {
+                let (node, kind) = self.expression(0)?;
+                if kind != Kind::Number {
+                    return Err(error(format!("`{name}` takes numbers, not conditions")));
+                }
+                arguments.push(node);
+                if self.eat(")") {
+                    break;
+                }
+                if !self.eat(",") {
+                    return Err(self.error("`)` is missing"));
+                }
+            }
+        }
+        let (wanted, fits) = function.arity();
+        if !fits(arguments.len()) {
+            return Err(error(format!(
+                "`{name}` takes {wanted}, not {}",
+                arguments.len()
+            )));
+        }
+        Ok((Node::Call(function, arguments), Kind::Number))
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Operator {
+    Or,
+    And,
+    Compare(Comparison),
+    Arithmetic(Arithmetic),
+}
+
+impl Operator {
+    fn from_token(token: &Token) -> Option<Self> {
+        let Token::Symbol(symbol) = token else {
+            return None;
+        };
+        Some(match *symbol {
+            "||" => Self::Or,
+            "&&" => Self::And,
+            "<" => Self::Compare(Comparison::Lt),
+            "<=" => Self::Compare(Comparison::Le),
+            "==" => Self::Compare(Comparison::Eq),
+            "!=" => Self::Compare(Comparison::Ne),
+            ">=" => Self::Compare(Comparison::Ge),
+            ">" => Self::Compare(Comparison::Gt),
+            "+" => Self::Arithmetic(Arithmetic::Add),
+            "-" => Self::Arithmetic(Arithmetic::Subtract),
+            "*" => Self::Arithmetic(Arithmetic::Multiply),
+            "/" => Self::Arithmetic(Arithmetic::Divide),
+            "%" => Self::Arithmetic(Arithmetic::Remainder),
+            _ => return None,
+        })
+    }
+
+    fn precedence(self) -> u8 {
+        match self {
+            Self::Or => 1,
+            Self::And => 2,
+            Self::Compare(_) => 3,
+            Self::Arithmetic(Arithmetic::Add | Arithmetic::Subtract) => 4,
+            Self::Arithmetic(_) => 5,
+        }
+    }
+
+    fn join(self, (left, left_kind): Typed, (right, right_kind): Typed) -> Result<Typed, String> {
+        let operands = Box::new([left, right]);
+        let all = |kind| left_kind == kind && right_kind == kind;
+        match self {
+            Self::Or if all(Kind::Truth) => Ok((Node::Or(operands), Kind::Truth)),
+            Self::And if all(Kind::Truth) => Ok((Node::And(operands), Kind::Truth)),
+            Self::Or | Self::And => Err("`&&` and `||` join conditions, not numbers".to_owned()),
+            Self::Compare(comparison) if all(Kind::Number) => {
+                Ok((Node::Compare(comparison, operands), Kind::Truth))
+            }
+            Self::Compare(_) => {
+                Err("a comparison cannot be compared; join two with `&&`".to_owned())
+            }
+            Self::Arithmetic(operator) if all(Kind::Number) => {
+                Ok((Node::Arithmetic(operator, operands), Kind::Number))
+            }
+            Self::Arithmetic(_) => Err("arithmetic needs numbers, not conditions".to_owned()),
+        }
+    }
+}

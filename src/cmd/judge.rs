@@ -1,0 +1,50 @@
+//! `judge`, `compare` and `report`: stored records in, verdicts out. No GPU, no compiler.
+
+use super::print;
+use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs};
+use crate::error::Result;
+use crate::exit::Exit;
+use crate::{report, store};
+use std::io::IsTerminal;
+use verdict::judge;
+use verdict::model::{Judgement, Record};
+
+pub fn judge(args: &JudgeArgs) -> Result<Exit> {
+    let record = store::read_record(&args.record)?;
+    let judgement = judged(&record);
+    print(&render(args.format, &record, &judgement)?)?;
+    Ok(judgement.conclusion.into())
+}
+
+/// The same as `judge`, for a reader: a report of a run that failed is no failure.
+pub fn report(args: &ReportArgs) -> Result<Exit> {
+    let record = store::read_record(&args.record)?;
+    print(&render(args.format, &record, &judged(&record))?)?;
+    Ok(Exit::Held)
+}
+
+pub fn compare(args: &CompareArgs) -> Result<Exit> {
+    let base = store::read_record(&args.base)?;
+    let head = store::read_record(&args.head)?;
+    let judgement = judge::compare(&base, &head);
+    print(&render(args.format, &head, &judgement)?)?;
+    Ok(judgement.conclusion.into())
+}
+
+fn judged(record: &Record) -> Judgement {
+    judge::judge(&record.plan, &record.environment, &record.policy, &record.evidence)
+}
+
+pub fn render(format: Format, record: &Record, judgement: &Judgement) -> Result<String> {
+    match format {
+        Format::Terminal => Ok(report::terminal::render(record, judgement, terminal_options())),
+        Format::Markdown => Ok(report::markdown::render(record, judgement)),
+        Format::Json => report::json::render(record, judgement),
+        Format::Junit => report::junit::render(record, judgement),
+    }
+}
+
+fn terminal_options() -> report::terminal::Options {
+    let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    report::terminal::Options { color, width: 100 }
+}

@@ -1,0 +1,27 @@
+//! What holds where gates.yaml says nothing.
+
+use verdict::model::{Mode, Schedule};
+
+/// Seeds 1 to this.
+pub const SEEDS: u64 = 5;
+/// More is a slip: one seed of a large shape takes seconds.
+pub const MAX_SEEDS: u64 = 1000;
+/// A race that shows once in ten launches shows in eight with 57 %; with five seeds, with 98 %.
+pub const LAUNCHES: u32 = 8;
+/// Checks take milliseconds; a kernel that has not answered by then hangs.
+pub const DEADLINE_NS: f64 = 30e9;
+
+pub const TIMING: Schedule = Schedule {
+    mode: Mode::Warm,
+    // Clocks settle and caches fill within the first launches.
+    warmup: 20,
+    // The median of 30 batches of 200 us moves by 0.1 to 0.2 % between processes (DESIGN.md).
+    iterations: 30,
+    // Two samples beyond p99.
+    singles: 200,
+    // Thousands of event ticks (32 ns on an H100).
+    batch_ns: 200_000,
+    // Placement differs between processes: two that agree can be chance.
+    processes: 3,
+    max_processes: 8,
+};

@@ -1,0 +1,520 @@
+//! One kernel: its variants as forms, its shapes, and from them units, cases and gates.
+
+use super::call::{self, Callee};
+use super::defaults;
+use super::gates::{self, DEFAULT};
+use super::raw;
+use super::reference;
+use super::scope::{self, Scope};
+use super::shape::{Shape, file_name, identifier, shapes};
+use super::tensor::{self, Declared};
+use super::yaml::{Ordered, Problem, Spot, did_you_mean};
+use std::collections::BTreeMap;
+use verdict::model::{
+    Arch, Callable, Case, CaseId, Determinism, Gate, Metric, Tensor, Unit, UnitId,
+};
+
+/// A kernel as one of its variants has it.
+pub struct Form<'a> {
+    pub kernel: &'a str,
+    pub variant: &'a str,
+    pub raw: &'a raw::Kernel,
+    pub defines: BTreeMap<String, String>,
+    pub call: Call<'a>,
+    pub tensors: Vec<Declared<'a>>,
+    pub launch: Option<&'a Spot<raw::Launch>>,
+    pub reference: &'a Spot<raw::Reference>,
+    pub determinism: Determinism,
+    pub gates: Vec<gates::Written<'a>>,
+}
+
+/// What is called, as written.
+pub enum Call<'a> {
+    Entry(&'a Spot<String>),
+    Launcher(&'a Spot<raw::Launcher>),
+}
+
+/// What the file says once for all kernels, and what is on disk.
+pub struct Shared<'a> {
+    pub file: &'a str,
+    pub architectures: &'a [Arch],
+    pub flags: &'a [Spot<String>],
+    pub disk: &'a dyn Fn(&str) -> Option<Entry>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    File,
+    Directory,
+}
+
+pub struct Resolved {
+    pub units: Vec<Unit>,
+    pub cases: Vec<Case>,
+    pub gates: Vec<Gate>,
+}
+
+pub fn resolve(
+    name: &Spot<String>,
+    raw: &Spot<raw::Kernel>,
+    shared: &Shared<'_>,
+) -> Result<Resolved, Problem> {
+    file_name(name, "kernel")?;
+    let shapes = shapes(raw)?;
+    let forms = forms(name, raw)?;
+    let variants: Vec<&str> = forms.iter().map(|form| form.variant).collect();
+    let mut resolved = Resolved {
+        units: Vec::new(),
+        cases: Vec::new(),
+        gates: Vec::new(),
+    };
+    for form in &forms {
+        distinct_names(form, &shapes)?;
+        let cases: Vec<Case> = shapes
+            .iter()
+            .map(|shape| case(form, shape, shared))
+            .collect::<Result<_, _>>()?;
+        resolved.units.extend(units(form, &shapes, &cases, shared)?);
+        resolved.gates.extend(gates::gates(
+            form,
+            &variants,
+            shared.architectures,
+            &shapes,
+            &cases,
+            shared.file,
+        )?);
+        resolved.cases.extend(cases);
+    }
+    references_of_variants(&forms, &resolved.cases)?;
+    gates::apply(&resolved.gates, &mut resolved.cases);
+    Ok(resolved)
+}
+
+fn forms<'a>(name: &'a Spot<String>, raw: &'a raw::Kernel) -> Result<Vec<Form<'a>>, Problem> {
+    let Some(variants) = &raw.variants else {
+        return Ok(vec![form(name, DEFAULT, raw, None)?]);
+    };
+    if variants.is_empty() {
+        return Err(
+            Problem::new(variants.at, "no variants: nothing would be judged")
+                .help("leave the key out for one variant named `default`"),
+        );
+    }
+    variants
+        .iter()
+        .map(|(variant, changes)| {
+            identifier(variant, "variant")?;
+            form(name, variant, raw, Some(changes))
+        })
+        .collect()
+}
+
+fn form<'a>(
+    kernel: &'a str,
+    variant: &'a str,
+    raw: &'a raw::Kernel,
+    changes: Option<&'a raw::Variant>,
+) -> Result<Form<'a>, Problem> {
+    let mut tensors: Vec<Declared<'a>> = raw
+        .tensors
+        .iter()
+        .map(|(name, tensor)| (name, tensor))
+        .collect();
+    for (name, tensor) in changes
+        .into_iter()
+        .flat_map(|changes| changes.tensors.iter())
+    {
+        let known = tensors
+            .iter_mut()
+            .find(|(known, _)| known.value == name.value);
+        *known.ok_or_else(|| {
+            Problem::new(
+                name.at,
+                format!("the kernel has no tensor `{}` to replace", name.value),
+            )
+            .help(did_you_mean(name, raw.tensors.names()))
+        })? = (name, tensor);
+    }
+    let entry = changes
+        .and_then(|changes| changes.entry.as_ref())
+        .or(raw.entry.as_ref());
+    let call = match (entry, &raw.launcher) {
+        (Some(entry), None) => Call::Entry(entry),
+        (None, Some(launcher)) => Call::Launcher(launcher),
+        (Some(entry), Some(_)) => {
+            return Err(Problem::new(
+                entry.at,
+                "either `entry` or `launcher`, not both",
+            ));
+        }
+        (None, None) => {
+            return Err(
+                Problem::new(raw.source.at, "the key `entry` is missing beside this one")
+                    .help("entry: the __global__ function as written in the source")
+                    .help("or launcher: a host function that launches it"),
+            );
+        }
+    };
+    let reason = changes
+        .and_then(|changes| changes.nondeterministic.as_ref())
+        .or(raw.nondeterministic.as_ref());
+    let determinism = match reason {
+        None => Determinism::BitExact,
+        Some(reason)
+            if reason.trim().len() < 3 || matches!(reason.trim(), "true" | "false" | "yes") =>
+        {
+            return Err(Problem::new(reason.at, "why do its launches differ?")
+                .help("nondeterministic: float atomics"));
+        }
+        Some(reason) => Determinism::Declared {
+            reason: reason.value.clone(),
+        },
+    };
+    Ok(Form {
+        kernel,
+        variant,
+        raw,
+        defines: defines(&[Some(&raw.define), changes.map(|changes| &changes.define)])?,
+        call,
+        tensors,
+        launch: changes
+            .and_then(|changes| changes.launch.as_ref())
+            .or(raw.launch.as_ref()),
+        reference: changes
+            .and_then(|changes| changes.reference.as_ref())
+            .unwrap_or(&raw.reference),
+        determinism,
+        gates: gates::merge(&raw.gates, changes.map(|changes| &changes.gates)),
+    })
+}
+
+fn defines(
+    layers: &[Option<&Ordered<Spot<raw::Word>>>],
+) -> Result<BTreeMap<String, String>, Problem> {
+    let mut defines = BTreeMap::new();
+    for (name, value) in layers.iter().flatten().flat_map(|layer| layer.iter()) {
+        identifier(name, "macro")?;
+        if value.0.contains('\n') {
+            return Err(Problem::new(
+                value.at,
+                "a macro on the command line has one line",
+            ));
+        }
+        defines.insert(name.value.clone(), value.0.clone());
+    }
+    Ok(defines)
+}
+
+/// In an expression one name has one meaning.
+fn distinct_names(form: &Form<'_>, shapes: &[Shape]) -> Result<(), Problem> {
+    let dims = shapes.first().map(|shape| &shape.dims);
+    for name in form.defines.keys() {
+        let clash = if Metric::from_name(name).is_some() {
+            "a metric"
+        } else if dims.is_some_and(|dims| dims.contains_key(name)) {
+            "a dimension"
+        } else {
+            continue;
+        };
+        let at = form
+            .raw
+            .define
+            .iter()
+            .chain(form.variant_defines())
+            .find(|(found, _)| found.value == *name)
+            .map_or(form.raw.gates.at, |(found, _)| found.at);
+        return Err(Problem::new(at, format!("`{name}` is already {clash}")));
+    }
+    Ok(())
+}
+
+impl<'a> Form<'a> {
+    fn variant_defines(&self) -> impl Iterator<Item = &'a (Spot<String>, Spot<raw::Word>)> {
+        let variants = self
+            .raw
+            .variants
+            .iter()
+            .flat_map(|variants| variants.iter());
+        variants
+            .filter(|(name, _)| name.value == self.variant)
+            .flat_map(|(_, changes)| changes.define.iter())
+    }
+}
+
+fn case(form: &Form<'_>, shape: &Shape, shared: &Shared<'_>) -> Result<Case, Problem> {
+    let raw = form.raw;
+    let scope = Scope::new(&shape.name, &shape.dims, &form.defines);
+    let tensors = tensor::tensors(&form.tensors, &scope)?;
+    if !tensors.iter().any(|tensor| tensor.role.is_result()) {
+        let at = form
+            .tensors
+            .first()
+            .map_or(raw.args.at, |(name, _)| name.at);
+        return Err(
+            Problem::new(at, "no tensor is an output: nothing would be checked")
+                .help("give one `role: out` or `role: inout`"),
+        );
+    }
+    let callee = match form.call {
+        Call::Entry(_) => Callee::Kernel,
+        Call::Launcher(_) => Callee::Launcher,
+    };
+    let args = call::args(&raw.args, &tensors, callee, &scope)?;
+    let passed = call::passed(&args);
+    if let Some((name, _)) = form
+        .tensors
+        .iter()
+        .find(|(name, _)| !passed.contains(&name.as_str()))
+    {
+        return Err(Problem::new(
+            name.at,
+            format!("no argument passes the tensor `{}`", name.value),
+        )
+        .help(format!(
+            "add {{tensor: {}}} to args, or remove the tensor",
+            name.value
+        )));
+    }
+    let launch = match (&form.call, form.launch) {
+        (Call::Entry(_), Some(launch)) => Some(call::launch(launch, &scope)?),
+        (Call::Launcher(_), None) => None,
+        (Call::Entry(_), None) => {
+            return Err(
+                Problem::new(raw.args.at, "the key `launch` is missing beside this one")
+                    .help("launch: {grid: [...], block: [...]}"),
+            );
+        }
+        (Call::Launcher(_), Some(launch)) => {
+            return Err(Problem::new(
+                launch.at,
+                "a launcher decides its own launches",
+            ));
+        }
+    };
+    let path = |spot: &Spot<String>| path(spot, Entry::File, shared);
+    let reference = reference::reference(form.reference, &tensors, &scope, &path)?;
+    let deadline = match &raw.deadline {
+        None => defaults::DEADLINE_NS,
+        Some(deadline) => scope::duration(deadline, "a deadline", 1e6..=3.6e12)?,
+    };
+    let launches = match &raw.launches {
+        None => defaults::LAUNCHES,
+        Some(launches) if (2..=1000).contains(&launches.value) => launches.value,
+        Some(launches) => {
+            return Err(Problem::new(
+                launches.at,
+                format!("{} launches, not between 2 and 1000", launches.value),
+            ));
+        }
+    };
+    Ok(Case {
+        id: CaseId {
+            kernel: form.kernel.to_owned(),
+            variant: form.variant.to_owned(),
+            shape: shape.name.clone(),
+        },
+        dims: shape.dims.clone(),
+        tensors,
+        args,
+        launch,
+        seeds: shape.seeds.clone(),
+        reference,
+        tolerance: None,
+        determinism: form.determinism.clone(),
+        launches,
+        deadline_ms: (deadline / 1e6) as u64,
+        timed: false,
+    })
+}
+
+fn units(
+    form: &Form<'_>,
+    shapes: &[Shape],
+    cases: &[Case],
+    shared: &Shared<'_>,
+) -> Result<Vec<Unit>, Problem> {
+    let raw = form.raw;
+    let call = match form.call {
+        Call::Entry(entry) => Callable::Entry {
+            name: call::entry_name(entry)?,
+        },
+        Call::Launcher(launcher) => {
+            let scopes: Vec<_> = shapes
+                .iter()
+                .map(|shape| Scope::new(&shape.name, &shape.dims, &form.defines))
+                .collect();
+            let args = cases.first().map_or(&[][..], |case| &case.args);
+            call::launcher(launcher, args, &raw.args, &scopes)?
+        }
+    };
+    let source = path(&raw.source, Entry::File, shared)?;
+    let include_dirs: Vec<String> = raw
+        .include_dirs
+        .iter()
+        .map(|dir| path(dir, Entry::Directory, shared))
+        .collect::<Result<_, _>>()?;
+    let flags: Vec<String> = shared
+        .flags
+        .iter()
+        .chain(&raw.flags)
+        .map(flag)
+        .collect::<Result<_, _>>()?;
+    Ok(shared
+        .architectures
+        .iter()
+        .map(|&arch| Unit {
+            id: UnitId {
+                kernel: form.kernel.to_owned(),
+                variant: form.variant.to_owned(),
+                arch,
+            },
+            source: source.clone(),
+            include_dirs: include_dirs.clone(),
+            defines: form.defines.clone(),
+            flags: flags.clone(),
+            call: call.clone(),
+        })
+        .collect())
+}
+
+/// Flags that would say again, or against it, what has a key of its own.
+fn flag(flag: &Spot<String>) -> Result<String, Problem> {
+    let owned = [
+        (&["-D", "--define-macro"][..], "define"),
+        (&["-I", "--include-path"][..], "include_dirs"),
+        (
+            &[
+                "-arch",
+                "--gpu-architecture",
+                "-gencode",
+                "--generate-code",
+                "-code",
+                "--gpu-code",
+            ][..],
+            "architectures",
+        ),
+    ];
+    for (prefixes, key) in owned {
+        if prefixes.iter().any(|prefix| flag.starts_with(prefix)) {
+            return Err(
+                Problem::new(flag.at, format!("`{}` is no flag here", flag.value))
+                    .help(format!("use the key `{key}`")),
+            );
+        }
+    }
+    let output = [
+        "-o",
+        "--output-file",
+        "-c",
+        "--compile",
+        "-ptx",
+        "--ptx",
+        "-cubin",
+        "--cubin",
+        "-fatbin",
+        "-shared",
+        "--shared",
+        "-lib",
+        "--lib",
+        "-dc",
+        "--device-c",
+        "-dlink",
+        "-rdc",
+        "--relocatable-device-code",
+        "-E",
+        "-M",
+    ];
+    let name = flag.split('=').next().unwrap_or_default();
+    if output.contains(&name) || flag.trim().is_empty() {
+        return Err(Problem::new(
+            flag.at,
+            format!(
+                "`{}` is no flag here: gatekeeper decides what is built",
+                flag.value
+            ),
+        ));
+    }
+    Ok(flag.value.clone())
+}
+
+/// A path of the repository: relative, inside it, with forward slashes, and there.
+fn path(spot: &Spot<String>, wanted: Entry, shared: &Shared<'_>) -> Result<String, Problem> {
+    let text = spot.trim_end_matches('/');
+    let inside = !text.is_empty()
+        && !text.starts_with('/')
+        && !text.contains(['\\', ':', '\0'])
+        && text.split('/').all(|part| !part.is_empty() && part != "..");
+    if !inside {
+        return Err(Problem::new(
+            spot.at,
+            format!("`{}` is not a path below gates.yaml", spot.value),
+        )
+        .help("relative to the directory of gates.yaml, with forward slashes and without `..`"));
+    }
+    let parts: Vec<_> = text.split('/').filter(|part| *part != ".").collect();
+    let text = if parts.is_empty() {
+        ".".to_owned()
+    } else {
+        parts.join("/")
+    };
+    match ((shared.disk)(&text), wanted) {
+        (Some(found), wanted) if found == wanted => Ok(text),
+        (Some(_), Entry::File) => Err(Problem::new(spot.at, format!("{text} is a directory"))),
+        (Some(_), Entry::Directory) => {
+            Err(Problem::new(spot.at, format!("{text} is not a directory")))
+        }
+        (None, _) => Err(Problem::new(spot.at, format!("{text} does not exist"))
+            .help("paths are relative to the directory of gates.yaml")),
+    }
+}
+
+/// A variant that others are compared with is itself compared with something computed, and is alike.
+fn references_of_variants(forms: &[Form<'_>], cases: &[Case]) -> Result<(), Problem> {
+    let outputs = |case: &Case| -> Vec<Tensor> {
+        let outputs = case.tensors.iter().filter(|tensor| tensor.role.is_result());
+        outputs.cloned().collect()
+    };
+    for form in forms {
+        let raw::Reference::Variant(name) = &form.reference.value else {
+            continue;
+        };
+        if name.value == form.variant {
+            return Err(Problem::new(
+                name.at,
+                format!("variant `{}` is its own reference", name.value),
+            )
+            .help("give that variant a `reference` of its own"));
+        }
+        let Some(target) = forms.iter().find(|other| other.variant == name.value) else {
+            let known = forms.iter().map(|form| form.variant);
+            return Err(
+                Problem::new(name.at, format!("there is no variant `{}`", name.value))
+                    .help(did_you_mean(name, known)),
+            );
+        };
+        if matches!(target.reference.value, raw::Reference::Variant(_)) {
+            return Err(Problem::new(
+                name.at,
+                format!("`{}` has another variant as its reference too", name.value),
+            )
+            .help("one of them needs a reference that is computed"));
+        }
+        let of = |variant: &str| -> Vec<&Case> {
+            cases
+                .iter()
+                .filter(|case| case.id.variant == variant)
+                .collect()
+        };
+        for (case, target) in of(form.variant).into_iter().zip(of(target.variant)) {
+            let alike = |a: &Tensor, b: &Tensor| a.name == b.name && a.dims == b.dims;
+            let (own, others) = (outputs(case), outputs(target));
+            if own.len() != others.len() || !own.iter().zip(&others).all(|(a, b)| alike(a, b)) {
+                return Err(Problem::new(
+                    name.at,
+                    format!("`{}` has other outputs than `{}`", name.value, form.variant),
+                ));
+            }
+        }
+    }
+    Ok(())
+}

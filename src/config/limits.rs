@@ -1,0 +1,356 @@
+//! Limits and conditions as people write them.
+//!
+//! `128`, `48KiB`, `1.5ms`, `25%`, `+2%`, `<= 0.90 * stage1.p50`. A bare value is the worst one allowed: at
+//! most, or at least where more is better. What can only be a slip is refused rather than obeyed: a limit
+//! in the wrong direction (a worse kernel would pass and a better one fail), a time without its unit, a
+//! limit that nothing can break. Conditions can say anything.
+
+use super::scope::{self, Scope};
+use super::yaml::{Problem, Spot, did_you_mean};
+use std::collections::BTreeMap;
+use verdict::expr::{Expression, Kind, Name, Unit, unit};
+use verdict::model::{Bound, Expr, Facet, Limit, Measure, Metric, Num, Op};
+
+/// What a limit belongs to, and what it may refer to.
+pub struct Context<'a> {
+    pub scope: &'a Scope<'a>,
+    /// One limit for all shapes: only resources, and no dimensions.
+    pub unit: bool,
+    pub variant: &'a str,
+    pub variants: &'a [&'a str],
+    pub dims: &'a [&'a str],
+    pub has_codec: bool,
+    pub launcher: bool,
+}
+
+pub fn limit(spot: &Spot<String>, metric: Metric, context: &Context<'_>) -> Result<Limit, Problem> {
+    context.measured(spot, metric)?;
+    let text = spot.trim();
+    if text.starts_with('+') || (text.starts_with('-') && text.ends_with('%')) {
+        return relative(spot, text, metric);
+    }
+    let symbols = [
+        ("<=", Op::Le),
+        (">=", Op::Ge),
+        ("==", Op::Eq),
+        ("<", Op::Lt),
+        (">", Op::Gt),
+    ];
+    let better = if metric.larger_is_better() {
+        Op::Ge
+    } else {
+        Op::Le
+    };
+    let (op, rest) = symbols
+        .iter()
+        .find_map(|(symbol, op)| {
+            text.strip_prefix(symbol)
+                .map(|rest| (*op, rest.trim_start()))
+        })
+        .unwrap_or((better, text));
+    let wrong = match op {
+        Op::Eq => false,
+        Op::Le | Op::Lt => metric.larger_is_better(),
+        Op::Ge | Op::Gt => !metric.larger_is_better(),
+    };
+    if wrong {
+        return Err(Problem::new(
+            spot.at,
+            format!("`{op}` would pass a worse {metric} and fail a better one"),
+        )
+        .help(format!(
+            "write `{better} {rest}`, or say it under `conditions`"
+        )));
+    }
+    let problem = |message: String| Problem::new(spot.at, message).offset(offset(spot, rest));
+    if let Some(number) = rest.strip_suffix('%') {
+        let share = number
+            .parse()
+            .ok()
+            .filter(|share: &f64| share.is_finite() && scope::suffix(number) == Some(""))
+            .ok_or_else(|| problem(format!("`{rest}` is not a share: write 25%")))?;
+        if metric.measure() != Measure::Share {
+            return Err(problem(format!("{rest} of what?"))
+                .help(format!("against the baseline it is `+{rest}`")));
+        }
+        return absolute(spot, metric, op, share / 100.0);
+    }
+    let expression =
+        scope::parse(spot, rest).map_err(|problem| problem.offset(offset(spot, rest)))?;
+    if expression.kind() == Kind::Truth {
+        return Err(problem(format!("`{rest}` is a condition, not a limit"))
+            .help("conditions stand in a list of their own: conditions: [...]"));
+    }
+    let (metrics, constants) = context.names(spot, &expression)?;
+    if metrics
+        .iter()
+        .any(|found| matches!(found, Named::Own(own) if *own == metric))
+    {
+        return Err(problem(format!(
+            "a limit on {metric} that refers to {metric}"
+        )));
+    }
+    let times = metrics.iter().find(|found| {
+        let (Named::Own(metric) | Named::Sibling(metric)) = found;
+        metric.facet() == Facet::Times
+    });
+    if let (Some(Named::Own(time) | Named::Sibling(time)), Facet::Correctness) =
+        (times, metric.facet())
+    {
+        return Err(problem(format!(
+            "a limit on {metric} cannot depend on {time}: what is wrong is never timed"
+        )));
+    }
+    if !metrics.is_empty() {
+        return Ok(Limit::Absolute {
+            op,
+            bound: Bound::Expr(Expr {
+                text: rest.to_owned(),
+                constants,
+            }),
+        });
+    }
+    check_unit(spot, rest, metric)?;
+    let value = expression
+        .number(context.scope.env())
+        .map_err(|error| context.scope.explain(spot, &error))?;
+    absolute(spot, metric, op, value)
+}
+
+/// Characters before `part` in the scalar.
+fn offset(spot: &Spot<String>, part: &str) -> usize {
+    spot.find(part)
+        .and_then(|bytes| spot.get(..bytes))
+        .map_or(0, |before| before.chars().count())
+}
+
+fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Problem> {
+    let (worse, better) = if metric.larger_is_better() {
+        ('-', '+')
+    } else {
+        ('+', '-')
+    };
+    let number = text.trim_end_matches('%');
+    if number.starts_with(better) {
+        return Err(Problem::new(
+            spot.at,
+            format!("`{text}` asks {metric} to be better than its baseline"),
+        )
+        .help(format!("how much worse may it be? `{worse}2%`")));
+    }
+    let share = number.trim_start_matches(worse);
+    match share.parse::<f64>() {
+        Ok(share) if (0.0..=1000.0).contains(&share) => Ok(Limit::Baseline {
+            change: Num(share / 100.0),
+        }),
+        _ => Err(Problem::new(
+            spot.at,
+            format!("`{text}` is not a change: write `{worse}2%`"),
+        )),
+    }
+}
+
+/// Literals carry the unit of their metric; expressions are in ns and bytes.
+fn check_unit(spot: &Spot<String>, text: &str, metric: Metric) -> Result<(), Problem> {
+    let Some(suffix) = scope::suffix(text) else {
+        return Ok(());
+    };
+    let problem = |message: String| Problem::new(spot.at, message).offset(offset(spot, text));
+    match (unit(suffix).map(|(unit, _)| unit), metric.measure()) {
+        (None, Measure::Nanoseconds) => Err(problem(format!("{text} of which unit?"))
+            .help(format!("{text}us, {text}ms or {text}ns"))),
+        (None, _)
+        | (Some(Unit::Bytes), Measure::Bytes)
+        | (Some(Unit::Nanoseconds), Measure::Nanoseconds) => Ok(()),
+        (Some(unit), _) => {
+            let counts = match unit {
+                Unit::Bytes => "bytes",
+                Unit::Nanoseconds => "time",
+            };
+            Err(problem(format!(
+                "`{suffix}` counts {counts}, and {metric} does not"
+            )))
+        }
+    }
+}
+
+fn absolute(spot: &Spot<String>, metric: Metric, op: Op, value: f64) -> Result<Limit, Problem> {
+    let nonsense = match metric {
+        _ if value < 0.0 => Some("no limit is negative"),
+        // The instruction set has 255 registers for a thread.
+        Metric::Registers if value > 255.0 => Some("no kernel takes more than 255 registers"),
+        Metric::Occupancy if value > 1.0 => Some("occupancy is a share: write 25% or 0.25"),
+        Metric::Occupancy | Metric::BlocksPerSm if value == 0.0 => Some("this always holds"),
+        Metric::OverTolerance if value >= 1.0 => Some("this always holds"),
+        _ if metric.facet() == Facet::Times && value == 0.0 => Some("no time is 0"),
+        _ => None,
+    };
+    match nonsense {
+        Some(reason) => Err(Problem::new(spot.at, format!("`{}`: {reason}", spot.value))),
+        None => Ok(Limit::Absolute {
+            op,
+            bound: Bound::Value(Num(value)),
+        }),
+    }
+}
+
+/// A condition and the metrics that it joins.
+pub fn condition(spot: &Spot<String>, context: &Context<'_>) -> Result<Expr, Problem> {
+    let expression = scope::parse(spot, spot)?;
+    if expression.kind() == Kind::Number {
+        return Err(
+            Problem::new(spot.at, format!("`{}` is no condition", spot.value))
+                .help("compare it with something: registers <= 64 || occupancy >= 0.5"),
+        );
+    }
+    let (metrics, constants) = context.names(spot, &expression)?;
+    if metrics.is_empty() {
+        return Err(
+            Problem::new(spot.at, format!("`{}` refers to no metric", spot.value)).help(
+                did_you_mean("", Metric::ALL.iter().map(|metric| metric.name())),
+            ),
+        );
+    }
+    Ok(Expr {
+        text: spot.trim().to_owned(),
+        constants,
+    })
+}
+
+/// Whether all that a condition refers to belongs to a unit.
+pub fn is_about_resources(text: &str, dims: &[&str]) -> bool {
+    let resource = |name: &str| {
+        Metric::from_name(name).is_none_or(|metric| metric.facet() == Facet::Resources)
+    };
+    Expression::parse(text).is_ok_and(|expression| {
+        expression.names().iter().all(|name| match name {
+            Name::Plain(name) => resource(name) && !dims.contains(&name.as_str()),
+            Name::Dotted(_, name) => resource(name),
+        })
+    })
+}
+
+/// Times that an expression refers to: the variant, or `None` for its own.
+pub fn times(text: &str) -> Vec<Option<String>> {
+    let is_time =
+        |name: &str| Metric::from_name(name).is_some_and(|metric| metric.facet() == Facet::Times);
+    let Ok(expression) = Expression::parse(text) else {
+        return Vec::new();
+    };
+    expression
+        .names()
+        .iter()
+        .filter_map(|name| match name {
+            Name::Plain(name) if is_time(name) => Some(None),
+            Name::Dotted(variant, name) if is_time(name) => Some(Some(variant.clone())),
+            Name::Plain(_) | Name::Dotted(..) => None,
+        })
+        .collect()
+}
+
+/// A metric that an expression refers to.
+enum Named {
+    Own(Metric),
+    Sibling(Metric),
+}
+
+impl Context<'_> {
+    /// Refuses what no evidence will ever be for.
+    fn measured(&self, spot: &Spot<String>, metric: Metric) -> Result<(), Problem> {
+        if self.unit && metric.facet() != Facet::Resources {
+            return Err(Problem::new(
+                spot.at,
+                format!("a limit on resources cannot depend on {metric}"),
+            )
+            .help("say it under `conditions`"));
+        }
+        match metric {
+            Metric::OriginalMaxErr
+            | Metric::OriginalMeanErr
+            | Metric::CodecMaxErr
+            | Metric::CodecMeanErr
+                if !self.has_codec =>
+            {
+                Err(Problem::new(
+                    spot.at,
+                    format!("no tensor has a codec, so there is no {metric}"),
+                ))
+            }
+            Metric::Occupancy | Metric::BlocksPerSm if self.launcher => Err(Problem::new(
+                spot.at,
+                format!("a launcher chooses its own blocks, so {metric} is not known"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Metrics that the expression refers to, and the values of everything else.
+    fn names(
+        &self,
+        spot: &Spot<String>,
+        expression: &Expression,
+    ) -> Result<(Vec<Named>, BTreeMap<String, Num>), Problem> {
+        let mut metrics = Vec::new();
+        let mut constants = BTreeMap::new();
+        for name in expression.names() {
+            match name {
+                Name::Plain(text) => {
+                    if let Some(metric) = Metric::from_name(text) {
+                        self.measured(spot, metric)?;
+                        metrics.push(Named::Own(metric));
+                    } else if let Some(value) = self.scope.env().get(name) {
+                        constants.insert(text.clone(), Num(value.as_f64()));
+                    } else {
+                        return Err(self.unknown(spot, name));
+                    }
+                }
+                Name::Dotted(variant, text) => {
+                    if !self.variants.contains(&variant.as_str()) {
+                        return Err(Problem::new(
+                            spot.at,
+                            format!("there is no variant `{variant}`"),
+                        )
+                        .help(did_you_mean(variant, self.variants.iter().copied())));
+                    }
+                    if variant == self.variant {
+                        return Err(Problem::new(
+                            spot.at,
+                            format!("variant `{variant}` is compared with itself"),
+                        )
+                        .help("put the limit under `gates` of the variants that it is for"));
+                    }
+                    let metric = Metric::from_name(text).ok_or_else(|| {
+                        Problem::new(spot.at, format!("there is no metric `{text}`")).help(
+                            did_you_mean(text, Metric::ALL.iter().map(|metric| metric.name())),
+                        )
+                    })?;
+                    self.measured(spot, metric)?;
+                    metrics.push(Named::Sibling(metric));
+                }
+            }
+        }
+        Ok((metrics, constants))
+    }
+
+    fn unknown(&self, spot: &Spot<String>, name: &Name) -> Problem {
+        let text = name.to_string();
+        if self.unit && self.dims.contains(&text.as_str()) {
+            return Problem::new(
+                spot.at,
+                format!(
+                    "resources have one limit for all shapes, and `{text}` depends on the shape"
+                ),
+            );
+        }
+        let names = Metric::ALL.iter().map(|metric| metric.name());
+        let known: Vec<_> = names.chain(self.dims.iter().copied()).collect();
+        if did_you_mean(&text, known.iter().copied()).starts_with("did") {
+            return Problem::new(
+                spot.at,
+                format!("`{text}` is no metric, dimension or macro"),
+            )
+            .help(did_you_mean(&text, known.iter().copied()));
+        }
+        self.scope.unknown(spot, name)
+    }
+}

@@ -1,0 +1,386 @@
+//! References of one case: names that exist, extents that agree, outputs that are all covered.
+
+use super::call::{self, Callee};
+use super::raw;
+use super::scope::Scope;
+use super::yaml::{Problem, Spot};
+use verdict::model::{Reference, Tensor};
+
+/// `path` checks and normalises the path of a source file.
+pub fn reference(
+    spot: &Spot<raw::Reference>,
+    tensors: &[Tensor],
+    scope: &Scope<'_>,
+    path: &dyn Fn(&Spot<String>) -> Result<String, Problem>,
+) -> Result<Reference, Problem> {
+    use raw::Reference as R;
+    let names = Names { tensors, scope };
+    let eps = |eps: &Option<Spot<raw::Formula>>| scope.number_or(eps.as_ref(), 1e-5);
+    let resolved = match &spot.value {
+        R::Sdpa {
+            q,
+            k,
+            v,
+            out,
+            scale,
+            causal,
+        } => {
+            let query = names.input(q)?;
+            let &[batch, heads, _, depth] = query.dims.as_slice() else {
+                return Err(scope.problem(q, format!("q is [B, H, S, D], not {:?}", query.dims)));
+            };
+            let &[_, key_heads, keys, _] = names.input(k)?.dims.as_slice() else {
+                return Err(scope.problem(k, "k is [B, H, S, D]"));
+            };
+            names.extents(k, &[batch, key_heads, keys, depth])?;
+            if heads % key_heads != 0 {
+                return Err(scope.problem(
+                    k,
+                    format!("{heads} heads of q are no multiple of the {key_heads} of k"),
+                ));
+            }
+            names.input(v)?;
+            names.extents(v, &[batch, key_heads, keys, depth])?;
+            names.output(out)?;
+            names.extents(out, &query.dims)?;
+            Reference::Sdpa {
+                q: q.value.clone(),
+                k: k.value.clone(),
+                v: v.value.clone(),
+                out: out.value.clone(),
+                scale: scope.number_or(scale.as_ref(), 1.0 / (depth as f64).sqrt())?,
+                causal: *causal,
+            }
+        }
+        R::Gemm {
+            a,
+            b,
+            out,
+            c,
+            bias,
+            alpha,
+            beta,
+            transpose_a,
+            transpose_b,
+            epilogue,
+        } => {
+            let (batch_a, rows, inner) = names.matrix(a, *transpose_a)?;
+            let (batch_b, inner_b, columns) = names.matrix(b, *transpose_b)?;
+            if inner != inner_b {
+                return Err(scope.problem(b, format!("K is {inner} in a and {inner_b} in b")));
+            }
+            if batch_a != batch_b {
+                return Err(scope.problem(
+                    b,
+                    format!("the leading dimensions are {batch_a:?} in a and {batch_b:?} in b"),
+                ));
+            }
+            names.output(out)?;
+            let result = [batch_a, &[rows, columns]].concat();
+            names.extents(out, &result)?;
+            if let Some(c) = c {
+                names.input(c)?;
+                names.extents(c, &result)?;
+            }
+            if let Some(bias) = bias {
+                names.input(bias)?;
+                names.extents(bias, &[columns])?;
+            }
+            let factor = scope.number_or(beta.as_ref(), if c.is_some() { 1.0 } else { 0.0 })?;
+            if let (Some(beta), None) = (beta, c)
+                && factor.0 != 0.0
+            {
+                return Err(Problem::new(beta.at, "beta without c has nothing to scale"));
+            }
+            Reference::Gemm {
+                a: a.value.clone(),
+                b: b.value.clone(),
+                out: out.value.clone(),
+                c: name(c),
+                bias: name(bias),
+                alpha: scope.number_or(alpha.as_ref(), 1.0)?,
+                beta: factor,
+                transpose_a: *transpose_a,
+                transpose_b: *transpose_b,
+                epilogue: *epilogue,
+            }
+        }
+        R::Softmax { x, out } => {
+            names.rows(x, out)?;
+            Reference::Softmax {
+                x: x.value.clone(),
+                out: out.value.clone(),
+            }
+        }
+        R::LayerNorm {
+            x,
+            out,
+            gamma,
+            beta,
+            eps: epsilon,
+        } => {
+            let columns = names.rows(x, out)?;
+            for weight in [gamma, beta].into_iter().flatten() {
+                names.input(weight)?;
+                names.extents(weight, &[columns])?;
+            }
+            Reference::LayerNorm {
+                x: x.value.clone(),
+                out: out.value.clone(),
+                gamma: name(gamma),
+                beta: name(beta),
+                eps: eps(epsilon)?,
+            }
+        }
+        R::RmsNorm {
+            x,
+            out,
+            gamma,
+            eps: epsilon,
+        } => {
+            let columns = names.rows(x, out)?;
+            if let Some(gamma) = gamma {
+                names.input(gamma)?;
+                names.extents(gamma, &[columns])?;
+            }
+            Reference::RmsNorm {
+                x: x.value.clone(),
+                out: out.value.clone(),
+                gamma: name(gamma),
+                eps: eps(epsilon)?,
+            }
+        }
+        R::Reduce { x, out, op, axes } => {
+            let dims = &names.input(x)?.dims;
+            let reduced = axes_of(axes, dims.len())?;
+            if reduced.is_empty() {
+                return Err(Problem::new(axes.at, "over which axes?"));
+            }
+            let left = |(axis, dim): (usize, &usize)| (!reduced.contains(&axis)).then_some(*dim);
+            let left: Vec<usize> = dims.iter().enumerate().filter_map(left).collect();
+            // The reduced axes may be left out, or stay as 1.
+            let found = &names.output(out)?.dims;
+            let squeeze = |dims: &[usize]| -> Vec<usize> {
+                dims.iter().copied().filter(|dim| *dim != 1).collect()
+            };
+            if squeeze(found) != squeeze(&left) {
+                return Err(names.mismatch(out, found, &left));
+            }
+            Reference::Reduce {
+                x: x.value.clone(),
+                out: out.value.clone(),
+                op: *op,
+                axes: reduced,
+            }
+        }
+        R::Transpose {
+            x,
+            out,
+            permutation,
+        } => {
+            let dims = &names.input(x)?.dims;
+            let order = axes_of(permutation, dims.len())?;
+            if order.len() != dims.len() {
+                return Err(Problem::new(
+                    permutation.at,
+                    format!("{} axes for {} dimensions", order.len(), dims.len()),
+                ));
+            }
+            names.output(out)?;
+            let wanted: Vec<usize> = order
+                .iter()
+                .filter_map(|axis| dims.get(*axis).copied())
+                .collect();
+            names.extents(out, &wanted)?;
+            Reference::Transpose {
+                x: x.value.clone(),
+                out: out.value.clone(),
+                permutation: order,
+            }
+        }
+        R::Unary { x, out, op } => {
+            names.output(out)?;
+            names.extents(out, &names.input(x)?.dims)?;
+            Reference::Unary {
+                x: x.value.clone(),
+                out: out.value.clone(),
+                op: *op,
+            }
+        }
+        R::Binary { a, b, out, op } => {
+            let dims = &names.input(a)?.dims;
+            names.input(b)?;
+            names.extents(b, dims)?;
+            names.output(out)?;
+            names.extents(out, dims)?;
+            Reference::Binary {
+                a: a.value.clone(),
+                b: b.value.clone(),
+                out: out.value.clone(),
+                op: *op,
+            }
+        }
+        R::User {
+            source,
+            function,
+            args,
+            flags,
+        } => Reference::User {
+            source: path(source)?,
+            function: call::c_name(function)?,
+            args: call::args(args, tensors, Callee::Reference, scope)?,
+            flags: flags.iter().map(|flag| flag.value.clone()).collect(),
+        },
+        R::Variant(variant) => Reference::Variant {
+            variant: variant.value.clone(),
+        },
+    };
+    covers_every_output(spot, &resolved, tensors)?;
+    Ok(resolved)
+}
+
+/// An output that no reference computes would be accepted whatever it holds.
+fn covers_every_output(
+    spot: &Spot<raw::Reference>,
+    reference: &Reference,
+    tensors: &[Tensor],
+) -> Result<(), Problem> {
+    let covered: Vec<&str> = match reference {
+        Reference::Sdpa { out, .. }
+        | Reference::Gemm { out, .. }
+        | Reference::Softmax { out, .. }
+        | Reference::LayerNorm { out, .. }
+        | Reference::RmsNorm { out, .. }
+        | Reference::Reduce { out, .. }
+        | Reference::Transpose { out, .. }
+        | Reference::Unary { out, .. }
+        | Reference::Binary { out, .. } => vec![out],
+        Reference::User { args, .. } => call::passed(args),
+        Reference::Variant { .. } => return Ok(()),
+    };
+    let uncovered = tensors
+        .iter()
+        .find(|tensor| tensor.role.is_result() && !covered.contains(&tensor.name.as_str()));
+    match uncovered {
+        None => Ok(()),
+        Some(tensor) => Err(Problem::new(
+            spot.at,
+            format!(
+                "nothing says what is right for the output `{}`",
+                tensor.name
+            ),
+        )
+        .help("a `user` reference can compute several outputs")),
+    }
+}
+
+fn name(spot: &Option<Spot<String>>) -> Option<String> {
+    spot.as_ref().map(|spot| spot.value.clone())
+}
+
+fn axes_of(axes: &Spot<Vec<Spot<u32>>>, rank: usize) -> Result<Vec<usize>, Problem> {
+    let mut found = Vec::new();
+    for axis in axes.iter() {
+        let index = axis.value as usize;
+        if index >= rank {
+            return Err(
+                Problem::new(axis.at, format!("axis {index} of {rank} dimensions"))
+                    .help("axes count from 0"),
+            );
+        }
+        if found.contains(&index) {
+            return Err(Problem::new(
+                axis.at,
+                format!("axis {index} stands here twice"),
+            ));
+        }
+        found.push(index);
+    }
+    Ok(found)
+}
+
+struct Names<'a> {
+    tensors: &'a [Tensor],
+    scope: &'a Scope<'a>,
+}
+
+impl<'a> Names<'a> {
+    fn input(&self, name: &Spot<String>) -> Result<&'a Tensor, Problem> {
+        let tensor = call::tensor(name, self.tensors)?;
+        if !tensor.role.is_drawn() {
+            return Err(Problem::new(
+                name.at,
+                format!("`{}` is no input; a reference reads inputs", name.value),
+            ));
+        }
+        Self::of_floats(name, tensor)
+    }
+
+    fn output(&self, name: &Spot<String>) -> Result<&'a Tensor, Problem> {
+        let tensor = call::tensor(name, self.tensors)?;
+        if !tensor.role.is_result() {
+            return Err(
+                Problem::new(name.at, format!("`{}` is no output", name.value))
+                    .help(format!("tensors: {{{}: {{role: out, ...}}}}", name.value)),
+            );
+        }
+        Self::of_floats(name, tensor)
+    }
+
+    fn of_floats(name: &Spot<String>, tensor: &'a Tensor) -> Result<&'a Tensor, Problem> {
+        if tensor.elem.is_float() || tensor.codec.is_some() {
+            return Ok(tensor);
+        }
+        Err(Problem::new(
+            name.at,
+            format!(
+                "`{}` holds integers; built-in references compute over floats",
+                name.value
+            ),
+        )
+        .help("a `user` reference sees integer tensors in their own type"))
+    }
+
+    fn extents(&self, name: &Spot<String>, wanted: &[usize]) -> Result<(), Problem> {
+        let found = &call::tensor(name, self.tensors)?.dims;
+        if found == wanted {
+            return Ok(());
+        }
+        Err(self.mismatch(name, found, wanted))
+    }
+
+    fn mismatch(&self, name: &Spot<String>, found: &[usize], wanted: &[usize]) -> Problem {
+        self.scope.problem(
+            name,
+            format!(
+                "`{}` is {found:?}, and the reference makes or needs {wanted:?}",
+                name.value
+            ),
+        )
+    }
+
+    /// Leading dimensions, rows and columns, after transposition.
+    fn matrix(
+        &self,
+        name: &Spot<String>,
+        transpose: bool,
+    ) -> Result<(&'a [usize], usize, usize), Problem> {
+        match self.input(name)?.dims.as_slice() {
+            [batch @ .., rows, columns] if transpose => Ok((batch, *columns, *rows)),
+            [batch @ .., rows, columns] => Ok((batch, *rows, *columns)),
+            dims => Err(self
+                .scope
+                .problem(name, format!("`{}` is {dims:?}, not a matrix", name.value))),
+        }
+    }
+
+    /// Length of the last dimension of `x`, where `out` is as `x`.
+    fn rows(&self, x: &Spot<String>, out: &Spot<String>) -> Result<usize, Problem> {
+        let dims = &self.input(x)?.dims;
+        self.output(out)?;
+        self.extents(out, dims)?;
+        dims.last()
+            .copied()
+            .ok_or_else(|| self.scope.problem(x, "a single element has no rows"))
+    }
+}

@@ -1,0 +1,165 @@
+//! Shapes of a kernel, their seeds, and what names may be.
+
+use super::defaults;
+use super::gates::DEFAULT;
+use super::raw;
+use super::yaml::{Problem, Spot, did_you_mean};
+use std::collections::BTreeMap;
+use verdict::expr::is_identifier;
+use verdict::model::Metric;
+
+pub struct Shape {
+    pub name: String,
+    pub dims: BTreeMap<String, i64>,
+    pub seeds: Vec<u64>,
+}
+
+pub fn shapes(raw: &raw::Kernel) -> Result<Vec<Shape>, Problem> {
+    let Some(written) = &raw.shapes else {
+        let shape = Shape {
+            name: DEFAULT.to_owned(),
+            dims: BTreeMap::new(),
+            seeds: seeds(raw, DEFAULT)?,
+        };
+        check_seeds(raw, &[DEFAULT])?;
+        return Ok(vec![shape]);
+    };
+    let Some((first, first_dims)) = written.first() else {
+        return Err(Problem::new(
+            written.at,
+            "no shapes: nothing would be judged",
+        ));
+    };
+    check_seeds(raw, &written.names().collect::<Vec<_>>())?;
+    let mut shapes = Vec::new();
+    for (name, dims) in written.iter() {
+        file_name(name, "shape")?;
+        for (dim, _) in dims.iter() {
+            identifier(dim, "dimension")?;
+            if Metric::from_name(dim).is_some() {
+                return Err(Problem::new(
+                    dim.at,
+                    format!("`{}` is a metric and cannot name a dimension", dim.value),
+                ));
+            }
+            if !first_dims.names().any(|known| known == dim.value) {
+                return Err(Problem::new(
+                    dim.at,
+                    format!("shape `{}` has no `{}`", first.value, dim.value),
+                )
+                .help(did_you_mean(dim, first_dims.names())));
+            }
+        }
+        if let Some(lacking) = first_dims.names().find(|dim| dims.get(dim).is_none()) {
+            return Err(Problem::new(
+                dims.at,
+                format!(
+                    "shape `{}` lacks `{lacking}`, which `{}` has",
+                    name.value, first.value
+                ),
+            ));
+        }
+        shapes.push(Shape {
+            name: name.value.clone(),
+            dims: dims
+                .iter()
+                .map(|(dim, value)| (dim.value.clone(), value.value))
+                .collect(),
+            seeds: seeds(raw, name)?,
+        });
+    }
+    Ok(shapes)
+}
+
+fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {
+    let Some(Spot {
+        value: raw::Seeds::ByShape(by),
+        ..
+    }) = &raw.seeds
+    else {
+        return Ok(());
+    };
+    match by
+        .iter()
+        .find(|(name, _)| name.value != DEFAULT && !shapes.contains(&name.as_str()))
+    {
+        None => Ok(()),
+        Some((name, _)) => Err(Problem::new(
+            name.at,
+            format!("there is no shape `{}`", name.value),
+        )
+        .help(did_you_mean(name, shapes.iter().copied().chain([DEFAULT])))),
+    }
+}
+
+fn seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
+    fn list(seeds: &Spot<raw::Seeds>) -> Result<Vec<u64>, Problem> {
+        let problem = |message: &str| Err(Problem::new(seeds.at, message));
+        match &seeds.value {
+            raw::Seeds::Count(0) => problem("no seed: nothing would be checked"),
+            raw::Seeds::Count(count) if *count > defaults::MAX_SEEDS => {
+                problem("more than 1000 seeds; a list can name large ones: [123456]")
+            }
+            raw::Seeds::Count(count) => Ok((1..=*count).collect()),
+            raw::Seeds::List(list) => {
+                for (index, seed) in list.iter().enumerate() {
+                    if list
+                        .iter()
+                        .take(index)
+                        .any(|earlier| earlier.value == seed.value)
+                    {
+                        return Err(Problem::new(
+                            seed.at,
+                            format!("seed {} stands here twice", seed.value),
+                        ));
+                    }
+                }
+                match list.len() as u64 {
+                    0 => problem("no seed: nothing would be checked"),
+                    count if count > defaults::MAX_SEEDS => problem("more than 1000 seeds"),
+                    _ => Ok(list.iter().map(|seed| seed.value).collect()),
+                }
+            }
+            raw::Seeds::ByShape(_) => problem("expected a number or a list of seeds"),
+        }
+    }
+    match &raw.seeds {
+        None => Ok((1..=defaults::SEEDS).collect()),
+        Some(Spot {
+            value: raw::Seeds::ByShape(by),
+            ..
+        }) => by
+            .get(shape)
+            .or_else(|| by.get(DEFAULT))
+            .map_or_else(|| Ok((1..=defaults::SEEDS).collect()), list),
+        Some(seeds) => list(seeds),
+    }
+}
+
+/// Kernels, variants and shapes name files, and stand in filters between `/` and `@`.
+pub fn file_name(name: &Spot<String>, what: &str) -> Result<(), Problem> {
+    let fits = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
+    if !name.is_empty() && !name.starts_with('-') && name.chars().all(fits) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        name.at,
+        format!(
+            "`{}` cannot name a {what}: letters, digits, _ and -",
+            name.value
+        ),
+    ))
+}
+
+pub fn identifier(name: &Spot<String>, what: &str) -> Result<(), Problem> {
+    if is_identifier(name) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        name.at,
+        format!(
+            "`{}` cannot name a {what}: letters, digits and _, not a digit first",
+            name.value
+        ),
+    ))
+}

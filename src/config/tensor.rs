@@ -1,0 +1,412 @@
+//! Tensors of one case: extents, strides, how they are filled and coded.
+
+use super::raw;
+use super::scope::Scope;
+use super::yaml::{Problem, Spot};
+use verdict::model::{Codec, CodecScheme, ElemType, Fill, Num, Role, Tensor};
+
+/// All tensors of a case together; more is a slip rather than a kernel under test.
+const MAX_BYTES: u64 = 16 << 30;
+
+/// Name, as declared, and what was declared.
+pub type Declared<'a> = (&'a Spot<String>, &'a Spot<raw::Tensor>);
+
+pub fn tensors(declared: &[Declared<'_>], scope: &Scope<'_>) -> Result<Vec<Tensor>, Problem> {
+    let mut bytes = 0u64;
+    let mut tensors = Vec::new();
+    for (name, raw) in declared {
+        let tensor = tensor(name, raw, scope)?;
+        bytes = bytes.saturating_add(tensor.span() as u64 * tensor.elem.size() as u64);
+        if bytes > MAX_BYTES {
+            return Err(scope.problem(name, "the tensors up to here take more than 16 GiB"));
+        }
+        tensors.push(tensor);
+    }
+    Ok(tensors)
+}
+
+fn tensor(
+    name: &Spot<String>,
+    raw: &Spot<raw::Tensor>,
+    scope: &Scope<'_>,
+) -> Result<Tensor, Problem> {
+    let role = raw.role.as_ref().map_or(Role::In, |role| role.value);
+    let elem = raw.elem.value;
+    let extent = |formula: &Spot<raw::Formula>| {
+        scope
+            .integer_in(formula, "the extent", 1..=i64::from(u32::MAX))
+            .map(|extent| extent as usize)
+    };
+    let dims: Vec<usize> = raw.shape.iter().map(extent).collect::<Result<_, _>>()?;
+    let elements = dims
+        .iter()
+        .try_fold(1u64, |product, &dim| product.checked_mul(dim as u64))
+        .filter(|elements| *elements <= MAX_BYTES / elem.size() as u64)
+        .ok_or_else(|| scope.problem(&raw.shape, "the tensor takes more than 16 GiB"))?;
+    let strides = raw
+        .strides
+        .as_ref()
+        .map(|strides| self::strides(strides, &dims, scope))
+        .transpose()?;
+
+    if !role.is_drawn() {
+        let at = raw
+            .fill
+            .as_ref()
+            .map(|fill| ("fill", fill.at))
+            .or_else(|| raw.codec.as_ref().map(|codec| ("codec", codec.at)));
+        if let Some((key, at)) = at {
+            return Err(Problem::new(
+                at,
+                format!("`{}` is no input and takes no {key}", name.value),
+            ));
+        }
+    }
+    let codec = match &raw.codec {
+        Some(codec) if role == Role::Inout => {
+            return Err(Problem::new(
+                codec.at,
+                format!(
+                    "`{}` is written by the kernel and takes no codec",
+                    name.value
+                ),
+            ));
+        }
+        Some(spot) => Some(codec(spot, raw.elem.value, &dims, scope)?),
+        None => None,
+    };
+    let fill = match (&raw.fill, role) {
+        (_, Role::Out | Role::Scratch) => None,
+        (Some(spot), _) => Some(fill(
+            spot,
+            elem,
+            codec.is_some() || elem.is_float(),
+            elements,
+            scope,
+        )?),
+        (None, _) if codec.is_some() || elem.is_float() => Some(Fill::Normal {
+            mean: Num(0.0),
+            std: Num(1.0),
+        }),
+        (None, _) => {
+            return Err(Problem::new(
+                raw.at,
+                format!("how are the integers of `{}` made?", name.value),
+            )
+            .help("fill: {integers: {low: 0, high: 9}}, iota, permutation, offsets, block_table or values"));
+        }
+    };
+    Ok(Tensor {
+        name: name.value.clone(),
+        role,
+        elem,
+        dims,
+        strides,
+        fill,
+        codec,
+    })
+}
+
+/// Each element has a place of its own: an input filled twice would not be what the reference sees.
+fn strides(
+    raw: &Spot<Vec<Spot<raw::Formula>>>,
+    dims: &[usize],
+    scope: &Scope<'_>,
+) -> Result<Vec<usize>, Problem> {
+    if raw.len() != dims.len() {
+        return Err(Problem::new(
+            raw.at,
+            format!("{} strides for {} dimensions", raw.len(), dims.len()),
+        ));
+    }
+    let strides: Vec<usize> = raw
+        .iter()
+        .map(|stride| {
+            scope
+                .integer_in(stride, "the stride", 0..=MAX_BYTES as i64)
+                .map(|stride| stride as usize)
+        })
+        .collect::<Result<_, _>>()?;
+    let mut order: Vec<_> = strides
+        .iter()
+        .zip(dims)
+        .filter(|(_, dim)| **dim > 1)
+        .collect();
+    order.sort();
+    let mut span = 1u64;
+    for (&stride, &dim) in order {
+        if (stride as u64) < span {
+            return Err(scope.problem(raw, "two elements share a place"));
+        }
+        span = (dim as u64 - 1)
+            .checked_mul(stride as u64)
+            .and_then(|reach| reach.checked_add(span))
+            .filter(|span| *span <= MAX_BYTES)
+            .ok_or_else(|| scope.problem(raw, "the tensor spans more than 16 GiB"))?;
+    }
+    Ok(strides)
+}
+
+/// Smallest and largest value of an integer type.
+fn range(elem: ElemType) -> Option<(i64, i64)> {
+    Some(match elem {
+        ElemType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
+        ElemType::U8 => (0, i64::from(u8::MAX)),
+        ElemType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        ElemType::U32 => (0, i64::from(u32::MAX)),
+        ElemType::I64 => (i64::MIN, i64::MAX),
+        ElemType::F32 | ElemType::F16 | ElemType::Bf16 | ElemType::E4m3 | ElemType::E5m2 => {
+            return None;
+        }
+    })
+}
+
+/// `floats`: drawn as floats, whether stored so or coded.
+fn fill(
+    raw: &Spot<raw::Fill>,
+    elem: ElemType,
+    floats: bool,
+    elements: u64,
+    scope: &Scope<'_>,
+) -> Result<Fill, Problem> {
+    let (low, high) = match range(elem) {
+        Some(range) if !floats => range,
+        _ => (i64::MIN, i64::MAX),
+    };
+    let wants = |integers: bool| {
+        if integers != floats {
+            return Ok(());
+        }
+        let message = if integers {
+            "this rule makes integers, and the tensor holds floats"
+        } else {
+            "this distribution makes floats, and the tensor holds integers"
+        };
+        Err(Problem::new(raw.at, message))
+    };
+    let fits = |largest: i64| {
+        if largest <= high {
+            return Ok(());
+        }
+        Err(scope.problem(raw, format!("values up to {largest} do not fit the type")))
+    };
+    let count = i64::try_from(elements).unwrap_or(i64::MAX);
+    Ok(match &raw.value {
+        raw::Fill::Normal { mean, std } => {
+            wants(false)?;
+            let deviation = scope.number_or(std.as_ref(), 1.0)?;
+            if let Some(std) = std.as_ref().filter(|_| deviation.0 < 0.0) {
+                return Err(scope.problem(std, "a standard deviation is not negative"));
+            }
+            Fill::Normal {
+                mean: scope.number_or(mean.as_ref(), 0.0)?,
+                std: deviation,
+            }
+        }
+        raw::Fill::Uniform { low, high } => {
+            wants(false)?;
+            let (from, to) = (scope.number(low)?, scope.number(high)?);
+            if from >= to {
+                return Err(scope.problem(high, format!("{to} is not above low, {from}")));
+            }
+            Fill::Uniform {
+                low: Num(from),
+                high: Num(to),
+            }
+        }
+        raw::Fill::Constant(value) => Fill::Constant {
+            value: if floats {
+                Num(scope.number(value)?)
+            } else {
+                Num(scope.integer_in(value, "the value", low..=high)? as f64)
+            },
+        },
+        raw::Fill::Integers {
+            low: from,
+            high: to,
+        } => {
+            wants(true)?;
+            let from = scope.integer_in(from, "low", low..=high)?;
+            Fill::Integers {
+                low: from,
+                high: scope.integer_in(to, "high", from..=high)?,
+            }
+        }
+        raw::Fill::Iota => {
+            wants(true)?;
+            fits(count - 1)?;
+            Fill::Iota
+        }
+        raw::Fill::Permutation => {
+            wants(true)?;
+            fits(count - 1)?;
+            Fill::Permutation
+        }
+        raw::Fill::Offsets { total, min } => {
+            wants(true)?;
+            let sum = scope.integer_in(total, "the total", 0..=high)?;
+            let min = match min {
+                Some(min) => scope.integer_in(min, "the shortest", 0..=high)?,
+                None => 0,
+            };
+            if min.checked_mul(count - 1).is_none_or(|least| least > sum) {
+                return Err(scope.problem(
+                    total,
+                    format!(
+                        "{} sequences of at least {min} do not fit into {sum}",
+                        count - 1
+                    ),
+                ));
+            }
+            Fill::Offsets { total: sum, min }
+        }
+        raw::Fill::BlockTable { pool } => {
+            wants(true)?;
+            let size = scope.integer_in(pool, "the pool", 1..=i64::MAX)?;
+            fits(size - 1)?;
+            if size < count {
+                return Err(scope.problem(
+                    pool,
+                    format!("a pool of {size} has no {count} distinct indices"),
+                ));
+            }
+            Fill::BlockTable { pool: size }
+        }
+        raw::Fill::Values(values) => {
+            if values.len() as u64 != elements {
+                return Err(scope.problem(
+                    raw,
+                    format!("{} values for {elements} elements", values.len()),
+                ));
+            }
+            let value = |value: &Spot<raw::Formula>| {
+                if floats {
+                    return scope.number(value).map(Num);
+                }
+                scope
+                    .integer_in(value, "the value", low..=high)
+                    .map(|value| Num(value as f64))
+            };
+            Fill::Values {
+                values: values.iter().map(value).collect::<Result<_, _>>()?,
+            }
+        }
+    })
+}
+
+fn codec(
+    raw: &Spot<raw::Codec>,
+    elem: ElemType,
+    dims: &[usize],
+    scope: &Scope<'_>,
+) -> Result<Codec, Problem> {
+    // Largest magnitude, and the code of zero where codes are offset.
+    let (largest, offset) = match elem {
+        ElemType::E4m3 => (448.0, 0),
+        ElemType::E5m2 => (57344.0, 0),
+        ElemType::I8 => (127.0, 0),
+        ElemType::U8 => (127.0, 128),
+        _ => {
+            return Err(Problem::new(raw.at, "no codec makes elements of this type")
+                .help("codes are e4m3, e5m2, i8 or u8"));
+        }
+    };
+    let positive = |formula: Option<&Spot<raw::Formula>>, absent: f64| match formula {
+        None => Ok(absent),
+        Some(formula) => match scope.number(formula)? {
+            value if value > 0.0 => Ok(value),
+            value => Err(scope.problem(formula, format!("{value} is not positive"))),
+        },
+    };
+    match &raw.value {
+        raw::Codec::Symmetric {
+            per,
+            levels,
+            zero_point,
+            scale_divisor,
+        } => {
+            let (low, high) = range(elem).unwrap_or((0, 0));
+            let zero = match zero_point {
+                Some(formula) => scope.integer_in(formula, "the zero point", low..=high)?,
+                None => offset,
+            };
+            let count = positive(levels.as_ref(), largest)?;
+            let room =
+                range(elem).map_or(largest, |(low, high)| (high - zero).min(zero - low) as f64);
+            // i8 has one code more below zero than above; -128 of 127 levels is not used.
+            if count > room {
+                let at = levels.as_ref().map_or(raw.at, |levels| levels.at);
+                return Err(Problem::new(
+                    at,
+                    format!("{count} levels do not fit the type around {zero}: at most {room}"),
+                ));
+            }
+            Ok(Codec {
+                scheme: CodecScheme::Symmetric {
+                    levels: Num(count),
+                    zero_point: zero,
+                    scale_divisor: Num(positive(scale_divisor.as_ref(), count)?),
+                },
+                block: block(per, dims, scope)?,
+            })
+        }
+        raw::Codec::Affine { per, low, high } => {
+            let (least, most) = range(elem).ok_or_else(|| {
+                Problem::new(raw.at, "an affine codec makes integers").help("its type is i8 or u8")
+            })?;
+            let from = match low {
+                Some(low) => scope.integer_in(low, "low", least..=most)?,
+                None => least,
+            };
+            let to = match high {
+                Some(high) => scope.integer_in(high, "high", from.saturating_add(1)..=most)?,
+                None => most,
+            };
+            Ok(Codec {
+                scheme: CodecScheme::Affine {
+                    low: from,
+                    high: to,
+                },
+                block: block(per, dims, scope)?,
+            })
+        }
+    }
+}
+
+fn block(per: &Spot<raw::Per>, dims: &[usize], scope: &Scope<'_>) -> Result<Vec<usize>, Problem> {
+    match &per.value {
+        raw::Per::Tensor => Ok(dims.to_vec()),
+        raw::Per::Axes(axes) => {
+            let mut block = dims.to_vec();
+            for axis in axes {
+                match block.get_mut(axis.value as usize) {
+                    Some(extent) => *extent = 1,
+                    None => {
+                        return Err(Problem::new(
+                            axis.at,
+                            format!("axis {} of {} dimensions", axis.value, dims.len()),
+                        )
+                        .help("axes count from 0"));
+                    }
+                }
+            }
+            Ok(block)
+        }
+        raw::Per::Block(extents) => {
+            if extents.len() != dims.len() {
+                return Err(Problem::new(
+                    per.at,
+                    format!("{} extents for {} dimensions", extents.len(), dims.len()),
+                ));
+            }
+            extents
+                .iter()
+                .map(|extent| {
+                    scope
+                        .integer_in(extent, "the extent", 1..=i64::from(u32::MAX))
+                        .map(|extent| extent as usize)
+                })
+                .collect()
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Whatever is in the file, the answer is a message.
+
+use super::{RIGHT, read};
+use proptest::prelude::*;
+
+#[test]
+fn depth_and_aliases_are_bounded() {
+    let deep = |open: &str, close: &str| format!("version: 1\nkernels: {}{}\n", open.repeat(50_000), close.repeat(50_000));
+    let nested: String = (0..3000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+    let mut bomb = "version: 1\na0: &a0 [x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let aliases = vec![format!("*a{}", level - 1); 8].join(", ");
+        bomb += &format!("a{level}: &a{level} [{aliases}]\n");
+    }
+    for text in [deep("[", "]"), deep("{a: ", "}"), nested, bomb] {
+        assert!(read(&text).is_err());
+    }
+    // As deep as the reader lets through.
+    for depth in [100, 500, 1000, 1900] {
+        let args = format!("[{}{{i32: 1}}{}]", "{struct: [".repeat(depth), "]}".repeat(depth));
+        let _ = read(&RIGHT.replace("[{tensor: x}, {tensor: y}, {i32: N}, {f32: 0.5}]", &args));
+    }
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_text_never_panics(text in ".*") {
+        let _ = read(&text);
+    }
+
+    #[test]
+    fn arbitrary_lines_never_panic(text in "version: 1\n([a-z: &*<\\[\\]{}'\"|>!,0-9-]{0,20}\n){0,6}") {
+        let _ = read(&text);
+    }
+
+    /// One piece of a right file replaced by another piece of it, or by something odd.
+    #[test]
+    fn shuffled_files_never_panic(
+        from in 0..RIGHT.len(),
+        length in 0usize..12,
+        with in prop_oneof![
+            (0..RIGHT.len(), 0usize..12)
+                .prop_map(|(at, length)| RIGHT.chars().skip(at).take(length).collect::<String>()),
+            proptest::sample::select(vec![
+                "null", "~", "-1", "1e999", ".inf", "99999999999999999999", "''", "[]", "{}", "*x", "&x",
+                "!!binary ab", "<<: {}", "\u{0}", "\u{feff}", "é", "\t", "---", "? ", "N / 0", "((((",
+                "0 % 0", "-9223372036854775808",
+            ]).prop_map(str::to_owned),
+        ],
+    ) {
+        let text: String = RIGHT.chars().take(from).collect::<String>()
+            + &with
+            + &RIGHT.chars().skip(from + length).collect::<String>();
+        if let Err(said) = read(&text) {
+            prop_assert!(said.starts_with("gates.yaml"), "{}", said);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Keys, types and files.
+
+use super::{RIGHT, check, read, said_of};
+
+#[test]
+fn keys() {
+    check(
+        "    entry: scale",
+        "    entri: scale",
+        "gates.yaml:6:5: kernels.scale.entri: unknown key `entri`\n  help: did you mean `entry`?",
+    );
+    check(
+        "      registers: 128",
+        "      register: 128",
+        "gates.yaml:22:7: kernels.scale.gates.register: unknown metric `register`\n  help: did you mean `registers`?",
+    );
+    check(
+        "      registers: 128",
+        "      blocks: 128",
+        "gates.yaml:22:7: kernels.scale.gates.blocks: unknown metric `blocks`\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cv`, `conditions`",
+    );
+    check(
+        "      registers: 128\n",
+        "      registers: 128\n      registers: 96\n",
+        "gates.yaml:23:7: kernels.scale.gates.registers: `registers` stands here twice",
+    );
+    check(
+        "  scale:\n",
+        "  scale:\n    source: other.cu\n",
+        "gates.yaml:6:5: kernels.scale.source: `source` stands here twice",
+    );
+    check(
+        "    entry: scale\n",
+        "",
+        "gates.yaml:5:13: kernels.scale.source: the key `entry` is missing beside this one\n  help: entry: the __global__ function as written in the source\n  help: or launcher: a host function that launches it",
+    );
+    check(
+        "    source: scale.cu\n",
+        "",
+        "gates.yaml:5:5: kernels.scale: the key `source` is missing",
+    );
+    check(
+        "x: {type: f32, shape: [N]}\n      y",
+        "x: {type: f32}\n      y",
+        "gates.yaml:15:10: kernels.scale.tensors.x: the key `shape` is missing",
+    );
+    check(
+        "{i32: N}",
+        "{i33: N}",
+        "gates.yaml:17:39: kernels.scale.args[2].i33: unknown name `i33`\n  help: did you mean `i32`?",
+    );
+    check(
+        "{i32: N}",
+        "{i32: N, i64: N}",
+        "gates.yaml:17:47: kernels.scale.args[2].i64: expected one key only, this is a second",
+    );
+    check(
+        "op: relu",
+        "op: rely",
+        "gates.yaml:20:33: kernels.scale.reference.unary.op: unknown name `rely`\n  help: did you mean `relu`?",
+    );
+    check(
+        "    gates:\n      registers: 128\n      max_err: 1e-6\n      p50: \"+2%\"\n",
+        "    gates:\n",
+        "gates.yaml:21:10: kernels.scale.gates: nothing is written here\n  help: give it a value, or remove the key; an empty mapping is `{}`",
+    );
+    check(
+        "x: {type: f32, shape",
+        "x: {type: f33, shape",
+        "gates.yaml:15:17: kernels.scale.tensors.x.type: unknown name `f33`\n  help: did you mean `f32`?",
+    );
+    check(
+        "wide: {define: {WIDE: 1}}",
+        "wide: {defines: {WIDE: 1}}",
+        "gates.yaml:10:14: kernels.scale.variants.wide.defines: unknown key `defines`\n  help: did you mean `define`?",
+    );
+    check(
+        "      unary: {x: x, out: y, op: relu}",
+        "      unary: {x: x, out: y, op: relu}\n      softmax: {x: x, out: y}",
+        "gates.yaml:21:7: kernels.scale.reference.softmax: expected one key only, this is a second",
+    );
+}
+
+#[test]
+fn types() {
+    check(
+        "[sm_89, sm_90]",
+        "sm_90",
+        "gates.yaml:2:16: architectures: expected a list: [a, b]",
+    );
+    check(
+        "[sm_89, sm_90]",
+        "[sm_89, 90]",
+        "gates.yaml:2:24: architectures[1]: `90` is not an architecture; write it as nvcc does, for example sm_90 or sm_90a",
+    );
+    check(
+        "[sm_89, sm_90]",
+        "[sm_89, sm_89]",
+        "gates.yaml:2:24: architectures[1]: sm_89 stands here twice",
+    );
+    check(
+        "[sm_89, sm_90]",
+        "[]",
+        "gates.yaml:2:16: architectures: no architectures: nothing would be built",
+    );
+    check(
+        "source: scale.cu",
+        "source: [scale.cu]",
+        "gates.yaml:5:13: kernels.scale.source: expected a single value, not a list or a mapping",
+    );
+    check(
+        "source: scale.cu",
+        "source:",
+        "gates.yaml:5:11: kernels.scale.source: nothing is written here\n  help: give it a value, or remove the key; an empty mapping is `{}`",
+    );
+    check(
+        "small: {N: 128}",
+        "small: {N: many}",
+        "gates.yaml:12:18: kernels.scale.shapes.small.N: expected a whole number",
+    );
+    check(
+        "small: {N: 128}",
+        "small: 128",
+        "gates.yaml:12:14: kernels.scale.shapes.small: expected a mapping: {key: value}",
+    );
+    check(
+        "    shapes:",
+        "    seeds: few\n    shapes:",
+        "gates.yaml:11:12: kernels.scale.seeds: expected a number of seeds, a list of seeds, or a mapping from shapes to either, not string \"few\"",
+    );
+    check(
+        "    shapes:",
+        "    seeds: -1\n    shapes:",
+        "gates.yaml:11:12: kernels.scale.seeds: expected a number of seeds, a list of seeds, or a mapping from shapes to either, not integer `-1`",
+    );
+    check(
+        "    shapes:",
+        "    seeds: [1, -2]\n    shapes:",
+        "gates.yaml:11:16: kernels.scale.seeds[1]: expected a whole number that is not negative",
+    );
+    check(
+        "    shapes:",
+        "    seeds: [1, 2, 1]\n    shapes:",
+        "gates.yaml:11:19: kernels.scale.seeds[2]: seed 1 stands here twice",
+    );
+    check(
+        "    shapes:",
+        "    seeds: 0\n    shapes:",
+        "gates.yaml:11:12: kernels.scale.seeds: no seed: nothing would be checked",
+    );
+    check(
+        "    shapes:",
+        "    seeds: {larg: 3}\n    shapes:",
+        "gates.yaml:11:13: kernels.scale.seeds.larg: there is no shape `larg`\n  help: did you mean `large`?",
+    );
+    check(
+        "registers: 128",
+        "registers: true",
+        "gates.yaml:22:18: kernels.scale.gates.registers: expected a limit, a list of limits, or a mapping to limits, not boolean `true`",
+    );
+    check(
+        "registers: 128",
+        "registers: {sm_89: {sm_90: 1}}",
+        "gates.yaml:22:26: kernels.scale.gates.registers.sm_89: expected a limit or a list of limits",
+    );
+    check(
+        "kernels:\n",
+        "timing: {warmup: -1}\nkernels:\n",
+        "gates.yaml:3:18: timing.warmup: expected a whole number from 0 to 4294967295",
+    );
+    check(
+        "kernels:\n",
+        "timing: {processes: 0}\nkernels:\n",
+        "gates.yaml:3:21: timing.processes: 0 is not between 1 and 100",
+    );
+    check(
+        "kernels:\n",
+        "timing: {batch: 200}\nkernels:\n",
+        "gates.yaml:3:17: timing.batch: `200` is not a duration\n  help: a number and its unit: 30s, 500ms, 200us",
+    );
+    check(
+        "kernels:\n",
+        "timing: {mode: hot}\nkernels:\n",
+        "gates.yaml:3:16: timing.mode: unknown name `hot`\n  help: there are `warm`, `cold`",
+    );
+    check(
+        "kernels:\n",
+        "toolchain: {cuda: 13}\nkernels:\n",
+        "gates.yaml:3:19: toolchain.cuda: `13` is not a CUDA release\n  help: as in \"13.0\" or \"13.0.2\"",
+    );
+    check(
+        "kernels:\n",
+        "flags: [-DX=1]\nkernels:\n",
+        "gates.yaml:3:9: flags[0]: `-DX=1` is no flag here\n  help: use the key `define`",
+    );
+    check(
+        "kernels:\n",
+        "flags: [-arch=sm_90]\nkernels:\n",
+        "gates.yaml:3:9: flags[0]: `-arch=sm_90` is no flag here\n  help: use the key `architectures`",
+    );
+    check(
+        "    shapes:",
+        "    launches: 1\n    shapes:",
+        "gates.yaml:11:15: kernels.scale.launches: 1 launches, not between 2 and 1000",
+    );
+    check(
+        "    shapes:",
+        "    deadline: 30\n    shapes:",
+        "gates.yaml:11:15: kernels.scale.deadline: `30` is not a duration\n  help: a number and its unit: 30s, 500ms, 200us",
+    );
+    check(
+        "    shapes:",
+        "    nondeterministic: true\n    shapes:",
+        "gates.yaml:11:23: kernels.scale.nondeterministic: why do its launches differ?\n  help: nondeterministic: float atomics",
+    );
+}
+
+#[test]
+fn files() {
+    check(
+        "version: 1\n",
+        "version: 2\n",
+        "gates.yaml:1:10: version: version 2 is not known to this gatekeeper, which reads 1",
+    );
+    check(
+        "version: 1\n",
+        "",
+        "gates.yaml:1:1: architectures: `version` stands first\n  help: the first line is `version: 1`",
+    );
+    check(
+        "version: 1\n",
+        "version: [1]\n",
+        "gates.yaml:1:1: version: the version is a number\n  help: the first line is `version: 1`",
+    );
+    check(
+        "source: scale.cu",
+        "source: missing.cu",
+        "gates.yaml:5:13: kernels.scale.source: missing.cu does not exist\n  help: paths are relative to the directory of gates.yaml",
+    );
+    check(
+        "source: scale.cu",
+        "source: ../scale.cu",
+        "gates.yaml:5:13: kernels.scale.source: `../scale.cu` is not a path below gates.yaml\n  help: relative to the directory of gates.yaml, with forward slashes and without `..`",
+    );
+    check(
+        "source: scale.cu",
+        "source: /scale.cu",
+        "gates.yaml:5:13: kernels.scale.source: `/scale.cu` is not a path below gates.yaml\n  help: relative to the directory of gates.yaml, with forward slashes and without `..`",
+    );
+    check(
+        "source: scale.cu",
+        "source: kernels",
+        "gates.yaml:5:13: kernels.scale.source: kernels is a directory",
+    );
+    check(
+        "kernels:\n",
+        "\tkernels:\n",
+        "gates.yaml:3:2: while parsing a block mapping, did not find expected key",
+    );
+    check(
+        "kernels:\n",
+        "kernels: *none\n",
+        "gates.yaml:3:10: reference to unknown value",
+    );
+    let file = |text: &str, expected: &str| assert_eq!(said_of(text), expected, "{text}");
+    file(
+        "",
+        "gates.yaml: the file is empty\n  help: write one with `gatekeeper init`",
+    );
+    file(
+        "# only a comment\n",
+        "gates.yaml: the file is empty\n  help: write one with `gatekeeper init`",
+    );
+    file(
+        "- 1\n",
+        "gates.yaml:1:1: expected a mapping\n  help: the first line is `version: 1`",
+    );
+    file(
+        "42",
+        "gates.yaml:1:1: expected a mapping\n  help: the first line is `version: 1`",
+    );
+    file("{", "gates.yaml:1:1: unclosed bracket '{'");
+    file(
+        "version: 1\n---\nversion: 1\n",
+        "gates.yaml:3:1: a second YAML document starts here",
+    );
+    file(
+        "version: 1\n? [a]\n: 1\n",
+        "gates.yaml:2:3: expected a single value, not a list or a mapping",
+    );
+    file(
+        "version: 1\narchitectures: [sm_90]\nkernels: {}\n",
+        "gates.yaml:3:10: kernels: no kernels: nothing would be judged",
+    );
+}
+
+/// Where something is used through an alias or a merge, the place is where it was written and the key
+/// path where it is used.
+#[test]
+fn aliases_and_merges() {
+    let second = "  half:\n    <<: *scale\n    shapes: {tiny: {N: 0}}\n";
+    let text = RIGHT.replace("  scale:\n", "  scale: &scale\n") + second;
+    let said = said_of(&text);
+    assert_eq!(
+        said,
+        "gates.yaml:15:30: kernels.half.tensors.x.shape[0]: the extent is 0, not between 1 and 4294967295 (at shape `tiny`)"
+    );
+}
+
+#[test]
+fn every_line_can_go_missing() {
+    let lines: Vec<&str> = RIGHT.lines().collect();
+    for gone in 0..lines.len() {
+        let rest = lines.iter().enumerate().filter(|(at, _)| *at != gone);
+        let text: Vec<&str> = rest.map(|(_, line)| *line).collect();
+        if let Err(said) = read(&text.join("\n")) {
+            assert!(said.starts_with("gates.yaml:"), "{said}");
+        }
+    }
+}

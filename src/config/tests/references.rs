@@ -1,0 +1,226 @@
+//! References that fit, and those that do not.
+
+use super::{accepted, case, said_of, with};
+use verdict::model::*;
+
+/// A file with these tensors, passed in order, and this reference.
+fn with_reference(dims: &str, tensors: &[&str], reference: &str) -> String {
+    let names: Vec<_> = tensors
+        .iter()
+        .map(|tensor| tensor.split(':').next().unwrap())
+        .collect();
+    let args: Vec<_> = names
+        .iter()
+        .map(|name| format!("{{tensor: {name}}}"))
+        .collect();
+    format!(
+        "version: 1\narchitectures: [sm_90]\nkernels:\n  k:\n    source: k.cu\n    entry: k\n    shapes: {{one: {dims}}}\n    \
+         tensors:\n      {}\n    args: [{}]\n    launch: {{grid: [1], block: [32]}}\n    reference: {reference}\n    \
+         gates: {{max_err: 1}}\n",
+        tensors.join("\n      "),
+        args.join(", "),
+    )
+}
+
+#[test]
+fn references() {
+    let reference = |dims: &str, tensors: &[&str], reference: &str| {
+        accepted(&with_reference(dims, tensors, reference))
+            .plan
+            .cases[0]
+            .reference
+            .clone()
+    };
+    let name = |name: &str| name.to_owned();
+    assert_eq!(
+        reference(
+            "{H: 8, G: 2, Q: 5, S: 7, D: 16}",
+            &[
+                "q: {type: f16, shape: [1, H, Q, D]}",
+                "k: {type: f16, shape: [1, G, S, D]}",
+                "v: {type: f16, shape: [1, G, S, D]}",
+                "o: {role: out, type: f16, shape: [1, H, Q, D]}",
+            ],
+            "{sdpa: {q: q, k: k, v: v, out: o, causal: true}}",
+        ),
+        Reference::Sdpa {
+            q: name("q"),
+            k: name("k"),
+            v: name("v"),
+            out: name("o"),
+            scale: Num(0.25),
+            causal: true
+        }
+    );
+    assert_eq!(
+        reference(
+            "{M: 3, N: 4, K: 5}",
+            &[
+                "a: {type: f32, shape: [2, K, M]}",
+                "b: {type: bf16, shape: [2, K, N]}",
+                "c: {role: inout, type: f32, shape: [2, M, N]}",
+                "bias: {type: f32, shape: [N]}",
+            ],
+            "{gemm: {a: a, b: b, out: c, c: c, bias: bias, transpose_a: true, epilogue: gelu_tanh}}",
+        ),
+        Reference::Gemm {
+            a: name("a"),
+            b: name("b"),
+            out: name("c"),
+            c: Some(name("c")),
+            bias: Some(name("bias")),
+            alpha: Num(1.0),
+            beta: Num(1.0),
+            transpose_a: true,
+            transpose_b: false,
+            epilogue: Some(Unary::GeluTanh),
+        }
+    );
+    let x = "x: {type: f32, shape: [R, C]}";
+    let same = "y: {role: out, type: f32, shape: [R, C]}";
+    let weights = "g: {type: f32, shape: [C]}";
+    for (tensors, text) in [
+        (&[x, same][..], "{softmax: {x: x, out: y}}"),
+        (
+            &[x, same, weights][..],
+            "{layer_norm: {x: x, out: y, gamma: g, beta: g, eps: 1e-6}}",
+        ),
+        (
+            &[x, same, weights][..],
+            "{rms_norm: {x: x, out: y, gamma: g}}",
+        ),
+        (
+            &[x, "y: {role: out, type: f32, shape: [C]}"][..],
+            "{reduce: {x: x, out: y, op: max, axes: [0]}}",
+        ),
+        (
+            &[x, "y: {role: out, type: f32, shape: [R, 1]}"][..],
+            "{reduce: {x: x, out: y, op: sum, axes: [1]}}",
+        ),
+        (
+            &[x, "y: {role: out, type: f32, shape: []}"][..],
+            "{reduce: {x: x, out: y, op: mean, axes: [0, 1]}}",
+        ),
+        (
+            &[x, "y: {role: out, type: f16, shape: [C, R]}"][..],
+            "{transpose: {x: x, out: y, permutation: [1, 0]}}",
+        ),
+        (&[x, same][..], "{binary: {a: x, b: x, out: y, op: add}}"),
+    ] {
+        reference("{R: 3, C: 5}", tensors, text);
+    }
+}
+
+#[test]
+fn references_that_do_not_fit() {
+    let at = |said: String| said.split_once(": kernels.k.").unwrap().1.to_owned();
+    let said =
+        |tensors: &[&str], text: &str| at(said_of(&with_reference("{R: 3, C: 5}", tensors, text)));
+    let x = "x: {type: f32, shape: [R, C]}";
+    let y = "y: {role: out, type: f32, shape: [R, C]}";
+    let attention = |k: &str, out: &str| {
+        let q = "q: {type: f16, shape: [1, 8, 4, 64]}";
+        let k = format!("k: {{type: f16, shape: {k}}}");
+        let out = format!("o: {{role: out, type: f16, shape: {out}}}");
+        said(&[q, &k, &out], "{sdpa: {q: q, k: k, v: k, out: o}}")
+    };
+    let same = "[1, 8, 4, 64]";
+    assert_eq!(
+        attention("[1, 3, 4, 64]", same),
+        "reference.sdpa.k: 8 heads of q are no multiple of the 3 of k (at shape `one`)"
+    );
+    assert_eq!(
+        attention("[1, 8, 4, 32]", same),
+        "reference.sdpa.k: `k` is [1, 8, 4, 32], and the reference makes or needs [1, 8, 4, 64] (at shape `one`)"
+    );
+    assert_eq!(
+        attention(same, "[1, 8, 5, 64]"),
+        "reference.sdpa.out: `o` is [1, 8, 5, 64], and the reference makes or needs [1, 8, 4, 64] (at shape `one`)"
+    );
+    assert_eq!(
+        said(&[x, y], "{gemm: {a: x, b: x, out: y}}"),
+        "reference.gemm.b: K is 5 in a and 3 in b (at shape `one`)"
+    );
+    assert_eq!(
+        said(
+            &[x, "y: {role: out, type: f32, shape: [R, R]}"],
+            "{gemm: {a: x, b: x, transpose_b: true, out: y, beta: 1}}"
+        ),
+        "reference.gemm.beta: beta without c has nothing to scale"
+    );
+    assert_eq!(
+        said(&[x, y], "{transpose: {x: x, out: y, permutation: [0]}}"),
+        "reference.transpose.permutation: 1 axes for 2 dimensions"
+    );
+    assert_eq!(
+        said(&[x, y], "{transpose: {x: x, out: y, permutation: [0, 0]}}"),
+        "reference.transpose.permutation[1]: axis 0 stands here twice"
+    );
+    assert_eq!(
+        said(
+            &[x, y, "z: {role: out, type: f32, shape: [R]}"],
+            "{softmax: {x: x, out: y}}"
+        ),
+        "reference: nothing says what is right for the output `z`\n  help: a `user` reference can compute several outputs"
+    );
+}
+
+#[test]
+fn a_variant_as_reference() {
+    let variant = |wide: &str| with("wide: {define: {WIDE: 1}}", wide);
+    let resolved = accepted(&variant(
+        "wide: {reference: {variant: plain}, gates: {max_err: 0}}",
+    ));
+    assert_eq!(
+        case(&resolved, "scale/wide@small").reference,
+        Reference::Variant {
+            variant: "plain".to_owned()
+        }
+    );
+    let both = variant("wide: {reference: {variant: plain}}")
+        .replace("plain: {}", "plain: {reference: {variant: wide}}");
+    assert_eq!(
+        said_of(&both),
+        "gates.yaml:9:36: kernels.scale.variants.plain.reference.variant: `wide` has another variant as its reference \
+         too\n  help: one of them needs a reference that is computed"
+    );
+}
+
+#[test]
+fn working_memory_needs_no_reference() {
+    let x = "x: {type: f32, shape: [R, C]}";
+    let y = "y: {role: out, type: f32, shape: [R, C]}";
+    let scratch = "s: {role: scratch, type: f32, shape: [R]}";
+    let dims = "{R: 3, C: 5}";
+    let resolved = accepted(&with_reference(
+        dims,
+        &[x, y, scratch],
+        "{softmax: {x: x, out: y}}",
+    ));
+    let tensor = &resolved.plan.cases[0].tensors[2];
+    assert_eq!((tensor.role, &tensor.fill), (Role::Scratch, &None));
+    for (tensors, reference, expected) in [
+        (
+            &[x, scratch][..],
+            "{softmax: {x: x, out: s}}",
+            "gates.yaml:9:7: kernels.k.tensors.x: no tensor is an output: nothing would be checked\n  help: give one \
+             `role: out` or `role: inout`",
+        ),
+        (
+            &[x, y, "s: {role: scratch, type: f32, shape: [R, C]}"][..],
+            "{softmax: {x: s, out: y}}",
+            "gates.yaml:14:30: kernels.k.reference.softmax.x: `s` is no input; a reference reads inputs",
+        ),
+        (
+            &[
+                x,
+                y,
+                "s: {role: scratch, type: f32, shape: [R], fill: {constant: 0}}",
+            ][..],
+            "{softmax: {x: x, out: y}}",
+            "gates.yaml:11:55: kernels.k.tensors.s.fill: `s` is no input and takes no fill",
+        ),
+    ] {
+        assert_eq!(said_of(&with_reference(dims, tensors, reference)), expected);
+    }
+}

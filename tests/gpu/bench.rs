@@ -1,0 +1,189 @@
+//! Building fixtures, cases that call them, and what a right answer looks like.
+
+use gatekeeper::build::Artifact;
+use gatekeeper::device::DeviceChoice;
+use gatekeeper::worker::{CheckAnswer, CheckJob, Crew, Expected};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::LazyLock;
+use verdict::model::{
+    Arg, Case, CaseId, CheckFacts, Determinism, ElemType, Fault, Fill, Launch, Location, Num,
+    Reference, Role, ScalarType, ScalarValue, Seen, Tensor,
+};
+
+pub const N: usize = 200;
+
+/// The machine that has a GPU need not be the one that built this.
+pub fn gatekeeper() -> PathBuf {
+    std::env::var_os("GATEKEEPER_BIN")
+        .map_or_else(|| env!("CARGO_BIN_EXE_gatekeeper").into(), PathBuf::from)
+}
+
+pub fn nvcc(source: &str, flags: &[&str], output: &str) -> PathBuf {
+    static DIR: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
+    let output = DIR.path().join(output);
+    if !output.exists() {
+        let manifest = std::env::var_os("GATEKEEPER_SOURCES")
+            .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+        let nvcc = std::env::var_os("NVCC").unwrap_or_else(|| "nvcc".into());
+        let done = Command::new(nvcc)
+            .args(["-arch=native", "-O3"])
+            .args(flags)
+            .arg("-o")
+            .arg(&output)
+            .arg(manifest.join("tests/fixtures/gpu").join(source))
+            .output()
+            .expect("nvcc starts; set NVCC");
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+    }
+    output
+}
+
+/// Built once: this holds the lock while nvcc runs.
+pub static CUBIN: LazyLock<PathBuf> =
+    LazyLock::new(|| nvcc("entries.cu", &["-cubin"], "entries.cubin"));
+pub static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
+    nvcc(
+        "launchers.cu",
+        &["-shared", "-Xcompiler", "-fPIC"],
+        "liblaunchers.so",
+    )
+});
+
+pub fn entry(symbol: &str) -> Artifact {
+    Artifact::Cubin {
+        path: CUBIN.clone(),
+        symbol: symbol.into(),
+    }
+}
+
+pub fn launcher(function: &str) -> Artifact {
+    Artifact::Launcher {
+        library: LIBRARY.clone(),
+        function: function.into(),
+        entries: vec![],
+    }
+}
+
+pub fn crew() -> Crew {
+    Crew::of_program(gatekeeper(), DeviceChoice::Cuda { ordinal: 0 })
+}
+
+pub fn tensor(name: &str, role: Role) -> Tensor {
+    Tensor {
+        name: name.into(),
+        role,
+        elem: ElemType::F32,
+        dims: vec![N],
+        strides: None,
+        fill: (role != Role::Out).then_some(Fill::Normal {
+            mean: Num(0.0),
+            std: Num(1.0),
+        }),
+        codec: None,
+    }
+}
+
+pub fn pointer(name: &str) -> Arg {
+    Arg::Tensor { name: name.into() }
+}
+
+pub fn scalar(elem: ScalarType, value: ScalarValue) -> Arg {
+    Arg::Scalar { elem, value }
+}
+
+pub fn int(value: i64) -> Arg {
+    scalar(ScalarType::I32, ScalarValue::Int(value))
+}
+
+pub fn case(variant: &str) -> Case {
+    Case {
+        id: CaseId {
+            kernel: "fixture".into(),
+            variant: variant.into(),
+            shape: "s".into(),
+        },
+        dims: BTreeMap::new(),
+        tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
+        args: vec![pointer("x"), pointer("y"), int(N as i64)],
+        launch: Some(Launch {
+            grid: [1, 1, 1],
+            block: [256, 1, 1],
+            cluster: None,
+            dynamic_shared: 0,
+        }),
+        seeds: vec![1],
+        reference: Reference::Variant {
+            variant: "right".into(),
+        },
+        tolerance: Some(Num(0.0)),
+        determinism: Determinism::BitExact,
+        launches: 8,
+        deadline_ms: 20_000,
+        timed: true,
+    }
+}
+
+pub fn launcher_case(variant: &str) -> Case {
+    let mut case = case(variant);
+    case.launch = None;
+    case.args.push(Arg::Stream);
+    case
+}
+
+/// Against `right`, which doubles.
+pub fn check(crew: &mut Crew, case: Case, artifact: Artifact) -> CheckAnswer {
+    crew.check(CheckJob {
+        case,
+        artifact,
+        seed: 1,
+        expected: Expected::Variant {
+            case: Box::new(self::case("right")),
+            artifact: entry("right"),
+        },
+        dump: None,
+    })
+}
+
+pub fn check_entry(crew: &mut Crew, symbol: &str) -> CheckAnswer {
+    check(crew, case(symbol), entry(symbol))
+}
+
+pub fn got(answer: CheckAnswer) -> CheckFacts {
+    match answer.check {
+        Seen::Got(facts) => facts,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn fault(answer: CheckAnswer) -> Fault {
+    match answer.check {
+        Seen::Fault(fault) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn assert_right(facts: &CheckFacts) {
+    assert_eq!((facts.error.max_err, facts.error.non_finite), (Num(0.0), 0));
+    assert_eq!((&facts.differs, facts.unwritten), (&None, 0));
+    assert!(
+        facts.clobbered_inputs.is_empty() && facts.overruns.is_empty(),
+        "{facts:?}"
+    );
+}
+
+pub fn assert_goes_on(crew: &mut Crew) {
+    assert_right(&got(check_entry(crew, "right")));
+}
+
+pub fn y(index: usize) -> Location {
+    Location {
+        tensor: "y".into(),
+        index: vec![index],
+    }
+}
