@@ -288,6 +288,9 @@ pub fn notes(judgement: &Judgement) -> Vec<String> {
             Note::Gone { kernel, variant, shape, facet } => lines.push(format!(
                 "gone: a baseline of {facet} names {kernel}/{variant}@{shape}, which gates.yaml does not have"
             )),
+            Note::Broken { path, problem } => {
+                lines.push(format!("{path} cannot be used: {problem}"));
+            }
             Note::Throttled { subject, processes } => lines.push(format!(
                 "{subject}: {} ran on a throttled GPU and did not count",
                 plural(*processes as usize, "timing process")

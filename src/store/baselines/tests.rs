@@ -362,7 +362,7 @@ fn version_1_is_read_as_it_was_written_then() {
         Path::new("baselines/k/fast/times-nvidia-h100-80gb-hbm3-580-warm-86d0dd90.json")
     );
     let (loaded, _) = load_baselines(dir.path()).unwrap();
-    assert_eq!(loaded, [baseline.clone()]);
+    assert_eq!(loaded, std::slice::from_ref(&baseline));
     assert_eq!(
         serde_json::to_string_pretty(&baseline).unwrap() + "\n",
         text

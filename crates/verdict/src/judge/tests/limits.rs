@@ -322,6 +322,11 @@ fn a_broken_baseline_is_no_missing_one() {
         verdict(&record, &case("direct", "small"), "p50 +2%").outcome,
         Outcome::Skipped
     );
+    let note = Note::Broken {
+        path: "baselines/k/direct/resources-x.json".into(),
+        problem: "1:30: it ends in the middle".into(),
+    };
+    assert!(ruled(&record).notes.contains(&note));
     record.policy.broken_baselines[0].facet = None;
     assert_eq!(
         verdict(&record, &case("direct", "small"), "p50 +2%").outcome,
