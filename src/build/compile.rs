@@ -71,16 +71,19 @@ pub fn compile(
         }
     };
 
-    let text = match process::run(command, deadline).map_err(|error| failed("nvcc", error))? {
-        Ran::Success(text) => text,
-        Ran::Failure { text, signal } => return failure(&text, signal, scratch),
-        Ran::TimedOut => {
-            return Ok(Err(fault(
-                FaultKind::Compile,
-                format!("nvcc did not finish within {} s", deadline.as_secs()),
-            )));
-        }
-    };
+    let text =
+        match process::run(command, scratch, deadline).map_err(|error| failed("nvcc", error))? {
+            Ran::Success(text) => text,
+            Ran::Failure { text, signal } => {
+                return failure(&canonical(&text, scratch, &toolchain.include), signal);
+            }
+            Ran::TimedOut => {
+                return Ok(Err(fault(
+                    FaultKind::Compile,
+                    format!("nvcc did not finish within {} s", deadline.as_secs()),
+                )));
+            }
+        };
 
     let read = |path: &Path| {
         std::fs::read(path).map_err(|error| failed(&format!("{}", path.display()), error))
@@ -98,13 +101,17 @@ pub fn compile(
         .into_iter()
         .filter(|file| !Path::new(file).starts_with(scratch) && !file.starts_with(command::LABEL))
         .collect();
-    Ok(
-        facts(unit, &canonical(&text, scratch), &cubin, host.as_deref()).map(|facts| Compiled {
-            facts,
-            output,
-            included,
-        }),
+    Ok(facts(
+        unit,
+        &canonical(&text, scratch, &toolchain.include),
+        &cubin,
+        host.as_deref(),
     )
+    .map(|facts| Compiled {
+        facts,
+        output,
+        included,
+    }))
 }
 
 const GENERATED: &str = "gatekeeper.cu";
@@ -113,11 +120,7 @@ fn fault(kind: FaultKind, message: String) -> Fault {
     Fault { kind, message }
 }
 
-fn failure(
-    text: &str,
-    signal: Option<i32>,
-    scratch: &Path,
-) -> Result<std::result::Result<Compiled, Fault>> {
+fn failure(text: &str, signal: Option<i32>) -> Result<std::result::Result<Compiled, Fault>> {
     if text.contains("unsupported GNU version") || text.contains("unsupported clang version") {
         return Err(Error::Environment(
             Diagnostic::new(format!(
@@ -133,11 +136,7 @@ fn failure(
                 .help("signal 9 is often the kernel's, for lack of memory: try --jobs 1"),
         ));
     }
-    let message: Vec<String> = canonical(text, scratch)
-        .lines()
-        .filter(|line| !is_report(line))
-        .map(str::to_owned)
-        .collect();
+    let message: Vec<&str> = text.lines().filter(|line| !is_report(line)).collect();
     let message = message.join("\n").trim().to_owned();
     Ok(Err(fault(
         FaultKind::Compile,
@@ -154,12 +153,17 @@ fn is_report(line: &str) -> bool {
     line.starts_with("ptxas info") || line.contains(" bytes stack frame, ")
 }
 
-/// The compiler's words without names that change from run to run, so that the same mistake in two
-/// variants is the same message.
-fn canonical(text: &str, scratch: &Path) -> String {
+/// The compiler's words without names that change from run to run or are this machine's, so that the same
+/// mistake in two variants is the same message.
+fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
     static TEMPORARY: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"tmpxft_[0-9a-f]+_[0-9a-f]+-[0-9]+_").ok());
-    let text = text.replace(&format!("{}/", scratch.display()), "");
+    // nvcc writes the toolkit's own directory as `bin/..//include`.
+    let written = toolkit.display().to_string().replace("/../", "/..//");
+    let text = text
+        .replace(&format!("{}/", scratch.display()), "")
+        .replace(&format!("{written}/"), "cuda/include/")
+        .replace(&format!("{}/", toolkit.display()), "cuda/include/");
     match &*TEMPORARY {
         Some(temporary) => temporary.replace_all(&text, "").into_owned(),
         None => text,
@@ -258,8 +262,11 @@ fn symbol_of<'a>(
 fn warnings(text: &str, of_ptxas: Vec<String>) -> Vec<String> {
     let of_nvcc = text
         .lines()
-        .filter(|line| !line.starts_with("ptxas") && line.contains("warning"))
-        .filter(|line| !line.starts_with("Remark:"))
+        .filter(|line| {
+            line.starts_with("nvcc warning")
+                || line.contains(": warning #")
+                || line.contains(": warning: ")
+        })
         .map(str::to_owned);
     let mut all: Vec<String> = Vec::new();
     for warning in of_nvcc.chain(of_ptxas) {

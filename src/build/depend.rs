@@ -33,3 +33,19 @@ pub fn parse(rule: &str) -> Vec<String> {
     }
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_rule() {
+        assert_eq!(
+            parse("k.cubin : a.cu \\\n    /usr/x.h \\\n    b\\ c/d.h e$$f.h g\\#h.h\n\nx.h:\n"),
+            ["a.cu", "/usr/x.h", "b c/d.h", "e$f.h", "g#h.h"]
+        );
+        assert_eq!(parse("k.o: a.cu"), ["a.cu"]);
+        assert!(parse("").is_empty());
+        assert!(parse("no rule").is_empty());
+    }
+}

@@ -66,7 +66,7 @@ pub fn build_all(
     jobs: usize,
     on_done: &(dyn Fn(&Unit, &Built) + Sync),
 ) -> Result<Vec<Built>> {
-    let bench = Bench {
+    let builder = Builder {
         root,
         toolchain,
         artifacts: Artifacts::open(cache)?,
@@ -93,7 +93,7 @@ pub fn build_all(
     let built: Result<Vec<Vec<(usize, Built)>>> = pool.install(|| {
         groups
             .par_iter()
-            .map(|group| bench.build(group, on_done))
+            .map(|group| builder.build(group, on_done))
             .collect()
     });
     let mut built: Vec<(usize, Built)> = built?.into_iter().flatten().collect();
@@ -108,7 +108,7 @@ struct Group<'a> {
     units: Vec<(usize, &'a Unit)>,
 }
 
-struct Bench<'a> {
+struct Builder<'a> {
     root: &'a Path,
     toolchain: &'a Toolchain,
     artifacts: Artifacts,
@@ -119,7 +119,7 @@ struct Bench<'a> {
 /// The clock by which files are stamped may lag by a tick of the kernel (10 ms at the most).
 const TICK: Duration = Duration::from_millis(20);
 
-impl Bench<'_> {
+impl Builder<'_> {
     fn build(
         &self,
         group: &Group,

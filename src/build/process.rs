@@ -5,6 +5,7 @@ use nix::unistd::Pid;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,10 @@ pub enum Ran {
     TimedOut,
 }
 
-/// Both streams go to one file, in the order written: a grandchild that keeps a pipe open cannot hold us.
-pub fn run(mut command: Command, deadline: Duration) -> io::Result<Ran> {
-    let mut output: File = tempfile::tempfile()?;
+/// Both streams go to one file in `scratch`, in the order written: a grandchild that keeps a pipe open
+/// cannot hold us.
+pub fn run(mut command: Command, scratch: &Path, deadline: Duration) -> io::Result<Ran> {
+    let mut output: File = tempfile::tempfile_in(scratch)?;
     let mut child = command
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
@@ -61,19 +63,19 @@ pub fn run(mut command: Command, deadline: Duration) -> io::Result<Ran> {
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> Command {
+    fn shell(script: &str, deadline: Duration) -> Ran {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        command
+        run(command, &std::env::temp_dir(), deadline).unwrap()
     }
 
     #[test]
     fn output_and_status_are_kept() {
-        let ran = run(shell("echo out; echo err >&2"), Duration::from_secs(60)).unwrap();
+        let ran = shell("echo out; echo err >&2", Duration::from_secs(60));
         assert!(matches!(ran, Ran::Success(text) if text == "out\nerr\n"));
-        let ran = run(shell("echo no; exit 3"), Duration::from_secs(60)).unwrap();
+        let ran = shell("echo no; exit 3", Duration::from_secs(60));
         assert!(matches!(ran, Ran::Failure { text, signal: None } if text == "no\n"));
-        let ran = run(shell("kill -9 $$"), Duration::from_secs(60)).unwrap();
+        let ran = shell("kill -9 $$", Duration::from_secs(60));
         assert!(matches!(
             ran,
             Ran::Failure {
@@ -89,7 +91,7 @@ mod tests {
         let pids = dir.path().join("pids");
         // The grandchild outlives the shell unless its group is killed.
         let script = format!("sleep 600 & echo $! > {}; wait", pids.display());
-        let ran = run(shell(&script), Duration::from_millis(300)).unwrap();
+        let ran = shell(&script, Duration::from_millis(300));
         assert!(matches!(ran, Ran::TimedOut));
         let grandchild: i32 = std::fs::read_to_string(&pids)
             .unwrap()

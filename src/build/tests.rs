@@ -175,6 +175,10 @@ fn a_compiler_error_is_the_compilers_own_words() {
         ),
         ("src/include.cu", "#include \"nowhere.h\"\n"),
         (
+            "src/toolkit.cu",
+            "#define __half 5\n#include <cuda_fp16.h>\n",
+        ),
+        (
             "src/ptx.cu",
             "__global__ void k(int* p) { asm(\"foo.bar;\"); }\n",
         ),
@@ -189,6 +193,7 @@ fn a_compiler_error_is_the_compilers_own_words() {
         entry("src/include.cu", "k"),
         entry("src/ptx.cu", "k"),
         entry("src/missing.cu", "k"),
+        entry("src/toolkit.cu", "k"),
     ];
     let faults: Vec<_> = bench.build(&units).iter().map(fault).collect();
     assert!(faults.iter().all(|(kind, _)| *kind == FaultKind::Compile));
@@ -215,6 +220,12 @@ ptxas fatal   : Ptx assembly aborted due to errors
 cc1plus: fatal error: src/missing.cu: No such file or directory
 compilation terminated.
 ");
+    // Nothing of where this machine keeps its toolkit.
+    let toolkit = &faults[5].1;
+    assert!(
+        toolkit.starts_with("cuda/include/cuda_fp16.h("),
+        "{toolkit}"
+    );
 }
 
 #[test]

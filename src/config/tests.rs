@@ -4,6 +4,8 @@ use super::*;
 use verdict::model::Case;
 
 mod cases;
+mod files;
+mod garbage;
 mod gates;
 mod mistakes_in_limits;
 mod mistakes_in_structure;

@@ -363,6 +363,9 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
         with_snippet: false,
         reject_unsupported_tags: true,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+        // A right file is a dozen deep and has some thousand nodes. Reading recurses, and a debug build
+        // needs 40 KiB of stack for each level.
+        budget: serde_yaml::budget! { max_depth: 32, max_nodes: 50_000 },
     }
 }
 

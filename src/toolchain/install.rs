@@ -1,6 +1,6 @@
 //! The pinned compiler from NVIDIA's wheels, into the cache.
 
-use super::{Search, Toolchain, clean_command, find_in, output_of};
+use super::{Search, Toolchain, find_in, output_of};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// What `nvcc --version` of the wheels below says.
 pub(super) const NVCC_VERSION: &str = "13.0.88";
@@ -183,7 +183,9 @@ fn python_with_pip(search: &Search) -> Result<PathBuf> {
                 .help(by_hand),
         )
     })?;
-    output_of(&python, &["-m", "pip", "--version"]).map_err(|why| {
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "--version"]);
+    output_of(pip).map_err(|why| {
         Error::Environment(
             Diagnostic::new(format!(
                 "--provision needs pip, and {} has none ({})",
@@ -203,17 +205,9 @@ fn pip_install(
     temporary: &Path,
     progress: &dyn Fn(&str),
 ) -> Result<()> {
-    let mut command = clean_command(python);
-    // How this machine reaches its package index is the user's to say: proxies, mirrors, certificates.
-    for (name, value) in std::env::vars_os() {
-        let wanted = name.to_str().is_some_and(|name| {
-            let upper = name.to_ascii_uppercase();
-            name.starts_with("PIP_") || upper.ends_with("_PROXY") || upper.starts_with("SSL_CERT")
-        });
-        if wanted {
-            command.env(name, value);
-        }
-    }
+    // In the user's own environment: how this machine finds its packages (index, proxy, certificates) and
+    // its python (pyenv, conda) is the user's to say.
+    let mut command = Command::new(python);
     command
         // Each of these makes pip refuse --target.
         .env("PIP_USER", "0")

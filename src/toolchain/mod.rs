@@ -11,7 +11,6 @@ pub use install::install;
 
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use verdict::model::CompilerFacts;
@@ -185,24 +184,21 @@ fn is_executable(file: &Path) -> bool {
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Standard output of a short-lived tool.
-fn output_of(program: &Path, args: &[&str]) -> std::result::Result<String, String> {
-    let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-    let output = clean_command(program)
-        .args(&args)
-        .output()
-        .map_err(|error| error.to_string())?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+/// What a short-lived tool prints, on both streams: nvcc writes its dry run to stderr.
+fn output_of(mut command: Command) -> std::result::Result<String, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     if output.status.success() {
-        // nvcc writes its dry run to stderr.
-        Ok(text(&output.stdout) + &text(&output.stderr))
+        Ok(text.into_owned())
     } else {
-        Err(format!(
-            "{}: {}",
-            output.status,
-            (text(&output.stdout) + &text(&output.stderr)).trim()
-        ))
+        Err(format!("{}: {}", output.status, text.trim()))
     }
+}
+
+fn compiler(program: &Path, args: &[&str]) -> Command {
+    let mut command = clean_command(program);
+    command.args(args);
+    command
 }
 
 #[cfg(test)]

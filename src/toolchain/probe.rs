@@ -1,6 +1,6 @@
 //! What a compiler is: its version, its parts, and a digest of them.
 
-use super::{Toolchain, output_of};
+use super::{Toolchain, compiler, output_of};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub(super) fn nvcc_version(nvcc: &Path) -> Result<String> {
                 .help("repair it, take it off PATH, or run with --provision"),
         )
     };
-    let text = output_of(nvcc, &["--version"]).map_err(broken)?;
+    let text = output_of(compiler(nvcc, &["--version"])).map_err(broken)?;
     text.lines()
         .rev()
         .find_map(|line| line.rsplit_once(", V").map(|(_, version)| version))
@@ -69,17 +69,17 @@ pub(super) fn probe(
     })
 }
 
-fn host_version(compiler: &Path) -> Result<String> {
+fn host_version(program: &Path) -> Result<String> {
     let broken = |why: String| {
         Error::Environment(
             Diagnostic::new(format!(
                 "the host compiler {} does not work: {why}",
-                compiler.display()
+                program.display()
             ))
             .help("install a C++ compiler, or set NVCC_CCBIN to the path of one"),
         )
     };
-    let text = output_of(compiler, &["--version"]).map_err(broken)?;
+    let text = output_of(compiler(program, &["--version"])).map_err(broken)?;
     text.lines()
         .next()
         .map(|line| line.trim().to_owned())
@@ -104,7 +104,7 @@ impl Layout {
                 nvcc.display()
             ))
         };
-        let text = output_of(nvcc, &["--dryrun", "-cubin", "none.cu"]).map_err(broken)?;
+        let text = output_of(compiler(nvcc, &["--dryrun", "-cubin", "none.cu"])).map_err(broken)?;
         let value = |name: &str| {
             text.lines()
                 .find_map(|line| line.strip_prefix(&format!("#$ {name}=")))

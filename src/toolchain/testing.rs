@@ -2,14 +2,20 @@
 
 use super::{Toolchain, install};
 use crate::cache::Cache;
+use std::sync::OnceLock;
 
 /// The pinned toolchain in the default cache (`GATEKEEPER_CACHE` or the user's), installed if need be.
 /// Test processes that start at once wait for the first one's install.
 ///
 /// # Panics
 /// Where there is none and it cannot be installed: a test that needs nvcc must not pass without it.
-#[allow(clippy::panic)]
 pub fn toolchain() -> Toolchain {
+    static FOUND: OnceLock<Toolchain> = OnceLock::new();
+    FOUND.get_or_init(provisioned).clone()
+}
+
+#[allow(clippy::panic)]
+fn provisioned() -> Toolchain {
     let found = Cache::open().and_then(|cache| install(&cache, &|_| {}));
     match found {
         Ok(toolchain) => toolchain,

@@ -1,7 +1,7 @@
 //! What right files resolve to: units and cases.
 
-use super::super::{parse, schema, template};
-use super::{RIGHT, accepted, case, check, disk, right, said_of, with};
+use super::super::{schema, template};
+use super::{RIGHT, accepted, case, check, right, said_of, with};
 use verdict::model::*;
 
 #[test]
@@ -443,11 +443,7 @@ fn one_letter_names_are_no_booleans() {
 }
 
 #[test]
-fn the_template_and_our_own_file_load() {
-    let ours = parse("gates.yaml", include_str!("../../../gates.yaml"), &disk);
-    let ours = ours.unwrap_or_else(|diagnostic| panic!("{diagnostic}"));
-    assert_eq!((ours.plan.units.len(), ours.plan.cases.len()), (36, 100));
-    assert_eq!(ours.toolchain.cuda.as_deref(), Some("13.0"));
+fn the_template_loads() {
     assert_eq!(accepted(template()).plan.cases.len(), 2);
 }
 

@@ -34,8 +34,31 @@ fn a_file_that_cannot_be_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("gates.yaml");
     let missing = said(&path);
-    assert!(missing.contains("gates.yaml: cannot be read: "), "{missing}");
+    assert!(
+        missing.contains("gates.yaml: cannot be read: "),
+        "{missing}"
+    );
     assert!(missing.contains("gatekeeper init"), "{missing}");
     std::fs::write(&path, b"version: 1\n# \xff\n").unwrap();
     assert_eq!(said(&path), "gates.yaml:2: this is not UTF-8");
+}
+
+/// Every gates.yaml of the repository, from disk.
+#[test]
+fn files_of_this_repository_load() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = vec![
+        root.join("gates.yaml"),
+        root.join("tests/fixtures/project/gates.yaml"),
+    ];
+    for example in std::fs::read_dir(root.join("examples")).unwrap() {
+        let file = example.unwrap().path().join("gates.yaml");
+        files.extend(file.is_file().then_some(file));
+    }
+    assert!(files.len() > 2);
+    for file in files {
+        if let Err(error) = load(&file, &Selection::default()) {
+            panic!("{}: {error}", file.display());
+        }
+    }
 }
