@@ -99,7 +99,12 @@ pub fn headline(judgement: &Judgement) -> String {
         Outcome::Skipped => "skipped",
         Outcome::Pass => "passed",
     };
-    let counts: Vec<_> = Outcome::ALL
+    // What the conclusion rests on comes first.
+    let mut order = Outcome::ALL;
+    if judgement.conclusion == Conclusion::Pass {
+        order.reverse();
+    }
+    let counts: Vec<_> = order
         .into_iter()
         .map(|outcome| (judgement.count(outcome), said(outcome)))
         .filter(|(count, _)| *count > 0)
@@ -130,6 +135,7 @@ pub fn plural(count: usize, what: &str) -> String {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Resources,
+    Driver,
     Correctness,
     Times,
     Conditions,
@@ -139,6 +145,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Resources => "resources",
+            Self::Driver => "agreement with the driver",
             Self::Correctness => "correctness",
             Self::Times => "times",
             Self::Conditions => "conditions",
@@ -148,7 +155,8 @@ impl fmt::Display for Kind {
 
 fn kind(rule: &Rule) -> Kind {
     match rule {
-        Rule::Built | Rule::HasEffect | Rule::AgreesWithDriver => Kind::Resources,
+        Rule::Built | Rule::HasEffect => Kind::Resources,
+        Rule::AgreesWithDriver => Kind::Driver,
         Rule::Finite | Rule::Written | Rule::Deterministic | Rule::InputsIntact => {
             Kind::Correctness
         }
@@ -161,19 +169,28 @@ fn kind(rule: &Rule) -> Kind {
     }
 }
 
-/// What was not judged, by reason: `no NVIDIA device: 36 gates skipped: correctness of 4 cases, ...`.
-/// Baselines that are new have their own note.
+/// Gates that were not judged for one reason.
+#[derive(Default)]
+struct Unjudged<'a> {
+    gates: usize,
+    subjects: BTreeMap<Kind, BTreeSet<&'a Subject>>,
+}
+
+/// What was not judged, by reason: `without a GPU (no NVIDIA device): 36 gates skipped: correctness of 4
+/// cases, ...`. What an earlier failure caused is told there; new baselines have their own note.
 pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
-    let mut groups: BTreeMap<(Outcome, &str), (usize, BTreeMap<Kind, BTreeSet<&Subject>>)> =
-        BTreeMap::new();
+    let mut groups: BTreeMap<(Outcome, &str), Unjudged> = BTreeMap::new();
     for (verdict, gate) in judgement.verdicts.iter().zip(&record.policy.gates) {
         let unjudged = matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported);
-        if unjudged && !verdict.reason.starts_with("new: ") {
-            let (gates, kinds) = groups
-                .entry((verdict.outcome, &verdict.reason))
-                .or_default();
-            *gates += 1;
-            kinds
+        if unjudged && !begins(&verdict.reason, words::NEW) {
+            let reason = match verdict.reason.lines().next() {
+                Some(reason) if begins(reason, words::NOT_PROVEN) => words::NOT_PROVEN,
+                reason => reason.unwrap_or_default(),
+            };
+            let group = groups.entry((verdict.outcome, reason)).or_default();
+            group.gates += 1;
+            group
+                .subjects
                 .entry(kind(&gate.rule))
                 .or_default()
                 .insert(&verdict.subject);
@@ -183,40 +200,68 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
         Seen::NotRun { reason } => Some(reason.as_str()),
         _ => None,
     };
-    groups
-        .into_iter()
-        .map(|((outcome, reason), (gates, kinds))| {
-            let kinds: Vec<_> = kinds
-                .into_iter()
-                .map(|(kind, subjects)| format!("{kind} of {}", subjects_in_words(&subjects)))
-                .collect();
-            let why = match without_gpu {
-                Some(device) if device == reason => format!("without a GPU ({reason})"),
-                _ => reason.to_owned(),
-            };
-            format!(
-                "{why}: {} {outcome}: {}",
-                plural(gates, "gate"),
-                kinds.join(", ")
-            )
-        })
-        .collect()
+    let line = |((outcome, reason), Unjudged { gates, subjects }): ((Outcome, &str), Unjudged)| {
+        // Kinds that concern the same subjects name them once.
+        let mut together: Vec<(Vec<String>, BTreeSet<&Subject>)> = Vec::new();
+        for (kind, subjects) in subjects {
+            match together.iter_mut().find(|(_, others)| *others == subjects) {
+                Some((kinds, _)) => kinds.push(kind.to_string()),
+                None => together.push((vec![kind.to_string()], subjects)),
+            }
+        }
+        let parts: Vec<_> = together
+            .into_iter()
+            .map(|(kinds, subjects)| format!("{} of {}", listed(&kinds), in_words(&subjects)))
+            .collect();
+        let why = match without_gpu {
+            Some(device) if device == reason => format!("without a GPU ({reason})"),
+            _ => reason.to_owned(),
+        };
+        format!(
+            "{why}: {} {outcome}: {}",
+            plural(gates, "gate"),
+            parts.join("; ")
+        )
+    };
+    groups.into_iter().map(line).collect()
 }
 
-/// By name where they are few.
-fn subjects_in_words(subjects: &BTreeSet<&Subject>) -> String {
-    let case = |subject: &&&Subject| matches!(subject, Subject::Case(_));
-    let what = if subjects.iter().all(|subject| case(&subject)) {
-        "case"
-    } else {
-        "unit"
-    };
-    let count = plural(subjects.len(), what);
-    if subjects.len() > 8 {
-        return count;
+fn begins(reason: &str, with: &str) -> bool {
+    reason
+        .strip_prefix(with)
+        .is_some_and(|rest| rest.starts_with(':'))
+}
+
+/// `a, b and c`.
+fn listed(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
     }
-    let names: Vec<_> = subjects.iter().map(ToString::to_string).collect();
-    format!("{count} ({})", names.join(", "))
+}
+
+/// `3 cases (k/direct@small, k/fast: 2)`: by name, and a variant of several by their number.
+fn in_words(subjects: &BTreeSet<&Subject>) -> String {
+    let mut variants: BTreeMap<(&str, &str), Vec<&Subject>> = BTreeMap::new();
+    for subject in subjects {
+        variants
+            .entry((subject.kernel(), subject.variant()))
+            .or_default()
+            .push(subject);
+    }
+    let names: Vec<_> = variants
+        .into_iter()
+        .map(|((kernel, variant), subjects)| match subjects.as_slice() {
+            [one] => one.to_string(),
+            several => format!("{kernel}/{variant}: {}", several.len()),
+        })
+        .collect();
+    let cases = subjects
+        .iter()
+        .all(|subject| matches!(subject, Subject::Case(_)));
+    let what = if cases { "case" } else { "unit" };
+    format!("{} ({})", plural(subjects.len(), what), names.join(", "))
 }
 
 pub fn win(win: &Win) -> String {
@@ -243,6 +288,9 @@ pub fn notes(judgement: &Judgement) -> Vec<String> {
             Note::Gone { kernel, variant, shape, facet } => lines.push(format!(
                 "gone: a baseline of {facet} names {kernel}/{variant}@{shape}, which gates.yaml does not have"
             )),
+            Note::Broken { path, problem } => {
+                lines.push(format!("{path} cannot be used: {problem}"));
+            }
             Note::Throttled { subject, processes } => lines.push(format!(
                 "{subject}: {} ran on a throttled GPU and did not count",
                 plural(*processes as usize, "timing process")
@@ -254,7 +302,7 @@ pub fn notes(judgement: &Judgement) -> Vec<String> {
         }
     }
     let new = new.into_iter().map(|(facet, subjects)| {
-        let subjects = subjects_in_words(&subjects);
+        let subjects = in_words(&subjects);
         format!("new, without any baseline: {facet} of {subjects}; accept with `gatekeeper baseline update`")
     });
     new.chain(lines).collect()
@@ -306,17 +354,27 @@ pub fn cases(record: &Record, judgement: &Judgement) -> Vec<Row> {
     subjects
         .map(|subject| {
             let mut row = row(&facts, judgement, &subject, &CASE_METRICS);
-            let change = judgement
-                .verdicts
-                .iter()
-                .filter(|verdict| verdict.subject == subject && verdict.metric == Some(Metric::P50))
-                .find_map(|verdict| verdict.change);
-            row.cells.push(change.map_or("-".to_owned(), |change| {
-                words::change(Metric::P50, change.0)
-            }));
+            let mut verdicts = judgement.verdicts.iter();
+            let p50 = verdicts.find(|verdict| {
+                verdict.subject == subject
+                    && verdict.metric == Some(Metric::P50)
+                    && verdict.change.is_some()
+            });
+            row.cells.push(p50.map_or("-".to_owned(), to_baseline));
             row
         })
         .collect()
+}
+
+/// A change within its own interval is none, and what could have been seen says what that is worth.
+fn to_baseline(verdict: &Verdict) -> String {
+    let change = verdict.change.map_or(f64::NAN, |change| change.0);
+    match (verdict.interval, verdict.smallest_visible) {
+        (Some([low, high]), Some(visible)) if low.0 <= 0.0 && high.0 >= 0.0 => {
+            format!("same, {} would show", words::percent(visible.0))
+        }
+        _ => words::change(Metric::P50, change),
+    }
 }
 
 fn facts(record: &Record) -> Facts<'_> {

@@ -2,7 +2,7 @@
 //! headline comes last, where the eye rests.
 
 use super::summary;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use verdict::model::{Conclusion, Judgement, Outcome, Record};
 
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +11,10 @@ pub struct Options {
     /// In columns.
     pub width: usize,
 }
+
+/// One line under the heads, and none that only take room.
+const RULED: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 #[derive(Clone, Copy)]
 enum Paint {
@@ -120,7 +124,7 @@ fn table(heads: &[&str], rows: Vec<summary::Row>, width: usize) -> Vec<String> {
     }
     let mut table = Table::new();
     table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .load_style(RULED)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .force_no_tty()
         .set_width(u16::try_from(width).unwrap_or(u16::MAX))
@@ -145,13 +149,13 @@ fn table(heads: &[&str], rows: Vec<summary::Row>, width: usize) -> Vec<String> {
 }
 
 /// Breaks at spaces, and inside a word that is longer than a line; keeps the line breaks that are there,
-/// as those of a compiler's message.
+/// as those of a compiler's message, and what stands in backticks, as commands are there to be copied.
 fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(indent.chars().count()).max(20);
     let mut lines = Vec::new();
     for paragraph in text.lines() {
         let mut line = String::new();
-        for word in paragraph.split(' ') {
+        for word in words(paragraph, room) {
             let mut word = word;
             if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
                 lines.push(format!("{indent}{line}"));
@@ -173,4 +177,21 @@ fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
         lines.push(format!("{indent}{line}").trim_end().to_owned());
     }
     lines
+}
+
+fn words(paragraph: &str, room: usize) -> Vec<&str> {
+    let mut in_code = false;
+    let outside = paragraph.split(|c| {
+        in_code ^= c == '`';
+        c == ' ' && !in_code
+    });
+    let mut words = Vec::new();
+    for word in outside {
+        if word.chars().count() > room {
+            words.extend(word.split(' '));
+        } else {
+            words.push(word);
+        }
+    }
+    words
 }

@@ -97,7 +97,14 @@ fn again_changes_nothing_and_a_change_says_from_what_to_what() {
     });
     let update = update_baselines(dir.path(), &record, &all).unwrap();
     let said: Vec<_> = update.changes.iter().map(Change::to_string).collect();
-    assert_eq!(said, ["k/fast [sm_90] registers: 96 -> 100 (4.2 % more)"]);
+    assert_eq!(
+        said,
+        [
+            "k/fast [sm_90] registers: 96 -> 100 (4.2 % more)",
+            "k/fast [sm_90] occupancy: 31.25 % -> 25 % (20.0 % lower)",
+            "k/fast [sm_90] blocks_per_sm: 5 -> 4 (20.0 % less)",
+        ]
+    );
 }
 
 #[test]
@@ -171,8 +178,8 @@ fn what_is_wrong_or_throttled_is_refused() {
     assert_eq!(
         refused,
         [
-            "k/direct@small correctness: not proven right: max_err is 1, and has to be <= 0.004",
-            "k/direct@small times: not proven right: max_err is 1, and has to be <= 0.004",
+            "k/direct@small correctness: not proven right: max_err is 1, and has to be <= 0.004; out[0, 3, 17] = 0.501, want 0.5 with seed 2",
+            "k/direct@small times: not proven right: max_err is 1, and has to be <= 0.004; out[0, 3, 17] = 0.501, want 0.5 with seed 2",
             "k/fast@small times: 3 timing processes ran on a throttled GPU",
         ]
     );
@@ -355,7 +362,7 @@ fn version_1_is_read_as_it_was_written_then() {
         Path::new("baselines/k/fast/times-nvidia-h100-80gb-hbm3-580-warm-86d0dd90.json")
     );
     let (loaded, _) = load_baselines(dir.path()).unwrap();
-    assert_eq!(loaded, [baseline.clone()]);
+    assert_eq!(loaded, std::slice::from_ref(&baseline));
     assert_eq!(
         serde_json::to_string_pretty(&baseline).unwrap() + "\n",
         text

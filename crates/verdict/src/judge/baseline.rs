@@ -1,6 +1,7 @@
 //! Finding what was agreed, under exactly the key that this run has; and making it from a run.
 
 use super::facts::{Facts, Found, Ruling, inconclusive};
+use super::words;
 use crate::model::*;
 use crate::stats::Group;
 use std::collections::BTreeMap;
@@ -164,7 +165,11 @@ impl Facts<'_> {
             ),
         };
         Err(Lack::New {
-            reason: format!("new: {what}; accept it with `{}`", update_command(subject)),
+            reason: format!(
+                "{}: {what}; accept it with `{}`",
+                words::NEW,
+                update_command(subject)
+            ),
         })
     }
 

@@ -88,13 +88,31 @@ pub(super) fn absolute(
             ruling(
                 Outcome::Fail,
                 format!(
-                    "{metric} is {shown}, and has to be {op} {}",
-                    words::quantity(metric, bound)
+                    "{metric} is {shown}, and has to be {op} {}{}",
+                    words::quantity(metric, bound),
+                    worst_place(facts, &gate.subject, metric)
                 ),
             )
         }
     })();
     ruled.end(found)
+}
+
+/// Where the largest error is, with what stands there.
+fn worst_place(facts: &Facts, subject: &Subject, metric: Metric) -> String {
+    let (Subject::Case(id), Metric::MaxErr) = (subject, metric) else {
+        return String::new();
+    };
+    let seeds = facts.case(id).map_or(&[][..], |case| &case.seeds);
+    let errors = seeds
+        .iter()
+        .filter_map(|&seed| Some((seed, &facts.check(id, seed).ok()?.error)));
+    let worst = errors.max_by(|(_, a), (_, b)| a.max_err.0.total_cmp(&b.max_err.0));
+    worst
+        .and_then(|(seed, errors)| errors.worst.as_ref().map(|worst| (seed, worst)))
+        .map_or_else(String::new, |(seed, worst)| {
+            format!("; {} with seed {seed}", words::worst(worst))
+        })
 }
 
 fn why_nan(facts: &Facts, subject: &Subject) -> String {
@@ -298,10 +316,7 @@ pub(super) fn against_baseline(
         if least > allowed {
             return ruling(
                 Outcome::Fail,
-                format!(
-                    "{told}; at most {} is agreed",
-                    words::change(metric, worse * allowed)
-                ),
+                format!("{told}; {}", words::agreed(metric, worse * allowed)),
             );
         }
         if most < -allowed && !(facts.plan.partial && over_shapes(metric)) {
@@ -322,8 +337,8 @@ pub(super) fn against_baseline(
             .smallest_visible
             .map_or(f64::NAN, |visible| visible.0);
         inconclusive(format!(
-            "{told}; the agreed {} lies within that. {} processes can tell a change of {}; more of them (`max_processes`) or a quieter GPU could decide",
-            words::change(metric, worse * allowed),
+            "{told}; {}, which lies within that. {} processes can tell a change of {}; more of them (`max_processes`) or a quieter GPU could decide",
+            words::agreed(metric, worse * allowed),
             value.group.map_or(0, |group| group.processes()),
             words::percent(visible),
         ))

@@ -3,7 +3,7 @@
 
 use super::facts::{Facts, Found, inconclusive, ruling};
 use crate::model::*;
-use crate::occupancy::{Occupancy, occupancy};
+use crate::occupancy::{Demand, Occupancy, occupancy_of};
 use crate::stats::{Group, Sample};
 
 /// The value of a metric for a case or a unit.
@@ -71,9 +71,7 @@ impl<'a> Facts<'a> {
             Metric::BlocksPerSm => {
                 self.residency(id, facts, |resident| f64::from(resident.blocks_per_sm))
             }
-            Metric::Occupancy => self.residency(id, facts, |resident| {
-                f64::from(resident.warps_per_sm) / f64::from(resident.max_warps)
-            }),
+            Metric::Occupancy => self.residency(id, facts, Occupancy::share),
             other => inconclusive(format!("{other} is no resource")),
         }
     }
@@ -121,11 +119,7 @@ impl<'a> Facts<'a> {
         let unit = self.unit(id)?;
         let mut worst: Option<f64> = None;
         let mut see = |resources: &Resources, dynamic: u32, threads: u64| match resident(
-            id.arch,
-            resources.registers,
-            resources.static_shared,
-            dynamic,
-            threads,
+            id.arch, resources, dynamic, threads,
         ) {
             Some(resident) => {
                 let value = of(&resident);
@@ -230,18 +224,21 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// What an SM of `arch` holds of a launch with this much dynamic shared memory (bytes) and block size.
 pub(super) fn resident(
     arch: Arch,
-    registers: u32,
-    static_shared: u32,
+    resources: &Resources,
     dynamic_shared: u32,
-    threads: u64,
+    threads_per_block: u64,
 ) -> Option<Occupancy> {
-    occupancy(
+    occupancy_of(
         arch,
-        registers,
-        u64::from(static_shared) + u64::from(dynamic_shared),
-        threads,
+        Demand {
+            registers: resources.registers,
+            shared_bytes: u64::from(resources.static_shared) + u64::from(dynamic_shared),
+            barriers: resources.barriers,
+            threads_per_block,
+        },
     )
 }
 

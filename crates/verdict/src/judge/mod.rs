@@ -179,7 +179,7 @@ impl Facts<'_> {
             .map_err(|ruling| match ruling.outcome {
                 Outcome::Fail => Ruling {
                     outcome: Outcome::Skipped,
-                    reason: format!("not proven right: {}", ruling.reason),
+                    reason: format!("{}: {}", words::NOT_PROVEN, ruling.reason),
                 },
                 _ => ruling,
             })
@@ -221,7 +221,10 @@ impl Facts<'_> {
             }
         }
         if limits == 0 {
-            return inconclusive("not proven right: no absolute limit is set on its error");
+            return inconclusive(format!(
+                "{}: no absolute limit is set on its error",
+                words::NOT_PROVEN
+            ));
         }
         Ok(())
     }
@@ -271,6 +274,16 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         .map(|(subject, facet)| Note::New { subject, facet })
         .collect();
     notes.extend(gone(facts));
+    notes.extend(
+        facts
+            .policy
+            .broken_baselines
+            .iter()
+            .map(|broken| Note::Broken {
+                path: broken.path.clone(),
+                problem: broken.problem.clone(),
+            }),
+    );
     for case in &facts.plan.cases {
         let subject = || Subject::Case(case.id.clone());
         if let processes @ 1.. = facts.throttled(&case.id) {

@@ -3,6 +3,7 @@
 
 use super::facts::{Facts, Found, inconclusive, ruling};
 use super::metric::resident;
+use super::words;
 use crate::model::*;
 use std::fmt::Display;
 
@@ -134,10 +135,8 @@ pub(super) fn finite(facts: &Facts, subject: &Subject) -> Found<String> {
                     .worst
                     .as_ref()
                     .map_or_else(String::new, |worst| format!(
-                        ", the first at {} (got {}, want {})",
-                        place(&worst.at),
-                        worst.got,
-                        worst.want
+                        ", the first is {}",
+                        words::worst(worst)
                     ))
             )),
         }
@@ -152,7 +151,10 @@ pub(super) fn written(facts: &Facts, subject: &Subject) -> Found<String> {
             check
                 .first_unwritten
                 .as_ref()
-                .map_or_else(String::new, |at| format!(", the first at {}", place(at)))
+                .map_or_else(String::new, |at| format!(
+                    ", the first at {}",
+                    words::place(at)
+                ))
         )),
     })
 }
@@ -171,7 +173,7 @@ pub(super) fn deterministic(facts: &Facts, subject: &Subject) -> Found<String> {
             "launch {} differs from the first in {} elements with seed {seed}, the first at {}",
             differs.launch,
             differs.elements,
-            place(&differs.at)
+            words::place(&differs.at)
         )),
         None if check.launches < case.launches.max(2) => inconclusive(format!(
             "{} of {} launches were compared with seed {seed}",
@@ -199,12 +201,6 @@ pub(super) fn inputs_intact(facts: &Facts, subject: &Subject) -> Found<String> {
             Ok(())
         }
     })
-}
-
-/// `out[0, 3, 17]`.
-fn place(at: &Location) -> String {
-    let index: Vec<_> = at.index.iter().map(usize::to_string).collect();
-    format!("{}[{}]", at.tensor, index.join(", "))
 }
 
 pub(super) fn agrees_with_driver(facts: &Facts, subject: &Subject) -> Found<String> {
@@ -267,8 +263,7 @@ pub(super) fn agrees_with_driver(facts: &Facts, subject: &Subject) -> Found<Stri
         }
         let ours = resident(
             device.arch(),
-            ptxas.registers,
-            ptxas.static_shared,
+            ptxas,
             launched.launch.dynamic_shared,
             launched.launch.threads_per_block(),
         );

@@ -3,6 +3,12 @@
 
 use crate::model::*;
 
+/// Begins the reason of a skip that an earlier failure caused, which is told by its own gate.
+pub const NOT_PROVEN: &str = "not proven right";
+
+/// Begins the reason of a skip for want of any baseline.
+pub const NEW: &str = "new";
+
 /// A value of a metric with its unit: `361.2 us`, `48 KiB`, `12.5 %`.
 pub fn quantity(metric: Metric, value: f64) -> String {
     match metric.measure() {
@@ -101,12 +107,32 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// What a gate on a baseline allows, after the semicolon of its reason.
+pub(super) fn agreed(metric: Metric, worse: f64) -> String {
+    if worse == 0.0 {
+        "no worse is agreed".to_owned()
+    } else {
+        format!("at most {} is agreed", change(metric, worse))
+    }
+}
+
 fn direction(metric: Metric) -> (&'static str, &'static str) {
     match metric.measure() {
         Measure::Nanoseconds => ("slower", "faster"),
         Measure::Count | Measure::Bytes => ("more", "less"),
         Measure::Output | Measure::Share => ("higher", "lower"),
     }
+}
+
+/// `out[0, 3, 17]`.
+pub(super) fn place(at: &Location) -> String {
+    let index: Vec<_> = at.index.iter().map(usize::to_string).collect();
+    format!("{}[{}]", at.tensor, index.join(", "))
+}
+
+/// `out[0, 3, 17] = 0.501, want 0.5`.
+pub(super) fn worst(worst: &Worst) -> String {
+    format!("{} = {}, want {}", place(&worst.at), worst.got, worst.want)
 }
 
 /// What a gate asks, in a few words.

@@ -120,6 +120,8 @@ pub enum Note {
         shape: String,
         facet: super::Facet,
     },
+    /// A baseline file that cannot be used; gates that need it fail on their own.
+    Broken { path: String, problem: String },
     /// Timing processes that ran on a throttled GPU, and were set aside.
     Throttled { subject: Subject, processes: u32 },
     /// Timing processes during which others computed on the same GPU; they count, and spread more.

@@ -90,7 +90,7 @@ fn the_worst_seed_decides_and_nan_is_not_swallowed() {
         &case("direct", "small"),
         "max_err <= 0.004",
         Outcome::Fail,
-        "max_err is 0.005, and has to be <= 0.004",
+        "max_err is 0.005, and has to be <= 0.004; out[0, 3, 17] = 0.501, want 0.5 with seed 2",
     );
     recheck(&mut record, &small, |seed, facts| {
         facts.error.max_err = Num(if seed == 1 { f64::NAN } else { 0.001 });
@@ -127,7 +127,7 @@ fn figures_that_repeat_exactly_are_compared_exactly() {
         &unit("direct"),
         "registers +0%",
         Outcome::Fail,
-        "1.0 % more against the baseline; at most unchanged is agreed",
+        "1.0 % more against the baseline; no worse is agreed",
     );
     rebuild(&mut record, "direct", |facts| {
         facts.entries[0].resources.registers = 95
@@ -322,6 +322,11 @@ fn a_broken_baseline_is_no_missing_one() {
         verdict(&record, &case("direct", "small"), "p50 +2%").outcome,
         Outcome::Skipped
     );
+    let note = Note::Broken {
+        path: "baselines/k/direct/resources-x.json".into(),
+        problem: "1:30: it ends in the middle".into(),
+    };
+    assert!(ruled(&record).notes.contains(&note));
     record.policy.broken_baselines[0].facet = None;
     assert_eq!(
         verdict(&record, &case("direct", "small"), "p50 +2%").outcome,

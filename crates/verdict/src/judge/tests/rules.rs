@@ -271,7 +271,7 @@ fn not_finite() {
         &case("direct", "small"),
         "finite",
         Outcome::Fail,
-        "12 of 4096 elements are not finite with seed 2, the first at out[0, 3, 17] (got NaN, want 0.5)",
+        "12 of 4096 elements are not finite with seed 2, the first is out[0, 3, 17] = NaN, want 0.5",
     );
     // The figures over the finite rest are no comfort.
     expect(
@@ -293,7 +293,7 @@ fn not_finite() {
         &case("direct", "small"),
         "p50 <= 200 us",
         Outcome::Skipped,
-        "not proven right: 12 of 4096 elements are not finite with seed 2, the first at out[0, 3, 17] (got NaN, want 0.5)",
+        "not proven right: 12 of 4096 elements are not finite with seed 2, the first is out[0, 3, 17] = NaN, want 0.5",
     );
 }
 

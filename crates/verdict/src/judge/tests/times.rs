@@ -94,7 +94,7 @@ fn undecided_asks_for_more_and_then_says_what_is_missing() {
     assert_eq!(verdict.outcome, Outcome::Inconclusive);
     assert!(
         verdict.reason.contains(
-            "the agreed 2.0 % slower lies within that. 5 processes can tell a change of 0."
+            "at most 2.0 % slower is agreed, which lies within that. 5 processes can tell a change of 0."
         ),
         "{}",
         verdict.reason
@@ -449,7 +449,7 @@ fn a_base_that_was_wrong_is_no_baseline() {
     assert_eq!(verdict.outcome, Outcome::Inconclusive);
     assert_eq!(
         verdict.reason,
-        "the base has no p50 to compare with: not proven right: max_err is 1, and has to be <= 0.004"
+        "the base has no p50 to compare with: not proven right: max_err is 1, and has to be <= 0.004; out[0, 3, 17] = 0.501, want 0.5 with seed 2"
     );
 }
 
