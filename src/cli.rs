@@ -149,7 +149,11 @@ pub enum BaselineCommand {
   gatekeeper baseline update --record ci/record.json  accept what CI measured")]
     Update {
         /// The record, as `run` wrote it
-        #[arg(long, default_value = "gatekeeper-out/record.json", value_name = "FILE")]
+        #[arg(
+            long,
+            default_value = "gatekeeper-out/record.json",
+            value_name = "FILE"
+        )]
         record: PathBuf,
         #[command(flatten)]
         config: ConfigArg,

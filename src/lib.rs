@@ -6,11 +6,11 @@
 pub mod build;
 pub mod cache;
 pub mod check;
+pub mod cli;
+pub mod cmd;
 pub mod config;
 pub mod device;
 pub mod error;
-pub mod cli;
-pub mod cmd;
 pub mod exit;
 pub mod measure;
 pub mod pipeline;

@@ -12,9 +12,11 @@ fn main() -> ExitCode {
         Command::Compare(args) => cmd::judge::compare(&args),
         Command::Judge(args) => cmd::judge::judge(&args),
         Command::Report(args) => cmd::judge::report(&args),
-        Command::Baseline(BaselineCommand::Update { record, config, filters }) => {
-            cmd::baseline::update(&record, &config, &filters)
-        }
+        Command::Baseline(BaselineCommand::Update {
+            record,
+            config,
+            filters,
+        }) => cmd::baseline::update(&record, &config, &filters),
         Command::Baseline(BaselineCommand::Show { config, filters }) => {
             cmd::baseline::show(&config, &filters)
         }

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 use verdict::judge::{self, Admission, Stage};
 use verdict::model::{
-    Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, Judgement, Plan, Policy, RECORD_SCHEMA, Record,
-    Seen, TIMING_PROTOCOL, Unit, UnitId,
+    Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, Judgement, Plan, Policy,
+    RECORD_SCHEMA, Record, Seen, TIMING_PROTOCOL, Unit, UnitId,
 };
 
 /// What `run` was asked for.
@@ -42,9 +42,20 @@ pub struct Outcome {
 /// What keeps a run from starting at all: configuration, compiler, cache. Whatever breaks later is evidence.
 pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Result<Outcome> {
     let began = Instant::now();
-    let Loaded { root, plan, gates, toolchain: pin, .. } = config::load(&request.config, &request.selection)?;
+    let Loaded {
+        root,
+        plan,
+        gates,
+        toolchain: pin,
+        ..
+    } = config::load(&request.config, &request.selection)?;
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
-    let policy = Policy { gates, baselines, broken_baselines, require_gpu: request.require_gpu };
+    let policy = Policy {
+        gates,
+        baselines,
+        broken_baselines,
+        require_gpu: request.require_gpu,
+    };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;
 
     let mut crew = Crew::new(request.device)?;
@@ -70,7 +81,12 @@ pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Res
     record.costs.reference_ms = answers.wall_ms;
     let artifacts = built.append_to(&mut record);
     if let Seen::Got(device) = record.environment.device.clone() {
-        let work = Work { device, artifacts, answers, dump: request.dump.clone() };
+        let work = Work {
+            device,
+            artifacts,
+            answers,
+            dump: request.dump.clone(),
+        };
         check_all(&work, &mut crew, &mut record, on);
         time_all(&work, &mut crew, &mut record, on);
     }
@@ -81,7 +97,12 @@ pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Res
     record.costs.worker_start_ms = spent.start_ms;
     record.costs.gpu_ms = spent.jobs_ms;
     record.costs.total_ms = milliseconds(began);
-    let judgement = judge::judge(&record.plan, &record.environment, &record.policy, &record.evidence);
+    let judgement = judge::judge(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    );
     Ok(Outcome { record, judgement })
 }
 
@@ -115,18 +136,36 @@ fn prepare(
         let builds = scope.spawn(|| {
             let began = Instant::now();
             let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-            on(Event::Began { phase: Phase::Build, steps: plan.units.len() as u64 });
-            let built = build::build_all(root, toolchain, cache, &plan.units, jobs, &|unit: &Unit, _| {
-                on(Event::Stepped { phase: Phase::Build, what: unit.id.to_string() });
-            })?;
-            Ok(Builds { built, wall_ms: milliseconds(began) })
+            on(Event::Began {
+                phase: Phase::Build,
+                steps: plan.units.len() as u64,
+            });
+            let built = build::build_all(
+                root,
+                toolchain,
+                cache,
+                &plan.units,
+                jobs,
+                &|unit: &Unit, _| {
+                    on(Event::Stepped {
+                        phase: Phase::Build,
+                        what: unit.id.to_string(),
+                    });
+                },
+            )?;
+            Ok(Builds {
+                built,
+                wall_ms: milliseconds(began),
+            })
         });
         let device = crew.device();
         let answers = match device {
             Seen::Got(_) => Answers::compute(plan, &references, on),
             Seen::Fault(_) | Seen::Unsupported { .. } | Seen::NotRun { .. } => Answers::default(),
         };
-        let builds = builds.join().unwrap_or_else(|_| Err(Error::environment("the build stage panicked")))?;
+        let builds = builds
+            .join()
+            .unwrap_or_else(|_| Err(Error::environment("the build stage panicked")))?;
         Ok((device, builds, answers))
     })
 }
@@ -139,11 +178,23 @@ struct Builds {
 impl Builds {
     /// Evidence into the record; where the artifacts are stays here.
     fn append_to(self, record: &mut Record) -> HashMap<UnitId, Artifact> {
-        let ids: Vec<UnitId> = record.plan.units.iter().map(|unit| unit.id.clone()).collect();
+        let ids: Vec<UnitId> = record
+            .plan
+            .units
+            .iter()
+            .map(|unit| unit.id.clone())
+            .collect();
         let mut artifacts = HashMap::new();
         for (id, built) in ids.into_iter().zip(self.built) {
-            *(if built.cached { &mut record.costs.cached } else { &mut record.costs.compiled }) += 1;
-            record.evidence.push(Evidence::Build { unit: id.clone(), facts: built.facts });
+            *(if built.cached {
+                &mut record.costs.cached
+            } else {
+                &mut record.costs.compiled
+            }) += 1;
+            record.evidence.push(Evidence::Build {
+                unit: id.clone(),
+                facts: built.facts,
+            });
             if let Some(artifact) = built.artifact {
                 artifacts.insert(id, artifact);
             }
@@ -162,19 +213,31 @@ struct Answers {
 impl Answers {
     fn compute(plan: &Plan, references: &References, on: &(dyn Fn(Event) + Sync)) -> Self {
         let began = Instant::now();
-        let wanted: Vec<(&Case, u64)> =
-            plan.cases.iter().flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed))).collect();
-        on(Event::Began { phase: Phase::Reference, steps: wanted.len() as u64 });
+        let wanted: Vec<(&Case, u64)> = plan
+            .cases
+            .iter()
+            .flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed)))
+            .collect();
+        on(Event::Began {
+            phase: Phase::Reference,
+            steps: wanted.len() as u64,
+        });
         // One after another: each uses all cores by itself.
         let found = wanted
             .into_iter()
             .map(|(case, seed)| {
                 let answer = references.expected(case, seed);
-                on(Event::Stepped { phase: Phase::Reference, what: case.id.to_string() });
+                on(Event::Stepped {
+                    phase: Phase::Reference,
+                    what: case.id.to_string(),
+                });
                 ((case.id.clone(), seed), answer)
             })
             .collect();
-        Self { found, wall_ms: milliseconds(began) }
+        Self {
+            found,
+            wall_ms: milliseconds(began),
+        }
     }
 }
 
@@ -214,14 +277,22 @@ impl Work {
 
     fn expected(&self, plan: &Plan, case: &Case, seed: u64) -> std::result::Result<Expected, Why> {
         match self.answers.found.get(&(case.id.clone(), seed)).cloned() {
-            Some(Seen::Got(Answer::Files { seen, original })) => Ok(Expected::Files { seen, original }),
+            Some(Seen::Got(Answer::Files { seen, original })) => {
+                Ok(Expected::Files { seen, original })
+            }
             Some(Seen::Got(Answer::Variant { variant })) => {
-                let other = CaseId { variant, ..case.id.clone() };
-                let case = plan
-                    .case(&other)
-                    .ok_or_else(|| Why::NotRun(format!("its reference {other} is not part of this run")))?;
+                let other = CaseId {
+                    variant,
+                    ..case.id.clone()
+                };
+                let case = plan.case(&other).ok_or_else(|| {
+                    Why::NotRun(format!("its reference {other} is not part of this run"))
+                })?;
                 let artifact = self.artifact(plan, &other)?.clone();
-                Ok(Expected::Variant { case: Box::new(case.clone()), artifact })
+                Ok(Expected::Variant {
+                    case: Box::new(case.clone()),
+                    artifact,
+                })
             }
             Some(Seen::Fault(fault)) => Err(Why::Broke(fault)),
             Some(Seen::Unsupported { reason }) => Err(Why::Unsupported(reason)),
@@ -235,21 +306,39 @@ impl Work {
 fn check_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Event) + Sync)) {
     let cases = record.plan.cases.clone();
     let steps = cases.iter().map(|case| case.seeds.len() as u64).sum();
-    on(Event::Began { phase: Phase::Check, steps });
+    on(Event::Began {
+        phase: Phase::Check,
+        steps,
+    });
     for case in &cases {
         let admission = admit(record, case, Stage::Check);
         for (position, &seed) in case.seeds.iter().enumerate() {
-            let job = admission.clone().and_then(|()| work.check_job(&record.plan, case, seed));
+            let job = admission
+                .clone()
+                .and_then(|()| work.check_job(&record.plan, case, seed));
             let answer = match job {
                 Ok(job) => crew.check(job),
-                Err(why) => CheckAnswer { driver: why.clone().into_seen(), check: why.into_seen() },
+                Err(why) => CheckAnswer {
+                    driver: why.clone().into_seen(),
+                    check: why.into_seen(),
+                },
             };
             // What the driver says of the entry is the same for every seed.
             if position == 0 {
-                record.evidence.push(Evidence::Driver { case: case.id.clone(), facts: answer.driver });
+                record.evidence.push(Evidence::Driver {
+                    case: case.id.clone(),
+                    facts: answer.driver,
+                });
             }
-            record.evidence.push(Evidence::Check { case: case.id.clone(), seed, facts: answer.check });
-            on(Event::Stepped { phase: Phase::Check, what: case.id.to_string() });
+            record.evidence.push(Evidence::Check {
+                case: case.id.clone(),
+                seed,
+                facts: answer.check,
+            });
+            on(Event::Stepped {
+                phase: Phase::Check,
+                what: case.id.to_string(),
+            });
         }
     }
 }
@@ -257,21 +346,39 @@ fn check_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Eve
 /// Process after process, each fresh and over all cases that still need one, until the judge asks no more.
 fn time_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Event) + Sync)) {
     for process in 0..record.plan.timing.max_processes {
-        let wanted = judge::next(&record.plan, &record.environment, &record.policy, &record.evidence);
+        let wanted = judge::next(
+            &record.plan,
+            &record.environment,
+            &record.policy,
+            &record.evidence,
+        );
         if wanted.is_empty() {
             break;
         }
         crew.retire();
-        on(Event::Began { phase: Phase::Time, steps: wanted.len() as u64 });
+        on(Event::Began {
+            phase: Phase::Time,
+            steps: wanted.len() as u64,
+        });
         for id in wanted {
-            let Some(case) = record.plan.case(&id).cloned() else { continue };
-            let job = admit(record, &case, Stage::Time).and_then(|()| work.time_job(&record.plan, &case));
+            let Some(case) = record.plan.case(&id).cloned() else {
+                continue;
+            };
+            let job =
+                admit(record, &case, Stage::Time).and_then(|()| work.time_job(&record.plan, &case));
             let facts = match job {
                 Ok(job) => crew.time(job),
                 Err(why) => why.into_seen(),
             };
-            record.evidence.push(Evidence::Time { case: id.clone(), process, facts });
-            on(Event::Stepped { phase: Phase::Time, what: id.to_string() });
+            record.evidence.push(Evidence::Time {
+                case: id.clone(),
+                process,
+                facts,
+            });
+            on(Event::Stepped {
+                phase: Phase::Time,
+                what: id.to_string(),
+            });
         }
     }
 }
@@ -295,7 +402,13 @@ impl Why {
 }
 
 fn admit(record: &Record, case: &Case, stage: Stage) -> std::result::Result<(), Why> {
-    let Record { plan, environment, policy, evidence, .. } = record;
+    let Record {
+        plan,
+        environment,
+        policy,
+        evidence,
+        ..
+    } = record;
     match judge::admit(plan, environment, policy, evidence, &case.id, stage) {
         Admission::Yes => Ok(()),
         Admission::No { reason } => Err(Why::NotRun(reason)),

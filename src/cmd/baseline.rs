@@ -14,7 +14,10 @@ use verdict::judge::words;
 use verdict::model::Subject;
 
 pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<Exit> {
-    let selection = Selection { filters: filters.to_vec(), ..Selection::default() };
+    let selection = Selection {
+        filters: filters.to_vec(),
+        ..Selection::default()
+    };
     let loaded = config::load(&config.config, &selection)?;
     let record = store::read_record(record)?;
     let cases: BTreeSet<_> = loaded.plan.cases.iter().map(|case| &case.id).collect();
@@ -28,12 +31,19 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
     let mut text = String::new();
     for change in &update.changes {
         let new = words::quantity(change.metric, change.new);
-        let was = change.old.map_or_else(|| "new".to_owned(), |old| words::quantity(change.metric, old));
+        let was = change.old.map_or_else(
+            || "new".to_owned(),
+            |old| words::quantity(change.metric, old),
+        );
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{} {}: {was} -> {new}", change.subject, change.metric);
     }
     for refused in &update.refused {
-        let _ = writeln!(text, "left as it is: {} {}: {}", refused.subject, refused.facet, refused.reason);
+        let _ = writeln!(
+            text,
+            "left as it is: {} {}: {}",
+            refused.subject, refused.facet, refused.reason
+        );
     }
     let files: BTreeSet<_> = update.changes.iter().map(|change| &change.file).collect();
     let _ = writeln!(
@@ -45,28 +55,38 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
     );
     print(&text)?;
     // Whoever accepts a run wants all of it accepted; what was refused has to be seen.
-    Ok(if update.refused.is_empty() { Exit::Held } else { Exit::Failed })
+    Ok(if update.refused.is_empty() {
+        Exit::Held
+    } else {
+        Exit::Failed
+    })
 }
 
 pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
     let globs = filters
         .iter()
         .map(|filter| {
-            Glob::new(filter).map(|glob| glob.compile_matcher()).map_err(|error| {
-                Error::Usage(
-                    Diagnostic::new(format!("`{filter}` is no glob: {error}"))
-                        .help("name kernels, for example `gatekeeper baseline show 'sdpa_*'`"),
-                )
-            })
+            Glob::new(filter)
+                .map(|glob| glob.compile_matcher())
+                .map_err(|error| {
+                    Error::Usage(
+                        Diagnostic::new(format!("`{filter}` is no glob: {error}"))
+                            .help("name kernels, for example `gatekeeper baseline show 'sdpa_*'`"),
+                    )
+                })
         })
         .collect::<Result<Vec<_>>>()?;
     let wanted = |kernel: &str| globs.is_empty() || globs.iter().any(|glob| glob.is_match(kernel));
     let root = config.config.parent().unwrap_or(Path::new(""));
     let (baselines, broken) = store::load_baselines(root)?;
-    let baselines: Vec<_> = baselines.iter().filter(|baseline| wanted(&baseline.kernel)).collect();
+    let baselines: Vec<_> = baselines
+        .iter()
+        .filter(|baseline| wanted(&baseline.kernel))
+        .collect();
     if baselines.is_empty() && broken.is_empty() {
         return Err(Error::Usage(
-            Diagnostic::new("no baselines here").help("`gatekeeper run`, then `gatekeeper baseline update`"),
+            Diagnostic::new("no baselines here")
+                .help("`gatekeeper run`, then `gatekeeper baseline update`"),
         ));
     }
     let mut text = String::new();
@@ -84,7 +104,9 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
         for (shape, metrics) in &baseline.cases {
             let figures: Vec<_> = metrics
                 .iter()
-                .map(|(metric, agreed)| format!("{metric} {}", words::quantity(*metric, agreed.value.0)))
+                .map(|(metric, agreed)| {
+                    format!("{metric} {}", words::quantity(*metric, agreed.value.0))
+                })
                 .collect();
             let _ = writeln!(text, "  {shape}: {}", figures.join(", "));
         }
@@ -93,5 +115,9 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
         let _ = writeln!(text, "BROKEN {}: {}", problem.path, problem.problem);
     }
     print(&text)?;
-    Ok(if broken.is_empty() { Exit::Held } else { Exit::Usage })
+    Ok(if broken.is_empty() {
+        Exit::Held
+    } else {
+        Exit::Usage
+    })
 }

@@ -10,8 +10,12 @@ use std::io::Write;
 
 pub fn validate(args: &ValidateArgs) -> Result<Exit> {
     let loaded = config::load(&args.config.config, &Selection::default())?;
-    let kernels: std::collections::BTreeSet<_> =
-        loaded.plan.cases.iter().map(|case| &case.id.kernel).collect();
+    let kernels: std::collections::BTreeSet<_> = loaded
+        .plan
+        .cases
+        .iter()
+        .map(|case| &case.id.kernel)
+        .collect();
     print(&format!(
         "{}: {} kernels, {} units to build, {} cases, {} gates\n",
         loaded.file,
@@ -26,19 +30,31 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
 pub fn init(args: &InitArgs) -> Result<Exit> {
     let path = &args.path;
     // `create_new` and not a look before: two at once must not overwrite each other.
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
-        if error.kind() == std::io::ErrorKind::AlreadyExists {
-            Error::Usage(
-                Diagnostic::new(format!("{} is there already and is left as it is", path.display()))
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map_err(|error| {
+            if error.kind() == std::io::ErrorKind::AlreadyExists {
+                Error::Usage(
+                    Diagnostic::new(format!(
+                        "{} is there already and is left as it is",
+                        path.display()
+                    ))
                     .help("name another file: gatekeeper init PATH"),
-            )
-        } else {
-            Error::environment(format!("{} cannot be written: {error}", path.display()))
-        }
-    })?;
+                )
+            } else {
+                Error::environment(format!("{} cannot be written: {error}", path.display()))
+            }
+        })?;
     file.write_all(config::template().as_bytes())
-        .map_err(|error| Error::environment(format!("{} cannot be written: {error}", path.display())))?;
-    print(&format!("wrote {}; next: gatekeeper validate --config {0}\n", path.display()))?;
+        .map_err(|error| {
+            Error::environment(format!("{} cannot be written: {error}", path.display()))
+        })?;
+    print(&format!(
+        "wrote {}; next: gatekeeper validate --config {0}\n",
+        path.display()
+    ))?;
     Ok(Exit::Held)
 }
 

@@ -24,33 +24,52 @@ enum Finding {
 pub fn run(config: &ConfigArg) -> Result<Exit> {
     let cache = Cache::open();
     let gates = config::load(&config.config, &Selection::default());
-    let pin = gates.as_ref().ok().and_then(|loaded| loaded.toolchain.cuda.clone());
+    let pin = gates
+        .as_ref()
+        .ok()
+        .and_then(|loaded| loaded.toolchain.cuda.clone());
     let compiler = cache
         .as_ref()
         .map_err(ToString::to_string)
-        .and_then(|cache| toolchain::find(pin.as_deref(), cache).map_err(|error| error.to_string()));
+        .and_then(|cache| {
+            toolchain::find(pin.as_deref(), cache).map_err(|error| error.to_string())
+        });
     let mut crew = Crew::new(DeviceChoice::Auto)?;
     let device = crew.device();
     crew.retire();
 
-    let version = compiler.as_ref().ok().map(|toolchain| toolchain.facts.version.clone());
+    let version = compiler
+        .as_ref()
+        .ok()
+        .map(|toolchain| toolchain.facts.version.clone());
     let findings = [
-        ("cache", match &cache {
-            Ok(cache) => Finding::Good(cache.root().display().to_string()),
-            Err(error) => Finding::Bad(error.to_string()),
-        }),
-        ("gates", match &gates {
-            Ok(loaded) => Finding::Good(format!("{} cases", loaded.plan.cases.len())),
-            Err(_) if !config.config.exists() => Finding::Without(format!(
-                "{} is not there; `gatekeeper init` writes one to start from",
-                config.config.display()
-            )),
-            Err(error) => Finding::Bad(error.to_string()),
-        }),
-        ("compiler", match compiler {
-            Ok(toolchain) => Finding::Good(super::toolchain::describe(&toolchain).trim_end().to_owned()),
-            Err(message) => Finding::Bad(message),
-        }),
+        (
+            "cache",
+            match &cache {
+                Ok(cache) => Finding::Good(cache.root().display().to_string()),
+                Err(error) => Finding::Bad(error.to_string()),
+            },
+        ),
+        (
+            "gates",
+            match &gates {
+                Ok(loaded) => Finding::Good(format!("{} cases", loaded.plan.cases.len())),
+                Err(_) if !config.config.exists() => Finding::Without(format!(
+                    "{} is not there; `gatekeeper init` writes one to start from",
+                    config.config.display()
+                )),
+                Err(error) => Finding::Bad(error.to_string()),
+            },
+        ),
+        (
+            "compiler",
+            match compiler {
+                Ok(toolchain) => {
+                    Finding::Good(super::toolchain::describe(&toolchain).trim_end().to_owned())
+                }
+                Err(message) => Finding::Bad(message),
+            },
+        ),
         ("device", device_finding(&device, version.as_deref())),
     ];
     let mut text = String::new();
@@ -65,14 +84,21 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
         let _ = writeln!(text, "{what:<9} {word:<5} {detail}");
     }
     print(&text)?;
-    let healthy = findings.iter().all(|(_, finding)| !matches!(finding, Finding::Bad(_)));
-    Ok(if healthy { Exit::Held } else { Exit::Environment })
+    let healthy = findings
+        .iter()
+        .all(|(_, finding)| !matches!(finding, Finding::Bad(_)));
+    Ok(if healthy {
+        Exit::Held
+    } else {
+        Exit::Environment
+    })
 }
 
 fn device_finding(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Finding {
     match device {
         Seen::Got(facts) => {
-            let problem = compiler.and_then(|version| driver_problem(version, facts.cuda_driver_version));
+            let problem =
+                compiler.and_then(|version| driver_problem(version, facts.cuda_driver_version));
             match problem {
                 Some(problem) => Finding::Bad(problem),
                 None => Finding::Good(format!(
@@ -86,8 +112,8 @@ fn device_finding(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Finding
         }
         Seen::Fault(fault) => Finding::Bad(fault.message.clone()),
         Seen::Unsupported { reason } => Finding::Bad(reason.clone()),
-        Seen::NotRun { reason } => {
-            Finding::Without(format!("{reason}; checks and times are skipped, resources are gated"))
-        }
+        Seen::NotRun { reason } => Finding::Without(format!(
+            "{reason}; checks and times are skipped, resources are gated"
+        )),
     }
 }

@@ -32,12 +32,21 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
 }
 
 fn judged(record: &Record) -> Judgement {
-    judge::judge(&record.plan, &record.environment, &record.policy, &record.evidence)
+    judge::judge(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    )
 }
 
 pub fn render(format: Format, record: &Record, judgement: &Judgement) -> Result<String> {
     match format {
-        Format::Terminal => Ok(report::terminal::render(record, judgement, terminal_options())),
+        Format::Terminal => Ok(report::terminal::render(
+            record,
+            judgement,
+            terminal_options(),
+        )),
         Format::Markdown => Ok(report::markdown::render(record, judgement)),
         Format::Json => report::json::render(record, judgement),
         Format::Junit => report::junit::render(record, judgement),

@@ -18,10 +18,13 @@ use std::path::Path;
 /// Standard output, in one write. A reader that went away (`| head`) is no error of ours.
 fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Error::environment(format!("standard output cannot be written: {error}")))
-        }
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::environment(
+            format!("standard output cannot be written: {error}"),
+        )),
         _ => Ok(()),
     }
 }
@@ -37,8 +40,9 @@ fn remark(text: &str) {
 }
 
 fn write_file(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text)
-        .map_err(|error| Error::environment(format!("{} cannot be written: {error}", path.display())))
+    std::fs::write(path, text).map_err(|error| {
+        Error::environment(format!("{} cannot be written: {error}", path.display()))
+    })
 }
 
 pub fn completions(shell: clap_complete::Shell) -> Result<Exit> {

@@ -39,20 +39,39 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
 
     let record_file = args.out.join("record.json");
     store::write_record(&record_file, &record)?;
-    write_file(&args.out.join("report.json"), &report::json::render(&record, &judgement)?)?;
-    write_file(&args.out.join("report.md"), &report::markdown::render(&record, &judgement))?;
-    write_file(&args.out.join("junit.xml"), &report::junit::render(&record, &judgement)?)?;
-    print(&super::judge::render(Format::Terminal, &record, &judgement)?)?;
+    write_file(
+        &args.out.join("report.json"),
+        &report::json::render(&record, &judgement)?,
+    )?;
+    write_file(
+        &args.out.join("report.md"),
+        &report::markdown::render(&record, &judgement),
+    )?;
+    write_file(
+        &args.out.join("junit.xml"),
+        &report::junit::render(&record, &judgement)?,
+    )?;
+    print(&super::judge::render(
+        Format::Terminal,
+        &record,
+        &judgement,
+    )?)?;
     remark(&format!("record and reports: {}", shown(&args.out)));
     Ok(judgement.conclusion.into())
 }
 
 fn shown(dir: &Path) -> String {
-    format!("{}/{{record.json,report.json,report.md,junit.xml}}", dir.display())
+    format!(
+        "{}/{{record.json,report.json,report.md,junit.xml}}",
+        dir.display()
+    )
 }
 
 /// As typed, with the program by its name: where it lies says nothing about a record.
 fn command_line() -> String {
     let arguments = std::env::args().skip(1);
-    std::iter::once("gatekeeper".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+    std::iter::once("gatekeeper".to_owned())
+        .chain(arguments)
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -17,10 +17,17 @@ pub fn install() -> Result<Exit> {
 pub fn show(config: &ConfigArg) -> Result<Exit> {
     // Without a gates.yaml nothing is pinned; a broken one is an error, because it may hold a pin.
     let pin = match config.config.exists() {
-        true => config::load(&config.config, &Selection::default())?.toolchain.cuda,
+        true => {
+            config::load(&config.config, &Selection::default())?
+                .toolchain
+                .cuda
+        }
         false => None,
     };
-    print(&describe(&toolchain::find(pin.as_deref(), &Cache::open()?)?))?;
+    print(&describe(&toolchain::find(
+        pin.as_deref(),
+        &Cache::open()?,
+    )?))?;
     Ok(Exit::Held)
 }
 

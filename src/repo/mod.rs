@@ -19,7 +19,11 @@ pub fn commit(root: &Path) -> Option<String> {
     };
     let head = git(&["rev-parse", "--short=12", "HEAD"])?;
     let dirty = git(&["status", "--porcelain", "--untracked-files=no"])?;
-    Some(format!("{}{}", head.trim(), if dirty.is_empty() { "" } else { "+" }))
+    Some(format!(
+        "{}{}",
+        head.trim(),
+        if dirty.is_empty() { "" } else { "+" }
+    ))
 }
 
 pub fn host() -> Host {
@@ -31,7 +35,8 @@ pub fn host() -> Host {
     Host {
         os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         cpu: model.unwrap_or_else(|| "unknown".to_owned()),
-        cores: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        cores: std::thread::available_parallelism()
+            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
     }
 }
 

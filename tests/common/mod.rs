@@ -10,8 +10,10 @@ use std::process::Output;
 /// The binary under test. `GATEKEEPER_BIN` replaces it where the tests run on another machine than the one
 /// that built them.
 pub fn gatekeeper() -> Command {
-    let binary = std::env::var_os("GATEKEEPER_BIN")
-        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_gatekeeper")), PathBuf::from);
+    let binary = std::env::var_os("GATEKEEPER_BIN").map_or_else(
+        || PathBuf::from(env!("CARGO_BIN_EXE_gatekeeper")),
+        PathBuf::from,
+    );
     Command::new(binary)
 }
 
@@ -44,7 +46,11 @@ fn copy(from: &Path, to: &Path) {
 /// Replaces `old`, which has to be there, in a file.
 pub fn edit(file: &Path, old: &str, new: &str) {
     let text = std::fs::read_to_string(file).unwrap();
-    assert!(text.contains(old), "{} does not contain {old:?}", file.display());
+    assert!(
+        text.contains(old),
+        "{} does not contain {old:?}",
+        file.display()
+    );
     std::fs::write(file, text.replace(old, new)).unwrap();
 }
 

@@ -1,8 +1,8 @@
 //! Scaled dot-product attention in f32, in tiles of queries.
 
-use super::matmul::{Matrix, multiply};
 use super::{NoAnswer, Scene, same_dims};
 use crate::check::Values;
+use matmul::{Matrix, multiply};
 use rayon::prelude::*;
 
 /// Scores of one tile: 1 MiB, so that they stay in L2 between the two products.

@@ -1,101 +1,10 @@
-//! Matrix products: the one place that calls the GEMM library, and the `gemm` reference.
+//! The `gemm` reference.
 
 use super::{Array, NoAnswer, Scene, elementwise, same_dims};
 use crate::check::Values;
+use matmul::{Matrix, multiply};
 use rayon::prelude::*;
 use verdict::model::{ElemType, Reference};
-
-/// A view of f32 values with any two strides.
-#[derive(Clone, Copy)]
-pub struct Matrix<'a> {
-    data: &'a [f32],
-    rows: usize,
-    columns: usize,
-    row_stride: usize,
-    column_stride: usize,
-}
-
-impl<'a> Matrix<'a> {
-    /// # Panics
-    /// Where `data` has not exactly `rows * columns` values.
-    pub fn row_major(data: &'a [f32], rows: usize, columns: usize) -> Self {
-        assert_eq!(data.len(), rows * columns, "a matrix of {rows} x {columns}");
-        Self {
-            data,
-            rows,
-            columns,
-            row_stride: columns,
-            column_stride: 1,
-        }
-    }
-
-    pub fn transposed(self) -> Self {
-        Self {
-            rows: self.columns,
-            columns: self.rows,
-            row_stride: self.column_stride,
-            column_stride: self.row_stride,
-            ..self
-        }
-    }
-
-    /// Rows `first..first + count`.
-    fn band(self, first: usize, count: usize) -> Self {
-        assert!(first + count <= self.rows);
-        Self {
-            data: &self.data[(first * self.row_stride).min(self.data.len())..],
-            rows: count,
-            ..self
-        }
-    }
-}
-
-/// out = factor * a b, row-major, on the calling thread: callers have parallel work of their own, and the
-/// result then does not depend on the number of threads.
-///
-/// # Panics
-/// Where the shapes do not fit.
-pub fn multiply(out: &mut [f32], a: Matrix, b: Matrix, factor: f32) {
-    assert_eq!(a.columns, b.rows);
-    assert_eq!(out.len(), a.rows * b.columns);
-    for matrix in [a, b] {
-        let empty = matrix.rows == 0 || matrix.columns == 0;
-        assert!(
-            empty
-                || (matrix.rows - 1) * matrix.row_stride
-                    + (matrix.columns - 1) * matrix.column_stride
-                    < matrix.data.len()
-        );
-    }
-    if out.is_empty() {
-        return;
-    }
-    // SAFETY: the three asserts above bound every address that the strides can form; `out` is borrowed
-    // mutably, so nothing else refers to it; f32 is a type that the library knows.
-    unsafe {
-        gemm::gemm(
-            a.rows,
-            b.columns,
-            a.columns,
-            out.as_mut_ptr(),
-            1,
-            b.columns as isize,
-            false,
-            a.data.as_ptr(),
-            a.column_stride as isize,
-            a.row_stride as isize,
-            b.data.as_ptr(),
-            b.column_stride as isize,
-            b.row_stride as isize,
-            0.0,
-            factor,
-            false,
-            false,
-            false,
-            gemm::Parallelism::None,
-        );
-    }
-}
 
 /// Rows that one task computes.
 const BAND: usize = 128;
