@@ -241,7 +241,7 @@ fn listed(words: &[String]) -> String {
     }
 }
 
-/// `3 cases (k/direct@small, k/fast: 2)`: by name, and a variant of several by their number.
+/// `3 cases (k/direct@small, 2 of k/fast)`: by name, and a variant of several by their number.
 fn in_words(subjects: &BTreeSet<&Subject>) -> String {
     let mut variants: BTreeMap<(&str, &str), Vec<&Subject>> = BTreeMap::new();
     for subject in subjects {
@@ -254,7 +254,7 @@ fn in_words(subjects: &BTreeSet<&Subject>) -> String {
         .into_iter()
         .map(|((kernel, variant), subjects)| match subjects.as_slice() {
             [one] => one.to_string(),
-            several => format!("{kernel}/{variant}: {}", several.len()),
+            several => format!("{} of {kernel}/{variant}", several.len()),
         })
         .collect();
     let cases = subjects
@@ -343,7 +343,8 @@ pub fn units(record: &Record, judgement: &Judgement) -> Vec<Row> {
         .collect()
 }
 
-/// With the change of p50 against the baseline as the last cell.
+/// With the change of p50 against the baseline as the last cell. A case that was skipped whole has no
+/// figure to show, and is counted among what was skipped.
 pub fn cases(record: &Record, judgement: &Judgement) -> Vec<Row> {
     let facts = facts(record);
     let subjects = record
@@ -362,6 +363,9 @@ pub fn cases(record: &Record, judgement: &Judgement) -> Vec<Row> {
             });
             row.cells.push(p50.map_or("-".to_owned(), to_baseline));
             row
+        })
+        .filter(|row| {
+            row.outcome != Outcome::Skipped.name() || row.cells.iter().any(|cell| cell != "-")
         })
         .collect()
 }
