@@ -50,13 +50,13 @@ pub fn measure(
     for _ in 0..schedule.iterations {
         batched_ns.push(sample(timer, cold)?);
     }
+    let sm_mhz_after = timer.sm_mhz()?;
     states.push(timer.state(work)?);
     step("taking samples of one launch each");
     let mut single_ns = Vec::with_capacity(schedule.singles as usize);
     for _ in 0..schedule.singles {
         single_ns.push(timer.single(cold)?);
     }
-    let sm_mhz_after = timer.sm_mhz()?;
     states.push(timer.state(work)?);
 
     let mut gpu = worst(states);

@@ -295,6 +295,13 @@ fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
         Metric::Mean => (batched()?.mean() / launches, tick / launches),
         Metric::Min => (batched()?.min() / launches, tick / launches),
         Metric::Max => (batched()?.max() / launches, tick / launches),
+        Metric::Cycles => {
+            let per_ns = clock(facts)? / 1000.0;
+            (
+                batched()?.median() / launches * per_ns,
+                tick / launches * per_ns,
+            )
+        }
         Metric::P90 => (single()?.quantile(0.90), tick),
         Metric::P99 => (single()?.quantile(0.99), tick),
         Metric::Cv => {
@@ -307,4 +314,14 @@ fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
         }
         other => return inconclusive(format!("{other} is no time")),
     })
+}
+
+/// SM clock in MHz during the batched samples.
+fn clock(facts: &TimeFacts) -> Found<f64> {
+    match (facts.gpu.sm_mhz_before, facts.gpu.sm_mhz_after) {
+        (Some(before), Some(after)) if before.0 > 0.0 && after.0 > 0.0 => {
+            Ok((before.0 + after.0) / 2.0)
+        }
+        _ => inconclusive("the SM clock was not measured, which cycles needs"),
+    }
 }

@@ -201,7 +201,7 @@ pub struct TimeFacts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuState {
-    /// From a clock64/globaltimer kernel right before and right after.
+    /// From a clock64/globaltimer kernel right before and right after the batched samples.
     pub sm_mhz_before: Option<Num>,
     pub sm_mhz_after: Option<Num>,
     pub temperature_c: Option<u32>,

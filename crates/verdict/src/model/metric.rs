@@ -42,6 +42,10 @@ pub enum Metric {
     Mean,
     Min,
     Max,
+    /// SM clock cycles of one launch: p50 times the SM clock that was measured right before and right after.
+    /// A GPU's clock wanders by several per cent between processes; the cycles of a kernel that is bound by
+    /// its SMs do not. For a kernel bound by device memory, whose clock stands still, p50 is the steadier.
+    Cycles,
     /// Standard deviation over mean of samples of one launch each (0 to 1).
     Cv,
 }
@@ -69,7 +73,7 @@ pub enum Measure {
 }
 
 impl Metric {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Registers,
         Self::Shared,
         Self::Spills,
@@ -90,6 +94,7 @@ impl Metric {
         Self::Mean,
         Self::Min,
         Self::Max,
+        Self::Cycles,
         Self::Cv,
     ];
 
@@ -115,6 +120,7 @@ impl Metric {
             Self::Mean => "mean",
             Self::Min => "min",
             Self::Max => "max",
+            Self::Cycles => "cycles",
             Self::Cv => "cv",
         }
     }
@@ -139,15 +145,20 @@ impl Metric {
             | Self::OriginalMeanErr
             | Self::CodecMaxErr
             | Self::CodecMeanErr => Facet::Correctness,
-            Self::P50 | Self::P90 | Self::P99 | Self::Mean | Self::Min | Self::Max | Self::Cv => {
-                Facet::Times
-            }
+            Self::P50
+            | Self::P90
+            | Self::P99
+            | Self::Mean
+            | Self::Min
+            | Self::Max
+            | Self::Cycles
+            | Self::Cv => Facet::Times,
         }
     }
 
     pub fn measure(self) -> Measure {
         match self {
-            Self::Registers | Self::BlocksPerSm => Measure::Count,
+            Self::Registers | Self::BlocksPerSm | Self::Cycles => Measure::Count,
             Self::Shared | Self::Spills | Self::Stack => Measure::Bytes,
             Self::Occupancy | Self::OverTolerance | Self::Cv | Self::RelL2 => Measure::Share,
             Self::MaxErr

@@ -391,6 +391,52 @@ fn tails_come_from_single_launches() {
 }
 
 #[test]
+fn cycles_do_not_follow_the_clock_that_times_follow() {
+    let of = |record: &Record, metric| {
+        let Record {
+            plan,
+            environment,
+            policy,
+            evidence,
+            ..
+        } = record;
+        Facts::new(plan, environment, policy, evidence)
+            .metric(&subject(), metric)
+            .map(|value| value.number)
+    };
+    let usual = record();
+    let cycles = of(&usual, Metric::Cycles).unwrap();
+    assert!((cycles - 100_000.0 * 1.9775).abs() < 100.0, "{cycles}");
+
+    // The clock falls by a tenth: times rise, cycles stay.
+    let mut slow_clock = record();
+    retime(&mut slow_clock, &small(), |_, facts| {
+        for clock in [&mut facts.gpu.sm_mhz_before, &mut facts.gpu.sm_mhz_after] {
+            *clock = clock.map(|clock| Num(clock.0 / 1.1));
+        }
+        facts
+            .batched_ns
+            .iter_mut()
+            .for_each(|ns| *ns = *ns * 11 / 10);
+    });
+    assert!((of(&slow_clock, Metric::P50).unwrap() / 110_000.0 - 1.0).abs() < 0.001);
+    assert!((of(&slow_clock, Metric::Cycles).unwrap() / cycles - 1.0).abs() < 0.001);
+
+    // A clock that nobody read is no clock of zero.
+    let mut unread = record();
+    retime(&mut unread, &small(), |_, facts| {
+        facts.gpu.sm_mhz_after = None
+    });
+    let ruling = of(&unread, Metric::Cycles).unwrap_err();
+    assert_eq!(ruling.outcome, Outcome::Inconclusive);
+    assert!(
+        ruling.reason.contains("the SM clock was not measured"),
+        "{}",
+        ruling.reason
+    );
+}
+
+#[test]
 fn compare_is_the_same_judgement_against_what_base_measured() {
     let base = record();
     let mut head = record();
