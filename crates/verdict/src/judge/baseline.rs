@@ -183,7 +183,9 @@ impl Facts<'_> {
             .iter()
             .map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources, ANY_SHAPE));
         let cases = self.plan.cases.iter().flat_map(|case| {
-            [Facet::Correctness, Facet::Times].map(|facet| {
+            // A case of which no gate wants times has none to agree on.
+            let facets = [Some(Facet::Correctness), case.timed.then_some(Facet::Times)];
+            facets.into_iter().flatten().map(|facet| {
                 (
                     Subject::Case(case.id.clone()),
                     facet,

@@ -500,6 +500,26 @@ fn a_base_that_was_wrong_is_no_baseline() {
 }
 
 #[test]
+fn a_case_that_nobody_wants_timed_is_not_refused_for_having_no_times() {
+    let mut record = record();
+    record.plan.cases[0].timed = false;
+    let untimed = record.plan.cases[0].id.clone();
+    record
+        .evidence
+        .retain(|piece| !matches!(piece, Evidence::Time { case, .. } if *case == untimed));
+    let (baselines, refused) = acceptable(&record, "seal");
+    assert_eq!(refused, Vec::new());
+    let has = |facet| {
+        baselines.iter().any(|baseline| {
+            baseline.key.facet() == facet
+                && baseline.variant == untimed.variant
+                && baseline.cases.contains_key(&untimed.shape)
+        })
+    };
+    assert!(has(Facet::Correctness) && !has(Facet::Times));
+}
+
+#[test]
 fn what_may_be_agreed_on() {
     let (baselines, refused) = acceptable(&record(), "seal");
     assert_eq!((baselines.len(), refused.len()), (6, 0));
