@@ -97,29 +97,11 @@ pub struct Demand {
     pub threads_per_block: u64,
 }
 
-/// As [`occupancy_of`] for a kernel with at most one named barrier, which never limits.
-pub fn occupancy(
-    arch: Arch,
-    registers: u32,
-    shared_bytes: u64,
-    threads_per_block: u64,
-) -> Option<Occupancy> {
-    occupancy_of(
-        arch,
-        Demand {
-            registers,
-            shared_bytes,
-            barriers: 1,
-            threads_per_block,
-        },
-    )
-}
-
 /// Resident blocks and warps of one SM, with as much of its memory as it can give to shared memory. A
 /// block that cannot be launched at all has 0 blocks. Clusters are not modelled: they can only lower it.
 ///
 /// `None` where the architecture's limits are not known here.
-pub fn occupancy_of(arch: Arch, demand: Demand) -> Option<Occupancy> {
+pub fn occupancy(arch: Arch, demand: Demand) -> Option<Occupancy> {
     let sm = sm(arch)?;
     if !(1..=THREADS_PER_BLOCK).contains(&demand.threads_per_block) {
         return Some(Occupancy {
@@ -190,9 +172,27 @@ mod tests {
         name.parse().unwrap()
     }
 
+    /// Of a kernel with at most one named barrier, which never limits.
+    fn plain(
+        arch: Arch,
+        registers: u32,
+        shared_bytes: u64,
+        threads_per_block: u64,
+    ) -> Option<Occupancy> {
+        occupancy(
+            arch,
+            Demand {
+                registers,
+                shared_bytes,
+                barriers: 1,
+                threads_per_block,
+            },
+        )
+    }
+
     /// Blocks and limiter.
     fn of(name: &str, registers: u32, shared: u64, threads: u64) -> (u32, Limiter) {
-        let occupancy = occupancy(arch(name), registers, shared, threads).unwrap();
+        let occupancy = plain(arch(name), registers, shared, threads).unwrap();
         (occupancy.blocks_per_sm, occupancy.limiter)
     }
 
@@ -249,7 +249,7 @@ mod tests {
                 barriers: fields[3].parse().unwrap(),
                 threads_per_block: fields[4].parse().unwrap(),
             };
-            let occupancy = occupancy_of(arch(fields[0]), demand).unwrap();
+            let occupancy = occupancy(arch(fields[0]), demand).unwrap();
             assert_eq!(occupancy.blocks_per_sm.to_string(), fields[5], "{line}");
             compared += 1;
         }
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(of("sm_90", 32, 56 * 1024, 128).0, 4);
         assert_eq!(of("sm_90", 32, 56 * 1024 + 1, 128).0, 3);
         // A share of 1.
-        let full = occupancy(arch("sm_90"), 32, 0, 256).unwrap();
+        let full = plain(arch("sm_90"), 32, 0, 256).unwrap();
         assert_eq!((full.warps_per_sm, full.share()), (64, 1.0));
     }
 
@@ -286,7 +286,7 @@ mod tests {
                 barriers,
                 threads_per_block: 64,
             };
-            let occupancy = occupancy_of(arch(name), demand).unwrap();
+            let occupancy = occupancy(arch(name), demand).unwrap();
             (occupancy.blocks_per_sm, occupancy.limiter)
         };
         assert_eq!(blocks("sm_90", 0), (32, Limiter::Warps));
@@ -298,12 +298,12 @@ mod tests {
     #[test]
     fn an_unknown_architecture_has_none() {
         for name in ["sm_70", "sm_88", "sm_91", "sm_102", "sm_130"] {
-            assert_eq!(occupancy(arch(name), 32, 0, 128), None, "{name}");
+            assert_eq!(plain(arch(name), 32, 0, 128), None, "{name}");
         }
         // Targets for one chip or family are the chip's.
         assert_eq!(
-            occupancy(arch("sm_90a"), 40, 0, 128),
-            occupancy(arch("sm_90"), 40, 0, 128)
+            plain(arch("sm_90a"), 40, 0, 128),
+            plain(arch("sm_90"), 40, 0, 128)
         );
     }
 
@@ -321,8 +321,8 @@ mod tests {
                     1 => larger.shared_bytes += u64::from(more),
                     _ => larger.barriers += more,
                 }
-                let now = occupancy_of(arch(name), demand).unwrap();
-                let then = occupancy_of(arch(name), larger).unwrap();
+                let now = occupancy(arch(name), demand).unwrap();
+                let then = occupancy(arch(name), larger).unwrap();
                 prop_assert!(then.blocks_per_sm <= now.blocks_per_sm);
                 prop_assert!(now.warps_per_sm <= now.max_warps);
             }

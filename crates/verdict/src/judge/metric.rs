@@ -3,7 +3,7 @@
 
 use super::facts::{Facts, Found, inconclusive, ruling};
 use crate::model::*;
-use crate::occupancy::{Demand, Occupancy, occupancy_of};
+use crate::occupancy::{Demand, Occupancy, occupancy};
 use crate::stats::{Group, Sample};
 
 /// The value of a metric for a case or a unit.
@@ -231,7 +231,7 @@ pub(super) fn resident(
     dynamic_shared: u32,
     threads_per_block: u64,
 ) -> Option<Occupancy> {
-    occupancy_of(
+    occupancy(
         arch,
         Demand {
             registers: resources.registers,
