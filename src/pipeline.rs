@@ -6,6 +6,7 @@ use crate::cache::Cache;
 use crate::check::cache::{Expected as Answer, References};
 use crate::config::{self, Loaded, Selection};
 use crate::device::DeviceChoice;
+use crate::device::choice::driver_problem;
 use crate::error::{Error, Result};
 use crate::report::progress::{Event, Phase};
 use crate::toolchain::{self, Toolchain};
@@ -16,8 +17,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 use verdict::judge::{self, Admission, Stage};
 use verdict::model::{
-    Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, Judgement, Plan, Policy,
-    RECORD_SCHEMA, Record, Seen, TIMING_PROTOCOL, Unit, UnitId,
+    Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, FaultKind, Judgement, Plan,
+    Policy, RECORD_SCHEMA, Record, Seen, TIMING_PROTOCOL, Unit, UnitId,
 };
 
 /// What `run` was asked for.
@@ -158,7 +159,7 @@ fn prepare(
                 wall_ms: milliseconds(began),
             })
         });
-        let device = crew.device();
+        let device = usable(crew.device(), &toolchain.facts.version);
         let answers = match device {
             Seen::Got(_) => Answers::compute(plan, &references, on),
             Seen::Fault(_) | Seen::Unsupported { .. } | Seen::NotRun { .. } => Answers::default(),
@@ -168,6 +169,20 @@ fn prepare(
             .unwrap_or_else(|_| Err(Error::environment("the build stage panicked")))?;
         Ok((device, builds, answers))
     })
+}
+
+/// A driver that cannot load what this compiler makes is no device to run on; said once, not by each kernel.
+fn usable(device: Seen<DeviceFacts>, compiler: &str) -> Seen<DeviceFacts> {
+    let problem = device
+        .got()
+        .and_then(|facts| driver_problem(compiler, facts.cuda_driver_version));
+    match problem {
+        Some(message) => Seen::Fault(Fault {
+            kind: FaultKind::Environment,
+            message,
+        }),
+        None => device,
+    }
 }
 
 struct Builds {
@@ -417,4 +432,46 @@ fn admit(record: &Record, case: &Case, stage: Stage) -> std::result::Result<(), 
 
 fn milliseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(cuda_driver_version: u32) -> Seen<DeviceFacts> {
+        Seen::Got(DeviceFacts {
+            ordinal: 0,
+            name: "NVIDIA L4".to_owned(),
+            uuid: "GPU-0".to_owned(),
+            major: 8,
+            minor: 9,
+            multiprocessors: 58,
+            l2_bytes: 48 << 20,
+            memory_bytes: 24 << 30,
+            driver: "550.90.07".to_owned(),
+            cuda_driver_version,
+            clock_policy: "default".to_owned(),
+            max_sm_mhz: Some(2040),
+        })
+    }
+
+    #[test]
+    fn a_driver_too_old_for_the_compiler_is_a_fault_of_the_environment() {
+        match usable(device(12040), "13.0.88") {
+            Seen::Fault(fault) => {
+                assert_eq!(fault.kind, FaultKind::Environment);
+                assert!(
+                    fault.message.contains("branch 580 or later"),
+                    "{}",
+                    fault.message
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(usable(device(13000), "13.0.88"), device(13000));
+        let absent = Seen::NotRun {
+            reason: "no GPU".to_owned(),
+        };
+        assert_eq!(usable(absent.clone(), "13.0.88"), absent);
+    }
 }
