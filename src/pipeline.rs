@@ -14,7 +14,7 @@ use crate::worker::{CheckAnswer, CheckJob, Crew, Expected, TimeJob};
 use crate::{repo, store};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use verdict::judge::{self, Admission, Stage};
 use verdict::model::{
     Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, FaultKind, Judgement, Plan,
@@ -61,6 +61,13 @@ pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Res
 
     let mut crew = Crew::new(request.device)?;
     let (device, built, answers) = prepare(&root, &plan, &toolchain, cache, &mut crew, on)?;
+    let behind_the_compiler = Overlap {
+        start: crew.costs().process.min(built.wall),
+        reference: built
+            .wall
+            .saturating_sub(crew.costs().process)
+            .min(answers.wall),
+    };
     let mut record = Record {
         schema: RECORD_SCHEMA.to_owned(),
         environment: Environment {
@@ -78,8 +85,8 @@ pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Res
         evidence: Vec::new(),
         costs: Costs::default(),
     };
-    record.costs.compiler_ms = built.wall_ms;
-    record.costs.reference_ms = answers.wall_ms;
+    record.costs.compiler_ms = milliseconds(built.wall);
+    record.costs.reference_ms = milliseconds(answers.wall - behind_the_compiler.reference);
     let artifacts = built.append_to(&mut record);
     if let Seen::Got(device) = record.environment.device.clone() {
         let work = Work {
@@ -95,9 +102,9 @@ pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Res
 
     let spent = crew.costs();
     record.costs.workers = spent.workers;
-    record.costs.worker_start_ms = spent.start_ms;
-    record.costs.gpu_ms = spent.jobs_ms;
-    record.costs.total_ms = milliseconds(began);
+    record.costs.worker_start_ms = milliseconds(spent.process - behind_the_compiler.start);
+    record.costs.gpu_ms = milliseconds(spent.device);
+    record.costs.total_ms = milliseconds(began.elapsed());
     let judgement = judge::judge(
         &record.plan,
         &record.environment,
@@ -156,7 +163,7 @@ fn prepare(
             )?;
             Ok(Builds {
                 built,
-                wall_ms: milliseconds(began),
+                wall: began.elapsed(),
             })
         });
         let device = usable(crew.device(), &toolchain.facts.version);
@@ -185,9 +192,16 @@ fn usable(device: Seen<DeviceFacts>, compiler: &str) -> Seen<DeviceFacts> {
     }
 }
 
+/// While the compiler works a worker starts, and then references are computed. That time is counted once,
+/// as the compiler's.
+struct Overlap {
+    start: Duration,
+    reference: Duration,
+}
+
 struct Builds {
     built: Vec<Built>,
-    wall_ms: u64,
+    wall: Duration,
 }
 
 impl Builds {
@@ -222,7 +236,7 @@ impl Builds {
 #[derive(Default)]
 struct Answers {
     found: HashMap<(CaseId, u64), Seen<Answer>>,
-    wall_ms: u64,
+    wall: Duration,
 }
 
 impl Answers {
@@ -251,7 +265,7 @@ impl Answers {
             .collect();
         Self {
             found,
-            wall_ms: milliseconds(began),
+            wall: began.elapsed(),
         }
     }
 }
@@ -430,8 +444,8 @@ fn admit(record: &Record, case: &Case, stage: Stage) -> std::result::Result<(), 
     }
 }
 
-fn milliseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

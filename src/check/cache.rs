@@ -9,12 +9,11 @@ use super::generator::GENERATOR;
 use super::inputs::{self, Inputs, View};
 use super::reference::user::{self, Functions, Program};
 use super::reference::{NoAnswer, REFERENCES, built_in};
-use super::{Outputs, Values, elem};
-use crate::cache::Cache;
+use super::{Outputs, Values, elem, sealed};
+use crate::cache::{Cache, write_atomically};
 use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use verdict::model::{Case, ElemType, Fault, FaultKind, Reference, Seen, Tensor};
@@ -111,8 +110,7 @@ impl References {
     }
 
     fn keep(&self, path: &Path, outputs: &Outputs) -> std::result::Result<(), NoAnswer> {
-        write(path, outputs)
-            .map_err(|error| NoAnswer::Environment(format!("{}: {error}", path.display())))?;
+        write(path, outputs).map_err(NoAnswer::Environment)?;
         let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
         good.insert(path.to_owned());
         Ok(())
@@ -169,9 +167,7 @@ fn key(
     Ok(blake3::hash(&text).to_hex().to_string())
 }
 
-/// First bytes of a file; then the digest of the rest, then outputs one after the other.
-const MAGIC: &[u8] = b"gatekeeper expected/1\n";
-const DIGEST: usize = blake3::OUT_LEN;
+const MAGIC: sealed::Magic = b"gatekeeper expected/1\n";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
@@ -199,67 +195,36 @@ pub fn read(path: &Path) -> std::result::Result<Outputs, Unreadable> {
 }
 
 fn parse(bytes: &[u8]) -> Option<Outputs> {
-    let rest = bytes.strip_prefix(MAGIC)?;
-    let (digest, mut rest) = rest.split_at_checked(DIGEST)?;
-    if *blake3::Hasher::new()
-        .update_rayon(rest)
-        .finalize()
-        .as_bytes()
-        != *digest
-    {
-        return None;
-    }
+    let mut rest = sealed::open(MAGIC, bytes)?;
     let mut outputs = Outputs::new();
     while !rest.is_empty() {
-        let name = std::str::from_utf8(part(&mut rest)?).ok()?;
-        let kind = part(&mut rest)?;
-        let elem = match kind {
+        let name = std::str::from_utf8(sealed::part(&mut rest)?).ok()?;
+        let elem = match sealed::part(&mut rest)? {
             b"f32" => ElemType::F32,
             b"i64" => ElemType::I64,
             _ => return None,
         };
-        outputs.insert(name.to_owned(), elem::decode(elem, part(&mut rest)?));
+        outputs.insert(
+            name.to_owned(),
+            elem::decode(elem, sealed::part(&mut rest)?),
+        );
     }
     Some(outputs)
 }
 
-/// Eight bytes of length, little-endian, and as many bytes.
-fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, after) = rest.split_first_chunk::<8>()?;
-    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    let (part, after) = after.split_at_checked(length)?;
-    *rest = after;
-    Some(part)
-}
-
-/// Whole or not at all, also where two runs write the same file.
-fn write(path: &Path, outputs: &Outputs) -> std::io::Result<()> {
-    let mut bytes = [MAGIC, &[0; DIGEST]].concat();
-    let mut put = |part: &[u8]| {
-        bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(part);
-    };
+fn write(path: &Path, outputs: &Outputs) -> std::result::Result<(), String> {
+    let mut images = Vec::new();
     for (name, values) in outputs {
         let (kind, elem): (&[u8], _) = match values {
             Values::F32(_) => (b"f32", ElemType::F32),
             Values::I64(_) => (b"i64", ElemType::I64),
         };
-        put(name.as_bytes());
-        put(kind);
-        put(&elem::encode(elem, values).map_err(std::io::Error::other)?);
+        images.push((name, kind, elem::encode(elem, values)?));
     }
-    let (head, body) = bytes.split_at_mut(MAGIC.len() + DIGEST);
-    head[MAGIC.len()..].copy_from_slice(
-        blake3::Hasher::new()
-            .update_rayon(body)
-            .finalize()
-            .as_bytes(),
-    );
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    file.write_all(&bytes)?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    let parts = images
+        .iter()
+        .flat_map(|(name, kind, image)| [name.as_bytes(), kind, image.as_slice()]);
+    write_atomically(path, &sealed::seal(MAGIC, parts)).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -54,20 +54,26 @@ pub struct Inputs {
 pub fn generate(case: &Case, seed: u64) -> Result<Inputs> {
     let mut tensors = BTreeMap::new();
     for tensor in &case.tensors {
-        let made = match tensor.role {
-            Role::Out | Role::Inout | Role::Scratch if tensor.codec.is_some() => {
-                Err("only an input can have a codec".to_owned())
-            }
-            Role::Out | Role::Scratch => Layout::of(tensor).check().map(|()| None),
-            Role::In | Role::Inout => make(tensor, seed).map(Some),
-        };
-        let made = made
-            .map_err(|why| Error::usage(format!("{}: tensor `{}`: {why}", case.id, tensor.name)))?;
-        if let Some(data) = made {
+        if let Some(data) = draw(case, tensor, seed)? {
             tensors.insert(tensor.name.clone(), data);
         }
     }
     Ok(Inputs { tensors })
+}
+
+/// One tensor of the case; `None` for one that is not drawn.
+///
+/// # Errors
+/// As `generate`.
+pub fn draw(case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<TensorData>> {
+    let made = match tensor.role {
+        Role::Out | Role::Inout | Role::Scratch if tensor.codec.is_some() => {
+            Err("only an input can have a codec".to_owned())
+        }
+        Role::Out | Role::Scratch => Layout::of(tensor).check().map(|()| None),
+        Role::In | Role::Inout => make(tensor, seed).map(Some),
+    };
+    made.map_err(|why| Error::usage(format!("{}: tensor `{}`: {why}", case.id, tensor.name)))
 }
 
 /// Of all that is uploaded: equal digests, equal inputs.

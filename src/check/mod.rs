@@ -9,13 +9,18 @@ pub mod compare;
 mod elem;
 mod fill;
 mod generator;
+pub mod images;
 pub mod inputs;
 mod layout;
 pub mod npy;
 pub mod poison;
+mod recent;
 pub mod reference;
+mod sealed;
 #[cfg(test)]
 mod testing;
 mod values;
 
+pub use poison::same;
+pub use recent::Recent;
 pub use values::{Outputs, Values, WrongBytes, decode};

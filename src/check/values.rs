@@ -29,6 +29,13 @@ impl Values {
         self.len() == 0
     }
 
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::F32(values) => size_of_val(values.as_slice()),
+            Self::I64(values) => size_of_val(values.as_slice()),
+        }
+    }
+
     /// As f32; integers beyond 2^24 are rounded.
     pub fn floats(&self) -> Cow<'_, [f32]> {
         match self {

@@ -77,6 +77,9 @@ pub trait Device {
 
     fn write(&mut self, to: Address, bytes: &[u8]) -> Result<()>;
 
+    /// `pattern`, of 1, 2, 4 or 8 bytes, `count` times.
+    fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()>;
+
     /// Waits for all queued work.
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()>;
 

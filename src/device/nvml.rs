@@ -53,9 +53,7 @@ impl Monitor {
     pub fn state(&self) -> GpuState {
         let device = self.device();
         let device = device.as_ref();
-        let reasons = device
-            .and_then(|device| device.current_throttle_reasons().ok())
-            .unwrap_or(ThrottleReasons::empty());
+        let reasons = device.and_then(|device| device.current_throttle_reasons().ok());
         GpuState {
             sm_mhz_before: None,
             sm_mhz_after: None,
@@ -64,8 +62,8 @@ impl Monitor {
             power_w: device
                 .and_then(|device| device.power_usage().ok())
                 .map(|milliwatts| Num(f64::from(milliwatts) / 1000.0)),
-            throttle_reasons: names(reasons),
-            throttled: reasons.intersects(slowdowns()),
+            throttle_reasons: reasons.map(names),
+            throttled: reasons.is_some_and(|reasons| reasons.intersects(slowdowns())),
             // This process is in the list itself, if the list works at all (containers hide it).
             other_processes: device
                 .and_then(|device| device.running_compute_processes_count().ok())
@@ -81,27 +79,38 @@ pub fn unknown_state() -> GpuState {
         sm_mhz_after: None,
         temperature_c: None,
         power_w: None,
-        throttle_reasons: Vec::new(),
+        throttle_reasons: None,
         throttled: false,
         other_processes: None,
     }
 }
 
-/// What several looks at the same measurement saw together: the worst of each.
+/// What several looks at the same measurement saw together: the worst of each. Why the GPU was slow is
+/// known only if every look could tell.
 pub fn worst(states: impl IntoIterator<Item = GpuState>) -> GpuState {
-    states.into_iter().fold(unknown_state(), |mut all, state| {
+    let together = |mut all: GpuState, state: GpuState| {
         all.temperature_c = all.temperature_c.max(state.temperature_c);
         all.power_w = match (all.power_w, state.power_w) {
             (Some(a), Some(b)) => Some(Num(a.0.max(b.0))),
             (a, b) => a.or(b),
         };
-        all.throttle_reasons.extend(state.throttle_reasons);
-        all.throttle_reasons.sort();
-        all.throttle_reasons.dedup();
+        all.throttle_reasons =
+            all.throttle_reasons
+                .zip(state.throttle_reasons)
+                .map(|(mut all, more)| {
+                    all.extend(more);
+                    all.sort();
+                    all.dedup();
+                    all
+                });
         all.throttled |= state.throttled;
         all.other_processes = all.other_processes.max(state.other_processes);
         all
-    })
+    };
+    states
+        .into_iter()
+        .reduce(together)
+        .unwrap_or_else(unknown_state)
 }
 
 /// Clocks lowered because of heat or by hardware. The power cap is not among them: it is how a GPU runs
@@ -156,7 +165,7 @@ mod tests {
     #[test]
     fn one_bad_look_marks_the_measurement() {
         let look = |reasons: &[&str], throttled, temperature, others| GpuState {
-            throttle_reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
+            throttle_reasons: Some(reasons.iter().map(|&reason| reason.to_owned()).collect()),
             throttled,
             temperature_c: temperature,
             other_processes: others,
@@ -171,5 +180,16 @@ mod tests {
             all,
             look(&["hw_slowdown", "sw_power_cap"], true, Some(71), Some(2))
         );
+    }
+
+    #[test]
+    fn a_look_that_cannot_tell_leaves_it_open() {
+        let known = GpuState {
+            throttle_reasons: Some(Vec::new()),
+            ..unknown_state()
+        };
+        assert_eq!(worst([known.clone(), known.clone()]), known);
+        assert_eq!(worst([known, unknown_state()]).throttle_reasons, None);
+        assert_eq!(worst([]), unknown_state());
     }
 }

@@ -39,9 +39,8 @@ impl Guarded {
             bytes,
             pattern,
         };
-        let guard = [pattern.byte(); BYTES];
-        device.write(base, &guard)?;
-        device.write(guarded.end(), &guard)?;
+        device.fill(base, &[pattern.byte()], BYTES)?;
+        device.fill(guarded.end(), &[pattern.byte()], BYTES)?;
         Ok(guarded)
     }
 

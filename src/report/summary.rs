@@ -295,6 +295,10 @@ pub fn notes(judgement: &Judgement) -> Vec<String> {
                 "{subject}: {} ran on a throttled GPU and did not count",
                 plural(*processes as usize, "timing process")
             )),
+            Note::Unwatched { subject, processes } => lines.push(format!(
+                "{subject}: whether the GPU was throttled during {} is not known, NVML does not tell",
+                plural(*processes as usize, "timing process")
+            )),
             Note::Shared { subject, processes } => lines.push(format!(
                 "{subject}: others computed on the GPU during {}",
                 plural(*processes as usize, "timing process")
@@ -415,12 +419,11 @@ fn row(facts: &Facts, judgement: &Judgement, subject: &Subject, metrics: &[Metri
     }
 }
 
-/// Where the wall time went. Phases overlap, so the rest is what no phase accounts for.
+/// Where the wall time went; the parts add up to the whole.
 pub fn costs(costs: &Costs) -> String {
     let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1000.0);
-    let accounted = costs.compiler_ms + costs.reference_ms + costs.gpu_ms + costs.worker_start_ms;
     format!(
-        "{} in all: compiler {} ({} compiled, {} cached), reference {}, GPU {}, start of {} {}, rest {}",
+        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}, {} started and ended {}, own {}",
         seconds(costs.total_ms),
         seconds(costs.compiler_ms),
         costs.compiled,
@@ -429,7 +432,7 @@ pub fn costs(costs: &Costs) -> String {
         seconds(costs.gpu_ms),
         plural(costs.workers as usize, "worker"),
         seconds(costs.worker_start_ms),
-        seconds(costs.total_ms.saturating_sub(accounted)),
+        seconds(costs.own_ms()),
     )
 }
 

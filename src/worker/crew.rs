@@ -17,14 +17,14 @@ use verdict::model::{
 const START: Duration = Duration::from_secs(120);
 const KNOWN_GOOD: Duration = Duration::from_secs(60);
 
-/// Wall time of workers, in ms.
+/// Wall time of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     pub workers: u32,
-    /// From spawning a worker until its device is open.
-    pub start_ms: u64,
-    /// From sending a job until its answer.
-    pub jobs_ms: u64,
+    /// From spawning a worker until its device is open, and from telling it to end until it is gone.
+    pub process: Duration,
+    /// Inside the driver, as workers say; of a job that broke its worker, from sending it to the end.
+    pub device: Duration,
 }
 
 /// What one seed's check has shown.
@@ -143,7 +143,10 @@ impl Crew {
     }
 
     fn end_worker(&mut self) -> String {
-        self.worker.take().map(Worker::end).unwrap_or_default()
+        let began = Instant::now();
+        let said = self.worker.take().map(Worker::end).unwrap_or_default();
+        self.costs.process += began.elapsed();
+        said
     }
 
     pub fn costs(&self) -> Costs {
@@ -155,7 +158,7 @@ impl Crew {
         wanted: Use,
         job: &Job,
         deadline: Duration,
-        on_frame: impl FnMut(Frame),
+        mut on_frame: impl FnMut(Frame),
     ) -> Seen<Frame> {
         if let Some(fault) = &self.broken {
             return environment(format!(
@@ -180,8 +183,13 @@ impl Crew {
             return environment("no worker could be started".to_owned());
         };
         let began = Instant::now();
-        let end = worker.run(job, deadline, on_frame);
-        self.costs.jobs_ms += milliseconds(began);
+        let mut spent = None;
+        let end = worker.run(job, deadline, |frame| match frame {
+            Frame::Spent { device_us } => spent = Some(Duration::from_micros(device_us)),
+            frame => on_frame(frame),
+        });
+        let whole = began.elapsed();
+        self.costs.device += spent.unwrap_or(whole).min(whole);
         match end {
             Ok(Frame::Failed(Failure::Unsupported { reason })) => Seen::Unsupported { reason },
             Ok(Frame::Failed(Failure::Fault {
@@ -257,7 +265,7 @@ impl Crew {
         };
         let greeting = worker.greeting(START);
         self.costs.workers += 1;
-        self.costs.start_ms += milliseconds(began);
+        self.costs.process += began.elapsed();
         match greeting {
             Ok(Frame::Ready(Ready::Device(facts))) => {
                 self.worker = Some(worker);
@@ -323,8 +331,4 @@ fn absent_driver(check: &Seen<CheckFacts>) -> Seen<DriverFacts> {
             reason: reason.clone(),
         },
     }
-}
-
-fn milliseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

@@ -73,6 +73,10 @@ pub enum Frame {
     Step(String),
     /// Comes before the launches of a check, so that it stays where they fault.
     Driver(Seen<DriverFacts>),
+    /// Right before the end of a job: its wall time inside the driver, in us.
+    Spent {
+        device_us: u64,
+    },
     // The rest end a job.
     Sane,
     Checked(Box<CheckFacts>),
@@ -92,7 +96,7 @@ pub enum Ready {
 impl Frame {
     pub fn ends_job(&self) -> bool {
         match self {
-            Self::Ready(_) | Self::Step(_) | Self::Driver(_) => false,
+            Self::Ready(_) | Self::Step(_) | Self::Driver(_) | Self::Spent { .. } => false,
             Self::Sane | Self::Checked(_) | Self::Timed(_) | Self::Failed(_) => true,
         }
     }

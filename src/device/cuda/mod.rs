@@ -121,6 +121,32 @@ impl Device for CudaDevice {
         })
     }
 
+    fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        // SAFETY: as for `write`; the driver takes the pattern by value.
+        let (name, code) = unsafe {
+            match *pattern {
+                [byte] => (
+                    "cuMemsetD8Async",
+                    sys::cuMemsetD8Async(to, byte, count, self.stream),
+                ),
+                // The driver refuses an address that is not aligned to the pattern.
+                [a, b] if to.is_multiple_of(2) => (
+                    "cuMemsetD16Async",
+                    sys::cuMemsetD16Async(to, u16::from_le_bytes([a, b]), count, self.stream),
+                ),
+                [a, b, c, d] if to.is_multiple_of(4) => (
+                    "cuMemsetD32Async",
+                    sys::cuMemsetD32Async(to, u32::from_le_bytes([a, b, c, d]), count, self.stream),
+                ),
+                _ => return self.write(to, &pattern.repeat(count)),
+            }
+        };
+        check(name, code)
+    }
+
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()> {
         // SAFETY: `bytes` is writable for its length until the stream is idle, which `sync` waits for.
         check("cuMemcpyDtoHAsync", unsafe {

@@ -1,15 +1,18 @@
 //! One seed of one case: launched several times over poisoned outputs, its outputs compared with one
 //! another and with what is expected, its inputs and the memory around all of them looked at afterwards.
 
+use super::shelves::Shelves;
 use super::stage::{Images, Stage};
 use crate::build::Artifact;
 use crate::check::compare::{Incomparable, errors};
+use crate::check::inputs::generate;
 use crate::check::npy::write_npy;
 use crate::check::poison::{Left, first_difference, unwritten};
-use crate::check::{Outputs, WrongBytes, cache, decode};
+use crate::check::{Outputs, WrongBytes, decode};
 use crate::device::{Device, Failure, Result};
 use crate::worker::protocol::{CheckJob, Expected, Frame};
 use std::path::Path;
+use std::sync::{Arc, mpsc};
 use verdict::model::{
     Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, Location, Num, Role, Seen, Tensor,
 };
@@ -19,23 +22,24 @@ const LEAST_LAUNCHES: u32 = 2;
 
 /// What is expected, by which inputs.
 struct Want {
-    seen: Outputs,
-    original: Option<Outputs>,
+    seen: Arc<Outputs>,
+    original: Option<Arc<Outputs>>,
 }
 
 /// # Errors
 /// The faults of the kernel, and of its reference as `FaultKind::Reference`.
 pub fn check(
     device: &mut dyn Device,
+    shelves: &mut Shelves,
     job: &CheckJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<CheckFacts> {
     let step = |what: String| Frame::Step(what);
-    let want = want(device, job, say)?;
+    let want = want(device, shelves, job, say)?;
     say(step("making the inputs".to_owned()));
-    let stage = Stage::set(device, &job.case, &job.artifact, job.seed)?;
+    let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
     let dump = Dump::new(job);
-    dump.before(&stage, &want)?;
+    dump.before(&want)?;
 
     say(step("asking the driver about the kernel".to_owned()));
     say(Frame::Driver(match device.describe(&stage.call) {
@@ -48,41 +52,62 @@ pub fn check(
         Err(failure) => return Err(failure),
     }));
 
-    let mut runs = Runs::new(&job.case, &want);
     let launches = job.case.launches.max(LEAST_LAUNCHES);
-    for launch in 1..=launches {
-        say(step(format!("launch {launch} of {launches}")));
-        let outputs = launch_once(device, &stage, launch)?;
-        say(step(format!("comparing launch {launch}")));
-        for gap in stage.gaps(&outputs, launch)? {
-            if !runs.overruns.contains(&gap) {
-                runs.overruns.push(gap);
-            }
-        }
-        runs.take(launch, outputs)?;
-    }
+    let runs = launch_and_compare(device, &stage, &job.case, &want, launches, say)?;
     say(step("reading the inputs back".to_owned()));
     let clobbered_inputs = stage.clobbered(device)?;
     let mut overruns = runs.overruns;
     overruns.extend(stage.overruns(device)?);
     dump.after(runs.first.as_ref())?;
 
-    let codec = match &want.original {
-        Some(original) => Some(compare(&want.seen, original, &job.case)?),
-        None => None,
-    };
     Ok(CheckFacts {
         error: runs
             .error
             .ok_or_else(|| reference("there is no output to compare"))?,
         original: runs.original,
-        codec,
+        codec: runs.codec,
         launches,
         differs: runs.differs,
         unwritten: runs.unwritten,
         first_unwritten: runs.first_unwritten,
         clobbered_inputs,
         overruns,
+    })
+}
+
+/// Each launch is compared on a thread of its own while the next ones run.
+fn launch_and_compare<'a>(
+    device: &mut dyn Device,
+    stage: &Stage,
+    case: &'a Case,
+    want: &'a Want,
+    launches: u32,
+    say: &mut dyn FnMut(Frame),
+) -> Result<Runs<'a>> {
+    std::thread::scope(|scope| {
+        // Bounded, as outputs may be large: one launch waits while another is compared.
+        let (launched, arrived) = mpsc::sync_channel::<(u32, Images)>(1);
+        let comparing = scope.spawn(move || {
+            let mut runs = Runs::new(case, want)?;
+            for (launch, outputs) in arrived {
+                runs.look_between_strides(&stage.gaps(&outputs, launch)?);
+                runs.take(launch, outputs)?;
+            }
+            Ok(runs)
+        });
+        for launch in 1..=launches {
+            say(Frame::Step(format!("launch {launch} of {launches}")));
+            let outputs = launch_once(device, stage, launch)?;
+            // Nobody listens any more: comparing has failed, and says so below.
+            if launched.send((launch, outputs)).is_err() {
+                break;
+            }
+        }
+        drop(launched);
+        say(Frame::Step("comparing".to_owned()));
+        comparing
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
@@ -101,6 +126,8 @@ struct Runs<'a> {
     /// Of the launch that is worst.
     error: Option<ErrorFacts>,
     original: Option<ErrorFacts>,
+    /// Of what is expected before quantisation against what is expected after it.
+    codec: Option<ErrorFacts>,
     differs: Option<Difference>,
     unwritten: u64,
     first_unwritten: Option<Location>,
@@ -108,9 +135,14 @@ struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    fn new(case: &'a Case, want: &'a Want) -> Self {
-        Self {
+    fn new(case: &'a Case, want: &'a Want) -> Result<Self> {
+        let codec = match &want.original {
+            Some(original) => Some(compare(&want.seen, original, case)?),
+            None => None,
+        };
+        Ok(Self {
             case,
+            codec,
             want,
             first: None,
             error: None,
@@ -119,6 +151,14 @@ impl<'a> Runs<'a> {
             unwritten: 0,
             first_unwritten: None,
             overruns: Vec::new(),
+        })
+    }
+
+    fn look_between_strides(&mut self, gaps: &[String]) {
+        for gap in gaps {
+            if !self.overruns.contains(gap) {
+                self.overruns.push(gap.clone());
+            }
         }
     }
 
@@ -135,10 +175,12 @@ impl<'a> Runs<'a> {
                 launch,
                 bytes: other,
             };
-            if let Some(difference) = first_difference(tensor, one, left).map_err(wrong_bytes)? {
-                differs = true;
-                self.differs.get_or_insert(difference);
-            }
+            let Some(difference) = first_difference(tensor, one, left).map_err(wrong_bytes)? else {
+                // Nothing that is the same after both launches holds the poisons of both: they differ.
+                continue;
+            };
+            differs = true;
+            self.differs.get_or_insert(difference);
             if launch == LEAST_LAUNCHES && tensor.role == Role::Out {
                 let before = Left {
                     launch: 1,
@@ -185,15 +227,18 @@ fn worse(one: Option<ErrorFacts>, other: ErrorFacts) -> ErrorFacts {
 }
 
 /// Reads what is expected, or runs the variant that it is.
-fn want(device: &mut dyn Device, job: &CheckJob, say: &mut dyn FnMut(Frame)) -> Result<Want> {
+fn want(
+    device: &mut dyn Device,
+    shelves: &mut Shelves,
+    job: &CheckJob,
+    say: &mut dyn FnMut(Frame),
+) -> Result<Want> {
     match &job.expected {
         Expected::Files { seen, original } => {
-            let load = |path: &Path| -> Result<Outputs> {
-                cache::read(path).map_err(|error| reference(error.to_string()))
-            };
+            let original = original.as_ref().map(|path| shelves.expected(path));
             Ok(Want {
-                seen: load(seen)?,
-                original: original.as_deref().map(load).transpose()?,
+                seen: shelves.expected(seen)?,
+                original: original.transpose()?,
             })
         }
         Expected::Variant { case, artifact } => {
@@ -201,10 +246,10 @@ fn want(device: &mut dyn Device, job: &CheckJob, say: &mut dyn FnMut(Frame)) -> 
                 "running variant {}, the reference",
                 case.id.variant
             )));
-            let seen = variant(device, case, artifact, job.seed)
+            let seen = variant(device, shelves, case, artifact, job.seed)
                 .map_err(|failure| of_the_reference(&case.id.variant, failure))?;
             Ok(Want {
-                seen,
+                seen: Arc::new(seen),
                 original: None,
             })
         }
@@ -213,11 +258,12 @@ fn want(device: &mut dyn Device, job: &CheckJob, say: &mut dyn FnMut(Frame)) -> 
 
 fn variant(
     device: &mut dyn Device,
+    shelves: &mut Shelves,
     case: &Case,
     artifact: &Artifact,
     seed: u64,
 ) -> Result<Outputs> {
-    let stage = Stage::set(device, case, artifact, seed)?;
+    let stage = Stage::set(device, shelves, case, artifact, seed)?;
     decoded(case, &launch_once(device, &stage, 1)?)
 }
 
@@ -286,13 +332,15 @@ impl<'a> Dump<'a> {
     }
 
     /// Inputs and reference: there even where the kernel then faults.
-    fn before(&self, stage: &Stage, want: &Want) -> Result<()> {
+    fn before(&self, want: &Want) -> Result<()> {
         let Some(dir) = &self.job.dump else {
             return Ok(());
         };
         let made = std::fs::create_dir_all(dir);
         made.map_err(|error| cannot_dump(dir, &error))?;
-        for (name, data) in &stage.inputs.tensors {
+        let inputs = generate(&self.job.case, self.job.seed)
+            .map_err(|error| reference(error.to_string()))?;
+        for (name, data) in &inputs.tensors {
             self.write(dir, name, "", &data.seen)?;
             if let Some(original) = &data.original {
                 self.write(dir, name, ".original", original)?;

@@ -1,6 +1,8 @@
 //! The worker's own side: opens the device, takes orders one by one, and ends with its parent.
 
 mod check;
+mod metered;
+mod shelves;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -8,7 +10,9 @@ mod time;
 
 use super::protocol::{Frame, Job, Line, Order, Ready};
 use crate::device::cuda::{CudaDevice, Opened, open};
-use crate::device::{Device, DeviceChoice, Failure};
+use crate::device::{self, Device, DeviceChoice, Failure};
+use metered::Metered;
+use shelves::Shelves;
 use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
@@ -28,9 +32,10 @@ pub fn main(choice: DeviceChoice) -> ExitCode {
     };
     frames.send(Frame::Ready(greeting));
     if let Some(mut device) = device {
+        let mut shelves = Shelves::open();
         while let Ok(order) = orders.recv() {
             frames.id = order.id;
-            let end = run(&mut device, &order.job, &mut frames);
+            let end = run(&mut device, &mut shelves, &order.job, &mut frames);
             let sticky = matches!(&end, Frame::Failed(Failure::Fault { sticky: true, .. }));
             frames.send(end);
             if sticky {
@@ -41,16 +46,34 @@ pub fn main(choice: DeviceChoice) -> ExitCode {
     leave(0)
 }
 
-fn run(device: &mut Box<CudaDevice>, job: &Job, frames: &mut Frames) -> Frame {
-    let end = match job {
-        Job::KnownGood => device.known_good().map(|()| Frame::Sane),
-        Job::Check(job) => check::check(device.as_mut(), job, &mut |frame| frames.send(frame))
-            .map(|facts| Frame::Checked(Box::new(facts))),
-        Job::Time(job) => time::time(device.as_mut(), job, &mut |frame| frames.send(frame))
-            .map(|facts| Frame::Timed(Box::new(facts))),
-    };
+fn run(device: &mut CudaDevice, shelves: &mut Shelves, job: &Job, frames: &mut Frames) -> Frame {
+    match job {
+        Job::KnownGood => device
+            .known_good()
+            .map_or_else(Frame::Failed, |()| Frame::Sane),
+        Job::Check(job) => metered(device, frames, |device, say| {
+            let facts = check::check(device, shelves, job, say)?;
+            Ok(Frame::Checked(Box::new(facts)))
+        }),
+        Job::Time(job) => metered(device, frames, |device, say| {
+            let facts = time::time(device, shelves, job, say)?;
+            Ok(Frame::Timed(Box::new(facts)))
+        }),
+    }
+}
+
+fn metered(
+    device: &mut CudaDevice,
+    frames: &mut Frames,
+    work: impl FnOnce(&mut Metered, &mut dyn FnMut(Frame)) -> device::Result<Frame>,
+) -> Frame {
+    let mut device = Metered::new(device);
+    let end = work(&mut device, &mut |frame| frames.send(frame));
     // Memory and programs of a job go with it. After a sticky fault nothing can be freed, nor has to be.
     let freed = device.reset();
+    frames.send(Frame::Spent {
+        device_us: u64::try_from(device.spent().as_micros()).unwrap_or(u64::MAX),
+    });
     match (end, freed) {
         (Ok(frame), Ok(())) => frame,
         (Err(failure), _) | (Ok(_), Err(failure)) => Frame::Failed(failure),

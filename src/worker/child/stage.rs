@@ -1,19 +1,23 @@
 //! A case on a device: its program, its tensors between guards, and the call that uses them.
 
+use super::shelves::Shelves;
 use crate::build::Artifact;
-use crate::check::inputs::{Inputs, TensorData, generate};
-use crate::check::poison::{gaps_changed, poisoned};
+use crate::check::images::{self, Image};
+use crate::check::poison::{gaps_changed, poison, poisoned};
+use crate::check::same;
 use crate::device::args::{Pointers, pack};
 use crate::device::redzone::{Guarded, Pattern};
 use crate::device::{Address, Call, Device, Failure, Restore, Result};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use verdict::model::{Case, FaultKind, Role, Tensor};
 
 /// The tensors that a kernel writes, by name, as they lie on the device.
 pub type Images = BTreeMap<String, Vec<u8>>;
 
 pub struct Stage<'a> {
-    pub inputs: Inputs,
+    inputs: images::Images,
     pub call: Call,
     tensors: Vec<Placed<'a>>,
 }
@@ -21,35 +25,25 @@ pub struct Stage<'a> {
 struct Placed<'a> {
     tensor: &'a Tensor,
     data: Guarded,
-    scales: Option<Constant>,
-    zero_points: Option<Constant>,
-}
-
-/// What a kernel may only read, beside the tensors themselves.
-struct Constant {
-    data: Guarded,
-    bytes: Vec<u8>,
+    scales: Option<Guarded>,
+    zero_points: Option<Guarded>,
 }
 
 impl<'a> Stage<'a> {
     /// Loads the program, makes the inputs and writes them.
     pub fn set(
         device: &mut dyn Device,
+        shelves: &mut Shelves,
         case: &'a Case,
         artifact: &Artifact,
         seed: u64,
     ) -> Result<Self> {
         let program = device.load(artifact)?;
-        let inputs = generate(case, seed).map_err(|error| {
-            Failure::of_case(
-                FaultKind::Reference,
-                format!("the inputs cannot be made: {error}"),
-            )
-        })?;
+        let inputs = shelves.inputs(case, seed)?;
         let tensors = case
             .tensors
             .iter()
-            .map(|tensor| Placed::new(device, tensor, inputs.tensors.get(&tensor.name)))
+            .map(|tensor| Placed::new(device, tensor, inputs.get(&tensor.name)))
             .collect::<Result<Vec<_>>>()?;
         let pointers = Placement {
             tensors: &tensors,
@@ -70,7 +64,13 @@ impl<'a> Stage<'a> {
     /// Before launch number `launch`, counted from 1: outputs poisoned, in-out tensors as they were drawn.
     pub fn prepare(&self, device: &mut dyn Device, launch: u32) -> Result<()> {
         self.written()
-            .try_for_each(|placed| device.write(placed.data.address, &self.before(placed, launch)))
+            .try_for_each(|placed| match self.drawn(placed) {
+                Some(drawn) => device.write(placed.data.address, &drawn.bytes),
+                None => {
+                    let poison = poison(placed.tensor.elem, launch);
+                    device.fill(placed.data.address, &poison, placed.tensor.span())
+                }
+            })
     }
 
     /// Waits for the launch and reads what it wrote.
@@ -104,19 +104,26 @@ impl<'a> Stage<'a> {
     /// Names of what is only read and was written to.
     pub fn clobbered(&self, device: &mut dyn Device) -> Result<Vec<String>> {
         let mut clobbered = Vec::new();
+        let mut buffer = Vec::new();
+        let mut changed = |placed: Guarded, bytes: &[u8]| {
+            buffer.resize(placed.bytes, 0);
+            device.read(placed.address, &mut buffer)?;
+            Ok(!same(&buffer, bytes))
+        };
         for placed in &self.tensors {
             let name = &placed.tensor.name;
-            if let (Role::In, Some(data)) = (placed.tensor.role, self.inputs.tensors.get(name))
-                && read(device, placed.data)? != data.bytes
-            {
+            let Some(drawn) = self.drawn(placed) else {
+                continue;
+            };
+            if placed.tensor.role == Role::In && changed(placed.data, &drawn.bytes)? {
                 clobbered.push(name.clone());
             }
-            for (constant, what) in [
-                (&placed.scales, "scales"),
-                (&placed.zero_points, "zero points"),
+            for (constant, bytes, what) in [
+                (placed.scales, &drawn.scales, "scales"),
+                (placed.zero_points, &drawn.zero_points, "zero points"),
             ] {
-                if let Some(constant) = constant
-                    && read(device, constant.data)? != constant.bytes
+                if let (Some(constant), Some(bytes)) = (constant, bytes)
+                    && changed(constant, bytes)?
                 {
                     clobbered.push(format!("{name} ({what})"));
                 }
@@ -131,14 +138,8 @@ impl<'a> Stage<'a> {
         for placed in &self.tensors {
             for (buffer, what) in [
                 (Some(placed.data), ""),
-                (
-                    placed.scales.as_ref().map(|scales| scales.data),
-                    " (scales)",
-                ),
-                (
-                    placed.zero_points.as_ref().map(|zeros| zeros.data),
-                    " (zero points)",
-                ),
+                (placed.scales, " (scales)"),
+                (placed.zero_points, " (zero points)"),
             ] {
                 if let Some(buffer) = buffer
                     && let Some(place) = buffer.overrun(device)?
@@ -173,8 +174,12 @@ impl<'a> Stage<'a> {
             .filter(|placed| placed.tensor.role != Role::In)
     }
 
-    fn before(&self, placed: &Placed, launch: u32) -> std::borrow::Cow<'_, [u8]> {
-        match self.inputs.tensors.get(&placed.tensor.name) {
+    fn drawn(&self, placed: &Placed) -> Option<&Image> {
+        self.inputs.get(&placed.tensor.name).map(AsRef::as_ref)
+    }
+
+    fn before(&self, placed: &Placed, launch: u32) -> Cow<'_, [u8]> {
+        match self.drawn(placed) {
             Some(drawn) => (&drawn.bytes).into(),
             None => poisoned(placed.tensor, launch).into(),
         }
@@ -185,44 +190,37 @@ impl<'a> Placed<'a> {
     fn new(
         device: &mut dyn Device,
         tensor: &'a Tensor,
-        drawn: Option<&TensorData>,
+        drawn: Option<&Arc<Image>>,
     ) -> Result<Self> {
         let pattern = match tensor.role {
             Role::In => Pattern::NotANumber,
             Role::Out | Role::Inout | Role::Scratch => Pattern::Mark,
         };
         let data = Guarded::alloc(device, tensor.span() * tensor.elem.size(), pattern)?;
-        let mut scales = None;
-        let mut zero_points = None;
-        if let Some(drawn) = drawn {
-            device.write(data.address, &drawn.bytes)?;
-            if let Some(values) = &drawn.scales {
-                let bytes = values
-                    .iter()
-                    .flat_map(|scale| scale.to_le_bytes())
-                    .collect();
-                scales = Some(Constant::new(device, bytes)?);
-            }
-            if let Some(values) = &drawn.zero_points {
-                let bytes = values.iter().flat_map(|zero| zero.to_le_bytes()).collect();
-                zero_points = Some(Constant::new(device, bytes)?);
-            }
-        }
-        Ok(Self {
+        let mut placed = Self {
             tensor,
             data,
-            scales,
-            zero_points,
-        })
+            scales: None,
+            zero_points: None,
+        };
+        if let Some(drawn) = drawn {
+            device.write(data.address, &drawn.bytes)?;
+            let mut constant = |bytes: &Option<Vec<u8>>| {
+                let placed = bytes.as_ref().map(|bytes| constant(device, bytes));
+                placed.transpose()
+            };
+            placed.scales = constant(&drawn.scales)?;
+            placed.zero_points = constant(&drawn.zero_points)?;
+        }
+        Ok(placed)
     }
 }
 
-impl Constant {
-    fn new(device: &mut dyn Device, bytes: Vec<u8>) -> Result<Self> {
-        let data = Guarded::alloc(device, bytes.len(), Pattern::NotANumber)?;
-        device.write(data.address, &bytes)?;
-        Ok(Self { data, bytes })
-    }
+/// What a kernel may only read, beside the tensors themselves.
+fn constant(device: &mut dyn Device, bytes: &[u8]) -> Result<Guarded> {
+    let placed = Guarded::alloc(device, bytes.len(), Pattern::NotANumber)?;
+    device.write(placed.address, bytes)?;
+    Ok(placed)
 }
 
 fn read(device: &mut dyn Device, buffer: Guarded) -> Result<Vec<u8>> {
@@ -250,13 +248,11 @@ impl Pointers for Placement<'_> {
     }
 
     fn scales(&self, tensor: &str) -> Option<Address> {
-        let scales = self.of(tensor)?.scales.as_ref()?;
-        Some(scales.data.address)
+        self.of(tensor)?.scales.map(|scales| scales.address)
     }
 
     fn zero_points(&self, tensor: &str) -> Option<Address> {
-        let zero_points = self.of(tensor)?.zero_points.as_ref()?;
-        Some(zero_points.data.address)
+        self.of(tensor)?.zero_points.map(|zeros| zeros.address)
     }
 
     fn stream(&self) -> u64 {

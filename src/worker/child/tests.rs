@@ -1,6 +1,8 @@
 //! The sequence of a check against a device made of closures: each thing that a kernel can do wrong.
 
 use super::check::check;
+use super::metered::Metered;
+use super::shelves::Shelves;
 use super::time::time;
 use crate::build::Artifact;
 use crate::cache::Cache;
@@ -176,6 +178,9 @@ impl Device for Fake {
         self.memory.at(to, bytes.len()).copy_from_slice(bytes);
         Ok(())
     }
+    fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()> {
+        self.write(to, &pattern.repeat(count))
+    }
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()> {
         bytes.copy_from_slice(self.memory.at(from, bytes.len()));
         Ok(())
@@ -270,7 +275,12 @@ fn job(symbol: &str, case: Case, reference: &str) -> CheckJob {
 
 fn run(job: &CheckJob) -> (Result<CheckFacts>, Vec<Frame>) {
     let mut frames = Vec::new();
-    let facts = check(&mut Fake::new(), job, &mut |frame| frames.push(frame));
+    let facts = check(
+        &mut Fake::new(),
+        &mut Shelves::new(None),
+        job,
+        &mut |frame| frames.push(frame),
+    );
     (facts, frames)
 }
 
@@ -512,6 +522,11 @@ fn without_a_clock_there_are_no_times() {
             max_processes: 1,
         },
     };
-    let times = time(&mut Fake::new(), &job, &mut |_| {});
+    let times = time(
+        &mut Metered::new(&mut Fake::new()),
+        &mut Shelves::new(None),
+        &job,
+        &mut |_| {},
+    );
     assert!(matches!(times, Err(Failure::Unsupported { .. })));
 }

@@ -1,7 +1,9 @@
 //! One case in one timing process.
 
+use super::metered::Metered;
+use super::shelves::Shelves;
 use super::stage::Stage;
-use crate::device::{Device, Failure, Result, Target};
+use crate::device::{Failure, Result, Target};
 use crate::measure::measure;
 use crate::worker::protocol::{Frame, TimeJob};
 use verdict::model::TimeFacts;
@@ -9,22 +11,25 @@ use verdict::model::TimeFacts;
 /// # Errors
 /// The kernel's faults; `Unsupported` where the device has no clock to trust.
 pub fn time(
-    device: &mut dyn Device,
+    device: &mut Metered,
+    shelves: &mut Shelves,
     job: &TimeJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<TimeFacts> {
     say(Frame::Step("making the inputs".to_owned()));
-    let stage = Stage::set(device, &job.case, &job.artifact, job.seed)?;
+    let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
     stage.prepare(device, 1)?;
     let restore = stage.restores(device)?;
     let target = Target {
         call: &stage.call,
         restore: &restore,
     };
-    let mut timer = device.timer(target).ok_or_else(|| Failure::Unsupported {
-        reason: "this device has no clock to trust: times come from a GPU".to_owned(),
-    })??;
-    measure(timer.as_mut(), &job.schedule, &mut |step| {
-        say(Frame::Step(step.to_owned()));
+    device.whole(|device| {
+        let mut timer = device.timer(target).ok_or_else(|| Failure::Unsupported {
+            reason: "this device has no clock to trust: times come from a GPU".to_owned(),
+        })??;
+        measure(timer.as_mut(), &job.schedule, &mut |step| {
+            say(Frame::Step(step.to_owned()));
+        })
     })
 }

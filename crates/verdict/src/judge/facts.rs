@@ -184,6 +184,13 @@ impl<'a> Facts<'a> {
         self.count(case, |facts| facts.gpu.throttled)
     }
 
+    /// Processes of which nobody knows whether they were throttled.
+    pub(super) fn unwatched(&self, case: &CaseId) -> u32 {
+        self.count(case, |facts| {
+            facts.gpu.throttle_reasons.is_none() && !facts.gpu.throttled
+        })
+    }
+
     pub(super) fn shared(&self, case: &CaseId) -> u32 {
         self.count(case, |facts| {
             facts.gpu.other_processes.is_some_and(|others| others > 0)
@@ -325,7 +332,8 @@ fn throttle_reasons(seen: &[(u32, &Seen<TimeFacts>)]) -> String {
         .iter()
         .filter_map(|(_, seen)| seen.got())
         .filter(|facts| facts.gpu.throttled)
-        .flat_map(|facts| facts.gpu.throttle_reasons.iter().map(String::as_str))
+        .flat_map(|facts| facts.gpu.throttle_reasons.iter().flatten())
+        .map(String::as_str)
         .collect();
     reasons.sort_unstable();
     reasons.dedup();

@@ -363,7 +363,7 @@ pub fn time_facts(ns: u64, process: u32) -> TimeFacts {
             sm_mhz_after: Some(Num(1975.0)),
             temperature_c: Some(55),
             power_w: Some(Num(400.0)),
-            throttle_reasons: Vec::new(),
+            throttle_reasons: Some(Vec::new()),
             throttled: false,
             other_processes: Some(0),
         },

@@ -292,6 +292,12 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
                 processes,
             });
         }
+        if let processes @ 1.. = facts.unwatched(&case.id) {
+            notes.push(Note::Unwatched {
+                subject: subject(),
+                processes,
+            });
+        }
         if let processes @ 1.. = facts.shared(&case.id) {
             notes.push(Note::Shared {
                 subject: subject(),

@@ -206,9 +206,9 @@ pub struct GpuState {
     pub sm_mhz_after: Option<Num>,
     pub temperature_c: Option<u32>,
     pub power_w: Option<Num>,
-    /// NVML's reasons that were active, by name, sorted.
-    pub throttle_reasons: Vec<String>,
-    /// A thermal or hardware slowdown was among them.
+    /// NVML's reasons that were active, by name, sorted; `None` where NVML does not tell.
+    pub throttle_reasons: Option<Vec<String>>,
+    /// A thermal or hardware slowdown was among them. False, too, where they are not known.
     pub throttled: bool,
     /// Other processes that computed on this GPU meanwhile; `None` where NVML does not tell.
     pub other_processes: Option<u32>,

@@ -45,18 +45,32 @@ pub struct Host {
     pub cores: u32,
 }
 
-/// Wall time in ms. Phases overlap; `total` is the whole run.
+/// Wall time in ms. The parts and `own_ms` add up to `total_ms`: time in which two of them ran is counted
+/// once, for the one that comes first here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
+    /// While sources were looked up or compiled.
     pub compiler_ms: u64,
     /// nvcc calls made, and artifacts taken from the cache.
     pub compiled: u32,
     pub cached: u32,
+    /// While references were looked up or computed.
     pub reference_ms: u64,
-    /// From a worker's first job to its last answer, start excluded.
+    /// Inside the driver, as the workers measured it: loading, copies, launches, waiting. Of a job that
+    /// broke its worker, all of it.
     pub gpu_ms: u64,
+    /// From spawning workers until their device is open, and from telling them to end until they are gone.
     pub worker_start_ms: u64,
     pub workers: u32,
+    /// The whole run.
     pub total_ms: u64,
+}
+
+impl Costs {
+    /// What is left: the host's own work, and the workers' own beside the driver's.
+    pub fn own_ms(&self) -> u64 {
+        let parts = self.compiler_ms + self.worker_start_ms + self.reference_ms + self.gpu_ms;
+        self.total_ms.saturating_sub(parts)
+    }
 }

@@ -124,6 +124,8 @@ pub enum Note {
     Broken { path: String, problem: String },
     /// Timing processes that ran on a throttled GPU, and were set aside.
     Throttled { subject: Subject, processes: u32 },
+    /// Timing processes of which nobody knows whether the GPU was throttled; they count.
+    Unwatched { subject: Subject, processes: u32 },
     /// Timing processes during which others computed on the same GPU; they count, and spread more.
     Shared { subject: Subject, processes: u32 },
 }

@@ -225,7 +225,7 @@ fn throttled_processes_are_replaced_and_never_decide() {
                 // And slow with it, as such processes are.
                 *facts = time_facts(150_000, process);
                 facts.gpu.throttled = true;
-                facts.gpu.throttle_reasons = vec!["hw_thermal_slowdown".into()];
+                facts.gpu.throttle_reasons = Some(vec!["hw_thermal_slowdown".into()]);
             }
         });
     };
@@ -252,6 +252,12 @@ fn throttled_processes_are_replaced_and_never_decide() {
     retime(&mut record, &other, |process, facts| {
         facts.gpu.other_processes = Some(process)
     });
+    let third = case_id("fast", "large");
+    retime(&mut record, &third, |process, facts| {
+        if process == 2 {
+            facts.gpu.throttle_reasons = None;
+        }
+    });
     let notes = [
         Note::Throttled {
             subject: subject(),
@@ -260,6 +266,10 @@ fn throttled_processes_are_replaced_and_never_decide() {
         Note::Shared {
             subject: Subject::Case(other),
             processes: 2,
+        },
+        Note::Unwatched {
+            subject: Subject::Case(third),
+            processes: 1,
         },
     ];
     assert_eq!(ruled(&record).notes, notes);

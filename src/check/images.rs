@@ -1,0 +1,275 @@
+//! Inputs as a device reads them, made once: variants of a kernel, and processes that time it, share
+//! them. Kept as files named by all that the bytes follow from, and in memory while there is room.
+//!
+//! A file that is not what was written is made again. One that cannot be written costs time and nothing
+//! else, so that no run fails for want of a place to keep what it has.
+
+use super::generator::GENERATOR;
+use super::inputs::{self, TensorData};
+use super::{Recent, sealed};
+use crate::cache::write_atomically;
+use crate::error::{Error, Result};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use verdict::model::{Case, Tensor};
+
+const MAGIC: sealed::Magic = b"gatekeeper inputs/1\n";
+
+/// One tensor, and what belongs to its codec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// `Tensor::span` elements; gaps of the strides hold `poison` of launch 1.
+    pub bytes: Vec<u8>,
+    /// f32, contiguous over `Codec::scale_dims`.
+    pub scales: Option<Vec<u8>>,
+    /// i32 of an affine codec; shaped as the scales.
+    pub zero_points: Option<Vec<u8>>,
+}
+
+/// By name: every tensor of role `In` or `Inout`.
+pub type Images = BTreeMap<String, Arc<Image>>;
+
+pub struct Shelf {
+    dir: Option<PathBuf>,
+    recent: Recent<String, Image>,
+}
+
+impl Shelf {
+    /// Without a directory only memory remembers; `most_bytes` bounds what it does.
+    pub fn new(dir: Option<PathBuf>, most_bytes: usize) -> Self {
+        Self {
+            dir,
+            recent: Recent::new(most_bytes),
+        }
+    }
+
+    /// What `inputs::generate` gives, without what only a CPU wants to know.
+    ///
+    /// # Errors
+    /// As `inputs::generate`.
+    pub fn images(&mut self, case: &Case, seed: u64) -> Result<Images> {
+        let mut images = Images::new();
+        for tensor in &case.tensors {
+            if let Some(image) = self.image(case, tensor, seed)? {
+                images.insert(tensor.name.clone(), image);
+            }
+        }
+        Ok(images)
+    }
+
+    fn image(&mut self, case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<Arc<Image>>> {
+        let key = key(tensor, seed)?;
+        let found = tensor.role.is_drawn().then(|| self.recent.get(&key));
+        if let Some(Some(image)) = found {
+            return Ok(Some(image));
+        }
+        let file = self.dir.as_ref().map(|dir| dir.join(&key));
+        let kept = file.as_deref().filter(|_| tensor.role.is_drawn());
+        let image = match kept.and_then(read) {
+            Some(image) => image,
+            None => {
+                let Some(data) = inputs::draw(case, tensor, seed)? else {
+                    return Ok(None);
+                };
+                let image = Image::from(data);
+                if let Some(file) = &file {
+                    let _ = write_atomically(file, &image.sealed());
+                }
+                image
+            }
+        };
+        let bytes = image.len();
+        Ok(Some(self.recent.put(key, image, bytes)))
+    }
+}
+
+/// File name of one tensor. Its role is part of it because a role can be refused.
+fn key(tensor: &Tensor, seed: u64) -> Result<String> {
+    #[derive(Serialize)]
+    struct Key<'a> {
+        format: &'a str,
+        generator: &'a str,
+        tensor: &'a Tensor,
+        seed: u64,
+    }
+    let key = Key {
+        format: std::str::from_utf8(MAGIC).unwrap_or_default(),
+        generator: GENERATOR,
+        tensor,
+        seed,
+    };
+    let text = serde_json::to_vec(&key)
+        .map_err(|error| Error::environment(format!("{}: {error}", tensor.name)))?;
+    Ok(blake3::hash(&text).to_hex().to_string())
+}
+
+fn read(file: &Path) -> Option<Image> {
+    Image::parse(&std::fs::read(file).ok()?)
+}
+
+impl Image {
+    fn len(&self) -> usize {
+        let size = |part: &Option<Vec<u8>>| part.as_ref().map_or(0, Vec::len);
+        self.bytes.len() + size(&self.scales) + size(&self.zero_points)
+    }
+
+    /// What is absent and what is empty differ in the flag before.
+    fn sealed(&self) -> Vec<u8> {
+        let optional = |part: &Option<Vec<u8>>| u8::from(part.is_some());
+        let present = [optional(&self.scales), optional(&self.zero_points)];
+        let bytes = |part: &'_ Option<Vec<u8>>| part.clone().unwrap_or_default();
+        let (scales, zero_points) = (bytes(&self.scales), bytes(&self.zero_points));
+        sealed::seal(MAGIC, [&present, &*self.bytes, &*scales, &*zero_points])
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut rest = sealed::open(MAGIC, bytes)?;
+        let mut part = || sealed::part(&mut rest);
+        let present = part()?;
+        let image = Self {
+            bytes: part()?.to_vec(),
+            scales: Some(part()?.to_vec()).filter(|_| present.first() == Some(&1)),
+            zero_points: Some(part()?.to_vec()).filter(|_| present.get(1) == Some(&1)),
+        };
+        rest.is_empty().then_some(image)
+    }
+}
+
+impl From<TensorData> for Image {
+    fn from(data: TensorData) -> Self {
+        let scales = data.scales.map(|scales| {
+            let bytes = scales.iter().flat_map(|scale| scale.to_le_bytes());
+            bytes.collect()
+        });
+        let zero_points = data.zero_points.map(|zeros| {
+            let bytes = zeros.iter().flat_map(|zero| zero.to_le_bytes());
+            bytes.collect()
+        });
+        Self {
+            bytes: data.bytes,
+            scales,
+            zero_points,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::testing::{case, input, output};
+    use verdict::model::{Codec, CodecScheme, ElemType, Role};
+
+    const ROOM: usize = 1 << 20;
+
+    fn coded() -> Case {
+        let mut x = input("x", ElemType::U8, &[4, 8]);
+        x.codec = Some(Codec {
+            scheme: CodecScheme::Affine { low: 0, high: 255 },
+            block: vec![1, 8],
+        });
+        let mut z = input("z", ElemType::F16, &[3, 5]);
+        z.strides = Some(vec![8, 1]);
+        case(vec![x, z, output("y", ElemType::F32, &[4, 8])])
+    }
+
+    fn files(dir: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(dir).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    fn generated(case: &Case, seed: u64) -> Images {
+        let inputs = inputs::generate(case, seed).unwrap();
+        let images = inputs.tensors.into_iter();
+        images
+            .map(|(name, data)| (name, Arc::new(Image::from(data))))
+            .collect()
+    }
+
+    #[test]
+    fn files_and_memory_give_what_the_generator_gives() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = || Shelf::new(Some(dir.path().to_owned()), ROOM);
+        let mut first = shelf();
+        for seed in [1, 2] {
+            let want = generated(&coded(), seed);
+            assert!(want["x"].zero_points.is_some() && want["z"].scales.is_none());
+            assert_eq!(first.images(&coded(), seed).unwrap(), want);
+            assert_eq!(first.images(&coded(), seed).unwrap(), want, "from memory");
+            assert_eq!(shelf().images(&coded(), seed).unwrap(), want, "from files");
+            let nowhere = &mut Shelf::new(None, 0);
+            assert_eq!(nowhere.images(&coded(), seed).unwrap(), want);
+        }
+        assert_eq!(files(dir.path()).len(), 4, "two tensors, two seeds");
+    }
+
+    #[test]
+    fn a_hit_is_not_made_again_and_a_damaged_file_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = || Shelf::new(Some(dir.path().to_owned()), ROOM);
+        let want = generated(&coded(), 1);
+        shelf().images(&coded(), 1).unwrap();
+        // Only a file can have told this.
+        let file = dir.path().join(key(&coded().tensors[0], 1).unwrap());
+        let mut planted = Image::clone(&want["x"]);
+        planted.bytes[3] ^= 1;
+        std::fs::write(&file, planted.sealed()).unwrap();
+        assert_eq!(*shelf().images(&coded(), 1).unwrap()["x"], planted);
+
+        let whole = planted.sealed();
+        for at in 0..whole.len() {
+            assert!(Image::parse(&whole[..at]).is_none(), "cut at {at}");
+            let mut bad = whole.clone();
+            bad[at] ^= 0x10;
+            assert!(Image::parse(&bad).is_none(), "changed at {at}");
+        }
+        std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(shelf().images(&coded(), 1).unwrap(), want);
+        assert_eq!(read(&file).as_ref(), Some(&*want["x"]), "and mended");
+    }
+
+    #[test]
+    fn whatever_the_bytes_follow_from_is_in_the_name() {
+        let tensor = input("x", ElemType::F16, &[4, 8]);
+        let changed = |change: fn(&mut Tensor)| {
+            let mut tensor = tensor.clone();
+            change(&mut tensor);
+            key(&tensor, 1).unwrap()
+        };
+        let mut names = vec![
+            key(&tensor, 1).unwrap(),
+            key(&tensor, 2).unwrap(),
+            changed(|x| x.name = "z".into()),
+            changed(|x| x.role = Role::Inout),
+            changed(|x| x.elem = ElemType::Bf16),
+            changed(|x| x.dims = vec![8, 4]),
+            changed(|x| x.strides = Some(vec![16, 1])),
+            changed(|x| x.fill = Some(verdict::model::Fill::Iota)),
+            changed(|x| x.codec = coded().tensors[0].codec.clone()),
+        ];
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 9);
+    }
+
+    #[test]
+    fn what_the_generator_refuses_is_refused_though_the_inputs_are_known() {
+        let mut shelf = Shelf::new(None, ROOM);
+        shelf.images(&coded(), 1).unwrap();
+        let mut overlapping = coded();
+        overlapping.tensors[2].strides = Some(vec![1, 1]);
+        assert!(shelf.images(&overlapping, 1).is_err());
+        let mut written = coded();
+        written.tensors[0].role = Role::Inout;
+        assert!(shelf.images(&written, 1).is_err());
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_costs_nothing_but_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let gone = dir.path().join("gone");
+        let images = Shelf::new(Some(gone), ROOM).images(&coded(), 1).unwrap();
+        assert_eq!(images, generated(&coded(), 1));
+    }
+}

@@ -1,0 +1,73 @@
+//! A device with a clock beside it: how long a job was inside the driver, which is what a run cannot save.
+
+use crate::build::Artifact;
+use crate::device::{Address, Call, Device, Program, Result, Target, Timer};
+use std::time::{Duration, Instant};
+use verdict::model::{DeviceFacts, DriverFacts};
+
+pub struct Metered<'a> {
+    device: &'a mut dyn Device,
+    spent: Duration,
+}
+
+impl<'a> Metered<'a> {
+    pub fn new(device: &'a mut dyn Device) -> Self {
+        Self {
+            device,
+            spent: Duration::ZERO,
+        }
+    }
+
+    /// Wall time of all calls so far: loading, copies, launches, and waiting for them.
+    pub fn spent(&self) -> Duration {
+        self.spent
+    }
+
+    /// All of `work` counts.
+    pub fn whole<T>(&mut self, work: impl FnOnce(&mut dyn Device) -> T) -> T {
+        let began = Instant::now();
+        let done = work(self.device);
+        self.spent += began.elapsed();
+        done
+    }
+}
+
+impl Device for Metered<'_> {
+    fn facts(&self) -> &DeviceFacts {
+        self.device.facts()
+    }
+    fn stream(&self) -> u64 {
+        self.device.stream()
+    }
+    fn load(&mut self, artifact: &Artifact) -> Result<Program> {
+        self.whole(|device| device.load(artifact))
+    }
+    fn alloc(&mut self, bytes: usize) -> Result<Address> {
+        self.whole(|device| device.alloc(bytes))
+    }
+    fn reset(&mut self) -> Result<()> {
+        self.whole(|device| device.reset())
+    }
+    fn write(&mut self, to: Address, bytes: &[u8]) -> Result<()> {
+        self.whole(|device| device.write(to, bytes))
+    }
+    fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()> {
+        self.whole(|device| device.fill(to, pattern, count))
+    }
+    fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()> {
+        self.whole(|device| device.read(from, bytes))
+    }
+    fn launch(&mut self, call: &Call) -> Result<()> {
+        self.whole(|device| device.launch(call))
+    }
+    fn sync(&mut self) -> Result<()> {
+        self.whole(|device| device.sync())
+    }
+    fn describe(&mut self, call: &Call) -> Result<DriverFacts> {
+        self.whole(|device| device.describe(call))
+    }
+    /// What the timer then does is not seen here: see `whole`.
+    fn timer<'a>(&'a mut self, target: Target<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
+        self.device.timer(target)
+    }
+}
