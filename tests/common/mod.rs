@@ -30,7 +30,7 @@ pub fn copy_of(relative: &str) -> tempfile::TempDir {
     dir
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -60,6 +60,23 @@ pub fn stdout(output: &Output) -> String {
 
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The project that tests break one thing of.
+pub fn project() -> tempfile::TempDir {
+    copy_of("tests/fixtures/project")
+}
+
+/// What a run leaves behind, whole.
+pub fn report(dir: &Path) -> String {
+    std::fs::read_to_string(dir.join("gatekeeper-out/report.json")).unwrap()
+}
+
+/// Whether this machine has an NVIDIA device, by the nodes of its driver.
+pub fn has_gpu() -> bool {
+    ["/dev/nvidia0", "/dev/dxg"]
+        .iter()
+        .any(|node| Path::new(node).exists())
 }
 
 /// Runs in `dir` and asserts the exit code, with all output in the failure message.
