@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{edit, has_gpu, project, run, stdout};
+use common::{edit, has_gpu, project, root, run, stdout};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
@@ -32,11 +32,13 @@ fn fails(dir: &Path, args: &[&str], subject: &str, reason: &str) -> Output {
     output
 }
 
-/// `run` with the compiler provisioned.
+/// `run` with the compiler provisioned. What it found is judged again from its record, to the same bytes.
 fn gate(dir: &Path, args: &[&str], code: i32) -> Output {
     let mut all = vec!["run", "--provision"];
     all.extend(args);
     let output = run(dir, &all, code);
+    let again = run(dir, &["judge", common::RECORD, "--format", "json"], code);
+    assert_eq!(stdout(&again), common::report(dir));
     if std::env::var_os("GATEKEEPER_SHOW").is_some() {
         println!("$ gatekeeper {}\n{}", all.join(" "), stdout(&output));
         println!("exit code {code}\n");
@@ -293,4 +295,299 @@ fn a_limit_against_the_baseline() {
         failed(dir, "dial").first().map(String::as_str),
         Some("registers +0%")
     );
+}
+
+// From here on, what only a GPU can show.
+
+/// A run that may skip nothing for want of a GPU.
+fn on_gpu(dir: &Path, filters: &[&str], code: i32) -> Output {
+    let mut all = vec!["--require-gpu"];
+    all.extend(filters);
+    gate(dir, &all, code)
+}
+
+fn fails_on_gpu(dir: &Path, filters: &[&str], subject: &str, reason: &str) {
+    let mut all = vec!["--require-gpu"];
+    all.extend(filters);
+    fails(dir, &all, subject, reason);
+}
+
+/// The project with a kernel of tests/fixtures/kernels before its own.
+fn project_with(source: &str, kernel: &str) -> tempfile::TempDir {
+    let project = project();
+    let from = root().join("tests/fixtures/kernels").join(source);
+    std::fs::copy(from, project.path().join(source)).unwrap();
+    edit(
+        &project.path().join("gates.yaml"),
+        "kernels:\n",
+        &format!("kernels:\n  broken:\n    source: {source}\n{kernel}"),
+    );
+    project
+}
+
+/// `copy`, which stands after what is broken, was judged as always, down to its last gate.
+fn the_next_case_is_judged(dir: &Path) {
+    let gates = verdicts(dir, "copy");
+    for gate in [
+        "built",
+        "deterministic",
+        "max_err <= 0",
+        "agrees with driver",
+    ] {
+        assert!(
+            gates
+                .iter()
+                .any(|(name, outcome, _)| name == gate && outcome == "pass"),
+            "{gate}: {gates:?}"
+        );
+    }
+    assert_eq!(failed(dir, "copy"), Vec::<String>::new());
+}
+
+const BROKEN: [&str; 2] = ["broken", "copy"];
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_kernel_slowed_by_3_percent() {
+    let project = project();
+    let dir = project.path();
+    on_gpu(dir, &[], 0);
+    let accepted = run(dir, &["baseline", "update"], 0);
+    assert!(
+        stdout(&accepted).contains("dial/default@filled p50: "),
+        "{}",
+        stdout(&accepted)
+    );
+    on_gpu(dir, &[], 0);
+    assert!(
+        verdicts(dir, "dial")
+            .iter()
+            .any(|(gate, outcome, _)| gate == "p50 +2%" && outcome == "pass"),
+        "compared, not skipped"
+    );
+    edit(
+        &dir.join("dial.cu"),
+        "#define DIAL_PERCENT 100",
+        "#define DIAL_PERCENT 103",
+    );
+    fails_on_gpu(dir, &[], "dial/default@filled", "p50 +2%");
+    assert_eq!(failed(dir, "dial"), ["p50 +2%"]);
+    assert_eq!(failed(dir, "copy"), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_wrong_result() {
+    let project = project();
+    let dir = project.path();
+    edit(
+        &dir.join("copy.cu"),
+        "y[i] = staged[255 - threadIdx.x]",
+        "y[i] = 0.5f + staged[255 - threadIdx.x]",
+    );
+    fails_on_gpu(dir, &["copy"], "copy/default@small", "max_err is ");
+    assert_eq!(failed(dir, "copy"), ["max_err <= 0"]);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn an_element_that_is_never_written() {
+    let project = project();
+    let dir = project.path();
+    edit(
+        &dir.join("copy.cu"),
+        "    if (i < n) y[i] = staged",
+        "    if (i < n - 1) y[i] = staged",
+    );
+    fails_on_gpu(
+        dir,
+        &["copy"],
+        "copy/default@small",
+        "1 elements are never written",
+    );
+    assert!(failed(dir, "copy").contains(&"written".to_owned()));
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_race() {
+    let project = tempfile::tempdir().unwrap();
+    let dir = project.path();
+    common::copy(&root().join("kernels"), &dir.join("kernels"));
+    std::fs::write(
+        dir.join("gates.yaml"),
+        "\
+version: 1
+architectures: [sm_90]
+flags: [-O3, -std=c++17]
+kernels:
+  sdpa_f16:
+    source: kernels/sdpa_f16.cu
+    entry: sdpa_f16
+    include_dirs: [kernels]
+    define: {BLOCK_M: 64, NUM_WARPS: 8, SYNC_POLICY: 2, USE_WMMA: 1, CAUSAL: 0}
+    shapes:
+      mission: {B: 2, H: 8, S: 512, D: 64}
+      ragged_513: {B: 1, H: 3, S: 513, D: 64}
+    seeds: 2
+    tensors:
+      q: {type: f16, shape: [B, H, S, D]}
+      k: {type: f16, shape: [B, H, S, D]}
+      v: {type: f16, shape: [B, H, S, D]}
+      out: {role: out, type: f32, shape: [B, H, S, D]}
+    args: [{tensor: q}, {tensor: k}, {tensor: v}, {tensor: out}, {i32: H}, {i32: S}]
+    launch:
+      grid: [\"ceil_div(S, BLOCK_M)\", H, B]
+      block: [NUM_WARPS * 32]
+      dynamic_shared: BLOCK_M * 420 + 18432
+    reference:
+      sdpa: {q: q, k: k, v: v, out: out}
+    gates:
+      max_err: 1e-3
+",
+    )
+    .unwrap();
+    on_gpu(dir, &[], 0);
+    edit(&dir.join("gates.yaml"), "SYNC_POLICY: 2", "SYNC_POLICY: 0");
+    for shape in ["mission", "ragged_513"] {
+        let case = format!("sdpa_f16/default@{shape}");
+        fails_on_gpu(dir, &[&case], &case, "");
+        let gates = failed(dir, "sdpa_f16");
+        assert!(
+            gates
+                .iter()
+                .any(|gate| gate == "deterministic" || gate.starts_with("max_err")),
+            "{gates:?}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_hang() {
+    let project = project_with("infinite_loop.cu", INFINITE_LOOP);
+    let dir = project.path();
+    fails_on_gpu(
+        dir,
+        &BROKEN,
+        "broken/default@small",
+        "hung past its deadline",
+    );
+    the_next_case_is_judged(dir);
+}
+
+const INFINITE_LOOP: &str = "    entry: infinite_loop
+    deadline: 3s
+    shapes: {small: {N: 1000}}
+    seeds: 1
+    tensors:
+      x: {type: f32, shape: [N]}
+      never: {type: i32, shape: [1], fill: {constant: 0}}
+      y: {role: out, type: f32, shape: [N]}
+    args: [{tensor: x}, {tensor: y}, {tensor: never}, {i32: N}]
+    launch: {grid: [\"ceil_div(N, 256)\"], block: [256]}
+    reference: {unary: {x: x, out: y, op: copy}}
+    gates: {max_err: 0}
+";
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_write_out_of_bounds() {
+    let project = project_with("oob_write.cu", OOB_WRITE);
+    let dir = project.path();
+    fails_on_gpu(dir, &BROKEN, "broken/default@small", "kernel faulted");
+    the_next_case_is_judged(dir);
+}
+
+const OOB_WRITE: &str = "    entry: oob_write
+    shapes: {small: {N: 1000}}
+    seeds: 2
+    tensors:
+      x: {type: f32, shape: [N]}
+      y: {role: out, type: f32, shape: [N]}
+    args: [{tensor: x}, {tensor: y}, {i32: N}]
+    launch: {grid: [\"ceil_div(N, 256)\"], block: [256]}
+    reference: {unary: {x: x, out: y, op: copy}}
+    gates: {max_err: 0}
+";
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn too_much_shared_memory_for_the_device() {
+    let project = project_with("too_much_shared.cu", TOO_MUCH_SHARED);
+    let dir = project.path();
+    fails_on_gpu(dir, &BROKEN, "broken/default@small", "launch refused");
+    the_next_case_is_judged(dir);
+}
+
+const TOO_MUCH_SHARED: &str = "    entry: too_much_shared
+    shapes: {small: {N: 1024}}
+    seeds: 1
+    tensors:
+      x: {type: f32, shape: [N]}
+      y: {role: out, type: f32, shape: [N]}
+    args: [{tensor: x}, {tensor: y}]
+    launch: {grid: [\"N / 256\"], block: [256], dynamic_shared: 1048576}
+    reference: {unary: {x: x, out: y, op: copy}}
+    gates: {max_err: 0}
+";
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_result_that_differs_between_launches() {
+    let project = project_with("nondeterministic.cu", NONDETERMINISTIC);
+    let dir = project.path();
+    fails_on_gpu(
+        dir,
+        &BROKEN,
+        "broken/default@many",
+        "differs from the first in 1 elements",
+    );
+    assert_eq!(failed(dir, "broken"), ["deterministic"]);
+    the_next_case_is_judged(dir);
+    edit(
+        &dir.join("gates.yaml"),
+        "    entry: nondeterministic\n",
+        "    entry: nondeterministic\n    nondeterministic: float atomics\n",
+    );
+    on_gpu(dir, &BROKEN, 0);
+    assert!(
+        verdicts(dir, "broken").contains(&(
+            "deterministic".to_owned(),
+            "skipped".to_owned(),
+            "declared non-deterministic: float atomics".to_owned()
+        )),
+        "{:?}",
+        verdicts(dir, "broken")
+    );
+}
+
+// A sum of a million normal deviates is of the order of 1000, and wanders by far less than 1.
+const NONDETERMINISTIC: &str = "    entry: nondeterministic
+    shapes: {many: {N: 1000000}}
+    seeds: 2
+    tensors:
+      x: {type: f32, shape: [N]}
+      total: {role: inout, type: f32, shape: [], fill: {constant: 0}}
+    args: [{tensor: x}, {tensor: total}, {i32: N}]
+    launch: {grid: [\"ceil_div(N, 256)\"], block: [256]}
+    reference: {reduce: {x: x, out: total, op: sum, axes: [0]}}
+    gates: {max_err: 1}
+";
+
+/// What is broken here is broken on the GPU and nowhere before: without one, nothing fails.
+#[test]
+fn kernels_that_only_a_gpu_can_fault_hold_their_resource_gates() {
+    if has_gpu() {
+        return;
+    }
+    for (source, kernel) in [
+        ("infinite_loop.cu", INFINITE_LOOP),
+        ("oob_write.cu", OOB_WRITE),
+        ("nondeterministic.cu", NONDETERMINISTIC),
+        ("too_much_shared.cu", TOO_MUCH_SHARED),
+    ] {
+        let project = project_with(source, kernel);
+        gate(project.path(), &["broken"], 0);
+    }
 }

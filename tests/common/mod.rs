@@ -92,3 +92,22 @@ pub fn run(dir: &Path, args: &[&str], code: i32) -> Output {
     );
     output
 }
+
+/// What `run` writes, relative to where it ran.
+pub const RECORD: &str = "gatekeeper-out/record.json";
+
+/// A project after a run without a GPU.
+pub fn after_a_run(filters: &[&str]) -> tempfile::TempDir {
+    let project = project();
+    let mut args = vec!["run", "--provision"];
+    args.extend(filters);
+    run(project.path(), &args, 0);
+    project
+}
+
+/// Exit code 2, and this on stderr.
+pub fn refused(dir: &Path, args: &[&str], says: &str) {
+    let output = run(dir, args, 2);
+    assert_eq!(stderr(&output), says, "{args:?}");
+    assert_eq!(stdout(&output), "", "{args:?}");
+}
