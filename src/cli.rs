@@ -49,7 +49,10 @@ pub enum Command {
     /// Print the JSON Schema of gates.yaml, for editors
     Schema,
     /// Print a completion script for a shell
-    Completions { shell: clap_complete::Shell },
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// The process that touches the GPU; started by `run`
     #[command(name = crate::worker::SUBCOMMAND, hide = true)]
     Worker { device: DeviceChoice },
@@ -67,7 +70,7 @@ pub struct ConfigArg {
   gatekeeper run                                  every case of gates.yaml
   gatekeeper run sdpa_fp8/stage2@mission          one case
   gatekeeper run 'sdpa_*' --shapes small,ragged   globs; only these shapes
-  gatekeeper run --provision                      install the pinned compiler first, where there is none
+  gatekeeper run --provision                      install the compiler first, where there is none
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/")]
 pub struct RunArgs {
     #[command(flatten)]
@@ -108,22 +111,29 @@ pub struct RunArgs {
 #[command(after_help = "Example:
   gatekeeper compare main/record.json pr/record.json --format markdown > comment.md")]
 pub struct CompareArgs {
+    /// The record.json of what was
     pub base: PathBuf,
+    /// The record.json of what is proposed
     pub head: PathBuf,
+    /// What to print
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
 }
 
 #[derive(Debug, Args)]
 pub struct JudgeArgs {
+    /// The record.json that `run` wrote
     pub record: PathBuf,
+    /// What to print
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
 }
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
+    /// The record.json that `run` wrote
     pub record: PathBuf,
+    /// What to print
     #[arg(long, value_enum, default_value_t = Format::Markdown)]
     pub format: Format,
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 use verdict::judge::words;
-use verdict::model::Subject;
+use verdict::model::{BaselineKey, Subject};
 
 pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<Exit> {
     let selection = Selection {
@@ -19,24 +19,40 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
         ..Selection::default()
     };
     let loaded = config::load(&config.config, &selection)?;
-    let record = store::read_record(record)?;
+    let from = record;
+    let record = store::read_record(from)?;
     let cases: BTreeSet<_> = loaded.plan.cases.iter().map(|case| &case.id).collect();
     let units: BTreeSet<_> = loaded.plan.units.iter().map(|unit| &unit.id).collect();
     let wanted = |subject: &Subject| match subject {
         Subject::Case(id) => cases.contains(id),
         Subject::Unit(id) => units.contains(id),
     };
+    if !record
+        .plan
+        .cases
+        .iter()
+        .any(|case| cases.contains(&case.id))
+    {
+        return Err(Error::Usage(
+            Diagnostic::new(format!(
+                "no case of {} is among those of {}{}",
+                from.display(),
+                config.config.display(),
+                if filters.is_empty() {
+                    ""
+                } else {
+                    " that the filters pick"
+                }
+            ))
+            .help("is it the record of another project, or of a run with other filters?"),
+        ));
+    }
     let update = store::update_baselines(&loaded.root, &record, &wanted)?;
 
     let mut text = String::new();
     for change in &update.changes {
-        let new = words::quantity(change.metric, change.new);
-        let was = change.old.map_or_else(
-            || "new".to_owned(),
-            |old| words::quantity(change.metric, old),
-        );
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{} {}: {was} -> {new}", change.subject, change.metric);
+        let _ = writeln!(text, "{change}");
     }
     for refused in &update.refused {
         let _ = writeln!(
@@ -48,9 +64,9 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
     let files: BTreeSet<_> = update.changes.iter().map(|change| &change.file).collect();
     let _ = writeln!(
         text,
-        "{} figures changed in {} files, {} refused",
-        update.changes.len(),
-        files.len(),
+        "{} changed in {}, {} refused",
+        counted(update.changes.len(), "figure"),
+        counted(files.len(), "file"),
         update.refused.len()
     );
     print(&text)?;
@@ -60,6 +76,48 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
     } else {
         Exit::Failed
     })
+}
+
+/// What has to be the same for the figures to judge a run.
+fn key(key: &BaselineKey) -> String {
+    let (mut parts, flags) = match key {
+        BaselineKey::Resources {
+            arch,
+            compiler,
+            flags,
+        }
+        | BaselineKey::Correctness {
+            arch,
+            compiler,
+            flags,
+        } => (vec![arch.to_string(), format!("nvcc {compiler}")], flags),
+        BaselineKey::Times {
+            gpu,
+            driver_branch,
+            clock_policy,
+            protocol,
+            mode,
+            compiler,
+            flags,
+        } => (
+            vec![
+                gpu.clone(),
+                format!("driver {driver_branch}"),
+                clock_policy.clone(),
+                format!("{mode}, protocol {protocol}"),
+                format!("nvcc {compiler}"),
+            ],
+            flags,
+        ),
+    };
+    if !flags.is_empty() {
+        parts.push(flags.clone());
+    }
+    parts.join(", ")
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
@@ -78,16 +136,25 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
         .collect::<Result<Vec<_>>>()?;
     let wanted = |kernel: &str| globs.is_empty() || globs.iter().any(|glob| glob.is_match(kernel));
     let root = config.config.parent().unwrap_or(Path::new(""));
-    let (baselines, broken) = store::load_baselines(root)?;
-    let baselines: Vec<_> = baselines
+    let (all, broken) = store::load_baselines(root)?;
+    let baselines: Vec<_> = all
         .iter()
         .filter(|baseline| wanted(&baseline.kernel))
         .collect();
     if baselines.is_empty() && broken.is_empty() {
-        return Err(Error::Usage(
+        let kernels: BTreeSet<_> = all
+            .iter()
+            .map(|baseline| baseline.kernel.as_str())
+            .collect();
+        return Err(Error::Usage(if kernels.is_empty() {
             Diagnostic::new("no baselines here")
-                .help("`gatekeeper run`, then `gatekeeper baseline update`"),
-        ));
+                .help("`gatekeeper run`, then `gatekeeper baseline update`")
+        } else {
+            Diagnostic::new("no kernel with a baseline matches").help(format!(
+                "there are {}",
+                kernels.into_iter().collect::<Vec<_>>().join(", ")
+            ))
+        }));
     }
     let mut text = String::new();
     for baseline in baselines {
@@ -97,7 +164,7 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
             baseline.kernel,
             baseline.variant,
             baseline.key.facet(),
-            baseline.key.facet(),
+            key(&baseline.key),
             baseline.origin.date,
             baseline.origin.device
         );

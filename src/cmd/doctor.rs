@@ -84,10 +84,14 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
         let _ = writeln!(text, "{what:<9} {word:<5} {detail}");
     }
     print(&text)?;
-    let healthy = findings
+    let bad: Vec<_> = findings
         .iter()
-        .all(|(_, finding)| !matches!(finding, Finding::Bad(_)));
-    Ok(if healthy {
+        .filter(|(_, finding)| matches!(finding, Finding::Bad(_)))
+        .map(|(what, _)| *what)
+        .collect();
+    Ok(if bad.contains(&"gates") {
+        Exit::Usage
+    } else if bad.is_empty() {
         Exit::Held
     } else {
         Exit::Environment

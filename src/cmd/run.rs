@@ -3,8 +3,8 @@
 use super::{print, remark, write_file};
 use crate::cache::Cache;
 use crate::cli::{Format, RunArgs};
-use crate::config::Selection;
-use crate::error::{Error, Result};
+use crate::config::{self, Selection};
+use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::pipeline::{self, Outcome, Request};
 use crate::report;
@@ -13,19 +13,23 @@ use crate::store;
 use std::path::Path;
 
 pub fn run(args: &RunArgs) -> Result<Exit> {
+    let selection = Selection {
+        filters: args.filters.clone(),
+        shapes: args.shapes.clone(),
+        variants: args.variants.clone(),
+        seeds: args.seeds.clone(),
+        iters: args.iters,
+    };
+    // A command typed in the wrong directory leaves no directories behind.
+    config::load(&args.config.config, &selection)?;
     // A directory that cannot be written is said before an hour of GPU time, not after it.
-    std::fs::create_dir_all(&args.out).map_err(|error| {
-        Error::environment(format!("{} cannot be made: {error}", args.out.display()))
-    })?;
+    make_dir("--out", &args.out)?;
+    if let Some(dump) = &args.dump {
+        make_dir("--dump", dump)?;
+    }
     let request = Request {
         config: args.config.config.clone(),
-        selection: Selection {
-            filters: args.filters.clone(),
-            shapes: args.shapes.clone(),
-            variants: args.variants.clone(),
-            seeds: args.seeds.clone(),
-            iters: args.iters,
-        },
+        selection,
         device: args.device,
         require_gpu: args.require_gpu,
         provision: args.provision,
@@ -58,6 +62,19 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     )?)?;
     remark(&format!("record and reports: {}", shown(&args.out)));
     Ok(judgement.conclusion.into())
+}
+
+fn make_dir(option: &str, dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir).map_err(|error| {
+        if dir.ancestors().any(Path::is_file) {
+            Error::Usage(
+                Diagnostic::new(format!("{option} {} leads through a file", dir.display()))
+                    .help("name a directory; it is made if it is not there"),
+            )
+        } else {
+            Error::environment(format!("{} cannot be made: {error}", dir.display()))
+        }
+    })
 }
 
 fn shown(dir: &Path) -> String {

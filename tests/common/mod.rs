@@ -30,7 +30,7 @@ pub fn copy_of(relative: &str) -> tempfile::TempDir {
     dir
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -62,6 +62,23 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// The project that tests break one thing of.
+pub fn project() -> tempfile::TempDir {
+    copy_of("tests/fixtures/project")
+}
+
+/// What a run leaves behind, whole.
+pub fn report(dir: &Path) -> String {
+    std::fs::read_to_string(dir.join("gatekeeper-out/report.json")).unwrap()
+}
+
+/// Whether this machine has an NVIDIA device, by the nodes of its driver.
+pub fn has_gpu() -> bool {
+    ["/dev/nvidia0", "/dev/dxg"]
+        .iter()
+        .any(|node| Path::new(node).exists())
+}
+
 /// Runs in `dir` and asserts the exit code, with all output in the failure message.
 pub fn run(dir: &Path, args: &[&str], code: i32) -> Output {
     let output = gatekeeper().current_dir(dir).args(args).output().unwrap();
@@ -74,4 +91,23 @@ pub fn run(dir: &Path, args: &[&str], code: i32) -> Output {
         stderr(&output)
     );
     output
+}
+
+/// What `run` writes, relative to where it ran.
+pub const RECORD: &str = "gatekeeper-out/record.json";
+
+/// A project after a run without a GPU.
+pub fn after_a_run(filters: &[&str]) -> tempfile::TempDir {
+    let project = project();
+    let mut args = vec!["run", "--provision"];
+    args.extend(filters);
+    run(project.path(), &args, 0);
+    project
+}
+
+/// Exit code 2, and this on stderr.
+pub fn refused(dir: &Path, args: &[&str], says: &str) {
+    let output = run(dir, args, 2);
+    assert_eq!(stderr(&output), says, "{args:?}");
+    assert_eq!(stdout(&output), "", "{args:?}");
 }
