@@ -1,6 +1,8 @@
 //! Kernels written elsewhere come under gate by YAML alone: every example builds with real nvcc, and on a
 //! GPU holds its correctness gates.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
 mod common;
 
 use common::{copy_of, edit, root, run, stdout};

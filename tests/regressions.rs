@@ -1,6 +1,8 @@
 //! One thing is broken at a time; each has to fail for its own reason, and to say how to see it again.
 //!
 //! `GATEKEEPER_SHOW=1 cargo test --test regressions -- --nocapture` prints the terminal report of each.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 #![allow(
     clippy::print_stdout,
     reason = "reports of failing runs, where they are asked for"

@@ -2,6 +2,10 @@
 //! is shared, because it is addressed by content.
 
 #![allow(dead_code, reason = "each test file uses a part")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy knows tests by their attribute, and these are their helpers"
+)]
 
 use assert_cmd::Command;
 use std::path::{Path, PathBuf};
