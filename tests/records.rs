@@ -1,4 +1,5 @@
 //! Records and baselines through the real binary: judged again, compared, accepted, damaged.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

@@ -2,8 +2,9 @@
 //!
 //! `GATEKEEPER_SHOW=1 cargo test --test regressions -- --nocapture` prints the terminal report of each.
 #![allow(
+    clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "reports of failing runs, where they are asked for"
+    reason = "tests; reports of failing runs, where they are asked for"
 )]
 
 mod common;
