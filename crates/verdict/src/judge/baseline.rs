@@ -183,13 +183,17 @@ impl Facts<'_> {
             .iter()
             .map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources, ANY_SHAPE));
         let cases = self.plan.cases.iter().flat_map(|case| {
-            [Facet::Correctness, Facet::Times].map(|facet| {
-                (
-                    Subject::Case(case.id.clone()),
-                    facet,
-                    case.id.shape.as_str(),
-                )
-            })
+            // Nobody asked for the times of a case that has no gate on them.
+            let times = case.timed.then_some(Facet::Times);
+            std::iter::once(Facet::Correctness)
+                .chain(times)
+                .map(|facet| {
+                    (
+                        Subject::Case(case.id.clone()),
+                        facet,
+                        case.id.shape.as_str(),
+                    )
+                })
         });
         for (subject, facet, shape) in units.chain(cases) {
             match self.agree(&subject, facet) {
