@@ -432,7 +432,7 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn odd_places_and_line_ends_change_nothing() {
     let around = tempfile::tempdir().unwrap();
-    let dir = around.path().join("höhe ☃ it's \"x\"");
+    let dir = around.path().join("höhe ☃ it's 1");
     common::copy(&root().join("tests/fixtures/project"), &dir);
     for file in ["gates.yaml", "copy.cu"] {
         let text = fs::read_to_string(dir.join(file)).unwrap();

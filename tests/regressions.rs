@@ -371,7 +371,7 @@ fn a_kernel_slowed_by_3_percent() {
         "#define DIAL_PERCENT 100",
         "#define DIAL_PERCENT 103",
     );
-    fails_on_gpu(dir, &[], "dial/default@filled", "p50 +2%");
+    fails_on_gpu(dir, &[], "dial/default@filled", "% slower");
     assert_eq!(failed(dir, "dial"), ["p50 +2%"]);
     assert_eq!(failed(dir, "copy"), Vec::<String>::new());
 }
