@@ -227,7 +227,8 @@ fn a_selection_that_means_nothing_is_refused() {
         ),
         (
             &["--iters", "0"],
-            "error: --iters 0 would measure nothing\n",
+            "error: invalid value '0' for '--iters <N>': 0 is not in 1..=100000\n\n\
+             For more information, try '--help'.\n",
         ),
         (
             &["--iters", "many"],
@@ -323,6 +324,13 @@ fn init_writes_a_file_that_loads_and_never_overwrites() {
          help: name another file: gatekeeper init PATH\n",
     );
     assert_eq!(fs::read(dir.path().join("gates.yaml")).unwrap(), written);
+
+    refused(
+        dir.path(),
+        &["init", "no/such/gates.yaml"],
+        "error: no/such/gates.yaml is in no directory that is there\n  \
+         help: make the directory first\n",
+    );
 
     // The kernel is the user's to write.
     let said = stderr(&run(dir.path(), &["validate"], 2));

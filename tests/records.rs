@@ -175,7 +175,7 @@ fn an_update_takes_what_was_measured_and_says_what_it_left() {
 }
 
 #[test]
-fn an_update_from_another_project_is_refused() {
+fn a_record_of_another_project_is_refused() {
     let one = after_a_run(&["copy"]);
     let record = one.path().join(RECORD).display().to_string();
     let other = copy_of("examples/launcher");
@@ -195,9 +195,18 @@ fn an_update_from_another_project_is_refused() {
              help: is it the record of another project, or of a run with other filters?\n"
         ),
     );
-    for project in [one, other] {
+    for project in [&one, &other] {
         assert!(!project.path().join("baselines").exists());
     }
+    run(other.path(), &["run"], 0);
+    refused(
+        other.path(),
+        &["compare", &record, RECORD],
+        &format!(
+            "error: {record} and {RECORD} have no case in common\n  \
+             help: compare two records of one project, made with the same filters\n"
+        ),
+    );
 }
 
 /// A run of one shape knows nothing of what is the worst over all shapes (`shared`), and must not take it
