@@ -33,6 +33,49 @@ fn every_file_on_the_page_loads() {
     }
 }
 
+/// The gates that the README shows, on a variant beside the one that they refer to.
+#[test]
+fn the_gates_of_the_readme_load() {
+    let files = blocks("README.md", "yaml");
+    let gates = files
+        .iter()
+        .find(|text| text.starts_with("gates:"))
+        .unwrap();
+    let gates: Vec<_> = gates
+        .lines()
+        .map(|line| format!("        {line}"))
+        .collect();
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("k.cu"), "").unwrap();
+    fs::write(
+        dir.path().join("gates.yaml"),
+        format!(
+            "version: 1
+architectures: [sm_90]
+kernels:
+  k:
+    source: k.cu
+    entry: k
+    variants:
+      stage1: {{}}
+      stage2:
+        define: {{FAST: 1}}
+{}
+    tensors:
+      x: {{type: f32, shape: [8]}}
+      y: {{role: out, type: f32, shape: [8]}}
+    args: [{{tensor: x}}, {{tensor: y}}]
+    launch: {{grid: [1], block: [8]}}
+    reference: {{unary: {{x: x, out: y, op: copy}}}}
+    gates: {{max_err: 0}}
+",
+            gates.join("\n")
+        ),
+    )
+    .unwrap();
+    run(dir.path(), &["validate"], 0);
+}
+
 #[test]
 fn every_key_of_the_schema_is_on_the_page() {
     let schema: serde_json::Value =
