@@ -88,7 +88,7 @@ pub struct RunArgs {
     #[arg(long, value_delimiter = ',', value_name = "SEEDS")]
     pub seeds: Option<Vec<u64>>,
     /// Batched samples of each timing process
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub iters: Option<u32>,
     /// Where kernels run: auto, cuda, or cuda:N
     #[arg(long, default_value = "auto", value_name = "DEVICE")]

@@ -1,5 +1,6 @@
 //! What the program says, and the code that it ends with, wherever something is not as it should be. No
 //! GPU is needed; nvcc comes through `--provision`, as on any machine.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
@@ -228,7 +229,8 @@ fn a_selection_that_means_nothing_is_refused() {
         ),
         (
             &["--iters", "0"],
-            "error: --iters 0 would measure nothing\n",
+            "error: invalid value '0' for '--iters <N>': 0 is not in 1..=100000\n\n\
+             For more information, try '--help'.\n",
         ),
         (
             &["--iters", "many"],
@@ -324,6 +326,13 @@ fn init_writes_a_file_that_loads_and_never_overwrites() {
          help: name another file: gatekeeper init PATH\n",
     );
     assert_eq!(fs::read(dir.path().join("gates.yaml")).unwrap(), written);
+
+    refused(
+        dir.path(),
+        &["init", "no/such/gates.yaml"],
+        "error: no/such/gates.yaml is in no directory that is there\n  \
+         help: make the directory first\n",
+    );
 
     // The kernel is the user's to write.
     let said = stderr(&run(dir.path(), &["validate"], 2));
@@ -433,7 +442,7 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn odd_places_and_line_ends_change_nothing() {
     let around = tempfile::tempdir().unwrap();
-    let dir = around.path().join("höhe ☃ it's \"x\"");
+    let dir = around.path().join("höhe ☃ it's 1");
     common::copy(&root().join("tests/fixtures/project"), &dir);
     for file in ["gates.yaml", "copy.cu"] {
         let text = fs::read_to_string(dir.join(file)).unwrap();

@@ -6,7 +6,7 @@ use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
 pub fn validate(args: &ValidateArgs) -> Result<Exit> {
     let loaded = config::load(&args.config.config, &Selection::default())?;
@@ -35,16 +35,17 @@ pub fn init(args: &InitArgs) -> Result<Exit> {
         .create_new(true)
         .open(path)
         .map_err(|error| {
-            if error.kind() == std::io::ErrorKind::AlreadyExists {
-                Error::Usage(
-                    Diagnostic::new(format!(
-                        "{} is there already and is left as it is",
-                        path.display()
-                    ))
-                    .help("name another file: gatekeeper init PATH"),
-                )
-            } else {
-                Error::environment(format!("{} cannot be written: {error}", path.display()))
+            let name = path.display();
+            match error.kind() {
+                ErrorKind::AlreadyExists => Error::Usage(
+                    Diagnostic::new(format!("{name} is there already and is left as it is"))
+                        .help("name another file: gatekeeper init PATH"),
+                ),
+                ErrorKind::NotFound => Error::Usage(
+                    Diagnostic::new(format!("{name} is in no directory that is there"))
+                        .help("make the directory first"),
+                ),
+                _ => Error::environment(format!("{name} cannot be written: {error}")),
             }
         })?;
     file.write_all(config::template().as_bytes())

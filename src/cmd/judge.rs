@@ -2,7 +2,7 @@
 
 use super::print;
 use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs};
-use crate::error::Result;
+use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::{report, store};
 use std::io::IsTerminal;
@@ -26,6 +26,22 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
 pub fn compare(args: &CompareArgs) -> Result<Exit> {
     let base = store::read_record(&args.base)?;
     let head = store::read_record(&args.head)?;
+    // Every case would be `new`, and nothing would be compared.
+    if !head
+        .plan
+        .cases
+        .iter()
+        .any(|case| base.plan.case(&case.id).is_some())
+    {
+        return Err(Error::Usage(
+            Diagnostic::new(format!(
+                "{} and {} have no case in common",
+                args.base.display(),
+                args.head.display()
+            ))
+            .help("compare two records of one project, made with the same filters"),
+        ));
+    }
     let judgement = judge::compare(&base, &head);
     print(&render(args.format, &head, &judgement)?)?;
     Ok(judgement.conclusion.into())
