@@ -339,8 +339,18 @@ fn check_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Eve
         phase: Phase::Check,
         steps,
     });
-    for case in &cases {
-        let admission = admit(record, case, Stage::Check);
+    let admissions = judge::admit(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+        Stage::Check,
+    );
+    for (case, admission) in cases.iter().zip(admissions) {
+        let admission = match admission {
+            Admission::Yes => Ok(()),
+            Admission::No { reason } => Err(Why::NotRun(reason)),
+        };
         for (position, &seed) in case.seeds.iter().enumerate() {
             let job = admission
                 .clone()
@@ -393,9 +403,8 @@ fn time_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Even
             let Some(case) = record.plan.case(&id).cloned() else {
                 continue;
             };
-            let job =
-                admit(record, &case, Stage::Time).and_then(|()| work.time_job(&record.plan, &case));
-            let facts = match job {
+            // The judge asks for those alone that it admits.
+            let facts = match work.time_job(&record.plan, &case) {
                 Ok(job) => crew.time(job),
                 Err(why) => why.into_seen(),
             };
@@ -427,20 +436,6 @@ impl Why {
             Self::Broke(fault) => Seen::Fault(fault),
             Self::Unsupported(reason) => Seen::Unsupported { reason },
         }
-    }
-}
-
-fn admit(record: &Record, case: &Case, stage: Stage) -> std::result::Result<(), Why> {
-    let Record {
-        plan,
-        environment,
-        policy,
-        evidence,
-        ..
-    } = record;
-    match judge::admit(plan, environment, policy, evidence, &case.id, stage) {
-        Admission::Yes => Ok(()),
-        Admission::No { reason } => Err(Why::NotRun(reason)),
     }
 }
 

@@ -102,11 +102,19 @@ impl References {
     }
 
     fn is_good(&self, path: &Path) -> bool {
-        let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
+        let good = || self.good.lock().unwrap_or_else(PoisonError::into_inner);
         if !path.exists() {
             return false;
         }
-        good.contains(path) || (read(path).is_ok() && good.insert(path.to_owned()))
+        if good().contains(path) {
+            return true;
+        }
+        // What is whole is what was written: nothing has to be taken apart.
+        let whole = std::fs::read(path).is_ok_and(|bytes| sealed::open(MAGIC, &bytes).is_some());
+        if whole {
+            good().insert(path.to_owned());
+        }
+        whole
     }
 
     fn keep(&self, path: &Path, outputs: &Outputs) -> std::result::Result<(), NoAnswer> {

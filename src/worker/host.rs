@@ -193,7 +193,7 @@ impl Worker {
                 Ok(None) | Err(_) => return None,
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(50));
+            pause = (pause * 2).min(Duration::from_millis(4));
         }
     }
 

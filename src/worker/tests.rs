@@ -361,6 +361,32 @@ fn the_next_job_goes_on_in_the_fresh_worker_after_each_kind_of_fault() {
 }
 
 #[test]
+fn device_time_is_what_the_worker_says_and_all_of_a_job_that_broke_it() {
+    let spent = |device_us| say(1, Frame::Spent { device_us });
+    let script = format!("{}read order\n", ready()) + &spent(1) + &say(1, checked()) + "read end";
+    let mut scripts = crew(&[script]);
+    assert!(check(&mut scripts.crew).got().is_some());
+    assert_eq!(scripts.crew.costs().device, Duration::from_micros(1));
+    let started = scripts.crew.costs().process;
+    assert!(started > Duration::ZERO);
+    scripts.crew.retire();
+    assert!(scripts.crew.costs().process > started, "its end counts too");
+
+    let liar =
+        format!("{}read order\n", ready()) + &spent(u64::MAX) + &say(1, checked()) + "read end";
+    let mut scripts = crew(&[liar]);
+    check(&mut scripts.crew);
+    assert!(scripts.crew.costs().device < LONG, "no longer than the job");
+
+    let hang = format!("{}read order\nsleep 1000", ready());
+    let mut scripts = crew(&[hang, answers(Frame::Sane, checked())]);
+    let mut short = case();
+    short.deadline_ms = 300;
+    fault(check_case(&mut scripts.crew, short));
+    assert!(scripts.crew.costs().device >= SHORT);
+}
+
+#[test]
 fn where_a_known_good_kernel_fails_too_it_was_the_environment() {
     for second in [
         answers(

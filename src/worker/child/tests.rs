@@ -11,6 +11,7 @@ use crate::device::args::Value;
 use crate::device::{Address, Call, Device, Failure, Program, Result, Target, Timer};
 use crate::worker::protocol::{CheckJob, Expected, Frame, TimeJob};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use verdict::model::{
     Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, DeviceFacts,
     DriverFacts, ElemType, Fault, FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule,
@@ -439,6 +440,38 @@ fn expected_outputs_come_from_files_and_damaged_ones_are_no_pass() {
         panic!("it cannot be read")
     };
     assert_eq!(fault.kind, FaultKind::Reference);
+}
+
+#[test]
+fn what_one_job_needed_is_there_for_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let references = References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
+    let mut sum = case("double");
+    sum.reference = Reference::Binary {
+        a: "x".into(),
+        b: "x".into(),
+        out: "y".into(),
+        op: Binary::Add,
+    };
+    let Seen::Got(cache::Expected::Files { seen, .. }) = references.expected(&sum, 1) else {
+        panic!("it can be computed")
+    };
+    let mut job = job("double", sum, "double");
+    job.expected = Expected::Files {
+        seen: seen.clone(),
+        original: None,
+    };
+    let mut shelves = Shelves::new(None);
+    let mut run = || {
+        let mut fake = Fake::new();
+        let mut device = Metered::new(&mut fake);
+        let facts = check(&mut device, &mut shelves, &job, &mut |_| {})?;
+        assert!(device.spent() > Duration::ZERO);
+        Ok(facts)
+    };
+    let first: Result<CheckFacts> = run();
+    std::fs::remove_file(seen).unwrap();
+    assert_eq!(run().unwrap(), first.unwrap());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The judge: what follows from plan, environment, policy and evidence, and from nothing else.
 //!
-//! Four questions with one answer each, however often and wherever they are asked: may a case go on
+//! Four questions with one answer each, however often and wherever they are asked: which cases may go on
 //! ([`admit`]), which cases need one more timing process ([`next`]), what is each gate's verdict
 //! ([`judge`]), and what changed between two records ([`compare`]). Knows no files, no clock and no device.
 
@@ -104,26 +104,29 @@ pub enum Admission {
     No { reason: String },
 }
 
-/// Whether a case may go on. A broken limit on resources stops nothing: one run tells all that it can.
+/// Which cases may go on, one answer for each in the order of the plan. A broken limit on resources stops
+/// nothing: one run tells all that it can.
 pub fn admit(
     plan: &Plan,
     environment: &Environment,
     policy: &Policy,
     evidence: &[Evidence],
-    case: &CaseId,
     stage: Stage,
-) -> Admission {
+) -> Vec<Admission> {
     let facts = Facts::new(plan, environment, policy, evidence);
-    let admitted = match stage {
-        Stage::Check => facts.runnable(case),
-        Stage::Time => facts.timeable(case),
+    let admitted = |case: &Case| match stage {
+        Stage::Check => facts.runnable(&case.id),
+        Stage::Time => facts.timeable(&case.id),
     };
-    match admitted {
-        Ok(()) => Admission::Yes,
-        Err(ruling) => Admission::No {
-            reason: ruling.reason,
-        },
-    }
+    plan.cases
+        .iter()
+        .map(|case| match admitted(case) {
+            Ok(()) => Admission::Yes,
+            Err(ruling) => Admission::No {
+                reason: ruling.reason,
+            },
+        })
+        .collect()
 }
 
 /// Cases that need one more timing process, in the order of the plan: admitted, and either timed in fewer

@@ -17,6 +17,21 @@ fn ruled(record: &Record) -> Judgement {
     )
 }
 
+/// The answer for one case.
+fn admit(
+    plan: &Plan,
+    environment: &Environment,
+    policy: &Policy,
+    evidence: &[Evidence],
+    case: &CaseId,
+    stage: Stage,
+) -> Admission {
+    let at = plan.cases.iter().position(|other| other.id == *case);
+    let mut answers = super::admit(plan, environment, policy, evidence, stage);
+    assert_eq!(answers.len(), plan.cases.len());
+    answers.swap_remove(at.expect("a case of the plan"))
+}
+
 /// The verdict of the one gate on `subject` that reads `gate`.
 fn verdict(record: &Record, subject: &Subject, gate: &str) -> Verdict {
     let mut found: Vec<_> = ruled(record)
