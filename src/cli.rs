@@ -115,6 +115,10 @@ pub struct CompareArgs {
     pub base: PathBuf,
     /// The record.json of what is proposed
     pub head: PathBuf,
+    /// Take what HEAD asks less strictly than BASE; for a workflow to set, from a label that only
+    /// maintainers can put on
+    #[arg(long)]
+    pub allow_loosened: bool,
     /// What to print
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,

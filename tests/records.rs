@@ -1,6 +1,5 @@
 //! Records and baselines through the real binary: judged again, compared, accepted, damaged.
 #![allow(clippy::unwrap_used, reason = "tests")]
-
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 mod common;
@@ -301,4 +300,19 @@ fn a_broken_baseline_is_not_a_pass() {
         "error: baselines/stray.json: no baseline belongs here\n  \
          help: a baseline is baselines/<kernel>/<variant>/<facet>-<key>.json; move or remove this file\n",
     );
+}
+
+#[test]
+fn a_kernel_that_ran_whole_is_whole_without_the_others() {
+    let project = after_a_run(&["copy"]);
+    let dir = project.path();
+    gatekeeper()
+        .current_dir(dir)
+        .args(["baseline", "update"])
+        .output()
+        .unwrap();
+    let shown = stdout(&run(dir, &["baseline", "show", "copy"], 0));
+    for figure in ["shared 1 KiB", "occupancy 100 %", "blocks_per_sm "] {
+        assert!(shown.contains(figure), "{shown}");
+    }
 }

@@ -2,7 +2,7 @@ use super::terminal::Options;
 use super::*;
 use crate::store::fixture;
 use proptest::prelude::*;
-use verdict::judge::{compare, judge};
+use verdict::judge::{Loosening, compare, judge};
 use verdict::model::{
     Evidence, Fault, FaultKind, Judgement, Metric, Num, Outcome, Record, Seen, Subject, Worst,
 };
@@ -94,7 +94,7 @@ fn a_run_without_a_gpu() {
 #[test]
 fn two_records_compared() {
     let head = broken();
-    let judgement = compare(&fixture::record(), &head);
+    let judgement = compare(&fixture::record(), &head, Loosening::Fails);
     insta::assert_snapshot!("compare-markdown", markdown::render(&head, &judgement));
 }
 

@@ -242,7 +242,7 @@ impl Facts<'_> {
             .filter(|metric| metric.facet() == facet)
         {
             // What depends on the launch is the worst over all shapes, and they are not all here.
-            if self.plan.partial && over_shapes(metric) {
+            if self.plan.is_partial(subject.kernel()) && over_shapes(metric) {
                 continue;
             }
             match self.metric(subject, metric) {

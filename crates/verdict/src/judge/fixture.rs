@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use super::model::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub const VARIANTS: [&str; 2] = ["direct", "fast"];
 pub const SHAPES: [&str; 2] = ["small", "large"];
@@ -87,7 +87,7 @@ pub fn plan() -> Plan {
             processes: 3,
             max_processes: 5,
         },
-        partial: false,
+        left_out: BTreeSet::new(),
     }
 }
 
