@@ -3,6 +3,7 @@
 use crate::device::DeviceChoice;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use verdict::model::DEFAULT_CONFIG;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -61,7 +62,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct ConfigArg {
     /// The gates file
-    #[arg(long, value_name = "FILE", default_value = "gates.yaml")]
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
 }
 

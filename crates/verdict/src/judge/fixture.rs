@@ -113,6 +113,7 @@ pub fn environment() -> Environment {
         gatekeeper: "0.1.0".into(),
         started: "2026-11-21T01:00:00Z".into(),
         command: "gatekeeper run".into(),
+        config: DEFAULT_CONFIG.into(),
         timing_protocol: TIMING_PROTOCOL,
         host: Host {
             os: "linux".into(),
