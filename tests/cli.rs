@@ -1,7 +1,6 @@
 //! What the program says, and the code that it ends with, wherever something is not as it should be. No
 //! GPU is needed; nvcc comes through `--provision`, as on any machine.
 #![allow(clippy::unwrap_used, reason = "tests")]
-
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 mod common;
@@ -275,13 +274,10 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
     let project = project();
     let output = run(project.path(), &["run", "--provision"], 0);
     // Dates and durations are the run's own.
-    let shown: Vec<_> = stdout(&output)
-        .lines()
-        .filter(|line| !line.starts_with("on ") && !line.starts_with("time "))
-        .filter(|line| !line.starts_with("         worker "))
-        .map(str::to_owned)
-        .collect();
-    insta::assert_snapshot!("without_a_gpu", shown.join("\n"));
+    let all = stdout(&output);
+    let (before, after) = all.split_once("\non ").unwrap();
+    let (_, headline) = after.split_once("\n\n").unwrap();
+    insta::assert_snapshot!("without_a_gpu", format!("{before}\n\n{headline}"));
     for file in ["record.json", "report.json", "report.md", "junit.xml"] {
         let file = project.path().join("gatekeeper-out").join(file);
         assert!(
@@ -307,6 +303,11 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
         let headline = "ENVIRONMENT FAILED: 14 of 23 gates not judged as the environment failed, 1 skipped, 8 passed";
         assert!(said.contains(headline), "{said}");
         assert!(said.contains("no NVIDIA device"), "{said}");
+        if let Some(device) = all.get(2) {
+            let device = if *device == "cuda" { "cuda:0" } else { device };
+            assert!(said.contains(&format!("there is no {device}: ")), "{said}");
+            assert!(!said.contains("broken"), "{said}");
+        }
     }
 }
 
@@ -469,4 +470,27 @@ fn odd_places_and_line_ends_change_nothing() {
         assert!(said.contains(row), "{said}");
     }
     assert!(!around.path().join("baselines").exists());
+}
+
+#[test]
+fn a_gates_file_that_was_named_has_to_be_there() {
+    let dir = tempfile::tempdir().unwrap();
+    for command in [&["toolchain", "show"][..], &["validate"]] {
+        let mut args = command.to_vec();
+        args.extend(["--config", "missing.yaml"]);
+        let said = stderr(&run(dir.path(), &args, 2));
+        assert!(
+            said.starts_with("error: missing.yaml: cannot be read"),
+            "{said}"
+        );
+    }
+    let found = stdout(&run(dir.path(), &["doctor", "--config", "missing.yaml"], 2));
+    assert!(found.contains("gates     BAD   missing.yaml: "), "{found}");
+
+    fs::create_dir(dir.path().join("sub")).unwrap();
+    let said = stderr(&run(dir.path(), &["validate", "--config", "sub"], 2));
+    assert!(
+        said.ends_with("\n  help: name the file in it: --config sub/gates.yaml\n"),
+        "{said}"
+    );
 }

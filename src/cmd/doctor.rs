@@ -1,6 +1,6 @@
 //! `doctor`: what this machine has, what it lacks, and what that costs.
 
-use super::print;
+use super::{has_no_gates, print};
 use crate::cache::Cache;
 use crate::cli::ConfigArg;
 use crate::config::{self, Selection};
@@ -54,7 +54,7 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
             "gates",
             match &gates {
                 Ok(loaded) => Finding::Good(format!("{} cases", loaded.plan.cases.len())),
-                Err(_) if !config.config.exists() => Finding::Without(format!(
+                Err(_) if has_no_gates(config) => Finding::Without(format!(
                     "{} is not there; `gatekeeper init` writes one to start from",
                     config.config.display()
                 )),

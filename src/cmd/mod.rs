@@ -8,12 +8,13 @@ pub mod judge;
 pub mod run;
 pub mod toolchain;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, ConfigArg};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use clap::CommandFactory;
 use std::io::Write;
 use std::path::Path;
+use verdict::model::DEFAULT_CONFIG;
 
 /// Standard output, in one write. A reader that went away (`| head`) is no error of ours.
 fn print(text: &str) -> Result<()> {
@@ -37,6 +38,11 @@ pub fn complain(error: &Error) {
 /// A remark that is not part of the result.
 fn remark(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Whether there is no gates file and none was named: no fault where it is not needed.
+fn has_no_gates(config: &ConfigArg) -> bool {
+    config.config == Path::new(DEFAULT_CONFIG) && !config.config.exists()
 }
 
 fn write_file(path: &Path, text: &str) -> Result<()> {

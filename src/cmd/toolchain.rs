@@ -1,6 +1,6 @@
 //! `toolchain`: install the pinned compiler, or say which one `run` would take.
 
-use super::{print, remark};
+use super::{has_no_gates, print, remark};
 use crate::cache::Cache;
 use crate::cli::ConfigArg;
 use crate::config::{self, Selection};
@@ -16,13 +16,13 @@ pub fn install() -> Result<Exit> {
 
 pub fn show(config: &ConfigArg) -> Result<Exit> {
     // Without a gates.yaml nothing is pinned; a broken one is an error, because it may hold a pin.
-    let pin = match config.config.exists() {
-        true => {
+    let pin = match has_no_gates(config) {
+        true => None,
+        false => {
             config::load(&config.config, &Selection::default())?
                 .toolchain
                 .cuda
         }
-        false => None,
     };
     print(&describe(&toolchain::find(
         pin.as_deref(),

@@ -28,7 +28,7 @@ use crate::error::{Diagnostic, Error, Result};
 use kernel::{Entry, Shared};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use verdict::model::{Arch, Gate, Plan, Schedule};
+use verdict::model::{Arch, DEFAULT_CONFIG, Gate, Plan, Schedule};
 use yaml::{Problem, Source, Spot};
 
 /// Version of the format that this program reads.
@@ -88,6 +88,10 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
             std::io::ErrorKind::NotFound => {
                 diagnostic.help("write one with `gatekeeper init`, or name another with --config")
             }
+            std::io::ErrorKind::IsADirectory => diagnostic.help(format!(
+                "name the file in it: --config {}",
+                path.join(DEFAULT_CONFIG).display()
+            )),
             _ => diagnostic,
         })
     })?;

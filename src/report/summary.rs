@@ -440,7 +440,7 @@ pub fn circumstances(record: &Record) -> String {
     let device = match &environment.device {
         Seen::Got(device) => format!("{}, driver {}", device.name, device.driver),
         Seen::NotRun { .. } | Seen::Unsupported { .. } => "no GPU".to_owned(),
-        Seen::Fault(_) => "a broken GPU".to_owned(),
+        Seen::Fault(_) => "no usable GPU".to_owned(),
     };
     let compiler = environment
         .compiler

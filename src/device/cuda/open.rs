@@ -31,7 +31,7 @@ pub fn open(choice: DeviceChoice) -> Opened {
     match (presence, choice) {
         (Presence::Absent(reason), DeviceChoice::Auto) => Opened::Absent(reason),
         (Presence::Absent(reason), DeviceChoice::Cuda { .. }) => {
-            Opened::Broken(format!("{choice} was asked for: {reason}"))
+            Opened::Broken(format!("there is no {choice}: {reason}"))
         }
         (Presence::Broken(reason), _) => Opened::Broken(reason),
         (Presence::Ready, _) => match open_ordinal(choice.ordinal()) {
