@@ -113,12 +113,7 @@ impl Facts<'_> {
         if let Some(broken) = self.policy.broken_baselines.iter().find(covers) {
             return Err(Lack::Refused(Ruling {
                 outcome: Outcome::Fail,
-                reason: format!(
-                    "the baseline {} cannot be used: {}; restore it, or remove it and run `{}`",
-                    broken.path,
-                    broken.problem,
-                    words::update_command(self.environment, subject)
-                ),
+                reason: self.unusable(broken, subject),
             }));
         }
         if let Some(reason) = refusals.get(&(subject.clone(), facet)) {
@@ -159,6 +154,49 @@ impl Facts<'_> {
                 words::update_command(self.environment, subject)
             ),
         })
+    }
+
+    fn unusable(&self, broken: &BrokenBaseline, subject: &Subject) -> String {
+        format!(
+            "the baseline {} cannot be used: {}; restore it, or remove it and run `{}`",
+            broken.path,
+            broken.problem,
+            words::update_command(self.environment, subject)
+        )
+    }
+
+    /// A verdict for each file of a variant of this run that cannot be used, whether or not a gate needs
+    /// it today; a note for the others.
+    pub(super) fn broken(&self) -> (Vec<Verdict>, Vec<Note>) {
+        let mut verdicts = Vec::new();
+        let mut notes = Vec::new();
+        for broken in &self.policy.broken_baselines {
+            let mut units = self.plan.units.iter().map(|unit| &unit.id);
+            match units.find(|id| id.kernel == broken.kernel && id.variant == broken.variant) {
+                Some(unit) => {
+                    let subject = Subject::Unit(unit.clone());
+                    verdicts.push(Verdict {
+                        gate: "baseline can be used".to_owned(),
+                        metric: None,
+                        outcome: Outcome::Fail,
+                        reason: self.unusable(broken, &subject),
+                        measured: None,
+                        limit: None,
+                        baseline: None,
+                        change: None,
+                        interval: None,
+                        smallest_visible: None,
+                        declared: None,
+                        subject,
+                    });
+                }
+                None => notes.push(Note::Broken {
+                    path: broken.path.clone(),
+                    problem: broken.problem.clone(),
+                }),
+            }
+        }
+        (verdicts, notes)
     }
 
     /// What this run could be agreed on, and what it could not, with the reason.

@@ -289,16 +289,9 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         .map(|(subject, facet)| Note::New { subject, facet })
         .collect();
     notes.extend(gone(facts));
-    notes.extend(
-        facts
-            .policy
-            .broken_baselines
-            .iter()
-            .map(|broken| Note::Broken {
-                path: broken.path.clone(),
-                problem: broken.problem.clone(),
-            }),
-    );
+    let (broken, unneeded) = facts.broken();
+    verdicts.extend(broken);
+    notes.extend(unneeded);
     for case in &facts.plan.cases {
         let subject = || Subject::Case(case.id.clone());
         if let processes @ 1.. = facts.throttled(&case.id) {

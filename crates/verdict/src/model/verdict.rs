@@ -76,7 +76,8 @@ impl fmt::Display for Outcome {
 #[serde(deny_unknown_fields)]
 pub struct Judgement {
     pub conclusion: Conclusion,
-    /// In the order of the policy's gates; after them, of a comparison, what head no longer asks.
+    /// In the order of the policy's gates. After them: baseline files that cannot be used, and of a
+    /// comparison what head no longer asks.
     pub verdicts: Vec<Verdict>,
     /// Better than the baseline by more than the limit: to be accepted with `baseline update`.
     pub wins: Vec<Win>,
@@ -120,7 +121,7 @@ pub enum Note {
         shape: String,
         facet: super::Facet,
     },
-    /// A baseline file that cannot be used; gates that need it fail on their own.
+    /// A baseline file that cannot be used, of a variant that is not part of this run.
     Broken { path: String, problem: String },
     /// Timing processes that ran on a throttled GPU, and were set aside.
     Throttled { subject: Subject, processes: u32 },

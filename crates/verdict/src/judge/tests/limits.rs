@@ -326,12 +326,28 @@ fn a_broken_baseline_is_no_missing_one() {
         path: "baselines/k/direct/resources-x.json".into(),
         problem: "1:30: it ends in the middle".into(),
     };
-    assert!(ruled(&record).notes.contains(&note));
+    assert!(!ruled(&record).notes.contains(&note));
     record.policy.broken_baselines[0].facet = None;
     assert_eq!(
         verdict(&record, &case("direct", "small"), "p50 +2%").outcome,
         Outcome::Fail
     );
+
+    // Whether or not a gate needs it.
+    record.policy.gates.retain(|gate| gate.rule == Rule::Built);
+    assert_eq!(ruled(&record).conclusion, Conclusion::Fail);
+    expect(
+        &record,
+        &unit("direct"),
+        "baseline can be used",
+        Outcome::Fail,
+        "the baseline baselines/k/direct/resources-x.json cannot be used: 1:30: it ends in the middle; restore it, or remove it and run `gatekeeper baseline update 'k/direct'`",
+    );
+    // One of a variant that this run is not about is said, and no more.
+    record.policy.broken_baselines[0].variant = "other".into();
+    let judgement = ruled(&record);
+    assert_eq!(judgement.conclusion, Conclusion::Pass);
+    assert!(judgement.notes.contains(&note));
 }
 
 #[test]
