@@ -63,7 +63,9 @@ pub struct EntryFacts {
 pub struct Resources {
     /// Per thread.
     pub registers: u32,
+    /// Of the largest frame among the entry's and those of the functions that PTXAS lists behind it.
     pub stack: u32,
+    /// Spills are the entry's and those of all functions that PTXAS lists behind it, added up.
     pub spill_stores: u32,
     pub spill_loads: u32,
     pub static_shared: u32,
