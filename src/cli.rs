@@ -120,7 +120,7 @@ pub struct CompareArgs {
     /// maintainers can put on
     #[arg(long)]
     pub allow_loosened: bool,
-    /// What to print
+    /// What to print; github: annotations, for the standard output of a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
 }
@@ -129,7 +129,7 @@ pub struct CompareArgs {
 pub struct JudgeArgs {
     /// The record.json that `run` wrote
     pub record: PathBuf,
-    /// What to print
+    /// What to print; github: annotations, for the standard output of a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
 }
@@ -138,7 +138,7 @@ pub struct JudgeArgs {
 pub struct ReportArgs {
     /// The record.json that `run` wrote
     pub record: PathBuf,
-    /// What to print
+    /// What to print; github: annotations, for the standard output of a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Markdown)]
     pub format: Format,
 }
@@ -200,6 +200,7 @@ pub enum Format {
     Markdown,
     Json,
     Junit,
+    Github,
 }
 
 #[cfg(test)]

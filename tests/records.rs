@@ -287,8 +287,32 @@ fn a_broken_baseline_is_not_a_pass() {
         let output = run(dir, &["run", "dial"], code);
         let said = stdout(&output);
         assert!(said.contains("registers +0%"), "{said}");
+        // A figure that means nothing concerns only the gates that need it.
+        assert_eq!(
+            said.contains("baseline can be used"),
+            !broken.contains("NaN"),
+            "{said}"
+        );
         assert!(said.replace("\n     ", " ").contains(says), "{said}");
     }
+    // Also where no gate needs it; and another kernel's is said, and no more.
+    fs::write(&file, &good[..good.len() / 2]).unwrap();
+    let gates = dir.join("gates.yaml");
+    let agreed = "registers: [\"<= 32\", \"+0%\"]";
+    edit(&gates, agreed, "registers: 32");
+    let said = stdout(&run(dir, &["run", "dial"], 1));
+    assert!(
+        said.starts_with("FAIL dial/default [sm_90]: baseline can be used\n"),
+        "{said}"
+    );
+    let said = stdout(&run(dir, &["run", "copy"], 0));
+    assert!(said.contains("cannot be used"), "{said}");
+    edit(
+        &gates,
+        "registers: 32\n      stack: 0\n      max_err: [",
+        &format!("{agreed}\n      stack: 0\n      max_err: ["),
+    );
+    run(dir, &["run", "dial"], 1);
     // Nothing of the user's is written over.
     run(dir, &["baseline", "update"], 2);
     fs::write(&file, &good).unwrap();
@@ -356,4 +380,22 @@ fn a_run_that_fails_leaves_no_record_of_an_earlier_one() {
     fs::remove_dir_all(dir.join("baselines")).unwrap();
     let output = run(dir, &["baseline", "update"], 2);
     assert!(common::stderr(&output).contains("the record cannot be read"));
+}
+
+#[test]
+fn annotations_stand_at_the_line_that_asks() {
+    let project = project();
+    let dir = project.path();
+    edit(&dir.join("gates.yaml"), "registers: 32", "registers: 1");
+    run(dir, &["run", "--provision", "copy"], 1);
+    for (command, code) in [("report", 0), ("judge", 1)] {
+        let said = stdout(&run(dir, &[command, RECORD, "--format", "github"], code));
+        assert!(
+            said.starts_with(
+                "::error file=gates.yaml,line=21,title=copy/default [sm_90]%3A registers <= 1::"
+            ),
+            "{said}"
+        );
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
 }

@@ -70,6 +70,7 @@ pub fn render(format: Format, record: &Record, judgement: &Judgement) -> Result<
         Format::Markdown => Ok(report::markdown::render(record, judgement)),
         Format::Json => report::json::render(record, judgement),
         Format::Junit => report::junit::render(record, judgement),
+        Format::Github => Ok(report::github::render(record, judgement)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it.
 
 use super::summary;
+use std::path::Path;
 use verdict::model::{Judgement, Outcome, Record};
 
 /// Workflow commands, one a line, for standard output of a step.
@@ -17,7 +18,8 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             .find_map(|verdict| verdict.declared.as_deref()?.split_once(':'))
             .map_or(String::new(), |(file, line)| {
                 let line = line.split(':').next().unwrap_or(line);
-                format!("file={},line={},", property(file), property(line))
+                let file = within_repository(record, file);
+                format!("file={},line={},", property(&file), property(line))
             });
         let title = property(&format!("{}: {}", problem.subject, problem.gates()));
         out.push_str(&format!(
@@ -31,6 +33,15 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         ));
     }
     out
+}
+
+/// Gates say the file's name alone; GitHub looks it up from where the workflow runs.
+fn within_repository(record: &Record, file: &str) -> String {
+    let config = Path::new(&record.environment.config);
+    match config.file_name() {
+        Some(name) if name == file => record.environment.config.clone(),
+        _ => file.to_owned(),
+    }
 }
 
 /// Escaped as actions/toolkit does (packages/core/src/command.ts), so that no message can end its

@@ -319,4 +319,8 @@ fn commands_name_the_gates_file_and_only_what_is_there() {
         );
         assert!(!text.contains("gatekeeper run 'k"), "{text}");
     }
+    assert!(
+        github::render(&head, &judgement).contains("::error file=ci/gates.yaml,line=7,"),
+        "an annotation stands at the file that was named"
+    );
 }
