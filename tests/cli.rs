@@ -2,8 +2,6 @@
 //! GPU is needed; nvcc comes through `--provision`, as on any machine.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
-
 mod common;
 
 use common::{

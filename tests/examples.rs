@@ -2,8 +2,6 @@
 //! GPU holds its correctness gates.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
-
 mod common;
 
 use common::{copy_of, edit, root, run, stdout};

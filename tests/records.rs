@@ -1,8 +1,6 @@
 //! Records and baselines through the real binary: judged again, compared, accepted, damaged.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
-
 mod common;
 
 use common::{

@@ -2,7 +2,6 @@
 //!
 //! `GATEKEEPER_SHOW=1 cargo test --test regressions -- --nocapture` prints the terminal report of each.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
