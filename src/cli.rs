@@ -3,6 +3,7 @@
 use crate::device::DeviceChoice;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use verdict::model::DEFAULT_CONFIG;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -61,7 +62,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct ConfigArg {
     /// The gates file
-    #[arg(long, value_name = "FILE", default_value = "gates.yaml")]
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
 }
 
@@ -115,6 +116,10 @@ pub struct CompareArgs {
     pub base: PathBuf,
     /// The record.json of what is proposed
     pub head: PathBuf,
+    /// Take what HEAD asks less strictly than BASE; for a workflow to set, from a label that only
+    /// maintainers can put on
+    #[arg(long)]
+    pub allow_loosened: bool,
     /// What to print
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,

@@ -75,6 +75,7 @@ pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Res
             started: repo::now(),
             timing_protocol: TIMING_PROTOCOL,
             command: request.command.clone(),
+            config: request.config.display().to_string(),
             host: repo::host(),
             commit: repo::commit(&root),
             compiler: Seen::Got(toolchain.facts.clone()),

@@ -300,3 +300,59 @@ fn a_broken_baseline_is_not_a_pass() {
          help: a baseline is baselines/<kernel>/<variant>/<facet>-<key>.json; move or remove this file\n",
     );
 }
+
+#[test]
+fn a_kernel_that_ran_whole_is_whole_without_the_others() {
+    let project = after_a_run(&["copy"]);
+    let dir = project.path();
+    gatekeeper()
+        .current_dir(dir)
+        .args(["baseline", "update"])
+        .output()
+        .unwrap();
+    let shown = stdout(&run(dir, &["baseline", "show", "copy"], 0));
+    for figure in ["shared 1 KiB", "occupancy 100 %", "blocks_per_sm "] {
+        assert!(shown.contains(figure), "{shown}");
+    }
+}
+
+/// Copied out of a report, a command works where the run was started.
+#[test]
+fn commands_of_a_report_find_the_gates_file() {
+    let project = project();
+    let dir = project.path();
+    fs::rename(dir.join("gates.yaml"), dir.join("other.yaml")).unwrap();
+    run(
+        dir,
+        &["run", "--provision", "--config", "other.yaml", "copy"],
+        0,
+    );
+    edit(&dir.join("other.yaml"), "registers: 32", "registers: 1");
+    let said = stdout(&run(dir, &["run", "--config", "other.yaml", "copy"], 1));
+    let command = "gatekeeper run --config 'other.yaml' 'copy/default'";
+    assert!(said.contains(command), "{said}");
+    run(dir, &["run", "--config", "other.yaml", "copy/default"], 1);
+}
+
+/// A run that ends before it has a record leaves none that could be accepted in its place.
+#[test]
+fn a_run_that_fails_leaves_no_record_of_an_earlier_one() {
+    let project = after_a_run(&["copy"]);
+    let dir = project.path();
+    let out = dir.join("gatekeeper-out");
+    fs::write(out.join("mine.txt"), "kept").unwrap();
+    // What is wrong with the command or with gates.yaml is said before anything is touched.
+    run(dir, &["run", "cpoy"], 2);
+    assert!(out.join("record.json").exists());
+    fs::create_dir(dir.join("baselines")).unwrap();
+    fs::write(dir.join("baselines/stray.json"), "{}").unwrap();
+    run(dir, &["run", "copy"], 2);
+    let left: Vec<_> = fs::read_dir(&out)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["mine.txt"]);
+    fs::remove_dir_all(dir.join("baselines")).unwrap();
+    let output = run(dir, &["baseline", "update"], 2);
+    assert!(common::stderr(&output).contains("the record cannot be read"));
+}

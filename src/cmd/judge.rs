@@ -6,7 +6,7 @@ use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::{report, store};
 use std::io::IsTerminal;
-use verdict::judge;
+use verdict::judge::{self, Loosening};
 use verdict::model::{Judgement, Record};
 
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
@@ -42,7 +42,11 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
             .help("compare two records of one project, made with the same filters"),
         ));
     }
-    let judgement = judge::compare(&base, &head);
+    let loosening = match args.allow_loosened {
+        true => Loosening::Allowed,
+        false => Loosening::Fails,
+    };
+    let judgement = judge::compare(&base, &head, loosening);
     print(&render(args.format, &head, &judgement)?)?;
     Ok(judgement.conclusion.into())
 }

@@ -12,6 +12,14 @@ use crate::report::progress::Progress;
 use crate::store;
 use std::path::Path;
 
+const RECORD: &str = "record.json";
+const JSON: &str = "report.json";
+const MARKDOWN: &str = "report.md";
+const JUNIT: &str = "junit.xml";
+
+/// All that a run leaves in `--out`.
+const WRITTEN: [&str; 4] = [RECORD, JSON, MARKDOWN, JUNIT];
+
 pub fn run(args: &RunArgs) -> Result<Exit> {
     let selection = Selection {
         filters: args.filters.clone(),
@@ -24,6 +32,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     config::load(&args.config.config, &selection)?;
     // A directory that cannot be written is said before an hour of GPU time, not after it.
     make_dir("--out", &args.out)?;
+    remove_earlier(&args.out)?;
     if let Some(dump) = &args.dump {
         make_dir("--dump", dump)?;
     }
@@ -41,18 +50,17 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     progress.clear();
     let Outcome { record, judgement } = outcome?;
 
-    let record_file = args.out.join("record.json");
-    store::write_record(&record_file, &record)?;
+    store::write_record(&args.out.join(RECORD), &record)?;
     write_file(
-        &args.out.join("report.json"),
+        &args.out.join(JSON),
         &report::json::render(&record, &judgement)?,
     )?;
     write_file(
-        &args.out.join("report.md"),
+        &args.out.join(MARKDOWN),
         &report::markdown::render(&record, &judgement),
     )?;
     write_file(
-        &args.out.join("junit.xml"),
+        &args.out.join(JUNIT),
         &report::junit::render(&record, &judgement)?,
     )?;
     print(&super::judge::render(
@@ -77,11 +85,25 @@ fn make_dir(option: &str, dir: &Path) -> Result<()> {
     })
 }
 
+/// What an earlier run wrote must not be taken for that of one that ended before it had any.
+fn remove_earlier(out: &Path) -> Result<()> {
+    for name in WRITTEN {
+        let file = out.join(name);
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::environment(format!(
+                    "{} of an earlier run cannot be removed: {error}",
+                    file.display()
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 fn shown(dir: &Path) -> String {
-    format!(
-        "{}/{{record.json,report.json,report.md,junit.xml}}",
-        dir.display()
-    )
+    format!("{}/{{{}}}", dir.display(), WRITTEN.join(","))
 }
 
 /// As typed, with the program by its name: where it lies says nothing about a record.

@@ -26,6 +26,7 @@ mod yaml;
 
 use crate::error::{Diagnostic, Error, Result};
 use kernel::{Entry, Shared};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use verdict::model::{Arch, Gate, Plan, Schedule};
 use yaml::{Problem, Source, Spot};
@@ -183,7 +184,7 @@ fn resolve(
             units: Vec::new(),
             cases: Vec::new(),
             timing: timing(&raw.timing)?,
-            partial: false,
+            left_out: BTreeSet::new(),
         },
         gates: Vec::new(),
         toolchain: ToolchainPin {

@@ -24,7 +24,11 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
     let chosen: HashSet<CaseId> = chosen.into_iter().collect();
 
     let plan = &mut resolved.plan;
-    plan.partial = chosen.len() < all.len();
+    plan.left_out = all
+        .iter()
+        .filter(|id| !chosen.contains(id))
+        .map(|id| id.kernel.clone())
+        .collect();
     plan.cases.retain(|case| chosen.contains(&case.id));
     let built: HashSet<(&str, &str)> = chosen
         .iter()
@@ -48,6 +52,11 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
     if let Some(seeds) = &selection.seeds {
         if seeds.is_empty() {
             return Err(Diagnostic::new("--seeds names no seed"));
+        }
+        let mut seen = HashSet::new();
+        if let Some(twice) = seeds.iter().find(|seed| !seen.insert(**seed)) {
+            return Err(Diagnostic::new(format!("--seeds names {twice} twice"))
+                .help("one seed gives the same inputs each time: name each once"));
         }
         for case in &mut plan.cases {
             case.seeds.clone_from(seeds);

@@ -1,10 +1,10 @@
 //! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it.
 
 use super::summary;
-use verdict::model::{Judgement, Outcome};
+use verdict::model::{Judgement, Outcome, Record};
 
 /// Workflow commands, one a line, for standard output of a step.
-pub fn render(judgement: &Judgement) -> String {
+pub fn render(record: &Record, judgement: &Judgement) -> String {
     let mut out = String::new();
     for problem in summary::problems(judgement) {
         let level = match problem.outcome {
@@ -23,9 +23,10 @@ pub fn render(judgement: &Judgement) -> String {
         out.push_str(&format!(
             "::{level} {place}title={title}::{}\n",
             data(&format!(
-                "{}\n{}",
+                "{}{}",
                 problem.reason,
-                summary::reproduce(problem.subject)
+                summary::reproduce(record, problem.subject)
+                    .map_or(String::new(), |command| format!("\n{command}"))
             ))
         ));
     }

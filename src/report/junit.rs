@@ -22,7 +22,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
             .verdicts
             .iter()
             .filter(|verdict| verdict.subject.kernel() == kernel);
-        suite.add_test_cases(verdicts.map(test));
+        suite.add_test_cases(verdicts.map(|verdict| test(record, verdict)));
         report.add_test_suite(suite);
     }
     report
@@ -30,12 +30,14 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
         .map_err(|error| Error::environment(format!("the JUnit report cannot be written: {error}")))
 }
 
-fn test(verdict: &Verdict) -> TestCase {
+fn test(record: &Record, verdict: &Verdict) -> TestCase {
     let status = match verdict.outcome {
         Outcome::Pass => TestCaseStatus::success(),
-        Outcome::Fail => broken(NonSuccessKind::Failure, verdict),
+        Outcome::Fail => broken(NonSuccessKind::Failure, record, verdict),
         // Neither held nor broken: a CI that counts only failures must not read them as passed.
-        Outcome::Environment | Outcome::Inconclusive => broken(NonSuccessKind::Error, verdict),
+        Outcome::Environment | Outcome::Inconclusive => {
+            broken(NonSuccessKind::Error, record, verdict)
+        }
         Outcome::Skipped | Outcome::Unsupported => {
             let mut status = TestCaseStatus::skipped();
             status.set_message(verdict.reason.as_str());
@@ -51,18 +53,19 @@ fn test(verdict: &Verdict) -> TestCase {
     case
 }
 
-fn broken(kind: NonSuccessKind, verdict: &Verdict) -> TestCaseStatus {
+fn broken(kind: NonSuccessKind, record: &Record, verdict: &Verdict) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
     status
         .set_type(verdict.outcome.name())
         .set_message(verdict.reason.as_str())
         .set_description(format!(
-            "{}\nalone: {}",
+            "{}{}",
             verdict
                 .declared
                 .as_deref()
                 .map_or(String::new(), |at| format!("by {at}")),
-            summary::reproduce(&verdict.subject)
+            summary::reproduce(record, &verdict.subject)
+                .map_or(String::new(), |command| format!("\nalone: {command}"))
         ));
     status
 }

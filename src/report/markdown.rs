@@ -27,7 +27,8 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
                     code(&problem.subject.to_string()),
                     gates.join(", "),
                     cell(problem.reason),
-                    code(&summary::reproduce(problem.subject)),
+                    summary::reproduce(record, problem.subject)
+                        .map_or(String::new(), |command| code(&command)),
                 ),
             );
         }
@@ -43,10 +44,10 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
     if !judgement.wins.is_empty() {
         out.push_str("\n### Better than agreed\n\n");
         for win in &judgement.wins {
-            line(&mut out, &format!("- {}", text(&summary::win(win))));
+            line(&mut out, &format!("- {}", text(&summary::win(record, win))));
         }
     }
-    let notes = summary::notes(judgement);
+    let notes = summary::notes(record, judgement);
     let skipped = summary::skipped(record, judgement);
     if !notes.is_empty() || !skipped.is_empty() {
         out.push_str("\n### Not judged, and other notes\n\n");

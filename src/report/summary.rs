@@ -66,16 +66,13 @@ pub fn problems(judgement: &Judgement) -> Vec<Problem<'_>> {
     problems
 }
 
-/// The command that runs a subject alone.
-pub fn reproduce(subject: &Subject) -> String {
-    match subject {
-        Subject::Unit(unit) => format!("gatekeeper run '{}/{}'", unit.kernel, unit.variant),
-        Subject::Case(case) => format!("gatekeeper run '{case}'"),
-    }
-}
-
-pub fn accept(subject: &Subject) -> String {
-    reproduce(subject).replace("gatekeeper run", "gatekeeper baseline update")
+/// The command that runs a subject alone; `None` for one that only the base of a comparison has.
+pub fn reproduce(record: &Record, subject: &Subject) -> Option<String> {
+    let there = match subject {
+        Subject::Unit(unit) => record.plan.unit(unit).is_some(),
+        Subject::Case(case) => record.plan.case(case).is_some(),
+    };
+    there.then(|| words::run_command(&record.environment, subject))
 }
 
 pub fn conclusion(conclusion: Conclusion) -> &'static str {
@@ -264,7 +261,7 @@ fn in_words(subjects: &BTreeSet<&Subject>) -> String {
     format!("{} ({})", plural(subjects.len(), what), names.join(", "))
 }
 
-pub fn win(win: &Win) -> String {
+pub fn win(record: &Record, win: &Win) -> String {
     format!(
         "{} {}: {} -> {}, {}; accept it with `{}`",
         win.subject,
@@ -272,12 +269,12 @@ pub fn win(win: &Win) -> String {
         words::quantity(win.metric, win.baseline.0),
         words::quantity(win.metric, win.measured.0),
         words::change(win.metric, win.change.0),
-        accept(&win.subject),
+        words::update_command(&record.environment, &win.subject),
     )
 }
 
 /// Notes a line each; what is new is gathered into one for each facet.
-pub fn notes(judgement: &Judgement) -> Vec<String> {
+pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
     let mut lines = Vec::new();
     for note in &judgement.notes {
@@ -307,7 +304,8 @@ pub fn notes(judgement: &Judgement) -> Vec<String> {
     }
     let new = new.into_iter().map(|(facet, subjects)| {
         let subjects = in_words(&subjects);
-        format!("new, without any baseline: {facet} of {subjects}; accept with `gatekeeper baseline update`")
+        let config = words::config(&record.environment);
+        format!("new, without any baseline: {facet} of {subjects}; accept with `gatekeeper baseline update{config}`")
     });
     new.chain(lines).collect()
 }

@@ -57,8 +57,9 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
         if let Some(declared) = problem.declared() {
             out.extend(wrapped(&format!("by {declared}"), "     ", options.width));
         }
-        let command = summary::reproduce(problem.subject);
-        out.push(format!("     {}", options.paint(Paint::Bold, &command)));
+        if let Some(command) = summary::reproduce(record, problem.subject) {
+            out.push(format!("     {}", options.paint(Paint::Bold, &command)));
+        }
         out.push(String::new());
     }
     let metric_names = |metrics: &[verdict::model::Metric]| {
@@ -85,8 +86,15 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
     ));
 
     let remarks = [
-        ("better", judgement.wins.iter().map(summary::win).collect()),
-        ("note", summary::notes(judgement)),
+        (
+            "better",
+            judgement
+                .wins
+                .iter()
+                .map(|win| summary::win(record, win))
+                .collect(),
+        ),
+        ("note", summary::notes(record, judgement)),
         ("skipped", summary::skipped(record, judgement)),
         ("on", vec![summary::circumstances(record)]),
         ("time", vec![summary::costs(&record.costs)]),

@@ -2,7 +2,7 @@ use super::terminal::Options;
 use super::*;
 use crate::store::fixture;
 use proptest::prelude::*;
-use verdict::judge::{compare, judge};
+use verdict::judge::{Loosening, compare, judge};
 use verdict::model::{
     Evidence, Fault, FaultKind, Judgement, Metric, Num, Outcome, Record, Seen, Subject, Worst,
 };
@@ -73,7 +73,7 @@ fn everywhere(name: &str, record: &Record) {
         format!("{name}-junit"),
         junit::render(record, &judgement).unwrap()
     );
-    insta::assert_snapshot!(format!("{name}-github"), github::render(&judgement));
+    insta::assert_snapshot!(format!("{name}-github"), github::render(record, &judgement));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_run_without_a_gpu() {
 #[test]
 fn two_records_compared() {
     let head = broken();
-    let judgement = compare(&fixture::record(), &head);
+    let judgement = compare(&fixture::record(), &head, Loosening::Fails);
     insta::assert_snapshot!("compare-markdown", markdown::render(&head, &judgement));
 }
 
@@ -108,7 +108,7 @@ fn slower_reads_as_slower_in_every_format() {
         markdown::render(&record, &judgement),
         json::render(&record, &judgement).unwrap(),
         junit::render(&record, &judgement).unwrap(),
-        github::render(&judgement).replace("%25", "%"),
+        github::render(&record, &judgement).replace("%25", "%"),
     ];
     for text in texts {
         assert!(text.contains("20.0 % slower"), "{text}");
@@ -149,7 +149,7 @@ fn a_fault_that_breaks_many_gates_is_told_once() {
     for text in [
         terminal::render(&record, &judgement, PLAIN),
         markdown::render(&record, &judgement),
-        github::render(&judgement),
+        github::render(&record, &judgement),
     ] {
         assert_eq!(
             text.matches("an illegal memory access was encountered")
@@ -249,10 +249,11 @@ fn markdown_cannot_be_broken_out_of() {
 
 #[test]
 fn an_annotation_cannot_begin_another() {
-    let mut judgement = judged(&broken());
+    let record = broken();
+    let mut judgement = judged(&record);
     judgement.verdicts[0].outcome = Outcome::Fail;
     judgement.verdicts[0].reason = "50 %\n::set-output name=x::y".into();
-    let text = github::render(&judgement);
+    let text = github::render(&record, &judgement);
     assert!(
         text.contains("::50 %25%0A::set-output name=x::y%0Agatekeeper run"),
         "{text}"
@@ -283,10 +284,39 @@ proptest! {
 
 #[test]
 fn metrics_are_named_as_in_the_file() {
-    let subject = Subject::Case(fixture::case_id("direct", "small"));
-    assert_eq!(
-        summary::accept(&subject),
-        "gatekeeper baseline update 'k/direct@small'"
-    );
     assert!(summary::CASE_METRICS.contains(&Metric::P50));
+}
+
+#[test]
+fn commands_name_the_gates_file_and_only_what_is_there() {
+    let mut head = broken();
+    head.environment.config = "ci/gates.yaml".into();
+    let gone = Subject::Case(fixture::case_id("fast", "small"));
+    head.plan
+        .cases
+        .retain(|case| Subject::Case(case.id.clone()) != gone);
+    head.policy.gates.retain(|gate| gate.subject != gone);
+    let judgement = compare(&fixture::record(), &head, Loosening::Fails);
+    for text in [
+        terminal::render(&head, &judgement, PLAIN),
+        markdown::render(&head, &judgement),
+        junit::render(&head, &judgement)
+            .unwrap()
+            .replace("&apos;", "'"),
+        github::render(&head, &judgement),
+    ] {
+        assert!(
+            text.contains("gatekeeper run --config 'ci/gates.yaml' 'k/direct@large'"),
+            "{text}"
+        );
+        assert!(
+            text.contains("removed: the head has no k/fast@small"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("gatekeeper run --config 'ci/gates.yaml' 'k/fast@small'"),
+            "{text}"
+        );
+        assert!(!text.contains("gatekeeper run 'k"), "{text}");
+    }
 }

@@ -259,7 +259,8 @@ pub fn update_baselines(
     let _lock = lock(&root.join(DIR))?;
     let mut merged = Vec::new();
     for new in measured {
-        merged.push(merge(root, new, record.plan.partial)?);
+        let partial = record.plan.is_partial(&new.kernel);
+        merged.push(merge(root, new, partial)?);
     }
     let mut changes = Vec::new();
     for (file, baseline, old) in merged {

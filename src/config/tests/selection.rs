@@ -98,9 +98,15 @@ fn filters_are_globs_and_any_of_them_selects() {
 
 #[test]
 fn a_plan_that_leaves_out_cases_says_so() {
-    assert!(!selected(&Selection::default()).unwrap().plan.partial);
-    assert!(!selected(&filters(&["*"])).unwrap().plan.partial);
-    assert!(selected(&filters(&["copy"])).unwrap().plan.partial);
+    let left_out = |selection: &Selection| {
+        let kernels = selected(selection).unwrap().plan.left_out;
+        kernels.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(left_out(&Selection::default()), [""; 0]);
+    assert_eq!(left_out(&filters(&["*"])), [""; 0]);
+    // A kernel that is there whole is whole, whatever is missing beside it.
+    assert_eq!(left_out(&filters(&["copy"])), ["scale"]);
+    assert_eq!(left_out(&filters(&["scale/wide"])), ["copy", "scale"]);
 }
 
 #[test]
@@ -179,6 +185,13 @@ fn seeds_and_iterations_from_the_command_line_win() {
             ..Selection::default()
         }),
         "--seeds names no seed"
+    );
+    assert_eq!(
+        said(Selection {
+            seeds: Some(vec![1, 2, 1]),
+            ..Selection::default()
+        }),
+        "--seeds names 1 twice\n  help: one seed gives the same inputs each time: name each once"
     );
     assert_eq!(
         said(Selection {

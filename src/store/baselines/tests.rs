@@ -111,7 +111,7 @@ fn again_changes_nothing_and_a_change_says_from_what_to_what() {
 fn only_what_the_record_measured_is_touched() {
     let (dir, _) = repository();
     let mut record = fixture::record();
-    record.plan.partial = true;
+    record.plan.left_out.insert("k".into());
     record
         .plan
         .cases

@@ -34,18 +34,6 @@ impl From<Ruling> for Lack {
 /// What a base side could not give, where the baselines are made from a record.
 pub(super) type Refusals = BTreeMap<(Subject, Facet), String>;
 
-pub(super) fn update_command(subject: &Subject) -> String {
-    match subject {
-        Subject::Unit(unit) => {
-            format!(
-                "gatekeeper baseline update '{}/{}'",
-                unit.kernel, unit.variant
-            )
-        }
-        Subject::Case(case) => format!("gatekeeper baseline update '{case}'"),
-    }
-}
-
 impl Facts<'_> {
     /// The key under which a metric of this run would be agreed.
     pub(super) fn key(&self, subject: &Subject, facet: Facet) -> Found<BaselineKey> {
@@ -129,7 +117,7 @@ impl Facts<'_> {
                     "the baseline {} cannot be used: {}; restore it, or remove it and run `{}`",
                     broken.path,
                     broken.problem,
-                    update_command(subject)
+                    words::update_command(self.environment, subject)
                 ),
             }));
         }
@@ -149,7 +137,7 @@ impl Facts<'_> {
                 reason: format!(
                     "the baseline holds under another key ({}); measure here and run `{}`",
                     differences.join(", "),
-                    update_command(subject)
+                    words::update_command(self.environment, subject)
                 ),
             }));
         }
@@ -168,7 +156,7 @@ impl Facts<'_> {
             reason: format!(
                 "{}: {what}; accept it with `{}`",
                 words::NEW,
-                update_command(subject)
+                words::update_command(self.environment, subject)
             ),
         })
     }
@@ -242,7 +230,7 @@ impl Facts<'_> {
             .filter(|metric| metric.facet() == facet)
         {
             // What depends on the launch is the worst over all shapes, and they are not all here.
-            if self.plan.partial && over_shapes(metric) {
+            if self.plan.is_partial(subject.kernel()) && over_shapes(metric) {
                 continue;
             }
             match self.metric(subject, metric) {

@@ -84,10 +84,10 @@ impl<'a> Facts<'a> {
     }
 
     /// Of a Plan that does not have it: left out by a filter, or a gate on something that never was.
-    fn planned<T>(&self, found: Option<T>, what: impl Display) -> Found<T> {
+    fn planned<T>(&self, found: Option<T>, kernel: &str, what: impl Display) -> Found<T> {
         match found {
             Some(found) => Ok(found),
-            None if self.plan.partial => ruling(
+            None if self.plan.is_partial(kernel) => ruling(
                 Outcome::Skipped,
                 format!("{what} was not selected for this run"),
             ),
@@ -96,11 +96,11 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn unit(&self, id: &UnitId) -> Found<&'a Unit> {
-        self.planned(self.plan.unit(id), id)
+        self.planned(self.plan.unit(id), &id.kernel, id)
     }
 
     pub(super) fn case(&self, id: &CaseId) -> Found<&'a Case> {
-        self.planned(self.plan.case(id), id)
+        self.planned(self.plan.case(id), &id.kernel, id)
     }
 
     /// Cases of a unit, in the order of the plan.

@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use super::model::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub const VARIANTS: [&str; 2] = ["direct", "fast"];
 pub const SHAPES: [&str; 2] = ["small", "large"];
@@ -87,7 +87,7 @@ pub fn plan() -> Plan {
             processes: 3,
             max_processes: 5,
         },
-        partial: false,
+        left_out: BTreeSet::new(),
     }
 }
 
@@ -113,6 +113,7 @@ pub fn environment() -> Environment {
         gatekeeper: "0.1.0".into(),
         started: "2026-11-21T01:00:00Z".into(),
         command: "gatekeeper run".into(),
+        config: DEFAULT_CONFIG.into(),
         timing_protocol: TIMING_PROTOCOL,
         host: Host {
             os: "linux".into(),

@@ -319,7 +319,8 @@ pub(super) fn against_baseline(
                 format!("{told}; {}", words::agreed(metric, worse * allowed)),
             );
         }
-        if most < -allowed && !(facts.plan.partial && over_shapes(metric)) {
+        if most < -allowed && !(facts.plan.is_partial(gate.subject.kernel()) && over_shapes(metric))
+        {
             ruled.win = Some(Win {
                 subject: gate.subject.clone(),
                 metric,

@@ -7,6 +7,7 @@
 mod baseline;
 mod facts;
 mod limit;
+mod loosened;
 mod metric;
 mod rules;
 pub mod words;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use baseline::ANY_SHAPE;
 pub use facts::{Facts, Found, Ruling, unit_for};
+pub use loosened::Loosening;
 pub use metric::Value;
 
 #[cfg(test)]
@@ -40,8 +42,8 @@ pub fn judge(
 }
 
 /// `head` by its own gates, against what `base` measured. Keys, limits and intervals are those of any
-/// other judgement.
-pub fn compare(base: &Record, head: &Record) -> Judgement {
+/// other judgement. What `head` asks less strictly than `base` follows as verdicts of their own.
+pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement {
     // No verdict depends on where a baseline came from.
     let (baselines, refusals) = acceptable(base, "base");
     let policy = Policy {
@@ -55,7 +57,17 @@ pub fn compare(base: &Record, head: &Record) -> Judgement {
         .into_iter()
         .map(|refused| ((refused.subject, refused.facet), refused.reason))
         .collect();
-    judged(&facts, &refusals)
+    let mut judgement = judged(&facts, &refusals);
+    let loosened = loosened::loosened(base, head, loosening);
+    // One that is allowed decides nothing: it is no proof that anything of head was judged.
+    if loosened
+        .iter()
+        .any(|verdict| verdict.outcome == Outcome::Fail)
+    {
+        judgement.conclusion = Conclusion::Fail;
+    }
+    judgement.verdicts.extend(loosened);
+    judgement
 }
 
 /// What of a record may not be agreed on, and why.
@@ -352,13 +364,12 @@ fn conclude(facts: &Facts, verdicts: &[Verdict]) -> Conclusion {
     }
 }
 
-/// Baselines whose case is no longer in gates.yaml. A filtered run cannot know.
+/// Baselines whose case is no longer in gates.yaml. Of a kernel that a filter left out cases of, nobody
+/// can know.
 fn gone(facts: &Facts) -> Vec<Note> {
-    if facts.plan.partial {
-        return Vec::new();
-    }
     let mut gone = BTreeSet::new();
-    for baseline in &facts.policy.baselines {
+    let whole = |baseline: &&Baseline| !facts.plan.is_partial(&baseline.kernel);
+    for baseline in facts.policy.baselines.iter().filter(whole) {
         let (kernel, variant) = (&baseline.kernel, &baseline.variant);
         for shape in baseline.cases.keys() {
             let known = if baseline.key.facet() == Facet::Resources {

@@ -135,6 +135,33 @@ pub(super) fn worst(worst: &Worst) -> String {
     format!("{} = {}, want {}", place(&worst.at), worst.got, worst.want)
 }
 
+/// The command that runs a subject alone, from where the run was started.
+pub fn run_command(environment: &Environment, subject: &Subject) -> String {
+    command("run", environment, subject)
+}
+
+/// The command that agrees on what was measured of a subject, from where the run was started.
+pub fn update_command(environment: &Environment, subject: &Subject) -> String {
+    command("baseline update", environment, subject)
+}
+
+fn command(what: &str, environment: &Environment, subject: &Subject) -> String {
+    let subject = match subject {
+        Subject::Unit(unit) => format!("{}/{}", unit.kernel, unit.variant),
+        Subject::Case(case) => case.to_string(),
+    };
+    format!("gatekeeper {what}{} '{subject}'", config(environment))
+}
+
+/// ` --config 'path/gates.yaml'`, or nothing where that is what a command takes by itself.
+pub fn config(environment: &Environment) -> String {
+    if environment.config == DEFAULT_CONFIG {
+        return String::new();
+    }
+    let quoted = environment.config.replace('\'', r"'\''");
+    format!(" --config '{quoted}'")
+}
+
 /// What a gate asks, in a few words.
 pub fn gate(rule: &Rule) -> String {
     match rule {
@@ -214,6 +241,26 @@ mod tests {
         assert_eq!(
             interval(Metric::P50, [-0.004, 0.012]),
             "0.4 % faster to 1.2 % slower"
+        );
+    }
+
+    #[test]
+    fn commands_name_the_gates_file_where_it_is_another() {
+        use crate::judge::fixture;
+        let mut environment = fixture::environment();
+        let case = fixture::case("fast", "small");
+        assert_eq!(
+            run_command(&environment, &case),
+            "gatekeeper run 'k/fast@small'"
+        );
+        environment.config = "a b/it's.yaml".into();
+        assert_eq!(
+            run_command(&environment, &case),
+            r"gatekeeper run --config 'a b/it'\''s.yaml' 'k/fast@small'"
+        );
+        assert_eq!(
+            update_command(&environment, &fixture::unit("fast")),
+            r"gatekeeper baseline update --config 'a b/it'\''s.yaml' 'k/fast'"
         );
     }
 }

@@ -3,7 +3,7 @@
 use super::{CaseId, Num, UnitId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,9 +14,9 @@ pub struct Plan {
     /// In the order of gates.yaml: kernel, variant, shape.
     pub cases: Vec<Case>,
     pub timing: Schedule,
-    /// A filter left out cases of gates.yaml: what is missing here is not gone, and the worst over the
-    /// shapes that are here need not be the worst of all.
-    pub partial: bool,
+    /// Kernels of which a filter left out cases that gates.yaml has: what is missing of them here is not
+    /// gone, and the worst over the shapes that are here need not be the worst of all.
+    pub left_out: BTreeSet<String>,
 }
 
 impl Plan {
@@ -26,6 +26,11 @@ impl Plan {
 
     pub fn case(&self, id: &CaseId) -> Option<&Case> {
         self.cases.iter().find(|case| case.id == *id)
+    }
+
+    /// Whether a filter left out variants or shapes of this kernel, or all of it.
+    pub fn is_partial(&self, kernel: &str) -> bool {
+        self.left_out.contains(kernel)
     }
 }
 

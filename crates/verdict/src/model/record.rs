@@ -3,6 +3,9 @@ use serde::{Deserialize, Serialize};
 
 pub const RECORD_SCHEMA: &str = "gatekeeper.record/1";
 
+/// The gates file of a command that names none.
+pub const DEFAULT_CONFIG: &str = "gates.yaml";
+
 /// How times are taken changes the times: part of the key of their baselines.
 pub const TIMING_PROTOCOL: u32 = 1;
 
@@ -28,6 +31,8 @@ pub struct Environment {
     pub started: String,
     /// The command line, without paths of this machine.
     pub command: String,
+    /// The gates file as it was named, relative to where the run was started if it was so named.
+    pub config: String,
     /// `TIMING_PROTOCOL` of the gatekeeper that took the times, not of the one that judges them.
     pub timing_protocol: u32,
     pub host: Host,

@@ -76,7 +76,7 @@ impl fmt::Display for Outcome {
 #[serde(deny_unknown_fields)]
 pub struct Judgement {
     pub conclusion: Conclusion,
-    /// In the order of the policy's gates.
+    /// In the order of the policy's gates; after them, of a comparison, what head no longer asks.
     pub verdicts: Vec<Verdict>,
     /// Better than the baseline by more than the limit: to be accepted with `baseline update`.
     pub wins: Vec<Win>,

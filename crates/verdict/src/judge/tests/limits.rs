@@ -251,7 +251,7 @@ fn a_case_that_the_baseline_does_not_have_and_one_that_is_gone() {
         facet: Facet::Correctness,
     };
     assert!(ruled(&record).notes.contains(&gone));
-    record.plan.partial = true;
+    record.plan.left_out.insert("k".into());
     assert!(
         !ruled(&record).notes.contains(&gone),
         "a filtered run cannot know"
@@ -436,7 +436,7 @@ fn a_sibling_that_is_not_known_leaves_the_limit_unknown() {
     );
 
     let mut selected = with(ratio("0.90 * direct.p50"), case("fast", "small"));
-    selected.plan.partial = true;
+    selected.plan.left_out.insert("k".into());
     selected.plan.cases.remove(0);
     assert_eq!(
         last(&selected).reason,

@@ -580,7 +580,7 @@ fn a_gate_on_what_is_not_there() {
         Outcome::Inconclusive,
         "k/gone@small is not in the plan",
     );
-    record.plan.partial = true;
+    record.plan.left_out.insert("k".into());
     expect(
         &record,
         &case("gone", "small"),

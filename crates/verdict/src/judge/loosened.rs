@@ -1,0 +1,315 @@
+//! What head holds less strictly than base did: a gate that a change loosens or removes is a verdict too.
+//!
+//! Pure, over plans and gates alone: it knows no evidence, and what a gate says of it is not its matter.
+//! What cannot be compared (another expression, another reference) counts as loosened: nobody can tell
+//! that it is not.
+
+use super::words;
+use crate::model::*;
+
+/// What a loosened gate comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loosening {
+    Fails,
+    /// Whoever asks for the comparison takes it; it is still said.
+    Allowed,
+}
+
+/// A verdict for everything that base asked and head no longer asks as strictly, in the order of base.
+/// Stricter and additional gates are no matter here, and neither is what a filter left out of head.
+pub(super) fn loosened(base: &Record, head: &Record, loosening: Loosening) -> Vec<Verdict> {
+    let gates = base.policy.gates.iter().filter_map(|gate| {
+        let found = of_gate(gate, head)?;
+        Some(found.verdict(&gate.subject, &words::gate(&gate.rule), loosening))
+    });
+    let cases = base.plan.cases.iter().flat_map(|case| {
+        let subject = Subject::Case(case.id.clone());
+        let head = head.plan.case(&case.id);
+        let found = head.map_or_else(Vec::new, |head| of_case(case, head));
+        found.into_iter().map(move |(what, reason)| {
+            Loosened {
+                reason,
+                declared: None,
+            }
+            .verdict(&subject, &what, loosening)
+        })
+    });
+    gates.chain(cases).collect()
+}
+
+struct Loosened {
+    reason: String,
+    /// Where head declares what it has instead.
+    declared: Option<String>,
+}
+
+impl Loosened {
+    fn verdict(self, subject: &Subject, what: &str, loosening: Loosening) -> Verdict {
+        let (outcome, reason) = match loosening {
+            Loosening::Fails => (Outcome::Fail, self.reason),
+            Loosening::Allowed => (
+                Outcome::Pass,
+                format!("loosened, and allowed by --allow-loosened: {}", self.reason),
+            ),
+        };
+        Verdict {
+            subject: subject.clone(),
+            gate: format!("not loosened: {what}"),
+            metric: None,
+            outcome,
+            reason,
+            measured: None,
+            limit: None,
+            baseline: None,
+            change: None,
+            interval: None,
+            smallest_visible: None,
+            declared: self.declared,
+        }
+    }
+}
+
+fn of_gate(gate: &Gate, head: &Record) -> Option<Loosened> {
+    let partial = head.plan.is_partial(gate.subject.kernel());
+    let there = match &gate.subject {
+        Subject::Unit(id) => head.plan.unit(id).is_some(),
+        Subject::Case(id) => head.plan.case(id).is_some(),
+    };
+    let removed = |what: &str| {
+        Some(Loosened {
+            reason: format!("removed: {what}"),
+            declared: None,
+        })
+    };
+    if !there {
+        return if partial {
+            None
+        } else {
+            removed(&format!("the head has no {}", gate.subject))
+        };
+    }
+    // Alone, a variant has nothing to differ from, and a filter leaves the gate out with the others.
+    if partial && gate.rule == Rule::HasEffect {
+        return None;
+    }
+    let rivals: Vec<_> = head
+        .policy
+        .gates
+        .iter()
+        .filter(|other| other.subject == gate.subject && rival(&gate.rule, &other.rule))
+        .collect();
+    let answers: Vec<_> = rivals
+        .iter()
+        .map(|other| strictness(&gate.rule, &other.rule))
+        .collect();
+    if answers.contains(&Strictness::Kept) {
+        return None;
+    }
+    // The nearest to an answer: what has other values rather than what has other words.
+    let looser = answers
+        .iter()
+        .position(|answer| *answer == Strictness::Looser)
+        .or((!answers.is_empty()).then_some(0));
+    match looser.and_then(|at| Some((rivals.get(at)?, answers.get(at)?))) {
+        None => removed("the head asks nothing in its place"),
+        Some((other, answer)) => Some(Loosened {
+            reason: match answer {
+                Strictness::Unknown => format!(
+                    "changed, and cannot be compared: the head asks `{}`",
+                    words::gate(&other.rule)
+                ),
+                Strictness::Looser | Strictness::Kept => allows(&other.rule),
+            },
+            declared: other.declared.clone(),
+        }),
+    }
+}
+
+/// Whether a gate on the same subject asks about the same thing.
+fn rival(base: &Rule, head: &Rule) -> bool {
+    match (base, head) {
+        (
+            Rule::Limit {
+                metric,
+                limit: Limit::Absolute { .. },
+            },
+            Rule::Limit {
+                metric: other,
+                limit: Limit::Absolute { .. },
+            },
+        )
+        | (
+            Rule::Limit {
+                metric,
+                limit: Limit::Baseline { .. },
+            },
+            Rule::Limit {
+                metric: other,
+                limit: Limit::Baseline { .. },
+            },
+        ) => metric == other,
+        (Rule::Condition { .. }, Rule::Condition { .. }) => true,
+        (base, head) => base == head,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strictness {
+    Kept,
+    Looser,
+    Unknown,
+}
+
+/// Of two rules that are rivals.
+fn strictness(base: &Rule, head: &Rule) -> Strictness {
+    let kept_if = |kept| match kept {
+        true => Strictness::Kept,
+        false => Strictness::Looser,
+    };
+    match (base, head) {
+        (
+            Rule::Limit {
+                limit: Limit::Absolute { op, bound },
+                ..
+            },
+            Rule::Limit {
+                limit:
+                    Limit::Absolute {
+                        op: head_op,
+                        bound: head_bound,
+                    },
+                ..
+            },
+        ) => match (bound, head_bound) {
+            (Bound::Value(base), Bound::Value(head)) => {
+                kept_if(implies((*head_op, head.0), (*op, base.0)))
+            }
+            // Of one value, whatever it is: the operators decide.
+            (Bound::Expr(base), Bound::Expr(head)) if base == head => {
+                kept_if(implies((*head_op, 0.0), (*op, 0.0)))
+            }
+            _ => Strictness::Unknown,
+        },
+        (
+            Rule::Limit {
+                limit: Limit::Baseline { change },
+                ..
+            },
+            Rule::Limit {
+                limit: Limit::Baseline { change: head },
+                ..
+            },
+        ) => kept_if(head.0 <= change.0),
+        (Rule::Condition { expr }, Rule::Condition { expr: head }) if expr != head => {
+            Strictness::Unknown
+        }
+        _ => Strictness::Kept,
+    }
+}
+
+/// Whether everything that holds `strict` holds `loose`; false for NaN.
+fn implies(strict: (Op, f64), loose: (Op, f64)) -> bool {
+    let ((op, bound), (other, limit)) = (strict, loose);
+    match (op, other) {
+        (Op::Eq, _) => other.holds(bound, limit),
+        (Op::Lt, Op::Lt | Op::Le) | (Op::Le, Op::Le) => bound <= limit,
+        (Op::Le, Op::Lt) => bound < limit,
+        (Op::Gt, Op::Gt | Op::Ge) | (Op::Ge, Op::Ge) => bound >= limit,
+        (Op::Ge, Op::Gt) => bound > limit,
+        (Op::Lt | Op::Le, Op::Eq | Op::Ge | Op::Gt)
+        | (Op::Gt | Op::Ge, Op::Eq | Op::Le | Op::Lt) => false,
+    }
+}
+
+fn allows(rule: &Rule) -> String {
+    match rule {
+        Rule::Limit {
+            metric,
+            limit:
+                Limit::Absolute {
+                    op: Op::Le | Op::Ge,
+                    bound: Bound::Value(bound),
+                },
+        } => format!("the head allows {}", words::quantity(*metric, bound.0)),
+        rule => format!("the head allows `{}`", words::gate(rule)),
+    }
+}
+
+/// What a case asks beside its gates: on what it is checked, against what, and how often.
+fn of_case(base: &Case, head: &Case) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut say = |what: String, reason: String| found.push((what, reason));
+    let missing: Vec<_> = base
+        .seeds
+        .iter()
+        .filter(|seed| !head.seeds.contains(seed))
+        .collect();
+    if !missing.is_empty() {
+        say(
+            format!("seeds {}", listed(&base.seeds)),
+            format!("the head checks seeds {}", listed(&head.seeds)),
+        );
+    }
+    if let (Determinism::BitExact, Determinism::Declared { reason }) =
+        (&base.determinism, &head.determinism)
+    {
+        say(
+            "bit for bit deterministic".to_owned(),
+            format!("the head declares it non-deterministic: {reason}"),
+        );
+    }
+    if head.launches < base.launches {
+        say(
+            format!("{} launches of a seed", base.launches),
+            format!("the head makes {}", head.launches),
+        );
+    }
+    if head.reference != base.reference {
+        say(
+            "reference".to_owned(),
+            "changed, and cannot be compared".to_owned(),
+        );
+    }
+    let changed: Vec<_> = base
+        .dims
+        .iter()
+        .filter(|(name, size)| head.dims.get(*name) != Some(size))
+        .collect();
+    if !changed.is_empty() {
+        let sizes = |size: &dyn Fn(&str, i64) -> String| {
+            let sizes: Vec<_> = changed
+                .iter()
+                .map(|(name, value)| size(name, **value))
+                .collect();
+            sizes.join(", ")
+        };
+        say(
+            format!("shape {}", sizes(&|name, size| format!("{name} = {size}"))),
+            format!(
+                "under the same name the head has {}",
+                sizes(&|name, _| match head.dims.get(name) {
+                    Some(size) => format!("{name} = {size}"),
+                    None => format!("no {name}"),
+                })
+            ),
+        );
+    }
+    for input in base.tensors.iter().filter(|tensor| tensor.role.is_drawn()) {
+        let same = head
+            .tensors
+            .iter()
+            .any(|other| other.name == input.name && other.fill == input.fill);
+        if !same {
+            say(
+                format!("values of input {}", input.name),
+                "changed, and cannot be compared".to_owned(),
+            );
+        }
+    }
+    found
+}
+
+fn listed(seeds: &[u64]) -> String {
+    let seeds: Vec<_> = seeds.iter().map(u64::to_string).collect();
+    seeds.join(", ")
+}

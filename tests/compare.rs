@@ -1,0 +1,65 @@
+//! `compare` from outside: exit codes where the head asks less than the base did.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{RECORD, after_a_run, edit, run, stdout};
+use std::fs;
+
+const REGISTERS: &str = "      registers: 32\n      shared: 1KiB\n      spills: 0\n";
+
+/// A run, then gates.yaml edited, then another run beside it.
+fn edited(old: &str, new: &str) -> tempfile::TempDir {
+    let project = after_a_run(&[]);
+    let dir = project.path();
+    fs::rename(dir.join("gatekeeper-out"), dir.join("base")).unwrap();
+    edit(&dir.join("gates.yaml"), old, new);
+    run(dir, &["run"], 0);
+    project
+}
+
+#[test]
+fn a_loosened_gate_fails_until_it_is_allowed() {
+    let project = edited(REGISTERS, "      registers: 64\n      shared: 1KiB\n");
+    let output = run(project.path(), &["compare", "base/record.json", RECORD], 1);
+    let said = stdout(&output);
+    for line in [
+        "FAIL copy/default [sm_90]: not loosened: registers <= 32\n     the head allows 64\n     by gates.yaml:",
+        "FAIL copy/default [sm_90]: not loosened: spills <= 0 B\n     removed: the head asks nothing in its place\n",
+        "\nFAIL: 2 of ",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    let output = run(
+        project.path(),
+        &[
+            "compare",
+            "base/record.json",
+            RECORD,
+            "--allow-loosened",
+            "--format",
+            "junit",
+        ],
+        0,
+    );
+    assert!(stdout(&output).contains("not loosened: registers"));
+    // Stricter is fine: the other way round.
+    let output = run(project.path(), &["compare", RECORD, "base/record.json"], 0);
+    assert!(!stdout(&output).contains("not loosened"));
+}
+
+#[test]
+fn a_case_that_is_gone_fails_but_not_one_that_a_filter_left_out() {
+    let project = edited("small: {N: 1000}", "tiny: {N: 1000}");
+    let dir = project.path();
+    let output = run(dir, &["compare", "base/record.json", RECORD], 1);
+    let said = stdout(&output);
+    assert!(
+        said.contains("removed: the head has no copy/default@small"),
+        "{said}"
+    );
+
+    run(dir, &["run", "dial", "--out", "part"], 0);
+    let output = run(dir, &["compare", "base/record.json", "part/record.json"], 0);
+    assert!(!stdout(&output).contains("not loosened"));
+}
