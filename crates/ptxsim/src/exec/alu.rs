@@ -93,7 +93,7 @@ arity!(Fn4, op4, run4, base4, v3_4, (A, 1), (B, 2), (C, 3), (E, 4));
 
 /// `ops! { Fn2 Name(a: u32, b: u32) -> u32 { a + b } }` makes the type `Name`.
 macro_rules! ops {
-    ($(Fn1 $name:ident($a:ident: $at:ty) -> $d:ty $body:block)*) => {$(
+    (Fn1 $($name:ident($a:ident: $at:ty) -> $d:ty $body:block)*) => {$(
         pub struct $name;
         impl $crate::exec::alu::Fn1 for $name {
             type D = $d;
@@ -102,7 +102,7 @@ macro_rules! ops {
             fn f($a: $at) -> $d $body
         }
     )*};
-    ($(Fn2 $name:ident($a:ident: $at:ty, $b:ident: $bt:ty) -> $d:ty $body:block)*) => {$(
+    (Fn2 $($name:ident($a:ident: $at:ty, $b:ident: $bt:ty) -> $d:ty $body:block)*) => {$(
         pub struct $name;
         impl $crate::exec::alu::Fn2 for $name {
             type D = $d;
@@ -112,7 +112,7 @@ macro_rules! ops {
             fn f($a: $at, $b: $bt) -> $d $body
         }
     )*};
-    ($(Fn3 $name:ident($a:ident: $at:ty, $b:ident: $bt:ty, $c:ident: $ct:ty) -> $d:ty $body:block)*) => {$(
+    (Fn3 $($name:ident($a:ident: $at:ty, $b:ident: $bt:ty, $c:ident: $ct:ty) -> $d:ty $body:block)*) => {$(
         pub struct $name;
         impl $crate::exec::alu::Fn3 for $name {
             type D = $d;
@@ -123,7 +123,7 @@ macro_rules! ops {
             fn f($a: $at, $b: $bt, $c: $ct) -> $d $body
         }
     )*};
-    ($(Fn4 $name:ident($a:ident: $at:ty, $b:ident: $bt:ty, $c:ident: $ct:ty, $e:ident: $et:ty) -> $d:ty $body:block)*) => {$(
+    (Fn4 $($name:ident($a:ident: $at:ty, $b:ident: $bt:ty, $c:ident: $ct:ty, $e:ident: $et:ty) -> $d:ty $body:block)*) => {$(
         pub struct $name;
         impl $crate::exec::alu::Fn4 for $name {
             type D = $d;
