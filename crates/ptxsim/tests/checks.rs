@@ -62,9 +62,18 @@ fn every_barrier_of_stage2_is_needed() {
 #[test]
 fn barriers_and_warp_syncs_of_f16_are_needed() {
     let text = fixture("f16_wmma");
-    for (what, n) in [("bar.sync", 0), ("bar.sync", 1), ("bar.warp.sync", 0)] {
-        let run = run_f16(&without(&text, what, n), 64, 1, 200, false, limits());
-        assert!(kinds(&run.report.unwrap()).contains(&FindingKind::SharedRace), "{what} {n}");
+    // The warp syncs that another one covers: the first (behind the load of Q, before the first
+    // barrier), the one between rescale and accumulate (registers only in between), and the one
+    // before the output is staged (the last barrier of the loop comes before it).
+    for (what, free) in [("bar.sync", vec![]), ("bar.warp.sync", vec![0, 4, 6])] {
+        let count = text.lines().filter(|l| l.contains(what)).count();
+        let unneeded: Vec<usize> = (0..count)
+            .filter(|&n| {
+                let run = run_f16(&without(&text, what, n), 64, 1, 200, false, limits());
+                !kinds(&run.report.unwrap()).contains(&FindingKind::SharedRace)
+            })
+            .collect();
+        assert_eq!(unneeded, free, "{what}");
     }
 }
 
