@@ -92,6 +92,7 @@ pub(crate) fn launch(
         seen: HashMap::new(),
         max_findings: limits.findings,
         instructions_left: limits.instructions,
+        banks: crate::exec::mem::Banks::new(),
         hint: usize::MAX,
     };
     let run = if limits.checks { machine.run_grid::<true>(blocks) } else { machine.run_grid::<false>(blocks) };

@@ -160,7 +160,7 @@ impl Memory {
     pub fn near(&self, address: u64) -> String {
         let far = |a: &Allocation| {
             let end = a.base + a.data.len() as u64;
-            if address < a.base { a.base - address } else { (address + 1).saturating_sub(end) }
+            if address < a.base { a.base - address } else { address.saturating_add(1).saturating_sub(end) }
         };
         match self.allocations.iter().min_by_key(|a| far(a)) {
             None => format!("address {address:#x}: there are no allocations"),
@@ -180,6 +180,11 @@ impl Memory {
 }
 
 impl Allocation {
+    #[inline(always)]
+    pub fn all_known(&self) -> bool {
+        self.known.all
+    }
+
     #[inline(always)]
     pub fn missing(&self, offset: usize, bytes: usize) -> Option<usize> {
         self.known.missing(offset, bytes)

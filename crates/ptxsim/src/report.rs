@@ -150,7 +150,7 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         Op::WarpSync => Kind::WarpSync,
         Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::ActiveMask => Kind::Exchange,
         Op::Mma(m) => match **m {
-            Mma::Multiply { .. } => Kind::Matrix,
+            Mma::Multiply(_) => Kind::Matrix,
             _ => Kind::MatrixMemory,
         },
         Op::Fence | Op::Clock { .. } | Op::Trap | Op::Assert | Op::Nop => Kind::Other,

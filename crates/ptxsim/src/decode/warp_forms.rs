@@ -156,8 +156,9 @@ impl Decoder<'_> {
                     None => self.constant32(if column_major { rows } else { columns }),
                 };
                 let (space, address, offset) = self.address(i, self.operand(i, at)?, space)?;
-                self.watch_shared(space, elem.bits() / 8);
-                let tile = Tile { space, part, shape, elem, column_major, registers, address, offset, stride };
+                self.watch_shared(space, if part == Part::Acc { elem.bits() / 8 } else { 4 });
+                let mut tile = Tile { space, part, shape, elem, column_major, registers, steps: Vec::new(), address, offset, stride };
+                tile.lay_out();
                 self.emit(Op::Mma(Box::new(if store { Mma::WmmaStore(tile) } else { Mma::WmmaLoad(tile) })), [0; 6]);
                 Ok(())
             }
@@ -199,7 +200,15 @@ impl Decoder<'_> {
         if !fits {
             return self.invalid(i.pos, "a fragment has the wrong number of registers");
         }
-        self.emit(Op::Mma(Box::new(Mma::Multiply { wmma, shape, by_column, ab, cd, d, a, b, c })), [0; 6]);
+        let place = |part, elem, by_column: bool, n| mma::Places::new(part, elem, shape, wmma.then_some(by_column), n);
+        let places = [
+            place(Part::A, ab[0], by_column[0], a.len()),
+            place(Part::B, ab[1], by_column[1], b.len()),
+            place(Part::Acc, cd[0], false, c.len()),
+            place(Part::Acc, cd[1], false, d.len()),
+        ];
+        let multiply = mma::Multiply { shape, ab, cd, d, a, b, c, places };
+        self.emit(Op::Mma(Box::new(Mma::Multiply(multiply))), [0; 6]);
         Ok(())
     }
 

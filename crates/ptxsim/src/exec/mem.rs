@@ -16,12 +16,22 @@ pub struct Site {
     pub mask: u32,
 }
 
-pub fn lanes(mask: u32) -> impl Iterator<Item = usize> {
-    std::iter::successors((mask != 0).then_some(mask), |m| {
-        let rest = m & (m - 1);
-        (rest != 0).then_some(rest)
-    })
-    .map(|m| m.trailing_zeros() as usize)
+/// The lanes of a mask, lowest first.
+pub struct Lanes(u32);
+
+impl Iterator for Lanes {
+    type Item = usize;
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let lane = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.wrapping_sub(1);
+        (lane < LANES).then_some(lane)
+    }
+}
+
+#[inline(always)]
+pub fn lanes(mask: u32) -> Lanes {
+    Lanes(mask)
 }
 
 #[inline(always)]
@@ -34,10 +44,15 @@ pub fn addresses(regs: &Regs, (class, register): (Class, u32), offset: i64) -> A
 }
 
 /// Splits generic addresses: the space of the first lane, its lanes, and addresses in the window.
+#[inline(always)]
 pub fn split(space: AddressSpace, a: &Addresses, mask: u32) -> (AddressSpace, u32, Addresses) {
     if space != AddressSpace::Generic || mask == 0 {
         return (space, mask, *a);
     }
+    split_generic(a, mask)
+}
+
+fn split_generic(a: &Addresses, mask: u32) -> (AddressSpace, u32, Addresses) {
     let window = |x: u64| match x >> 32 {
         1 => (AddressSpace::Shared, SHARED_WINDOW),
         2 => (AddressSpace::Local, LOCAL_WINDOW),
@@ -84,6 +99,54 @@ fn deposit(regs: &mut Regs, a: &Access, bytes: &[u8], lane: usize) {
     }
 }
 
+/// Registers of all lanes of the mask, from `bytes` at each lane's offset.
+#[inline(always)]
+fn deposit_all(regs: &mut Regs, a: &Access, bytes: &[u8], at: &Addresses, mask: u32) {
+    if a.width != 4 || a.registers.iter().any(|r| r.0 != Class::R32) {
+        for l in lanes(mask) {
+            deposit(regs, a, &bytes[at[l] as usize..], l);
+        }
+        return;
+    }
+    for (e, &(_, r)) in a.registers.iter().enumerate() {
+        let to = &mut regs.r32[r as usize].0;
+        for l in lanes(mask) {
+            let from = at[l] as usize + 4 * e;
+            let four: [u8; 4] = bytes[from..from + 4].try_into().unwrap_or_default();
+            to[l] = u32::from_le_bytes(four);
+        }
+    }
+}
+
+#[inline(always)]
+fn collect_all(regs: &Regs, a: &Access, bytes: &mut [u8], at: &Addresses, mask: u32) {
+    if a.width != 4 || a.registers.iter().any(|r| r.0 != Class::R32) {
+        let n = a.bytes() as usize;
+        for l in lanes(mask) {
+            bytes[at[l] as usize..][..n].copy_from_slice(&collect(regs, a, l)[..n]);
+        }
+        return;
+    }
+    for l in lanes(mask) {
+        for (e, &(_, r)) in a.registers.iter().enumerate() {
+            let to = at[l] as usize + 4 * e;
+            bytes[to..to + 4].copy_from_slice(&regs.r32[r as usize].0[l].to_le_bytes());
+        }
+    }
+}
+
+/// Lowest and highest address of the lanes.
+#[inline(always)]
+fn span(a: &Addresses, mask: u32) -> (u64, u64) {
+    let (mut low, mut high) = (u64::MAX, 0);
+    for l in 0..LANES {
+        let on = mask >> l & 1 == 1;
+        low = low.min(if on { a[l] } else { u64::MAX });
+        high = high.max(if on { a[l] } else { 0 });
+    }
+    (low, high)
+}
+
 #[inline(always)]
 fn collect(regs: &Regs, a: &Access, lane: usize) -> [u8; 32] {
     let mut out = [0; 32];
@@ -96,6 +159,40 @@ fn collect(regs: &Regs, a: &Access, lane: usize) -> [u8; 32] {
         out[at..at + a.width as usize].copy_from_slice(&v.to_le_bytes()[..a.width as usize]);
     }
     out
+}
+
+/// Room to work out bank conflicts.
+pub struct Banks {
+    units: [[u32; LANES]; 32],
+    depth: [u32; 32],
+}
+
+impl Banks {
+    pub const fn new() -> Banks {
+        Banks { units: [[0; LANES]; 32], depth: [0; 32] }
+    }
+
+    /// The most different units of `bytes` (4, 8 or 16) that any group of banks has to deliver. An
+    /// access is aligned to its size, so one of 16 bytes takes four neighbouring banks as one.
+    #[inline(always)]
+    fn worst(&mut self, a: &Addresses, mask: u32, bytes: u32) -> u32 {
+        self.depth = [0; 32];
+        let (shift, groups) = (bytes.trailing_zeros(), 128 / bytes as usize);
+        let mut worst = 1;
+        for l in lanes(mask) {
+            let unit = (a[l] >> shift) as u32;
+            let group = unit as usize % groups % 32;
+            let (held, depth) = (&mut self.units[group], &mut self.depth[group]);
+            if held[..*depth as usize].contains(&unit) {
+                continue;
+            }
+            // At most 32 lanes with one unit each: it fits.
+            held[*depth as usize % LANES] = unit;
+            *depth += 1;
+            worst = worst.max(*depth);
+        }
+        worst
+    }
 }
 
 impl Machine<'_> {
@@ -112,6 +209,24 @@ impl Machine<'_> {
             return self.fault(FaultKind::Misaligned, s.pc, b.id, w.first_thread + l, Some(a[l as usize]), &what);
         }
         Ok(())
+    }
+
+    /// The allocation that the last access hit, and offsets in it, if it holds all lanes' accesses.
+    #[inline(always)]
+    fn in_one(&mut self, a: &Addresses, mask: u32, bytes: u32, write: bool) -> Option<(usize, Addresses)> {
+        let (low, high) = span(a, mask);
+        let holds = |m: &Self, i: usize| {
+            let x = m.memory.at(i);
+            low >= x.base && high.saturating_add(u64::from(bytes)) <= x.base + x.data.len() as u64 && !(write && x.read_only)
+        };
+        if self.hint == usize::MAX || !holds(self, self.hint) {
+            self.hint = self.memory.find(low, u64::from(bytes))?;
+            if !holds(self, self.hint) {
+                return None;
+            }
+        }
+        let base = self.memory.at(self.hint).base;
+        Some((self.hint, std::array::from_fn(|l| a[l].wrapping_sub(base))))
     }
 
     /// The allocation that holds the access of a lane.
@@ -143,7 +258,7 @@ impl Machine<'_> {
         let mut n = 0;
         let mut sorted = true;
         for l in lanes(s.mask) {
-            let (first, last) = (a[l] >> 5, (a[l] + u64::from(bytes) - 1) >> 5);
+            let (first, last) = (a[l] >> 5, a[l].saturating_add(u64::from(bytes) - 1) >> 5);
             for sector in [first, last] {
                 if n == 0 || sectors[n - 1] != sector {
                     sorted &= n == 0 || sectors[n - 1] < sector;
@@ -181,39 +296,25 @@ impl Machine<'_> {
     /// Wavefronts: 32 banks of 4 bytes; 8-byte accesses go in half warps, 16-byte in quarters;
     /// lanes that want the same word share it.
     pub fn count_shared(&mut self, s: Site, a: &Addresses, bytes: u32) {
-        let phases = (bytes / 4).max(1).min(4) as usize;
-        let per_phase = LANES / phases;
-        let words = (bytes as usize).div_ceil(4);
+        let phases = (bytes / 4).clamp(1, 4) as usize;
         let (mut total, mut ideal) = (0, 0);
-        for phase in 0..phases {
-            let range = (((1_u64 << per_phase) - 1) as u32) << (phase * per_phase);
-            let mask = s.mask & range;
-            if mask == 0 {
-                continue;
-            }
-            let mut owner = [[u64::MAX; 8]; 32];
-            let mut depth = [0_usize; 32];
-            let mut worst = 1;
-            for l in lanes(mask) {
-                for k in 0..words {
-                    let word = (a[l] >> 2) + k as u64;
-                    let bank = (word % 32) as usize;
-                    let held = depth[bank];
-                    if owner[bank][..held.min(8)].contains(&word) {
-                        continue;
-                    }
-                    // Past 8 deep, lanes of one word are no longer told apart from new words.
-                    if held < 8 {
-                        owner[bank][held] = word;
-                    } else if lanes(mask).take_while(|&o| o < l).any(|o| (a[o] >> 2..(a[o] >> 2) + words as u64).contains(&word)) {
-                        continue;
-                    }
-                    depth[bank] = held + 1;
-                    worst = worst.max(held + 1);
+        let step = u64::from(bytes);
+        let mut in_a_row = s.mask == super::regs::ALL && bytes >= 4;
+        for l in 0..LANES {
+            in_a_row &= a[l] == a[0].wrapping_add(step * l as u64);
+        }
+        if in_a_row {
+            // Side by side: every bank once per phase.
+            (total, ideal) = (phases as u64, phases as u64);
+        } else {
+            let per_phase = LANES / phases;
+            for phase in 0..phases {
+                let mask = s.mask & ((((1_u64 << per_phase) - 1) as u32) << (phase * per_phase));
+                if mask != 0 {
+                    total += u64::from(self.banks.worst(a, mask, bytes.clamp(4, 16)));
+                    ideal += 1;
                 }
             }
-            total += worst as u64;
-            ideal += 1;
         }
         let cost = &mut self.costs[s.pc as usize];
         cost.requests += 1;
@@ -222,6 +323,10 @@ impl Machine<'_> {
     }
 
     fn in_window(&self, b: &BlockState, w: &Warp, s: Site, a: &Addresses, bytes: u32, size: usize, what: &str) -> Run<()> {
+        let highest = span(a, s.mask).1;
+        if highest.checked_add(u64::from(bytes)).is_some_and(|end| end <= size as u64) {
+            return Ok(());
+        }
         for l in lanes(s.mask) {
             if a[l].checked_add(u64::from(bytes)).is_none_or(|end| end > size as u64) {
                 let near = self.program.shared.iter().filter(|v| u64::from(v.offset) <= a[l]).max_by_key(|v| v.offset);
@@ -238,7 +343,7 @@ impl Machine<'_> {
 
     /// Checks of an access to shared memory that lies within it.
     pub fn check_shared(&mut self, b: &mut BlockState, w: &Warp, s: Site, a: &Addresses, bytes: u32, write: bool, atomic: bool) {
-        if !b.in_flight.is_empty() {
+        if b.words_in_flight > 0 {
             for l in lanes(s.mask) {
                 let (first, last) = (a[l] as usize / 4, (a[l] as usize + bytes as usize - 1) / 4);
                 if let Some(&i) = b.in_flight[first..=last].iter().find(|&&i| i != 0) {
@@ -294,6 +399,13 @@ impl Machine<'_> {
             match space {
                 AddressSpace::Global | AddressSpace::Generic => {
                     self.count_global(s, &a, bytes);
+                    if let Some((i, at)) = self.in_one(&a, mask, bytes, false) {
+                        let allocation = self.memory.at(i);
+                        deposit_all(&mut w.regs, access, &allocation.data, &at, mask);
+                        if !CHECKS || allocation.all_known() {
+                            continue;
+                        }
+                    }
                     for l in lanes(mask) {
                         let i = self.resolve(b, w, s, l, a[l], bytes, false)?;
                         let allocation = self.memory.at(i);
@@ -311,9 +423,7 @@ impl Machine<'_> {
                     if CHECKS {
                         self.check_shared(b, w, s, &a, bytes, false, false);
                     }
-                    for l in lanes(mask) {
-                        deposit(&mut w.regs, access, &b.shared[a[l] as usize..][..bytes as usize], l);
-                    }
+                    deposit_all(&mut w.regs, access, &b.shared, &a, mask);
                 }
                 AddressSpace::Local => {
                     let size = self.program.local_bytes as usize;
@@ -350,6 +460,14 @@ impl Machine<'_> {
             match space {
                 AddressSpace::Global | AddressSpace::Generic => {
                     self.count_global(s, &a, bytes);
+                    if let Some((i, at)) = self.in_one(&a, mask, bytes, true) {
+                        let allocation = self.memory.at_mut(i);
+                        collect_all(&w.regs, access, &mut allocation.data, &at, mask);
+                        for l in lanes(mask) {
+                            allocation.mark(at[l] as usize, bytes as usize);
+                        }
+                        continue;
+                    }
                     for l in lanes(mask) {
                         let i = self.resolve(b, w, s, l, a[l], bytes, true)?;
                         let allocation = self.memory.at_mut(i);
@@ -364,9 +482,11 @@ impl Machine<'_> {
                     if CHECKS {
                         self.check_shared(b, w, s, &a, bytes, true, false);
                     }
-                    for l in lanes(mask) {
-                        b.shared[a[l] as usize..][..bytes as usize].copy_from_slice(&collect(&w.regs, access, l)[..bytes as usize]);
-                        b.shared_known.set(a[l] as usize, bytes as usize);
+                    collect_all(&w.regs, access, &mut b.shared, &a, mask);
+                    if CHECKS {
+                        for l in lanes(mask) {
+                            b.shared_known.set(a[l] as usize, bytes as usize);
+                        }
                     }
                 }
                 AddressSpace::Local => {
@@ -506,7 +626,10 @@ impl Machine<'_> {
                 }
             }
             let words = target[l] as usize / 4..(target[l] as usize + bytes as usize).div_ceil(4);
-            b.in_flight[words].fill(s.pc + 1);
+            for word in &mut b.in_flight[words] {
+                b.words_in_flight += u32::from(*word == 0);
+                *word = s.pc + 1;
+            }
             w.copies.open.push(CopyOp { lane: l as u32, to: target[l] as u32, bytes, data, instruction: s.pc });
         }
         if CHECKS && let Some(mut shadow) = b.shadow.take() {
@@ -549,7 +672,10 @@ impl Machine<'_> {
             let at = copy.to as usize;
             b.shared[at..at + copy.bytes as usize].copy_from_slice(&copy.data[..copy.bytes as usize]);
             b.shared_known.set(at, copy.bytes as usize);
-            b.in_flight[at / 4..(at + copy.bytes as usize).div_ceil(4)].fill(0);
+            for word in &mut b.in_flight[at / 4..(at + copy.bytes as usize).div_ceil(4)] {
+                b.words_in_flight -= u32::from(*word != 0);
+                *word = 0;
+            }
             if let Some(shadow) = &mut b.shadow {
                 // It arrives now, in the copying thread's name. What raced was told at the start.
                 let who = Who { warp: w.index, lane: copy.lane, instruction: copy.instruction };

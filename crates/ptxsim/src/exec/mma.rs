@@ -54,6 +54,9 @@ pub struct Tile {
     pub elem: Elem,
     pub column_major: bool,
     pub registers: Vec<u32>,
+    /// Steps of the access: registers, and for each lane which row or column of memory its
+    /// elements begin in, and where in it.
+    pub steps: Vec<(Vec<(Class, u32)>, [(u32, u32); 32])>,
     pub address: (Class, u32),
     pub offset: i64,
     /// In elements.
@@ -64,22 +67,76 @@ pub struct Tile {
 pub enum Mma {
     WmmaLoad(Tile),
     WmmaStore(Tile),
-    /// d = a * b + c in the layouts of `wmma` or of `mma.sync`.
-    Multiply {
-        wmma: bool,
-        shape: Shape,
-        /// A and B by columns (`wmma` only).
-        by_column: [bool; 2],
-        ab: [Elem; 2],
-        cd: [Elem; 2],
-        d: Vec<u32>,
-        a: Vec<u32>,
-        b: Vec<u32>,
-        c: Vec<u32>,
-    },
+    Multiply(Multiply),
     /// `ldmatrix` of 8x8 matrices of 16-bit elements.
     LdMatrix { transpose: bool, registers: Vec<u32>, space: AddressSpace, address: (Class, u32), offset: i64 },
     StMatrix { transpose: bool, registers: Vec<u32>, space: AddressSpace, address: (Class, u32), offset: i64 },
+}
+
+/// d = a * b + c in the layouts of `wmma` or of `mma.sync`.
+#[derive(Clone, Debug)]
+pub struct Multiply {
+    pub shape: Shape,
+    pub ab: [Elem; 2],
+    pub cd: [Elem; 2],
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+    /// Of a, b, c and d.
+    pub places: [Places; 4],
+}
+
+/// Where in a matrix, by rows, the elements of a fragment are: 32 lanes for each element number.
+#[derive(Clone, Debug)]
+pub struct Places {
+    pub of: Vec<u16>,
+    /// Lanes from here on repeat what earlier ones hold.
+    pub lanes: usize,
+}
+
+impl Tile {
+    /// Up to four registers per access where a lane's elements lie side by side in memory, else one
+    /// access per element, through register 0.
+    pub fn lay_out(&mut self) {
+        let per = 32 / self.elem.bits();
+        let place = |i: u32| {
+            std::array::from_fn(|lane| {
+                let (r, c) = wmma_place(self.part, self.elem, self.shape, self.column_major, lane as u32, i);
+                if self.column_major { (c, r) } else { (r, c) }
+            })
+        };
+        self.steps = if self.side_by_side() {
+            let chunk = |(n, r): (usize, &[u32])| (r.iter().map(|&r| (Class::R32, r)).collect(), place(4 * n as u32 * per));
+            self.registers.chunks(4).enumerate().map(chunk).collect()
+        } else {
+            (0..self.registers.len() as u32 * per).map(|i| (vec![(Class::R32, 0)], place(i))).collect()
+        };
+    }
+
+    pub fn side_by_side(&self) -> bool {
+        self.part != Part::Acc || !self.column_major
+    }
+}
+
+impl Places {
+    /// `by_column`: of a `wmma` fragment; `None` for `mma.sync`.
+    pub fn new(part: Part, elem: Elem, shape: Shape, by_column: Option<bool>, registers: usize) -> Places {
+        let (rows, columns) = extent(part, shape);
+        let elements = registers as u32 * 32 / elem.bits();
+        let of = (0..elements)
+            .flat_map(|i| (0..32).map(move |lane| (lane, i)))
+            .map(|(lane, i)| {
+                let (r, c) = match by_column {
+                    Some(by_column) => wmma_place(part, elem, shape, by_column, lane, i),
+                    None => mma_place(part, elem, lane, i),
+                };
+                (r * columns + c) as u16
+            })
+            .collect();
+        let lanes = (rows * columns).div_ceil(elements.max(1)).min(32) as usize;
+        Places { of, lanes }
+    }
 }
 
 /// Rows and columns of a part.

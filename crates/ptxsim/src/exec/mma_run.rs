@@ -17,8 +17,8 @@ impl Machine<'_> {
         match op {
             Mma::WmmaLoad(t) => self.wmma_memory::<CHECKS>(b, w, t, s, false),
             Mma::WmmaStore(t) => self.wmma_memory::<CHECKS>(b, w, t, s, true),
-            Mma::Multiply { wmma, shape, by_column, ab, cd, d, a, b: bb, c } => {
-                multiply(&mut w.regs, (*wmma, *by_column), *shape, *ab, *cd, [d, a, bb, c]);
+            Mma::Multiply(m) => {
+                multiply(&mut w.regs, m);
                 Ok(())
             }
             Mma::LdMatrix { transpose, registers, space, address, offset } => {
@@ -32,21 +32,14 @@ impl Machine<'_> {
         }
     }
 
-    /// Up to four registers per access where a lane's elements lie side by side in memory, else one
-    /// access per element.
+    /// As plain accesses, through the checks and counters of those.
     fn wmma_memory<const CHECKS: bool>(&mut self, b: &mut BlockState, w: &mut Warp, t: &Tile, s: Site, store: bool) -> Run<()> {
         let base = addresses(&w.regs, t.address, t.offset);
-        let stride: [u64; LANES] = std::array::from_fn(|l| u64::from(w.regs.r32[t.stride as usize].0[l]));
-        let size = u64::from(t.elem.bits() / 8);
-        let per_register = 32 / t.elem.bits();
-        let place = |l: usize, i: u32| {
-            let (row, column) = wmma_place(t.part, t.elem, t.shape, t.column_major, l as u32, i);
-            let (major, minor) = if t.column_major { (column, row) } else { (row, column) };
-            base[l].wrapping_add((u64::from(major) * stride[l] + u64::from(minor)) * size)
-        };
+        let stride = w.regs.r32[t.stride as usize].0;
+        let size = t.elem.bits() / 8;
         let mut access = Access {
             space: t.space,
-            width: 4,
+            width: if t.side_by_side() { 4 } else { size },
             signed: false,
             registers: Vec::new(),
             narrow: false,
@@ -54,33 +47,31 @@ impl Machine<'_> {
             address: (Class::R64, 0),
             offset: 0,
         };
-        if t.part != Part::Acc || !t.column_major {
-            for (n, registers) in t.registers.chunks(4).enumerate() {
-                w.regs.set64(0, |l| place(l, 4 * n as u32 * per_register));
-                access.registers = registers.iter().map(|&r| (Class::R32, r)).collect();
+        let per_register = 32 / t.elem.bits() as usize;
+        for (n, (registers, place)) in t.steps.iter().enumerate() {
+            w.regs.set64(0, |l| {
+                let (major, minor) = place[l];
+                base[l].wrapping_add((u64::from(major) * u64::from(stride[l]) + u64::from(minor)) * u64::from(size))
+            });
+            access.registers.clone_from(registers);
+            if t.side_by_side() {
                 if store {
                     self.store::<CHECKS>(b, w, &access, s)?;
                 } else {
                     self.load::<CHECKS>(b, w, &access, s)?;
                 }
+                continue;
             }
-            return Ok(());
-        }
-        access.width = size as u32;
-        access.registers = vec![(Class::R32, 0)];
-        for (n, &register) in t.registers.iter().enumerate() {
-            for step in 0..per_register {
-                w.regs.set64(0, |l| place(l, n as u32 * per_register + step));
-                let shift = step * t.elem.bits();
-                let held = w.regs.r32[register as usize].0;
-                if store {
-                    w.regs.set32(0, |l| held[l] >> shift);
-                    self.store::<CHECKS>(b, w, &access, s)?;
-                } else {
-                    self.load::<CHECKS>(b, w, &access, s)?;
-                    let piece = w.regs.r32[0].0;
-                    w.regs.set32(register, |l| if step == 0 { piece[l] } else { held[l] | piece[l] << shift });
-                }
+            let register = t.registers[n / per_register];
+            let shift = (n % per_register) as u32 * t.elem.bits();
+            let held = w.regs.r32[register as usize].0;
+            if store {
+                w.regs.set32(0, |l| held[l] >> shift);
+                self.store::<CHECKS>(b, w, &access, s)?;
+            } else {
+                self.load::<CHECKS>(b, w, &access, s)?;
+                let piece = w.regs.r32[0].0;
+                w.regs.set32(register, |l| if shift == 0 { piece[l] } else { held[l] | piece[l] << shift });
             }
         }
         Ok(())
@@ -129,16 +120,24 @@ impl Machine<'_> {
     }
 }
 
-fn gather(regs: &Regs, (wmma, by_column): (bool, bool), part: Part, elem: Elem, shape: Shape, registers: &[u32], out: &mut [f64]) {
-    let columns = extent(part, shape).1;
+#[inline(always)]
+fn gather(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], out: &mut [f64]) {
     let per = 32 / elem.bits();
-    for (n, &register) in registers.iter().enumerate() {
+    let mut place = places.of.chunks_exact(LANES);
+    for &register in registers {
         let values = &regs.r32[register as usize].0;
         for step in 0..per {
-            let i = n as u32 * per + step;
-            for (l, &v) in values.iter().enumerate() {
-                let (r, c) = if wmma { wmma_place(part, elem, shape, by_column, l as u32, i) } else { mma_place(part, elem, l as u32, i) };
-                out[(r * columns + c) as usize] = decode(elem, v >> (step * elem.bits()));
+            let shift = step * elem.bits();
+            let mut decoded = [0.0_f64; LANES];
+            match elem {
+                // The frequent one, without a call.
+                Elem::F16 => (0..LANES).for_each(|l| decoded[l] = f64::from(f16_to_f32(values[l] >> shift & 0xffff))),
+                Elem::F32 => (0..LANES).for_each(|l| decoded[l] = f64::from(f32::from_bits(values[l]))),
+                _ => (0..LANES).for_each(|l| decoded[l] = decode(elem, values[l] >> shift)),
+            }
+            let Some(to) = place.next() else { return };
+            for l in 0..places.lanes {
+                out[to[l] as usize % 512] = decoded[l];
             }
         }
     }
@@ -173,48 +172,48 @@ fn product_rows(m: usize, n: usize, k: usize, a: &[f64], b: &[f64], d: &mut [f64
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn product_avx2(m: usize, n: usize, k: usize, a: &[f64], b: &[f64], d: &mut [f64]) {
-    product_rows(m, n, k, a, b, d);
-}
-
-fn product(m: usize, n: usize, k: usize, a: &[f64], b: &[f64], d: &mut [f64]) {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has it.
-        return unsafe { product_avx2(m, n, k, a, b, d) };
-    }
-    product_rows(m, n, k, a, b, d);
-}
-
-fn multiply(regs: &mut Regs, (wmma, by_column): (bool, [bool; 2]), shape: Shape, ab: [Elem; 2], cd: [Elem; 2], [d, a, b, c]: [&[u32]; 4]) {
-    // The largest parts: 32 x 16, 16 x 32.
-    let (mut left, mut right, mut sum) = ([0.0; 512], [0.0; 512], [0.0; 256]);
-    gather(regs, (wmma, by_column[0]), Part::A, ab[0], shape, a, &mut left);
-    gather(regs, (wmma, by_column[1]), Part::B, ab[1], shape, b, &mut right);
-    gather(regs, (wmma, false), Part::Acc, cd[0], shape, c, &mut sum);
-    let (m, n, k) = (shape.m as usize, shape.n as usize, shape.k as usize);
-    product(m, n, k, &left, &right, &mut sum);
-    let elem = cd[1];
+#[inline(always)]
+fn multiply_any(regs: &mut Regs, m: &Multiply) {
+    // The largest parts: 32 x 16, 16 x 32, 32 x 32 never.
+    let (mut left, mut right, mut sum) = ([0.0; 512], [0.0; 512], [0.0; 512]);
+    gather(regs, &m.places[0], m.ab[0], &m.a, &mut left);
+    gather(regs, &m.places[1], m.ab[1], &m.b, &mut right);
+    gather(regs, &m.places[2], m.cd[0], &m.c, &mut sum);
+    let s = m.shape;
+    product_rows(s.m as usize, s.n as usize, s.k as usize, &left, &right, &mut sum);
+    let elem = m.cd[1];
     let per = 32 / elem.bits();
-    for (r, &register) in d.iter().enumerate() {
-        let values: [u32; LANES] = std::array::from_fn(|l| {
-            let mut word = 0;
-            for step in 0..per {
-                let i = r as u32 * per + step;
-                let (row, column) = if wmma { wmma_place(Part::Acc, elem, shape, false, l as u32, i) } else { mma_place(Part::Acc, elem, l as u32, i) };
-                let x = sum[row as usize * n + column as usize];
+    let mut place = m.places[3].of.chunks_exact(LANES);
+    for &register in &m.d {
+        let mut word = [0; LANES];
+        for step in 0..per {
+            let Some(from) = place.next() else { return };
+            for l in 0..LANES {
+                let x = sum[from[l] as usize % 512];
                 let bits = match elem {
                     Elem::F16 => F16.encode(x, Round::Nearest, false),
                     // Integers wrap, as without .satfinite.
                     Elem::S32 => x as i64 as u32,
                     _ => super::float_ops::w(x as f32),
                 };
-                word |= bits << (step * elem.bits());
+                word[l] |= bits << (step * elem.bits());
             }
-            word
-        });
-        regs.r32[register as usize].0 = values;
+        }
+        regs.r32[register as usize].0 = word;
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn multiply_avx2(regs: &mut Regs, m: &Multiply) {
+    multiply_any(regs, m);
+}
+
+fn multiply(regs: &mut Regs, m: &Multiply) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has it.
+        return unsafe { multiply_avx2(regs, m) };
+    }
+    multiply_any(regs, m);
 }

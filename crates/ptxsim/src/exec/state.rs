@@ -80,6 +80,8 @@ pub struct BlockState {
     /// Instruction + 1 of the cp.async under way to each 4-byte word; empty without cp.async.
     pub in_flight: Vec<u32>,
     pub shadow: Option<Shadow>,
+    /// 4-byte words with a copy under way.
+    pub words_in_flight: u32,
     /// Clocks that atomics hand on, by address.
     pub atomics: HashMap<u64, Clock>,
     pub local: Vec<u8>,
@@ -103,6 +105,7 @@ pub struct Machine<'a> {
     pub seen: HashMap<(FindingKind, u32, u32), usize>,
     pub max_findings: usize,
     pub instructions_left: u64,
+    pub banks: super::mem::Banks,
     /// The allocation that the last global access hit.
     pub hint: usize,
 }
@@ -159,6 +162,7 @@ impl Machine<'_> {
             shared_known: Known::none(self.shared_bytes as usize),
             in_flight: if has_async { vec![0; self.shared_bytes.div_ceil(4) as usize] } else { Vec::new() },
             shadow: CHECKS.then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
+            words_in_flight: 0,
             atomics: HashMap::new(),
             local: vec![0; local],
             local_known: Known::none(local),

@@ -108,6 +108,8 @@ pub fn attention(q: &[f64], k: &[f64], v: &[f64], heads: usize, s: usize, causal
 }
 
 pub struct Attention {
+    /// Of the launch alone.
+    pub seconds: f64,
     pub report: Result<Report, Fault>,
     pub worst: f64,
 }
@@ -132,11 +134,13 @@ pub fn run_f16(text: &str, block_m: usize, heads: usize, s: usize, causal: bool,
     let p = params(kernel, &pointers);
     let grid = [s.div_ceil(block_m) as u32, heads as u32, 1];
     let shared = (block_m * 420 + 18432) as u32;
+    let start = std::time::Instant::now();
     let report = ptxsim::launch(kernel, grid, [256, 1, 1], shared, &p, &mut memory, limits);
+    let seconds = start.elapsed().as_secs_f64();
     let got = floats(memory.read(out, 4 * n).unwrap());
     let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, s, causal);
     let worst = got.iter().zip(&want).map(|(g, w)| (f64::from(*g) - w).abs()).fold(0.0, |a, b| if b.is_nan() { b } else { f64::max(a, b) });
-    Attention { report, worst }
+    Attention { report, worst, seconds }
 }
 
 /// sdpa_fp8: codes in, f16 out. codec 0: e4m3 with a scale per head, 1: offset u8.
@@ -176,9 +180,11 @@ pub fn run_fp8(text: &str, codec: u32, heads: usize, s: usize, limits: Limits) -
     args.extend([Arg::Ptr(out), Arg::I32(heads as i32), Arg::I32(s as i32)]);
     let p = params(kernel, &args);
     let grid = [s.div_ceil(64) as u32, heads as u32, 1];
+    let start = std::time::Instant::now();
     let report = ptxsim::launch(kernel, grid, [256, 1, 1], 0, &p, &mut memory, limits);
+    let seconds = start.elapsed().as_secs_f64();
     let got: Vec<f64> = memory.read(out, 2 * n).unwrap().chunks_exact(2).map(|c| half::f16::from_le_bytes([c[0], c[1]]).to_f64()).collect();
     let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, s, false);
     let worst = got.iter().zip(&want).map(|(g, w)| (g - w).abs()).fold(0.0, |a, b| if b.is_nan() { b } else { f64::max(a, b) });
-    Attention { report, worst }
+    Attention { report, worst, seconds }
 }
