@@ -29,7 +29,11 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { instructions: 20_000_000_000, findings: 100, checks: true }
+        Limits {
+            instructions: 20_000_000_000,
+            findings: 100,
+            checks: true,
+        }
     }
 }
 
@@ -48,31 +52,57 @@ pub(crate) fn launch(
     limits: Limits,
 ) -> Result<Report, Fault> {
     let refuse = |message: String| {
-        Err(Fault { kind: FaultKind::Launch, message, place: program.name.clone(), block: [0; 3], thread: [0; 3], address: None })
+        Err(Fault {
+            kind: FaultKind::Launch,
+            message,
+            place: program.name.clone(),
+            block: [0; 3],
+            thread: [0; 3],
+            address: None,
+        })
     };
     let product = |d: [u32; 3]| d.iter().try_fold(1_u32, |p, &n| p.checked_mul(n));
     let (Some(blocks), Some(threads)) = (product(grid), product(block)) else {
         return refuse(format!("grid {grid:?} of blocks {block:?} is too large"));
     };
     if blocks == 0 || threads == 0 || threads > 1024 {
-        return refuse(format!("grid {grid:?} of blocks {block:?}: a block has 1 to 1024 threads, a grid at least one block"));
+        return refuse(format!(
+            "grid {grid:?} of blocks {block:?}: a block has 1 to 1024 threads, a grid at least one block"
+        ));
     }
     if let Some(max) = program.max_threads
         && threads > max.iter().product::<u32>()
     {
-        return refuse(format!("{threads} threads, but the kernel says at most {max:?}"));
+        return refuse(format!(
+            "{threads} threads, but the kernel says at most {max:?}"
+        ));
     }
     if let Some(required) = program.required_threads
         && block != required
     {
-        return refuse(format!("a block of {block:?}, but the kernel requires {required:?}"));
+        return refuse(format!(
+            "a block of {block:?}, but the kernel requires {required:?}"
+        ));
     }
     if params.len() != program.parameter_bytes as usize {
-        return refuse(format!("{} bytes of parameters, but the kernel takes {}", params.len(), program.parameter_bytes));
+        return refuse(format!(
+            "{} bytes of parameters, but the kernel takes {}",
+            params.len(),
+            program.parameter_bytes
+        ));
     }
-    let static_shared = if dynamic_shared > 0 { program.shared_bytes.next_multiple_of(128) } else { program.shared_bytes };
-    let Some(shared_bytes) = static_shared.checked_add(dynamic_shared).filter(|&s| s <= MAX_SHARED) else {
-        return refuse(format!("{static_shared} + {dynamic_shared} bytes of shared memory, more than {MAX_SHARED}"));
+    let static_shared = if dynamic_shared > 0 {
+        program.shared_bytes.next_multiple_of(128)
+    } else {
+        program.shared_bytes
+    };
+    let Some(shared_bytes) = static_shared
+        .checked_add(dynamic_shared)
+        .filter(|&s| s <= MAX_SHARED)
+    else {
+        return refuse(format!(
+            "{static_shared} + {dynamic_shared} bytes of shared memory, more than {MAX_SHARED}"
+        ));
     };
     for v in variables {
         if !memory.has(v.address) {
@@ -92,10 +122,14 @@ pub(crate) fn launch(
         seen: HashMap::new(),
         max_findings: limits.findings,
         instructions_left: limits.instructions,
-        banks: crate::exec::mem::Banks::new(),
+        banks: crate::exec::cost::Banks::new(),
         hint: usize::MAX,
     };
-    let run = if limits.checks { machine.run_grid::<true>(blocks) } else { machine.run_grid::<false>(blocks) };
+    let run = if limits.checks {
+        machine.run_grid::<true>(blocks)
+    } else {
+        machine.run_grid::<false>(blocks)
+    };
     run.map_err(|f| *f)?;
     let mut not_judged = Vec::new();
     if !limits.checks {
@@ -106,7 +140,11 @@ pub(crate) fn launch(
     }
     not_judged.push("races between threads of a block in global memory".to_string());
     let counters = Counters::of(program, &machine.costs);
-    Ok(Report { findings: machine.findings, counters, not_judged })
+    Ok(Report {
+        findings: machine.findings,
+        counters,
+        not_judged,
+    })
 }
 
 impl Machine<'_> {
@@ -135,7 +173,9 @@ impl Machine<'_> {
             let mut moved = false;
             let mut ended = 0;
             for at in 0..b.warps.len() {
-                let Some(mut w) = b.warps[at].take() else { continue };
+                let Some(mut w) = b.warps[at].take() else {
+                    continue;
+                };
                 self.leave_barriers(b, &mut w);
                 let before = w.executed;
                 let turn = self.run_warp::<CHECKS>(b, &mut w, WARP_TURN);
@@ -158,7 +198,9 @@ impl Machine<'_> {
             let woken = (0..b.warps.len()).any(|i| {
                 b.warps[i].as_ref().is_some_and(|w| {
                     w.groups.iter().any(|g| match g.wait {
-                        Wait::Barrier { id, generation } => b.barriers[id as usize].generation != generation,
+                        Wait::Barrier { id, generation } => {
+                            b.barriers[id as usize].generation != generation
+                        }
                         wait => wait == Wait::Ready,
                     })
                 })
@@ -180,7 +222,12 @@ impl Machine<'_> {
                     Wait::Sync => "for the other members of a warp-wide instruction".into(),
                     Wait::Ready => "ready".into(),
                 };
-                lines.push(format!("warp {} lanes {:#010x} wait {what} at {}", w.index, g.mask, self.place(g.pc)));
+                lines.push(format!(
+                    "warp {} lanes {:#010x} wait {what} at {}",
+                    w.index,
+                    g.mask,
+                    self.place(g.pc)
+                ));
                 first.get_or_insert((g.pc, w.first_thread + g.mask.trailing_zeros()));
             }
         }

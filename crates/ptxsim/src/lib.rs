@@ -37,9 +37,16 @@ impl Module {
         let ast = parse::parse(text)?;
         let variables = std::sync::Arc::new(decode::lay_out(&ast)?);
         let mut kernels = Vec::new();
-        for entry in ast.functions.iter().filter(|f| f.is_entry && f.body.is_some()) {
+        for entry in ast
+            .functions
+            .iter()
+            .filter(|f| f.is_entry && f.body.is_some())
+        {
             let program = decode::decode(&ast, entry, &variables)?;
-            kernels.push(Kernel { program, variables: variables.clone() });
+            kernels.push(Kernel {
+                program,
+                variables: variables.clone(),
+            });
         }
         Ok(Module { kernels })
     }
@@ -61,7 +68,11 @@ impl Kernel {
 
     /// Offset and size in bytes of each parameter within the parameter buffer.
     pub fn parameters(&self) -> Vec<(u32, u32)> {
-        self.program.parameters.iter().map(|p| (p.offset, p.bytes)).collect()
+        self.program
+            .parameters
+            .iter()
+            .map(|p| (p.offset, p.bytes))
+            .collect()
     }
 
     pub fn parameter_bytes(&self) -> u32 {
@@ -85,5 +96,14 @@ pub fn launch(
     memory: &mut Memory,
     limits: Limits,
 ) -> Result<Report, Fault> {
-    launch::launch(&kernel.program, &kernel.variables, grid, block, dynamic_shared, params, memory, limits)
+    launch::launch(
+        &kernel.program,
+        &kernel.variables,
+        grid,
+        block,
+        dynamic_shared,
+        params,
+        memory,
+        limits,
+    )
 }

@@ -25,7 +25,10 @@ pub struct Known {
 
 impl Known {
     pub fn none(bytes: usize) -> Known {
-        Known { bits: vec![0; bytes.div_ceil(64)], all: bytes == 0 }
+        Known {
+            bits: vec![0; bytes.div_ceil(64)],
+            all: bytes == 0,
+        }
     }
 
     /// `bytes` is at most 16 and nothing here crosses a multiple of 16.
@@ -93,7 +96,12 @@ impl Default for Memory {
 impl Memory {
     /// `limit`: bytes that may be allocated in all.
     pub fn new(limit: u64) -> Memory {
-        Memory { allocations: Vec::new(), next: HOST_BASE, limit, used: 0 }
+        Memory {
+            allocations: Vec::new(),
+            next: HOST_BASE,
+            limit,
+            used: 0,
+        }
     }
 
     /// Returns the device address: aligned to 256 bytes, as cudaMalloc promises. The bytes have no
@@ -101,7 +109,10 @@ impl Memory {
     pub fn alloc(&mut self, name: &str, bytes: u64) -> Result<u64, MemoryError> {
         self.used = self.used.saturating_add(bytes);
         if self.used > self.limit {
-            return Err(MemoryError(format!("{name}: more than the limit of {} bytes", self.limit)));
+            return Err(MemoryError(format!(
+                "{name}: more than the limit of {} bytes",
+                self.limit
+            )));
         }
         let base = self.next;
         self.next += (bytes + GAP).next_multiple_of(GAP);
@@ -109,15 +120,33 @@ impl Memory {
         Ok(base)
     }
 
-    pub(crate) fn insert(&mut self, name: &str, base: u64, data: Vec<u8>, known: bool, read_only: bool) {
+    pub(crate) fn insert(
+        &mut self,
+        name: &str,
+        base: u64,
+        data: Vec<u8>,
+        known: bool,
+        read_only: bool,
+    ) {
         let mut bits = Known::none(data.len());
         bits.all |= known;
         let at = self.allocations.partition_point(|a| a.base < base);
-        self.allocations.insert(at, Allocation { name: name.into(), base, data, known: bits, read_only });
+        self.allocations.insert(
+            at,
+            Allocation {
+                name: name.into(),
+                base,
+                data,
+                known: bits,
+                read_only,
+            },
+        );
     }
 
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
-        let i = self.find(address, bytes.len() as u64).ok_or_else(|| MemoryError(self.near(address)))?;
+        let i = self
+            .find(address, bytes.len() as u64)
+            .ok_or_else(|| MemoryError(self.near(address)))?;
         let a = &mut self.allocations[i];
         let at = (address - a.base) as usize;
         a.data[at..at + bytes.len()].copy_from_slice(bytes);
@@ -127,7 +156,9 @@ impl Memory {
     }
 
     pub fn read(&self, address: u64, bytes: usize) -> Result<&[u8], MemoryError> {
-        let i = self.find(address, bytes as u64).ok_or_else(|| MemoryError(self.near(address)))?;
+        let i = self
+            .find(address, bytes as u64)
+            .ok_or_else(|| MemoryError(self.near(address)))?;
         let a = &self.allocations[i];
         let at = (address - a.base) as usize;
         Ok(&a.data[at..at + bytes])
@@ -160,7 +191,11 @@ impl Memory {
     pub fn near(&self, address: u64) -> String {
         let far = |a: &Allocation| {
             let end = a.base + a.data.len() as u64;
-            if address < a.base { a.base - address } else { address.saturating_add(1).saturating_sub(end) }
+            if address < a.base {
+                a.base - address
+            } else {
+                address.saturating_add(1).saturating_sub(end)
+            }
         };
         match self.allocations.iter().min_by_key(|a| far(a)) {
             None => format!("address {address:#x}: there are no allocations"),
@@ -171,9 +206,15 @@ impl Memory {
                 } else if address >= end {
                     format!("{} bytes past the end of", address - end)
                 } else {
-                    format!("across the end of (it starts {} bytes before it)", end - address)
+                    format!(
+                        "across the end of (it starts {} bytes before it)",
+                        end - address
+                    )
                 };
-                format!("address {address:#x} is {place} `{}` ({size} bytes at {:#x})", a.name, a.base)
+                format!(
+                    "address {address:#x} is {place} `{}` ({size} bytes at {:#x})",
+                    a.name, a.base
+                )
             }
         }
     }

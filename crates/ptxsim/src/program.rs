@@ -124,30 +124,53 @@ pub enum Op {
     Load(Box<Access>),
     Store(Box<Access>),
     /// Thread-private copy of `bytes` from one local address to another: parameters of calls.
-    CopyLocal { from: u32, to: u32, bytes: u32 },
+    CopyLocal {
+        from: u32,
+        to: u32,
+        bytes: u32,
+    },
     Atom(Box<Atomic>),
     /// Destination address `o[0]`, source `o[1]`, bytes to read `o[2]`; the rest up to `bytes` is 0.
-    CpAsync { to: Box<Access>, from: Box<Access>, bytes: u32 },
+    CpAsync {
+        to: Box<Access>,
+        from: Box<Access>,
+        bytes: u32,
+    },
     CpCommit,
     /// At most this many groups may stay under way.
     CpWait(u32),
     /// Barrier `o[1]`, threads `o[2]` (0: all of the block), predicate `o[3]`, result `o[0]`.
-    Barrier { kind: BarrierKind, aligned: bool },
+    Barrier {
+        kind: BarrierKind,
+        aligned: bool,
+    },
     /// Members `o[1]`.
     WarpSync,
     /// d `o[0]`, predicate `o[5]` (or none), a `o[1]`, b `o[2]`, c `o[3]`, members `o[4]`.
-    Shfl { mode: ShflMode, predicate: bool },
+    Shfl {
+        mode: ShflMode,
+        predicate: bool,
+    },
     /// d `o[0]`, source predicate `o[1]`, negated, members `o[4]`.
-    Vote { mode: VoteMode, negated: bool },
+    Vote {
+        mode: VoteMode,
+        negated: bool,
+    },
     /// d `o[0]`, predicate `o[5]`, a `o[1]`, members `o[4]`.
-    Match { all: bool, wide: bool, predicate: bool },
+    Match {
+        all: bool,
+        wide: bool,
+        predicate: bool,
+    },
     /// d `o[0]`, a `o[1]`, members `o[4]`.
     Redux(ReduxOp),
     ActiveMask,
     Mma(Box<Mma>),
     Fence,
     /// A counter of instructions that this warp has executed, in 32 or 64 bits.
-    Clock { wide: bool },
+    Clock {
+        wide: bool,
+    },
     Trap,
     /// `printf` is relayed as text, `assert` stops the launch.
     Assert,
@@ -243,13 +266,21 @@ pub struct Program {
 impl Program {
     /// `file.cu:12 (inlined at file.cu:40)`, or the PTX line where there is no `.loc`.
     pub fn place(&self, source: u32) -> String {
-        let Some(s) = self.sources.get(source as usize) else { return "an unknown line".into() };
+        let Some(s) = self.sources.get(source as usize) else {
+            return "an unknown line".into();
+        };
         let file = |n: u32| self.files.get(&n).map_or("?", String::as_str);
         if s.loc.line == 0 {
             return format!("PTX line {} ({})", s.pos.line, s.form);
         }
         match s.loc.inlined_at {
-            Some((f, l)) => format!("{}:{} inlined at {}:{}", file(s.loc.file), s.loc.line, file(f), l),
+            Some((f, l)) => format!(
+                "{}:{} inlined at {}:{}",
+                file(s.loc.file),
+                s.loc.line,
+                file(f),
+                l
+            ),
             None => format!("{}:{}", file(s.loc.file), s.loc.line),
         }
     }

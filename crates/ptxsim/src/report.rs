@@ -128,7 +128,9 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
                 "mov" | "cvta" => Kind::Move,
                 "cvt" => Kind::Convert,
                 "setp" | "set" | "selp" | "slct" => Kind::Compare,
-                _ if form.ends_with("f32") || form.ends_with("f64") || form.contains("f16") => Kind::Float,
+                _ if form.ends_with("f32") || form.ends_with("f64") || form.contains("f16") => {
+                    Kind::Float
+                }
                 _ => Kind::Integer,
             }
         }
@@ -148,7 +150,9 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         Op::CpAsync { .. } | Op::CpCommit | Op::CpWait(_) => Kind::AsyncCopy,
         Op::Barrier { .. } => Kind::Barrier,
         Op::WarpSync => Kind::WarpSync,
-        Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::ActiveMask => Kind::Exchange,
+        Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::ActiveMask => {
+            Kind::Exchange
+        }
         Op::Mma(m) => match **m {
             Mma::Multiply(_) => Kind::Matrix,
             _ => Kind::MatrixMemory,
@@ -169,7 +173,9 @@ impl Counters {
     pub(crate) fn of(program: &Program, costs: &[Cost]) -> Counters {
         let mut all = Counters::default();
         for (inst, cost) in program.code.iter().zip(costs) {
-            let Some(source) = program.sources.get(inst.source as usize) else { continue };
+            let Some(source) = program.sources.get(inst.source as usize) else {
+                continue;
+            };
             let mut cost = *cost;
             if !inst.counts {
                 (cost.issued, cost.lanes) = (0, 0);
@@ -178,9 +184,16 @@ impl Counters {
                 continue;
             }
             all.total += cost;
-            *all.by_kind.entry(kind_of(&inst.op, &source.form)).or_default() += cost;
-            let file = program.files.get(&source.loc.file).map_or("?", String::as_str);
-            *all.by_line.entry(format!("{file}:{}", source.loc.line)).or_default() += cost;
+            *all.by_kind
+                .entry(kind_of(&inst.op, &source.form))
+                .or_default() += cost;
+            let file = program
+                .files
+                .get(&source.loc.file)
+                .map_or("?", String::as_str);
+            *all.by_line
+                .entry(format!("{file}:{}", source.loc.line))
+                .or_default() += cost;
         }
         all
     }

@@ -1,5 +1,6 @@
 //! Every check goes red for the right reason on a kernel that was changed by hand, and stays
 //! silent on the kernel as it was (tests/kernels.rs).
+#![allow(clippy::unwrap_used)]
 
 mod common;
 use common::*;
@@ -16,10 +17,25 @@ fn run(decls: &str, body: &str, block: u32, bytes: usize) -> (Result<Report, Fau
     let module = load(&text);
     let kernel = module.kernel("k").unwrap();
     let mut memory = Memory::default();
-    let p = put(&mut memory, "data", &(0..bytes).map(|i| i as u8).collect::<Vec<_>>());
+    let p = put(
+        &mut memory,
+        "data",
+        &(0..bytes).map(|i| i as u8).collect::<Vec<_>>(),
+    );
     let params = params(kernel, &[Arg::Ptr(p)]);
-    let limits = Limits { instructions: 3_000_000, ..Limits::default() };
-    let report = launch(kernel, [1, 1, 1], [block, 1, 1], 0, &params, &mut memory, limits);
+    let limits = Limits {
+        instructions: 3_000_000,
+        ..Limits::default()
+    };
+    let report = launch(
+        kernel,
+        [1, 1, 1],
+        [block, 1, 1],
+        0,
+        &params,
+        &mut memory,
+        limits,
+    );
     let out = memory.read(p, bytes).unwrap().to_vec();
     (report, out)
 }
@@ -52,10 +68,19 @@ fn every_barrier_of_stage2_is_needed() {
     for n in 0..barriers {
         let run = run_fp8(&without(&text, "bar.sync", n), 0, 1, 200, limits());
         let report = run.report.unwrap();
-        let race = report.findings.iter().find(|f| f.kind == FindingKind::SharedRace);
+        let race = report
+            .findings
+            .iter()
+            .find(|f| f.kind == FindingKind::SharedRace);
         let race = race.unwrap_or_else(|| panic!("barrier {n}: {:#?}", report.findings));
         assert_eq!(race.places.len(), 2);
-        assert!(race.places.iter().all(|p| p.contains(".cuh:") || p.contains(".cu:") || p.contains(".hpp:")), "{:?}", race.places);
+        assert!(
+            race.places
+                .iter()
+                .all(|p| p.contains(".cuh:") || p.contains(".cu:") || p.contains(".hpp:")),
+            "{:?}",
+            race.places
+        );
     }
 }
 
@@ -84,17 +109,38 @@ fn a_loosened_wait_is_seen() {
     assert_ne!(text, loose);
     let run = run_fp8(&loose, 0, 1, 128, limits());
     let report = run.report.unwrap();
-    let finding = report.findings.iter().find(|f| f.kind == FindingKind::AsyncBeforeWait).unwrap();
-    assert!(finding.message.contains("cp.async from") && finding.places.len() == 2, "{finding:?}");
+    let finding = report
+        .findings
+        .iter()
+        .find(|f| f.kind == FindingKind::AsyncBeforeWait)
+        .unwrap();
+    assert!(
+        finding.message.contains("cp.async from") && finding.places.len() == 2,
+        "{finding:?}"
+    );
 }
 
 #[test]
 fn an_index_one_past_the_end_names_the_allocation() {
     let (report, _) = run("", ".loc 1 7 1\nst.global.u32 [%rd3+4], %r1;", 32, 128);
     let fault = report.unwrap_err();
-    assert_eq!((fault.kind, fault.thread), (FaultKind::OutOfBounds, [31, 0, 0]));
-    assert!(fault.message.contains("0 bytes past the end of `data` (128 bytes") && fault.place == "k.cu:7", "{fault}");
-    let (report, _) = run(".shared .b32 s[32];", "mov.u32 %r2, s;\nld.shared.u32 %r3, [%r2+128];", 32, 128);
+    assert_eq!(
+        (fault.kind, fault.thread),
+        (FaultKind::OutOfBounds, [31, 0, 0])
+    );
+    assert!(
+        fault
+            .message
+            .contains("0 bytes past the end of `data` (128 bytes")
+            && fault.place == "k.cu:7",
+        "{fault}"
+    );
+    let (report, _) = run(
+        ".shared .b32 s[32];",
+        "mov.u32 %r2, s;\nld.shared.u32 %r3, [%r2+128];",
+        32,
+        128,
+    );
     assert!(report.unwrap_err().message.contains("of `s` (128 bytes)"));
 }
 
@@ -109,7 +155,14 @@ fn the_ragged_edge_is_watched() {
     let mut memory = Memory::default();
     let a = put(&mut memory, "a", &bytes_of(&vec![1.0; 65 * 65]));
     let c = memory.alloc("c", 4 * 65 * 65).unwrap();
-    let args = [Arg::Ptr(a), Arg::Ptr(a), Arg::Ptr(c), Arg::I32(65), Arg::I32(65), Arg::I32(65)];
+    let args = [
+        Arg::Ptr(a),
+        Arg::Ptr(a),
+        Arg::Ptr(c),
+        Arg::I32(65),
+        Arg::I32(65),
+        Arg::I32(65),
+    ];
     let p = params(kernel, &args);
     let fault = launch(kernel, [2, 2, 1], [256, 1, 1], 0, &p, &mut memory, limits()).unwrap_err();
     assert_eq!(fault.kind, FaultKind::OutOfBounds);
@@ -127,11 +180,26 @@ fn misaligned_access() {
 #[test]
 fn reads_of_what_nobody_wrote() {
     let shared = "mov.u32 %r2, s;\nshl.b32 %r3, %r1, 2;\nadd.u32 %r2, %r2, %r3;\n";
-    let (report, _) = run(".shared .b32 s[64];", &format!("{shared}ld.shared.u32 %r4, [%r2];"), 32, 128);
+    let (report, _) = run(
+        ".shared .b32 s[64];",
+        &format!("{shared}ld.shared.u32 %r4, [%r2];"),
+        32,
+        128,
+    );
     assert_eq!(kinds(&report.unwrap()), [FindingKind::UninitialisedShared]);
-    let (report, _) = run(".shared .b32 s[64];", &format!("{shared}st.shared.u32 [%r2], %r1;\nld.shared.u32 %r4, [%r2];"), 32, 128);
+    let (report, _) = run(
+        ".shared .b32 s[64];",
+        &format!("{shared}st.shared.u32 [%r2], %r1;\nld.shared.u32 %r4, [%r2];"),
+        32,
+        128,
+    );
     assert_eq!(kinds(&report.unwrap()), []);
-    let (report, _) = run("", ".local .align 8 .b8 l[8];\nmov.u64 %rd5, l;\nst.local.u32 [%rd5], %r1;\nld.local.u64 %rd6, [%rd5];", 32, 128);
+    let (report, _) = run(
+        "",
+        ".local .align 8 .b8 l[8];\nmov.u64 %rd5, l;\nst.local.u32 [%rd5], %r1;\nld.local.u64 %rd6, [%rd5];",
+        32,
+        128,
+    );
     assert_eq!(kinds(&report.unwrap()), [FindingKind::UninitialisedLocal]);
 
     let module = load(&fixture("reduce"));
@@ -143,8 +211,17 @@ fn reads_of_what_nobody_wrote() {
     let p = params(kernel, &[Arg::Ptr(x), Arg::Ptr(y), Arg::I32(100)]);
     let report = launch(kernel, [1, 1, 1], [512, 1, 1], 0, &p, &mut memory, limits()).unwrap();
     assert_eq!(kinds(&report), [FindingKind::UninitialisedGlobal]);
-    assert!(report.findings[0].message.contains("read of `x` at byte 396"), "{}", report.findings[0].message);
-    assert_eq!((report.findings[0].thread, report.findings[0].times), ([99, 0, 0], 1));
+    assert!(
+        report.findings[0]
+            .message
+            .contains("read of `x` at byte 396"),
+        "{}",
+        report.findings[0].message
+    );
+    assert_eq!(
+        (report.findings[0].thread, report.findings[0].times),
+        ([99, 0, 0], 1)
+    );
 }
 
 #[test]
@@ -167,8 +244,18 @@ fn wrong_member_masks() {
 #[test]
 fn a_shuffle_of_the_kernel_with_a_wrong_mask() {
     let text = fixture("f16_wmma");
-    let line = text.lines().find(|l| l.contains("shfl.sync.bfly")).unwrap().to_string();
-    let mask = line.rsplit(',').next().unwrap().trim().trim_end_matches(';').to_string();
+    let line = text
+        .lines()
+        .find(|l| l.contains("shfl.sync.bfly"))
+        .unwrap()
+        .to_string();
+    let mask = line
+        .rsplit(',')
+        .next()
+        .unwrap()
+        .trim()
+        .trim_end_matches(';')
+        .to_string();
     let wrong = text.replacen(&line, &line.replace(&mask, "65535"), 1);
     let run = run_f16(&wrong, 64, 1, 64, false, limits());
     assert!(kinds(&run.report.unwrap()).contains(&FindingKind::InvalidMembers));
@@ -183,20 +270,35 @@ fn barriers_that_only_a_part_reaches() {
     let (report, _) = run("", body, 64, 128);
     let fault = report.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Deadlock);
-    assert!(fault.message.contains("barrier 1 at k.cu:12") && fault.message.contains("barrier 0 at k.cu:20"), "{fault}");
+    assert!(
+        fault.message.contains("barrier 1 at k.cu:12")
+            && fault.message.contains("barrier 0 at k.cu:20"),
+        "{fault}"
+    );
 }
 
 #[test]
 fn endless_loops_meet_the_budget() {
     let (report, _) = run("", ".loc 1 5 1\nA: bra A;", 32, 128);
     let fault = report.unwrap_err();
-    assert_eq!((fault.kind, fault.place.as_str()), (FaultKind::Budget, "k.cu:5"));
+    assert_eq!(
+        (fault.kind, fault.place.as_str()),
+        (FaultKind::Budget, "k.cu:5")
+    );
 }
 
 #[test]
 fn traps_and_constants() {
-    assert_eq!(run("", "trap;", 1, 128).0.unwrap_err().kind, FaultKind::Trap);
-    let (report, _) = run(".const .b32 c[1] = {5};", "mov.u64 %rd4, c;\nst.global.u32 [%rd4], %r1;", 1, 128);
+    assert_eq!(
+        run("", "trap;", 1, 128).0.unwrap_err().kind,
+        FaultKind::Trap
+    );
+    let (report, _) = run(
+        ".const .b32 c[1] = {5};",
+        "mov.u64 %rd4, c;\nst.global.u32 [%rd4], %r1;",
+        1,
+        128,
+    );
     assert_eq!(report.unwrap_err().kind, FaultKind::ReadOnly);
 }
 
@@ -206,24 +308,52 @@ fn races_within_a_warp_and_atomics() {
     let next = "xor.b32 %r4, %r3, 4;\nmov.u32 %r5, s;\nadd.u32 %r4, %r4, %r5;\nld.shared.u32 %r6, [%r4];\nst.global.u32 [%rd3], %r6;";
     let (report, _) = run(".shared .b32 s[32];", &format!("{own}{next}"), 32, 128);
     assert_eq!(kinds(&report.unwrap()), [FindingKind::SharedRace]);
-    let (report, out) = run(".shared .b32 s[32];", &format!("{own}bar.warp.sync 0xffffffff;\n{next}"), 32, 128);
+    let (report, out) = run(
+        ".shared .b32 s[32];",
+        &format!("{own}bar.warp.sync 0xffffffff;\n{next}"),
+        32,
+        128,
+    );
     assert_eq!(kinds(&report.unwrap()), []);
     assert_eq!((out[0], out[4]), (1, 0));
-    let init = "setp.ne.u32 %p1, %r1, 0;\nmov.u32 %r2, s;\n@!%p1 st.shared.u32 [%r2], 0;\nbar.sync 0;\n";
-    let (report, out) = run(".shared .b32 s[1];", &format!("{init}atom.shared.add.u32 %r3, [%r2], 1;\nbar.sync 0;\nld.shared.u32 %r4, [%r2];\nst.global.u32 [%rd3], %r4;"), 96, 384);
+    let init =
+        "setp.ne.u32 %p1, %r1, 0;\nmov.u32 %r2, s;\n@!%p1 st.shared.u32 [%r2], 0;\nbar.sync 0;\n";
+    let (report, out) = run(
+        ".shared .b32 s[1];",
+        &format!(
+            "{init}atom.shared.add.u32 %r3, [%r2], 1;\nbar.sync 0;\nld.shared.u32 %r4, [%r2];\nst.global.u32 [%rd3], %r4;"
+        ),
+        96,
+        384,
+    );
     assert_eq!(kinds(&report.unwrap()), []);
     assert_eq!(out[380], 96);
 }
 
 #[test]
 fn unsupported_forms_are_refused_by_name() {
-    for form in ["wgmma.fence.sync.aligned", "cp.async.bulk.commit_group", "tcgen05.fence::before_thread_sync", "mbarrier.arrive.shared.b64 %rd1, [%rd2]", "griddepcontrol.wait"] {
-        let text = format!("{HEADER}.entry k()\n{{ .reg .b64 %rd<4>;\n.loc 1 33 2\n{form};\nret; }}");
+    for form in [
+        "wgmma.fence.sync.aligned",
+        "cp.async.bulk.commit_group",
+        "tcgen05.fence::before_thread_sync",
+        "mbarrier.arrive.shared.b64 %rd1, [%rd2]",
+        "griddepcontrol.wait",
+    ] {
+        let text =
+            format!("{HEADER}.entry k()\n{{ .reg .b64 %rd<4>;\n.loc 1 33 2\n{form};\nret; }}");
         let error = Module::load(&text).err().unwrap();
-        let LoadError::Unsupported { pos, .. } = &error else { panic!("{error}") };
+        let LoadError::Unsupported { pos, .. } = &error else {
+            panic!("{error}")
+        };
         assert_eq!(pos.line, 8);
         assert!(error.to_string().contains("k.cu:33"), "{error}");
     }
     let call = format!("{HEADER}.extern .func f();\n.entry k() {{ call f; ret; }}");
-    assert!(Module::load(&call).err().unwrap().to_string().contains("has no body"));
+    assert!(
+        Module::load(&call)
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("has no body")
+    );
 }

@@ -14,12 +14,29 @@ fn reduce_sums_rows() {
         let mut memory = Memory::default();
         let px = put(&mut memory, "x", &bytes_of(&x));
         let py = memory.alloc("y", 4 * rows as u64).unwrap();
-        let p = params(kernel, &[Arg::Ptr(px), Arg::Ptr(py), Arg::I32(columns as i32)]);
-        clean(launch(kernel, [rows as u32, 1, 1], [512, 1, 1], 0, &p, &mut memory, limits()));
+        let p = params(
+            kernel,
+            &[Arg::Ptr(px), Arg::Ptr(py), Arg::I32(columns as i32)],
+        );
+        clean(launch(
+            kernel,
+            [rows as u32, 1, 1],
+            [512, 1, 1],
+            0,
+            &p,
+            &mut memory,
+            limits(),
+        ));
         let y = floats(memory.read(py, 4 * rows).unwrap());
         for (r, got) in y.iter().enumerate() {
-            let want: f64 = x[r * columns..][..columns].iter().map(|&v| f64::from(v)).sum();
-            assert!((f64::from(*got) - want).abs() < 1e-3, "{rows}x{columns}: {got} {want}");
+            let want: f64 = x[r * columns..][..columns]
+                .iter()
+                .map(|&v| f64::from(v))
+                .sum();
+            assert!(
+                (f64::from(*got) - want).abs() < 1e-3,
+                "{rows}x{columns}: {got} {want}"
+            );
         }
     }
 }
@@ -33,8 +50,19 @@ fn softmax_of_rows() {
         let mut memory = Memory::default();
         let px = put(&mut memory, "x", &bytes_of(&x));
         let py = memory.alloc("y", 4 * (rows * columns) as u64).unwrap();
-        let p = params(kernel, &[Arg::Ptr(px), Arg::Ptr(py), Arg::I32(columns as i32)]);
-        clean(launch(kernel, [rows as u32, 1, 1], [256, 1, 1], 0, &p, &mut memory, limits()));
+        let p = params(
+            kernel,
+            &[Arg::Ptr(px), Arg::Ptr(py), Arg::I32(columns as i32)],
+        );
+        clean(launch(
+            kernel,
+            [rows as u32, 1, 1],
+            [256, 1, 1],
+            0,
+            &p,
+            &mut memory,
+            limits(),
+        ));
         let y = floats(memory.read(py, 4 * rows * columns).unwrap());
         for (row, got) in x.chunks(columns).zip(y.chunks(columns)) {
             let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -55,18 +83,40 @@ fn gemm_is_bit_equal_to_fmas_in_order() {
         let mut random = Random(3);
         let (a, b) = (random.normals(m * k), random.normals(k * n));
         let mut memory = Memory::default();
-        let (pa, pb) = (put(&mut memory, "a", &bytes_of(&a)), put(&mut memory, "b", &bytes_of(&b)));
+        let (pa, pb) = (
+            put(&mut memory, "a", &bytes_of(&a)),
+            put(&mut memory, "b", &bytes_of(&b)),
+        );
         let pc = memory.alloc("c", 4 * (m * n) as u64).unwrap();
-        let args = [Arg::Ptr(pa), Arg::Ptr(pb), Arg::Ptr(pc), Arg::I32(m as i32), Arg::I32(n as i32), Arg::I32(k as i32)];
+        let args = [
+            Arg::Ptr(pa),
+            Arg::Ptr(pb),
+            Arg::Ptr(pc),
+            Arg::I32(m as i32),
+            Arg::I32(n as i32),
+            Arg::I32(k as i32),
+        ];
         let p = params(kernel, &args);
         let grid = [n.div_ceil(64) as u32, m.div_ceil(64) as u32, 1];
-        clean(launch(kernel, grid, [256, 1, 1], 0, &p, &mut memory, limits()));
+        clean(launch(
+            kernel,
+            grid,
+            [256, 1, 1],
+            0,
+            &p,
+            &mut memory,
+            limits(),
+        ));
         let c = floats(memory.read(pc, 4 * m * n).unwrap());
         for i in 0..m {
             for j in 0..n {
                 // the kernel adds in the order of k
                 let want = (0..k).fold(0.0_f32, |s, d| a[i * k + d].mul_add(b[d * n + j], s));
-                assert_eq!(c[i * n + j].to_bits(), want.to_bits(), "{m}x{n}x{k} at {i}, {j}");
+                assert_eq!(
+                    c[i * n + j].to_bits(),
+                    want.to_bits(),
+                    "{m}x{n}x{k} at {i}, {j}"
+                );
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Forms that nvcc writes for ordinary CUDA (tests/fixtures/misc.cu), against the same
 //! computation in Rust; and schedules that only a fair scheduler gets through.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 use common::*;
@@ -12,7 +13,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        Bench { module: load(&fixture("misc")), memory: Memory::default() }
+        Bench {
+            module: load(&fixture("misc")),
+            memory: Memory::default(),
+        }
     }
 
     fn put<T: Copy>(&mut self, values: &[T], bytes: impl Fn(T) -> Vec<u8>) -> u64 {
@@ -27,11 +31,24 @@ impl Bench {
     fn launch(&mut self, name: &str, grid: u32, block: u32, args: &[Arg]) -> Result<Report, Fault> {
         let kernel = self.module.kernel(name).unwrap();
         let p = params(kernel, args);
-        ptxsim::launch(kernel, [grid, 1, 1], [block, 1, 1], 0, &p, &mut self.memory, limits())
+        ptxsim::launch(
+            kernel,
+            [grid, 1, 1],
+            [block, 1, 1],
+            0,
+            &p,
+            &mut self.memory,
+            limits(),
+        )
     }
 
     fn words(&self, at: u64, n: usize) -> Vec<u32> {
-        self.memory.read(at, 4 * n).unwrap().chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()
+        self.memory
+            .read(at, 4 * n)
+            .unwrap()
+            .chunks_exact(4)
+            .map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]))
+            .collect()
     }
 }
 
@@ -40,7 +57,12 @@ fn device_functions_structs_constants() {
     let mut b = Bench::new();
     let input: Vec<u32> = (0..100).map(|i| i * 7 % 91 + 1).collect();
     let (out, inp) = (b.memory.alloc("out", 400).unwrap(), b.u32s(&input));
-    clean(b.launch("calls", 4, 32, &[Arg::Ptr(out), Arg::Ptr(inp), Arg::I32(100)]));
+    clean(b.launch(
+        "calls",
+        4,
+        32,
+        &[Arg::Ptr(out), Arg::Ptr(inp), Arg::I32(100)],
+    ));
     let table = [3, 1, 4, 1, 5, 9, 2, 6];
     let gcd = |mut a: i32, mut b: i32| {
         while b != 0 {
@@ -51,7 +73,11 @@ fn device_functions_structs_constants() {
     for (i, got) in b.words(out, 100).into_iter().enumerate() {
         let (n, k) = (input[i] as i32, input[i] as f32 * 0.5);
         let (qx, qy, qz) = ((2.0 * k) as i32, (i as f32 - k) as i32, i as i32 + 1);
-        assert_eq!(got as i32, gcd(n, 36) + table[i & 7] * 100 + qx + qy + qz + 7, "{i}");
+        assert_eq!(
+            got as i32,
+            gcd(n, 36) + table[i & 7] * 100 + qx + qy + qz + 7,
+            "{i}"
+        );
     }
 }
 
@@ -112,9 +138,19 @@ fn single_precision_functions() {
     };
     for (g, &x) in got.iter().zip(&input) {
         let d = f64::from(x);
-        let want = d.sin() + d.cos() + (d + 1.5).ln() + 1.0 / (d + 2.0).sqrt() + d.abs().powf(1.5) + d.tanh() + d / 3.0
-            + d.round_ties_even() + if x > 0.0 { erf(d) } else { 0.0 };
-        assert!((f64::from(*g) - want).abs() < 4e-6 * want.abs().max(1.0), "{x}: {g} {want}");
+        let want = d.sin()
+            + d.cos()
+            + (d + 1.5).ln()
+            + 1.0 / (d + 2.0).sqrt()
+            + d.abs().powf(1.5)
+            + d.tanh()
+            + d / 3.0
+            + d.round_ties_even()
+            + if x > 0.0 { erf(d) } else { 0.0 };
+        assert!(
+            (f64::from(*g) - want).abs() < 4e-6 * want.abs().max(1.0),
+            "{x}: {g} {want}"
+        );
     }
 }
 
@@ -123,23 +159,47 @@ fn packed_halves_and_bf16() {
     use half::{bf16, f16};
     let mut b = Bench::new();
     let mut r = Random(5);
-    let input: Vec<[f16; 2]> = (0..32).map(|_| [f16::from_f32(r.normal()), f16::from_f32(r.normal())]).collect();
-    let inp = b.put(&input, |v| [v[0].to_le_bytes(), v[1].to_le_bytes()].concat());
-    let (out, brain) = (b.memory.alloc("out", 128).unwrap(), b.memory.alloc("bf", 128).unwrap());
-    clean(b.launch("halfs", 1, 32, &[Arg::Ptr(out), Arg::Ptr(inp), Arg::Ptr(brain)]));
+    let input: Vec<[f16; 2]> = (0..32)
+        .map(|_| [f16::from_f32(r.normal()), f16::from_f32(r.normal())])
+        .collect();
+    let inp = b.put(&input, |v| {
+        [v[0].to_le_bytes(), v[1].to_le_bytes()].concat()
+    });
+    let (out, brain) = (
+        b.memory.alloc("out", 128).unwrap(),
+        b.memory.alloc("bf", 128).unwrap(),
+    );
+    clean(b.launch(
+        "halfs",
+        1,
+        32,
+        &[Arg::Ptr(out), Arg::Ptr(inp), Arg::Ptr(brain)],
+    ));
     let (halves, brains) = (b.words(out, 32), b.words(brain, 32));
     for (i, pair) in input.iter().enumerate() {
         let want = pair.map(|a| {
             let sum = f16::from_f64(a.to_f64() + 0.5);
             let fused = f16::from_f64(a.to_f64() * a.to_f64() + sum.to_f64());
-            if pair[0].to_f32() > 1.0 { f16::from_f64(a.to_f64().max(-a.to_f64())) } else { fused }
+            if pair[0].to_f32() > 1.0 {
+                f16::from_f64(a.to_f64().max(-a.to_f64()))
+            } else {
+                fused
+            }
         });
-        assert_eq!(halves[i], u32::from(want[0].to_bits()) | u32::from(want[1].to_bits()) << 16, "{i}");
+        assert_eq!(
+            halves[i],
+            u32::from(want[0].to_bits()) | u32::from(want[1].to_bits()) << 16,
+            "{i}"
+        );
         let want = pair.map(|a| {
             let x = bf16::from_f32(a.to_f32());
             bf16::from_f64(x.to_f64() * bf16::from_f64(2.0 * x.to_f64()).to_f64())
         });
-        assert_eq!(brains[i], u32::from(want[0].to_bits()) | u32::from(want[1].to_bits()) << 16, "{i}");
+        assert_eq!(
+            brains[i],
+            u32::from(want[0].to_bits()) | u32::from(want[1].to_bits()) << 16,
+            "{i}"
+        );
     }
 }
 
@@ -147,7 +207,9 @@ fn packed_halves_and_bf16() {
 fn fp8_pairs() {
     let mut b = Bench::new();
     let mut r = Random(9);
-    let input: Vec<f32> = (0..64).map(|i| r.normal() * if i % 5 == 0 { 300.0 } else { 0.02 }).collect();
+    let input: Vec<f32> = (0..64)
+        .map(|i| r.normal() * if i % 5 == 0 { 300.0 } else { 0.02 })
+        .collect();
     let inp = put(&mut b.memory, "in", &bytes_of(&input));
     let out = b.memory.alloc("out", 64).unwrap();
     clean(b.launch("fp8", 1, 32, &[Arg::Ptr(out), Arg::Ptr(inp)]));
@@ -178,12 +240,29 @@ fn warp_exchange() {
         let bytes = [x.to_le_bytes(), ballot.to_le_bytes()].concat();
         let perm = u32::from_le_bytes([bytes[5], bytes[7], bytes[1], bytes[3]]);
         let dp = (0..4).fold(3_i32, |s, k| {
-            s.wrapping_add(i32::from(x.to_le_bytes()[k] as i8) * i32::from(ballot.to_le_bytes()[k] as i8))
+            s.wrapping_add(
+                i32::from(x.to_le_bytes()[k] as i8) * i32::from(ballot.to_le_bytes()[k] as i8),
+            )
         });
         let any = u32::from(v.iter().any(|&y| y > 5));
         let high = ((u64::from(x) * u64::from(ballot)) >> 32) as u32;
-        let want = ballot ^ same ^ sum ^ up ^ down ^ idx ^ u32::MAX ^ 1 ^ x.count_ones() ^ x.leading_zeros() ^ x.reverse_bits()
-            ^ ffs ^ funnel ^ perm ^ dp as u32 ^ any ^ high;
+        let want = ballot
+            ^ same
+            ^ sum
+            ^ up
+            ^ down
+            ^ idx
+            ^ u32::MAX
+            ^ 1
+            ^ x.count_ones()
+            ^ x.leading_zeros()
+            ^ x.reverse_bits()
+            ^ ffs
+            ^ funnel
+            ^ perm
+            ^ dp as u32
+            ^ any
+            ^ high;
         assert_eq!(got, want, "{i}");
     }
 }
@@ -191,8 +270,18 @@ fn warp_exchange() {
 #[test]
 fn atomics_and_barrier_reductions() {
     let mut b = Bench::new();
-    let (a, wide, f, u) = (b.u32s(&[0; 16]), b.u32s(&[0, 0]), b.u32s(&[0]), b.u32s(&[0; 4]));
-    clean(b.launch("atom", 1, 96, &[Arg::Ptr(a), Arg::Ptr(wide), Arg::Ptr(f), Arg::Ptr(u)]));
+    let (a, wide, f, u) = (
+        b.u32s(&[0; 16]),
+        b.u32s(&[0, 0]),
+        b.u32s(&[0]),
+        b.u32s(&[0; 4]),
+    );
+    clean(b.launch(
+        "atom",
+        1,
+        96,
+        &[Arg::Ptr(a), Arg::Ptr(wide), Arg::Ptr(f), Arg::Ptr(u)],
+    ));
     let got = b.words(a, 9);
     assert_eq!(got[..2], [95, -95_i32 as u32]);
     assert_eq!(got[2..], [24, 24, 24, 24, 1, 48, 0]);
@@ -209,7 +298,9 @@ fn atomics_and_barrier_reductions() {
 fn a_lock_within_a_warp_and_a_wait_across_the_grid() {
     let mut b = Bench::new();
     let (lock, value) = (b.u32s(&[0]), b.u32s(&[0]));
-    let report = b.launch("lock", 3, 64, &[Arg::Ptr(lock), Arg::Ptr(value)]).unwrap();
+    let report = b
+        .launch("lock", 3, 64, &[Arg::Ptr(lock), Arg::Ptr(value)])
+        .unwrap();
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     assert_eq!(b.words(value, 1), [192]);
     let flag = b.u32s(&[0]);
@@ -221,7 +312,11 @@ fn a_lock_within_a_warp_and_a_wait_across_the_grid() {
 #[test]
 fn assertions_are_faults() {
     let mut b = Bench::new();
-    let x = b.u32s(&(0..64).map(|i| if i == 40 { 100 } else { i }).collect::<Vec<_>>());
+    let x = b.u32s(
+        &(0..64)
+            .map(|i| if i == 40 { 100 } else { i })
+            .collect::<Vec<_>>(),
+    );
     let fault = b.launch("asrt", 1, 64, &[Arg::Ptr(x)]).unwrap_err();
     assert_eq!((fault.kind, fault.thread), (FaultKind::Assert, [40, 0, 0]));
     assert!(fault.place.contains("misc.cu:"), "{fault}");
@@ -236,10 +331,15 @@ fn products_of_128_bits() {
     let v: Vec<u64> = (0..66).map(|_| r.next()).collect();
     let inp = b.put(&v, |x| x.to_le_bytes().to_vec());
     let out = b.memory.alloc("out", 512).unwrap();
-    clean(b.launch("wide", 1, 64, &[Arg::Ptr(out), Arg::Ptr(inp), Arg::Ptr(out)]));
+    clean(b.launch(
+        "wide",
+        1,
+        64,
+        &[Arg::Ptr(out), Arg::Ptr(inp), Arg::Ptr(out)],
+    ));
     for (i, c) in b.memory.read(out, 512).unwrap().chunks_exact(8).enumerate() {
         let p = u128::from(v[i]) * u128::from(v[i + 1]) + u128::from(v[i + 2]);
-        let want = (p >> 64) as u64 ^ v[i] / (v[i + 1] | 1) ^ v[i] % 10;
+        let want = (p >> 64) as u64 ^ (v[i] / (v[i + 1] | 1)) ^ (v[i] % 10);
         assert_eq!(u64::from_le_bytes(c.try_into().unwrap()), want, "{i}");
     }
 }
@@ -258,8 +358,13 @@ fn mma_with_ldmatrix() {
     let d = floats(b.memory.read(out, 512).unwrap());
     for i in 0..16 {
         for j in 0..8 {
-            let want: f64 = (0..16).map(|k| x[i * 16 + k].to_f64() * y[j * 16 + k].to_f64()).sum();
-            assert!((f64::from(d[i * 8 + j]) - want).abs() <= 1e-6 * 16.0, "{i} {j}");
+            let want: f64 = (0..16)
+                .map(|k| x[i * 16 + k].to_f64() * y[j * 16 + k].to_f64())
+                .sum();
+            assert!(
+                (f64::from(d[i * 8 + j]) - want).abs() <= 1e-6 * 16.0,
+                "{i} {j}"
+            );
         }
     }
     assert_eq!(report.counters.by_kind[&Kind::Matrix].issued, 1);
@@ -279,7 +384,9 @@ fn two_runs_are_the_same() {
 #[test]
 fn sectors_and_bank_conflicts() {
     let text = |body: &str| {
-        format!(".version 8.4\n.target sm_90\n.address_size 64\n.shared .align 16 .b8 s[16384];\n.entry k(.param .u64 p)\n{{ .reg .b32 %r<9>; .reg .b64 %rd<9>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\n{body}\nret; }}")
+        format!(
+            ".version 8.4\n.target sm_90\n.address_size 64\n.shared .align 16 .b8 s[16384];\n.entry k(.param .u64 p)\n{{ .reg .b32 %r<9>; .reg .b64 %rd<9>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %tid.x;\n{body}\nret; }}"
+        )
     };
     let cost = |body: &str, kind: Kind| {
         let module = load(&text(body));
@@ -287,25 +394,55 @@ fn sectors_and_bank_conflicts() {
         let mut memory = Memory::default();
         let p = put(&mut memory, "data", &[0; 8192]);
         let params = params(kernel, &[Arg::Ptr(p)]);
-        ptxsim::launch(kernel, [1, 1, 1], [32, 1, 1], 0, &params, &mut memory, limits()).unwrap().counters.by_kind[&kind]
+        ptxsim::launch(
+            kernel,
+            [1, 1, 1],
+            [32, 1, 1],
+            0,
+            &params,
+            &mut memory,
+            limits(),
+        )
+        .unwrap()
+        .counters
+        .by_kind[&kind]
     };
     let global = |stride: u32, offset: u32, width: &str| {
-        let c = cost(&format!("mul.wide.u32 %rd2, %r1, {stride};\nadd.s64 %rd3, %rd1, %rd2;\n{width} [%rd3+{offset}];"), Kind::GlobalLoad);
+        let c = cost(
+            &format!(
+                "mul.wide.u32 %rd2, %r1, {stride};\nadd.s64 %rd3, %rd1, %rd2;\n{width} [%rd3+{offset}];"
+            ),
+            Kind::GlobalLoad,
+        );
         (c.sectors, c.ideal_sectors)
     };
     assert_eq!(global(4, 0, "ld.global.u32 %r2,"), (4, 4));
     assert_eq!(global(4, 4, "ld.global.u32 %r2,"), (5, 4));
     assert_eq!(global(128, 0, "ld.global.u32 %r2,"), (32, 4));
     assert_eq!(global(0, 0, "ld.global.u32 %r2,"), (1, 1));
-    assert_eq!(global(16, 0, "ld.global.v4.u32 {%r2, %r3, %r4, %r5},"), (16, 16));
+    assert_eq!(
+        global(16, 0, "ld.global.v4.u32 {%r2, %r3, %r4, %r5},"),
+        (16, 16)
+    );
     let shared = |stride: u32, to: &str| {
-        let c = cost(&format!("mul.lo.u32 %r2, %r1, {stride};\nmov.u32 %r3, s;\nadd.u32 %r3, %r3, %r2;\n{to};"), Kind::SharedStore);
+        let c = cost(
+            &format!(
+                "mul.lo.u32 %r2, %r1, {stride};\nmov.u32 %r3, s;\nadd.u32 %r3, %r3, %r2;\n{to};"
+            ),
+            Kind::SharedStore,
+        );
         (c.wavefronts, c.ideal_wavefronts)
     };
     assert_eq!(shared(4, "st.shared.u32 [%r3], %r1"), (1, 1));
     assert_eq!(shared(8, "st.shared.u32 [%r3], %r1"), (2, 1));
     assert_eq!(shared(128, "st.shared.u32 [%r3], %r1"), (32, 1));
     assert_eq!(shared(0, "st.shared.u32 [%r3], %r1"), (1, 1));
-    assert_eq!(shared(16, "st.shared.v4.u32 [%r3], {%r1, %r1, %r1, %r1}"), (4, 4));
-    assert_eq!(shared(128, "st.shared.v4.u32 [%r3], {%r1, %r1, %r1, %r1}"), (32, 4));
+    assert_eq!(
+        shared(16, "st.shared.v4.u32 [%r3], {%r1, %r1, %r1, %r1}"),
+        (4, 4)
+    );
+    assert_eq!(
+        shared(128, "st.shared.v4.u32 [%r3], {%r1, %r1, %r1, %r1}"),
+        (32, 4)
+    );
 }

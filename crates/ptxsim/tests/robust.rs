@@ -1,4 +1,5 @@
 //! PTX with errors in it: a message or a fault, never a panic.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 use common::*;
@@ -31,7 +32,18 @@ fn mutate(text: &str, r: &mut Random) -> String {
             1 => words.insert(w, words[w].clone()),
             2 => words[w] = donor[(r.next() % donor.len() as u64) as usize].clone(),
             3 => words.truncate(w),
-            _ => words[w] = ["4294967295", "-1", "0", "%r1", "%rd1", "%p1", "[%rd1+4611686018427387904]"][(r.next() % 7) as usize].into(),
+            _ => {
+                words[w] = [
+                    "4294967295",
+                    "-1",
+                    "0",
+                    "%r1",
+                    "%rd1",
+                    "%p1",
+                    "[%rd1+4611686018427387904]",
+                ][(r.next() % 7) as usize]
+                    .into()
+            }
         }
         out[at] = words.concat();
     }
@@ -60,13 +72,35 @@ fn changed_kernels_run_or_fault() {
     let mut r = Random(99);
     let mut faults = 0;
     for _ in 0..150 {
-        let Ok(module) = Module::load(&mutate(&text, &mut r)) else { continue };
+        let Ok(module) = Module::load(&mutate(&text, &mut r)) else {
+            continue;
+        };
         for kernel in module.kernels() {
             let mut memory = Memory::default();
             let p = put(&mut memory, "data", &[1; 4096]);
-            let params: Vec<u8> = p.to_le_bytes().iter().copied().cycle().take(kernel.parameter_bytes() as usize).collect();
-            let limits = Limits { instructions: 20_000, ..Limits::default() };
-            faults += u32::from(launch(kernel, [2, 1, 1], [33, 1, 1], 64, &params, &mut memory, limits).is_err());
+            let params: Vec<u8> = p
+                .to_le_bytes()
+                .iter()
+                .copied()
+                .cycle()
+                .take(kernel.parameter_bytes() as usize)
+                .collect();
+            let limits = Limits {
+                instructions: 20_000,
+                ..Limits::default()
+            };
+            faults += u32::from(
+                launch(
+                    kernel,
+                    [2, 1, 1],
+                    [33, 1, 1],
+                    64,
+                    &params,
+                    &mut memory,
+                    limits,
+                )
+                .is_err(),
+            );
         }
     }
     assert!(faults > 0);

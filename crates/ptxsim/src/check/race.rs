@@ -67,7 +67,11 @@ impl Shadow {
         let clock = |w: usize| {
             let mut knows = [0; WARPS];
             knows[w] = 1;
-            WarpClock { knows, full: 0, lanes: None }
+            WarpClock {
+                knows,
+                full: 0,
+                lanes: None,
+            }
         };
         Shadow {
             granule,
@@ -81,8 +85,12 @@ impl Shadow {
         if u32::from(warp) != who.warp {
             return epoch <= clock.knows[warp as usize % WARPS];
         }
-        lane == who.lane || epoch <= clock.full
-            || clock.lanes.as_ref().is_some_and(|k| epoch <= k[who.lane as usize % 32][lane as usize % 32])
+        lane == who.lane
+            || epoch <= clock.full
+            || clock
+                .lanes
+                .as_ref()
+                .is_some_and(|k| epoch <= k[who.lane as usize % 32][lane as usize % 32])
     }
 
     /// Of readers of the same warp: one that is not ordered before `who`.
@@ -92,7 +100,8 @@ impl Shadow {
             return None;
         }
         if u32::from(r.warp) != who.warp {
-            return (!Self::ordered(clock, who, r.warp, 0, r.epoch)).then(|| r.lanes.trailing_zeros());
+            return (!Self::ordered(clock, who, r.warp, 0, r.epoch))
+                .then(|| r.lanes.trailing_zeros());
         }
         if r.epoch <= clock.full {
             return None;
@@ -116,8 +125,15 @@ impl Shadow {
         let clock = &self.warps[who.warp as usize];
         let epoch = clock.knows[who.warp as usize % WARPS];
         for cell in &mut self.cells[first..=last] {
-            if cell.epoch != 0 && !Self::ordered(clock, who, cell.warp, u32::from(cell.lane), cell.epoch) {
-                race = Some(Past { instruction: cell.instruction, warp: cell.warp, lane: cell.lane, was_write: true });
+            if cell.epoch != 0
+                && !Self::ordered(clock, who, cell.warp, u32::from(cell.lane), cell.epoch)
+            {
+                race = Some(Past {
+                    instruction: cell.instruction,
+                    warp: cell.warp,
+                    lane: cell.lane,
+                    was_write: true,
+                });
             }
             let lane = 1 << who.lane;
             let [r0, r1] = &mut cell.readers;
@@ -131,7 +147,12 @@ impl Shadow {
                 if r0.epoch != 0 && u32::from(r0.warp) != who.warp {
                     *r1 = *r0;
                 }
-                *r0 = Reader { epoch, instruction: who.instruction, lanes: lane, warp: who.warp as u8 };
+                *r0 = Reader {
+                    epoch,
+                    instruction: who.instruction,
+                    lanes: lane,
+                    warp: who.warp as u8,
+                };
             }
         }
         race
@@ -146,15 +167,35 @@ impl Shadow {
         let epoch = clock.knows[who.warp as usize % WARPS];
         for cell in &mut self.cells[first..=last] {
             let both_atomic = atomic && cell.atomic;
-            if cell.epoch != 0 && !both_atomic && !Self::ordered(clock, who, cell.warp, u32::from(cell.lane), cell.epoch) {
-                race = Some(Past { instruction: cell.instruction, warp: cell.warp, lane: cell.lane, was_write: true });
+            if cell.epoch != 0
+                && !both_atomic
+                && !Self::ordered(clock, who, cell.warp, u32::from(cell.lane), cell.epoch)
+            {
+                race = Some(Past {
+                    instruction: cell.instruction,
+                    warp: cell.warp,
+                    lane: cell.lane,
+                    was_write: true,
+                });
             }
             for r in &cell.readers {
                 if let Some(lane) = Self::unordered_reader(clock, who, r) {
-                    race = Some(Past { instruction: r.instruction, warp: r.warp, lane: lane as u8, was_write: false });
+                    race = Some(Past {
+                        instruction: r.instruction,
+                        warp: r.warp,
+                        lane: lane as u8,
+                        was_write: false,
+                    });
                 }
             }
-            *cell = Cell { epoch, instruction: who.instruction, warp: who.warp as u8, lane: who.lane as u8, atomic, readers: [Reader::default(); 2] };
+            *cell = Cell {
+                epoch,
+                instruction: who.instruction,
+                warp: who.warp as u8,
+                lane: who.lane as u8,
+                atomic,
+                readers: [Reader::default(); 2],
+            };
         }
         race
     }
@@ -169,7 +210,9 @@ impl Shadow {
             clock.lanes = None;
         } else {
             let full = clock.full;
-            let lanes = clock.lanes.get_or_insert_with(|| Box::new([[full; 32]; 32]));
+            let lanes = clock
+                .lanes
+                .get_or_insert_with(|| Box::new([[full; 32]; 32]));
             let mut joined = [0; 32];
             for l in (0..32).filter(|l| members >> l & 1 == 1) {
                 for (j, k) in joined.iter_mut().zip(&lanes[l]) {
@@ -213,7 +256,11 @@ mod tests {
     use super::*;
 
     fn who(warp: u32, lane: u32) -> Who {
-        Who { warp, lane, instruction: 1 }
+        Who {
+            warp,
+            lane,
+            instruction: 1,
+        }
     }
 
     fn barrier(s: &mut Shadow) {
@@ -226,10 +273,16 @@ mod tests {
     fn barriers_order_warps() {
         let mut s = Shadow::new(64, 4, 2);
         assert_eq!(s.write(0, 4, who(0, 0), false), None);
-        assert!(s.read(0, 4, who(1, 0)).is_some_and(|p| p.was_write && p.warp == 0));
+        assert!(
+            s.read(0, 4, who(1, 0))
+                .is_some_and(|p| p.was_write && p.warp == 0)
+        );
         barrier(&mut s);
         assert_eq!(s.read(0, 4, who(1, 0)), None);
-        assert!(s.write(0, 4, who(0, 5), false).is_some_and(|p| !p.was_write && p.warp == 1));
+        assert!(
+            s.write(0, 4, who(0, 5), false)
+                .is_some_and(|p| !p.was_write && p.warp == 1)
+        );
         barrier(&mut s);
         assert_eq!(s.write(0, 4, who(1, 1), false), None);
     }

@@ -27,7 +27,10 @@ impl Decoder<'_> {
                 for (n, label) in labels.iter().enumerate() {
                     self.branch_to(n, label, i.pos);
                 }
-                self.emit(Op::BranchIndexed(vec![0; labels.len()].into()), [0, index, 0, 0, 0, 0]);
+                self.emit(
+                    Op::BranchIndexed(vec![0; labels.len()].into()),
+                    [0, index, 0, 0, 0, 0],
+                );
             }
             "call" => self.call(i)?,
             "ret" if self.is_kernel => self.emit(Op::Exit, [0; 6]),
@@ -37,7 +40,9 @@ impl Decoder<'_> {
             "bar" | "barrier" => self.barrier(i, words)?,
             // Execution here is sequentially consistent: a fence orders what is ordered already.
             "membar" => self.emit(Op::Fence, [0; 6]),
-            "fence" if !words.contains(&"proxy") && !words.contains(&"mbarrier_init") => self.emit(Op::Fence, [0; 6]),
+            "fence" if !words.contains(&"proxy") && !words.contains(&"mbarrier_init") => {
+                self.emit(Op::Fence, [0; 6])
+            }
             "nanosleep" | "pmevent" => self.emit(Op::Nop, [0; 6]),
             _ => return self.unsupported(i, ""),
         }
@@ -46,7 +51,8 @@ impl Decoder<'_> {
 
     fn branch_to(&mut self, which: usize, label: &str, pos: Pos) {
         let scope = self.scopes.current.unwrap_or(0);
-        self.pending.push((self.code.len(), which, scope, label.into(), pos));
+        self.pending
+            .push((self.code.len(), which, scope, label.into(), pos));
     }
 
     fn call(&mut self, i: &Instruction) -> Load<()> {
@@ -55,7 +61,11 @@ impl Decoder<'_> {
             _ => None,
         });
         let returns_first = matches!(i.operands.first(), Some(Operand::List(_)));
-        let returns = if returns_first { lists.next().unwrap_or(&[]) } else { &[] };
+        let returns = if returns_first {
+            lists.next().unwrap_or(&[])
+        } else {
+            &[]
+        };
         let params = lists.next().unwrap_or(&[]);
         let Some(Operand::Name(name)) = i.operands.get(usize::from(returns_first)) else {
             return self.invalid(i.pos, "a call names a function");
@@ -136,7 +146,10 @@ impl Decoder<'_> {
             ["red", "or", "pred"] => BarrierKind::RedOr,
             _ => return self.unsupported(i, ""),
         };
-        let red = matches!(kind, BarrierKind::RedPopc | BarrierKind::RedAnd | BarrierKind::RedOr);
+        let red = matches!(
+            kind,
+            BarrierKind::RedPopc | BarrierKind::RedAnd | BarrierKind::RedOr
+        );
         let first = usize::from(red);
         let id = self.value(i, self.operand(i, first)?, Class::R32, Ty::U32)?;
         let has_count = i.operands.len() == first + 2 + usize::from(red);

@@ -17,7 +17,9 @@ impl Decoder<'_> {
             "cvta" => self.convert_address(i, words),
             "isspacep" => self.is_space(i, words),
             // Hints without an effect that a program could see.
-            "prefetch" | "prefetchu" | "discard" | "applypriority" if words.get(1) != Some(&"tensormap") => {
+            "prefetch" | "prefetchu" | "discard" | "applypriority"
+                if words.get(1) != Some(&"tensormap") =>
+            {
                 self.emit(Op::Nop, [0; 6]);
                 Ok(())
             }
@@ -36,7 +38,12 @@ impl Decoder<'_> {
     }
 
     /// The address operand: its space may turn from .param to local, where function parameters are.
-    pub(super) fn address(&mut self, i: &Instruction, operand: &Operand, space: AddressSpace) -> Load<(AddressSpace, (Class, u32), i64)> {
+    pub(super) fn address(
+        &mut self,
+        i: &Instruction,
+        operand: &Operand,
+        space: AddressSpace,
+    ) -> Load<(AddressSpace, (Class, u32), i64)> {
         let Operand::Address { base, offset } = operand else {
             return self.invalid(i.pos, "an address in brackets belongs here");
         };
@@ -45,11 +52,19 @@ impl Decoder<'_> {
             return Ok((space, (Class::R64, r), 0));
         };
         match self.scopes.get(name) {
-            Some(Symbol::Register(Class::R32, r, _)) if matches!(space, AddressSpace::Shared | AddressSpace::Local | AddressSpace::Param) => {
+            Some(Symbol::Register(Class::R32, r, _))
+                if matches!(
+                    space,
+                    AddressSpace::Shared | AddressSpace::Local | AddressSpace::Param
+                ) =>
+            {
                 Ok((space, (Class::R32, r), *offset))
             }
             Some(Symbol::Register(Class::R64, r, _)) => Ok((space, (Class::R64, r), *offset)),
-            Some(Symbol::Register(..)) => self.invalid(i.pos, format!("`{name}` is not a register that holds an address")),
+            Some(Symbol::Register(..)) => self.invalid(
+                i.pos,
+                format!("`{name}` is not a register that holds an address"),
+            ),
             Some(symbol) => {
                 let own = match symbol {
                     Symbol::Local(_) => AddressSpace::Local,
@@ -57,9 +72,14 @@ impl Decoder<'_> {
                     Symbol::Parameter(_) => AddressSpace::Param,
                     _ => AddressSpace::Global,
                 };
-                let fits = space == own || space == AddressSpace::Generic || space == AddressSpace::Param && own == AddressSpace::Local;
+                let fits = space == own
+                    || space == AddressSpace::Generic
+                    || space == AddressSpace::Param && own == AddressSpace::Local;
                 if !fits {
-                    return self.invalid(i.pos, format!("`{name}` is not in the state space of `{}`", i.form()));
+                    return self.invalid(
+                        i.pos,
+                        format!("`{name}` is not in the state space of `{}`", i.form()),
+                    );
                 }
                 let r = self.symbol_address(i, symbol, 0, Class::R64)?;
                 Ok((own, (Class::R64, r), *offset))
@@ -79,10 +99,34 @@ impl Decoder<'_> {
                 "v2" => count = 2,
                 "v4" => count = 4,
                 "v8" => count = 8,
-                "volatile" | "weak" | "relaxed" | "acquire" | "release" | "nc" | "cta" | "cluster" | "gpu" | "sys"
-                | "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "L1::evict_normal" | "L1::evict_unchanged"
-                | "L1::evict_first" | "L1::evict_last" | "L1::no_allocate" | "L2::64B" | "L2::128B" | "L2::256B"
-                | "L2::evict_first" | "L2::evict_last" | "L2::evict_normal" => {}
+                "volatile"
+                | "weak"
+                | "relaxed"
+                | "acquire"
+                | "release"
+                | "nc"
+                | "cta"
+                | "cluster"
+                | "gpu"
+                | "sys"
+                | "ca"
+                | "cg"
+                | "cs"
+                | "lu"
+                | "cv"
+                | "wb"
+                | "wt"
+                | "L1::evict_normal"
+                | "L1::evict_unchanged"
+                | "L1::evict_first"
+                | "L1::evict_last"
+                | "L1::no_allocate"
+                | "L2::64B"
+                | "L2::128B"
+                | "L2::256B"
+                | "L2::evict_first"
+                | "L2::evict_last"
+                | "L2::evict_normal" => {}
                 "L2::cache_hint" => operands = 3,
                 w => match (self.state_space(w), Ty::parse(w)) {
                     (Some(s), _) => space = s,
@@ -91,7 +135,9 @@ impl Decoder<'_> {
                 },
             }
         }
-        let Some(ty) = ty else { return self.unsupported(i, "") };
+        let Some(ty) = ty else {
+            return self.unsupported(i, "");
+        };
         self.expect_operands(i, operands..=operands)?;
         let (address, value) = if is_store { (0, 1) } else { (1, 0) };
         let (space, address, offset) = self.address(i, self.operand(i, address)?, space)?;
@@ -101,7 +147,12 @@ impl Decoder<'_> {
         let one = std::slice::from_ref(self.operand(i, value)?);
         let elements = match self.operand(i, value)? {
             Operand::Vector(v) if v.len() == count => v.as_slice(),
-            Operand::Vector(_) => return self.invalid(i.pos, "the vector has another length than the instruction says"),
+            Operand::Vector(_) => {
+                return self.invalid(
+                    i.pos,
+                    "the vector has another length than the instruction says",
+                );
+            }
             _ if count == 1 => one,
             _ => return self.invalid(i.pos, "a vector in braces belongs here"),
         };
@@ -115,12 +166,31 @@ impl Decoder<'_> {
                 return self.invalid(i.pos, "a register is smaller than what it is to hold");
             }
             narrow |= declared.is_some_and(|(_, t)| t.bytes() == 2);
-            let r = if is_store { self.value(i, e, c, ty)? } else { self.destination(i, e, c)? };
+            let r = if is_store {
+                self.value(i, e, c, ty)?
+            } else {
+                self.destination(i, e, c)?
+            };
             registers.push((c, r));
         }
-        let access = Box::new(Access { space, width: ty.bytes(), signed: ty.is_signed(), registers, narrow, address, offset });
+        let access = Box::new(Access {
+            space,
+            width: ty.bytes(),
+            signed: ty.is_signed(),
+            registers,
+            narrow,
+            address,
+            offset,
+        });
         self.watch_shared(space, ty.bytes());
-        self.emit(if is_store { Op::Store(access) } else { Op::Load(access) }, [0; 6]);
+        self.emit(
+            if is_store {
+                Op::Store(access)
+            } else {
+                Op::Load(access)
+            },
+            [0; 6],
+        );
         Ok(())
     }
 
@@ -135,8 +205,11 @@ impl Decoder<'_> {
         let (mut name, mut ty) = (None, None);
         for &word in &words[1..] {
             match word {
-                "relaxed" | "acquire" | "release" | "acq_rel" | "cta" | "cluster" | "gpu" | "sys" | "noftz" => {}
-                "add" | "and" | "or" | "xor" | "exch" | "cas" | "min" | "max" | "inc" | "dec" => name = Some(word),
+                "relaxed" | "acquire" | "release" | "acq_rel" | "cta" | "cluster" | "gpu"
+                | "sys" | "noftz" => {}
+                "add" | "and" | "or" | "xor" | "exch" | "cas" | "min" | "max" | "inc" | "dec" => {
+                    name = Some(word)
+                }
                 w => match (self.state_space(w), Ty::parse(w)) {
                     (Some(s), _) => space = s,
                     (_, Some(t)) => ty = Some(t),
@@ -144,7 +217,9 @@ impl Decoder<'_> {
                 },
             }
         }
-        let (Some(name), Some(ty)) = (name, ty) else { return self.unsupported(i, "") };
+        let (Some(name), Some(ty)) = (name, ty) else {
+            return self.unsupported(i, "");
+        };
         let signed = ty.is_signed();
         let op = match (name, ty) {
             ("add", Ty::F32) => AtomOp::AddF32,
@@ -178,10 +253,32 @@ impl Decoder<'_> {
         };
         let (space, address, offset) = self.address(i, self.operand(i, first)?, space)?;
         let b = self.value(i, self.operand(i, first + 1)?, c, ty)?;
-        let third = if op == AtomOp::Cas { self.value(i, self.operand(i, first + 2)?, c, ty)? } else { b };
-        let access = Access { space, width: ty.bytes(), signed: false, registers: vec![(c, b)], narrow: false, address, offset };
+        let third = if op == AtomOp::Cas {
+            self.value(i, self.operand(i, first + 2)?, c, ty)?
+        } else {
+            b
+        };
+        let access = Access {
+            space,
+            width: ty.bytes(),
+            signed: false,
+            registers: vec![(c, b)],
+            narrow: false,
+            address,
+            offset,
+        };
         self.watch_shared(space, ty.bytes());
-        self.emit(Op::Atom(Box::new(Atomic { access, op, class: c, destination, b, c: third })), [0; 6]);
+        self.emit(
+            Op::Atom(Box::new(Atomic {
+                access,
+                op,
+                class: c,
+                destination,
+                b,
+                c: third,
+            })),
+            [0; 6],
+        );
         Ok(())
     }
 
@@ -199,8 +296,12 @@ impl Decoder<'_> {
                 };
                 self.emit(Op::CpWait((*n).min(1 << 20) as u32), [0; 6]);
             }
-            ["cp", "async", "ca" | "cg", rest @ ..] if !rest.iter().any(|w| w.contains("mbarrier")) => {
-                if !rest.starts_with(&["shared", "global"]) && !rest.starts_with(&["shared::cta", "global"]) {
+            ["cp", "async", "ca" | "cg", rest @ ..]
+                if !rest.iter().any(|w| w.contains("mbarrier")) =>
+            {
+                if !rest.starts_with(&["shared", "global"])
+                    && !rest.starts_with(&["shared::cta", "global"])
+                {
                     return self.unsupported(i, "");
                 }
                 let hint = usize::from(rest.contains(&"L2::cache_hint"));
@@ -211,15 +312,27 @@ impl Decoder<'_> {
                 let bytes = *bytes as u32;
                 let size = match i.operands.get(3) {
                     Some(operand) if i.operands.len() == 4 + hint || hint == 0 => match operand {
-                        Operand::Name(n) if self.predicate(n, i).is_ok() => return self.unsupported(i, "ignore-src"),
+                        Operand::Name(n) if self.predicate(n, i).is_ok() => {
+                            return self.unsupported(i, "ignore-src");
+                        }
                         operand => self.value(i, operand, Class::R32, Ty::U32)?,
                     },
                     _ => self.constant32(bytes),
                 };
-                let (_, to, to_offset) = self.address(i, self.operand(i, 0)?, AddressSpace::Shared)?;
-                let (_, from, from_offset) = self.address(i, self.operand(i, 1)?, AddressSpace::Global)?;
+                let (_, to, to_offset) =
+                    self.address(i, self.operand(i, 0)?, AddressSpace::Shared)?;
+                let (_, from, from_offset) =
+                    self.address(i, self.operand(i, 1)?, AddressSpace::Global)?;
                 let access = |space, address, offset| {
-                    Box::new(Access { space, width: bytes, signed: false, registers: vec![(Class::R32, 0)], narrow: false, address, offset })
+                    Box::new(Access {
+                        space,
+                        width: bytes,
+                        signed: false,
+                        registers: vec![(Class::R32, 0)],
+                        narrow: false,
+                        address,
+                        offset,
+                    })
                 };
                 let op = Op::CpAsync {
                     to: access(AddressSpace::Shared, to, to_offset),
@@ -249,24 +362,41 @@ impl Decoder<'_> {
             ["cvta", space, "u64"] => (false, *space),
             _ => return self.unsupported(i, ""),
         };
-        let Some(space) = self.state_space(space) else { return self.unsupported(i, "") };
+        let Some(space) = self.state_space(space) else {
+            return self.unsupported(i, "");
+        };
         self.expect_operands(i, 2..=2)?;
         let d = self.destination(i, self.operand(i, 0)?, Class::R64)?;
         let a = self.value(i, self.operand(i, 1)?, Class::R64, Ty::U64)?;
         // A parameter of a device function lives in local memory, whose window differs.
         let space = match self.operand(i, 1)? {
-            Operand::Name(n) | Operand::Offset(n, _) if matches!(self.scopes.get(n), Some(Symbol::Local(_))) => AddressSpace::Local,
+            Operand::Name(n) | Operand::Offset(n, _)
+                if matches!(self.scopes.get(n), Some(Symbol::Local(_))) =>
+            {
+                AddressSpace::Local
+            }
             _ => space,
         };
         let base = self.constant64(Self::window(space));
-        self.alu(if to { op2::<int_ops::w64::Sub>() } else { op2::<int_ops::w64::Add>() }, &[d, a, base]);
+        self.alu(
+            if to {
+                op2::<int_ops::w64::Sub>()
+            } else {
+                op2::<int_ops::w64::Add>()
+            },
+            &[d, a, base],
+        );
         Ok(())
     }
 
     fn is_space(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let Some(space) = words.get(1).and_then(|w| self.state_space(w)) else { return self.unsupported(i, "") };
+        let Some(space) = words.get(1).and_then(|w| self.state_space(w)) else {
+            return self.unsupported(i, "");
+        };
         self.expect_operands(i, 2..=2)?;
-        let Operand::Name(p) = self.operand(i, 0)? else { return self.unsupported(i, "") };
+        let Operand::Name(p) = self.operand(i, 0)? else {
+            return self.unsupported(i, "");
+        };
         let p = self.predicate(p, i)?;
         let a = self.value(i, self.operand(i, 1)?, Class::R64, Ty::U64)?;
         let (t, word) = (self.register(Class::R64), self.register(Class::R32));
@@ -278,7 +408,9 @@ impl Decoder<'_> {
             space => ("eq", (Self::window(space) >> 32) as u32),
         };
         let limit = self.constant32(limit);
-        let Some(op) = cmp_ops::lookup(op, Ty::U32, false) else { return self.unsupported(i, "") };
+        let Some(op) = cmp_ops::lookup(op, Ty::U32, false) else {
+            return self.unsupported(i, "");
+        };
         self.alu(op, &[p, word, limit]);
         Ok(())
     }

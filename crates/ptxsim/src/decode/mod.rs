@@ -6,7 +6,9 @@
 
 mod arith;
 mod control;
+mod convert;
 mod memory_forms;
+mod operand;
 mod scope;
 mod warp_forms;
 
@@ -24,7 +26,12 @@ pub enum LoadError {
     Parse(#[from] crate::parse::ParseError),
     /// The form is valid PTX, or may be, and this library does not execute it.
     #[error("PTX line {}, column {}: `{form}` is not supported{detail} ({source_line})", pos.line, pos.column)]
-    Unsupported { pos: Pos, form: String, detail: String, source_line: String },
+    Unsupported {
+        pos: Pos,
+        form: String,
+        detail: String,
+        source_line: String,
+    },
     #[error("PTX line {}, column {}: {message}", pos.line, pos.column)]
     Invalid { pos: Pos, message: String },
 }
@@ -38,8 +45,14 @@ pub fn lay_out(module: &Module) -> Load<Vec<ModuleVariable>> {
     let mut places = HashMap::new();
     let wanted = |v: &&Var| matches!(v.space, Space::Global | Space::Const);
     for var in module.variables.iter().filter(wanted) {
-        let invalid = |message: &str| LoadError::Invalid { pos: var.pos, message: message.into() };
-        let bytes = var.bytes().filter(|&b| b <= 1 << 30).ok_or_else(|| invalid("this variable is too large"))?;
+        let invalid = |message: &str| LoadError::Invalid {
+            pos: var.pos,
+            message: message.into(),
+        };
+        let bytes = var
+            .bytes()
+            .filter(|&b| b <= 1 << 30)
+            .ok_or_else(|| invalid("this variable is too large"))?;
         if var.is_extern {
             return Err(invalid("an extern variable has no storage in this module"));
         }
@@ -58,17 +71,27 @@ pub fn lay_out(module: &Module) -> Load<Vec<ModuleVariable>> {
         for (i, init) in var.init.iter().enumerate() {
             let value = match init {
                 Init::Number(Number::Int(v)) => *v,
-                Init::Number(Number::F32(v)) if width == 8 => f64::from(f32::from_bits(*v)).to_bits(),
+                Init::Number(Number::F32(v)) if width == 8 => {
+                    f64::from(f32::from_bits(*v)).to_bits()
+                }
                 Init::Number(Number::F32(v)) => u64::from(*v),
                 Init::Number(Number::F64(v)) if width == 4 => u64::from((*v as f32).to_bits()),
                 Init::Number(Number::F64(v)) => v.to_bits(),
                 Init::Symbol { name, offset, .. } => match places.get(name) {
                     Some(base) => base.wrapping_add(*offset as u64),
-                    None => return Err(LoadError::Invalid { pos: var.pos, message: format!("`{name}` has no address that is known here") }),
+                    None => {
+                        return Err(LoadError::Invalid {
+                            pos: var.pos,
+                            message: format!("`{name}` has no address that is known here"),
+                        });
+                    }
                 },
             };
             let Some(to) = slot.bytes.get_mut(i * width..(i + 1) * width) else {
-                return Err(LoadError::Invalid { pos: var.pos, message: "more values than elements".into() });
+                return Err(LoadError::Invalid {
+                    pos: var.pos,
+                    message: "more values than elements".into(),
+                });
             };
             to.copy_from_slice(&value.to_le_bytes()[..width]);
         }
@@ -89,7 +112,11 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
         registers: [pred, r32, r64],
         constants32: d.constants32.into_iter().map(|(v, r)| (r, v)).collect(),
         constants64: d.constants64.into_iter().map(|(v, r)| (r, v)).collect(),
-        specials: d.specials.into_iter().map(|((s, c), r)| (s, c, r)).collect(),
+        specials: d
+            .specials
+            .into_iter()
+            .map(|((s, c), r)| (s, c, r))
+            .collect(),
         shared: d.shared,
         shared_bytes: d.shared_bytes,
         local_bytes: d.local_bytes,
@@ -204,7 +231,13 @@ impl<'a> Decoder<'a> {
 
     fn emit(&mut self, op: Op, o: Operands) {
         let source = self.sources.len().saturating_sub(1) as u32;
-        self.code.push(Inst { op, o, guard: self.guard, source, counts: self.first_step });
+        self.code.push(Inst {
+            op,
+            o,
+            guard: self.guard,
+            source,
+            counts: self.first_step,
+        });
         self.first_step = false;
     }
 
@@ -215,17 +248,32 @@ impl<'a> Decoder<'a> {
     }
 
     fn unsupported<T>(&self, i: &Instruction, detail: &str) -> Load<T> {
-        let file = self.module.files.get(&i.loc.file).map_or("?", String::as_str);
+        let file = self
+            .module
+            .files
+            .get(&i.loc.file)
+            .map_or("?", String::as_str);
         Err(LoadError::Unsupported {
             pos: i.pos,
             form: i.form(),
-            detail: if detail.is_empty() { String::new() } else { format!(": {detail}") },
-            source_line: if i.loc.line == 0 { "no source line".into() } else { format!("{file}:{}", i.loc.line) },
+            detail: if detail.is_empty() {
+                String::new()
+            } else {
+                format!(": {detail}")
+            },
+            source_line: if i.loc.line == 0 {
+                "no source line".into()
+            } else {
+                format!("{file}:{}", i.loc.line)
+            },
         })
     }
 
     fn invalid<T>(&self, pos: Pos, message: impl Into<String>) -> Load<T> {
-        Err(LoadError::Invalid { pos, message: message.into() })
+        Err(LoadError::Invalid {
+            pos,
+            message: message.into(),
+        })
     }
 
     fn kernel(&mut self, f: &Function) -> Load<()> {
@@ -247,7 +295,10 @@ impl<'a> Decoder<'a> {
             };
             let offset = self.parameter_bytes.next_multiple_of(p.natural_align());
             self.parameter_bytes = offset + bytes as u32;
-            self.parameters.push(Parameter { offset, bytes: bytes as u32 });
+            self.parameters.push(Parameter {
+                offset,
+                bytes: bytes as u32,
+            });
             self.scopes.insert(&p.name, Symbol::Parameter(offset));
         }
         self.entry = self.code.len() as u32;
@@ -257,14 +308,22 @@ impl<'a> Decoder<'a> {
     /// Places what `f` calls, before it.
     fn callees(&mut self, f: &Function) -> Load<()> {
         for statement in f.body.iter().flatten() {
-            let Statement::Instruction(i) = statement else { continue };
+            let Statement::Instruction(i) = statement else {
+                continue;
+            };
             if i.words.first().is_none_or(|w| w != "call") {
                 continue;
             }
             for operand in &i.operands {
-                let Operand::Name(name) = operand else { continue };
+                let Operand::Name(name) = operand else {
+                    continue;
+                };
                 let module = self.module;
-                let Some(callee) = module.functions.iter().find(|g| g.name == *name && g.body.is_some()) else {
+                let Some(callee) = module
+                    .functions
+                    .iter()
+                    .find(|g| g.name == *name && g.body.is_some())
+                else {
                     continue;
                 };
                 if self.placed.contains_key(name) {
@@ -310,7 +369,14 @@ impl<'a> Decoder<'a> {
         let [params, returns] = slots;
         let entry = self.code.len() as u32;
         self.body(f)?;
-        self.placed.insert(f.name.clone(), Placed { entry, params, returns });
+        self.placed.insert(
+            f.name.clone(),
+            Placed {
+                entry,
+                params,
+                returns,
+            },
+        );
         Ok(())
     }
 
@@ -345,7 +411,11 @@ impl<'a> Decoder<'a> {
         }
         // A body may end without `ret`.
         self.guard = 0;
-        self.sources.push(Source { pos: last, loc: Loc::default(), form: "end of the body".into() });
+        self.sources.push(Source {
+            pos: last,
+            loc: Loc::default(),
+            form: "end of the body".into(),
+        });
         self.first_step = false;
         self.emit(if self.is_kernel { Op::Exit } else { Op::Return }, [0; 6]);
         for (at, which, scope, label, pos) in std::mem::take(&mut self.pending) {
@@ -373,7 +443,11 @@ impl<'a> Decoder<'a> {
         }
         let offset = self.shared_bytes.next_multiple_of(var.natural_align());
         self.shared_bytes = offset + bytes as u32;
-        self.shared.push(SharedVariable { name: var.name.clone(), offset, bytes: bytes as u32 });
+        self.shared.push(SharedVariable {
+            name: var.name.clone(),
+            offset,
+            bytes: bytes as u32,
+        });
         self.scopes.insert(&var.name, Symbol::Shared(offset));
         Ok(())
     }
@@ -383,7 +457,9 @@ impl<'a> Decoder<'a> {
             Space::Reg => {
                 let class = match var.ty {
                     Ty::Pred => Class::Pred,
-                    Ty::B128 => return self.invalid(var.pos, "registers of 128 bits are not built"),
+                    Ty::B128 => {
+                        return self.invalid(var.pos, "registers of 128 bits are not built");
+                    }
                     ty if ty.bytes() == 8 => Class::R64,
                     _ => Class::R32,
                 };
@@ -393,12 +469,14 @@ impl<'a> Decoder<'a> {
                 match var.count {
                     None => {
                         let r = self.register(class);
-                        self.scopes.insert(&var.name, Symbol::Register(class, r, var.ty));
+                        self.scopes
+                            .insert(&var.name, Symbol::Register(class, r, var.ty));
                     }
                     Some(count) => {
                         let first = self.registers[class as usize];
                         self.registers[class as usize] += count;
-                        self.scopes.insert_range(&var.name, count, class, first, var.ty);
+                        self.scopes
+                            .insert_range(&var.name, count, class, first, var.ty);
                     }
                 }
                 if self.registers.iter().any(|&n| n > 1 << 20) {
@@ -412,12 +490,19 @@ impl<'a> Decoder<'a> {
                 self.scopes.insert(&var.name, Symbol::Local(at));
                 Ok(())
             }
-            Space::Global | Space::Const => self.invalid(var.pos, "variables of a function in global memory are not built"),
+            Space::Global | Space::Const => self.invalid(
+                var.pos,
+                "variables of a function in global memory are not built",
+            ),
         }
     }
 
     fn instruction(&mut self, i: &Instruction) -> Load<()> {
-        self.sources.push(Source { pos: i.pos, loc: i.loc, form: i.form() });
+        self.sources.push(Source {
+            pos: i.pos,
+            loc: i.loc,
+            form: i.form(),
+        });
         self.first_step = true;
         self.guard = match &i.guard {
             None => 0,
@@ -425,121 +510,16 @@ impl<'a> Decoder<'a> {
         };
         let words: Vec<&str> = i.words.iter().map(String::as_str).collect();
         match words[0] {
-            "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "cvta" | "isspacep" | "prefetch" | "prefetchu"
-            | "discard" | "applypriority" | "createpolicy" => self.memory(i, &words),
-            "bra" | "brx" | "call" | "ret" | "exit" | "bar" | "barrier" | "membar" | "fence" | "trap"
-            | "brkpt" | "nanosleep" | "pmevent" | "griddepcontrol" => self.control(i, &words),
-            "shfl" | "vote" | "match" | "redux" | "activemask" | "wmma" | "mma" | "ldmatrix" | "stmatrix"
-            | "movmatrix" | "elect" => self.warp(i, &words),
+            "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "cvta" | "isspacep" | "prefetch"
+            | "prefetchu" | "discard" | "applypriority" | "createpolicy" => self.memory(i, &words),
+            "bra" | "brx" | "call" | "ret" | "exit" | "bar" | "barrier" | "membar" | "fence"
+            | "trap" | "brkpt" | "nanosleep" | "pmevent" | "griddepcontrol" => {
+                self.control(i, &words)
+            }
+            "shfl" | "vote" | "match" | "redux" | "activemask" | "wmma" | "mma" | "ldmatrix"
+            | "stmatrix" | "movmatrix" | "elect" => self.warp(i, &words),
             _ => self.arithmetic(i, &words),
         }
-    }
-
-    // ---- operands -------------------------------------------------------------------------------
-
-    fn predicate(&self, name: &str, i: &Instruction) -> Load<u32> {
-        match self.scopes.get(name) {
-            Some(Symbol::Register(Class::Pred, r, _)) => Ok(r),
-            _ => self.invalid(i.pos, format!("`{name}` is not a predicate register")),
-        }
-    }
-
-    fn operand<'i>(&self, i: &'i Instruction, n: usize) -> Load<&'i Operand> {
-        match i.operands.get(n) {
-            Some(operand) => Ok(operand),
-            None => self.invalid(i.pos, format!("`{}` needs more than {n} operands", i.form())),
-        }
-    }
-
-    fn expect_operands(&self, i: &Instruction, n: std::ops::RangeInclusive<usize>) -> Load<()> {
-        if n.contains(&i.operands.len()) {
-            return Ok(());
-        }
-        self.invalid(i.pos, format!("`{}` has {} operands", i.form(), i.operands.len()))
-    }
-
-    /// A register that is written.
-    fn destination(&self, i: &Instruction, operand: &Operand, class: Class) -> Load<u32> {
-        match operand {
-            Operand::Name(name) if name == "_" => Ok(0),
-            Operand::Name(name) => match self.scopes.get(name) {
-                Some(Symbol::Register(c, r, _)) if c == class => Ok(r),
-                Some(Symbol::Register(..)) => self.invalid(i.pos, format!("`{name}` has another size than `{}`", i.form())),
-                _ => self.invalid(i.pos, format!("`{name}` is not a register")),
-            },
-            _ => self.invalid(i.pos, "this destination is not a register"),
-        }
-    }
-
-    fn class_of(&self, operand: &Operand) -> Option<(Class, Ty)> {
-        match operand {
-            Operand::Name(name) => match self.scopes.get(name) {
-                Some(Symbol::Register(class, _, ty)) => Some((class, ty)),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    /// A value that is read. `ty` says how a constant is written.
-    fn value(&mut self, i: &Instruction, operand: &Operand, class: Class, ty: Ty) -> Load<u32> {
-        match operand {
-            Operand::Number(n) => {
-                let bits = match (*n, ty) {
-                    (Number::Int(v), Ty::F32) => u64::from((v as i64 as f32).to_bits()),
-                    (Number::Int(v), Ty::F64) => (v as i64 as f64).to_bits(),
-                    (Number::Int(v), _) => v,
-                    (Number::F32(v), Ty::F64) => f64::from(f32::from_bits(v)).to_bits(),
-                    (Number::F32(v), _) => u64::from(v),
-                    (Number::F64(v), Ty::F32) => u64::from((v as f32).to_bits()),
-                    (Number::F64(v), _) => v.to_bits(),
-                };
-                match class {
-                    Class::R32 if ty.bytes() == 2 => Ok(self.constant32(bits as u32 & 0xffff)),
-                    Class::R32 => Ok(self.constant32(bits as u32)),
-                    Class::R64 => Ok(self.constant64(bits)),
-                    Class::Pred => {
-                        // A predicate constant: compare a constant with zero.
-                        let r = self.register(Class::Pred);
-                        let c = self.constant32(u32::from(bits != 0));
-                        let guard = std::mem::replace(&mut self.guard, 0);
-                        self.alu(crate::exec::alu::op1::<crate::exec::cmp_ops::NotZero>(), &[r, c]);
-                        self.guard = guard;
-                        Ok(r)
-                    }
-                }
-            }
-            Operand::Name(name) => match self.scopes.get(name) {
-                Some(Symbol::Register(c, r, _)) if c == class => Ok(r),
-                Some(Symbol::Register(..)) => self.invalid(i.pos, format!("`{name}` has another size than `{}`", i.form())),
-                Some(symbol) => self.symbol_address(i, symbol, 0, class),
-                None => match scope::special(name) {
-                    Some(s) => Ok(self.special(s, class)),
-                    None => self.invalid(i.pos, format!("`{name}` is not declared")),
-                },
-            },
-            Operand::Offset(name, offset) => match self.scopes.get(name) {
-                Some(symbol) => self.symbol_address(i, symbol, *offset, class),
-                None => self.invalid(i.pos, format!("`{name}` is not declared")),
-            },
-            _ => self.invalid(i.pos, "this operand is not a value"),
-        }
-    }
-
-    fn symbol_address(&mut self, i: &Instruction, symbol: Symbol, offset: i64, class: Class) -> Load<u32> {
-        let address = match symbol {
-            Symbol::Address(a) => a,
-            Symbol::Shared(a) | Symbol::Local(a) | Symbol::Parameter(a) => u64::from(a),
-            // What the program's static part comes to is known when all is decoded, but kernels
-            // declare their shared variables before they use them.
-            Symbol::DynamicShared => u64::from(self.shared_bytes.next_multiple_of(128)),
-            _ => return self.invalid(i.pos, "this symbol has no address"),
-        }
-        .wrapping_add(offset as u64);
-        Ok(match class {
-            Class::R64 => self.constant64(address),
-            _ => self.constant32(address as u32),
-        })
     }
 }
 

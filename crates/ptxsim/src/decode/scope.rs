@@ -35,7 +35,10 @@ pub struct Scopes {
 
 impl Scopes {
     pub fn open(&mut self) {
-        self.all.push(Scope { parent: self.current, ..Scope::default() });
+        self.all.push(Scope {
+            parent: self.current,
+            ..Scope::default()
+        });
         self.current = Some(self.all.len() - 1);
     }
 
@@ -51,13 +54,16 @@ impl Scopes {
 
     pub fn insert_range(&mut self, prefix: &str, count: u32, class: Class, first: u32, ty: Ty) {
         if let Some(c) = self.current {
-            self.all[c].ranges.push((prefix.into(), count, class, first, ty));
+            self.all[c]
+                .ranges
+                .push((prefix.into(), count, class, first, ty));
         }
     }
 
     /// False where the label is there already.
     pub fn insert_label(&mut self, name: &str, at: u32) -> bool {
-        self.current.is_some_and(|c| self.all[c].labels.insert(name.into(), at).is_none())
+        self.current
+            .is_some_and(|c| self.all[c].labels.insert(name.into(), at).is_none())
     }
 
     pub fn get(&self, name: &str) -> Option<Symbol> {

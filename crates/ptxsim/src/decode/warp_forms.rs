@@ -31,7 +31,12 @@ impl Decoder<'_> {
             Operand::Pair(d, p) => (Operand::Name(d.clone()), Some(self.predicate(p, i)?)),
             other => (other.clone(), None),
         };
-        let members = self.value(i, self.operand(i, i.operands.len().saturating_sub(1))?, Class::R32, Ty::B32)?;
+        let members = self.value(
+            i,
+            self.operand(i, i.operands.len().saturating_sub(1))?,
+            Class::R32,
+            Ty::B32,
+        )?;
         let source = self.operand(i, 1)?.clone();
         match words {
             ["shfl", "sync", mode, "b32"] => {
@@ -47,7 +52,13 @@ impl Decoder<'_> {
                 let a = self.value(i, &source, Class::R32, Ty::B32)?;
                 let b = self.value(i, self.operand(i, 2)?, Class::R32, Ty::B32)?;
                 let c = self.value(i, self.operand(i, 3)?, Class::R32, Ty::B32)?;
-                self.emit(Op::Shfl { mode, predicate: p.is_some() }, [d, a, b, c, members, p.unwrap_or(0)]);
+                self.emit(
+                    Op::Shfl {
+                        mode,
+                        predicate: p.is_some(),
+                    },
+                    [d, a, b, c, members, p.unwrap_or(0)],
+                );
             }
             ["vote", "sync", mode, ty] => {
                 self.expect_operands(i, 3..=3)?;
@@ -71,7 +82,11 @@ impl Decoder<'_> {
                 let d = self.destination(i, &d, Class::R32)?;
                 let class = if wide { Class::R64 } else { Class::R32 };
                 let a = self.value(i, &source, class, Ty::B32)?;
-                let op = Op::Match { all: *mode == "all", wide, predicate: p.is_some() };
+                let op = Op::Match {
+                    all: *mode == "all",
+                    wide,
+                    predicate: p.is_some(),
+                };
                 self.emit(op, [d, a, 0, 0, members, p.unwrap_or(0)]);
             }
             ["redux", "sync", name, ty] => {
@@ -103,15 +118,27 @@ impl Decoder<'_> {
         };
         elements
             .iter()
-            .map(|e| if write { self.destination(i, e, Class::R32) } else { self.value(i, e, Class::R32, Ty::B32) })
+            .map(|e| {
+                if write {
+                    self.destination(i, e, Class::R32)
+                } else {
+                    self.value(i, e, Class::R32, Ty::B32)
+                }
+            })
             .collect()
     }
 
     fn wmma(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let shape = words.iter().find_map(|w| mma::shape(w)).filter(|s| {
-            matches!((s.m, s.n, s.k), (16, 16, 16) | (8, 32, 16) | (32, 8, 16))
-        });
-        let Some(shape) = shape else { return self.unsupported(i, "this shape") };
+        if words.len() < 8 {
+            return self.unsupported(i, "");
+        }
+        let shape = words
+            .iter()
+            .find_map(|w| mma::shape(w))
+            .filter(|s| matches!((s.m, s.n, s.k), (16, 16, 16) | (8, 32, 16) | (32, 8, 16)));
+        let Some(shape) = shape else {
+            return self.unsupported(i, "this shape");
+        };
         let generic_or_shared = |d: &Self, from: usize| -> Load<AddressSpace> {
             Ok(match words.get(from).copied() {
                 Some("shared" | "shared::cta") => AddressSpace::Shared,
@@ -135,7 +162,9 @@ impl Decoder<'_> {
                     Some(&"col") => true,
                     _ => return self.unsupported(i, ""),
                 };
-                let (Some(elem), Some(&"sync")) = (elem, words.get(3)) else { return self.unsupported(i, "") };
+                let (Some(elem), Some(&"sync")) = (elem, words.get(3)) else {
+                    return self.unsupported(i, "");
+                };
                 let known = match part {
                     Part::Acc => matches!(elem, Elem::F16 | Elem::F32),
                     _ => matches!(elem, Elem::F16 | Elem::Bf16),
@@ -148,7 +177,13 @@ impl Decoder<'_> {
                 let (at, values) = if store { (0, 1) } else { (1, 0) };
                 let registers = self.fragment(i, self.operand(i, values)?, !store)?;
                 if registers.len() != mma::wmma_registers(part, elem, shape) {
-                    return self.invalid(i.pos, format!("this fragment has {} registers", mma::wmma_registers(part, elem, shape)));
+                    return self.invalid(
+                        i.pos,
+                        format!(
+                            "this fragment has {} registers",
+                            mma::wmma_registers(part, elem, shape)
+                        ),
+                    );
                 }
                 let (rows, columns) = mma::extent(part, shape);
                 let stride = match i.operands.get(2) {
@@ -156,19 +191,54 @@ impl Decoder<'_> {
                     None => self.constant32(if column_major { rows } else { columns }),
                 };
                 let (space, address, offset) = self.address(i, self.operand(i, at)?, space)?;
-                self.watch_shared(space, if part == Part::Acc { elem.bits() / 8 } else { 4 });
-                let mut tile = Tile { space, part, shape, elem, column_major, registers, steps: Vec::new(), address, offset, stride };
+                self.watch_shared(
+                    space,
+                    if part == Part::Acc {
+                        elem.bits() / 8
+                    } else {
+                        4
+                    },
+                );
+                let mut tile = Tile {
+                    space,
+                    part,
+                    shape,
+                    elem,
+                    column_major,
+                    registers,
+                    steps: Vec::new(),
+                    address,
+                    offset,
+                    stride,
+                };
                 tile.lay_out();
-                self.emit(Op::Mma(Box::new(if store { Mma::WmmaStore(tile) } else { Mma::WmmaLoad(tile) })), [0; 6]);
+                self.emit(
+                    Op::Mma(Box::new(if store {
+                        Mma::WmmaStore(tile)
+                    } else {
+                        Mma::WmmaLoad(tile)
+                    })),
+                    [0; 6],
+                );
                 Ok(())
             }
             "mma" => {
-                let layouts: Vec<bool> = words[2..].iter().filter(|w| matches!(**w, "row" | "col")).map(|w| *w == "col").collect();
-                let [a_by_column, b_by_column] = layouts[..] else { return self.unsupported(i, "") };
+                let layouts: Vec<bool> = words[2..]
+                    .iter()
+                    .filter(|w| matches!(**w, "row" | "col"))
+                    .map(|w| *w == "col")
+                    .collect();
+                let [a_by_column, b_by_column] = layouts[..] else {
+                    return self.unsupported(i, "");
+                };
                 let types: Vec<Elem> = words[2..].iter().filter_map(|w| mma::element(w)).collect();
                 let (ab, cd) = match types.as_slice() {
-                    [d @ (Elem::F16 | Elem::F32), c @ (Elem::F16 | Elem::F32)] => ([Elem::F16; 2], [*c, *d]),
-                    [Elem::F32, Elem::Bf16, Elem::Bf16, Elem::F32] => ([Elem::Bf16; 2], [Elem::F32; 2]),
+                    [d @ (Elem::F16 | Elem::F32), c @ (Elem::F16 | Elem::F32)] => {
+                        ([Elem::F16; 2], [*c, *d])
+                    }
+                    [Elem::F32, Elem::Bf16, Elem::Bf16, Elem::F32] => {
+                        ([Elem::Bf16; 2], [Elem::F32; 2])
+                    }
                     _ => return self.unsupported(i, ""),
                 };
                 if words.contains(&"satfinite") {
@@ -181,7 +251,14 @@ impl Decoder<'_> {
     }
 
     /// `layouts`: of the A and B fragments of `wmma`; `None` for `mma.sync`.
-    fn multiply(&mut self, i: &Instruction, layouts: Option<[bool; 2]>, shape: Shape, ab: [Elem; 2], cd: [Elem; 2]) -> Load<()> {
+    fn multiply(
+        &mut self,
+        i: &Instruction,
+        layouts: Option<[bool; 2]>,
+        shape: Shape,
+        ab: [Elem; 2],
+        cd: [Elem; 2],
+    ) -> Load<()> {
         self.expect_operands(i, 4..=4)?;
         let (wmma, by_column) = (layouts.is_some(), layouts.unwrap_or_default());
         let d = self.fragment(i, self.operand(i, 0)?, true)?;
@@ -195,19 +272,32 @@ impl Decoder<'_> {
             let (rows, columns) = mma::extent(part, shape);
             (rows * columns * elem.bits() / 1024) as usize
         };
-        let fits = a.len() == needed(Part::A, ab[0]) && b.len() == needed(Part::B, ab[1])
-            && c.len() == needed(Part::Acc, cd[0]) && d.len() == needed(Part::Acc, cd[1]);
+        let fits = a.len() == needed(Part::A, ab[0])
+            && b.len() == needed(Part::B, ab[1])
+            && c.len() == needed(Part::Acc, cd[0])
+            && d.len() == needed(Part::Acc, cd[1]);
         if !fits {
             return self.invalid(i.pos, "a fragment has the wrong number of registers");
         }
-        let place = |part, elem, by_column: bool, n| mma::Places::new(part, elem, shape, wmma.then_some(by_column), n);
+        let place = |part, elem, by_column: bool, n| {
+            mma::Places::new(part, elem, shape, wmma.then_some(by_column), n)
+        };
         let places = [
             place(Part::A, ab[0], by_column[0], a.len()),
             place(Part::B, ab[1], by_column[1], b.len()),
             place(Part::Acc, cd[0], false, c.len()),
             place(Part::Acc, cd[1], false, d.len()),
         ];
-        let multiply = mma::Multiply { shape, ab, cd, d, a, b, c, places };
+        let multiply = mma::Multiply {
+            shape,
+            ab,
+            cd,
+            d,
+            a,
+            b,
+            c,
+            places,
+        };
         self.emit(Op::Mma(Box::new(Mma::Multiply(multiply))), [0; 6]);
         Ok(())
     }
@@ -217,17 +307,27 @@ impl Decoder<'_> {
         let ["mma", "sync", "aligned", shape, "row", "col", rest @ ..] = words else {
             return self.unsupported(i, "");
         };
-        let types: Vec<&str> = rest.iter().copied().filter(|w| !w.starts_with("kind::")).collect();
+        let types: Vec<&str> = rest
+            .iter()
+            .copied()
+            .filter(|w| !w.starts_with("kind::"))
+            .collect();
         let types: Vec<Elem> = types.iter().filter_map(|w| mma::element(w)).collect();
         let (Some(shape), [d, a, b, c]) = (mma::shape(shape), types.as_slice()) else {
             return self.unsupported(i, "");
         };
         let eight = |e: &Elem| matches!(e, Elem::E4m3 | Elem::E5m2);
         let integer = |e: &Elem| matches!(e, Elem::S8 | Elem::U8);
-        let known = shape.m == 16 && shape.n == 8 && types.len() == rest.len()
+        let known = shape.m == 16
+            && shape.n == 8
+            && types.len() == rest.len()
             && match (a, b, shape.k) {
-                (Elem::F16, Elem::F16, 8 | 16) => matches!((c, d), (Elem::F16 | Elem::F32, Elem::F16 | Elem::F32)),
-                (Elem::Bf16, Elem::Bf16, 8 | 16) | (Elem::Tf32, Elem::Tf32, 4 | 8) => (*c, *d) == (Elem::F32, Elem::F32),
+                (Elem::F16, Elem::F16, 8 | 16) => {
+                    matches!((c, d), (Elem::F16 | Elem::F32, Elem::F16 | Elem::F32))
+                }
+                (Elem::Bf16, Elem::Bf16, 8 | 16) | (Elem::Tf32, Elem::Tf32, 4 | 8) => {
+                    (*c, *d) == (Elem::F32, Elem::F32)
+                }
                 (a, b, 16 | 32) if eight(a) && eight(b) => (*c, *d) == (Elem::F32, Elem::F32),
                 (a, b, 16 | 32) if integer(a) && integer(b) => (*c, *d) == (Elem::S32, Elem::S32),
                 _ => false,
@@ -262,8 +362,20 @@ impl Decoder<'_> {
         let (space, address, offset) = self.address(i, self.operand(i, at)?, space)?;
         self.watch_shared(space, 4);
         let op = match load {
-            true => Mma::LdMatrix { transpose, registers, space, address, offset },
-            false => Mma::StMatrix { transpose, registers, space, address, offset },
+            true => Mma::LdMatrix {
+                transpose,
+                registers,
+                space,
+                address,
+                offset,
+            },
+            false => Mma::StMatrix {
+                transpose,
+                registers,
+                space,
+                address,
+                offset,
+            },
         };
         self.emit(Op::Mma(Box::new(op)), [0; 6]);
         Ok(())

@@ -44,6 +44,8 @@ impl<O: Fn2<A = u32, B = u32, D = bool>> Fn2 for Narrow<O> {
 
 macro_rules! float_compare {
     ($m:ident, $t:ty, $v:expr) => {
+        // `ltu` is "less or unordered": exactly a negated comparison.
+        #[allow(clippy::neg_cmp_op_on_partial_ord)]
         pub mod $m {
             use super::*;
             ops! { Fn2
@@ -67,7 +69,11 @@ macro_rules! float_compare {
 }
 #[inline(always)]
 fn ftz(x: u32) -> f32 {
-    f32::from_bits(if x & 0x7f80_0000 == 0 { x & 0x8000_0000 } else { x })
+    f32::from_bits(if x & 0x7f80_0000 == 0 {
+        x & 0x8000_0000
+    } else {
+        x
+    })
 }
 #[inline(always)]
 fn low_f16(x: u32) -> f32 {
@@ -215,7 +221,11 @@ ops! { Fn2
 fn pair(format: Format, codes: u32) -> u32 {
     let half = |code: u32| {
         let x = format.decode(code & 0xff);
-        if x.is_nan() { 0x7fff } else { f32_to_f16(x as f32) }
+        if x.is_nan() {
+            0x7fff
+        } else {
+            f32_to_f16(x as f32)
+        }
     };
     half(codes) | half(codes >> 8) << 16
 }

@@ -22,16 +22,36 @@ impl Machine<'_> {
                     let first = lane & segment;
                     let (from, inside) = match mode {
                         // clamp is 0 for up: `last` is then the first lane of the segment
-                        ShflMode::Up => (lane.wrapping_sub(by), lane as i32 - by as i32 >= last as i32),
+                        ShflMode::Up => (
+                            lane.wrapping_sub(by),
+                            lane as i32 - by as i32 >= last as i32,
+                        ),
                         ShflMode::Down => (lane + by, lane + by <= last),
                         ShflMode::Bfly => (lane ^ by, lane ^ by <= last),
                         ShflMode::Idx => (first | by & !segment, first | by & !segment <= last),
                     };
-                    let inside = if *mode == ShflMode::Idx { (first | by & !segment) <= last } else if *mode == ShflMode::Bfly { (lane ^ by) <= last } else { inside };
+                    let inside = if *mode == ShflMode::Idx {
+                        (first | by & !segment) <= last
+                    } else if *mode == ShflMode::Bfly {
+                        (lane ^ by) <= last
+                    } else {
+                        inside
+                    };
                     let source = if inside { from } else { lane };
                     if ready >> source & 1 == 0 || members[l] >> source & 1 == 0 {
-                        let what = format!("shfl reads lane {source}, which is not among the members {:#010x} or has ended", members[l]);
-                        self.find(FindingKind::InvalidMembers, pc, None, b.id, w.first_thread + lane, None, &what);
+                        let what = format!(
+                            "shfl reads lane {source}, which is not among the members {:#010x} or has ended",
+                            members[l]
+                        );
+                        self.find(
+                            FindingKind::InvalidMembers,
+                            pc,
+                            None,
+                            b.id,
+                            w.first_thread + lane,
+                            None,
+                            &what,
+                        );
                     }
                     w.regs.r32[o[0] as usize].0[l] = a[source as usize % LANES];
                     if *predicate {
@@ -59,14 +79,20 @@ impl Machine<'_> {
                     *d = *d & !(1 << l) | u32::from(bit) << l;
                 }
             }
-            Op::Match { all, wide, predicate } => {
+            Op::Match {
+                all,
+                wide,
+                predicate,
+            } => {
                 let value: [u64; LANES] = match wide {
                     true => w.regs.r64[o[1] as usize].0,
                     false => w.regs.r32[o[1] as usize].0.map(u64::from),
                 };
                 for l in lanes(ready) {
                     let set = members[l] & ready;
-                    let same = lanes(set).filter(|&m| value[m] == value[l]).fold(0, |s, m| s | 1 << m);
+                    let same = lanes(set)
+                        .filter(|&m| value[m] == value[l])
+                        .fold(0, |s, m| s | 1 << m);
                     let whole = same == set;
                     w.regs.r32[o[0] as usize].0[l] = if !*all || whole { same } else { 0 };
                     if *predicate {

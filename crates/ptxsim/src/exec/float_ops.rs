@@ -24,7 +24,11 @@ fn d(x: u64) -> f64 {
 }
 #[inline(always)]
 fn wd(x: f64) -> u64 {
-    if x.is_nan() { 0x7ff8_0000_0000_0000 } else { x.to_bits() }
+    if x.is_nan() {
+        0x7ff8_0000_0000_0000
+    } else {
+        x.to_bits()
+    }
 }
 #[inline(always)]
 fn h(x: u32) -> f32 {
@@ -46,7 +50,11 @@ fn wb(x: f64) -> u32 {
 
 #[inline(always)]
 fn flush(x: u32) -> u32 {
-    if x & 0x7f80_0000 == 0 { x & 0x8000_0000 } else { x }
+    if x & 0x7f80_0000 == 0 {
+        x & 0x8000_0000
+    } else {
+        x
+    }
 }
 
 /// `.ftz`: subnormal inputs and results of f32 become zeros of their sign.
@@ -59,7 +67,11 @@ pub struct Packed<O>(PhantomData<O>);
 #[inline(always)]
 pub fn saturate(x: u32) -> u32 {
     let v = f(x);
-    if v > 0.0 { if v < 1.0 { x } else { 0x3f80_0000 } } else { 0 }
+    if v > 0.0 {
+        if v < 1.0 { x } else { 0x3f80_0000 }
+    } else {
+        0
+    }
 }
 
 macro_rules! wrap {
@@ -360,13 +372,21 @@ mod tests {
 
     #[test]
     fn minimum_and_maximum() {
-        let (nan, pz, nz, one) = (f32::NAN.to_bits(), 0_u32, 0x8000_0000_u32, 1.0_f32.to_bits());
+        let (nan, pz, nz, one) = (
+            f32::NAN.to_bits(),
+            0_u32,
+            0x8000_0000_u32,
+            1.0_f32.to_bits(),
+        );
         assert_eq!(Min::f(nan, one), one);
         assert_eq!(Max::f(one, nan), one);
         assert_eq!(Max::f(nan, nan), 0x7fff_ffff);
         assert_eq!((Min::f(pz, nz), Max::f(nz, pz)), (nz, pz));
         assert_eq!(MinNan::f(nan, one), 0x7fff_ffff);
-        assert_eq!(Add::f(f32::INFINITY.to_bits(), f32::NEG_INFINITY.to_bits()), 0x7fff_ffff);
+        assert_eq!(
+            Add::f(f32::INFINITY.to_bits(), f32::NEG_INFINITY.to_bits()),
+            0x7fff_ffff
+        );
     }
 
     #[test]

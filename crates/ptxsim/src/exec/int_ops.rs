@@ -9,7 +9,11 @@ pub struct Narrow<O, const SIGNED: bool>(std::marker::PhantomData<O>);
 
 #[inline(always)]
 fn extend<const SIGNED: bool>(x: u32) -> u32 {
-    if SIGNED { x as u16 as i16 as u32 } else { x & 0xffff }
+    if SIGNED {
+        x as u16 as i16 as u32
+    } else {
+        x & 0xffff
+    }
 }
 
 impl<O: Fn1<A = u32, D = u32>, const S: bool> Fn1 for Narrow<O, S> {
@@ -201,7 +205,11 @@ ops! { Fn4
 fn dp4(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u32 {
     let byte = |x: u32, i: u32, signed: bool| {
         let v = x >> (8 * i);
-        if signed { v as u8 as i8 as u32 } else { v & 0xff }
+        if signed {
+            v as u8 as i8 as u32
+        } else {
+            v & 0xff
+        }
     };
     let mut sum = c;
     for i in 0..4 {
@@ -380,8 +388,14 @@ mod tests {
         assert_eq!(Dp4aUS::f(0xff00_0000, 0xff00_0000, 0), -255_i32 as u32);
         assert_eq!(w32::BfindS::f(u32::MAX), u32::MAX);
         assert_eq!(w32::BfindU::f(0x10), 4);
-        assert_eq!((w32::Shl::f(1, 32), w32::ShrS::f(0x8000_0000, 99)), (0, u32::MAX));
-        assert_eq!((w32::DivU::f(5, 0), w32::DivS::f(0x8000_0000, u32::MAX)), (u32::MAX, 0x8000_0000));
+        assert_eq!(
+            (w32::Shl::f(1, 32), w32::ShrS::f(0x8000_0000, 99)),
+            (0, u32::MAX)
+        );
+        assert_eq!(
+            (w32::DivU::f(5, 0), w32::DivS::f(0x8000_0000, u32::MAX)),
+            (u32::MAX, 0x8000_0000)
+        );
         assert_eq!(Narrow::<w32::MinS, true>::f(0xffff, 1), 0xffff);
         assert_eq!(Narrow::<w32::MinU, false>::f(0xffff, 1), 1);
     }

@@ -46,6 +46,9 @@ pub struct Shape {
     pub k: u32,
 }
 
+/// Registers of one access, and for each lane (row or column of memory, place in it).
+pub type Step = (Vec<(Class, u32)>, [(u32, u32); 32]);
+
 #[derive(Clone, Debug)]
 pub struct Tile {
     pub space: AddressSpace,
@@ -56,7 +59,7 @@ pub struct Tile {
     pub registers: Vec<u32>,
     /// Steps of the access: registers, and for each lane which row or column of memory its
     /// elements begin in, and where in it.
-    pub steps: Vec<(Vec<(Class, u32)>, [(u32, u32); 32])>,
+    pub steps: Vec<Step>,
     pub address: (Class, u32),
     pub offset: i64,
     /// In elements.
@@ -69,8 +72,20 @@ pub enum Mma {
     WmmaStore(Tile),
     Multiply(Multiply),
     /// `ldmatrix` of 8x8 matrices of 16-bit elements.
-    LdMatrix { transpose: bool, registers: Vec<u32>, space: AddressSpace, address: (Class, u32), offset: i64 },
-    StMatrix { transpose: bool, registers: Vec<u32>, space: AddressSpace, address: (Class, u32), offset: i64 },
+    LdMatrix {
+        transpose: bool,
+        registers: Vec<u32>,
+        space: AddressSpace,
+        address: (Class, u32),
+        offset: i64,
+    },
+    StMatrix {
+        transpose: bool,
+        registers: Vec<u32>,
+        space: AddressSpace,
+        address: (Class, u32),
+        offset: i64,
+    },
 }
 
 /// d = a * b + c in the layouts of `wmma` or of `mma.sync`.
@@ -102,15 +117,29 @@ impl Tile {
         let per = 32 / self.elem.bits();
         let place = |i: u32| {
             std::array::from_fn(|lane| {
-                let (r, c) = wmma_place(self.part, self.elem, self.shape, self.column_major, lane as u32, i);
+                let (r, c) = wmma_place(
+                    self.part,
+                    self.elem,
+                    self.shape,
+                    self.column_major,
+                    lane as u32,
+                    i,
+                );
                 if self.column_major { (c, r) } else { (r, c) }
             })
         };
         self.steps = if self.side_by_side() {
-            let chunk = |(n, r): (usize, &[u32])| (r.iter().map(|&r| (Class::R32, r)).collect(), place(4 * n as u32 * per));
+            let chunk = |(n, r): (usize, &[u32])| {
+                (
+                    r.iter().map(|&r| (Class::R32, r)).collect(),
+                    place(4 * n as u32 * per),
+                )
+            };
             self.registers.chunks(4).enumerate().map(chunk).collect()
         } else {
-            (0..self.registers.len() as u32 * per).map(|i| (vec![(Class::R32, 0)], place(i))).collect()
+            (0..self.registers.len() as u32 * per)
+                .map(|i| (vec![(Class::R32, 0)], place(i)))
+                .collect()
         };
     }
 
@@ -121,7 +150,13 @@ impl Tile {
 
 impl Places {
     /// `by_column`: of a `wmma` fragment; `None` for `mma.sync`.
-    pub fn new(part: Part, elem: Elem, shape: Shape, by_column: Option<bool>, registers: usize) -> Places {
+    pub fn new(
+        part: Part,
+        elem: Elem,
+        shape: Shape,
+        by_column: Option<bool>,
+        registers: usize,
+    ) -> Places {
         let (rows, columns) = extent(part, shape);
         let elements = registers as u32 * 32 / elem.bits();
         let of = (0..elements)
@@ -160,13 +195,24 @@ pub fn wmma_registers(part: Part, elem: Elem, s: Shape) -> usize {
 
 /// Element (row, column) of element `i` in lane `lane` of a wmma fragment.
 #[inline(always)]
-pub fn wmma_place(part: Part, elem: Elem, s: Shape, by_column: bool, lane: u32, i: u32) -> (u32, u32) {
+pub fn wmma_place(
+    part: Part,
+    elem: Elem,
+    s: Shape,
+    by_column: bool,
+    lane: u32,
+    i: u32,
+) -> (u32, u32) {
     let (rows, columns) = extent(part, s);
     // Consecutive elements of a lane lie side by side in memory; what is left over repeats. An
     // accumulator does not say by rows or columns until it is stored: by rows, always.
     let per_lane = wmma_registers(part, elem, s) as u32 * 32 / elem.bits();
     let at = (lane * per_lane + i) % (rows * columns);
-    if by_column && part != Part::Acc { (at % rows, at / rows) } else { (at / columns, at % columns) }
+    if by_column && part != Part::Acc {
+        (at % rows, at / rows)
+    } else {
+        (at / columns, at % columns)
+    }
 }
 
 /// Element (row, column) of element `i` in lane `lane` for `mma.sync.m16n8k*`. With the group
@@ -206,7 +252,11 @@ pub fn shape(word: &str) -> Option<Shape> {
     let rest = word.strip_prefix('m')?;
     let (m, rest) = rest.split_once('n')?;
     let (n, k) = rest.split_once('k')?;
-    Some(Shape { m: m.parse().ok()?, n: n.parse().ok()?, k: k.parse().ok()? })
+    Some(Shape {
+        m: m.parse().ok()?,
+        n: n.parse().ok()?,
+        k: k.parse().ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -219,17 +269,35 @@ mod tests {
         let shapes = [(16, 16, 16), (8, 32, 16), (32, 8, 16)];
         for (m, n, k) in shapes {
             let s = Shape { m, n, k };
-            for (part, elem) in [(Part::A, Elem::F16), (Part::B, Elem::F16), (Part::Acc, Elem::F32), (Part::Acc, Elem::F16), (Part::A, Elem::Bf16)] {
+            for (part, elem) in [
+                (Part::A, Elem::F16),
+                (Part::B, Elem::F16),
+                (Part::Acc, Elem::F32),
+                (Part::Acc, Elem::F16),
+                (Part::A, Elem::Bf16),
+            ] {
                 let per_lane = wmma_registers(part, elem, s) as u32 * 32 / elem.bits();
-                covers(extent(part, s), per_lane, |lane, i| wmma_place(part, elem, s, false, lane, i));
-                covers(extent(part, s), per_lane, |lane, i| wmma_place(part, elem, s, true, lane, i));
+                covers(extent(part, s), per_lane, |lane, i| {
+                    wmma_place(part, elem, s, false, lane, i)
+                });
+                covers(extent(part, s), per_lane, |lane, i| {
+                    wmma_place(part, elem, s, true, lane, i)
+                });
             }
         }
-        for (elem, k) in [(Elem::F16, 16), (Elem::F16, 8), (Elem::E4m3, 32), (Elem::Tf32, 8), (Elem::Tf32, 4)] {
+        for (elem, k) in [
+            (Elem::F16, 16),
+            (Elem::F16, 8),
+            (Elem::E4m3, 32),
+            (Elem::Tf32, 8),
+            (Elem::Tf32, 4),
+        ] {
             let s = Shape { m: 16, n: 8, k };
             covers((16, k), 16 * k / 32, |l, i| mma_place(Part::A, elem, l, i));
             covers((k, 8), 8 * k / 32, |l, i| mma_place(Part::B, elem, l, i));
-            covers(extent(Part::Acc, s), 4, |l, i| mma_place(Part::Acc, Elem::F32, l, i));
+            covers(extent(Part::Acc, s), 4, |l, i| {
+                mma_place(Part::Acc, Elem::F32, l, i)
+            });
         }
     }
 

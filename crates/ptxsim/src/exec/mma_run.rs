@@ -6,14 +6,20 @@ use super::mem::{Addresses, Site, addresses, lanes, split};
 use super::mma::*;
 use super::regs::{ALL, LANES, Regs};
 use super::state::*;
+use crate::exec::regs::Class;
 use crate::num::narrow::*;
 use crate::num::round::Round;
 use crate::program::{Access, AddressSpace};
 use crate::report::FaultKind;
-use crate::exec::regs::Class;
 
 impl Machine<'_> {
-    pub fn mma<const CHECKS: bool>(&mut self, b: &mut BlockState, w: &mut Warp, op: &Mma, s: Site) -> Run<()> {
+    pub fn mma<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        op: &Mma,
+        s: Site,
+    ) -> Run<()> {
         match op {
             Mma::WmmaLoad(t) => self.wmma_memory::<CHECKS>(b, w, t, s, false),
             Mma::WmmaStore(t) => self.wmma_memory::<CHECKS>(b, w, t, s, true),
@@ -21,11 +27,23 @@ impl Machine<'_> {
                 multiply(&mut w.regs, m);
                 Ok(())
             }
-            Mma::LdMatrix { transpose, registers, space, address, offset } => {
+            Mma::LdMatrix {
+                transpose,
+                registers,
+                space,
+                address,
+                offset,
+            } => {
                 let all = addresses(&w.regs, *address, *offset);
                 self.ldmatrix::<CHECKS>(b, w, (*transpose, registers, *space), &all, s, true)
             }
-            Mma::StMatrix { transpose, registers, space, address, offset } => {
+            Mma::StMatrix {
+                transpose,
+                registers,
+                space,
+                address,
+                offset,
+            } => {
                 let all = addresses(&w.regs, *address, *offset);
                 self.ldmatrix::<CHECKS>(b, w, (*transpose, registers, *space), &all, s, false)
             }
@@ -33,7 +51,14 @@ impl Machine<'_> {
     }
 
     /// As plain accesses, through the checks and counters of those.
-    fn wmma_memory<const CHECKS: bool>(&mut self, b: &mut BlockState, w: &mut Warp, t: &Tile, s: Site, store: bool) -> Run<()> {
+    fn wmma_memory<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        t: &Tile,
+        s: Site,
+        store: bool,
+    ) -> Run<()> {
         let base = addresses(&w.regs, t.address, t.offset);
         let stride = w.regs.r32[t.stride as usize].0;
         let size = t.elem.bits() / 8;
@@ -51,7 +76,9 @@ impl Machine<'_> {
         for (n, (registers, place)) in t.steps.iter().enumerate() {
             w.regs.set64(0, |l| {
                 let (major, minor) = place[l];
-                base[l].wrapping_add((u64::from(major) * u64::from(stride[l]) + u64::from(minor)) * u64::from(size))
+                base[l].wrapping_add(
+                    (u64::from(major) * u64::from(stride[l]) + u64::from(minor)) * u64::from(size),
+                )
             });
             access.registers.clone_from(registers);
             if t.side_by_side() {
@@ -71,7 +98,13 @@ impl Machine<'_> {
             } else {
                 self.load::<CHECKS>(b, w, &access, s)?;
                 let piece = w.regs.r32[0].0;
-                w.regs.set32(register, |l| if shift == 0 { piece[l] } else { held[l] | piece[l] << shift });
+                w.regs.set32(register, |l| {
+                    if shift == 0 {
+                        piece[l]
+                    } else {
+                        held[l] | piece[l] << shift
+                    }
+                });
             }
         }
         Ok(())
@@ -79,18 +112,51 @@ impl Machine<'_> {
 
     /// Lane 8 i + j gives the address of row j of matrix i. Lane l then holds elements 2 (l % 4) and
     /// the next of row l / 4 (PTX ISA 9.7.15.5.15).
-    fn ldmatrix<const CHECKS: bool>(&mut self, b: &mut BlockState, w: &mut Warp, (transpose, registers, space): (bool, &[u32], AddressSpace), all: &Addresses, s: Site, load: bool) -> Run<()> {
-        let used = if registers.len() == 4 { ALL } else { (1_u32 << (8 * registers.len())) - 1 };
+    fn ldmatrix<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        (transpose, registers, space): (bool, &[u32], AddressSpace),
+        all: &Addresses,
+        s: Site,
+        load: bool,
+    ) -> Run<()> {
+        let used = if registers.len() == 4 {
+            ALL
+        } else {
+            (1_u32 << (8 * registers.len())) - 1
+        };
         let (space, same, a) = split(space, all, used);
         if space != AddressSpace::Shared || same != used {
-            return self.fault(FaultKind::OutOfBounds, s.pc, b.id, w.first_thread, Some(all[0]), "ldmatrix or stmatrix outside shared memory");
+            return self.fault(
+                FaultKind::OutOfBounds,
+                s.pc,
+                b.id,
+                w.first_thread,
+                Some(all[0]),
+                "ldmatrix or stmatrix outside shared memory",
+            );
         }
         for l in lanes(used) {
             if a[l] % 16 != 0 {
-                return self.fault(FaultKind::Misaligned, s.pc, b.id, w.first_thread + l as u32, Some(a[l]), "a matrix row that is not 16-byte aligned");
+                return self.fault(
+                    FaultKind::Misaligned,
+                    s.pc,
+                    b.id,
+                    w.first_thread + l as u32,
+                    Some(a[l]),
+                    "a matrix row that is not 16-byte aligned",
+                );
             }
             if a[l] + 16 > b.shared.len() as u64 {
-                return self.fault(FaultKind::OutOfBounds, s.pc, b.id, w.first_thread + l as u32, Some(a[l]), "a matrix row out of bounds of shared memory");
+                return self.fault(
+                    FaultKind::OutOfBounds,
+                    s.pc,
+                    b.id,
+                    w.first_thread + l as u32,
+                    Some(a[l]),
+                    "a matrix row out of bounds of shared memory",
+                );
             }
         }
         let s = Site { mask: used, ..s };
@@ -110,7 +176,8 @@ impl Machine<'_> {
                         let h = u32::from(b.shared[at]) | u32::from(b.shared[at + 1]) << 8;
                         *value = *value & !(0xffff << shift) | h << shift;
                     } else {
-                        b.shared[at..at + 2].copy_from_slice(&((*value >> shift) as u16).to_le_bytes());
+                        b.shared[at..at + 2]
+                            .copy_from_slice(&((*value >> shift) as u16).to_le_bytes());
                         b.shared_known.set(at, 2);
                     }
                 }
@@ -131,8 +198,11 @@ fn gather(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], out: &mut
             let mut decoded = [0.0_f64; LANES];
             match elem {
                 // The frequent one, without a call.
-                Elem::F16 => (0..LANES).for_each(|l| decoded[l] = f64::from(f16_to_f32(values[l] >> shift & 0xffff))),
-                Elem::F32 => (0..LANES).for_each(|l| decoded[l] = f64::from(f32::from_bits(values[l]))),
+                Elem::F16 => (0..LANES)
+                    .for_each(|l| decoded[l] = f64::from(f16_to_f32(values[l] >> shift & 0xffff))),
+                Elem::F32 => {
+                    (0..LANES).for_each(|l| decoded[l] = f64::from(f32::from_bits(values[l])))
+                }
                 _ => (0..LANES).for_each(|l| decoded[l] = decode(elem, values[l] >> shift)),
             }
             let Some(to) = place.next() else { return };
@@ -180,7 +250,14 @@ fn multiply_any(regs: &mut Regs, m: &Multiply) {
     gather(regs, &m.places[1], m.ab[1], &m.b, &mut right);
     gather(regs, &m.places[2], m.cd[0], &m.c, &mut sum);
     let s = m.shape;
-    product_rows(s.m as usize, s.n as usize, s.k as usize, &left, &right, &mut sum);
+    product_rows(
+        s.m as usize,
+        s.n as usize,
+        s.k as usize,
+        &left,
+        &right,
+        &mut sum,
+    );
     let elem = m.cd[1];
     let per = 32 / elem.bits();
     let mut place = m.places[3].of.chunks_exact(LANES);

@@ -1,12 +1,17 @@
-//! Execution.
+//! Execution: registers and arithmetic of a warp, its memory accesses, its schedule.
+
 pub mod alu;
+mod async_copy;
+mod atomics;
 pub mod cmp_ops;
-pub mod exchange;
+pub mod cost;
+mod exchange;
 pub mod float_ops;
 pub mod int_ops;
-pub mod mem;
+mod mem;
 pub mod mma;
-pub mod mma_run;
+mod mma_run;
+mod observe;
 pub mod regs;
 pub mod state;
 pub mod warp;

@@ -65,7 +65,11 @@ macro_rules! word_lane {
                     *to = *values;
                 } else {
                     for lane in 0..LANES {
-                        to[lane] = if mask >> lane & 1 == 1 { values[lane] } else { to[lane] };
+                        to[lane] = if mask >> lane & 1 == 1 {
+                            values[lane]
+                        } else {
+                            to[lane]
+                        };
                     }
                 }
             }

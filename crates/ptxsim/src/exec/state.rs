@@ -15,7 +15,10 @@ pub enum Wait {
     Ready,
     /// At a `.sync` instruction, until its members are all there.
     Sync,
-    Barrier { id: u32, generation: u32 },
+    Barrier {
+        id: u32,
+        generation: u32,
+    },
 }
 
 /// Lanes of a warp that are at the same place.
@@ -105,7 +108,7 @@ pub struct Machine<'a> {
     pub seen: HashMap<(FindingKind, u32, u32), usize>,
     pub max_findings: usize,
     pub instructions_left: u64,
-    pub banks: super::mem::Banks,
+    pub banks: super::cost::Banks,
     /// The allocation that the last global access hit.
     pub hint: usize,
 }
@@ -116,11 +119,26 @@ impl Machine<'_> {
         [linear % x, linear / x % y, linear / x / y]
     }
 
-    pub fn fault<T>(&self, kind: FaultKind, instruction: u32, block: [u32; 3], linear: u32, address: Option<u64>, what: &str) -> Run<T> {
+    pub fn fault<T>(
+        &self,
+        kind: FaultKind,
+        instruction: u32,
+        block: [u32; 3],
+        linear: u32,
+        address: Option<u64>,
+        what: &str,
+    ) -> Run<T> {
         let place = self.place(instruction);
         let thread = self.thread(linear);
         let message = format!("{what} at {place}, block {block:?}, thread {thread:?}");
-        Err(Box::new(Fault { kind, message, place, block, thread, address }))
+        Err(Box::new(Fault {
+            kind,
+            message,
+            place,
+            block,
+            thread,
+            address,
+        }))
     }
 
     pub fn place(&self, instruction: u32) -> String {
@@ -132,7 +150,16 @@ impl Machine<'_> {
 
     #[cold]
     #[allow(clippy::too_many_arguments)]
-    pub fn find(&mut self, kind: FindingKind, instruction: u32, other: Option<u32>, block: [u32; 3], linear: u32, address: Option<u64>, what: &str) {
+    pub fn find(
+        &mut self,
+        kind: FindingKind,
+        instruction: u32,
+        other: Option<u32>,
+        block: [u32; 3],
+        linear: u32,
+        address: Option<u64>,
+        what: &str,
+    ) {
         let key = (kind, instruction, other.unwrap_or(u32::MAX));
         if let Some(&at) = self.seen.get(&key) {
             self.findings[at].times += 1;
@@ -144,9 +171,20 @@ impl Machine<'_> {
         let mut places = vec![self.place(instruction)];
         places.extend(other.map(|o| self.place(o)));
         let thread = self.thread(linear);
-        let message = format!("{what} at {}, block {block:?}, thread {thread:?}", places[0]);
+        let message = format!(
+            "{what} at {}, block {block:?}, thread {thread:?}",
+            places[0]
+        );
         self.seen.insert(key, self.findings.len());
-        self.findings.push(Finding { kind, message, places, block, thread, address, times: 1 });
+        self.findings.push(Finding {
+            kind,
+            message,
+            places,
+            block,
+            thread,
+            address,
+            times: 1,
+        });
     }
 
     pub fn new_block<const CHECKS: bool>(&self, id: [u32; 3]) -> BlockState {
@@ -157,16 +195,30 @@ impl Machine<'_> {
         let local = threads as usize * p.local_bytes as usize;
         BlockState {
             id,
-            warps: (0..warps).map(|w| Some(self.new_warp(id, w, threads))).collect(),
+            warps: (0..warps)
+                .map(|w| Some(self.new_warp(id, w, threads)))
+                .collect(),
             shared: vec![0; self.shared_bytes as usize],
             shared_known: Known::none(self.shared_bytes as usize),
-            in_flight: if has_async { vec![0; self.shared_bytes.div_ceil(4) as usize] } else { Vec::new() },
-            shadow: CHECKS.then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
+            in_flight: if has_async {
+                vec![0; self.shared_bytes.div_ceil(4) as usize]
+            } else {
+                Vec::new()
+            },
+            shadow: CHECKS
+                .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
             words_in_flight: 0,
             atomics: HashMap::new(),
             local: vec![0; local],
             local_known: Known::none(local),
-            barriers: vec![Barrier { all: true, clock: [0; WARPS], ..Barrier::default() }; 16],
+            barriers: vec![
+                Barrier {
+                    all: true,
+                    clock: [0; WARPS],
+                    ..Barrier::default()
+                };
+                16
+            ],
             threads,
             ended: 0,
         }
@@ -216,11 +268,20 @@ impl Machine<'_> {
             }
         }
         let here = (threads - first_thread).min(32);
-        let live = if here == 32 { u32::MAX } else { (1 << here) - 1 };
+        let live = if here == 32 {
+            u32::MAX
+        } else {
+            (1 << here) - 1
+        };
         Warp {
             index,
             regs,
-            groups: vec![Group { pc: p.entry, mask: live, stack: Vec::new(), wait: Wait::Ready }],
+            groups: vec![Group {
+                pc: p.entry,
+                mask: live,
+                stack: Vec::new(),
+                wait: Wait::Ready,
+            }],
             live,
             executed: 0,
             copies: Copies::default(),

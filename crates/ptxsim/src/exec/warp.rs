@@ -38,28 +38,50 @@ enum Next {
 }
 
 impl Machine<'_> {
-    pub fn run_warp<const CHECKS: bool>(&mut self, b: &mut BlockState, w: &mut Warp, turn: u64) -> Run<Turn> {
+    pub fn run_warp<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        turn: u64,
+    ) -> Run<Turn> {
         let mut left = turn;
         let mut exclusive = 0_u32;
         let mut after = None;
         loop {
             self.leave_barriers(b, w);
             let Some(at) = pick(&w.groups, after.take()) else {
-                return Ok(if w.groups.is_empty() { Turn::Ended } else { Turn::Waiting });
+                return Ok(if w.groups.is_empty() {
+                    Turn::Ended
+                } else {
+                    Turn::Waiting
+                });
             };
             let group = w.groups.swap_remove(at);
-            let mut now = Current { pc: group.pc, mask: group.mask, stack: group.stack };
+            let mut now = Current {
+                pc: group.pc,
+                mask: group.mask,
+                stack: group.stack,
+            };
             merge(&mut w.groups, &mut now);
             // Groups that stand at the same place came by other calls: they go one after the other.
             let ahead = |g: &&Group| g.wait == Wait::Ready && g.pc > now.pc;
             let others = w.groups.iter().filter(ahead).map(|g| g.pc).min();
-            let yield_at = if exclusive > 0 { u32::MAX } else { others.unwrap_or(u32::MAX) };
+            let yield_at = if exclusive > 0 {
+                u32::MAX
+            } else {
+                others.unwrap_or(u32::MAX)
+            };
             let mut spins = 0;
             let program = self.program;
             loop {
                 if left == 0 || now.pc >= yield_at || exclusive == 1 {
                     exclusive = 0;
-                    w.groups.push(Group { pc: now.pc, mask: now.mask, stack: now.stack, wait: Wait::Ready });
+                    w.groups.push(Group {
+                        pc: now.pc,
+                        mask: now.mask,
+                        stack: now.stack,
+                        wait: Wait::Ready,
+                    });
                     break;
                 }
                 left -= 1;
@@ -91,7 +113,12 @@ impl Machine<'_> {
                         if spins > PATIENCE && others.is_some() {
                             exclusive = PATIENCE * 8;
                             after = Some(now.pc);
-                            w.groups.push(Group { pc: now.pc, mask: now.mask, stack: now.stack, wait: Wait::Ready });
+                            w.groups.push(Group {
+                                pc: now.pc,
+                                mask: now.mask,
+                                stack: now.stack,
+                                wait: Wait::Ready,
+                            });
                             break;
                         }
                     }
@@ -101,7 +128,14 @@ impl Machine<'_> {
             if turn - left >= self.instructions_left {
                 let what = "the budget of instructions is spent";
                 let (pc, mask) = w.groups.first().map_or((0, 1), |g| (g.pc, g.mask));
-                return self.fault(FaultKind::Budget, pc, b.id, w.first_thread + mask.trailing_zeros(), None, what);
+                return self.fault(
+                    FaultKind::Budget,
+                    pc,
+                    b.id,
+                    w.first_thread + mask.trailing_zeros(),
+                    None,
+                    what,
+                );
             }
             if left == 0 {
                 return Ok(Turn::Over);
@@ -109,7 +143,14 @@ impl Machine<'_> {
         }
     }
 
-    fn step<const CHECKS: bool>(&mut self, b: &mut BlockState, w: &mut Warp, inst: &Inst, now: &mut Current, mask: u32) -> Run<Next> {
+    fn step<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        inst: &Inst,
+        now: &mut Current,
+        mask: u32,
+    ) -> Run<Next> {
         let s = Site { pc: now.pc, mask };
         let o = &inst.o;
         match &inst.op {
@@ -125,8 +166,16 @@ impl Machine<'_> {
                 for l in lanes(mask) {
                     let index = w.regs.r32[o[1] as usize].0[l];
                     let Some(&to) = targets.get(index as usize) else {
-                        let what = format!("brx.idx with index {index} of {} targets", targets.len());
-                        return self.fault(FaultKind::Undefined, now.pc, b.id, w.first_thread + l as u32, None, &what);
+                        let what =
+                            format!("brx.idx with index {index} of {} targets", targets.len());
+                        return self.fault(
+                            FaultKind::Undefined,
+                            now.pc,
+                            b.id,
+                            w.first_thread + l as u32,
+                            None,
+                            &what,
+                        );
                     };
                     park(w, now, 1 << l, to);
                 }
@@ -176,7 +225,9 @@ impl Machine<'_> {
             Op::Store(a) => self.store::<CHECKS>(b, w, a, s)?,
             Op::CopyLocal { from, to, bytes } => self.copy_local(b, w, (*from, *to, *bytes), mask),
             Op::Atom(a) => self.atomic::<CHECKS>(b, w, a, s)?,
-            Op::CpAsync { to, from, bytes } => self.cp_async::<CHECKS>(b, w, to, from, *bytes, o[2], s)?,
+            Op::CpAsync { to, from, bytes } => {
+                self.cp_async::<CHECKS>(b, w, to, from, *bytes, o[2], s)?
+            }
             Op::CpCommit => self.cp_commit(w, mask),
             Op::CpWait(keep) => self.cp_wait(b, w, *keep, mask),
             Op::ActiveMask => w.regs.set32(o[0], |_| mask),
@@ -191,16 +242,34 @@ impl Machine<'_> {
                 }
             }
             Op::Trap => {
-                return self.fault(FaultKind::Trap, now.pc, b.id, w.first_thread + mask.trailing_zeros(), None, "trap");
+                return self.fault(
+                    FaultKind::Trap,
+                    now.pc,
+                    b.id,
+                    w.first_thread + mask.trailing_zeros(),
+                    None,
+                    "trap",
+                );
             }
             Op::Assert => {
-                return self.fault(FaultKind::Assert, now.pc, b.id, w.first_thread + mask.trailing_zeros(), None, "assertion failed");
+                return self.fault(
+                    FaultKind::Assert,
+                    now.pc,
+                    b.id,
+                    w.first_thread + mask.trailing_zeros(),
+                    None,
+                    "assertion failed",
+                );
             }
             Op::Fence | Op::Nop | Op::Alu(_) => {}
-            Op::Barrier { kind, aligned } => return self.barrier_step(b, w, now, mask, (*kind, *aligned), o),
+            Op::Barrier { kind, aligned } => {
+                return self.barrier_step(b, w, now, mask, (*kind, *aligned), o);
+            }
             Op::WarpSync => {
                 let members = w.regs.r32[o[1] as usize].0;
-                let Some(ready) = self.gather(b, w, now, mask, &members)? else { return Ok(Next::Reschedule) };
+                let Some(ready) = self.gather(b, w, now, mask, &members)? else {
+                    return Ok(Next::Reschedule);
+                };
                 if let Some(shadow) = &mut b.shadow {
                     // Lanes may name several sets; each set meets by itself.
                     let mut rest = ready;
@@ -213,7 +282,9 @@ impl Machine<'_> {
             }
             Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) => {
                 let members = w.regs.r32[o[4] as usize].0;
-                let Some(ready) = self.gather(b, w, now, mask, &members)? else { return Ok(Next::Reschedule) };
+                let Some(ready) = self.gather(b, w, now, mask, &members)? else {
+                    return Ok(Next::Reschedule);
+                };
                 self.exchange(b, w, inst, ready, now.pc);
             }
             Op::Mma(m) => {
@@ -221,7 +292,15 @@ impl Machine<'_> {
                 if self.gather(b, w, now, mask, &members)?.is_none() {
                     return Ok(Next::Reschedule);
                 }
-                self.mma::<CHECKS>(b, w, m, Site { mask: now.mask, ..s })?;
+                self.mma::<CHECKS>(
+                    b,
+                    w,
+                    m,
+                    Site {
+                        mask: now.mask,
+                        ..s
+                    },
+                )?;
             }
         }
         Ok(Next::Step)
@@ -242,7 +321,14 @@ impl Machine<'_> {
 
     /// Brings the members of a `.sync` instruction together. `None`: the present lanes wait. The
     /// lanes that can go on are returned and are all of `now`; others of `now` are put aside.
-    fn gather(&mut self, b: &mut BlockState, w: &mut Warp, now: &mut Current, mask: u32, members: &[u32; LANES]) -> Run<Option<u32>> {
+    fn gather(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        now: &mut Current,
+        mask: u32,
+        members: &[u32; LANES],
+    ) -> Run<Option<u32>> {
         if mask != now.mask {
             park(w, now, now.mask & !mask, now.pc + 1);
             now.mask = mask;
@@ -261,7 +347,15 @@ impl Machine<'_> {
             let set = members[l];
             if set >> l & 1 == 0 {
                 let what = format!("lane {l} is not in its own member mask {set:#010x}");
-                self.find(FindingKind::InvalidMembers, pc, None, b.id, w.first_thread + l as u32, None, &what);
+                self.find(
+                    FindingKind::InvalidMembers,
+                    pc,
+                    None,
+                    b.id,
+                    w.first_thread + l as u32,
+                    None,
+                    &what,
+                );
             }
             // Lanes that have ended or never were are not waited for, but naming them is an error
             // only where they take part by value; the ISA leaves it open.
@@ -270,17 +364,35 @@ impl Machine<'_> {
             }
         }
         if ready == 0 {
-            w.groups.push(Group { pc, mask: joined, stack: now.stack.clone(), wait: Wait::Sync });
+            w.groups.push(Group {
+                pc,
+                mask: joined,
+                stack: now.stack.clone(),
+                wait: Wait::Sync,
+            });
             return Ok(None);
         }
         if ready != joined {
-            w.groups.push(Group { pc, mask: joined & !ready, stack: now.stack.clone(), wait: Wait::Sync });
+            w.groups.push(Group {
+                pc,
+                mask: joined & !ready,
+                stack: now.stack.clone(),
+                wait: Wait::Sync,
+            });
             now.mask = ready;
         }
         Ok(Some(ready))
     }
 
-    fn barrier_step(&mut self, b: &mut BlockState, w: &mut Warp, now: &mut Current, mask: u32, (kind, aligned): (BarrierKind, bool), o: &[u32; 6]) -> Run<Next> {
+    fn barrier_step(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        now: &mut Current,
+        mask: u32,
+        (kind, aligned): (BarrierKind, bool),
+        o: &[u32; 6],
+    ) -> Run<Next> {
         if aligned {
             // The whole warp arrives as one (PTX ISA 9.7.13.1).
             let members = [w.live; LANES];
@@ -294,22 +406,48 @@ impl Machine<'_> {
         let first = now.mask.trailing_zeros();
         let id = w.regs.r32[o[1] as usize].0[first as usize];
         let count = w.regs.r32[o[2] as usize].0[first as usize];
-        if id >= 16 || count % 32 != 0 || count > 1024 {
-            let what = format!("barrier {id} with {count} threads: there are 16, and counts are multiples of 32");
-            return self.fault(FaultKind::Undefined, now.pc, b.id, w.first_thread + first, None, &what);
+        if id >= 16 || !count.is_multiple_of(32) || count > 1024 {
+            let what = format!(
+                "barrier {id} with {count} threads: there are 16, and counts are multiples of 32"
+            );
+            return self.fault(
+                FaultKind::Undefined,
+                now.pc,
+                b.id,
+                w.first_thread + first,
+                None,
+                &what,
+            );
         }
         let predicate = w.regs.pred[o[3] as usize];
-        let is_red = matches!(kind, BarrierKind::RedPopc | BarrierKind::RedAnd | BarrierKind::RedOr);
+        let is_red = matches!(
+            kind,
+            BarrierKind::RedPopc | BarrierKind::RedAnd | BarrierKind::RedOr
+        );
         let bar = &mut b.barriers[id as usize];
         let fresh = bar.arrived == 0;
         if !fresh && bar.expected != count {
-            let what = format!("barrier {id} is waited for with {count} and with {} threads", bar.expected);
-            return self.fault(FaultKind::Undefined, now.pc, b.id, w.first_thread + first, None, &what);
+            let what = format!(
+                "barrier {id} is waited for with {count} and with {} threads",
+                bar.expected
+            );
+            return self.fault(
+                FaultKind::Undefined,
+                now.pc,
+                b.id,
+                w.first_thread + first,
+                None,
+                &what,
+            );
         }
         bar.expected = count;
         bar.instruction = now.pc;
         // A barrier counts whole warps.
-        bar.arrived += if aligned && count != 0 { 32 } else { now.mask.count_ones() };
+        bar.arrived += if aligned && count != 0 {
+            32
+        } else {
+            now.mask.count_ones()
+        };
         if is_red {
             bar.any |= predicate & now.mask != 0;
             bar.all &= !predicate & now.mask == 0;
@@ -325,7 +463,12 @@ impl Machine<'_> {
         }
         // The group stands behind the barrier and waits for its end; what a waiter takes over
         // is taken when it is woken.
-        w.groups.push(Group { pc: now.pc, mask: now.mask, stack: now.stack.clone(), wait: Wait::Barrier { id, generation } });
+        w.groups.push(Group {
+            pc: now.pc,
+            mask: now.mask,
+            stack: now.stack.clone(),
+            wait: Wait::Barrier { id, generation },
+        });
         self.leave_barriers(b, w);
         Ok(Next::Reschedule)
     }
@@ -334,7 +477,11 @@ impl Machine<'_> {
     pub fn complete_barrier(&mut self, b: &mut BlockState, id: usize) {
         let running = b.threads - b.ended;
         let bar = &mut b.barriers[id];
-        let needed = if bar.expected == 0 { running } else { bar.expected };
+        let needed = if bar.expected == 0 {
+            running
+        } else {
+            bar.expected
+        };
         if bar.arrived == 0 || bar.arrived < needed {
             return;
         }
@@ -345,16 +492,29 @@ impl Machine<'_> {
         (bar.arrived, bar.any, bar.all, bar.count) = (0, false, true, 0);
         bar.generation += 1;
         if by_part {
-            let what = format!("barrier {id} is passed by {running} of {} threads, the others have ended", b.threads);
+            let what = format!(
+                "barrier {id} is passed by {running} of {} threads, the others have ended",
+                b.threads
+            );
             let id = b.id;
-            self.find(FindingKind::BarrierByPart, instruction, None, id, 0, None, &what);
+            self.find(
+                FindingKind::BarrierByPart,
+                instruction,
+                None,
+                id,
+                0,
+                None,
+                &what,
+            );
         }
     }
 
     /// Moves groups whose barrier has ended past it, with what the barrier brings.
     pub fn leave_barriers(&mut self, b: &mut BlockState, w: &mut Warp) {
         for g in &mut w.groups {
-            let Wait::Barrier { id, generation } = g.wait else { continue };
+            let Wait::Barrier { id, generation } = g.wait else {
+                continue;
+            };
             let bar = &b.barriers[id as usize];
             if bar.generation == generation {
                 continue;
@@ -388,7 +548,12 @@ fn park(w: &mut Warp, now: &Current, mask: u32, pc: u32) {
     let same = |g: &&mut Group| g.wait == Wait::Ready && g.pc == pc && g.stack == now.stack;
     match w.groups.iter_mut().find(same) {
         Some(g) => g.mask |= mask,
-        None => w.groups.push(Group { pc, mask, stack: now.stack.clone(), wait: Wait::Ready }),
+        None => w.groups.push(Group {
+            pc,
+            mask,
+            stack: now.stack.clone(),
+            wait: Wait::Ready,
+        }),
     }
 }
 
@@ -400,10 +565,18 @@ fn jump_apart(w: &mut Warp, now: &Current, to: u32) -> Next {
 
 /// The ready group with the lowest instruction, or the next one behind `after`.
 fn pick(groups: &[Group], after: Option<u32>) -> Option<usize> {
-    let ready = || groups.iter().enumerate().filter(|(_, g)| g.wait == Wait::Ready);
+    let ready = || {
+        groups
+            .iter()
+            .enumerate()
+            .filter(|(_, g)| g.wait == Wait::Ready)
+    };
     let behind = after.and_then(|a| ready().filter(|(_, g)| g.pc > a).min_by_key(|(_, g)| g.pc));
     let other = after.and_then(|a| ready().filter(|(_, g)| g.pc != a).min_by_key(|(_, g)| g.pc));
-    behind.or(other).or_else(|| ready().min_by_key(|(_, g)| g.pc)).map(|(i, _)| i)
+    behind
+        .or(other)
+        .or_else(|| ready().min_by_key(|(_, g)| g.pc))
+        .map(|(i, _)| i)
 }
 
 fn merge(groups: &mut Vec<Group>, now: &mut Current) {

@@ -160,7 +160,10 @@ mod tests {
         assert_eq!(ex2(f32::INFINITY), f32::INFINITY);
         assert!(ex2(f32::NAN).is_nan());
         assert_eq!(ex2(-149.0), f32::from_bits(1));
-        assert_eq!((ex2(0.0), ex2(10.0), ex2(128.0)), (1.0, 1024.0, f32::INFINITY));
+        assert_eq!(
+            (ex2(0.0), ex2(10.0), ex2(128.0)),
+            (1.0, 1024.0, f32::INFINITY)
+        );
         assert_eq!(lg2(0.0), f32::NEG_INFINITY);
         assert!(lg2(-1.0).is_nan());
         assert_eq!(lg2(8.0), 3.0);

@@ -15,10 +15,34 @@ pub struct Format {
     nan: u32,
 }
 
-pub const F16: Format = Format { exponent_bits: 5, fraction_bits: 10, max_finite: 0x7bff, infinity: Some(0x7c00), nan: 0x7fff };
-pub const BF16: Format = Format { exponent_bits: 8, fraction_bits: 7, max_finite: 0x7f7f, infinity: Some(0x7f80), nan: 0x7fff };
-pub const E4M3: Format = Format { exponent_bits: 4, fraction_bits: 3, max_finite: 0x7e, infinity: None, nan: 0x7f };
-pub const E5M2: Format = Format { exponent_bits: 5, fraction_bits: 2, max_finite: 0x7b, infinity: Some(0x7c), nan: 0x7f };
+pub const F16: Format = Format {
+    exponent_bits: 5,
+    fraction_bits: 10,
+    max_finite: 0x7bff,
+    infinity: Some(0x7c00),
+    nan: 0x7fff,
+};
+pub const BF16: Format = Format {
+    exponent_bits: 8,
+    fraction_bits: 7,
+    max_finite: 0x7f7f,
+    infinity: Some(0x7f80),
+    nan: 0x7fff,
+};
+pub const E4M3: Format = Format {
+    exponent_bits: 4,
+    fraction_bits: 3,
+    max_finite: 0x7e,
+    infinity: None,
+    nan: 0x7f,
+};
+pub const E5M2: Format = Format {
+    exponent_bits: 5,
+    fraction_bits: 2,
+    max_finite: 0x7b,
+    infinity: Some(0x7c),
+    nan: 0x7f,
+};
 
 impl Format {
     fn sign_bit(self) -> u32 {
@@ -30,7 +54,11 @@ impl Format {
     }
 
     pub fn decode(self, bits: u32) -> f64 {
-        let sign = if bits & self.sign_bit() != 0 { -1.0 } else { 1.0 };
+        let sign = if bits & self.sign_bit() != 0 {
+            -1.0
+        } else {
+            1.0
+        };
         let magnitude = bits & (self.sign_bit() - 1);
         if Some(magnitude) == self.infinity {
             return sign * f64::INFINITY;
@@ -40,8 +68,11 @@ impl Format {
         }
         let fraction = magnitude & ((1 << self.fraction_bits) - 1);
         let exponent = (magnitude >> self.fraction_bits) as i32;
-        let (significand, exponent) =
-            if exponent == 0 { (fraction, 1) } else { (fraction | 1 << self.fraction_bits, exponent) };
+        let (significand, exponent) = if exponent == 0 {
+            (fraction, 1)
+        } else {
+            (fraction | 1 << self.fraction_bits, exponent)
+        };
         sign * f64::from(significand) * pow2(exponent - self.bias() - self.fraction_bits as i32)
     }
 
@@ -51,7 +82,11 @@ impl Format {
         if x.is_nan() {
             return self.nan;
         }
-        let sign = if x.is_sign_negative() { self.sign_bit() } else { 0 };
+        let sign = if x.is_sign_negative() {
+            self.sign_bit()
+        } else {
+            0
+        };
         let too_large = |beyond: bool| {
             // Directed rounding towards zero stops at the largest finite value.
             let stays = beyond
@@ -81,7 +116,11 @@ impl Format {
         let (kept, rest, half) = if shift > 62 {
             (0, significand, u64::MAX)
         } else {
-            (significand >> shift, significand & ((1 << shift) - 1), 1_u64 << (shift - 1))
+            (
+                significand >> shift,
+                significand & ((1 << shift) - 1),
+                1_u64 << (shift - 1),
+            )
         };
         let up = match mode {
             Round::Nearest => rest > half || rest == half && kept & 1 == 1,
@@ -110,7 +149,11 @@ pub fn f16_to_f32(h: u32) -> f32 {
     // The shifted bits read as f32 are 2^112 times too small, subnormals included.
     let scaled = f32::from_bits(magnitude) * f32::from_bits(0x7780_0000);
     let special = f32::from_bits(magnitude | 0x7f80_0000);
-    let value = if magnitude >= 0x0f80_0000 { special } else { scaled };
+    let value = if magnitude >= 0x0f80_0000 {
+        special
+    } else {
+        scaled
+    };
     f32::from_bits(value.to_bits() | (h & 0x8000) << 16)
 }
 
@@ -120,13 +163,22 @@ pub fn f32_to_f16(x: f32) -> u32 {
     let bits = x.to_bits();
     let sign = (bits >> 16) & 0x8000;
     let a = bits & 0x7fff_ffff;
-    let normal = a.wrapping_sub(112 << 23).wrapping_add(0xfff + ((a >> 13) & 1)) >> 13;
+    let normal = a
+        .wrapping_sub(112 << 23)
+        .wrapping_add(0xfff + ((a >> 13) & 1))
+        >> 13;
     // Adding 0.5 puts the last bit of a subnormal f16 at the last bit of the f32 sum.
-    let small = (f32::from_bits(a) + 0.5).to_bits().wrapping_sub(0x3f00_0000);
+    let small = (f32::from_bits(a) + 0.5)
+        .to_bits()
+        .wrapping_sub(0x3f00_0000);
     let large = if a > 0x7f80_0000 { 0x7fff } else { 0x7c00 };
     let finite = if a < 113 << 23 { small } else { normal };
     let magnitude = if a >= 143 << 23 { large } else { finite };
-    if a > 0x7f80_0000 { 0x7fff } else { sign | magnitude }
+    if a > 0x7f80_0000 {
+        0x7fff
+    } else {
+        sign | magnitude
+    }
 }
 
 #[inline(always)]
@@ -173,7 +225,10 @@ mod tests {
             let e5 = float8::F8E5M2::from_bits(bits as u8).to_f64();
             for (format, expected) in [(E4M3, e4), (E5M2, e5)] {
                 let got = format.decode(bits);
-                assert!(got == expected || got.is_nan() && expected.is_nan(), "{format:?} {bits:x}");
+                assert!(
+                    got == expected || got.is_nan() && expected.is_nan(),
+                    "{format:?} {bits:x}"
+                );
                 if got.is_finite() {
                     assert_eq!(format.encode(got, Round::Nearest, true), bits);
                 }

@@ -40,7 +40,11 @@ pub fn to_odd(sum: f64, lost: f64) -> f64 {
         return f64::from_bits(lost.to_bits() & 1 << 63 | 1);
     }
     let bits = sum.to_bits();
-    f64::from_bits(if (lost > 0.0) == (sum > 0.0) { bits + 1 } else { bits - 1 })
+    f64::from_bits(if (lost > 0.0) == (sum > 0.0) {
+        bits + 1
+    } else {
+        bits - 1
+    })
 }
 
 pub fn f64_to_f32(x: f64, mode: Round) -> f32 {
@@ -68,7 +72,11 @@ pub fn f64_to_f32(x: f64, mode: Round) -> f32 {
 /// only when rounding down (IEEE 754-2019, 6.3).
 fn sum_to_f32(x: f64, y: f64, mode: Round) -> f32 {
     let (sum, lost) = two_sum(x, y);
-    if sum == 0.0 && lost == 0.0 && mode == Round::Down && x.is_sign_negative() != y.is_sign_negative() {
+    if sum == 0.0
+        && lost == 0.0
+        && mode == Round::Down
+        && x.is_sign_negative() != y.is_sign_negative()
+    {
         return -0.0;
     }
     f64_to_f32(to_odd(sum, lost), mode)
@@ -163,7 +171,11 @@ pub fn i128_to_f32(x: i128, mode: Round) -> f32 {
     // Through round to odd in 53 bits: the magnitude has at most 64.
     let near = x as f64;
     let lost = (x - near as i128) as f64;
-    if x == 0 { 0.0 } else { f64_to_f32(to_odd(near, lost), mode) }
+    if x == 0 {
+        0.0
+    } else {
+        f64_to_f32(to_odd(near, lost), mode)
+    }
 }
 
 pub fn i128_to_f64(x: i128, mode: Round) -> f64 {

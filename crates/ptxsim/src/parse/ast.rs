@@ -106,7 +106,11 @@ impl Ty {
 pub enum Init {
     Number(Number),
     /// The address of a symbol plus an offset, possibly through `generic(...)`.
-    Symbol { name: String, offset: i64, generic: bool },
+    Symbol {
+        name: String,
+        offset: i64,
+        generic: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -138,7 +142,8 @@ pub struct Var {
 impl Var {
     /// Bytes; `None` past what a 64-bit address can hold.
     pub fn bytes(&self) -> Option<u64> {
-        self.elements.checked_mul(u64::from(self.ty.bytes() * self.vector))
+        self.elements
+            .checked_mul(u64::from(self.ty.bytes() * self.vector))
     }
 
     pub fn natural_align(&self) -> u32 {
@@ -160,7 +165,10 @@ pub enum Operand {
     /// `{%f1, %f2}`
     Vector(Vec<Operand>),
     /// `[%rd1+16]`, `[sym]`; the base is a name or, absolute, nothing.
-    Address { base: Option<String>, offset: i64 },
+    Address {
+        base: Option<String>,
+        offset: i64,
+    },
     /// `(param0, param1)` of a call.
     List(Vec<Operand>),
 }

@@ -15,13 +15,18 @@ use scan::Scanner;
 const MAX_REGISTERS: u32 = 1 << 20;
 
 pub fn parse(text: &str) -> Result<Module, ParseError> {
-    let mut parser = Parser { s: Scanner::new(text), loc: Loc::default() };
+    let mut parser = Parser {
+        s: Scanner::new(text),
+        loc: Loc::default(),
+    };
     let mut module = Module::default();
     while parser.s.peek()?.is_some() {
         parser.top_level(&mut module)?;
     }
     if module.target.is_empty() {
-        return parser.s.error("there is no .target: this is not a PTX module");
+        return parser
+            .s
+            .error("there is no .target: this is not a PTX module");
     }
     Ok(module)
 }
@@ -44,7 +49,10 @@ impl<'a> Parser<'a> {
                     }
                     Number::Int(v) if v < 100 => (v as u32, 0),
                     _ => {
-                        return Err(ParseError { pos, message: "this is not a PTX version".into() });
+                        return Err(ParseError {
+                            pos,
+                            message: "this is not a PTX version".into(),
+                        });
                     }
                 };
             }
@@ -57,13 +65,19 @@ impl<'a> Parser<'a> {
             ".address_size" => {
                 let pos = self.s.pos();
                 if self.s.number()? != Number::Int(64) {
-                    return Err(ParseError { pos, message: "only 64-bit addresses are built".into() });
+                    return Err(ParseError {
+                        pos,
+                        message: "only 64-bit addresses are built".into(),
+                    });
                 }
             }
             ".file" => {
                 let pos = self.s.pos();
                 let Number::Int(index) = self.s.number()? else {
-                    return Err(ParseError { pos, message: "a file's number is an integer".into() });
+                    return Err(ParseError {
+                        pos,
+                        message: "a file's number is an integer".into(),
+                    });
                 };
                 let name = self.s.string()?.to_string();
                 while self.s.take_if(b',')? {
@@ -85,7 +99,10 @@ impl<'a> Parser<'a> {
             }
             other => {
                 let message = format!("`{other}` is not a directive that may stand here");
-                return Err(ParseError { pos: start.pos(), message });
+                return Err(ParseError {
+                    pos: start.pos(),
+                    message,
+                });
             }
         }
         Ok(())
@@ -123,10 +140,18 @@ impl<'a> Parser<'a> {
     }
 
     fn function(&mut self, is_entry: bool) -> Result<Function, ParseError> {
-        let returns = if !is_entry && self.s.peek()? == Some(b'(') { self.params()? } else { Vec::new() };
+        let returns = if !is_entry && self.s.peek()? == Some(b'(') {
+            self.params()?
+        } else {
+            Vec::new()
+        };
         let pos = self.s.pos();
         let name = self.s.name()?.to_string();
-        let params = if self.s.peek()? == Some(b'(') { self.params()? } else { Vec::new() };
+        let params = if self.s.peek()? == Some(b'(') {
+            self.params()?
+        } else {
+            Vec::new()
+        };
         let mut function = Function {
             name,
             is_entry,
@@ -165,7 +190,11 @@ impl<'a> Parser<'a> {
                         }
                     }
                 }
-                _ => return self.s.error(format!("expected a body, found {}", self.s.describe())),
+                _ => {
+                    return self
+                        .s
+                        .error(format!("expected a body, found {}", self.s.describe()));
+                }
             }
         }
     }
@@ -179,7 +208,12 @@ impl<'a> Parser<'a> {
             let pos = self.s.pos();
             *dim = match self.s.number()? {
                 Number::Int(v) if v <= 1024 => v as u32,
-                _ => return Err(ParseError { pos, message: "a block has at most 1024 threads".into() }),
+                _ => {
+                    return Err(ParseError {
+                        pos,
+                        message: "a block has at most 1024 threads".into(),
+                    });
+                }
             };
         }
         Ok(dims)
@@ -235,14 +269,24 @@ impl<'a> Parser<'a> {
                 ".param" => var.space = Space::Param,
                 ".const" => var.space = Space::Const,
                 ".align" => match self.s.number()? {
-                    Number::Int(v) if v.is_power_of_two() && v <= 4096 => var.align = Some(v as u32),
-                    _ => return Err(ParseError { pos, message: "an alignment is a power of two up to 4096".into() }),
+                    Number::Int(v) if v.is_power_of_two() && v <= 4096 => {
+                        var.align = Some(v as u32)
+                    }
+                    _ => {
+                        return Err(ParseError {
+                            pos,
+                            message: "an alignment is a power of two up to 4096".into(),
+                        });
+                    }
                 },
                 ".v2" => var.vector = 2,
                 ".v4" => var.vector = 4,
                 ".ptr" | ".attribute" | ".noalias" => {
                     if self.s.peek()? == Some(b'(') {
-                        return Err(ParseError { pos, message: "attributes of variables are not built".into() });
+                        return Err(ParseError {
+                            pos,
+                            message: "attributes of variables are not built".into(),
+                        });
                     }
                 }
                 word => match word.strip_prefix('.').and_then(Ty::parse) {
@@ -251,7 +295,8 @@ impl<'a> Parser<'a> {
                         has_type = true;
                     }
                     None => {
-                        let message = format!("`{word}` is not a type or state space that is built");
+                        let message =
+                            format!("`{word}` is not a type or state space that is built");
                         return Err(ParseError { pos, message });
                     }
                 },
@@ -288,10 +333,16 @@ impl<'a> Parser<'a> {
             }
             let pos = self.s.pos();
             let Number::Int(n) = self.s.number()? else {
-                return Err(ParseError { pos, message: "an array's size is an integer".into() });
+                return Err(ParseError {
+                    pos,
+                    message: "an array's size is an integer".into(),
+                });
             };
             let Some(elements) = var.elements.checked_mul(n).filter(|&e| e < 1 << 40) else {
-                return Err(ParseError { pos, message: "this array is too large".into() });
+                return Err(ParseError {
+                    pos,
+                    message: "this array is too large".into(),
+                });
             };
             var.elements = elements;
             self.s.expect(b']')?;
@@ -334,7 +385,11 @@ impl<'a> Parser<'a> {
             self.s.expect(b')')?;
         }
         let offset = self.optional_offset()?;
-        Ok(Init::Symbol { name: name.to_string(), offset, generic })
+        Ok(Init::Symbol {
+            name: name.to_string(),
+            offset,
+            generic,
+        })
     }
 
     fn optional_offset(&mut self) -> Result<i64, ParseError> {
@@ -344,7 +399,12 @@ impl<'a> Parser<'a> {
             let pos = self.s.pos();
             match self.s.number()? {
                 Number::Int(v) => total = total.wrapping_add(v as i64),
-                _ => return Err(ParseError { pos, message: "an offset is an integer".into() }),
+                _ => {
+                    return Err(ParseError {
+                        pos,
+                        message: "an offset is an integer".into(),
+                    });
+                }
             }
         }
         Ok(total)
@@ -357,7 +417,12 @@ impl<'a> Parser<'a> {
             *v = self.small()?;
         }
         let [file, line, column] = three;
-        let mut loc = Loc { file, line, column, inlined_at: None };
+        let mut loc = Loc {
+            file,
+            line,
+            column,
+            inlined_at: None,
+        };
         while self.s.take_if(b',')? {
             let pos = self.s.pos();
             match self.s.name()? {
@@ -384,7 +449,10 @@ impl<'a> Parser<'a> {
         let pos = self.s.pos();
         match self.s.number()? {
             Number::Int(v) if v <= u64::from(u32::MAX) => Ok(v as u32),
-            _ => Err(ParseError { pos, message: "expected a small whole number".into() }),
+            _ => Err(ParseError {
+                pos,
+                message: "expected a small whole number".into(),
+            }),
         }
     }
 }

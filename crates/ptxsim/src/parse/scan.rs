@@ -29,16 +29,27 @@ fn is_name_part(c: u8) -> bool {
 
 impl<'a> Scanner<'a> {
     pub fn new(text: &'a str) -> Self {
-        Scanner { text, at: 0, line: 1, line_start: 0 }
+        Scanner {
+            text,
+            at: 0,
+            line: 1,
+            line_start: 0,
+        }
     }
 
     pub fn pos(&self) -> Pos {
         let before = self.text.get(self.line_start..self.at).unwrap_or("");
-        Pos { line: self.line, column: before.chars().count() as u32 + 1 }
+        Pos {
+            line: self.line,
+            column: before.chars().count() as u32 + 1,
+        }
     }
 
     pub fn error<T>(&self, message: impl Into<String>) -> Result<T, ParseError> {
-        Err(ParseError { pos: self.pos(), message: message.into() })
+        Err(ParseError {
+            pos: self.pos(),
+            message: message.into(),
+        })
     }
 
     fn byte(&self, ahead: usize) -> Option<u8> {
@@ -102,12 +113,20 @@ impl<'a> Scanner<'a> {
         if self.take_if(c)? {
             return Ok(());
         }
-        self.error(format!("expected `{}`, found {}", c as char, self.describe()))
+        self.error(format!(
+            "expected `{}`, found {}",
+            c as char,
+            self.describe()
+        ))
     }
 
     /// What stands here, for a message.
     pub fn describe(&self) -> String {
-        match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
+        match self
+            .text
+            .get(self.at..)
+            .and_then(|rest| rest.chars().next())
+        {
             None => "the end of the text".into(),
             Some(c) if c.is_control() => format!("{c:?}"),
             Some(c) => format!("`{c}`"),
@@ -150,7 +169,9 @@ impl<'a> Scanner<'a> {
         self.skip()?;
         let start = self.at;
         while let Some(c) = self.byte(0) {
-            let colons = c == b':' && (self.byte(1) == Some(b':') || self.at > start && self.text.as_bytes().get(self.at - 1) == Some(&b':'));
+            let colons = c == b':'
+                && (self.byte(1) == Some(b':')
+                    || self.at > start && self.text.as_bytes().get(self.at - 1) == Some(&b':'));
             if c.is_ascii_alphanumeric() || matches!(c, b'_' | b'.') || colons {
                 self.advance();
             } else {
@@ -158,7 +179,10 @@ impl<'a> Scanner<'a> {
             }
         }
         if self.at == start {
-            return self.error(format!("expected an instruction, found {}", self.describe()));
+            return self.error(format!(
+                "expected an instruction, found {}",
+                self.describe()
+            ));
         }
         Ok(self.text.get(start..self.at).unwrap_or(""))
     }
@@ -176,7 +200,9 @@ impl<'a> Scanner<'a> {
     }
 
     pub fn starts_number(&mut self) -> Result<bool, ParseError> {
-        Ok(self.peek()?.is_some_and(|c| c.is_ascii_digit() || c == b'-' || c == b'+'))
+        Ok(self
+            .peek()?
+            .is_some_and(|c| c.is_ascii_digit() || c == b'-' || c == b'+'))
     }
 
     /// Constants (PTX ISA 4.5): integers of every base with an optional U, `0f` and `0d` with the
@@ -196,8 +222,11 @@ impl<'a> Scanner<'a> {
             self.run(|c| c.is_ascii_alphanumeric());
         }
         let so_far = self.text.get(start..self.at).unwrap_or("");
-        let exponent_follows = so_far.ends_with(['e', 'E']) && !so_far.starts_with("0x") && !so_far.starts_with("0X")
-            && !so_far.starts_with("0f") && !so_far.starts_with("0d");
+        let exponent_follows = so_far.ends_with(['e', 'E'])
+            && !so_far.starts_with("0x")
+            && !so_far.starts_with("0X")
+            && !so_far.starts_with("0f")
+            && !so_far.starts_with("0d");
         if exponent_follows && matches!(self.byte(0), Some(b'-' | b'+')) {
             self.advance();
             self.run(|c| c.is_ascii_digit());
@@ -218,11 +247,20 @@ impl<'a> Scanner<'a> {
             };
         }
         let digits = word.strip_suffix('U').unwrap_or(word);
-        let parsed = if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        let parsed = if let Some(hex) = digits
+            .strip_prefix("0x")
+            .or_else(|| digits.strip_prefix("0X"))
+        {
             u64::from_str_radix(hex, 16).ok()
-        } else if let Some(bin) = digits.strip_prefix("0b").or_else(|| digits.strip_prefix("0B")) {
+        } else if let Some(bin) = digits
+            .strip_prefix("0b")
+            .or_else(|| digits.strip_prefix("0B"))
+        {
             u64::from_str_radix(bin, 2).ok()
-        } else if digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|c| c.is_ascii_digit()) {
+        } else if digits.len() > 1
+            && digits.starts_with('0')
+            && digits.bytes().all(|c| c.is_ascii_digit())
+        {
             u64::from_str_radix(digits, 8).ok()
         } else {
             digits.parse::<u64>().ok()

@@ -90,7 +90,10 @@ impl Parser<'_> {
             }
             other => {
                 let message = format!("`{other}` is not a directive that may stand in a function");
-                Err(ParseError { pos: start.pos(), message })
+                Err(ParseError {
+                    pos: start.pos(),
+                    message,
+                })
             }
         }
     }
@@ -106,7 +109,13 @@ impl Parser<'_> {
             }
             operands.push(self.operand()?);
         }
-        Ok(Instruction { guard, words, operands, pos, loc: self.loc })
+        Ok(Instruction {
+            guard,
+            words,
+            operands,
+            pos,
+            loc: self.loc,
+        })
     }
 
     fn operand(&mut self) -> Result<Operand, ParseError> {
@@ -150,12 +159,21 @@ impl Parser<'_> {
 
     fn address(&mut self) -> Result<Operand, ParseError> {
         self.s.expect(b'[')?;
-        let base = if self.s.starts_number()? { None } else { Some(self.s.name()?.to_string()) };
+        let base = if self.s.starts_number()? {
+            None
+        } else {
+            Some(self.s.name()?.to_string())
+        };
         let offset = if base.is_none() {
             let pos = self.s.pos();
             match self.s.number()? {
                 Number::Int(v) => v as i64,
-                _ => return Err(ParseError { pos, message: "an address is an integer".into() }),
+                _ => {
+                    return Err(ParseError {
+                        pos,
+                        message: "an address is an integer".into(),
+                    });
+                }
             }
         } else {
             self.optional_offset()?

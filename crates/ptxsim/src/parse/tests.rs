@@ -11,7 +11,10 @@ fn fixtures() -> Vec<(String, String)> {
         if path.extension().is_none_or(|e| e != "ptx") {
             continue;
         }
-        all.push((path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
+        all.push((
+            path.display().to_string(),
+            std::fs::read_to_string(&path).unwrap(),
+        ));
     }
     assert!(!all.is_empty());
     all
@@ -21,7 +24,13 @@ fn fixtures() -> Vec<(String, String)> {
 fn real_modules_parse() {
     for (name, text) in fixtures() {
         let module = parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert!(module.functions.iter().any(|f| f.is_entry && f.body.is_some()), "{name}");
+        assert!(
+            module
+                .functions
+                .iter()
+                .any(|f| f.is_entry && f.body.is_some()),
+            "{name}"
+        );
         assert!(!module.files.is_empty(), "{name}: .file is kept");
     }
 }
@@ -35,7 +44,10 @@ fn every_truncation_is_an_error_or_a_smaller_module() {
             if let Some(part) = text.get(..end)
                 && let Ok(module) = parse(part)
             {
-                assert!(module.functions.len() <= whole.functions.len(), "{name} cut at {end}");
+                assert!(
+                    module.functions.len() <= whole.functions.len(),
+                    "{name} cut at {end}"
+                );
             }
         }
     }
@@ -45,7 +57,10 @@ fn every_truncation_is_an_error_or_a_smaller_module() {
 fn a_message_has_line_and_column() {
     let text = format!("{HEADER}.visible .entry k()\n{{\n  mov.u32 %r1 %r2;\n}}\n");
     let error = parse(&text).unwrap_err();
-    assert_eq!(error.to_string(), "PTX line 6, column 15: expected `,`, found `%`");
+    assert_eq!(
+        error.to_string(),
+        "PTX line 6, column 15: expected `,`, found `%`"
+    );
 }
 
 #[test]
@@ -55,10 +70,29 @@ fn locations_and_guards_are_kept() {
     );
     let module = parse(&text).unwrap();
     let body = module.functions[0].body.as_ref().unwrap();
-    let Statement::Instruction(bra) = &body[1] else { panic!("{body:?}") };
-    assert_eq!(bra.loc, Loc { file: 2, line: 7, column: 3, inlined_at: Some((1, 9)) });
-    assert_eq!(bra.guard, Some(Guard { register: "%p1".into(), negated: true }));
-    assert_eq!(body[2], Statement::Label("$L_1".into(), Pos { line: 8, column: 1 }));
+    let Statement::Instruction(bra) = &body[1] else {
+        panic!("{body:?}")
+    };
+    assert_eq!(
+        bra.loc,
+        Loc {
+            file: 2,
+            line: 7,
+            column: 3,
+            inlined_at: Some((1, 9))
+        }
+    );
+    assert_eq!(
+        bra.guard,
+        Some(Guard {
+            register: "%p1".into(),
+            negated: true
+        })
+    );
+    assert_eq!(
+        body[2],
+        Statement::Label("$L_1".into(), Pos { line: 8, column: 1 })
+    );
 }
 
 #[test]
@@ -70,7 +104,9 @@ fn numbers() {
     assert_eq!(value("0x1fU"), Ok(Number::Int(31)));
     assert_eq!(value("017"), Ok(Number::Int(15)));
     assert_eq!(value("1.5e-1"), Ok(Number::F64(0.15)));
-    assert!(value("0f12").is_err() && value("99999999999999999999").is_err() && value("x").is_err());
+    assert!(
+        value("0f12").is_err() && value("99999999999999999999").is_err() && value("x").is_err()
+    );
 }
 
 proptest! {

@@ -1,5 +1,5 @@
 //! Helpers of the end-to-end tests: fixtures, parameters, seeded inputs, naive references.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use ptxsim::{Fault, Kernel, Limits, Memory, Module, Report};
 
@@ -64,7 +64,10 @@ pub fn bytes_of(x: &[f32]) -> Vec<u8> {
 }
 
 pub fn floats(bytes: &[u8]) -> Vec<f32> {
-    bytes.chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect()
+    bytes
+        .chunks_exact(4)
+        .map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]]))
+        .collect()
 }
 
 pub fn put(memory: &mut Memory, name: &str, bytes: &[u8]) -> u64 {
@@ -74,7 +77,10 @@ pub fn put(memory: &mut Memory, name: &str, bytes: &[u8]) -> u64 {
 }
 
 pub fn limits() -> Limits {
-    Limits { instructions: 2_000_000_000, ..Limits::default() }
+    Limits {
+        instructions: 2_000_000_000,
+        ..Limits::default()
+    }
 }
 
 pub fn clean(report: Result<Report, Fault>) -> Report {
@@ -84,7 +90,14 @@ pub fn clean(report: Result<Report, Fault>) -> Report {
 }
 
 /// Attention in f64: q, k, v [heads * s, 64].
-pub fn attention(q: &[f64], k: &[f64], v: &[f64], heads: usize, s: usize, causal: bool) -> Vec<f64> {
+pub fn attention(
+    q: &[f64],
+    k: &[f64],
+    v: &[f64],
+    heads: usize,
+    s: usize,
+    causal: bool,
+) -> Vec<f64> {
     let mut out = vec![0.0; heads * s * 64];
     for h in 0..heads {
         let row = |x: &[f64], i: usize| -> Vec<f64> { x[(h * s + i) * 64..][..64].to_vec() };
@@ -115,7 +128,14 @@ pub struct Attention {
 }
 
 /// sdpa_f16: f16 in, f32 out.
-pub fn run_f16(text: &str, block_m: usize, heads: usize, s: usize, causal: bool, limits: Limits) -> Attention {
+pub fn run_f16(
+    text: &str,
+    block_m: usize,
+    heads: usize,
+    s: usize,
+    causal: bool,
+    limits: Limits,
+) -> Attention {
     let module = load(text);
     let kernel = module.kernel("sdpa_f16").unwrap();
     let mut random = Random(7 + s as u64);
@@ -124,7 +144,11 @@ pub fn run_f16(text: &str, block_m: usize, heads: usize, s: usize, causal: bool,
     let mut arrays = Vec::new();
     let mut pointers = Vec::new();
     for name in ["q", "k", "v"] {
-        let halves: Vec<half::f16> = random.normals(n).into_iter().map(half::f16::from_f32).collect();
+        let halves: Vec<half::f16> = random
+            .normals(n)
+            .into_iter()
+            .map(half::f16::from_f32)
+            .collect();
         let bytes: Vec<u8> = halves.iter().flat_map(|h| h.to_le_bytes()).collect();
         pointers.push(Arg::Ptr(put(&mut memory, name, &bytes)));
         arrays.push(halves.iter().map(|h| h.to_f64()).collect::<Vec<_>>());
@@ -139,8 +163,16 @@ pub fn run_f16(text: &str, block_m: usize, heads: usize, s: usize, causal: bool,
     let seconds = start.elapsed().as_secs_f64();
     let got = floats(memory.read(out, 4 * n).unwrap());
     let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, s, causal);
-    let worst = got.iter().zip(&want).map(|(g, w)| (f64::from(*g) - w).abs()).fold(0.0, |a, b| if b.is_nan() { b } else { f64::max(a, b) });
-    Attention { report, worst, seconds }
+    let worst = got
+        .iter()
+        .zip(&want)
+        .map(|(g, w)| (f64::from(*g) - w).abs())
+        .fold(0.0, |a, b| if b.is_nan() { b } else { f64::max(a, b) });
+    Attention {
+        report,
+        worst,
+        seconds,
+    }
 }
 
 /// sdpa_fp8: codes in, f16 out. codec 0: e4m3 with a scale per head, 1: offset u8.
@@ -183,8 +215,21 @@ pub fn run_fp8(text: &str, codec: u32, heads: usize, s: usize, limits: Limits) -
     let start = std::time::Instant::now();
     let report = ptxsim::launch(kernel, grid, [256, 1, 1], 0, &p, &mut memory, limits);
     let seconds = start.elapsed().as_secs_f64();
-    let got: Vec<f64> = memory.read(out, 2 * n).unwrap().chunks_exact(2).map(|c| half::f16::from_le_bytes([c[0], c[1]]).to_f64()).collect();
+    let got: Vec<f64> = memory
+        .read(out, 2 * n)
+        .unwrap()
+        .chunks_exact(2)
+        .map(|c| half::f16::from_le_bytes([c[0], c[1]]).to_f64())
+        .collect();
     let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, s, false);
-    let worst = got.iter().zip(&want).map(|(g, w)| (g - w).abs()).fold(0.0, |a, b| if b.is_nan() { b } else { f64::max(a, b) });
-    Attention { report, worst, seconds }
+    let worst = got
+        .iter()
+        .zip(&want)
+        .map(|(g, w)| (g - w).abs())
+        .fold(0.0, |a, b| if b.is_nan() { b } else { f64::max(a, b) });
+    Attention {
+        report,
+        worst,
+        seconds,
+    }
 }
