@@ -172,8 +172,9 @@ pub enum Op {
         wide: bool,
     },
     Trap,
-    /// `printf` is relayed as text, `assert` stops the launch.
-    Assert,
+    /// A failed `assert`: local addresses of the pointers to its text, file and function, and of
+    /// the line.
+    Assert(Option<[u32; 4]>),
     Nop,
 }
 

@@ -157,7 +157,7 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Mma::Multiply(_) => Kind::Matrix,
             _ => Kind::MatrixMemory,
         },
-        Op::Fence | Op::Clock { .. } | Op::Trap | Op::Assert | Op::Nop => Kind::Other,
+        Op::Fence | Op::Clock { .. } | Op::Trap | Op::Assert(_) | Op::Nop => Kind::Other,
     }
 }
 

@@ -320,6 +320,12 @@ fn assertions_are_faults() {
     let fault = b.launch("asrt", 1, 64, &[Arg::Ptr(x)]).unwrap_err();
     assert_eq!((fault.kind, fault.thread), (FaultKind::Assert, [40, 0, 0]));
     assert!(fault.place.contains("misc.cu:"), "{fault}");
+    assert!(
+        fault
+            .message
+            .contains("assertion `x[threadIdx.x] < 100` failed in void asrt(int *) (misc.cu:60)"),
+        "{fault}"
+    );
     let x = b.u32s(&[1; 64]);
     clean(b.launch("asrt", 1, 64, &[Arg::Ptr(x)]));
 }

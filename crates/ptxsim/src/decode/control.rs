@@ -93,8 +93,22 @@ impl Decoder<'_> {
                 }
                 return Ok(());
             }
+            // void __assertfail(text, file, line, function, size_t)
             "__assertfail" => {
-                self.emit(Op::Assert, [0; 6]);
+                let slot = |n: usize| match params.get(n) {
+                    Some(Operand::Name(name)) => match self.scopes.get(name) {
+                        Some(Symbol::Local(at)) => Some(at),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                let told = match (slot(0), slot(1), slot(2), slot(3)) {
+                    (Some(text), Some(file), Some(line), Some(function)) => {
+                        Some([text, file, function, line])
+                    }
+                    _ => None,
+                };
+                self.emit(Op::Assert(told), [0; 6]);
                 return Ok(());
             }
             _ => {}

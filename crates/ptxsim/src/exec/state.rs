@@ -148,6 +148,42 @@ impl Machine<'_> {
         }
     }
 
+    /// What a failed `assert` says of itself.
+    pub fn assertion(&self, b: &BlockState, thread: u32, told: Option<[u32; 4]>) -> String {
+        let base = (thread * self.program.local_bytes) as usize;
+        let number = |at: u32, bytes: usize| {
+            let all = b
+                .local
+                .get(base + at as usize..)
+                .and_then(|l| l.get(..bytes));
+            all.into_iter()
+                .flatten()
+                .rev()
+                .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
+        };
+        let text = |at: u32| {
+            let start = number(at, 8);
+            let byte = |i: u64| {
+                self.memory
+                    .read(start.wrapping_add(i), 1)
+                    .ok()
+                    .map(|b| b[0])
+            };
+            let bytes: Vec<u8> = (0..1000).map_while(byte).take_while(|&b| b != 0).collect();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        match told {
+            None => "assertion failed".into(),
+            Some([what, file, function, line]) => format!(
+                "assertion `{}` failed in {} ({}:{})",
+                text(what),
+                text(function),
+                text(file),
+                number(line, 4)
+            ),
+        }
+    }
+
     #[cold]
     #[allow(clippy::too_many_arguments)]
     pub fn find(

@@ -251,15 +251,10 @@ impl Machine<'_> {
                     "trap",
                 );
             }
-            Op::Assert => {
-                return self.fault(
-                    FaultKind::Assert,
-                    now.pc,
-                    b.id,
-                    w.first_thread + mask.trailing_zeros(),
-                    None,
-                    "assertion failed",
-                );
+            Op::Assert(told) => {
+                let thread = w.first_thread + mask.trailing_zeros();
+                let text = self.assertion(b, thread, *told);
+                return self.fault(FaultKind::Assert, now.pc, b.id, thread, None, &text);
             }
             Op::Fence | Op::Nop | Op::Alu(_) => {}
             Op::Barrier { kind, aligned } => {
