@@ -47,7 +47,8 @@ struct WarpClock {
 }
 
 pub struct Shadow {
-    granule: u32,
+    /// log2 of the bytes that a cell stands for.
+    shift: u32,
     cells: Vec<Cell>,
     warps: Vec<WarpClock>,
 }
@@ -63,6 +64,7 @@ pub struct Who {
 pub type Clock = [u32; WARPS];
 
 impl Shadow {
+    /// `granule`: bytes that a cell stands for, a power of two.
     pub fn new(bytes: u32, granule: u32, warps: usize) -> Shadow {
         let clock = |w: usize| {
             let mut knows = [0; WARPS];
@@ -74,7 +76,7 @@ impl Shadow {
             }
         };
         Shadow {
-            granule,
+            shift: granule.trailing_zeros(),
             cells: vec![Cell::default(); bytes.div_ceil(granule) as usize],
             warps: (0..warps).map(clock).collect(),
         }
@@ -120,8 +122,8 @@ impl Shadow {
     #[inline(always)]
     pub fn read(&mut self, offset: u32, bytes: u32, who: Who) -> Option<Past> {
         let mut race = None;
-        let first = (offset / self.granule) as usize;
-        let last = ((offset + bytes - 1) / self.granule) as usize;
+        let first = (offset >> self.shift) as usize;
+        let last = ((offset + bytes - 1) >> self.shift) as usize;
         let clock = &self.warps[who.warp as usize];
         let epoch = clock.knows[who.warp as usize % WARPS];
         for cell in &mut self.cells[first..=last] {
@@ -161,8 +163,8 @@ impl Shadow {
     #[inline(always)]
     pub fn write(&mut self, offset: u32, bytes: u32, who: Who, atomic: bool) -> Option<Past> {
         let mut race = None;
-        let first = (offset / self.granule) as usize;
-        let last = ((offset + bytes - 1) / self.granule) as usize;
+        let first = (offset >> self.shift) as usize;
+        let last = ((offset + bytes - 1) >> self.shift) as usize;
         let clock = &self.warps[who.warp as usize];
         let epoch = clock.knows[who.warp as usize % WARPS];
         for cell in &mut self.cells[first..=last] {

@@ -58,7 +58,8 @@ impl Machine<'_> {
                 }
             }
         }
-        if let Some(mut shadow) = b.shadow.take() {
+        let mut races = Vec::new();
+        if let Some(shadow) = &mut b.shadow {
             for l in lanes(s.mask) {
                 let who = Who {
                     warp: w.index,
@@ -70,11 +71,11 @@ impl Machine<'_> {
                 } else {
                     shadow.read(a[l] as u32, bytes, who)
                 };
-                if let Some(past) = past {
-                    self.race(b, w, s.pc, l as u32, a[l], write, past);
-                }
+                races.extend(past.map(|p| (l, p)));
             }
-            b.shadow = Some(shadow);
+        }
+        for (l, past) in races {
+            self.race(b, w, s.pc, l as u32, a[l], write, past);
         }
     }
 
