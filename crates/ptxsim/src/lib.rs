@@ -2,7 +2,35 @@
 //!
 //! [`Module::load`] takes what `nvcc -ptx` writes and refuses what is not built. [`launch`] runs a
 //! kernel over a [`Memory`] and returns findings and counters, or the fault that stopped it. The
-//! same launch gives the same bits, findings and counters on every machine.
+//! same launch gives the same bits, findings and counters on every x86-64 machine. It knows nothing
+//! of gates, files or the clock.
+//!
+//! The way through: `parse` (text to syntax tree), `decode` (names to register numbers, words to
+//! operations), `exec` (a warp's lanes side by side), `launch` (blocks and warps in turn), `check`
+//! (races), `report`.
+//!
+//! # Where the ISA leaves the result open
+//! - The `.approx` functions are within an ulp of exact (`num::approx`); a GPU's last bits differ.
+//! - A matrix product is summed in f64 and rounded once. Tensor cores truncate inside.
+//! - The fragment layout of `wmma` is this library's own, so its shared-memory wavefronts are those
+//!   of that layout and not of a GPU.
+//! - Integer division by zero gives all ones; NaN payloads of f64 are canonical.
+//! - `%clock` and `%globaltimer` count the instructions of the warp; `%smid` is 0.
+//! - All blocks count as resident; memory is sequentially consistent.
+//!
+//! # What the checks cannot see
+//! Races in global memory are not looked for. Of the reads of a place in shared memory the last
+//! two by different warps are remembered. Order between warps is known per warp, not per thread.
+//! Every report says what was not judged.
+//!
+//! # Counters
+//! None has been compared with hardware yet: all are information, none is fit for a gate.
+//!
+//! # Not built
+//! wgmma, TMA and bulk copies, tcgen05, textures, clusters, mbarrier, indirect and recursive calls,
+//! `.b128` and vector registers, video instructions, f64 fma and sqrt with directed rounding, f64
+//! wmma and mma, sparse mma, integer and tf32 wmma. Each is refused by [`Module::load`]. The text
+//! of `printf` is dropped.
 
 mod check;
 mod decode;

@@ -1,6 +1,6 @@
 //! cp.async and its groups (PTX ISA 9.7.9.25).
 
-use super::mem::{Site, addresses, lanes, split};
+use super::mem::{Site, addresses, lanes};
 use super::regs::LANES;
 use super::state::*;
 use crate::check::race::Who;
@@ -21,7 +21,6 @@ impl Machine<'_> {
     ) -> Run<()> {
         let target = addresses(&w.regs, to.address, to.offset);
         let source = addresses(&w.regs, from.address, from.offset);
-        let (_, _, target) = split(AddressSpace::Shared, &target, s.mask);
         self.aligned(b, w, s, &target, bytes)?;
         self.in_window(b, w, s, &target, bytes, b.shared.len(), "shared")?;
         self.count_shared(s, &target, bytes);

@@ -21,22 +21,23 @@ impl Machine<'_> {
         let access = &atom.access;
         let all = addresses(&w.regs, access.address, access.offset);
         let bytes = access.bytes();
+        let mut room = [0; super::regs::LANES];
         let mut rest = s.mask;
         while rest != 0 {
-            let (space, mask, a) = split(access.space, &all, rest);
+            let (space, mask, a) = split(access.space, &all, rest, &mut room);
             rest &= !mask;
             let s = Site { mask, ..s };
-            self.aligned(b, w, s, &a, bytes)?;
+            self.aligned(b, w, s, a, bytes)?;
             let shared = space == AddressSpace::Shared;
             match space {
                 AddressSpace::Shared => {
-                    self.in_window(b, w, s, &a, bytes, b.shared.len(), "shared")?;
-                    self.count_shared(s, &a, bytes);
+                    self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
+                    self.count_shared(s, a, bytes);
                     if CHECKS {
-                        self.check_shared(b, w, s, &a, bytes, true, true);
+                        self.check_shared(b, w, s, a, bytes, true, true);
                     }
                 }
-                AddressSpace::Global | AddressSpace::Generic => self.count_global(s, &a, bytes),
+                AddressSpace::Global | AddressSpace::Generic => self.count_global(s, a, bytes),
                 _ => {
                     let l = mask.trailing_zeros();
                     return self.fault(

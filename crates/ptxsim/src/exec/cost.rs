@@ -1,6 +1,6 @@
 //! What memory accesses cost, in the units that hardware counters use.
 
-use super::mem::{Addresses, Site, lanes};
+use super::mem::{Addresses, Site, lanes, step_of};
 use super::regs::LANES;
 use super::state::Machine;
 
@@ -95,13 +95,10 @@ impl Machine<'_> {
     pub fn count_shared(&mut self, s: Site, a: &Addresses, bytes: u32) {
         let phases = (bytes / 4).clamp(1, 4) as usize;
         let (mut total, mut ideal) = (0, 0);
-        let step = u64::from(bytes);
-        let mut in_a_row = s.mask == super::regs::ALL && bytes >= 4;
-        for l in 0..LANES {
-            in_a_row &= a[l] == a[0].wrapping_add(step * l as u64);
-        }
-        if in_a_row {
-            // Side by side: every bank once per phase.
+        let full = s.mask == super::regs::ALL && bytes >= 4;
+        let step = if full { step_of(a) } else { None };
+        if step == Some(0) || step == Some(u64::from(bytes)) {
+            // All in one place, or side by side: every bank once per phase.
             (total, ideal) = (phases as u64, phases as u64);
         } else {
             let per_phase = LANES / phases;

@@ -47,11 +47,18 @@ pub fn addresses(regs: &Regs, (class, register): (Class, u32), offset: i64) -> A
 
 /// Splits generic addresses: the space of the first lane, its lanes, and addresses in the window.
 #[inline(always)]
-pub fn split(space: AddressSpace, a: &Addresses, mask: u32) -> (AddressSpace, u32, Addresses) {
+pub fn split<'a>(
+    space: AddressSpace,
+    a: &'a Addresses,
+    mask: u32,
+    room: &'a mut Addresses,
+) -> (AddressSpace, u32, &'a Addresses) {
     if space != AddressSpace::Generic || mask == 0 {
-        return (space, mask, *a);
+        return (space, mask, a);
     }
-    split_generic(a, mask)
+    let (space, mask, inside) = split_generic(a, mask);
+    *room = inside;
+    (space, mask, room)
 }
 
 fn split_generic(a: &Addresses, mask: u32) -> (AddressSpace, u32, Addresses) {
@@ -108,20 +115,51 @@ fn deposit(regs: &mut Regs, a: &Access, bytes: &[u8], lane: usize) {
 /// Registers of all lanes of the mask, from `bytes` at each lane's offset.
 #[inline(always)]
 fn deposit_all(regs: &mut Regs, a: &Access, bytes: &[u8], at: &Addresses, mask: u32) {
+    if let ([(Class::R32, r)], 2, false) = (a.registers.as_slice(), a.width, a.signed) {
+        // Halves are frequent enough to have a path of their own.
+        let to = &mut regs.r32[*r as usize].0;
+        for l in lanes(mask) {
+            let from = at[l] as usize;
+            let two: [u8; 2] = bytes[from..from + 2].try_into().unwrap_or_default();
+            to[l] = u32::from(u16::from_le_bytes(two));
+        }
+        return;
+    }
     if a.width != 4 || a.registers.iter().any(|r| r.0 != Class::R32) {
         for l in lanes(mask) {
             deposit(regs, a, &bytes[at[l] as usize..], l);
         }
         return;
     }
+    let word = |from: usize| {
+        let four: [u8; 4] = bytes[from..from + 4].try_into().unwrap_or_default();
+        u32::from_le_bytes(four)
+    };
+    let full = mask == super::regs::ALL;
+    if full && step_of(at) == Some(0) {
+        // One address for all: read once.
+        for (e, &(_, r)) in a.registers.iter().enumerate() {
+            regs.r32[r as usize].0 = [word(at[0] as usize + 4 * e); LANES];
+        }
+        return;
+    }
     for (e, &(_, r)) in a.registers.iter().enumerate() {
         let to = &mut regs.r32[r as usize].0;
         for l in lanes(mask) {
-            let from = at[l] as usize + 4 * e;
-            let four: [u8; 4] = bytes[from..from + 4].try_into().unwrap_or_default();
-            to[l] = u32::from_le_bytes(four);
+            to[l] = word(at[l] as usize + 4 * e);
         }
     }
+}
+
+/// The distance between the addresses of neighbouring lanes, where it is always the same.
+#[inline(always)]
+pub fn step_of(a: &Addresses) -> Option<u64> {
+    let step = a[1].wrapping_sub(a[0]);
+    let mut same = true;
+    for pair in a.windows(2) {
+        same &= pair[1].wrapping_sub(pair[0]) == step;
+    }
+    same.then_some(step)
 }
 
 #[inline(always)]
@@ -170,11 +208,16 @@ fn collect(regs: &Regs, a: &Access, lane: usize) -> [u8; 32] {
 impl Machine<'_> {
     #[inline(always)]
     pub fn aligned(&self, b: &BlockState, w: &Warp, s: Site, a: &Addresses, bytes: u32) -> Run<()> {
-        let mut bad = 0;
+        // All at once first: an address that is off shows in the union of their bits.
+        let mut union = 0;
         for (l, x) in a.iter().enumerate() {
-            bad |= u32::from(x & u64::from(bytes - 1) != 0) << l;
+            union |= x & 0_u64.wrapping_sub(u64::from(s.mask >> l & 1));
         }
-        bad &= s.mask;
+        if union & u64::from(bytes - 1) == 0 {
+            return Ok(());
+        }
+        let off = |l: &usize| a[*l] & u64::from(bytes - 1) != 0;
+        let bad = lanes(s.mask).find(off).map_or(0, |l| 1_u32 << l);
         if bad != 0 {
             let l = bad.trailing_zeros();
             let what = format!(
@@ -336,16 +379,17 @@ impl Machine<'_> {
     ) -> Run<()> {
         let all = addresses(&w.regs, access.address, access.offset);
         let bytes = access.bytes();
+        let mut room = [0; LANES];
         let mut rest = s.mask;
         while rest != 0 {
-            let (space, mask, a) = split(access.space, &all, rest);
+            let (space, mask, a) = split(access.space, &all, rest, &mut room);
             rest &= !mask;
             let s = Site { mask, ..s };
-            self.aligned(b, w, s, &a, bytes)?;
+            self.aligned(b, w, s, a, bytes)?;
             match space {
                 AddressSpace::Global | AddressSpace::Generic => {
-                    self.count_global(s, &a, bytes);
-                    if let Some((i, at)) = self.in_one(&a, mask, bytes, false) {
+                    self.count_global(s, a, bytes);
+                    if let Some((i, at)) = self.in_one(a, mask, bytes, false) {
                         let allocation = self.memory.at(i);
                         deposit_all(&mut w.regs, access, &allocation.data, &at, mask);
                         if !CHECKS || allocation.all_known() {
@@ -380,16 +424,16 @@ impl Machine<'_> {
                     }
                 }
                 AddressSpace::Shared => {
-                    self.in_window(b, w, s, &a, bytes, b.shared.len(), "shared")?;
-                    self.count_shared(s, &a, bytes);
+                    self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
+                    self.count_shared(s, a, bytes);
                     if CHECKS {
-                        self.check_shared(b, w, s, &a, bytes, false, false);
+                        self.check_shared(b, w, s, a, bytes, false, false);
                     }
-                    deposit_all(&mut w.regs, access, &b.shared, &a, mask);
+                    deposit_all(&mut w.regs, access, &b.shared, a, mask);
                 }
                 AddressSpace::Local => {
                     let size = self.program.local_bytes as usize;
-                    self.in_window(b, w, s, &a, bytes, size, "local")?;
+                    self.in_window(b, w, s, a, bytes, size, "local")?;
                     for l in lanes(mask) {
                         let at = (w.first_thread as usize + l) * size + a[l] as usize;
                         if CHECKS && b.local_known.missing(at, bytes as usize).is_some() {
@@ -411,7 +455,7 @@ impl Machine<'_> {
                     }
                 }
                 AddressSpace::Param => {
-                    self.in_window(b, w, s, &a, bytes, self.params.len(), "parameter")?;
+                    self.in_window(b, w, s, a, bytes, self.params.len(), "parameter")?;
                     for l in lanes(mask) {
                         deposit(
                             &mut w.regs,
@@ -435,16 +479,17 @@ impl Machine<'_> {
     ) -> Run<()> {
         let all = addresses(&w.regs, access.address, access.offset);
         let bytes = access.bytes();
+        let mut room = [0; LANES];
         let mut rest = s.mask;
         while rest != 0 {
-            let (space, mask, a) = split(access.space, &all, rest);
+            let (space, mask, a) = split(access.space, &all, rest, &mut room);
             rest &= !mask;
             let s = Site { mask, ..s };
-            self.aligned(b, w, s, &a, bytes)?;
+            self.aligned(b, w, s, a, bytes)?;
             match space {
                 AddressSpace::Global | AddressSpace::Generic => {
-                    self.count_global(s, &a, bytes);
-                    if let Some((i, at)) = self.in_one(&a, mask, bytes, true) {
+                    self.count_global(s, a, bytes);
+                    if let Some((i, at)) = self.in_one(a, mask, bytes, true) {
                         let allocation = self.memory.at_mut(i);
                         collect_all(&w.regs, access, &mut allocation.data, &at, mask);
                         for l in lanes(mask) {
@@ -462,12 +507,12 @@ impl Machine<'_> {
                     }
                 }
                 AddressSpace::Shared => {
-                    self.in_window(b, w, s, &a, bytes, b.shared.len(), "shared")?;
-                    self.count_shared(s, &a, bytes);
+                    self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
+                    self.count_shared(s, a, bytes);
                     if CHECKS {
-                        self.check_shared(b, w, s, &a, bytes, true, false);
+                        self.check_shared(b, w, s, a, bytes, true, false);
                     }
-                    collect_all(&w.regs, access, &mut b.shared, &a, mask);
+                    collect_all(&w.regs, access, &mut b.shared, a, mask);
                     if CHECKS {
                         for l in lanes(mask) {
                             b.shared_known.set(a[l] as usize, bytes as usize);
@@ -476,7 +521,7 @@ impl Machine<'_> {
                 }
                 AddressSpace::Local => {
                     let size = self.program.local_bytes as usize;
-                    self.in_window(b, w, s, &a, bytes, size, "local")?;
+                    self.in_window(b, w, s, a, bytes, size, "local")?;
                     for l in lanes(mask) {
                         let at = (w.first_thread as usize + l) * size + a[l] as usize;
                         b.local[at..at + bytes as usize]

@@ -126,7 +126,8 @@ impl Machine<'_> {
         } else {
             (1_u32 << (8 * registers.len())) - 1
         };
-        let (space, same, a) = split(space, all, used);
+        let mut room = [0; LANES];
+        let (space, same, a) = split(space, all, used, &mut room);
         if space != AddressSpace::Shared || same != used {
             return self.fault(
                 FaultKind::OutOfBounds,
@@ -160,9 +161,9 @@ impl Machine<'_> {
             }
         }
         let s = Site { mask: used, ..s };
-        self.count_shared(s, &a, 16);
+        self.count_shared(s, a, 16);
         if CHECKS {
-            self.check_shared(b, w, s, &a, 16, !load, false);
+            self.check_shared(b, w, s, a, 16, !load, false);
         }
         for (i, &register) in registers.iter().enumerate() {
             for l in 0..LANES {
