@@ -37,6 +37,9 @@ impl Default for Limits {
     }
 }
 
+/// Bytes of registers and local memory of a block: far above what a compiler writes.
+const MAX_BLOCK_STATE: u64 = 1 << 30;
+
 /// Shared memory that a block can have on sm_90, in bytes.
 const MAX_SHARED: u32 = 227 << 10;
 
@@ -89,6 +92,14 @@ pub(crate) fn launch(
             "{} bytes of parameters, but the kernel takes {}",
             params.len(),
             program.parameter_bytes
+        ));
+    }
+    let [_, r32, r64] = program.registers.map(u64::from);
+    let state = (r32 * 128 + r64 * 256) * u64::from(threads.div_ceil(32))
+        + u64::from(threads) * u64::from(program.local_bytes);
+    if state > MAX_BLOCK_STATE {
+        return refuse(format!(
+            "registers and local memory of a block take {state} bytes, more than {MAX_BLOCK_STATE}"
         ));
     }
     let static_shared = if dynamic_shared > 0 {

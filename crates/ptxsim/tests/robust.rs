@@ -105,3 +105,49 @@ fn changed_kernels_run_or_fault() {
     }
     assert!(faults > 0);
 }
+
+#[test]
+fn huge_demands_are_refused() {
+    let header = ".version 8.4\n.target sm_90\n.address_size 64\n";
+    let text = format!("{header}.entry k() {{ .reg .b64 %rd<1000000>; ret; }}");
+    let module = load(&text);
+    let fault = launch(
+        &module.kernels()[0],
+        [1, 1, 1],
+        [1024, 1, 1],
+        0,
+        &[],
+        &mut Memory::default(),
+        limits(),
+    )
+    .unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Launch);
+    for body in [
+        ".global .b8 a[1099511627775];",
+        ".global .b8 a[2000000000];",
+        ".shared .b8 s[1000000];",
+    ] {
+        let error = Module::load(&format!("{header}{body}\n.entry k() {{ ret; }}"))
+            .err()
+            .unwrap();
+        assert!(error.to_string().starts_with("PTX line 4"), "{error}");
+    }
+    let module = load(&format!("{header}.entry k() {{ ret; }}"));
+    for (grid, block) in [
+        ([0, 1, 1], [1, 1, 1]),
+        ([1, 1, 1], [1025, 1, 1]),
+        ([u32::MAX, u32::MAX, 1], [1, 1, 1]),
+    ] {
+        let fault = launch(
+            &module.kernels()[0],
+            grid,
+            block,
+            0,
+            &[],
+            &mut Memory::default(),
+            limits(),
+        )
+        .unwrap_err();
+        assert_eq!(fault.kind, FaultKind::Launch);
+    }
+}

@@ -65,6 +65,9 @@ pub fn lay_out(module: &Module) -> Load<Vec<ModuleVariable>> {
             read_only: var.space == Space::Const,
         });
         next += (bytes + 8192).next_multiple_of(4096);
+        if next - MODULE_BASE > 4 << 30 {
+            return Err(invalid("the module's variables take more than 4 GiB"));
+        }
     }
     for (var, slot) in module.variables.iter().filter(wanted).zip(&mut all) {
         let width = var.ty.bytes() as usize;
