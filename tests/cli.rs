@@ -1,6 +1,6 @@
 //! What the program says, and the code that it ends with, wherever something is not as it should be. No
 //! GPU is needed; nvcc comes through `--provision`, as on any machine.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

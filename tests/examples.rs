@@ -1,6 +1,6 @@
 //! Kernels written elsewhere come under gate by YAML alone: every example builds with real nvcc, and on a
 //! GPU holds its correctness gates.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

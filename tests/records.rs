@@ -1,5 +1,5 @@
 //! Records and baselines through the real binary: judged again, compared, accepted, damaged.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

@@ -2,10 +2,7 @@
 //! is shared, because it is addressed by content.
 
 #![allow(dead_code, reason = "each test file uses a part")]
-#![allow(
-    clippy::unwrap_used,
-    reason = "clippy knows tests by their attribute, and these are their helpers"
-)]
+#![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,3 @@
+//! Checks. They observe; they never change what a kernel computes.
+
+pub mod race;

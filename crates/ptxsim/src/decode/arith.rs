@@ -1,0 +1,384 @@
+//! Arithmetic, logic, moves, comparisons, conversions.
+
+use super::{Decoder, Load, class};
+use crate::exec::regs::Class;
+use crate::exec::{alu::*, cmp_ops, float_ops, int_ops};
+use crate::num::round::Round;
+use crate::parse::ast::*;
+
+impl Decoder<'_> {
+    pub(super) fn arithmetic(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        match words[0] {
+            "mov" => self.mov(i, words),
+            "setp" | "set" => self.compare(i, words),
+            "selp" | "slct" => self.select(i, words),
+            "cvt" => self.convert(i, words),
+            "addc" | "subc" | "madc" => self.carry(i, words),
+            "add" | "sub" | "mad" if words.contains(&"cc") => self.carry(i, words),
+            "dp4a" => self.dp4a(i, words),
+            _ => self.table(i, words),
+        }
+    }
+
+    /// Everything whose operands are a destination and sources in order.
+    fn table(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let Some(ty) = words.last().and_then(|w| Ty::parse(w)) else {
+            return self.unsupported(i, "");
+        };
+        let Some(middle) = words.get(1..words.len() - 1) else {
+            return self.unsupported(i, "");
+        };
+        if ty == Ty::Pred {
+            let Some(op) = cmp_ops::predicate_logic(words[0]) else {
+                return self.unsupported(i, "");
+            };
+            return self.plain(i, op, ty);
+        }
+        let is_float = matches!(
+            ty,
+            Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2 | Ty::F32 | Ty::F64
+        );
+        let op = if is_float {
+            let mut m = float_ops::Modifiers {
+                mode: Round::Nearest,
+                ftz: false,
+                sat: false,
+                nan: false,
+                relu: false,
+                approx: false,
+            };
+            for word in middle {
+                match *word {
+                    "ftz" => m.ftz = true,
+                    "sat" => m.sat = true,
+                    "NaN" => m.nan = true,
+                    "relu" => m.relu = true,
+                    // div.full is div.approx with a wider range: both within 2 ulp.
+                    "approx" | "full" => m.approx = true,
+                    w => match Round::parse(w) {
+                        Some(mode) => m.mode = mode,
+                        None => return self.unsupported(i, ""),
+                    },
+                }
+            }
+            float_ops::lookup(words[0], ty, m)
+        } else {
+            let mut key = vec![words[0]];
+            key.extend(middle.iter().filter(|w| **w != "pred"));
+            int_ops::lookup(&key, ty)
+        };
+        match op {
+            Some(op) => self.plain(i, op, ty),
+            None => self.unsupported(i, ""),
+        }
+    }
+
+    pub(super) fn plain(&mut self, i: &Instruction, op: AluOp, ty: Ty) -> Load<()> {
+        self.expect_operands(i, op.classes.len()..=op.classes.len())?;
+        let mut o = Vec::with_capacity(6);
+        for (n, &class) in op.classes.iter().enumerate() {
+            let operand = self.operand(i, n)?;
+            o.push(if n == 0 {
+                self.destination(i, operand, class)?
+            } else {
+                self.value(
+                    i,
+                    operand,
+                    class,
+                    if class == super::class(ty) {
+                        ty
+                    } else {
+                        Ty::B32
+                    },
+                )?
+            });
+        }
+        self.alu(op, &o);
+        Ok(())
+    }
+
+    fn mov(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        self.expect_operands(i, 2..=2)?;
+        let Some(ty) = words.last().and_then(|w| Ty::parse(w)) else {
+            return self.unsupported(i, "");
+        };
+        let (to, from) = (self.operand(i, 0)?, self.operand(i, 1)?);
+        if let Operand::Name(name) = from {
+            let clock = match name.as_str() {
+                "%clock" | "%clock_hi" => Some(false),
+                "%clock64" | "%globaltimer" => Some(true),
+                "%globaltimer_lo" => Some(false),
+                _ => None,
+            };
+            if let Some(wide) = clock {
+                let d = self.destination(i, to, if wide { Class::R64 } else { Class::R32 })?;
+                self.emit(crate::program::Op::Clock { wide }, [d, 0, 0, 0, 0, 0]);
+                return Ok(());
+            }
+        }
+        match (to, from) {
+            (Operand::Vector(parts), _) => self.unpack(i, parts, from, ty),
+            (_, Operand::Vector(parts)) => self.pack(i, to, parts, ty),
+            _ => {
+                let class = class(ty);
+                let d = self.destination(i, to, class)?;
+                let a = self.value(i, from, class, ty)?;
+                let op = match class {
+                    Class::Pred => op1::<cmp_ops::PredMov>(),
+                    Class::R32 => op1::<int_ops::w32::Mov>(),
+                    Class::R64 => op1::<int_ops::w64::Mov>(),
+                };
+                self.alu(op, &[d, a]);
+                Ok(())
+            }
+        }
+    }
+
+    fn unpack(&mut self, i: &Instruction, parts: &[Operand], from: &Operand, ty: Ty) -> Load<()> {
+        let a = self.value(i, from, class(ty), ty)?;
+        match (ty.bytes(), parts) {
+            (4, [low, high]) => {
+                // Through temporaries: a part may be the source.
+                let (low, high) = (
+                    self.destination(i, low, Class::R32)?,
+                    self.destination(i, high, Class::R32)?,
+                );
+                let t = self.register(Class::R32);
+                self.alu(op1::<int_ops::w32::Mov>(), &[t, a]);
+                self.alu(op1::<int_ops::LowHalf>(), &[low, t]);
+                self.alu(op1::<int_ops::HighHalf>(), &[high, t]);
+            }
+            (8, [low, high]) => {
+                let (low, high) = (
+                    self.destination(i, low, Class::R32)?,
+                    self.destination(i, high, Class::R32)?,
+                );
+                self.alu(op1::<int_ops::LowWord>(), &[low, a]);
+                self.alu(op1::<int_ops::HighWord>(), &[high, a]);
+            }
+            (8, [p0, p1, p2, p3]) => {
+                for (word, pair) in [
+                    (op1::<int_ops::LowWord>(), [p0, p1]),
+                    (op1::<int_ops::HighWord>(), [p2, p3]),
+                ] {
+                    let t = self.register(Class::R32);
+                    self.alu(word, &[t, a]);
+                    for (half, part) in [op1::<int_ops::LowHalf>(), op1::<int_ops::HighHalf>()]
+                        .into_iter()
+                        .zip(pair)
+                    {
+                        let d = self.destination(i, part, Class::R32)?;
+                        self.alu(half, &[d, t]);
+                    }
+                }
+            }
+            _ => return self.unsupported(i, "this way to take a value apart"),
+        }
+        Ok(())
+    }
+
+    fn pack(&mut self, i: &Instruction, to: &Operand, parts: &[Operand], ty: Ty) -> Load<()> {
+        let d = self.destination(i, to, class(ty))?;
+        let mut r = Vec::new();
+        for part in parts {
+            let narrow = if ty.bytes() as usize == 2 * parts.len() {
+                Ty::B16
+            } else {
+                Ty::B32
+            };
+            r.push(self.value(i, part, Class::R32, narrow)?);
+        }
+        match (ty.bytes(), r.as_slice()) {
+            (4, &[low, high]) => self.alu(op2::<int_ops::PackHalves>(), &[d, low, high]),
+            (8, &[low, high]) => self.alu(op2::<int_ops::PackWords>(), &[d, low, high]),
+            (8, &[a, b, c, e]) => {
+                let (low, high) = (self.register(Class::R32), self.register(Class::R32));
+                self.alu(op2::<int_ops::PackHalves>(), &[low, a, b]);
+                self.alu(op2::<int_ops::PackHalves>(), &[high, c, e]);
+                self.alu(op2::<int_ops::PackWords>(), &[d, low, high]);
+            }
+            _ => return self.unsupported(i, "this way to put a value together"),
+        }
+        Ok(())
+    }
+
+    /// `setp.lt.and.s32 %p|%q, a, b, c` and `set.lt.u32.f32 d, a, b`.
+    fn compare(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let Some(ty) = words.last().and_then(|w| Ty::parse(w)) else {
+            return self.unsupported(i, "");
+        };
+        let (mut flush, mut combine, mut relation, mut result) = (false, None, None, None);
+        for &word in &words[1..words.len() - 1] {
+            match word {
+                "ftz" => flush = true,
+                "and" | "or" | "xor" => combine = Some(word),
+                w if words[0] == "set" && Ty::parse(w).is_some() => result = Ty::parse(w),
+                w if relation.is_none() => relation = Some(w),
+                _ => return self.unsupported(i, ""),
+            }
+        }
+        let Some(op) = relation.and_then(|r| cmp_ops::lookup(r, ty, flush)) else {
+            return self.unsupported(i, "");
+        };
+        self.expect_operands(i, 3..=4)?;
+        let a = self.value(i, self.operand(i, 1)?, class(ty), ty)?;
+        let b = self.value(i, self.operand(i, 2)?, class(ty), ty)?;
+        let other = match (combine, i.operands.get(3)) {
+            (None, None) => None,
+            (Some(word), Some(Operand::Name(name))) => Some((word, self.predicate(name, i)?)),
+            (Some(word), Some(Operand::Not(name))) => {
+                let (c, t) = (self.predicate(name, i)?, self.register(Class::Pred));
+                self.alu(op1::<cmp_ops::PredNot>(), &[t, c]);
+                Some((word, t))
+            }
+            _ => return self.unsupported(i, "this combination"),
+        };
+        let (p, q) = match self.operand(i, 0)? {
+            Operand::Pair(p, q) => (
+                self.predicate_or_sink(p, i)?,
+                Some(self.predicate_or_sink(q, i)?),
+            ),
+            Operand::Name(p) if words[0] == "setp" => (self.predicate_or_sink(p, i)?, None),
+            _ => (self.register(Class::Pred), None),
+        };
+        if q.is_none() && other.is_none() {
+            self.alu(op, &[p, a, b]);
+        } else {
+            let (t, n) = (self.register(Class::Pred), self.register(Class::Pred));
+            self.alu(op, &[t, a, b]);
+            self.alu(op1::<cmp_ops::PredNot>(), &[n, t]);
+            for (to, from) in [(Some(p), t), (q, n)] {
+                let Some(to) = to else { continue };
+                match other {
+                    // Both results need c, which may be p: p is written last.
+                    Some((word, c)) => {
+                        let keep = self.register(Class::Pred);
+                        let Some(logic) = cmp_ops::predicate_logic(word) else {
+                            return self.unsupported(i, "");
+                        };
+                        self.alu(logic, &[keep, from, c]);
+                        if Some(to) == q {
+                            self.alu(op1::<cmp_ops::PredMov>(), &[to, keep]);
+                        } else {
+                            self.alu(op1::<cmp_ops::PredMov>(), &[t, keep]);
+                        }
+                    }
+                    None => self.alu(op1::<cmp_ops::PredMov>(), &[to, from]),
+                }
+            }
+            if other.is_some() {
+                self.alu(op1::<cmp_ops::PredMov>(), &[p, t]);
+            }
+        }
+        if let Some(result) = result {
+            let (one, d) = match result {
+                Ty::F32 => (
+                    0x3f80_0000,
+                    self.destination(i, self.operand(i, 0)?, Class::R32)?,
+                ),
+                Ty::U32 | Ty::S32 | Ty::B32 => (
+                    u32::MAX,
+                    self.destination(i, self.operand(i, 0)?, Class::R32)?,
+                ),
+                _ => return self.unsupported(i, ""),
+            };
+            let (one, zero) = (self.constant32(one), self.constant32(0));
+            self.alu(op3::<int_ops::w32::Selp>(), &[d, one, zero, p]);
+        }
+        Ok(())
+    }
+
+    fn predicate_or_sink(&self, name: &str, i: &Instruction) -> Load<u32> {
+        if name == "_" {
+            Ok(0)
+        } else {
+            self.predicate(name, i)
+        }
+    }
+
+    fn select(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let is_slct = words[0] == "slct";
+        let at = if is_slct { 1 } else { words.len() - 1 };
+        let Some(ty) = words.get(at).and_then(|w| Ty::parse(w)) else {
+            return self.unsupported(i, "");
+        };
+        if is_slct && words.last() != Some(&"s32") {
+            return self.unsupported(i, "");
+        }
+        let op = match (class(ty), is_slct) {
+            (Class::R32, false) => op3::<int_ops::w32::Selp>(),
+            (Class::R64, false) => op3::<int_ops::w64::Selp>(),
+            (Class::R32, true) => op3::<int_ops::w32::Slct>(),
+            (Class::R64, true) => op3::<int_ops::w64::Slct>(),
+            _ => return self.unsupported(i, ""),
+        };
+        self.plain(i, op, ty)
+    }
+
+    fn dp4a(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let op = match words {
+            [_, "u32", "u32"] => op3::<int_ops::Dp4aUU>(),
+            [_, "u32", "s32"] => op3::<int_ops::Dp4aUS>(),
+            [_, "s32", "u32"] => op3::<int_ops::Dp4aSU>(),
+            [_, "s32", "s32"] => op3::<int_ops::Dp4aSS>(),
+            _ => return self.unsupported(i, ""),
+        };
+        self.plain(i, op, Ty::B32)
+    }
+
+    /// Extended-precision integers (PTX ISA 9.7.2): the carry is a register of its own.
+    fn carry(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let Some(ty) = words.last().and_then(|w| Ty::parse(w)) else {
+            return self.unsupported(i, "");
+        };
+        let wide = match ty {
+            Ty::U32 | Ty::S32 | Ty::B32 => false,
+            Ty::U64 | Ty::S64 | Ty::B64 => true,
+            _ => return self.unsupported(i, ""),
+        };
+        let c = class(ty);
+        let flag = match self.carry {
+            Some(r) => r,
+            None => {
+                let r = self.register(Class::R32);
+                self.carry = Some(r);
+                r
+            }
+        };
+        let out = words.contains(&"cc");
+        let d = self.destination(i, self.operand(i, 0)?, c)?;
+        let mut a = self.value(i, self.operand(i, 1)?, c, ty)?;
+        let mut b = self.value(i, self.operand(i, 2)?, c, ty)?;
+        let takes = words[0].ends_with('c');
+        let mut subtract = words[0].starts_with("sub");
+        if words[0].starts_with("mad") {
+            let half = words[1];
+            let Some(product) = int_ops::lookup(&["mul", half], ty) else {
+                return self.unsupported(i, "");
+            };
+            let t = self.register(c);
+            self.alu(product, &[t, a, b]);
+            a = t;
+            b = self.value(i, self.operand(i, 3)?, c, ty)?;
+            subtract = false;
+        }
+        let zero = self.constant32(0);
+        let taken = if takes { flag } else { zero };
+        use int_ops::{w32, w64};
+        let (sum, carry) = match (wide, subtract) {
+            (false, false) => (op3::<w32::Addc>(), op3::<w32::CarryOut3>()),
+            (false, true) => (op3::<w32::Subc>(), op3::<w32::BorrowOut3>()),
+            (true, false) => (op3::<w64::Addc>(), op3::<w64::CarryOut3>()),
+            (true, true) => (op3::<w64::Subc>(), op3::<w64::BorrowOut3>()),
+        };
+        let next = self.register(Class::R32);
+        if out {
+            self.alu(carry, &[next, a, b, taken]);
+        }
+        self.alu(sum, &[d, a, b, taken]);
+        if out {
+            self.alu(op1::<w32::Mov>(), &[flag, next]);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,417 @@
+//! Loads, stores, atomics, asynchronous copies, address conversions (PTX ISA 9.7.9, 9.7.13).
+
+use super::scope::Symbol;
+use super::{Decoder, Load, class};
+use crate::exec::alu::*;
+use crate::exec::regs::Class;
+use crate::exec::{cmp_ops, int_ops};
+use crate::parse::ast::*;
+use crate::program::*;
+
+impl Decoder<'_> {
+    pub(super) fn memory(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        match words[0] {
+            "ld" | "ldu" | "st" => self.load_store(i, words),
+            "atom" | "red" => self.atomic(i, words),
+            "cp" => self.copy(i, words),
+            "cvta" => self.convert_address(i, words),
+            "isspacep" => self.is_space(i, words),
+            // Hints without an effect that a program could see.
+            "prefetch" | "prefetchu" | "discard" | "applypriority"
+                if words.get(1) != Some(&"tensormap") =>
+            {
+                self.emit(Op::Nop, [0; 6]);
+                Ok(())
+            }
+            _ => self.unsupported(i, ""),
+        }
+    }
+
+    fn state_space(&self, word: &str) -> Option<AddressSpace> {
+        Some(match word {
+            "global" | "const" => AddressSpace::Global,
+            "shared" | "shared::cta" => AddressSpace::Shared,
+            "local" => AddressSpace::Local,
+            "param" | "param::entry" | "param::func" => AddressSpace::Param,
+            _ => return None,
+        })
+    }
+
+    /// The address operand: its space may turn from .param to local, where function parameters are.
+    pub(super) fn address(
+        &mut self,
+        i: &Instruction,
+        operand: &Operand,
+        space: AddressSpace,
+    ) -> Load<(AddressSpace, (Class, u32), i64)> {
+        let Operand::Address { base, offset } = operand else {
+            return self.invalid(i.pos, "an address in brackets belongs here");
+        };
+        let Some(name) = base else {
+            let r = self.constant64(*offset as u64);
+            return Ok((space, (Class::R64, r), 0));
+        };
+        match self.scopes.get(name) {
+            Some(Symbol::Register(Class::R32, r, _))
+                if matches!(
+                    space,
+                    AddressSpace::Shared | AddressSpace::Local | AddressSpace::Param
+                ) =>
+            {
+                Ok((space, (Class::R32, r), *offset))
+            }
+            Some(Symbol::Register(Class::R64, r, _)) => Ok((space, (Class::R64, r), *offset)),
+            Some(Symbol::Register(..)) => self.invalid(
+                i.pos,
+                format!("`{name}` is not a register that holds an address"),
+            ),
+            Some(symbol) => {
+                let own = match symbol {
+                    Symbol::Local(_) => AddressSpace::Local,
+                    Symbol::Shared(_) | Symbol::DynamicShared => AddressSpace::Shared,
+                    Symbol::Parameter(_) => AddressSpace::Param,
+                    _ => AddressSpace::Global,
+                };
+                let fits = space == own
+                    || space == AddressSpace::Generic
+                    || space == AddressSpace::Param && own == AddressSpace::Local;
+                if !fits {
+                    return self.invalid(
+                        i.pos,
+                        format!("`{name}` is not in the state space of `{}`", i.form()),
+                    );
+                }
+                let r = self.symbol_address(i, symbol, 0, Class::R64)?;
+                Ok((own, (Class::R64, r), *offset))
+            }
+            None => self.invalid(i.pos, format!("`{name}` is not declared")),
+        }
+    }
+
+    fn load_store(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let is_store = words[0] == "st";
+        let mut space = AddressSpace::Generic;
+        let mut count = 1;
+        let mut ty = None;
+        let mut operands = 2;
+        for &word in &words[1..] {
+            match word {
+                "v2" => count = 2,
+                "v4" => count = 4,
+                "v8" => count = 8,
+                "volatile"
+                | "weak"
+                | "relaxed"
+                | "acquire"
+                | "release"
+                | "nc"
+                | "cta"
+                | "cluster"
+                | "gpu"
+                | "sys"
+                | "ca"
+                | "cg"
+                | "cs"
+                | "lu"
+                | "cv"
+                | "wb"
+                | "wt"
+                | "L1::evict_normal"
+                | "L1::evict_unchanged"
+                | "L1::evict_first"
+                | "L1::evict_last"
+                | "L1::no_allocate"
+                | "L2::64B"
+                | "L2::128B"
+                | "L2::256B"
+                | "L2::evict_first"
+                | "L2::evict_last"
+                | "L2::evict_normal" => {}
+                "L2::cache_hint" => operands = 3,
+                w => match (self.state_space(w), Ty::parse(w)) {
+                    (Some(s), _) => space = s,
+                    (_, Some(t)) if t != Ty::Pred && t != Ty::B128 => ty = Some(t),
+                    _ => return self.unsupported(i, ""),
+                },
+            }
+        }
+        let Some(ty) = ty else {
+            return self.unsupported(i, "");
+        };
+        self.expect_operands(i, operands..=operands)?;
+        let (address, value) = if is_store { (0, 1) } else { (1, 0) };
+        let (space, address, offset) = self.address(i, self.operand(i, address)?, space)?;
+        if is_store && space == AddressSpace::Param {
+            return self.unsupported(i, "a kernel's own parameters cannot be written");
+        }
+        let one = std::slice::from_ref(self.operand(i, value)?);
+        let elements = match self.operand(i, value)? {
+            Operand::Vector(v) if v.len() == count => v.as_slice(),
+            Operand::Vector(_) => {
+                return self.invalid(
+                    i.pos,
+                    "the vector has another length than the instruction says",
+                );
+            }
+            _ if count == 1 => one,
+            _ => return self.invalid(i.pos, "a vector in braces belongs here"),
+        };
+        let mut registers = Vec::new();
+        let mut narrow = false;
+        for e in elements {
+            // Registers may be wider than what is loaded (PTX ISA 9.4.1).
+            let declared = self.class_of(e);
+            let c = declared.map_or(class(ty), |(c, _)| c);
+            if c == Class::Pred || c == Class::R32 && ty.bytes() == 8 {
+                return self.invalid(i.pos, "a register is smaller than what it is to hold");
+            }
+            narrow |= declared.is_some_and(|(_, t)| t.bytes() == 2);
+            let r = if is_store {
+                self.value(i, e, c, ty)?
+            } else {
+                self.destination(i, e, c)?
+            };
+            registers.push((c, r));
+        }
+        let access = Box::new(Access {
+            space,
+            width: ty.bytes(),
+            signed: ty.is_signed(),
+            registers,
+            narrow,
+            address,
+            offset,
+        });
+        self.watch_shared(space, ty.bytes());
+        self.emit(
+            if is_store {
+                Op::Store(access)
+            } else {
+                Op::Load(access)
+            },
+            [0; 6],
+        );
+        Ok(())
+    }
+
+    pub(super) fn watch_shared(&mut self, space: AddressSpace, width: u32) {
+        if matches!(space, AddressSpace::Shared | AddressSpace::Generic) {
+            self.shared_granule = self.shared_granule.min(width);
+        }
+    }
+
+    fn atomic(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let mut space = AddressSpace::Generic;
+        let (mut name, mut ty) = (None, None);
+        for &word in &words[1..] {
+            match word {
+                "relaxed" | "acquire" | "release" | "acq_rel" | "cta" | "cluster" | "gpu"
+                | "sys" | "noftz" => {}
+                "add" | "and" | "or" | "xor" | "exch" | "cas" | "min" | "max" | "inc" | "dec" => {
+                    name = Some(word)
+                }
+                w => match (self.state_space(w), Ty::parse(w)) {
+                    (Some(s), _) => space = s,
+                    (_, Some(t)) => ty = Some(t),
+                    _ => return self.unsupported(i, ""),
+                },
+            }
+        }
+        let (Some(name), Some(ty)) = (name, ty) else {
+            return self.unsupported(i, "");
+        };
+        let signed = ty.is_signed();
+        let op = match (name, ty) {
+            ("add", Ty::F32) => AtomOp::AddF32,
+            ("add", Ty::F64) => AtomOp::AddF64,
+            ("add", Ty::F16x2) => AtomOp::AddF16x2,
+            ("add", Ty::Bf16x2) => AtomOp::AddBf16x2,
+            ("add", Ty::F16) => AtomOp::AddF16,
+            ("add", Ty::Bf16) => AtomOp::AddBf16,
+            ("add", Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64) => AtomOp::Add,
+            ("and", _) => AtomOp::And,
+            ("or", _) => AtomOp::Or,
+            ("xor", _) => AtomOp::Xor,
+            ("exch", _) if ty.bytes() >= 4 => AtomOp::Exch,
+            ("cas", _) => AtomOp::Cas,
+            ("min", _) if signed => AtomOp::MinS,
+            ("max", _) if signed => AtomOp::MaxS,
+            ("min", Ty::U32 | Ty::U64) => AtomOp::MinU,
+            ("max", Ty::U32 | Ty::U64) => AtomOp::MaxU,
+            ("inc", Ty::U32) => AtomOp::Inc,
+            ("dec", Ty::U32) => AtomOp::Dec,
+            _ => return self.unsupported(i, ""),
+        };
+        let is_red = words[0] == "red";
+        let first = usize::from(!is_red);
+        let needed = first + 2 + usize::from(op == AtomOp::Cas);
+        self.expect_operands(i, needed..=needed)?;
+        let c = class(ty);
+        let destination = match is_red {
+            true => None,
+            false => Some(self.destination(i, self.operand(i, 0)?, c)?),
+        };
+        let (space, address, offset) = self.address(i, self.operand(i, first)?, space)?;
+        let b = self.value(i, self.operand(i, first + 1)?, c, ty)?;
+        let third = if op == AtomOp::Cas {
+            self.value(i, self.operand(i, first + 2)?, c, ty)?
+        } else {
+            b
+        };
+        let access = Access {
+            space,
+            width: ty.bytes(),
+            signed: false,
+            registers: vec![(c, b)],
+            narrow: false,
+            address,
+            offset,
+        };
+        self.watch_shared(space, ty.bytes());
+        self.emit(
+            Op::Atom(Box::new(Atomic {
+                access,
+                op,
+                class: c,
+                destination,
+                b,
+                c: third,
+            })),
+            [0; 6],
+        );
+        Ok(())
+    }
+
+    /// cp.async (PTX ISA 9.7.9.25.3). Bulk and tensor copies are refused.
+    fn copy(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        match words {
+            ["cp", "async", "commit_group"] => self.emit(Op::CpCommit, [0; 6]),
+            ["cp", "async", "wait_all"] => {
+                self.emit(Op::CpCommit, [0; 6]);
+                self.emit(Op::CpWait(0), [0; 6]);
+            }
+            ["cp", "async", "wait_group"] => {
+                let Operand::Number(Number::Int(n)) = self.operand(i, 0)? else {
+                    return self.invalid(i.pos, "the number of groups is a constant");
+                };
+                self.emit(Op::CpWait((*n).min(1 << 20) as u32), [0; 6]);
+            }
+            ["cp", "async", "ca" | "cg", rest @ ..]
+                if !rest.iter().any(|w| w.contains("mbarrier")) =>
+            {
+                if !rest.starts_with(&["shared", "global"])
+                    && !rest.starts_with(&["shared::cta", "global"])
+                {
+                    return self.unsupported(i, "");
+                }
+                let hint = usize::from(rest.contains(&"L2::cache_hint"));
+                self.expect_operands(i, 3..=4 + hint)?;
+                let Operand::Number(Number::Int(bytes @ (4 | 8 | 16))) = self.operand(i, 2)? else {
+                    return self.invalid(i.pos, "cp.async copies 4, 8 or 16 bytes");
+                };
+                let bytes = *bytes as u32;
+                let size = match i.operands.get(3) {
+                    Some(operand) if i.operands.len() == 4 + hint || hint == 0 => match operand {
+                        Operand::Name(n) if self.predicate(n, i).is_ok() => {
+                            return self.unsupported(i, "ignore-src");
+                        }
+                        operand => self.value(i, operand, Class::R32, Ty::U32)?,
+                    },
+                    _ => self.constant32(bytes),
+                };
+                let (_, to, to_offset) =
+                    self.address(i, self.operand(i, 0)?, AddressSpace::Shared)?;
+                let (_, from, from_offset) =
+                    self.address(i, self.operand(i, 1)?, AddressSpace::Global)?;
+                let access = |space, address, offset| {
+                    Box::new(Access {
+                        space,
+                        width: bytes,
+                        signed: false,
+                        registers: vec![(Class::R32, 0)],
+                        narrow: false,
+                        address,
+                        offset,
+                    })
+                };
+                let op = Op::CpAsync {
+                    to: access(AddressSpace::Shared, to, to_offset),
+                    from: access(AddressSpace::Global, from, from_offset),
+                    bytes,
+                };
+                self.watch_shared(AddressSpace::Shared, 4);
+                self.emit(op, [0, 0, size, 0, 0, 0]);
+            }
+            _ => return self.unsupported(i, ""),
+        }
+        Ok(())
+    }
+
+    fn window(space: AddressSpace) -> u64 {
+        match space {
+            AddressSpace::Shared => SHARED_WINDOW,
+            AddressSpace::Local => LOCAL_WINDOW,
+            AddressSpace::Param => PARAM_WINDOW,
+            _ => 0,
+        }
+    }
+
+    fn convert_address(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let (to, space) = match words {
+            ["cvta", "to", space, "u64"] => (true, *space),
+            ["cvta", space, "u64"] => (false, *space),
+            _ => return self.unsupported(i, ""),
+        };
+        let Some(space) = self.state_space(space) else {
+            return self.unsupported(i, "");
+        };
+        self.expect_operands(i, 2..=2)?;
+        let d = self.destination(i, self.operand(i, 0)?, Class::R64)?;
+        let a = self.value(i, self.operand(i, 1)?, Class::R64, Ty::U64)?;
+        // A parameter of a device function lives in local memory, whose window differs.
+        let space = match self.operand(i, 1)? {
+            Operand::Name(n) | Operand::Offset(n, _)
+                if matches!(self.scopes.get(n), Some(Symbol::Local(_))) =>
+            {
+                AddressSpace::Local
+            }
+            _ => space,
+        };
+        let base = self.constant64(Self::window(space));
+        self.alu(
+            if to {
+                op2::<int_ops::w64::Sub>()
+            } else {
+                op2::<int_ops::w64::Add>()
+            },
+            &[d, a, base],
+        );
+        Ok(())
+    }
+
+    fn is_space(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let Some(space) = words.get(1).and_then(|w| self.state_space(w)) else {
+            return self.unsupported(i, "");
+        };
+        self.expect_operands(i, 2..=2)?;
+        let Operand::Name(p) = self.operand(i, 0)? else {
+            return self.unsupported(i, "");
+        };
+        let p = self.predicate(p, i)?;
+        let a = self.value(i, self.operand(i, 1)?, Class::R64, Ty::U64)?;
+        let (t, word) = (self.register(Class::R64), self.register(Class::R32));
+        // Each window is one value of the upper 32 bits.
+        self.alu(op1::<int_ops::HighWord>(), &[word, a]);
+        let _ = t;
+        let (op, limit) = match space {
+            AddressSpace::Global => ("ge", (MODULE_BASE >> 32) as u32),
+            space => ("eq", (Self::window(space) >> 32) as u32),
+        };
+        let limit = self.constant32(limit);
+        let Some(op) = cmp_ops::lookup(op, Ty::U32, false) else {
+            return self.unsupported(i, "");
+        };
+        self.alu(op, &[p, word, limit]);
+        Ok(())
+    }
+}

@@ -1,0 +1,536 @@
+//! `ast::Module` -> `Program`: names become register numbers and addresses, dotted words become
+//! operations. What is not built is refused here, with its line; nothing is left for run time.
+//!
+//! Callees come before their caller in the code array. The scheduler runs the lanes with the
+//! lowest instruction number first, so that lanes inside a callee return before the rest goes on.
+
+mod arith;
+mod control;
+mod convert;
+mod memory_forms;
+mod operand;
+mod scope;
+mod warp_forms;
+
+use crate::exec::alu::{AluOp, Operands};
+use crate::exec::regs::Class;
+use crate::parse::ast::*;
+use crate::program::*;
+use scope::{Scopes, Symbol};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Why a module cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    #[error(transparent)]
+    Parse(#[from] crate::parse::ParseError),
+    /// The form is valid PTX, or may be, and this library does not execute it.
+    #[error("PTX line {}, column {}: `{form}` is not supported{detail} ({source_line})", pos.line, pos.column)]
+    Unsupported {
+        pos: Pos,
+        form: String,
+        detail: String,
+        source_line: String,
+    },
+    #[error("PTX line {}, column {}: {message}", pos.line, pos.column)]
+    Invalid { pos: Pos, message: String },
+}
+
+pub(crate) type Load<T> = Result<T, LoadError>;
+
+/// Variables of the module, laid out.
+pub fn lay_out(module: &Module) -> Load<Vec<ModuleVariable>> {
+    let mut next = MODULE_BASE;
+    let mut all: Vec<ModuleVariable> = Vec::new();
+    let mut places = HashMap::new();
+    let wanted = |v: &&Var| matches!(v.space, Space::Global | Space::Const);
+    for var in module.variables.iter().filter(wanted) {
+        let invalid = |message: &str| LoadError::Invalid {
+            pos: var.pos,
+            message: message.into(),
+        };
+        let bytes = var
+            .bytes()
+            .filter(|&b| b <= 1 << 30)
+            .ok_or_else(|| invalid("this variable is too large"))?;
+        if var.is_extern {
+            return Err(invalid("an extern variable has no storage in this module"));
+        }
+        // A page of its own, so that an index past the end hits nothing.
+        places.insert(var.name.clone(), next);
+        all.push(ModuleVariable {
+            name: var.name.clone(),
+            address: next,
+            bytes: vec![0; bytes as usize],
+            read_only: var.space == Space::Const,
+        });
+        next += (bytes + 8192).next_multiple_of(4096);
+        if next - MODULE_BASE > 4 << 30 {
+            return Err(invalid("the module's variables take more than 4 GiB"));
+        }
+    }
+    for (var, slot) in module.variables.iter().filter(wanted).zip(&mut all) {
+        let width = var.ty.bytes() as usize;
+        for (i, init) in var.init.iter().enumerate() {
+            let value = match init {
+                Init::Number(Number::Int(v)) => *v,
+                Init::Number(Number::F32(v)) if width == 8 => {
+                    f64::from(f32::from_bits(*v)).to_bits()
+                }
+                Init::Number(Number::F32(v)) => u64::from(*v),
+                Init::Number(Number::F64(v)) if width == 4 => u64::from((*v as f32).to_bits()),
+                Init::Number(Number::F64(v)) => v.to_bits(),
+                Init::Symbol { name, offset, .. } => match places.get(name) {
+                    Some(base) => base.wrapping_add(*offset as u64),
+                    None => {
+                        return Err(LoadError::Invalid {
+                            pos: var.pos,
+                            message: format!("`{name}` has no address that is known here"),
+                        });
+                    }
+                },
+            };
+            let Some(to) = slot.bytes.get_mut(i * width..(i + 1) * width) else {
+                return Err(LoadError::Invalid {
+                    pos: var.pos,
+                    message: "more values than elements".into(),
+                });
+            };
+            to.copy_from_slice(&value.to_le_bytes()[..width]);
+        }
+    }
+    Ok(all)
+}
+
+pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -> Load<Program> {
+    let mut d = Decoder::new(module, variables);
+    d.kernel(entry)?;
+    let [pred, r32, r64] = d.registers;
+    Ok(Program {
+        name: entry.name.clone(),
+        code: d.code,
+        entry: d.entry,
+        sources: d.sources,
+        files: module.files.clone(),
+        registers: [pred, r32, r64],
+        constants32: d.constants32.into_iter().map(|(v, r)| (r, v)).collect(),
+        constants64: d.constants64.into_iter().map(|(v, r)| (r, v)).collect(),
+        specials: d
+            .specials
+            .into_iter()
+            .map(|((s, c), r)| (s, c, r))
+            .collect(),
+        shared: d.shared,
+        shared_bytes: d.shared_bytes,
+        local_bytes: d.local_bytes,
+        parameters: d.parameters,
+        parameter_bytes: d.parameter_bytes,
+        max_threads: entry.max_threads,
+        required_threads: entry.required_threads,
+        shared_granule: d.shared_granule.clamp(1, 4),
+    })
+}
+
+/// A device function that has been placed.
+struct Placed {
+    entry: u32,
+    /// Local address and bytes.
+    params: Vec<(u32, u32)>,
+    returns: Vec<(u32, u32)>,
+}
+
+struct Decoder<'a> {
+    module: &'a Module,
+    variables: &'a [ModuleVariable],
+    code: Vec<Inst>,
+    entry: u32,
+    sources: Vec<Source>,
+    registers: [u32; 3],
+    constants32: BTreeMap<u32, u32>,
+    constants64: BTreeMap<u64, u32>,
+    specials: BTreeMap<(Special, Class), u32>,
+    shared: Vec<SharedVariable>,
+    shared_bytes: u32,
+    local_bytes: u32,
+    parameters: Vec<Parameter>,
+    parameter_bytes: u32,
+    shared_granule: u32,
+    scopes: Scopes,
+    placed: HashMap<String, Placed>,
+    placing: HashSet<String>,
+    /// Branches whose label is not placed yet: instruction, which target, scope, label.
+    pending: Vec<(usize, usize, usize, String, Pos)>,
+    branch_lists: HashMap<String, Vec<String>>,
+    carry: Option<u32>,
+    is_kernel: bool,
+    /// The instruction at work.
+    guard: u32,
+    first_step: bool,
+}
+
+impl<'a> Decoder<'a> {
+    fn new(module: &'a Module, variables: &'a [ModuleVariable]) -> Self {
+        Decoder {
+            module,
+            variables,
+            code: Vec::new(),
+            entry: 0,
+            sources: Vec::new(),
+            // Number 0 of each file is where results go that nobody wants.
+            registers: [1, 1, 1],
+            constants32: BTreeMap::new(),
+            constants64: BTreeMap::new(),
+            specials: BTreeMap::new(),
+            shared: Vec::new(),
+            shared_bytes: 0,
+            local_bytes: 0,
+            parameters: Vec::new(),
+            parameter_bytes: 0,
+            shared_granule: 16,
+            scopes: Scopes::default(),
+            placed: HashMap::new(),
+            placing: HashSet::new(),
+            pending: Vec::new(),
+            branch_lists: HashMap::new(),
+            carry: None,
+            is_kernel: true,
+            guard: 0,
+            first_step: true,
+        }
+    }
+
+    fn register(&mut self, class: Class) -> u32 {
+        let n = &mut self.registers[class as usize];
+        *n += 1;
+        *n - 1
+    }
+
+    fn constant32(&mut self, value: u32) -> u32 {
+        if let Some(&r) = self.constants32.get(&value) {
+            return r;
+        }
+        let r = self.register(Class::R32);
+        self.constants32.insert(value, r);
+        r
+    }
+
+    fn constant64(&mut self, value: u64) -> u32 {
+        if let Some(&r) = self.constants64.get(&value) {
+            return r;
+        }
+        let r = self.register(Class::R64);
+        self.constants64.insert(value, r);
+        r
+    }
+
+    fn special(&mut self, special: Special, class: Class) -> u32 {
+        if let Some(&r) = self.specials.get(&(special, class)) {
+            return r;
+        }
+        let r = self.register(class);
+        self.specials.insert((special, class), r);
+        r
+    }
+
+    fn emit(&mut self, op: Op, o: Operands) {
+        let source = self.sources.len().saturating_sub(1) as u32;
+        self.code.push(Inst {
+            op,
+            o,
+            guard: self.guard,
+            source,
+            counts: self.first_step,
+        });
+        self.first_step = false;
+    }
+
+    fn alu(&mut self, op: AluOp, operands: &[u32]) {
+        let mut o = [0; 6];
+        o[..operands.len()].copy_from_slice(operands);
+        self.emit(Op::Alu(op), o);
+    }
+
+    fn unsupported<T>(&self, i: &Instruction, detail: &str) -> Load<T> {
+        let file = self
+            .module
+            .files
+            .get(&i.loc.file)
+            .map_or("?", String::as_str);
+        Err(LoadError::Unsupported {
+            pos: i.pos,
+            form: i.form(),
+            detail: if detail.is_empty() {
+                String::new()
+            } else {
+                format!(": {detail}")
+            },
+            source_line: if i.loc.line == 0 {
+                "no source line".into()
+            } else {
+                format!("{file}:{}", i.loc.line)
+            },
+        })
+    }
+
+    fn invalid<T>(&self, pos: Pos, message: impl Into<String>) -> Load<T> {
+        Err(LoadError::Invalid {
+            pos,
+            message: message.into(),
+        })
+    }
+
+    fn kernel(&mut self, f: &Function) -> Load<()> {
+        self.scopes.open();
+        for var in &self.module.variables {
+            if var.space == Space::Shared {
+                self.shared_variable(var)?;
+            }
+        }
+        for v in self.variables {
+            self.scopes.insert(&v.name, Symbol::Address(v.address));
+        }
+        self.callees(f)?;
+        self.is_kernel = true;
+        self.scopes.open();
+        for p in &f.params {
+            let Some(bytes) = p.bytes().filter(|&b| b <= 32764) else {
+                return self.invalid(p.pos, "a kernel's parameters take at most 32764 bytes");
+            };
+            let offset = self.parameter_bytes.next_multiple_of(p.natural_align());
+            self.parameter_bytes = offset + bytes as u32;
+            self.parameters.push(Parameter {
+                offset,
+                bytes: bytes as u32,
+            });
+            self.scopes.insert(&p.name, Symbol::Parameter(offset));
+        }
+        self.entry = self.code.len() as u32;
+        self.body(f)
+    }
+
+    /// Places what `f` calls, before it.
+    fn callees(&mut self, f: &Function) -> Load<()> {
+        for statement in f.body.iter().flatten() {
+            let Statement::Instruction(i) = statement else {
+                continue;
+            };
+            if i.words.first().is_none_or(|w| w != "call") {
+                continue;
+            }
+            for operand in &i.operands {
+                let Operand::Name(name) = operand else {
+                    continue;
+                };
+                let module = self.module;
+                let Some(callee) = module
+                    .functions
+                    .iter()
+                    .find(|g| g.name == *name && g.body.is_some())
+                else {
+                    continue;
+                };
+                if self.placed.contains_key(name) {
+                    continue;
+                }
+                if !self.placing.insert(name.clone()) {
+                    return self.unsupported(i, "recursive calls");
+                }
+                self.callees(callee)?;
+                self.function(callee)?;
+                self.placing.remove(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn local_slot(&mut self, var: &Var) -> Load<(u32, u32)> {
+        let Some(bytes) = var.bytes().filter(|&b| b <= 512 << 10) else {
+            return self.invalid(var.pos, "local memory is at most 512 KiB");
+        };
+        let at = self.local_bytes.next_multiple_of(var.natural_align());
+        self.local_bytes = at + bytes as u32;
+        if self.local_bytes > 512 << 10 {
+            return self.invalid(var.pos, "local memory is at most 512 KiB");
+        }
+        Ok((at, bytes as u32))
+    }
+
+    fn function(&mut self, f: &Function) -> Load<()> {
+        self.is_kernel = false;
+        self.scopes.open();
+        let mut slots = [Vec::new(), Vec::new()];
+        for (list, vars) in slots.iter_mut().zip([&f.params, &f.returns]) {
+            for var in vars {
+                if var.space == Space::Reg {
+                    return self.invalid(var.pos, "parameters in registers (.reg) are not built");
+                }
+                let slot = self.local_slot(var)?;
+                self.scopes.insert(&var.name, Symbol::Local(slot.0));
+                list.push(slot);
+            }
+        }
+        let [params, returns] = slots;
+        let entry = self.code.len() as u32;
+        self.body(f)?;
+        self.placed.insert(
+            f.name.clone(),
+            Placed {
+                entry,
+                params,
+                returns,
+            },
+        );
+        Ok(())
+    }
+
+    /// The scope is open already and is closed here.
+    fn body(&mut self, f: &Function) -> Load<()> {
+        self.pending.clear();
+        self.branch_lists.clear();
+        self.carry = None;
+        let statements = f.body.as_deref().unwrap_or(&[]);
+        for statement in statements {
+            if let Statement::BranchTargets(name, targets) = statement {
+                self.branch_lists.insert(name.clone(), targets.clone());
+            }
+        }
+        let mut last = f.pos;
+        for statement in statements {
+            match statement {
+                Statement::Open => self.scopes.open(),
+                Statement::Close => self.scopes.close(),
+                Statement::Label(name, pos) => {
+                    if !self.scopes.insert_label(name, self.code.len() as u32) {
+                        return self.invalid(*pos, format!("label `{name}` stands here twice"));
+                    }
+                }
+                Statement::Variable(var) => self.variable(var)?,
+                Statement::BranchTargets(..) => {}
+                Statement::Instruction(i) => {
+                    last = i.pos;
+                    self.instruction(i)?;
+                }
+            }
+        }
+        // A body may end without `ret`.
+        self.guard = 0;
+        self.sources.push(Source {
+            pos: last,
+            loc: Loc::default(),
+            form: "end of the body".into(),
+        });
+        self.first_step = false;
+        self.emit(if self.is_kernel { Op::Exit } else { Op::Return }, [0; 6]);
+        for (at, which, scope, label, pos) in std::mem::take(&mut self.pending) {
+            let Some(target) = self.scopes.label(scope, &label) else {
+                return self.invalid(pos, format!("there is no label `{label}`"));
+            };
+            match &mut self.code[at].op {
+                Op::Branch(to) => *to = target,
+                Op::BranchIndexed(all) => all[which] = target,
+                _ => {}
+            }
+        }
+        self.scopes.close();
+        Ok(())
+    }
+
+    fn shared_variable(&mut self, var: &Var) -> Load<()> {
+        let Some(bytes) = var.bytes().filter(|&b| b <= 256 << 10) else {
+            return self.invalid(var.pos, "shared memory is at most 256 KiB");
+        };
+        if var.elements == 0 || var.is_extern && bytes == 0 {
+            // All dynamic arrays begin where static memory ends, at the widest alignment.
+            self.scopes.insert(&var.name, Symbol::DynamicShared);
+            return Ok(());
+        }
+        let offset = self.shared_bytes.next_multiple_of(var.natural_align());
+        self.shared_bytes = offset + bytes as u32;
+        self.shared.push(SharedVariable {
+            name: var.name.clone(),
+            offset,
+            bytes: bytes as u32,
+        });
+        self.scopes.insert(&var.name, Symbol::Shared(offset));
+        Ok(())
+    }
+
+    fn variable(&mut self, var: &Var) -> Load<()> {
+        match var.space {
+            Space::Reg => {
+                let class = match var.ty {
+                    Ty::Pred => Class::Pred,
+                    Ty::B128 => {
+                        return self.invalid(var.pos, "registers of 128 bits are not built");
+                    }
+                    ty if ty.bytes() == 8 => Class::R64,
+                    _ => Class::R32,
+                };
+                if var.vector != 1 {
+                    return self.invalid(var.pos, "vector registers are not built");
+                }
+                match var.count {
+                    None => {
+                        let r = self.register(class);
+                        self.scopes
+                            .insert(&var.name, Symbol::Register(class, r, var.ty));
+                    }
+                    Some(count) => {
+                        let first = self.registers[class as usize];
+                        self.registers[class as usize] += count;
+                        self.scopes
+                            .insert_range(&var.name, count, class, first, var.ty);
+                    }
+                }
+                if self.registers.iter().any(|&n| n > 1 << 20) {
+                    return self.invalid(var.pos, "more than a million registers");
+                }
+                Ok(())
+            }
+            Space::Shared => self.shared_variable(var),
+            Space::Local | Space::Param => {
+                let (at, _) = self.local_slot(var)?;
+                self.scopes.insert(&var.name, Symbol::Local(at));
+                Ok(())
+            }
+            Space::Global | Space::Const => self.invalid(
+                var.pos,
+                "variables of a function in global memory are not built",
+            ),
+        }
+    }
+
+    fn instruction(&mut self, i: &Instruction) -> Load<()> {
+        self.sources.push(Source {
+            pos: i.pos,
+            loc: i.loc,
+            form: i.form(),
+        });
+        self.first_step = true;
+        self.guard = match &i.guard {
+            None => 0,
+            Some(g) => (self.predicate(&g.register, i)? + 1) * 2 + u32::from(g.negated),
+        };
+        let words: Vec<&str> = i.words.iter().map(String::as_str).collect();
+        match words[0] {
+            "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "cvta" | "isspacep" | "prefetch"
+            | "prefetchu" | "discard" | "applypriority" | "createpolicy" => self.memory(i, &words),
+            "bra" | "brx" | "call" | "ret" | "exit" | "bar" | "barrier" | "membar" | "fence"
+            | "trap" | "brkpt" | "nanosleep" | "pmevent" | "griddepcontrol" => {
+                self.control(i, &words)
+            }
+            "shfl" | "vote" | "match" | "redux" | "activemask" | "wmma" | "mma" | "ldmatrix"
+            | "stmatrix" | "movmatrix" | "elect" => self.warp(i, &words),
+            _ => self.arithmetic(i, &words),
+        }
+    }
+}
+
+/// The register class that values of a type live in.
+pub(crate) fn class(ty: Ty) -> Class {
+    match ty {
+        Ty::Pred => Class::Pred,
+        ty if ty.bytes() == 8 => Class::R64,
+        _ => Class::R32,
+    }
+}

@@ -1,0 +1,149 @@
+//! Operands: registers, constants, special registers, addresses of symbols.
+
+use super::scope::{self, Symbol};
+use super::{Decoder, Load};
+use crate::exec::regs::Class;
+use crate::parse::ast::*;
+
+impl Decoder<'_> {
+    pub(super) fn predicate(&self, name: &str, i: &Instruction) -> Load<u32> {
+        match self.scopes.get(name) {
+            Some(Symbol::Register(Class::Pred, r, _)) => Ok(r),
+            _ => self.invalid(i.pos, format!("`{name}` is not a predicate register")),
+        }
+    }
+
+    pub(super) fn operand<'i>(&self, i: &'i Instruction, n: usize) -> Load<&'i Operand> {
+        match i.operands.get(n) {
+            Some(operand) => Ok(operand),
+            None => self.invalid(
+                i.pos,
+                format!("`{}` needs more than {n} operands", i.form()),
+            ),
+        }
+    }
+
+    pub(super) fn expect_operands(
+        &self,
+        i: &Instruction,
+        n: std::ops::RangeInclusive<usize>,
+    ) -> Load<()> {
+        if n.contains(&i.operands.len()) {
+            return Ok(());
+        }
+        self.invalid(
+            i.pos,
+            format!("`{}` has {} operands", i.form(), i.operands.len()),
+        )
+    }
+
+    /// A register that is written.
+    pub(super) fn destination(
+        &self,
+        i: &Instruction,
+        operand: &Operand,
+        class: Class,
+    ) -> Load<u32> {
+        match operand {
+            Operand::Name(name) if name == "_" => Ok(0),
+            Operand::Name(name) => match self.scopes.get(name) {
+                Some(Symbol::Register(c, r, _)) if c == class => Ok(r),
+                Some(Symbol::Register(..)) => self.invalid(
+                    i.pos,
+                    format!("`{name}` has another size than `{}`", i.form()),
+                ),
+                _ => self.invalid(i.pos, format!("`{name}` is not a register")),
+            },
+            _ => self.invalid(i.pos, "this destination is not a register"),
+        }
+    }
+
+    pub(super) fn class_of(&self, operand: &Operand) -> Option<(Class, Ty)> {
+        match operand {
+            Operand::Name(name) => match self.scopes.get(name) {
+                Some(Symbol::Register(class, _, ty)) => Some((class, ty)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// A value that is read. `ty` says how a constant is written.
+    pub(super) fn value(
+        &mut self,
+        i: &Instruction,
+        operand: &Operand,
+        class: Class,
+        ty: Ty,
+    ) -> Load<u32> {
+        match operand {
+            Operand::Number(n) => {
+                let bits = match (*n, ty) {
+                    (Number::Int(v), Ty::F32) => u64::from((v as i64 as f32).to_bits()),
+                    (Number::Int(v), Ty::F64) => (v as i64 as f64).to_bits(),
+                    (Number::Int(v), _) => v,
+                    (Number::F32(v), Ty::F64) => f64::from(f32::from_bits(v)).to_bits(),
+                    (Number::F32(v), _) => u64::from(v),
+                    (Number::F64(v), Ty::F32) => u64::from((v as f32).to_bits()),
+                    (Number::F64(v), _) => v.to_bits(),
+                };
+                match class {
+                    Class::R32 if ty.bytes() == 2 => Ok(self.constant32(bits as u32 & 0xffff)),
+                    Class::R32 => Ok(self.constant32(bits as u32)),
+                    Class::R64 => Ok(self.constant64(bits)),
+                    Class::Pred => {
+                        // A predicate constant: compare a constant with zero.
+                        let r = self.register(Class::Pred);
+                        let c = self.constant32(u32::from(bits != 0));
+                        let guard = std::mem::replace(&mut self.guard, 0);
+                        self.alu(
+                            crate::exec::alu::op1::<crate::exec::cmp_ops::NotZero>(),
+                            &[r, c],
+                        );
+                        self.guard = guard;
+                        Ok(r)
+                    }
+                }
+            }
+            Operand::Name(name) => match self.scopes.get(name) {
+                Some(Symbol::Register(c, r, _)) if c == class => Ok(r),
+                Some(Symbol::Register(..)) => self.invalid(
+                    i.pos,
+                    format!("`{name}` has another size than `{}`", i.form()),
+                ),
+                Some(symbol) => self.symbol_address(i, symbol, 0, class),
+                None => match scope::special(name) {
+                    Some(s) => Ok(self.special(s, class)),
+                    None => self.invalid(i.pos, format!("`{name}` is not declared")),
+                },
+            },
+            Operand::Offset(name, offset) => match self.scopes.get(name) {
+                Some(symbol) => self.symbol_address(i, symbol, *offset, class),
+                None => self.invalid(i.pos, format!("`{name}` is not declared")),
+            },
+            _ => self.invalid(i.pos, "this operand is not a value"),
+        }
+    }
+
+    pub(super) fn symbol_address(
+        &mut self,
+        i: &Instruction,
+        symbol: Symbol,
+        offset: i64,
+        class: Class,
+    ) -> Load<u32> {
+        let address = match symbol {
+            Symbol::Address(a) => a,
+            Symbol::Shared(a) | Symbol::Local(a) | Symbol::Parameter(a) => u64::from(a),
+            // What the program's static part comes to is known when all is decoded, but kernels
+            // declare their shared variables before they use them.
+            Symbol::DynamicShared => u64::from(self.shared_bytes.next_multiple_of(128)),
+            _ => return self.invalid(i.pos, "this symbol has no address"),
+        }
+        .wrapping_add(offset as u64);
+        Ok(match class {
+            Class::R64 => self.constant64(address),
+            _ => self.constant32(address as u32),
+        })
+    }
+}

@@ -1,0 +1,217 @@
+//! How an operation on one lane becomes one on a warp, compiled twice: for any x86-64 and for
+//! AVX2 with FMA. Both give the same bits, because Rust neither reorders nor contracts
+//! floating-point arithmetic, and `mul_add` is exact with or without the instruction.
+
+use super::regs::{Class, LANES, Lane, Regs};
+
+pub type Operands = [u32; 6];
+
+/// Reads registers `operands[1..]` and writes register `operands[0]`, on the lanes of the mask.
+///
+/// Safety: the processor must have what the function was compiled for; `AluOp` is only made by
+/// the functions below, which look.
+type AluFn = unsafe fn(&mut Regs, &Operands, u32);
+
+#[derive(Clone, Copy)]
+pub struct AluOp {
+    f: AluFn,
+    /// The class of each operand in use, destination first.
+    pub classes: &'static [Class],
+}
+
+impl std::fmt::Debug for AluOp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AluOp({:?})", self.classes)
+    }
+}
+
+impl AluOp {
+    #[inline(always)]
+    pub fn run(&self, regs: &mut Regs, operands: &Operands, mask: u32) {
+        // SAFETY: `pick` stored the function for AVX2 only where the processor has it.
+        unsafe { (self.f)(regs, operands, mask) }
+    }
+}
+
+fn has_v3() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi2")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
+macro_rules! arity {
+    ($tr:ident, $make:ident, $run:ident, $v1:ident, $v3:ident, $(($arg:ident, $slot:literal)),*) => {
+        pub trait $tr: 'static {
+            type D: Lane;
+            $(type $arg: Lane;)*
+            #[allow(non_snake_case)]
+            fn f($($arg: Self::$arg),*) -> Self::D;
+        }
+
+        #[inline(always)]
+        #[allow(non_snake_case)]
+        fn $run<O: $tr>(regs: &mut Regs, o: &Operands, mask: u32) {
+            let mut out = [O::D::ZERO; LANES];
+            $(let $arg = O::$arg::view(regs, o[$slot]);)*
+            for lane in 0..LANES {
+                out[lane] = O::f($(O::$arg::at($arg, lane)),*);
+            }
+            O::D::put(regs, o[0], &out, mask);
+        }
+
+        unsafe fn $v1<O: $tr>(regs: &mut Regs, o: &Operands, mask: u32) {
+            $run::<O>(regs, o, mask)
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,bmi2")]
+        unsafe fn $v3<O: $tr>(regs: &mut Regs, o: &Operands, mask: u32) {
+            $run::<O>(regs, o, mask)
+        }
+
+        pub fn $make<O: $tr>() -> AluOp {
+            let classes = const { &[O::D::CLASS, $(O::$arg::CLASS),*] };
+            #[cfg(target_arch = "x86_64")]
+            if has_v3() {
+                return AluOp { f: $v3::<O>, classes };
+            }
+            let _ = has_v3;
+            AluOp { f: $v1::<O>, classes }
+        }
+    };
+}
+
+arity!(Fn1, op1, run1, base1, v3_1, (A, 1));
+arity!(Fn2, op2, run2, base2, v3_2, (A, 1), (B, 2));
+arity!(Fn3, op3, run3, base3, v3_3, (A, 1), (B, 2), (C, 3));
+arity!(Fn4, op4, run4, base4, v3_4, (A, 1), (B, 2), (C, 3), (E, 4));
+
+/// `ops! { Fn2 Name(a: u32, b: u32) -> u32 { a + b } }` makes the type `Name`.
+macro_rules! ops {
+    (Fn1 $($name:ident($a:ident: $at:ty) -> $d:ty $body:block)*) => {$(
+        pub struct $name;
+        impl $crate::exec::alu::Fn1 for $name {
+            type D = $d;
+            type A = $at;
+            #[inline(always)]
+            fn f($a: $at) -> $d $body
+        }
+    )*};
+    (Fn2 $($name:ident($a:ident: $at:ty, $b:ident: $bt:ty) -> $d:ty $body:block)*) => {$(
+        pub struct $name;
+        impl $crate::exec::alu::Fn2 for $name {
+            type D = $d;
+            type A = $at;
+            type B = $bt;
+            #[inline(always)]
+            fn f($a: $at, $b: $bt) -> $d $body
+        }
+    )*};
+    (Fn3 $($name:ident($a:ident: $at:ty, $b:ident: $bt:ty, $c:ident: $ct:ty) -> $d:ty $body:block)*) => {$(
+        pub struct $name;
+        impl $crate::exec::alu::Fn3 for $name {
+            type D = $d;
+            type A = $at;
+            type B = $bt;
+            type C = $ct;
+            #[inline(always)]
+            fn f($a: $at, $b: $bt, $c: $ct) -> $d $body
+        }
+    )*};
+    (Fn4 $($name:ident($a:ident: $at:ty, $b:ident: $bt:ty, $c:ident: $ct:ty, $e:ident: $et:ty) -> $d:ty $body:block)*) => {$(
+        pub struct $name;
+        impl $crate::exec::alu::Fn4 for $name {
+            type D = $d;
+            type A = $at;
+            type B = $bt;
+            type C = $ct;
+            type E = $et;
+            #[inline(always)]
+            fn f($a: $at, $b: $bt, $c: $ct, $e: $et) -> $d $body
+        }
+    )*};
+}
+pub(crate) use ops;
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::exec::regs::Block;
+    use crate::exec::{float_ops, int_ops};
+
+    /// The same operation through both compilations, over bits of every kind.
+    fn same3<O: Fn3<A = u32, B = u32, C = u32, D = u32>>() {
+        let mut x = 1_u32;
+        let mut bits = |special: usize| {
+            x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            [
+                x,
+                0,
+                0x8000_0000,
+                0x7f80_0000,
+                0x7fc0_0001,
+                1,
+                0x7f7f_ffff,
+                x & 0x807f_ffff,
+                x,
+            ][special % 9]
+        };
+        for round in 0..2000 {
+            let block =
+                |f: &mut dyn FnMut(usize) -> u32| Block(std::array::from_fn(|l| f(l + round)));
+            let r32 = vec![
+                Block([7; LANES]),
+                block(&mut bits),
+                block(&mut |l| bits(l / 3)),
+                block(&mut |l| bits(l / 9)),
+            ];
+            let mut one = Regs {
+                r32,
+                ..Regs::default()
+            };
+            let mut two = one.clone();
+            let mask = if round % 2 == 0 {
+                u32::MAX
+            } else {
+                one.r32[1].0[0]
+            };
+            // SAFETY: the base version needs nothing; the caller looked for the other.
+            unsafe {
+                base3::<O>(&mut one, &[0, 1, 2, 3, 0, 0], mask);
+                v3_3::<O>(&mut two, &[0, 1, 2, 3, 0, 0], mask);
+            }
+            assert_eq!(one.r32[0].0, two.r32[0].0);
+        }
+    }
+
+    #[test]
+    fn both_compilations_give_the_same_bits() {
+        if has_v3() {
+            same3::<float_ops::Fma>();
+            same3::<float_ops::Ftz<float_ops::Fma>>();
+            same3::<float_ops::rm::Fma>();
+            same3::<float_ops::FmaH>();
+            same3::<float_ops::FmaB>();
+            same3::<int_ops::Prmt>();
+            same3::<int_ops::w32::BfeS>();
+        }
+    }
+
+    #[test]
+    fn lanes_outside_the_mask_keep_their_values() {
+        let r32 = (0..4).map(|n| Block([n; LANES])).collect();
+        let mut regs = Regs {
+            r32,
+            ..Regs::default()
+        };
+        op3::<int_ops::w32::MadLo>().run(&mut regs, &[0, 1, 2, 3, 0, 0], 0b101);
+        assert_eq!(regs.r32[0].0[..4], [5, 0, 5, 0]);
+    }
+}

@@ -1,0 +1,173 @@
+//! Atomics and reductions (PTX ISA 9.7.13.15 and 16). Lane after lane, so the result is the same on
+//! every run.
+
+use super::mem::{Site, addresses, lanes, split, word};
+use super::regs::Class;
+use super::state::*;
+use crate::check::race::WARPS;
+use crate::num::narrow::*;
+use crate::num::round::Round;
+use crate::program::*;
+use crate::report::*;
+
+impl Machine<'_> {
+    pub fn atomic<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        atom: &Atomic,
+        s: Site,
+    ) -> Run<()> {
+        let access = &atom.access;
+        let all = addresses(&w.regs, access.address, access.offset);
+        let bytes = access.bytes();
+        let mut room = [0; super::regs::LANES];
+        let mut rest = s.mask;
+        while rest != 0 {
+            let (space, mask, a) = split(access.space, &all, rest, &mut room);
+            rest &= !mask;
+            let s = Site { mask, ..s };
+            self.aligned(b, w, s, a, bytes)?;
+            let shared = space == AddressSpace::Shared;
+            match space {
+                AddressSpace::Shared => {
+                    self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
+                    self.count_shared(s, a, bytes);
+                    if CHECKS {
+                        self.check_shared(b, w, s, a, bytes, true, true);
+                    }
+                }
+                AddressSpace::Global | AddressSpace::Generic => self.count_global(s, a, bytes),
+                _ => {
+                    let l = mask.trailing_zeros();
+                    return self.fault(
+                        FaultKind::Undefined,
+                        s.pc,
+                        b.id,
+                        w.first_thread + l,
+                        Some(a[l as usize]),
+                        "an atomic outside global and shared memory",
+                    );
+                }
+            }
+            if let Some(shadow) = &mut b.shadow {
+                // Whoever touched this address before is before; whoever comes later is after.
+                for l in lanes(mask) {
+                    let key = a[l] << 1 | u64::from(shared);
+                    let clock = b.atomics.entry(key).or_insert([0; WARPS]);
+                    shadow.acquire(w.index, clock, false);
+                    shadow.release(w.index, clock);
+                }
+            }
+            // Lanes in the order of their numbers: any order is allowed, this one is the same always.
+            for l in lanes(mask) {
+                let read = |r: u32| match atom.class {
+                    Class::R64 => w.regs.r64[r as usize].0[l],
+                    _ => u64::from(w.regs.r32[r as usize].0[l]),
+                };
+                let (y, z) = (read(atom.b), read(atom.c));
+                let slot: &mut [u8] = if shared {
+                    b.shared_known.set(a[l] as usize, bytes as usize);
+                    &mut b.shared[a[l] as usize..][..bytes as usize]
+                } else {
+                    let i = self.resolve(b, w, s, l, a[l], bytes, true)?;
+                    let base = self.memory.at(i).base;
+                    let at = (a[l] - base) as usize;
+                    if CHECKS && self.memory.at(i).missing(at, bytes as usize).is_some() {
+                        let what = format!(
+                            "atomic on `{}` at byte {at} that nothing has written",
+                            self.memory.at(i).name
+                        );
+                        self.find(
+                            FindingKind::UninitialisedGlobal,
+                            s.pc,
+                            None,
+                            b.id,
+                            w.first_thread + l as u32,
+                            Some(a[l]),
+                            &what,
+                        );
+                    }
+                    let allocation = self.memory.at_mut(i);
+                    allocation.mark(at, bytes as usize);
+                    &mut allocation.data[at..at + bytes as usize]
+                };
+                let old = word(slot, bytes);
+                let new = combine(atom.op, bytes, old, y, z);
+                slot.copy_from_slice(&new.to_le_bytes()[..bytes as usize]);
+                if let Some(d) = atom.destination {
+                    match atom.class {
+                        Class::R64 => w.regs.r64[d as usize].0[l] = old,
+                        _ => w.regs.r32[d as usize].0[l] = old as u32,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn combine(op: AtomOp, bytes: u32, old: u64, b: u64, c: u64) -> u64 {
+    let signed = |x: u64| {
+        if bytes == 4 {
+            i64::from(x as u32 as i32)
+        } else {
+            x as i64
+        }
+    };
+    let f = |x: u64| f32::from_bits(x as u32);
+    let half = |x: u64| f64::from(f16_to_f32(x as u32 & 0xffff));
+    let brain = |x: u64| f64::from(bf16_to_f32(x as u32 & 0xffff));
+    let h = |x: u64, y: u64| u64::from(F16.encode(half(x) + half(y), Round::Nearest, false));
+    let bf = |x: u64, y: u64| u64::from(BF16.encode(brain(x) + brain(y), Round::Nearest, false));
+    match op {
+        AtomOp::Add => old.wrapping_add(b),
+        AtomOp::AddF32 => u64::from(super::float_ops::w(f(old) + f(b))),
+        AtomOp::AddF64 => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
+        AtomOp::AddF16 => h(old, b),
+        AtomOp::AddF16x2 => h(old, b) | h(old >> 16, b >> 16) << 16,
+        AtomOp::AddBf16 => bf(old, b),
+        AtomOp::AddBf16x2 => bf(old, b) | bf(old >> 16, b >> 16) << 16,
+        AtomOp::And => old & b,
+        AtomOp::Or => old | b,
+        AtomOp::Xor => old ^ b,
+        AtomOp::Exch => b,
+        AtomOp::Cas => {
+            if old == b {
+                c
+            } else {
+                old
+            }
+        }
+        AtomOp::MinU => old.min(b),
+        AtomOp::MaxU => old.max(b),
+        AtomOp::MinS => {
+            if signed(b) < signed(old) {
+                b
+            } else {
+                old
+            }
+        }
+        AtomOp::MaxS => {
+            if signed(b) > signed(old) {
+                b
+            } else {
+                old
+            }
+        }
+        AtomOp::Inc => {
+            if old >= b {
+                0
+            } else {
+                old + 1
+            }
+        }
+        AtomOp::Dec => {
+            if old == 0 || old > b {
+                b
+            } else {
+                old - 1
+            }
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Comparisons (PTX ISA 9.7.6), predicate logic, and conversions (9.7.9.21) on one lane.
+
+use super::alu::*;
+use super::float_ops::w;
+use crate::num::narrow::*;
+use crate::num::round::*;
+use crate::parse::ast::Ty;
+use std::marker::PhantomData;
+
+macro_rules! integer_compare {
+    ($m:ident, $u:ty, $s:ty) => {
+        pub mod $m {
+            use super::*;
+            ops! { Fn2
+                Eq(a: $u, b: $u) -> bool { a == b }
+                Ne(a: $u, b: $u) -> bool { a != b }
+                LtU(a: $u, b: $u) -> bool { a < b }
+                LeU(a: $u, b: $u) -> bool { a <= b }
+                GtU(a: $u, b: $u) -> bool { a > b }
+                GeU(a: $u, b: $u) -> bool { a >= b }
+                LtS(a: $u, b: $u) -> bool { (a as $s) < b as $s }
+                LeS(a: $u, b: $u) -> bool { a as $s <= b as $s }
+                GtS(a: $u, b: $u) -> bool { a as $s > b as $s }
+                GeS(a: $u, b: $u) -> bool { a as $s >= b as $s }
+            }
+        }
+    };
+}
+integer_compare!(c32, u32, i32);
+integer_compare!(c64, u64, i64);
+
+/// A 32-bit comparison of 16-bit values.
+pub struct Narrow<O>(PhantomData<O>);
+impl<O: Fn2<A = u32, B = u32, D = bool>> Fn2 for Narrow<O> {
+    type D = bool;
+    type A = u32;
+    type B = u32;
+    #[inline(always)]
+    fn f(a: u32, b: u32) -> bool {
+        // Shifted to the top both orders are those of 32 bits.
+        O::f(a << 16, b << 16)
+    }
+}
+
+macro_rules! float_compare {
+    ($m:ident, $t:ty, $v:expr) => {
+        // `ltu` is "less or unordered": exactly a negated comparison.
+        #[allow(clippy::neg_cmp_op_on_partial_ord)]
+        pub mod $m {
+            use super::*;
+            ops! { Fn2
+                Eq(a: $t, b: $t) -> bool { $v(a) == $v(b) }
+                Ne(a: $t, b: $t) -> bool { $v(a) < $v(b) || $v(a) > $v(b) }
+                Lt(a: $t, b: $t) -> bool { $v(a) < $v(b) }
+                Le(a: $t, b: $t) -> bool { $v(a) <= $v(b) }
+                Gt(a: $t, b: $t) -> bool { $v(a) > $v(b) }
+                Ge(a: $t, b: $t) -> bool { $v(a) >= $v(b) }
+                Equ(a: $t, b: $t) -> bool { !($v(a) < $v(b) || $v(a) > $v(b)) }
+                Neu(a: $t, b: $t) -> bool { $v(a) != $v(b) }
+                Ltu(a: $t, b: $t) -> bool { !($v(a) >= $v(b)) }
+                Leu(a: $t, b: $t) -> bool { !($v(a) > $v(b)) }
+                Gtu(a: $t, b: $t) -> bool { !($v(a) <= $v(b)) }
+                Geu(a: $t, b: $t) -> bool { !($v(a) < $v(b)) }
+                Num(a: $t, b: $t) -> bool { !$v(a).is_nan() && !$v(b).is_nan() }
+                Nan(a: $t, b: $t) -> bool { $v(a).is_nan() || $v(b).is_nan() }
+            }
+        }
+    };
+}
+#[inline(always)]
+fn ftz(x: u32) -> f32 {
+    f32::from_bits(if x & 0x7f80_0000 == 0 {
+        x & 0x8000_0000
+    } else {
+        x
+    })
+}
+#[inline(always)]
+fn low_f16(x: u32) -> f32 {
+    f16_to_f32(x & 0xffff)
+}
+float_compare!(f32c, u32, f32::from_bits);
+float_compare!(f32z, u32, ftz);
+float_compare!(f64c, u64, f64::from_bits);
+float_compare!(f16c, u32, low_f16);
+float_compare!(bf16c, u32, bf16_to_f32);
+
+macro_rules! float_table {
+    ($m:ident, $word:expr) => {
+        match $word {
+            "eq" => op2::<$m::Eq>(),
+            "ne" => op2::<$m::Ne>(),
+            "lt" => op2::<$m::Lt>(),
+            "le" => op2::<$m::Le>(),
+            "gt" => op2::<$m::Gt>(),
+            "ge" => op2::<$m::Ge>(),
+            "equ" => op2::<$m::Equ>(),
+            "neu" => op2::<$m::Neu>(),
+            "ltu" => op2::<$m::Ltu>(),
+            "leu" => op2::<$m::Leu>(),
+            "gtu" => op2::<$m::Gtu>(),
+            "geu" => op2::<$m::Geu>(),
+            "num" => op2::<$m::Num>(),
+            "nan" => op2::<$m::Nan>(),
+            _ => return None,
+        }
+    };
+}
+macro_rules! integer_table {
+    ($word:expr, $signed:expr, $o:ident, $m:ident $(, $wrap:ident)?) => {
+        match ($word, $signed) {
+            ("eq", _) => op2::<integer_table!(@ $($wrap)? $m::Eq)>(),
+            ("ne", _) => op2::<integer_table!(@ $($wrap)? $m::Ne)>(),
+            ("lt", true) => op2::<integer_table!(@ $($wrap)? $m::LtS)>(),
+            ("le", true) => op2::<integer_table!(@ $($wrap)? $m::LeS)>(),
+            ("gt", true) => op2::<integer_table!(@ $($wrap)? $m::GtS)>(),
+            ("ge", true) => op2::<integer_table!(@ $($wrap)? $m::GeS)>(),
+            ("lt" | "lo", _) => op2::<integer_table!(@ $($wrap)? $m::LtU)>(),
+            ("le" | "ls", _) => op2::<integer_table!(@ $($wrap)? $m::LeU)>(),
+            ("gt" | "hi", _) => op2::<integer_table!(@ $($wrap)? $m::GtU)>(),
+            ("ge" | "hs", _) => op2::<integer_table!(@ $($wrap)? $m::GeU)>(),
+            _ => return None,
+        }
+    };
+    (@ Narrow $m:ident::$t:ident) => { Narrow<$m::$t> };
+    (@ $m:ident::$t:ident) => { $m::$t };
+}
+
+/// A comparison that writes a predicate.
+pub fn lookup(word: &str, ty: Ty, flush: bool) -> Option<AluOp> {
+    let signed = ty.is_signed();
+    Some(match ty {
+        Ty::F32 if flush => float_table!(f32z, word),
+        Ty::F32 => float_table!(f32c, word),
+        Ty::F64 => float_table!(f64c, word),
+        Ty::F16 => float_table!(f16c, word),
+        Ty::Bf16 => float_table!(bf16c, word),
+        Ty::B16 | Ty::U16 | Ty::S16 => integer_table!(word, signed, O, c32, Narrow),
+        Ty::B32 | Ty::U32 | Ty::S32 => integer_table!(word, signed, O, c32),
+        Ty::B64 | Ty::U64 | Ty::S64 => integer_table!(word, signed, O, c64),
+        _ => return None,
+    })
+}
+
+ops! { Fn1
+    PredMov(a: bool) -> bool { a }
+    PredNot(a: bool) -> bool { !a }
+    NotZero(a: u32) -> bool { a != 0 }
+}
+ops! { Fn2
+    PredAnd(a: bool, b: bool) -> bool { a & b }
+    PredOr(a: bool, b: bool) -> bool { a | b }
+    PredXor(a: bool, b: bool) -> bool { a ^ b }
+}
+
+pub fn predicate_logic(word: &str) -> Option<AluOp> {
+    Some(match word {
+        "and" => op2::<PredAnd>(),
+        "or" => op2::<PredOr>(),
+        "xor" => op2::<PredXor>(),
+        "not" => op1::<PredNot>(),
+        "mov" => op1::<PredMov>(),
+        _ => return None,
+    })
+}
+
+// ---- conversions. Between kinds they go through f64 bits or 64-bit integers ----------------------
+
+ops! { Fn1
+    HalfToF32(a: u32) -> u32 { w(f16_to_f32(a & 0xffff)) }
+    Bf16ToF32(a: u32) -> u32 { w(bf16_to_f32(a & 0xffff)) }
+    F32ToHalf(a: u32) -> u32 { f32_to_f16(f32::from_bits(a)) }
+    F32ToBf16(a: u32) -> u32 { f32_to_bf16(f32::from_bits(a)) }
+    F32FromS32(a: u32) -> u32 { (a as i32 as f32).to_bits() }
+    F32FromU32(a: u32) -> u32 { (a as f32).to_bits() }
+    F32ToD(a: u32) -> u64 { f64::from(f32::from_bits(a)).to_bits() }
+    F32zToD(a: u32) -> u64 { f64::from(ftz(a)).to_bits() }
+    HalfToD(a: u32) -> u64 { F16.decode(a & 0xffff).to_bits() }
+    Bf16ToD(a: u32) -> u64 { BF16.decode(a & 0xffff).to_bits() }
+    CanonD(a: u64) -> u64 { let x = f64::from_bits(a); if x.is_nan() { 0x7ff8_0000_0000_0000 } else { a } }
+    SatD(a: u64) -> u64 { let x = f64::from_bits(a); if x > 0.0 { x.min(1.0).to_bits() } else { 0 } }
+    ReluD(a: u64) -> u64 { let x = f64::from_bits(a); if x.is_nan() || x > 0.0 { a } else { 0 } }
+    // Rust's `as` saturates and sends NaN to 0, as cvt does.
+    DToS8(a: u64) -> u64 { f64::from_bits(a) as i8 as u64 }
+    DToU8(a: u64) -> u64 { u64::from(f64::from_bits(a) as u8) }
+    DToS16(a: u64) -> u64 { f64::from_bits(a) as i16 as u64 }
+    DToU16(a: u64) -> u64 { u64::from(f64::from_bits(a) as u16) }
+    DToS32(a: u64) -> u64 { f64::from_bits(a) as i32 as u64 }
+    DToU32(a: u64) -> u64 { u64::from(f64::from_bits(a) as u32) }
+    DToS64(a: u64) -> u64 { f64::from_bits(a) as i64 as u64 }
+    DToU64(a: u64) -> u64 { f64::from_bits(a) as u64 }
+    FlushF32(a: u32) -> u32 { ftz(a).to_bits() }
+    // Clamps of a 64-bit integer, S from signed and U from unsigned.
+    ClampSToS8(a: u64) -> u64 { (a as i64).clamp(-128, 127) as u64 }
+    ClampSToS16(a: u64) -> u64 { (a as i64).clamp(-32768, 32767) as u64 }
+    ClampSToS32(a: u64) -> u64 { (a as i64).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u64 }
+    ClampSToU8(a: u64) -> u64 { (a as i64).clamp(0, 255) as u64 }
+    ClampSToU16(a: u64) -> u64 { (a as i64).clamp(0, 65535) as u64 }
+    ClampSToU32(a: u64) -> u64 { (a as i64).clamp(0, i64::from(u32::MAX)) as u64 }
+    ClampSToU64(a: u64) -> u64 { (a as i64).max(0) as u64 }
+    ClampUToS8(a: u64) -> u64 { a.min(127) }
+    ClampUToS16(a: u64) -> u64 { a.min(32767) }
+    ClampUToS32(a: u64) -> u64 { a.min(i32::MAX as u64) }
+    ClampUToS64(a: u64) -> u64 { a.min(i64::MAX as u64) }
+    ClampUToU8(a: u64) -> u64 { a.min(255) }
+    ClampUToU16(a: u64) -> u64 { a.min(65535) }
+    ClampUToU32(a: u64) -> u64 { a.min(u64::from(u32::MAX)) }
+    E4m3x2ToHalves(a: u32) -> u32 { pair(E4M3, a) }
+    E5m2x2ToHalves(a: u32) -> u32 { pair(E5M2, a) }
+    HalvesToE4m3x2(a: u32) -> u32 { narrow(E4M3, a) }
+    HalvesToE5m2x2(a: u32) -> u32 { narrow(E5M2, a) }
+}
+ops! { Fn2
+    // The first source becomes the upper element.
+    F32sToHalves(a: u32, b: u32) -> u32 { f32_to_f16(f32::from_bits(a)) << 16 | f32_to_f16(f32::from_bits(b)) }
+    F32sToBf16s(a: u32, b: u32) -> u32 { f32_to_bf16(f32::from_bits(a)) << 16 | f32_to_bf16(f32::from_bits(b)) }
+    F32sToE4m3(a: u32, b: u32) -> u32 { eight(E4M3, a) << 8 | eight(E4M3, b) }
+    F32sToE5m2(a: u32, b: u32) -> u32 { eight(E5M2, a) << 8 | eight(E5M2, b) }
+}
+#[inline(always)]
+fn pair(format: Format, codes: u32) -> u32 {
+    let half = |code: u32| {
+        let x = format.decode(code & 0xff);
+        if x.is_nan() {
+            0x7fff
+        } else {
+            f32_to_f16(x as f32)
+        }
+    };
+    half(codes) | half(codes >> 8) << 16
+}
+#[inline(always)]
+fn narrow(format: Format, halves: u32) -> u32 {
+    let code = |h: u32| format.encode(F16.decode(h & 0xffff), Round::Nearest, true);
+    code(halves) | code(halves >> 16) << 8
+}
+#[inline(always)]
+fn eight(format: Format, bits: u32) -> u32 {
+    format.encode(f64::from(f32::from_bits(bits)), Round::Nearest, true)
+}
+
+macro_rules! rounders {
+    ($($m:ident $mode:expr;)*) => {$(
+        pub mod $m {
+            use super::*;
+            ops! { Fn1
+                Integral(a: u64) -> u64 { integral_f64(f64::from_bits(a), $mode).to_bits() }
+                ToF32(a: u64) -> u32 { w(f64_to_f32(f64::from_bits(a), $mode)) }
+                ToHalf(a: u64) -> u32 { F16.encode(f64::from_bits(a), $mode, false) }
+                ToBf16(a: u64) -> u32 { BF16.encode(f64::from_bits(a), $mode, false) }
+                F32FromS(a: u64) -> u32 { w(i128_to_f32(i128::from(a as i64), $mode)) }
+                F32FromU(a: u64) -> u32 { w(i128_to_f32(i128::from(a), $mode)) }
+                F64FromS(a: u64) -> u64 { i128_to_f64(i128::from(a as i64), $mode).to_bits() }
+                F64FromU(a: u64) -> u64 { i128_to_f64(i128::from(a), $mode).to_bits() }
+                HalfFromS(a: u64) -> u32 { F16.encode(half_integer(i128::from(a as i64)), $mode, false) }
+                HalfFromU(a: u64) -> u32 { F16.encode(half_integer(i128::from(a)), $mode, false) }
+            }
+        }
+    )*};
+}
+rounders! { rn Round::Nearest; rz Round::Zero; rm Round::Down; rp Round::Up; }
+
+/// f64 with what 53 bits cannot hold folded into the last one.
+#[inline(always)]
+fn half_integer(x: i128) -> f64 {
+    let near = x as f64;
+    to_odd(near, (x - near as i128) as f64)
+}
+
+macro_rules! by_mode {
+    ($mode:expr, $op:ident) => {
+        match $mode {
+            Round::Nearest => op1::<rn::$op>(),
+            Round::Zero => op1::<rz::$op>(),
+            Round::Down => op1::<rm::$op>(),
+            Round::Up => op1::<rp::$op>(),
+        }
+    };
+}
+
+pub fn integral(mode: Round) -> AluOp {
+    by_mode!(mode, Integral)
+}
+
+pub fn float_to_f64(ty: Ty, flush: bool) -> Option<AluOp> {
+    Some(match ty {
+        Ty::F16 => op1::<HalfToD>(),
+        Ty::Bf16 => op1::<Bf16ToD>(),
+        Ty::F32 if flush => op1::<F32zToD>(),
+        Ty::F32 => op1::<F32ToD>(),
+        Ty::F64 => op1::<CanonD>(),
+        _ => return None,
+    })
+}
+
+pub fn f64_to_float(ty: Ty, mode: Round) -> Option<AluOp> {
+    Some(match ty {
+        Ty::F16 => by_mode!(mode, ToHalf),
+        Ty::Bf16 => by_mode!(mode, ToBf16),
+        Ty::F32 => by_mode!(mode, ToF32),
+        Ty::F64 => op1::<CanonD>(),
+        _ => return None,
+    })
+}
+
+pub fn f64_to_integer(ty: Ty) -> Option<AluOp> {
+    Some(match ty {
+        Ty::S8 => op1::<DToS8>(),
+        Ty::U8 => op1::<DToU8>(),
+        Ty::S16 => op1::<DToS16>(),
+        Ty::U16 => op1::<DToU16>(),
+        Ty::S32 => op1::<DToS32>(),
+        Ty::U32 => op1::<DToU32>(),
+        Ty::S64 => op1::<DToS64>(),
+        Ty::U64 => op1::<DToU64>(),
+        _ => return None,
+    })
+}
+
+pub fn integer_to_float(signed: bool, ty: Ty, mode: Round) -> Option<AluOp> {
+    Some(match (ty, signed) {
+        (Ty::F32, true) => by_mode!(mode, F32FromS),
+        (Ty::F32, false) => by_mode!(mode, F32FromU),
+        (Ty::F64, true) => by_mode!(mode, F64FromS),
+        (Ty::F64, false) => by_mode!(mode, F64FromU),
+        (Ty::F16, true) => by_mode!(mode, HalfFromS),
+        (Ty::F16, false) => by_mode!(mode, HalfFromU),
+        _ => return None,
+    })
+}
+
+pub fn clamp(from_signed: bool, to: Ty) -> Option<AluOp> {
+    Some(match (from_signed, to) {
+        (true, Ty::S8) => op1::<ClampSToS8>(),
+        (true, Ty::S16) => op1::<ClampSToS16>(),
+        (true, Ty::S32) => op1::<ClampSToS32>(),
+        (true, Ty::U8) => op1::<ClampSToU8>(),
+        (true, Ty::U16) => op1::<ClampSToU16>(),
+        (true, Ty::U32) => op1::<ClampSToU32>(),
+        (true, Ty::U64) => op1::<ClampSToU64>(),
+        (false, Ty::S8) => op1::<ClampUToS8>(),
+        (false, Ty::S16) => op1::<ClampUToS16>(),
+        (false, Ty::S32) => op1::<ClampUToS32>(),
+        (false, Ty::S64) => op1::<ClampUToS64>(),
+        (false, Ty::U8) => op1::<ClampUToU8>(),
+        (false, Ty::U16) => op1::<ClampUToU16>(),
+        (false, Ty::U32) => op1::<ClampUToU32>(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparisons_with_nan() {
+        let (nan, one) = (f32::NAN.to_bits(), 1.0_f32.to_bits());
+        assert!(!f32c::Lt::f(nan, one) && f32c::Ltu::f(nan, one));
+        assert!(!f32c::Eq::f(nan, nan) && f32c::Equ::f(nan, nan));
+        assert!(!f32c::Ne::f(nan, one) && f32c::Neu::f(nan, one));
+        assert!(f32c::Nan::f(one, nan) && !f32c::Num::f(one, nan));
+        assert!(f32z::Eq::f(1, 0x8000_0001) && !f32c::Eq::f(1, 0x8000_0001));
+    }
+
+    #[test]
+    fn sixteen_bits_compare_by_sign() {
+        assert!(Narrow::<c32::LtS>::f(0xffff, 0) && !Narrow::<c32::LtU>::f(0xffff, 0));
+        assert!(Narrow::<c32::Eq>::f(0x7_0001, 1));
+    }
+
+    #[test]
+    fn every_fp8_code_converts_both_ways() {
+        for code in 0..=0xff_u32 {
+            let x = float8::F8E4M3::from_bits(code as u8).to_f32();
+            let halves = E4m3x2ToHalves::f(code << 8);
+            if x.is_nan() {
+                assert_eq!(halves >> 16, 0x7fff);
+            } else {
+                assert_eq!(f16_to_f32(halves >> 16), x);
+                assert_eq!(HalvesToE4m3x2::f(halves) >> 8, code);
+                assert_eq!(F32sToE4m3::f(x.to_bits(), 0) >> 8, code);
+            }
+        }
+    }
+
+    #[test]
+    fn floats_to_integers_saturate() {
+        let d = |x: f64| x.to_bits();
+        assert_eq!(DToS32::f(d(1e10)), i32::MAX as u64);
+        assert_eq!(DToU32::f(d(-5.0)), 0);
+        assert_eq!(DToS64::f(d(f64::NAN)), 0);
+        assert_eq!(rn::Integral::f(d(2.5)), d(2.0));
+        assert_eq!(rp::Integral::f(d(-2.5)), d(-2.0));
+    }
+}

@@ -1,0 +1,400 @@
+//! Floating-point operations on one lane (PTX ISA 9.7.3 to 9.7.5) and their table.
+//!
+//! NaNs: an f32 result is 0x7fffffff, an f16 or bf16 result 0x7fff (9.7.3). For f64 the ISA
+//! leaves the payload open; 0x7ff8000000000000 here.
+
+use super::alu::*;
+use crate::num::approx;
+use crate::num::narrow::*;
+use crate::num::round::*;
+use crate::parse::ast::Ty;
+use std::marker::PhantomData;
+
+#[inline(always)]
+fn f(x: u32) -> f32 {
+    f32::from_bits(x)
+}
+#[inline(always)]
+pub fn w(x: f32) -> u32 {
+    if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }
+}
+#[inline(always)]
+fn d(x: u64) -> f64 {
+    f64::from_bits(x)
+}
+#[inline(always)]
+fn wd(x: f64) -> u64 {
+    if x.is_nan() {
+        0x7ff8_0000_0000_0000
+    } else {
+        x.to_bits()
+    }
+}
+#[inline(always)]
+fn h(x: u32) -> f32 {
+    f16_to_f32(x & 0xffff)
+}
+#[inline(always)]
+fn b(x: u32) -> f32 {
+    bf16_to_f32(x & 0xffff)
+}
+/// An f64 that rounds once, correctly, to f16 or bf16.
+#[inline(always)]
+fn wh(x: f64) -> u32 {
+    F16.encode(x, Round::Nearest, false)
+}
+#[inline(always)]
+fn wb(x: f64) -> u32 {
+    BF16.encode(x, Round::Nearest, false)
+}
+
+#[inline(always)]
+fn flush(x: u32) -> u32 {
+    if x & 0x7f80_0000 == 0 {
+        x & 0x8000_0000
+    } else {
+        x
+    }
+}
+
+/// `.ftz`: subnormal inputs and results of f32 become zeros of their sign.
+pub struct Ftz<O>(PhantomData<O>);
+/// `.sat`: clamped to [0, 1], a NaN becomes +0.
+pub struct Sat<O>(PhantomData<O>);
+/// `.relu`
+pub struct Packed<O>(PhantomData<O>);
+
+#[inline(always)]
+pub fn saturate(x: u32) -> u32 {
+    let v = f(x);
+    if v > 0.0 {
+        if v < 1.0 { x } else { 0x3f80_0000 }
+    } else {
+        0
+    }
+}
+
+macro_rules! wrap {
+    ($tr:ident, $(($t:ident, $arg:ident)),*) => {
+        impl<O: $tr<D = u32, $($t = u32),*>> $tr for Ftz<O> {
+            type D = u32;
+            $(type $t = u32;)*
+            #[inline(always)]
+            fn f($($arg: u32),*) -> u32 { flush(O::f($(flush($arg)),*)) }
+        }
+        impl<O: $tr<D = u32, $($t = u32),*>> $tr for Sat<O> {
+            type D = u32;
+            $(type $t = u32;)*
+            #[inline(always)]
+            fn f($($arg: u32),*) -> u32 { saturate(O::f($($arg),*)) }
+        }
+        /// Both halves of a packed pair.
+        impl<O: $tr<D = u32, $($t = u32),*>> $tr for Packed<O> {
+            type D = u32;
+            $(type $t = u32;)*
+            #[inline(always)]
+            fn f($($arg: u32),*) -> u32 {
+                O::f($($arg & 0xffff),*) & 0xffff | O::f($($arg >> 16),*) << 16
+            }
+        }
+    };
+}
+wrap!(Fn1, (A, a));
+wrap!(Fn2, (A, a), (B, b));
+wrap!(Fn3, (A, a), (B, b), (C, c));
+
+macro_rules! directed {
+    ($($m:ident $mode:expr;)*) => {$(
+        pub mod $m {
+            use super::*;
+            ops! { Fn2
+                Add(a: u32, b: u32) -> u32 { w(add_f32(f(a), f(b), $mode)) }
+                Sub(a: u32, b: u32) -> u32 { w(add_f32(f(a), -f(b), $mode)) }
+                Mul(a: u32, b: u32) -> u32 { w(mul_f32(f(a), f(b), $mode)) }
+                Div(a: u32, b: u32) -> u32 { w(div_f32(f(a), f(b), $mode)) }
+                AddD(a: u64, b: u64) -> u64 { wd(add_f64(d(a), d(b), $mode)) }
+                SubD(a: u64, b: u64) -> u64 { wd(add_f64(d(a), -d(b), $mode)) }
+                MulD(a: u64, b: u64) -> u64 { wd(mul_f64(d(a), d(b), $mode)) }
+                DivD(a: u64, b: u64) -> u64 { wd(div_f64(d(a), d(b), $mode)) }
+            }
+            ops! { Fn3
+                Fma(a: u32, b: u32, c: u32) -> u32 { w(fma_f32(f(a), f(b), f(c), $mode)) }
+            }
+            ops! { Fn1
+                Rcp(a: u32) -> u32 { w(div_f32(1.0, f(a), $mode)) }
+                Sqrt(a: u32) -> u32 { w(sqrt_f32(f(a), $mode)) }
+                RcpD(a: u64) -> u64 { wd(div_f64(1.0, d(a), $mode)) }
+            }
+        }
+    )*};
+}
+directed! { rz Round::Zero; rm Round::Down; rp Round::Up; }
+
+ops! { Fn2
+    Add(a: u32, b: u32) -> u32 { w(f(a) + f(b)) }
+    Sub(a: u32, b: u32) -> u32 { w(f(a) - f(b)) }
+    Mul(a: u32, b: u32) -> u32 { w(f(a) * f(b)) }
+    Div(a: u32, b: u32) -> u32 { w(f(a) / f(b)) }
+    Min(a: u32, b: u32) -> u32 { min_f32(a, b) }
+    Max(a: u32, b: u32) -> u32 { max_f32(a, b) }
+    MinNan(a: u32, b: u32) -> u32 { if f(a).is_nan() || f(b).is_nan() { 0x7fff_ffff } else { min_f32(a, b) } }
+    MaxNan(a: u32, b: u32) -> u32 { if f(a).is_nan() || f(b).is_nan() { 0x7fff_ffff } else { max_f32(a, b) } }
+    Copysign(a: u32, b: u32) -> u32 { a & 0x8000_0000 | b & 0x7fff_ffff }
+    AddD(a: u64, b: u64) -> u64 { wd(d(a) + d(b)) }
+    SubD(a: u64, b: u64) -> u64 { wd(d(a) - d(b)) }
+    MulD(a: u64, b: u64) -> u64 { wd(d(a) * d(b)) }
+    DivD(a: u64, b: u64) -> u64 { wd(d(a) / d(b)) }
+    MinD(a: u64, b: u64) -> u64 { pick_d(a, b, d(a) < d(b) || d(a) == d(b) && a >> 63 == 1) }
+    MaxD(a: u64, b: u64) -> u64 { pick_d(a, b, d(a) > d(b) || d(a) == d(b) && a >> 63 == 0) }
+    CopysignD(a: u64, b: u64) -> u64 { a & 1 << 63 | b & !(1 << 63) }
+    // f16: f32 holds sums and products with enough bits to spare that rounding twice is
+    // rounding once (24 >= 2 * 11 + 2, Figueroa 1995).
+    AddH(a: u32, b: u32) -> u32 { f32_to_f16(h(a) + h(b)) }
+    SubH(a: u32, b: u32) -> u32 { f32_to_f16(h(a) - h(b)) }
+    MulH(a: u32, b: u32) -> u32 { f32_to_f16(h(a) * h(b)) }
+    MinH(a: u32, b: u32) -> u32 { f32_to_f16(f(min_f32(h(a).to_bits(), h(b).to_bits()))) }
+    MaxH(a: u32, b: u32) -> u32 { f32_to_f16(f(max_f32(h(a).to_bits(), h(b).to_bits()))) }
+    AddB(a: u32, c: u32) -> u32 { wb(f64::from(b(a)) + f64::from(b(c))) }
+    SubB(a: u32, c: u32) -> u32 { wb(f64::from(b(a)) - f64::from(b(c))) }
+    MulB(a: u32, c: u32) -> u32 { wb(f64::from(b(a)) * f64::from(b(c))) }
+    MinB(a: u32, c: u32) -> u32 { f32_to_bf16(f(min_f32(a << 16, c << 16))) }
+    MaxB(a: u32, c: u32) -> u32 { f32_to_bf16(f(max_f32(a << 16, c << 16))) }
+    MinNanH(a: u32, c: u32) -> u32 { if h(a).is_nan() || h(c).is_nan() { 0x7fff } else { MinH::f(a, c) } }
+    MaxNanH(a: u32, c: u32) -> u32 { if h(a).is_nan() || h(c).is_nan() { 0x7fff } else { MaxH::f(a, c) } }
+    MinNanB(a: u32, c: u32) -> u32 { if b(a).is_nan() || b(c).is_nan() { 0x7fff } else { MinB::f(a, c) } }
+    MaxNanB(a: u32, c: u32) -> u32 { if b(a).is_nan() || b(c).is_nan() { 0x7fff } else { MaxB::f(a, c) } }
+}
+ops! { Fn3
+    Fma(a: u32, b: u32, c: u32) -> u32 { w(f(a).mul_add(f(b), f(c))) }
+    FmaD(a: u64, b: u64, c: u64) -> u64 { wd(d(a).mul_add(d(b), d(c))) }
+    FmaH(a: u32, b: u32, c: u32) -> u32 { wh(fma_to_odd(f64::from(h(a)), f64::from(h(b)), f64::from(h(c)))) }
+    FmaB(a: u32, c: u32, e: u32) -> u32 { wb(fma_to_odd(f64::from(b(a)), f64::from(b(c)), f64::from(b(e)))) }
+    FmaReluH(a: u32, b: u32, c: u32) -> u32 { relu16(FmaH::f(a, b, c)) }
+    FmaReluB(a: u32, b: u32, c: u32) -> u32 { relu16(FmaB::f(a, b, c)) }
+}
+ops! { Fn1
+    Neg(a: u32) -> u32 { a ^ 0x8000_0000 }
+    Abs(a: u32) -> u32 { a & 0x7fff_ffff }
+    NegD(a: u64) -> u64 { a ^ 1 << 63 }
+    AbsD(a: u64) -> u64 { a & !(1 << 63) }
+    Neg16(a: u32) -> u32 { a ^ 0x8000 }
+    Abs16(a: u32) -> u32 { a & 0x7fff }
+    Rcp(a: u32) -> u32 { w(1.0 / f(a)) }
+    Sqrt(a: u32) -> u32 { w(f(a).sqrt()) }
+    RcpD(a: u64) -> u64 { wd(1.0 / d(a)) }
+    SqrtD(a: u64) -> u64 { wd(d(a).sqrt()) }
+    Rsqrt(a: u32) -> u32 { w(approx::rsqrt(f(a))) }
+    RsqrtD(a: u64) -> u64 { wd(1.0 / d(a).sqrt()) }
+    Ex2(a: u32) -> u32 { w(approx::ex2(f(a))) }
+    Lg2(a: u32) -> u32 { w(approx::lg2(f(a))) }
+    Sin(a: u32) -> u32 { w(approx::sin(f(a))) }
+    Cos(a: u32) -> u32 { w(approx::cos(f(a))) }
+    Tanh(a: u32) -> u32 { w(approx::tanh(f(a))) }
+    Ex2H(a: u32) -> u32 { f32_to_f16(approx::ex2(h(a))) }
+    TanhH(a: u32) -> u32 { f32_to_f16(approx::tanh(h(a))) }
+    Ex2B(a: u32) -> u32 { f32_to_bf16(approx::ex2(b(a))) }
+    TanhB(a: u32) -> u32 { f32_to_bf16(approx::tanh(b(a))) }
+}
+
+#[inline(always)]
+fn relu16(x: u32) -> u32 {
+    // A NaN stays canonical; everything negative becomes +0.
+    if x & 0x8000 != 0 { 0 } else { x }
+}
+
+/// IEEE 754-2008 minNum with -0 < +0 (PTX ISA 9.7.3.11).
+#[inline(always)]
+fn min_f32(a: u32, b: u32) -> u32 {
+    let (x, y) = (f(a), f(b));
+    let less = x < y || x == y && a >> 31 == 1;
+    let picked = if less || y.is_nan() { a } else { b };
+    w(f(picked))
+}
+#[inline(always)]
+fn max_f32(a: u32, b: u32) -> u32 {
+    let (x, y) = (f(a), f(b));
+    let more = x > y || x == y && a >> 31 == 0;
+    let picked = if more || y.is_nan() { a } else { b };
+    w(f(picked))
+}
+#[inline(always)]
+fn pick_d(a: u64, b: u64, first: bool) -> u64 {
+    wd(d(if first || d(b).is_nan() { a } else { b }))
+}
+
+macro_rules! modes {
+    ($make:ident, $mode:expr, $op:ident) => {
+        match $mode {
+            Round::Nearest => $make::<$op>(),
+            Round::Zero => $make::<rz::$op>(),
+            Round::Down => $make::<rm::$op>(),
+            Round::Up => $make::<rp::$op>(),
+        }
+    };
+}
+/// With `.ftz` and `.sat`.
+macro_rules! dressed {
+    ($make:ident, $m:expr, $op:ty) => {
+        match ($m.ftz, $m.sat) {
+            (false, false) => $make::<$op>(),
+            (true, false) => $make::<Ftz<$op>>(),
+            (false, true) => $make::<Sat<$op>>(),
+            (true, true) => $make::<Sat<Ftz<$op>>>(),
+        }
+    };
+}
+macro_rules! dressed_modes {
+    ($make:ident, $m:expr, $op:ident) => {
+        match $m.mode {
+            Round::Nearest => dressed!($make, $m, $op),
+            Round::Zero => dressed!($make, $m, rz::$op),
+            Round::Down => dressed!($make, $m, rm::$op),
+            Round::Up => dressed!($make, $m, rp::$op),
+        }
+    };
+}
+macro_rules! halves {
+    ($make:ident, $ty:expr, $h:ty, $b:ty) => {
+        match $ty {
+            Ty::F16 => $make::<$h>(),
+            Ty::F16x2 => $make::<Packed<$h>>(),
+            Ty::Bf16 => $make::<$b>(),
+            Ty::Bf16x2 => $make::<Packed<$b>>(),
+            _ => return None,
+        }
+    };
+}
+
+/// What stands between the name of a floating-point instruction and its type.
+#[derive(Clone, Copy)]
+pub struct Modifiers {
+    pub mode: Round,
+    pub ftz: bool,
+    pub sat: bool,
+    pub nan: bool,
+    pub relu: bool,
+    pub approx: bool,
+}
+
+/// The operation, or `None` where this table has none.
+pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
+    use Ty::{F32, F64};
+    let half = !matches!(ty, F32 | F64);
+    // Halves: .ftz would flush subnormal f16, saturation and directed modes are not built.
+    if half && (m.ftz && !matches!(name, "ex2") || m.sat || m.mode != Round::Nearest) {
+        return None;
+    }
+    if m.relu && !(half && name == "fma") || m.nan && !matches!(name, "min" | "max") {
+        return None;
+    }
+    Some(match (name, ty) {
+        ("add", F32) => dressed_modes!(op2, m, Add),
+        ("sub", F32) => dressed_modes!(op2, m, Sub),
+        ("mul", F32) => dressed_modes!(op2, m, Mul),
+        ("fma" | "mad", F32) => dressed_modes!(op3, m, Fma),
+        ("div", F32) => dressed_modes!(op2, m, Div),
+        ("rcp", F32) => dressed_modes!(op1, m, Rcp),
+        ("sqrt", F32) => dressed_modes!(op1, m, Sqrt),
+        ("min", F32) if m.nan => dressed!(op2, m, MinNan),
+        ("max", F32) if m.nan => dressed!(op2, m, MaxNan),
+        ("min", F32) => dressed!(op2, m, Min),
+        ("max", F32) => dressed!(op2, m, Max),
+        ("neg", F32) => dressed!(op1, m, Neg),
+        ("abs", F32) => dressed!(op1, m, Abs),
+        ("copysign", F32) => op2::<Copysign>(),
+        ("rsqrt", F32) => dressed!(op1, m, Rsqrt),
+        ("ex2", F32) => dressed!(op1, m, Ex2),
+        ("lg2", F32) => dressed!(op1, m, Lg2),
+        ("sin", F32) => dressed!(op1, m, Sin),
+        ("cos", F32) => dressed!(op1, m, Cos),
+        ("tanh", F32) => dressed!(op1, m, Tanh),
+        ("add", F64) => modes!(op2, m.mode, AddD),
+        ("sub", F64) => modes!(op2, m.mode, SubD),
+        ("mul", F64) => modes!(op2, m.mode, MulD),
+        ("div", F64) => modes!(op2, m.mode, DivD),
+        // rcp.approx.ftz.f64 is a gross approximation with bits of its own (9.7.3.14): not built.
+        ("rcp" | "rsqrt", F64) if m.approx && m.ftz => return None,
+        ("rcp", F64) => modes!(op1, m.mode, RcpD),
+        ("fma" | "mad", F64) if m.mode == Round::Nearest => op3::<FmaD>(),
+        ("sqrt", F64) if m.mode == Round::Nearest => op1::<SqrtD>(),
+        ("rsqrt", F64) => op1::<RsqrtD>(),
+        ("min", F64) => op2::<MinD>(),
+        ("max", F64) => op2::<MaxD>(),
+        ("neg", F64) => op1::<NegD>(),
+        ("abs", F64) => op1::<AbsD>(),
+        ("copysign", F64) => op2::<CopysignD>(),
+        ("add", _) => halves!(op2, ty, AddH, AddB),
+        ("sub", _) => halves!(op2, ty, SubH, SubB),
+        ("mul", _) => halves!(op2, ty, MulH, MulB),
+        ("fma", _) if m.relu => halves!(op3, ty, FmaReluH, FmaReluB),
+        ("fma", _) => halves!(op3, ty, FmaH, FmaB),
+        ("min", _) if m.nan => halves!(op2, ty, MinNanH, MinNanB),
+        ("max", _) if m.nan => halves!(op2, ty, MaxNanH, MaxNanB),
+        ("min", _) => halves!(op2, ty, MinH, MinB),
+        ("max", _) => halves!(op2, ty, MaxH, MaxB),
+        ("neg", _) => halves!(op1, ty, Neg16, Neg16),
+        ("abs", _) => halves!(op1, ty, Abs16, Abs16),
+        ("ex2", _) => halves!(op1, ty, Ex2H, Ex2B),
+        ("tanh", _) => halves!(op1, ty, TanhH, TanhB),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn half_arithmetic_rounds_once(a in 0u32..0x10000, c in 0u32..0x10000, e in 0u32..0x10000) {
+            let (x, y, z) = (F16.decode(a), F16.decode(c), F16.decode(e));
+            // f64 holds sums and products of f16 exactly
+            prop_assert_eq!(AddH::f(a, c), wh(x + y));
+            prop_assert_eq!(MulH::f(a, c), wh(x * y));
+            // a fused result: between the two directed roundings of a sum that f64 may have rounded
+            let got = FmaH::f(a, c, e);
+            let near = x * y + z;
+            if near.is_finite() && near.abs() < 65000.0 {
+                let gap = (F16.decode(got) - near).abs();
+                let step = (F16.decode(F16.encode(near, Round::Up, false)) - F16.decode(F16.encode(near, Round::Down, false))).abs();
+                prop_assert!(gap <= step * 0.5000001, "{x} {y} {z}: {gap} {step}");
+            }
+        }
+
+        #[test]
+        fn flush_and_saturate(x in any::<u32>(), y in any::<u32>()) {
+            let clean = |v: u32| if f(v).is_subnormal() { f(v).signum() * 0.0 } else { f(v) };
+            let sum = clean(x) + clean(y);
+            prop_assert_eq!(Ftz::<Add>::f(x, y), w(clean(w(sum))));
+            let got = f(Sat::<Mul>::f(x, y));
+            prop_assert!((0.0..=1.0).contains(&got));
+        }
+    }
+
+    #[test]
+    fn minimum_and_maximum() {
+        let (nan, pz, nz, one) = (
+            f32::NAN.to_bits(),
+            0_u32,
+            0x8000_0000_u32,
+            1.0_f32.to_bits(),
+        );
+        assert_eq!(Min::f(nan, one), one);
+        assert_eq!(Max::f(one, nan), one);
+        assert_eq!(Max::f(nan, nan), 0x7fff_ffff);
+        assert_eq!((Min::f(pz, nz), Max::f(nz, pz)), (nz, pz));
+        assert_eq!(MinNan::f(nan, one), 0x7fff_ffff);
+        assert_eq!(
+            Add::f(f32::INFINITY.to_bits(), f32::NEG_INFINITY.to_bits()),
+            0x7fff_ffff
+        );
+    }
+
+    #[test]
+    fn packed_is_both_halves() {
+        let two_one = 0x4000_3c00;
+        assert_eq!(<Packed<AddH> as Fn2>::f(two_one, 0x3c00_3c00), 0x4200_4000);
+        assert_eq!(<Packed<Neg16> as Fn1>::f(two_one), 0xc000_bc00);
+    }
+}

@@ -1,0 +1,326 @@
+//! Warp-wide matrix instructions: what they are and which lane holds which element.
+//!
+//! `mma.sync`: PTX ISA 9.7.15.5, "matrix fragments for mma.m16n8k8/k16/k32". `wmma`: 9.7.15.2 and
+//! 9.7.15.4 leave the fragment layout open; any fixed one is right as long as load, mma and store
+//! agree, and elementwise use of a fragment works with every layout.
+
+use crate::exec::regs::Class;
+use crate::program::AddressSpace;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    A,
+    B,
+    /// C and D.
+    Acc,
+}
+
+/// Elements that a fragment of bytes can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elem {
+    F16,
+    Bf16,
+    Tf32,
+    F32,
+    E4m3,
+    E5m2,
+    S8,
+    U8,
+    S32,
+}
+
+impl Elem {
+    pub fn bits(self) -> u32 {
+        match self {
+            Elem::F16 | Elem::Bf16 => 16,
+            Elem::Tf32 | Elem::F32 | Elem::S32 => 32,
+            Elem::E4m3 | Elem::E5m2 | Elem::S8 | Elem::U8 => 8,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+}
+
+/// Registers of one access, and for each lane (row or column of memory, place in it).
+pub type Step = (Vec<(Class, u32)>, [(u32, u32); 32]);
+
+#[derive(Clone, Debug)]
+pub struct Tile {
+    pub space: AddressSpace,
+    pub part: Part,
+    pub shape: Shape,
+    pub elem: Elem,
+    pub column_major: bool,
+    pub registers: Vec<u32>,
+    /// Steps of the access: registers, and for each lane which row or column of memory its
+    /// elements begin in, and where in it.
+    pub steps: Vec<Step>,
+    pub address: (Class, u32),
+    pub offset: i64,
+    /// In elements.
+    pub stride: u32,
+}
+
+#[derive(Clone, Debug)]
+pub enum Mma {
+    WmmaLoad(Tile),
+    WmmaStore(Tile),
+    Multiply(Multiply),
+    /// `ldmatrix` of 8x8 matrices of 16-bit elements.
+    LdMatrix {
+        transpose: bool,
+        registers: Vec<u32>,
+        space: AddressSpace,
+        address: (Class, u32),
+        offset: i64,
+    },
+    StMatrix {
+        transpose: bool,
+        registers: Vec<u32>,
+        space: AddressSpace,
+        address: (Class, u32),
+        offset: i64,
+    },
+}
+
+/// d = a * b + c in the layouts of `wmma` or of `mma.sync`.
+#[derive(Clone, Debug)]
+pub struct Multiply {
+    pub shape: Shape,
+    pub ab: [Elem; 2],
+    pub cd: [Elem; 2],
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+    /// Of a, b, c and d.
+    pub places: [Places; 4],
+}
+
+/// Where in a matrix, by rows, the elements of a fragment are: 32 lanes for each element number.
+#[derive(Clone, Debug)]
+pub struct Places {
+    pub of: Vec<u16>,
+    /// Lanes from here on repeat what earlier ones hold.
+    pub lanes: usize,
+}
+
+impl Tile {
+    /// Up to four registers per access where a lane's elements lie side by side in memory, else one
+    /// access per element, through register 0.
+    pub fn lay_out(&mut self) {
+        let per = 32 / self.elem.bits();
+        let place = |i: u32| {
+            std::array::from_fn(|lane| {
+                let (r, c) = wmma_place(
+                    self.part,
+                    self.elem,
+                    self.shape,
+                    self.column_major,
+                    lane as u32,
+                    i,
+                );
+                if self.column_major { (c, r) } else { (r, c) }
+            })
+        };
+        self.steps = if self.side_by_side() {
+            let chunk = |(n, r): (usize, &[u32])| {
+                (
+                    r.iter().map(|&r| (Class::R32, r)).collect(),
+                    place(4 * n as u32 * per),
+                )
+            };
+            self.registers.chunks(4).enumerate().map(chunk).collect()
+        } else {
+            (0..self.registers.len() as u32 * per)
+                .map(|i| (vec![(Class::R32, 0)], place(i)))
+                .collect()
+        };
+    }
+
+    pub fn side_by_side(&self) -> bool {
+        self.part != Part::Acc || !self.column_major
+    }
+}
+
+impl Places {
+    /// `by_column`: of a `wmma` fragment; `None` for `mma.sync`.
+    pub fn new(
+        part: Part,
+        elem: Elem,
+        shape: Shape,
+        by_column: Option<bool>,
+        registers: usize,
+    ) -> Places {
+        let (rows, columns) = extent(part, shape);
+        let elements = registers as u32 * 32 / elem.bits();
+        let of = (0..elements)
+            .flat_map(|i| (0..32).map(move |lane| (lane, i)))
+            .map(|(lane, i)| {
+                let (r, c) = match by_column {
+                    Some(by_column) => wmma_place(part, elem, shape, by_column, lane, i),
+                    None => mma_place(part, elem, lane, i),
+                };
+                (r * columns + c) as u16
+            })
+            .collect();
+        let lanes = (rows * columns).div_ceil(elements.max(1)).min(32) as usize;
+        Places { of, lanes }
+    }
+}
+
+/// Rows and columns of a part.
+pub fn extent(part: Part, s: Shape) -> (u32, u32) {
+    match part {
+        Part::A => (s.m, s.k),
+        Part::B => (s.k, s.n),
+        Part::Acc => (s.m, s.n),
+    }
+}
+
+/// Registers of a wmma fragment (PTX ISA 9.7.15.2, table "wmma.load"). f16 A and B of 256
+/// elements are held twice: 16 halves per lane.
+pub fn wmma_registers(part: Part, elem: Elem, s: Shape) -> usize {
+    let (rows, columns) = extent(part, s);
+    match (part, elem) {
+        (Part::A | Part::B, Elem::F16) => 8,
+        _ => (rows * columns * elem.bits() / 32 / 32).max(1) as usize,
+    }
+}
+
+/// Element (row, column) of element `i` in lane `lane` of a wmma fragment.
+#[inline(always)]
+pub fn wmma_place(
+    part: Part,
+    elem: Elem,
+    s: Shape,
+    by_column: bool,
+    lane: u32,
+    i: u32,
+) -> (u32, u32) {
+    let (rows, columns) = extent(part, s);
+    // Consecutive elements of a lane lie side by side in memory; what is left over repeats. An
+    // accumulator does not say by rows or columns until it is stored: by rows, always.
+    let per_lane = wmma_registers(part, elem, s) as u32 * 32 / elem.bits();
+    let at = (lane * per_lane + i) % (rows * columns);
+    if by_column && part != Part::Acc {
+        (at % rows, at / rows)
+    } else {
+        (at / columns, at % columns)
+    }
+}
+
+/// Element (row, column) of element `i` in lane `lane` for `mma.sync.m16n8k*`. With the group
+/// g = lane / 4 and t = lane % 4 and p elements to a 32-bit register:
+///   A: row g (+8 for odd registers), column t * p + i % p (+ 4p for registers 2 and 3)
+///   B: row t * p + i % p (+ 4p for register 1), column g
+///   C: row g (+8 for i >= 2), column 2 t + i % 2
+#[inline(always)]
+pub fn mma_place(part: Part, elem: Elem, lane: u32, i: u32) -> (u32, u32) {
+    let (g, t) = (lane / 4, lane % 4);
+    let p = 32 / elem.bits();
+    let register = i / p;
+    match part {
+        Part::A => (g + register % 2 * 8, t * p + i % p + register / 2 * 4 * p),
+        Part::B => (t * p + i % p + register * 4 * p, g),
+        Part::Acc => (g + i / 2 % 2 * 8, 2 * t + i % 2),
+    }
+}
+
+/// The type word of an operand of `wmma` or `mma`.
+pub fn element(word: &str) -> Option<Elem> {
+    Some(match word {
+        "f16" => Elem::F16,
+        "bf16" => Elem::Bf16,
+        "tf32" => Elem::Tf32,
+        "f32" => Elem::F32,
+        "e4m3" => Elem::E4m3,
+        "e5m2" => Elem::E5m2,
+        "s8" => Elem::S8,
+        "u8" => Elem::U8,
+        "s32" => Elem::S32,
+        _ => return None,
+    })
+}
+
+pub fn shape(word: &str) -> Option<Shape> {
+    let rest = word.strip_prefix('m')?;
+    let (m, rest) = rest.split_once('n')?;
+    let (n, k) = rest.split_once('k')?;
+    Some(Shape {
+        m: m.parse().ok()?,
+        n: n.parse().ok()?,
+        k: k.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every element of a fragment is held by somebody, and as often as every other one.
+    #[test]
+    fn layouts_cover_their_matrix_evenly() {
+        let shapes = [(16, 16, 16), (8, 32, 16), (32, 8, 16)];
+        for (m, n, k) in shapes {
+            let s = Shape { m, n, k };
+            for (part, elem) in [
+                (Part::A, Elem::F16),
+                (Part::B, Elem::F16),
+                (Part::Acc, Elem::F32),
+                (Part::Acc, Elem::F16),
+                (Part::A, Elem::Bf16),
+            ] {
+                let per_lane = wmma_registers(part, elem, s) as u32 * 32 / elem.bits();
+                covers(extent(part, s), per_lane, |lane, i| {
+                    wmma_place(part, elem, s, false, lane, i)
+                });
+                covers(extent(part, s), per_lane, |lane, i| {
+                    wmma_place(part, elem, s, true, lane, i)
+                });
+            }
+        }
+        for (elem, k) in [
+            (Elem::F16, 16),
+            (Elem::F16, 8),
+            (Elem::E4m3, 32),
+            (Elem::Tf32, 8),
+            (Elem::Tf32, 4),
+        ] {
+            let s = Shape { m: 16, n: 8, k };
+            covers((16, k), 16 * k / 32, |l, i| mma_place(Part::A, elem, l, i));
+            covers((k, 8), 8 * k / 32, |l, i| mma_place(Part::B, elem, l, i));
+            covers(extent(Part::Acc, s), 4, |l, i| {
+                mma_place(Part::Acc, Elem::F32, l, i)
+            });
+        }
+    }
+
+    fn covers((rows, columns): (u32, u32), per_lane: u32, place: impl Fn(u32, u32) -> (u32, u32)) {
+        let mut seen = vec![0; (rows * columns) as usize];
+        for lane in 0..32 {
+            for i in 0..per_lane {
+                let (r, c) = place(lane, i);
+                seen[(r * columns + c) as usize] += 1;
+            }
+        }
+        let times = 32 * per_lane / (rows * columns);
+        assert!(seen.iter().all(|&n| n == times), "{seen:?}");
+    }
+
+    /// Spot values from the figures of the PTX ISA for mma.m16n8k16 with f16.
+    #[test]
+    fn places_named_by_the_isa() {
+        assert_eq!(mma_place(Part::A, Elem::F16, 5, 0), (1, 2));
+        assert_eq!(mma_place(Part::A, Elem::F16, 5, 2), (9, 2));
+        assert_eq!(mma_place(Part::A, Elem::F16, 5, 4), (1, 10));
+        assert_eq!(mma_place(Part::B, Elem::F16, 5, 3), (11, 1));
+        assert_eq!(mma_place(Part::Acc, Elem::F32, 5, 3), (9, 3));
+        assert_eq!(mma_place(Part::A, Elem::E4m3, 5, 5), (9, 5));
+    }
+}

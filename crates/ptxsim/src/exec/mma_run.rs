@@ -1,0 +1,297 @@
+//! Runs the matrix instructions. A product is computed in f64 over all of k and rounded once to
+//! the result type; tensor cores align and truncate inside, so their last bits differ (bound:
+//! k * 2^-23 of the sum of magnitudes).
+
+use super::mem::{Addresses, Site, addresses, lanes, split};
+use super::mma::*;
+use super::regs::{ALL, LANES, Regs};
+use super::state::*;
+use crate::exec::regs::Class;
+use crate::num::narrow::*;
+use crate::num::round::Round;
+use crate::program::{Access, AddressSpace};
+use crate::report::FaultKind;
+
+impl Machine<'_> {
+    pub fn mma<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        op: &Mma,
+        s: Site,
+    ) -> Run<()> {
+        match op {
+            Mma::WmmaLoad(t) => self.wmma_memory::<CHECKS>(b, w, t, s, false),
+            Mma::WmmaStore(t) => self.wmma_memory::<CHECKS>(b, w, t, s, true),
+            Mma::Multiply(m) => {
+                multiply(&mut w.regs, m);
+                Ok(())
+            }
+            Mma::LdMatrix {
+                transpose,
+                registers,
+                space,
+                address,
+                offset,
+            } => {
+                let all = addresses(&w.regs, *address, *offset);
+                self.ldmatrix::<CHECKS>(b, w, (*transpose, registers, *space), &all, s, true)
+            }
+            Mma::StMatrix {
+                transpose,
+                registers,
+                space,
+                address,
+                offset,
+            } => {
+                let all = addresses(&w.regs, *address, *offset);
+                self.ldmatrix::<CHECKS>(b, w, (*transpose, registers, *space), &all, s, false)
+            }
+        }
+    }
+
+    /// As plain accesses, through the checks and counters of those.
+    fn wmma_memory<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        t: &Tile,
+        s: Site,
+        store: bool,
+    ) -> Run<()> {
+        let base = addresses(&w.regs, t.address, t.offset);
+        let stride = w.regs.r32[t.stride as usize].0;
+        let size = t.elem.bits() / 8;
+        let mut access = Access {
+            space: t.space,
+            width: if t.side_by_side() { 4 } else { size },
+            signed: false,
+            registers: Vec::new(),
+            narrow: false,
+            // Register 0 of each file belongs to nobody: the address goes there.
+            address: (Class::R64, 0),
+            offset: 0,
+        };
+        let per_register = 32 / t.elem.bits() as usize;
+        for (n, (registers, place)) in t.steps.iter().enumerate() {
+            w.regs.set64(0, |l| {
+                let (major, minor) = place[l];
+                base[l].wrapping_add(
+                    (u64::from(major) * u64::from(stride[l]) + u64::from(minor)) * u64::from(size),
+                )
+            });
+            access.registers.clone_from(registers);
+            if t.side_by_side() {
+                if store {
+                    self.store::<CHECKS>(b, w, &access, s)?;
+                } else {
+                    self.load::<CHECKS>(b, w, &access, s)?;
+                }
+                continue;
+            }
+            let register = t.registers[n / per_register];
+            let shift = (n % per_register) as u32 * t.elem.bits();
+            let held = w.regs.r32[register as usize].0;
+            if store {
+                w.regs.set32(0, |l| held[l] >> shift);
+                self.store::<CHECKS>(b, w, &access, s)?;
+            } else {
+                self.load::<CHECKS>(b, w, &access, s)?;
+                let piece = w.regs.r32[0].0;
+                w.regs.set32(register, |l| {
+                    if shift == 0 {
+                        piece[l]
+                    } else {
+                        held[l] | piece[l] << shift
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lane 8 i + j gives the address of row j of matrix i. Lane l then holds elements 2 (l % 4) and
+    /// the next of row l / 4 (PTX ISA 9.7.15.5.15).
+    fn ldmatrix<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        (transpose, registers, space): (bool, &[u32], AddressSpace),
+        all: &Addresses,
+        s: Site,
+        load: bool,
+    ) -> Run<()> {
+        let used = if registers.len() == 4 {
+            ALL
+        } else {
+            (1_u32 << (8 * registers.len())) - 1
+        };
+        let mut room = [0; LANES];
+        let (space, same, a) = split(space, all, used, &mut room);
+        if space != AddressSpace::Shared || same != used {
+            return self.fault(
+                FaultKind::OutOfBounds,
+                s.pc,
+                b.id,
+                w.first_thread,
+                Some(all[0]),
+                "ldmatrix or stmatrix outside shared memory",
+            );
+        }
+        for l in lanes(used) {
+            if a[l] % 16 != 0 {
+                return self.fault(
+                    FaultKind::Misaligned,
+                    s.pc,
+                    b.id,
+                    w.first_thread + l as u32,
+                    Some(a[l]),
+                    "a matrix row that is not 16-byte aligned",
+                );
+            }
+            if a[l] + 16 > b.shared.len() as u64 {
+                return self.fault(
+                    FaultKind::OutOfBounds,
+                    s.pc,
+                    b.id,
+                    w.first_thread + l as u32,
+                    Some(a[l]),
+                    "a matrix row out of bounds of shared memory",
+                );
+            }
+        }
+        let s = Site { mask: used, ..s };
+        self.count_shared(s, a, 16);
+        if CHECKS {
+            self.check_shared(b, w, s, a, 16, !load, false);
+        }
+        for (i, &register) in registers.iter().enumerate() {
+            for l in 0..LANES {
+                for half in 0..2 {
+                    let (r, c) = (l / 4, 2 * (l % 4) + half);
+                    let (r, c) = if transpose { (c, r) } else { (r, c) };
+                    let at = a[8 * i + r] as usize + 2 * c;
+                    let shift = 16 * half;
+                    let value = &mut w.regs.r32[register as usize].0[l];
+                    if load {
+                        let h = u32::from(b.shared[at]) | u32::from(b.shared[at + 1]) << 8;
+                        *value = *value & !(0xffff << shift) | h << shift;
+                    } else {
+                        b.shared[at..at + 2]
+                            .copy_from_slice(&((*value >> shift) as u16).to_le_bytes());
+                        b.shared_known.set(at, 2);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[inline(always)]
+fn gather(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], out: &mut [f64]) {
+    let per = 32 / elem.bits();
+    let mut place = places.of.chunks_exact(LANES);
+    for &register in registers {
+        let values = &regs.r32[register as usize].0;
+        for step in 0..per {
+            let shift = step * elem.bits();
+            let mut decoded = [0.0_f64; LANES];
+            match elem {
+                // The frequent one, without a call.
+                Elem::F16 => (0..LANES)
+                    .for_each(|l| decoded[l] = f64::from(f16_to_f32(values[l] >> shift & 0xffff))),
+                Elem::F32 => {
+                    (0..LANES).for_each(|l| decoded[l] = f64::from(f32::from_bits(values[l])))
+                }
+                _ => (0..LANES).for_each(|l| decoded[l] = decode(elem, values[l] >> shift)),
+            }
+            let Some(to) = place.next() else { return };
+            for l in 0..places.lanes {
+                out[to[l] as usize % 512] = decoded[l];
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn decode(elem: Elem, bits: u32) -> f64 {
+    match elem {
+        Elem::F16 => f64::from(f16_to_f32(bits & 0xffff)),
+        Elem::Bf16 => f64::from(bf16_to_f32(bits & 0xffff)),
+        // tf32 has 10 fraction bits; the hardware does not look at the others.
+        Elem::Tf32 => f64::from(f32::from_bits(bits & 0xffff_e000)),
+        Elem::F32 => f64::from(f32::from_bits(bits)),
+        Elem::E4m3 => E4M3.decode(bits & 0xff),
+        Elem::E5m2 => E5M2.decode(bits & 0xff),
+        Elem::S8 => f64::from(bits as u8 as i8),
+        Elem::U8 => f64::from(bits as u8),
+        Elem::S32 => f64::from(bits as i32),
+    }
+}
+
+#[inline(always)]
+fn product_rows(m: usize, n: usize, k: usize, a: &[f64], b: &[f64], d: &mut [f64]) {
+    for i in 0..m {
+        let row = &mut d[i * n..(i + 1) * n];
+        for p in 0..k {
+            let x = a[i * k + p];
+            for (to, y) in row.iter_mut().zip(&b[p * n..(p + 1) * n]) {
+                *to += x * y;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn multiply_any(regs: &mut Regs, m: &Multiply) {
+    // The largest parts: 32 x 16, 16 x 32, 32 x 32 never.
+    let (mut left, mut right, mut sum) = ([0.0; 512], [0.0; 512], [0.0; 512]);
+    gather(regs, &m.places[0], m.ab[0], &m.a, &mut left);
+    gather(regs, &m.places[1], m.ab[1], &m.b, &mut right);
+    gather(regs, &m.places[2], m.cd[0], &m.c, &mut sum);
+    let s = m.shape;
+    product_rows(
+        s.m as usize,
+        s.n as usize,
+        s.k as usize,
+        &left,
+        &right,
+        &mut sum,
+    );
+    let elem = m.cd[1];
+    let per = 32 / elem.bits();
+    let mut place = m.places[3].of.chunks_exact(LANES);
+    for &register in &m.d {
+        let mut word = [0; LANES];
+        for step in 0..per {
+            let Some(from) = place.next() else { return };
+            for l in 0..LANES {
+                let x = sum[from[l] as usize % 512];
+                let bits = match elem {
+                    Elem::F16 => F16.encode(x, Round::Nearest, false),
+                    // Integers wrap, as without .satfinite.
+                    Elem::S32 => x as i64 as u32,
+                    _ => super::float_ops::w(x as f32),
+                };
+                word[l] |= bits << (step * elem.bits());
+            }
+        }
+        regs.r32[register as usize].0 = word;
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn multiply_avx2(regs: &mut Regs, m: &Multiply) {
+    multiply_any(regs, m);
+}
+
+fn multiply(regs: &mut Regs, m: &Multiply) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has it.
+        return unsafe { multiply_avx2(regs, m) };
+    }
+    multiply_any(regs, m);
+}

@@ -1,0 +1,17 @@
+//! Execution: registers and arithmetic of a warp, its memory accesses, its schedule.
+
+pub mod alu;
+mod async_copy;
+mod atomics;
+pub mod cmp_ops;
+pub mod cost;
+mod exchange;
+pub mod float_ops;
+pub mod int_ops;
+mod mem;
+pub mod mma;
+mod mma_run;
+mod observe;
+pub mod regs;
+pub mod state;
+pub mod warp;

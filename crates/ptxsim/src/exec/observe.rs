@@ -1,0 +1,112 @@
+//! Checks of accesses to shared memory: copies under way, bytes without a value, races.
+
+use super::mem::{Addresses, Site, lanes};
+use super::state::{BlockState, Machine, Warp};
+use crate::check::race::{Past, Who};
+use crate::report::FindingKind;
+
+impl Machine<'_> {
+    /// Checks of an access to shared memory that lies within it.
+    pub fn check_shared(
+        &mut self,
+        b: &mut BlockState,
+        w: &Warp,
+        s: Site,
+        a: &Addresses,
+        bytes: u32,
+        write: bool,
+        atomic: bool,
+    ) {
+        if b.words_in_flight > 0 {
+            for l in lanes(s.mask) {
+                let (first, last) = (a[l] as usize / 4, (a[l] as usize + bytes as usize - 1) / 4);
+                if let Some(&i) = b.in_flight[first..=last].iter().find(|&&i| i != 0) {
+                    let what = format!(
+                        "shared memory {:#x} is {} while cp.async from {} is still under way",
+                        a[l],
+                        if write { "written" } else { "read" },
+                        self.place(i - 1)
+                    );
+                    self.find(
+                        FindingKind::AsyncBeforeWait,
+                        s.pc,
+                        Some(i - 1),
+                        b.id,
+                        w.first_thread + l as u32,
+                        Some(a[l]),
+                        &what,
+                    );
+                }
+            }
+        }
+        if !write || atomic {
+            for l in lanes(s.mask) {
+                if let Some(at) = b.shared_known.missing(a[l] as usize, bytes as usize) {
+                    if !b.in_flight.is_empty() && b.in_flight[at / 4] != 0 {
+                        continue;
+                    }
+                    let what = format!("read of shared memory {at:#x} that nothing has written");
+                    self.find(
+                        FindingKind::UninitialisedShared,
+                        s.pc,
+                        None,
+                        b.id,
+                        w.first_thread + l as u32,
+                        Some(at as u64),
+                        &what,
+                    );
+                }
+            }
+        }
+        let mut races = Vec::new();
+        if let Some(shadow) = &mut b.shadow {
+            for l in lanes(s.mask) {
+                let who = Who {
+                    warp: w.index,
+                    lane: l as u32,
+                    instruction: s.pc,
+                };
+                let past = if write {
+                    shadow.write(a[l] as u32, bytes, who, atomic)
+                } else {
+                    shadow.read(a[l] as u32, bytes, who)
+                };
+                races.extend(past.map(|p| (l, p)));
+            }
+        }
+        for (l, past) in races {
+            self.race(b, w, s.pc, l as u32, a[l], write, past);
+        }
+    }
+
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    pub fn race(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        pc: u32,
+        lane: u32,
+        address: u64,
+        write: bool,
+        past: Past,
+    ) {
+        let name = |w: bool| if w { "write" } else { "read" };
+        let other = self.thread(u32::from(past.warp) * 32 + u32::from(past.lane));
+        let what = format!(
+            "race on shared memory {address:#x}: this {} and the {} at {} by thread {other:?} have no order",
+            name(write),
+            name(past.was_write),
+            self.place(past.instruction)
+        );
+        self.find(
+            FindingKind::SharedRace,
+            pc,
+            Some(past.instruction),
+            b.id,
+            w.first_thread + lane,
+            Some(address),
+            &what,
+        );
+    }
+}

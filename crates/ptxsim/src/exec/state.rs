@@ -1,0 +1,327 @@
+//! The state of a launch, of its blocks and of its warps.
+
+use super::regs::{Block as Lanes, LANES, Regs};
+use crate::check::race::{Clock, Shadow, WARPS};
+use crate::memory::{Known, Memory};
+use crate::program::*;
+use crate::report::*;
+use std::collections::{HashMap, VecDeque};
+
+/// Boxed: it is rare and large.
+pub type Run<T> = Result<T, Box<Fault>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    Ready,
+    /// At a `.sync` instruction, until its members are all there.
+    Sync,
+    Barrier {
+        id: u32,
+        generation: u32,
+    },
+}
+
+/// Lanes of a warp that are at the same place.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub pc: u32,
+    pub mask: u32,
+    /// Where `ret` goes on.
+    pub stack: Vec<u32>,
+    pub wait: Wait,
+}
+
+pub struct CopyOp {
+    pub lane: u32,
+    pub to: u32,
+    pub bytes: u32,
+    pub data: [u8; 16],
+    pub instruction: u32,
+}
+
+#[derive(Default)]
+pub struct Copies {
+    pub open: Vec<CopyOp>,
+    /// Committed, oldest first: the lanes that committed, and their copies.
+    pub groups: VecDeque<(u32, Vec<CopyOp>)>,
+}
+
+pub struct Warp {
+    pub index: u32,
+    pub regs: Regs,
+    pub groups: Vec<Group>,
+    /// Lanes that exist and have not ended.
+    pub live: u32,
+    pub executed: u64,
+    pub copies: Copies,
+    /// Thread index in the block of each lane's thread, for messages.
+    pub first_thread: u32,
+}
+
+#[derive(Clone, Default)]
+pub struct Barrier {
+    pub generation: u32,
+    /// Threads that have arrived.
+    pub arrived: u32,
+    /// 0: the whole block.
+    pub expected: u32,
+    pub any: bool,
+    pub all: bool,
+    pub count: u32,
+    /// Results of the last completed generation.
+    pub result: (bool, bool, u32),
+    pub clock: Clock,
+    pub released: Clock,
+    pub instruction: u32,
+}
+
+pub struct BlockState {
+    pub id: [u32; 3],
+    pub warps: Vec<Option<Warp>>,
+    pub shared: Vec<u8>,
+    pub shared_known: Known,
+    /// Instruction + 1 of the cp.async under way to each 4-byte word; empty without cp.async.
+    pub in_flight: Vec<u32>,
+    pub shadow: Option<Shadow>,
+    /// 4-byte words with a copy under way.
+    pub words_in_flight: u32,
+    /// Clocks that atomics hand on, by address.
+    pub atomics: HashMap<u64, Clock>,
+    pub local: Vec<u8>,
+    pub local_known: Known,
+    pub barriers: Vec<Barrier>,
+    pub threads: u32,
+    pub ended: u32,
+}
+
+/// What all blocks of a launch share.
+pub struct Machine<'a> {
+    pub program: &'a Program,
+    pub memory: &'a mut Memory,
+    pub params: &'a [u8],
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared_bytes: u32,
+    pub dynamic_shared: u32,
+    pub costs: Vec<Cost>,
+    pub findings: Vec<Finding>,
+    pub seen: HashMap<(FindingKind, u32, u32), usize>,
+    pub max_findings: usize,
+    pub instructions_left: u64,
+    pub banks: super::cost::Banks,
+    /// The allocation that the last global access hit.
+    pub hint: usize,
+}
+
+impl Machine<'_> {
+    pub fn thread(&self, linear: u32) -> [u32; 3] {
+        let [x, y, _] = self.block;
+        [linear % x, linear / x % y, linear / x / y]
+    }
+
+    pub fn fault<T>(
+        &self,
+        kind: FaultKind,
+        instruction: u32,
+        block: [u32; 3],
+        linear: u32,
+        address: Option<u64>,
+        what: &str,
+    ) -> Run<T> {
+        let place = self.place(instruction);
+        let thread = self.thread(linear);
+        let message = format!("{what} at {place}, block {block:?}, thread {thread:?}");
+        Err(Box::new(Fault {
+            kind,
+            message,
+            place,
+            block,
+            thread,
+            address,
+        }))
+    }
+
+    pub fn place(&self, instruction: u32) -> String {
+        match self.program.code.get(instruction as usize) {
+            Some(inst) => self.program.place(inst.source),
+            None => "an unknown line".into(),
+        }
+    }
+
+    /// What a failed `assert` says of itself.
+    pub fn assertion(&self, b: &BlockState, thread: u32, told: Option<[u32; 4]>) -> String {
+        let base = (thread * self.program.local_bytes) as usize;
+        let number = |at: u32, bytes: usize| {
+            let all = b
+                .local
+                .get(base + at as usize..)
+                .and_then(|l| l.get(..bytes));
+            all.into_iter()
+                .flatten()
+                .rev()
+                .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
+        };
+        let text = |at: u32| {
+            let start = number(at, 8);
+            let byte = |i: u64| {
+                self.memory
+                    .read(start.wrapping_add(i), 1)
+                    .ok()
+                    .map(|b| b[0])
+            };
+            let bytes: Vec<u8> = (0..1000).map_while(byte).take_while(|&b| b != 0).collect();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        match told {
+            None => "assertion failed".into(),
+            Some([what, file, function, line]) => format!(
+                "assertion `{}` failed in {} ({}:{})",
+                text(what),
+                text(function),
+                text(file),
+                number(line, 4)
+            ),
+        }
+    }
+
+    #[cold]
+    #[allow(clippy::too_many_arguments)]
+    pub fn find(
+        &mut self,
+        kind: FindingKind,
+        instruction: u32,
+        other: Option<u32>,
+        block: [u32; 3],
+        linear: u32,
+        address: Option<u64>,
+        what: &str,
+    ) {
+        let key = (kind, instruction, other.unwrap_or(u32::MAX));
+        if let Some(&at) = self.seen.get(&key) {
+            self.findings[at].times += 1;
+            return;
+        }
+        if self.findings.len() >= self.max_findings {
+            return;
+        }
+        let mut places = vec![self.place(instruction)];
+        places.extend(other.map(|o| self.place(o)));
+        let thread = self.thread(linear);
+        let message = format!(
+            "{what} at {}, block {block:?}, thread {thread:?}",
+            places[0]
+        );
+        self.seen.insert(key, self.findings.len());
+        self.findings.push(Finding {
+            kind,
+            message,
+            places,
+            block,
+            thread,
+            address,
+            times: 1,
+        });
+    }
+
+    pub fn new_block<const CHECKS: bool>(&self, id: [u32; 3]) -> BlockState {
+        let p = self.program;
+        let threads = self.block.iter().product::<u32>();
+        let warps = threads.div_ceil(32);
+        let has_async = p.code.iter().any(|i| matches!(i.op, Op::CpAsync { .. }));
+        let local = threads as usize * p.local_bytes as usize;
+        BlockState {
+            id,
+            warps: (0..warps)
+                .map(|w| Some(self.new_warp(id, w, threads)))
+                .collect(),
+            shared: vec![0; self.shared_bytes as usize],
+            shared_known: Known::none(self.shared_bytes as usize),
+            in_flight: if has_async {
+                vec![0; self.shared_bytes.div_ceil(4) as usize]
+            } else {
+                Vec::new()
+            },
+            shadow: CHECKS
+                .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
+            words_in_flight: 0,
+            atomics: HashMap::new(),
+            local: vec![0; local],
+            local_known: Known::none(local),
+            barriers: vec![
+                Barrier {
+                    all: true,
+                    clock: [0; WARPS],
+                    ..Barrier::default()
+                };
+                16
+            ],
+            threads,
+            ended: 0,
+        }
+    }
+
+    fn new_warp(&self, id: [u32; 3], index: u32, threads: u32) -> Warp {
+        let p = self.program;
+        let [np, n32, n64] = p.registers;
+        let mut regs = Regs {
+            pred: vec![0; np as usize],
+            r32: vec![Lanes([0; LANES]); n32 as usize],
+            r64: vec![Lanes([0; LANES]); n64 as usize],
+        };
+        for &(r, v) in &p.constants32 {
+            regs.set32(r, |_| v);
+        }
+        for &(r, v) in &p.constants64 {
+            regs.set64(r, |_| v);
+        }
+        let first_thread = index * 32;
+        for &(special, class, r) in &p.specials {
+            let value = |lane: usize| -> u32 {
+                let bit = 1_u32 << lane;
+                match special {
+                    Special::Tid(a) => self.thread(first_thread + lane as u32)[a as usize],
+                    Special::Ntid(a) => self.block[a as usize],
+                    Special::Ctaid(a) => id[a as usize],
+                    Special::Nctaid(a) => self.grid[a as usize],
+                    Special::LaneId => lane as u32,
+                    Special::WarpId => index,
+                    Special::NWarpId => threads.div_ceil(32),
+                    // One multiprocessor, as far as a program can see.
+                    Special::SmId | Special::GridId => 0,
+                    Special::NSmId => 1,
+                    Special::LaneMaskEq => bit,
+                    Special::LaneMaskLt => bit - 1,
+                    Special::LaneMaskLe => bit | (bit - 1),
+                    Special::LaneMaskGt => !(bit | (bit - 1)),
+                    Special::LaneMaskGe => !(bit - 1),
+                    Special::DynamicSharedSize => self.dynamic_shared,
+                    Special::TotalSharedSize => self.shared_bytes,
+                }
+            };
+            match class {
+                crate::exec::regs::Class::R64 => regs.set64(r, |l| u64::from(value(l))),
+                _ => regs.set32(r, value),
+            }
+        }
+        let here = (threads - first_thread).min(32);
+        let live = if here == 32 {
+            u32::MAX
+        } else {
+            (1 << here) - 1
+        };
+        Warp {
+            index,
+            regs,
+            groups: vec![Group {
+                pc: p.entry,
+                mask: live,
+                stack: Vec::new(),
+                wait: Wait::Ready,
+            }],
+            live,
+            executed: 0,
+            copies: Copies::default(),
+            first_thread,
+        }
+    }
+}

@@ -1,0 +1,586 @@
+//! Runs one warp until it has to wait, ends, or has had its turn.
+//!
+//! Lanes at the same instruction with the same calls open form a group. The group with the lowest
+//! instruction number runs first and groups that meet become one, which reconverges at the
+//! earliest place that the code's layout allows. A group that branches backwards many times while
+//! others could run makes way for them for a while: it may be waiting for what they do.
+
+use super::mem::{Site, lanes};
+use super::regs::LANES;
+use super::state::*;
+use crate::program::*;
+use crate::report::*;
+
+/// Backward branches that a group may take before others get a turn, and how long their turn is.
+const PATIENCE: u32 = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// More to do; its turn is over.
+    Over,
+    /// Nobody in this warp can go on before something else happens in the block.
+    Waiting,
+    Ended,
+}
+
+/// The group at work.
+struct Current {
+    pc: u32,
+    mask: u32,
+    stack: Vec<u32>,
+}
+
+enum Next {
+    Step,
+    Jump(u32),
+    /// The present lanes are done with, or have been put among the groups.
+    Reschedule,
+}
+
+impl Machine<'_> {
+    pub fn run_warp<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        turn: u64,
+    ) -> Run<Turn> {
+        let mut left = turn;
+        let mut exclusive = 0_u32;
+        let mut after = None;
+        loop {
+            self.leave_barriers(b, w);
+            let Some(at) = pick(&w.groups, after.take()) else {
+                return Ok(if w.groups.is_empty() {
+                    Turn::Ended
+                } else {
+                    Turn::Waiting
+                });
+            };
+            let group = w.groups.swap_remove(at);
+            let mut now = Current {
+                pc: group.pc,
+                mask: group.mask,
+                stack: group.stack,
+            };
+            merge(&mut w.groups, &mut now);
+            // Groups that stand at the same place came by other calls: they go one after the other.
+            let ahead = |g: &&Group| g.wait == Wait::Ready && g.pc > now.pc;
+            let others = w.groups.iter().filter(ahead).map(|g| g.pc).min();
+            let yield_at = if exclusive > 0 {
+                u32::MAX
+            } else {
+                others.unwrap_or(u32::MAX)
+            };
+            let mut spins = 0;
+            let program = self.program;
+            loop {
+                if left == 0 || now.pc >= yield_at || exclusive == 1 {
+                    exclusive = 0;
+                    w.groups.push(Group {
+                        pc: now.pc,
+                        mask: now.mask,
+                        stack: now.stack,
+                        wait: Wait::Ready,
+                    });
+                    break;
+                }
+                left -= 1;
+                w.executed += 1;
+                exclusive = exclusive.saturating_sub(1);
+                let inst = &program.code[now.pc as usize];
+                let mask = match inst.guard {
+                    0 => now.mask,
+                    g => {
+                        let p = w.regs.pred[(g >> 1) as usize - 1];
+                        now.mask & if g & 1 == 1 { !p } else { p }
+                    }
+                };
+                let cost = &mut self.costs[now.pc as usize];
+                cost.issued += 1;
+                cost.lanes += u64::from(mask.count_ones());
+                if let Op::Alu(op) = &inst.op {
+                    op.run(&mut w.regs, &inst.o, mask);
+                    now.pc += 1;
+                    continue;
+                }
+                match self.step::<CHECKS>(b, w, inst, &mut now, mask)? {
+                    Next::Step => now.pc += 1,
+                    Next::Jump(to) => {
+                        if to <= now.pc {
+                            spins += 1;
+                        }
+                        now.pc = to;
+                        if spins > PATIENCE && others.is_some() {
+                            exclusive = PATIENCE * 8;
+                            after = Some(now.pc);
+                            w.groups.push(Group {
+                                pc: now.pc,
+                                mask: now.mask,
+                                stack: now.stack,
+                                wait: Wait::Ready,
+                            });
+                            break;
+                        }
+                    }
+                    Next::Reschedule => break,
+                }
+            }
+            if turn - left >= self.instructions_left {
+                let what = "the budget of instructions is spent";
+                let (pc, mask) = w.groups.first().map_or((0, 1), |g| (g.pc, g.mask));
+                return self.fault(
+                    FaultKind::Budget,
+                    pc,
+                    b.id,
+                    w.first_thread + mask.trailing_zeros(),
+                    None,
+                    what,
+                );
+            }
+            if left == 0 {
+                return Ok(Turn::Over);
+            }
+        }
+    }
+
+    fn step<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        inst: &Inst,
+        now: &mut Current,
+        mask: u32,
+    ) -> Run<Next> {
+        let s = Site { pc: now.pc, mask };
+        let o = &inst.o;
+        match &inst.op {
+            Op::Branch(to) => return Ok(self.branch(w, now, mask, *to)),
+            Op::BranchIndexed(targets) => {
+                if mask != now.mask {
+                    park(w, now, now.mask & !mask, now.pc + 1);
+                }
+                let first = mask.trailing_zeros() as usize;
+                if mask == 0 {
+                    return Ok(Next::Reschedule);
+                }
+                for l in lanes(mask) {
+                    let index = w.regs.r32[o[1] as usize].0[l];
+                    let Some(&to) = targets.get(index as usize) else {
+                        let what =
+                            format!("brx.idx with index {index} of {} targets", targets.len());
+                        return self.fault(
+                            FaultKind::Undefined,
+                            now.pc,
+                            b.id,
+                            w.first_thread + l as u32,
+                            None,
+                            &what,
+                        );
+                    };
+                    park(w, now, 1 << l, to);
+                }
+                let index = w.regs.r32[o[1] as usize].0;
+                if lanes(mask).any(|l| index[l] != index[first]) {
+                    self.costs[now.pc as usize].divergent += 1;
+                }
+                return Ok(Next::Reschedule);
+            }
+            Op::Call(to) => {
+                if mask != now.mask {
+                    park(w, now, now.mask & !mask, now.pc + 1);
+                    now.mask = mask;
+                }
+                if mask == 0 {
+                    return Ok(Next::Reschedule);
+                }
+                now.stack.push(now.pc + 1);
+                return Ok(jump_apart(w, now, *to));
+            }
+            Op::Return => {
+                if mask != now.mask {
+                    park(w, now, now.mask & !mask, now.pc + 1);
+                    now.mask = mask;
+                }
+                let Some(to) = now.stack.pop().filter(|_| mask != 0) else {
+                    return Ok(Next::Reschedule);
+                };
+                return Ok(jump_apart(w, now, to));
+            }
+            Op::Exit => {
+                if mask != now.mask {
+                    park(w, now, now.mask & !mask, now.pc + 1);
+                }
+                w.live &= !mask;
+                b.ended += mask.count_ones();
+                // Whoever waits for the lanes that are gone looks again.
+                for g in &mut w.groups {
+                    if g.wait == Wait::Sync {
+                        g.wait = Wait::Ready;
+                    }
+                }
+                return Ok(Next::Reschedule);
+            }
+            _ if mask == 0 => return Ok(Next::Step),
+            Op::Load(a) => self.load::<CHECKS>(b, w, a, s)?,
+            Op::Store(a) => self.store::<CHECKS>(b, w, a, s)?,
+            Op::CopyLocal { from, to, bytes } => self.copy_local(b, w, (*from, *to, *bytes), mask),
+            Op::Atom(a) => self.atomic::<CHECKS>(b, w, a, s)?,
+            Op::CpAsync { to, from, bytes } => {
+                self.cp_async::<CHECKS>(b, w, to, from, *bytes, o[2], s)?
+            }
+            Op::CpCommit => self.cp_commit(w, mask),
+            Op::CpWait(keep) => self.cp_wait(b, w, *keep, mask),
+            Op::ActiveMask => w.regs.set32(o[0], |_| mask),
+            Op::Clock { wide } => {
+                let t = w.executed;
+                for l in lanes(mask) {
+                    if *wide {
+                        w.regs.r64[o[0] as usize].0[l] = t;
+                    } else {
+                        w.regs.r32[o[0] as usize].0[l] = t as u32;
+                    }
+                }
+            }
+            Op::Trap => {
+                return self.fault(
+                    FaultKind::Trap,
+                    now.pc,
+                    b.id,
+                    w.first_thread + mask.trailing_zeros(),
+                    None,
+                    "trap",
+                );
+            }
+            Op::Assert(told) => {
+                let thread = w.first_thread + mask.trailing_zeros();
+                let text = self.assertion(b, thread, *told);
+                return self.fault(FaultKind::Assert, now.pc, b.id, thread, None, &text);
+            }
+            Op::Fence | Op::Nop | Op::Alu(_) => {}
+            Op::Barrier { kind, aligned } => {
+                return self.barrier_step(b, w, now, mask, (*kind, *aligned), o);
+            }
+            Op::WarpSync => {
+                let members = w.regs.r32[o[1] as usize].0;
+                let Some(ready) = self.gather(b, w, now, mask, &members)? else {
+                    return Ok(Next::Reschedule);
+                };
+                if let Some(shadow) = &mut b.shadow {
+                    // Lanes may name several sets; each set meets by itself.
+                    let mut rest = ready;
+                    while rest != 0 {
+                        let set = members[rest.trailing_zeros() as usize];
+                        shadow.warp_sync(w.index, set & ready, w.live);
+                        rest &= !set;
+                    }
+                }
+            }
+            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) => {
+                let members = w.regs.r32[o[4] as usize].0;
+                let Some(ready) = self.gather(b, w, now, mask, &members)? else {
+                    return Ok(Next::Reschedule);
+                };
+                self.exchange(b, w, inst, ready, now.pc);
+            }
+            Op::Mma(m) => {
+                let members = [w.live; LANES];
+                if self.gather(b, w, now, mask, &members)?.is_none() {
+                    return Ok(Next::Reschedule);
+                }
+                self.mma::<CHECKS>(
+                    b,
+                    w,
+                    m,
+                    Site {
+                        mask: now.mask,
+                        ..s
+                    },
+                )?;
+            }
+        }
+        Ok(Next::Step)
+    }
+
+    fn branch(&mut self, w: &mut Warp, now: &mut Current, mask: u32, to: u32) -> Next {
+        if mask == now.mask {
+            return Next::Jump(to);
+        }
+        if mask == 0 {
+            return Next::Step;
+        }
+        self.costs[now.pc as usize].divergent += 1;
+        park(w, now, mask, to);
+        park(w, now, now.mask & !mask, now.pc + 1);
+        Next::Reschedule
+    }
+
+    /// Brings the members of a `.sync` instruction together. `None`: the present lanes wait. The
+    /// lanes that can go on are returned and are all of `now`; others of `now` are put aside.
+    fn gather(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        now: &mut Current,
+        mask: u32,
+        members: &[u32; LANES],
+    ) -> Run<Option<u32>> {
+        if mask != now.mask {
+            park(w, now, now.mask & !mask, now.pc + 1);
+            now.mask = mask;
+        }
+        // Those who came here before.
+        let (pc, stack) = (now.pc, &now.stack);
+        let mut joined = now.mask;
+        w.groups.retain(|g| {
+            let here = g.wait == Wait::Sync && g.pc == pc && g.stack == *stack;
+            joined |= if here { g.mask } else { 0 };
+            !here
+        });
+        now.mask = joined;
+        let mut ready = 0;
+        for l in lanes(joined) {
+            let set = members[l];
+            if set >> l & 1 == 0 {
+                let what = format!("lane {l} is not in its own member mask {set:#010x}");
+                self.find(
+                    FindingKind::InvalidMembers,
+                    pc,
+                    None,
+                    b.id,
+                    w.first_thread + l as u32,
+                    None,
+                    &what,
+                );
+            }
+            // Lanes that have ended or never were are not waited for, but naming them is an error
+            // only where they take part by value; the ISA leaves it open.
+            if set & w.live & !joined == 0 {
+                ready |= 1 << l;
+            }
+        }
+        if ready == 0 {
+            w.groups.push(Group {
+                pc,
+                mask: joined,
+                stack: now.stack.clone(),
+                wait: Wait::Sync,
+            });
+            return Ok(None);
+        }
+        if ready != joined {
+            w.groups.push(Group {
+                pc,
+                mask: joined & !ready,
+                stack: now.stack.clone(),
+                wait: Wait::Sync,
+            });
+            now.mask = ready;
+        }
+        Ok(Some(ready))
+    }
+
+    fn barrier_step(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        now: &mut Current,
+        mask: u32,
+        (kind, aligned): (BarrierKind, bool),
+        o: &[u32; 6],
+    ) -> Run<Next> {
+        if aligned {
+            // The whole warp arrives as one (PTX ISA 9.7.13.1).
+            let members = [w.live; LANES];
+            if self.gather(b, w, now, mask, &members)?.is_none() {
+                return Ok(Next::Reschedule);
+            }
+        } else if mask != now.mask {
+            park(w, now, now.mask & !mask, now.pc + 1);
+            now.mask = mask;
+        }
+        let first = now.mask.trailing_zeros();
+        let id = w.regs.r32[o[1] as usize].0[first as usize];
+        let count = w.regs.r32[o[2] as usize].0[first as usize];
+        if id >= 16 || !count.is_multiple_of(32) || count > 1024 {
+            let what = format!(
+                "barrier {id} with {count} threads: there are 16, and counts are multiples of 32"
+            );
+            return self.fault(
+                FaultKind::Undefined,
+                now.pc,
+                b.id,
+                w.first_thread + first,
+                None,
+                &what,
+            );
+        }
+        let predicate = w.regs.pred[o[3] as usize];
+        let is_red = matches!(
+            kind,
+            BarrierKind::RedPopc | BarrierKind::RedAnd | BarrierKind::RedOr
+        );
+        let bar = &mut b.barriers[id as usize];
+        let fresh = bar.arrived == 0;
+        if !fresh && bar.expected != count {
+            let what = format!(
+                "barrier {id} is waited for with {count} and with {} threads",
+                bar.expected
+            );
+            return self.fault(
+                FaultKind::Undefined,
+                now.pc,
+                b.id,
+                w.first_thread + first,
+                None,
+                &what,
+            );
+        }
+        bar.expected = count;
+        bar.instruction = now.pc;
+        // A barrier counts whole warps.
+        bar.arrived += if aligned && count != 0 {
+            32
+        } else {
+            now.mask.count_ones()
+        };
+        if is_red {
+            bar.any |= predicate & now.mask != 0;
+            bar.all &= !predicate & now.mask == 0;
+            bar.count += (predicate & now.mask).count_ones();
+        }
+        if let Some(shadow) = &mut b.shadow {
+            shadow.release(w.index, &mut bar.clock);
+        }
+        let generation = bar.generation;
+        self.complete_barrier(b, id as usize);
+        if kind == BarrierKind::Arrive {
+            return Ok(Next::Step);
+        }
+        // The group stands behind the barrier and waits for its end; what a waiter takes over
+        // is taken when it is woken.
+        w.groups.push(Group {
+            pc: now.pc,
+            mask: now.mask,
+            stack: now.stack.clone(),
+            wait: Wait::Barrier { id, generation },
+        });
+        self.leave_barriers(b, w);
+        Ok(Next::Reschedule)
+    }
+
+    /// Ends a barrier for which enough threads have arrived.
+    pub fn complete_barrier(&mut self, b: &mut BlockState, id: usize) {
+        let running = b.threads - b.ended;
+        let bar = &mut b.barriers[id];
+        let needed = if bar.expected == 0 {
+            running
+        } else {
+            bar.expected
+        };
+        if bar.arrived == 0 || bar.arrived < needed {
+            return;
+        }
+        let by_part = bar.expected == 0 && b.ended > 0;
+        let instruction = bar.instruction;
+        bar.result = (bar.any, bar.all, bar.count);
+        bar.released = bar.clock;
+        (bar.arrived, bar.any, bar.all, bar.count) = (0, false, true, 0);
+        bar.generation += 1;
+        if by_part {
+            let what = format!(
+                "barrier {id} is passed by {running} of {} threads, the others have ended",
+                b.threads
+            );
+            let id = b.id;
+            self.find(
+                FindingKind::BarrierByPart,
+                instruction,
+                None,
+                id,
+                0,
+                None,
+                &what,
+            );
+        }
+    }
+
+    /// Moves groups whose barrier has ended past it, with what the barrier brings.
+    pub fn leave_barriers(&mut self, b: &mut BlockState, w: &mut Warp) {
+        for g in &mut w.groups {
+            let Wait::Barrier { id, generation } = g.wait else {
+                continue;
+            };
+            let bar = &b.barriers[id as usize];
+            if bar.generation == generation {
+                continue;
+            }
+            let inst = &self.program.code[g.pc as usize];
+            if let Op::Barrier { kind, .. } = inst.op {
+                let (any, all, count) = bar.result;
+                let d = inst.o[0] as usize;
+                let flag = |p: &mut u32, v: bool| *p = if v { *p | g.mask } else { *p & !g.mask };
+                match kind {
+                    BarrierKind::RedOr => flag(&mut w.regs.pred[d], any),
+                    BarrierKind::RedAnd => flag(&mut w.regs.pred[d], all),
+                    BarrierKind::RedPopc => lanes(g.mask).for_each(|l| w.regs.r32[d].0[l] = count),
+                    _ => {}
+                }
+            }
+            if let Some(shadow) = &mut b.shadow {
+                shadow.acquire(w.index, &bar.released, true);
+            }
+            g.pc += 1;
+            g.wait = Wait::Ready;
+        }
+    }
+}
+
+/// Puts lanes of the present group among the waiting ones, at `pc`.
+fn park(w: &mut Warp, now: &Current, mask: u32, pc: u32) {
+    if mask == 0 {
+        return;
+    }
+    let same = |g: &&mut Group| g.wait == Wait::Ready && g.pc == pc && g.stack == now.stack;
+    match w.groups.iter_mut().find(same) {
+        Some(g) => g.mask |= mask,
+        None => w.groups.push(Group {
+            pc,
+            mask,
+            stack: now.stack.clone(),
+            wait: Wait::Ready,
+        }),
+    }
+}
+
+/// A jump after which the order of the groups has to be looked at again.
+fn jump_apart(w: &mut Warp, now: &Current, to: u32) -> Next {
+    park(w, now, now.mask, to);
+    Next::Reschedule
+}
+
+/// The ready group with the lowest instruction, or the next one behind `after`.
+fn pick(groups: &[Group], after: Option<u32>) -> Option<usize> {
+    let ready = || {
+        groups
+            .iter()
+            .enumerate()
+            .filter(|(_, g)| g.wait == Wait::Ready)
+    };
+    let behind = after.and_then(|a| ready().filter(|(_, g)| g.pc > a).min_by_key(|(_, g)| g.pc));
+    let other = after.and_then(|a| ready().filter(|(_, g)| g.pc != a).min_by_key(|(_, g)| g.pc));
+    behind
+        .or(other)
+        .or_else(|| ready().min_by_key(|(_, g)| g.pc))
+        .map(|(i, _)| i)
+}
+
+fn merge(groups: &mut Vec<Group>, now: &mut Current) {
+    let (pc, stack) = (now.pc, std::mem::take(&mut now.stack));
+    let mut mask = now.mask;
+    groups.retain(|g| {
+        let same = g.wait == Wait::Ready && g.pc == pc && g.stack == stack;
+        mask |= if same { g.mask } else { 0 };
+        !same
+    });
+    (now.mask, now.stack) = (mask, stack);
+}

@@ -1,0 +1,137 @@
+//! Executes PTX on the CPU, checks its memory accesses and counts what it costs.
+//!
+//! [`Module::load`] takes what `nvcc -ptx` writes and refuses what is not built. [`launch`] runs a
+//! kernel over a [`Memory`] and returns findings and counters, or the fault that stopped it. The
+//! same launch gives the same bits, findings and counters on every x86-64 machine. It knows nothing
+//! of gates, files or the clock.
+//!
+//! The way through: `parse` (text to syntax tree), `decode` (names to register numbers, words to
+//! operations), `exec` (a warp's lanes side by side), `launch` (blocks and warps in turn), `check`
+//! (races), `report`.
+//!
+//! # Where the ISA leaves the result open
+//! - The `.approx` functions are within an ulp of exact (`num::approx`); a GPU's last bits differ.
+//! - A matrix product is summed in f64 and rounded once. Tensor cores truncate inside.
+//! - The fragment layout of `wmma` is this library's own, so its shared-memory wavefronts are those
+//!   of that layout and not of a GPU.
+//! - Integer division by zero gives all ones; NaN payloads of f64 are canonical.
+//! - `%clock` and `%globaltimer` count the instructions of the warp; `%smid` is 0.
+//! - All blocks count as resident; memory is sequentially consistent.
+//!
+//! # What the checks cannot see
+//! Races in global memory are not looked for. Of the reads of a place in shared memory the last
+//! two by different warps are remembered. Order between warps is known per warp, not per thread.
+//! Every report says what was not judged.
+//!
+//! # Counters
+//! None has been compared with hardware yet: all are information, none is fit for a gate.
+//!
+//! # Not built
+//! wgmma, TMA and bulk copies, tcgen05, textures, clusters, mbarrier, indirect and recursive calls,
+//! `.b128` and vector registers, video instructions, f64 fma and sqrt with directed rounding, f64
+//! wmma and mma, sparse mma, integer and tf32 wmma. Each is refused by [`Module::load`]. The text
+//! of `printf` is dropped.
+
+mod check;
+mod decode;
+mod exec;
+mod launch;
+pub mod memory;
+pub mod num;
+pub mod parse;
+mod program;
+mod report;
+
+pub use decode::LoadError;
+pub use launch::Limits;
+pub use memory::Memory;
+pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, Report};
+
+/// A loaded PTX module: every kernel in it is ready to run.
+pub struct Module {
+    kernels: Vec<Kernel>,
+}
+
+/// A kernel that can be launched.
+pub struct Kernel {
+    program: program::Program,
+    variables: std::sync::Arc<Vec<program::ModuleVariable>>,
+}
+
+impl Module {
+    /// Fails on text that is no PTX and on any form that is not built, in any kernel of the module
+    /// and in every function that one calls.
+    pub fn load(text: &str) -> Result<Module, LoadError> {
+        let ast = parse::parse(text)?;
+        let variables = std::sync::Arc::new(decode::lay_out(&ast)?);
+        let mut kernels = Vec::new();
+        for entry in ast
+            .functions
+            .iter()
+            .filter(|f| f.is_entry && f.body.is_some())
+        {
+            let program = decode::decode(&ast, entry, &variables)?;
+            kernels.push(Kernel {
+                program,
+                variables: variables.clone(),
+            });
+        }
+        Ok(Module { kernels })
+    }
+
+    /// By its name in the PTX (mangled, for C++).
+    pub fn kernel(&self, name: &str) -> Option<&Kernel> {
+        self.kernels.iter().find(|k| k.program.name == name)
+    }
+
+    pub fn kernels(&self) -> &[Kernel] {
+        &self.kernels
+    }
+}
+
+impl Kernel {
+    pub fn name(&self) -> &str {
+        &self.program.name
+    }
+
+    /// Offset and size in bytes of each parameter within the parameter buffer.
+    pub fn parameters(&self) -> Vec<(u32, u32)> {
+        self.program
+            .parameters
+            .iter()
+            .map(|p| (p.offset, p.bytes))
+            .collect()
+    }
+
+    pub fn parameter_bytes(&self) -> u32 {
+        self.program.parameter_bytes
+    }
+
+    pub fn static_shared_bytes(&self) -> u32 {
+        self.program.shared_bytes
+    }
+}
+
+/// Runs `kernel` to its end. `params` is laid out as [`Kernel::parameters`] says. Variables of the
+/// module are put into `memory` on the first launch and keep their values from then on.
+#[allow(clippy::too_many_arguments)]
+pub fn launch(
+    kernel: &Kernel,
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_shared: u32,
+    params: &[u8],
+    memory: &mut Memory,
+    limits: Limits,
+) -> Result<Report, Fault> {
+    launch::launch(
+        &kernel.program,
+        &kernel.variables,
+        grid,
+        block,
+        dynamic_shared,
+        params,
+        memory,
+        limits,
+    )
+}

@@ -1,0 +1,270 @@
+//! Global memory: allocations far enough apart that an index past the end hits none, each with a
+//! record of which bytes have a value.
+
+use crate::program::HOST_BASE;
+
+/// Bytes between allocations, at least.
+const GAP: u64 = 1 << 16;
+
+#[derive(Clone, Debug)]
+pub struct Allocation {
+    pub name: String,
+    pub base: u64,
+    pub data: Vec<u8>,
+    known: Known,
+    pub read_only: bool,
+}
+
+/// Which bytes something wrote: one bit each.
+#[derive(Clone, Debug)]
+pub struct Known {
+    bits: Vec<u64>,
+    /// Nothing is missing: no need to look.
+    pub all: bool,
+}
+
+impl Known {
+    pub fn none(bytes: usize) -> Known {
+        Known {
+            bits: vec![0; bytes.div_ceil(64)],
+            all: bytes == 0,
+        }
+    }
+
+    /// `bytes` is at most 16 and nothing here crosses a multiple of 16.
+    #[inline(always)]
+    fn bits_of(offset: usize, bytes: usize) -> (usize, u64) {
+        (offset / 64, ((1_u64 << bytes) - 1) << (offset % 64))
+    }
+
+    #[inline(always)]
+    pub fn set(&mut self, offset: usize, bytes: usize) {
+        if self.all {
+            return;
+        }
+        if offset % 16 + bytes <= 16 {
+            let (word, bits) = Self::bits_of(offset, bytes);
+            self.bits[word] |= bits;
+        } else {
+            (offset..offset + bytes).for_each(|i| self.bits[i / 64] |= 1 << (i % 64));
+        }
+    }
+
+    /// The first byte without a value.
+    #[inline(always)]
+    pub fn missing(&self, offset: usize, bytes: usize) -> Option<usize> {
+        if self.all {
+            return None;
+        }
+        if offset % 16 + bytes <= 16 {
+            let (word, bits) = Self::bits_of(offset, bytes);
+            if self.bits[word] & bits == bits {
+                return None;
+            }
+        }
+        (offset..offset + bytes).find(|&i| self.bits[i / 64] >> (i % 64) & 1 == 0)
+    }
+
+    fn set_range(&mut self, offset: usize, bytes: usize, total: usize) {
+        if offset == 0 && bytes == total {
+            self.all = true;
+        } else {
+            (offset..offset + bytes).for_each(|i| self.set(i, 1));
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct MemoryError(String);
+
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// In the order of their addresses.
+    allocations: Vec<Allocation>,
+    next: u64,
+    limit: u64,
+    used: u64,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Memory::new(16 << 30)
+    }
+}
+
+impl Memory {
+    /// `limit`: bytes that may be allocated in all.
+    pub fn new(limit: u64) -> Memory {
+        Memory {
+            allocations: Vec::new(),
+            next: HOST_BASE,
+            limit,
+            used: 0,
+        }
+    }
+
+    /// Returns the device address: aligned to 256 bytes, as cudaMalloc promises. The bytes have no
+    /// value until somebody writes them.
+    pub fn alloc(&mut self, name: &str, bytes: u64) -> Result<u64, MemoryError> {
+        self.used = self.used.saturating_add(bytes);
+        if self.used > self.limit {
+            return Err(MemoryError(format!(
+                "{name}: more than the limit of {} bytes",
+                self.limit
+            )));
+        }
+        let base = self.next;
+        self.next += (bytes + GAP).next_multiple_of(GAP);
+        self.insert(name, base, vec![0; bytes as usize], false, false);
+        Ok(base)
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        name: &str,
+        base: u64,
+        data: Vec<u8>,
+        known: bool,
+        read_only: bool,
+    ) {
+        let mut bits = Known::none(data.len());
+        bits.all |= known;
+        let at = self.allocations.partition_point(|a| a.base < base);
+        self.allocations.insert(
+            at,
+            Allocation {
+                name: name.into(),
+                base,
+                data,
+                known: bits,
+                read_only,
+            },
+        );
+    }
+
+    pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        let i = self
+            .find(address, bytes.len() as u64)
+            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let a = &mut self.allocations[i];
+        let at = (address - a.base) as usize;
+        a.data[at..at + bytes.len()].copy_from_slice(bytes);
+        let total = a.data.len();
+        a.known.set_range(at, bytes.len(), total);
+        Ok(())
+    }
+
+    pub fn read(&self, address: u64, bytes: usize) -> Result<&[u8], MemoryError> {
+        let i = self
+            .find(address, bytes as u64)
+            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let a = &self.allocations[i];
+        let at = (address - a.base) as usize;
+        Ok(&a.data[at..at + bytes])
+    }
+
+    pub(crate) fn has(&self, base: u64) -> bool {
+        self.allocations.iter().any(|a| a.base == base)
+    }
+
+    /// Which allocation holds all of the range.
+    #[inline]
+    pub(crate) fn find(&self, address: u64, bytes: u64) -> Option<usize> {
+        let after = self.allocations.partition_point(|a| a.base <= address);
+        let i = after.checked_sub(1)?;
+        let a = &self.allocations[i];
+        (address - a.base + bytes <= a.data.len() as u64).then_some(i)
+    }
+
+    #[inline(always)]
+    pub(crate) fn at(&self, index: usize) -> &Allocation {
+        &self.allocations[index]
+    }
+
+    #[inline(always)]
+    pub(crate) fn at_mut(&mut self, index: usize) -> &mut Allocation {
+        &mut self.allocations[index]
+    }
+
+    /// Describes an address that lies in no allocation, by the nearest one.
+    pub fn near(&self, address: u64) -> String {
+        let far = |a: &Allocation| {
+            let end = a.base + a.data.len() as u64;
+            if address < a.base {
+                a.base - address
+            } else {
+                address.saturating_add(1).saturating_sub(end)
+            }
+        };
+        match self.allocations.iter().min_by_key(|a| far(a)) {
+            None => format!("address {address:#x}: there are no allocations"),
+            Some(a) => {
+                let (end, size) = (a.base + a.data.len() as u64, a.data.len());
+                let place = if address < a.base {
+                    format!("{} bytes before", a.base - address)
+                } else if address >= end {
+                    format!("{} bytes past the end of", address - end)
+                } else {
+                    format!(
+                        "across the end of (it starts {} bytes before it)",
+                        end - address
+                    )
+                };
+                format!(
+                    "address {address:#x} is {place} `{}` ({size} bytes at {:#x})",
+                    a.name, a.base
+                )
+            }
+        }
+    }
+}
+
+impl Allocation {
+    #[inline(always)]
+    pub fn all_known(&self) -> bool {
+        self.known.all
+    }
+
+    #[inline(always)]
+    pub fn missing(&self, offset: usize, bytes: usize) -> Option<usize> {
+        self.known.missing(offset, bytes)
+    }
+
+    #[inline(always)]
+    pub fn mark(&mut self, offset: usize, bytes: usize) {
+        self.known.set(offset, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocations_and_their_neighbours() {
+        let mut m = Memory::default();
+        let a = m.alloc("a", 100).unwrap();
+        let b = m.alloc("b", 8).unwrap();
+        assert_eq!(a % 256, 0);
+        m.write(b, &[1; 8]).unwrap();
+        assert_eq!(m.read(b + 4, 4).unwrap(), [1; 4]);
+        assert!(m.read(b + 4, 5).is_err());
+        assert!(m.near(a + 100).contains("0 bytes past the end of `a`"));
+        assert!(m.near(a + 101).contains("1 bytes past the end of `a`"));
+        assert!(m.near(b - 4).contains("4 bytes before `b`"));
+        assert!(Memory::new(10).alloc("x", 11).is_err());
+    }
+
+    #[test]
+    fn bytes_without_a_value() {
+        let mut k = Known::none(100);
+        assert_eq!(k.missing(3, 2), Some(3));
+        k.set(3, 2);
+        assert_eq!((k.missing(3, 2), k.missing(3, 3)), (None, Some(5)));
+        k.set(60, 8);
+        assert_eq!((k.missing(60, 8), k.missing(56, 8)), (None, Some(56)));
+        k.set_range(0, 100, 100);
+        assert!(k.all);
+    }
+}

@@ -1,0 +1,173 @@
+//! The `.approx` functions (PTX ISA 9.7.3). The ISA gives bounds, not bits; what is here lies
+//! within half an ulp and a little of the exact value in f32, hence inside every bound: 2 ulp for
+//! ex2, 1 ulp for rcp, 2^-22.9 relative for rsqrt, 2^-22.6 for lg2, 2^-20.5 absolute for sin and
+//! cos in [-pi, pi], 2^-11 relative for tanh. The last bits of a GPU differ.
+//!
+//! Nothing calls the platform's mathematics library: only + - * / and square roots of f64, which
+//! IEEE 754 defines, so the bits are the same on every machine.
+
+/// 2^x.
+#[inline(always)]
+pub fn ex2(x: f32) -> f32 {
+    // Beyond these the result is 0 or infinity anyway; NaN stays NaN (`clamp` keeps it).
+    let x = f64::from(x).clamp(-200.0, 200.0);
+    // Adding 1.5 * 2^52 leaves the nearest integer in the low bits.
+    const MAGIC: f64 = 6755399441055744.0;
+    let shifted = x + MAGIC;
+    let n = shifted - MAGIC;
+    let f = x - n;
+    let p = exp2_fraction(f);
+    let scale = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
+    let result = (p * scale) as f32;
+    if x.is_nan() { f32::NAN } else { result }
+}
+
+/// 2^f for |f| <= 1/2: Taylor terms ln(2)^k / k!, the first one left out is 7e-12.
+#[inline(always)]
+fn exp2_fraction(f: f64) -> f64 {
+    const C: [f64; 10] = [
+        1.0,
+        std::f64::consts::LN_2,
+        0.240_226_506_959_100_7,
+        0.055_504_108_664_821_58,
+        0.009_618_129_107_628_477,
+        0.001_333_355_814_642_844_3,
+        1.540_353_039_338_161e-4,
+        1.525_273_380_405_984e-5,
+        1.321_548_679_014_431e-6,
+        1.017_808_600_923_97e-7,
+    ];
+    let mut p = C[9];
+    let mut k = 9;
+    while k > 0 {
+        k -= 1;
+        p = p * f + C[k];
+    }
+    p
+}
+
+/// log2(x).
+#[inline(always)]
+pub fn lg2(x: f32) -> f32 {
+    if x.is_nan() || x < 0.0 {
+        return f32::NAN;
+    }
+    if x == 0.0 {
+        return f32::NEG_INFINITY;
+    }
+    if x.is_infinite() {
+        return x;
+    }
+    let bits = f64::from(x).to_bits();
+    let mut exponent = ((bits >> 52) as i32) - 1023;
+    let mut m = f64::from_bits(bits & ((1 << 52) - 1) | 1023 << 52);
+    if m > std::f64::consts::SQRT_2 {
+        m *= 0.5;
+        exponent += 1;
+    }
+    // log2(m) = 2/ln2 * atanh(s), |s| <= 0.172
+    let s = (m - 1.0) / (m + 1.0);
+    let s2 = s * s;
+    let mut p = 1.0 / 17.0;
+    for k in [15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
+        p = p * s2 + 1.0 / k;
+    }
+    (f64::from(exponent) + 2.0 * std::f64::consts::LOG2_E * s * p) as f32
+}
+
+/// (sin x, cos x), with the argument reduced in f64: good to f32 for |x| up to about 2^26.
+fn sin_cos(x: f32) -> (f64, f64) {
+    use std::f64::consts::FRAC_PI_2;
+    const FRAC_PI_2_LOW: f64 = 6.123_233_995_736_766e-17;
+    let x = f64::from(x);
+    if !x.is_finite() {
+        return (f64::NAN, f64::NAN);
+    }
+    let n = (x / FRAC_PI_2).round_ties_even();
+    let r = (x - n * FRAC_PI_2) - n * FRAC_PI_2_LOW;
+    let r2 = r * r;
+    let (mut sin, mut cos) = (1.0, 1.0);
+    // Horner form of the Taylor series, up to r^17 and r^16.
+    for k in (1..=8).rev() {
+        let k = f64::from(k);
+        sin = 1.0 - sin * r2 / ((2.0 * k) * (2.0 * k + 1.0));
+        cos = 1.0 - cos * r2 / ((2.0 * k - 1.0) * (2.0 * k));
+    }
+    let sin = sin * r;
+    match (n.rem_euclid(4.0)) as u32 {
+        0 => (sin, cos),
+        1 => (cos, -sin),
+        2 => (-sin, -cos),
+        _ => (-cos, sin),
+    }
+}
+
+pub fn sin(x: f32) -> f32 {
+    // sin(-0) is -0, which the reduction loses.
+    if x == 0.0 { x } else { sin_cos(x).0 as f32 }
+}
+
+pub fn cos(x: f32) -> f32 {
+    sin_cos(x).1 as f32
+}
+
+pub fn tanh(x: f32) -> f32 {
+    if x.is_nan() {
+        return x;
+    }
+    let wide = f64::from(x).clamp(-20.0, 20.0);
+    if wide.abs() < 1e-4 {
+        return (wide - wide * wide * wide / 3.0) as f32;
+    }
+    let y = 2.0 * std::f64::consts::LOG2_E * wide;
+    let n = y.round_ties_even();
+    let e = exp2_fraction(y - n) * f64::from_bits(((n as i64 + 1023) as u64) << 52);
+    ((e - 1.0) / (e + 1.0)) as f32
+}
+
+#[inline(always)]
+pub fn rsqrt(x: f32) -> f32 {
+    (1.0 / f64::from(x).sqrt()) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worst(f: impl Fn(f32) -> f32, exact: impl Fn(f64) -> f64, range: (f32, f32)) -> f64 {
+        (0..=100_000)
+            .map(|i| {
+                let x = range.0 + (range.1 - range.0) * (i as f32 / 100_000.0);
+                let e = exact(f64::from(x));
+                ((f64::from(f(x)) - e) / e.abs().max(1e-3)).abs()
+            })
+            .fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn within_an_ulp() {
+        let ulp = f64::from(f32::EPSILON);
+        assert!(worst(ex2, f64::exp2, (-120.0, 120.0)) < 0.51 * ulp);
+        assert!(worst(lg2, f64::log2, (1e-6, 10.0)) < 0.51 * ulp);
+        assert!(worst(sin, f64::sin, (-100.0, 100.0)) < 0.51 * ulp);
+        assert!(worst(cos, f64::cos, (-100.0, 100.0)) < 0.51 * ulp);
+        assert!(worst(tanh, f64::tanh, (-9.0, 9.0)) < 0.51 * ulp);
+    }
+
+    #[test]
+    fn edges() {
+        assert_eq!(ex2(f32::NEG_INFINITY), 0.0);
+        assert_eq!(ex2(f32::INFINITY), f32::INFINITY);
+        assert!(ex2(f32::NAN).is_nan());
+        assert_eq!(ex2(-149.0), f32::from_bits(1));
+        assert_eq!(
+            (ex2(0.0), ex2(10.0), ex2(128.0)),
+            (1.0, 1024.0, f32::INFINITY)
+        );
+        assert_eq!(lg2(0.0), f32::NEG_INFINITY);
+        assert!(lg2(-1.0).is_nan());
+        assert_eq!(lg2(8.0), 3.0);
+        assert_eq!(sin(-0.0).to_bits(), (-0.0_f32).to_bits());
+        assert_eq!(tanh(f32::INFINITY), 1.0);
+    }
+}

@@ -1,0 +1,284 @@
+//! f16, bf16, e4m3 and e5m2 (PTX ISA 5.2.3, "alternate floating-point data formats").
+
+use super::round::Round;
+
+/// A binary format of at most 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    exponent_bits: u32,
+    fraction_bits: u32,
+    /// Magnitude bits of the largest finite value.
+    max_finite: u32,
+    /// Magnitude bits of infinity; `None` for e4m3, which has none.
+    infinity: Option<u32>,
+    /// What PTX writes for a NaN.
+    nan: u32,
+}
+
+pub const F16: Format = Format {
+    exponent_bits: 5,
+    fraction_bits: 10,
+    max_finite: 0x7bff,
+    infinity: Some(0x7c00),
+    nan: 0x7fff,
+};
+pub const BF16: Format = Format {
+    exponent_bits: 8,
+    fraction_bits: 7,
+    max_finite: 0x7f7f,
+    infinity: Some(0x7f80),
+    nan: 0x7fff,
+};
+pub const E4M3: Format = Format {
+    exponent_bits: 4,
+    fraction_bits: 3,
+    max_finite: 0x7e,
+    infinity: None,
+    nan: 0x7f,
+};
+pub const E5M2: Format = Format {
+    exponent_bits: 5,
+    fraction_bits: 2,
+    max_finite: 0x7b,
+    infinity: Some(0x7c),
+    nan: 0x7f,
+};
+
+impl Format {
+    fn sign_bit(self) -> u32 {
+        1 << (self.exponent_bits + self.fraction_bits)
+    }
+
+    fn bias(self) -> i32 {
+        (1 << (self.exponent_bits - 1)) - 1
+    }
+
+    pub fn decode(self, bits: u32) -> f64 {
+        let sign = if bits & self.sign_bit() != 0 {
+            -1.0
+        } else {
+            1.0
+        };
+        let magnitude = bits & (self.sign_bit() - 1);
+        if Some(magnitude) == self.infinity {
+            return sign * f64::INFINITY;
+        }
+        if magnitude > self.max_finite {
+            return f64::NAN;
+        }
+        let fraction = magnitude & ((1 << self.fraction_bits) - 1);
+        let exponent = (magnitude >> self.fraction_bits) as i32;
+        let (significand, exponent) = if exponent == 0 {
+            (fraction, 1)
+        } else {
+            (fraction | 1 << self.fraction_bits, exponent)
+        };
+        sign * f64::from(significand) * pow2(exponent - self.bias() - self.fraction_bits as i32)
+    }
+
+    /// Rounds once. `saturate`: what would be infinite or too large becomes the largest finite
+    /// value. Stochastic rounding and anything but a correctly rounded result do not exist here.
+    pub fn encode(self, x: f64, mode: Round, saturate: bool) -> u32 {
+        if x.is_nan() {
+            return self.nan;
+        }
+        let sign = if x.is_sign_negative() {
+            self.sign_bit()
+        } else {
+            0
+        };
+        let too_large = |beyond: bool| {
+            // Directed rounding towards zero stops at the largest finite value.
+            let stays = beyond
+                && (mode == Round::Zero
+                    || mode == Round::Down && sign == 0
+                    || mode == Round::Up && sign != 0);
+            sign | match self.infinity {
+                _ if saturate || stays => self.max_finite,
+                Some(infinity) => infinity,
+                None => self.nan,
+            }
+        };
+        if x.is_infinite() {
+            return too_large(false);
+        }
+        let bits = x.to_bits();
+        let exponent = ((bits >> 52) & 0x7ff) as i32 - 1023;
+        if exponent == -1023 {
+            // Below every format here (bf16 reaches 2^-133): only its sign and being there count.
+            let up = bits << 1 != 0
+                && (mode == Round::Up && sign == 0 || mode == Round::Down && sign != 0);
+            return sign | u32::from(up);
+        }
+        let significand = bits & ((1 << 52) - 1) | 1 << 52;
+        let lowest = 1 - self.bias();
+        let shift = 52 - self.fraction_bits as i32 + (lowest - exponent).max(0);
+        let (kept, rest, half) = if shift > 62 {
+            (0, significand, u64::MAX)
+        } else {
+            (
+                significand >> shift,
+                significand & ((1 << shift) - 1),
+                1_u64 << (shift - 1),
+            )
+        };
+        let up = match mode {
+            Round::Nearest => rest > half || rest == half && kept & 1 == 1,
+            Round::Zero => false,
+            Round::Down => sign != 0 && rest != 0,
+            Round::Up => sign == 0 && rest != 0,
+        };
+        let biased = (exponent.max(lowest) - lowest) as u64;
+        // The implicit bit of `kept` adds the one that `biased` lacks; a carry moves on by itself.
+        let magnitude = (biased << self.fraction_bits) + kept + u64::from(up);
+        if magnitude > u64::from(self.max_finite) {
+            return too_large(true);
+        }
+        sign | magnitude as u32
+    }
+}
+
+fn pow2(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
+}
+
+/// Exact; no branches, so that 32 lanes go through vector registers.
+#[inline(always)]
+pub fn f16_to_f32(h: u32) -> f32 {
+    let magnitude = (h & 0x7fff) << 13;
+    // The shifted bits read as f32 are 2^112 times too small, subnormals included.
+    let scaled = f32::from_bits(magnitude) * f32::from_bits(0x7780_0000);
+    let special = f32::from_bits(magnitude | 0x7f80_0000);
+    let value = if magnitude >= 0x0f80_0000 {
+        special
+    } else {
+        scaled
+    };
+    f32::from_bits(value.to_bits() | (h & 0x8000) << 16)
+}
+
+/// To nearest even; a NaN becomes 0x7fff. No branches, as above.
+#[inline(always)]
+pub fn f32_to_f16(x: f32) -> u32 {
+    let bits = x.to_bits();
+    let sign = (bits >> 16) & 0x8000;
+    let a = bits & 0x7fff_ffff;
+    let normal = a
+        .wrapping_sub(112 << 23)
+        .wrapping_add(0xfff + ((a >> 13) & 1))
+        >> 13;
+    // Adding 0.5 puts the last bit of a subnormal f16 at the last bit of the f32 sum.
+    let small = (f32::from_bits(a) + 0.5)
+        .to_bits()
+        .wrapping_sub(0x3f00_0000);
+    let large = if a > 0x7f80_0000 { 0x7fff } else { 0x7c00 };
+    let finite = if a < 113 << 23 { small } else { normal };
+    let magnitude = if a >= 143 << 23 { large } else { finite };
+    if a > 0x7f80_0000 {
+        0x7fff
+    } else {
+        sign | magnitude
+    }
+}
+
+#[inline(always)]
+pub fn bf16_to_f32(b: u32) -> f32 {
+    f32::from_bits(b << 16)
+}
+
+#[inline(always)]
+pub fn f32_to_bf16(x: f32) -> u32 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+    if x.is_nan() { 0x7fff } else { rounded }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_f16_and_bf16() {
+        for bits in 0..=0xffff_u32 {
+            let half = half::f16::from_bits(bits as u16);
+            let brain = half::bf16::from_bits(bits as u16);
+            assert_eq!(F16.decode(bits).is_nan(), half.is_nan());
+            if !half.is_nan() {
+                assert_eq!(F16.decode(bits), half.to_f64());
+                assert_eq!(f16_to_f32(bits).to_bits(), half.to_f32().to_bits());
+                assert_eq!(f32_to_f16(half.to_f32()), bits);
+                assert_eq!(F16.encode(half.to_f64(), Round::Zero, false), bits);
+            }
+            if !brain.is_nan() {
+                assert_eq!(BF16.decode(bits), brain.to_f64());
+                assert_eq!(f32_to_bf16(brain.to_f32()), bits);
+                assert_eq!(BF16.encode(brain.to_f64(), Round::Up, false), bits);
+            }
+        }
+    }
+
+    #[test]
+    fn every_fp8() {
+        for bits in 0..=0xff_u32 {
+            let e4 = float8::F8E4M3::from_bits(bits as u8).to_f64();
+            let e5 = float8::F8E5M2::from_bits(bits as u8).to_f64();
+            for (format, expected) in [(E4M3, e4), (E5M2, e5)] {
+                let got = format.decode(bits);
+                assert!(
+                    got == expected || got.is_nan() && expected.is_nan(),
+                    "{format:?} {bits:x}"
+                );
+                if got.is_finite() {
+                    assert_eq!(format.encode(got, Round::Nearest, true), bits);
+                }
+            }
+        }
+        assert_eq!(E4M3.encode(1e9, Round::Nearest, true), 0x7e);
+        assert_eq!(E4M3.encode(464.0, Round::Nearest, true), 0x7e);
+        assert_eq!(E5M2.encode(-f64::INFINITY, Round::Nearest, true), 0xfb);
+    }
+
+    /// Nearest by search over every value of the format, ties to the even code.
+    #[test]
+    fn rounding_to_fp8_is_nearest_even() {
+        for format in [E4M3, E5M2] {
+            for i in 0..200_000_u32 {
+                let x = f64::from(f32::from_bits(i.wrapping_mul(21473)));
+                if x.is_nan() || x.abs() > format.decode(format.max_finite) {
+                    continue;
+                }
+                let got = format.encode(x, Round::Nearest, true);
+                let best = (0..=format.max_finite)
+                    .min_by(|&a, &b| {
+                        let far = |c: u32| (format.decode(c) - x.abs()).abs();
+                        far(a).total_cmp(&far(b)).then((a & 1).cmp(&(b & 1)))
+                    })
+                    .unwrap();
+                assert_eq!(got & 0x7f, best, "{x:e}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn f32_to_halves(bits in any::<u32>()) {
+            let x = f32::from_bits(bits);
+            if !x.is_nan() {
+                prop_assert_eq!(f32_to_f16(x), u32::from(half::f16::from_f32(x).to_bits()));
+                prop_assert_eq!(f32_to_bf16(x), u32::from(half::bf16::from_f32(x).to_bits()));
+                prop_assert_eq!(F16.encode(f64::from(x), Round::Nearest, false), f32_to_f16(x));
+                prop_assert_eq!(BF16.encode(f64::from(x), Round::Nearest, false), f32_to_bf16(x));
+            }
+        }
+
+        #[test]
+        fn directed_modes_enclose(x in -70000.0f64..70000.0) {
+            let down = F16.decode(F16.encode(x, Round::Down, false));
+            let up = F16.decode(F16.encode(x, Round::Up, false));
+            let zero = F16.decode(F16.encode(x, Round::Zero, false));
+            prop_assert!(down <= x && x <= up && zero.abs() <= x.abs());
+            prop_assert!(zero == down || zero == up);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! A kernel made ready to run: one flat array of instructions whose operands are register numbers.
+
+use crate::exec::alu::{AluOp, Operands};
+use crate::exec::mma::Mma;
+use crate::exec::regs::Class;
+use crate::parse::ast::{Loc, Pos};
+
+/// Where generic addresses of each window begin; the rest is global memory. An address of the
+/// window is base + offset within the block's shared or the thread's local memory.
+pub const SHARED_WINDOW: u64 = 0x1_0000_0000;
+pub const LOCAL_WINDOW: u64 = 0x2_0000_0000;
+pub const PARAM_WINDOW: u64 = 0x3_0000_0000;
+/// Variables of the module lie here, allocations of the host above.
+pub const MODULE_BASE: u64 = 0x8_0000_0000;
+pub const HOST_BASE: u64 = 0x10_0000_0000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressSpace {
+    Generic,
+    Global,
+    Shared,
+    Local,
+    Param,
+}
+
+/// A load or a store of `registers.len()` elements of `width` bytes.
+#[derive(Clone, Debug)]
+pub struct Access {
+    pub space: AddressSpace,
+    pub width: u32,
+    pub signed: bool,
+    pub registers: Vec<(Class, u32)>,
+    /// Of registers declared with 16 bits: a sign extension stops there.
+    pub narrow: bool,
+    pub address: (Class, u32),
+    pub offset: i64,
+}
+
+impl Access {
+    pub fn bytes(&self) -> u32 {
+        self.width * self.registers.len() as u32
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomOp {
+    Add,
+    AddF32,
+    AddF64,
+    AddF16x2,
+    AddBf16x2,
+    AddF16,
+    AddBf16,
+    And,
+    Or,
+    Xor,
+    Exch,
+    Cas,
+    MinU,
+    MinS,
+    MaxU,
+    MaxS,
+    Inc,
+    Dec,
+}
+
+#[derive(Clone, Debug)]
+pub struct Atomic {
+    pub access: Access,
+    pub op: AtomOp,
+    pub class: Class,
+    pub destination: Option<u32>,
+    pub b: u32,
+    pub c: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShflMode {
+    Up,
+    Down,
+    Bfly,
+    Idx,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VoteMode {
+    All,
+    Any,
+    Uni,
+    Ballot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReduxOp {
+    Add,
+    MinU,
+    MinS,
+    MaxU,
+    MaxS,
+    And,
+    Or,
+    Xor,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BarrierKind {
+    Sync,
+    Arrive,
+    RedPopc,
+    RedAnd,
+    RedOr,
+}
+
+#[derive(Clone, Debug)]
+pub enum Op {
+    Alu(AluOp),
+    Branch(u32),
+    /// Register `o[1]` selects.
+    BranchIndexed(Box<[u32]>),
+    /// Goes on at the given instruction; `Return` comes back.
+    Call(u32),
+    Return,
+    Exit,
+    Load(Box<Access>),
+    Store(Box<Access>),
+    /// Thread-private copy of `bytes` from one local address to another: parameters of calls.
+    CopyLocal {
+        from: u32,
+        to: u32,
+        bytes: u32,
+    },
+    Atom(Box<Atomic>),
+    /// Destination address `o[0]`, source `o[1]`, bytes to read `o[2]`; the rest up to `bytes` is 0.
+    CpAsync {
+        to: Box<Access>,
+        from: Box<Access>,
+        bytes: u32,
+    },
+    CpCommit,
+    /// At most this many groups may stay under way.
+    CpWait(u32),
+    /// Barrier `o[1]`, threads `o[2]` (0: all of the block), predicate `o[3]`, result `o[0]`.
+    Barrier {
+        kind: BarrierKind,
+        aligned: bool,
+    },
+    /// Members `o[1]`.
+    WarpSync,
+    /// d `o[0]`, predicate `o[5]` (or none), a `o[1]`, b `o[2]`, c `o[3]`, members `o[4]`.
+    Shfl {
+        mode: ShflMode,
+        predicate: bool,
+    },
+    /// d `o[0]`, source predicate `o[1]`, negated, members `o[4]`.
+    Vote {
+        mode: VoteMode,
+        negated: bool,
+    },
+    /// d `o[0]`, predicate `o[5]`, a `o[1]`, members `o[4]`.
+    Match {
+        all: bool,
+        wide: bool,
+        predicate: bool,
+    },
+    /// d `o[0]`, a `o[1]`, members `o[4]`.
+    Redux(ReduxOp),
+    ActiveMask,
+    Mma(Box<Mma>),
+    Fence,
+    /// A counter of instructions that this warp has executed, in 32 or 64 bits.
+    Clock {
+        wide: bool,
+    },
+    Trap,
+    /// A failed `assert`: local addresses of the pointers to its text, file and function, and of
+    /// the line.
+    Assert(Option<[u32; 4]>),
+    Nop,
+}
+
+#[derive(Clone, Debug)]
+pub struct Inst {
+    pub op: Op,
+    pub o: Operands,
+    /// 0: always; else (register + 1) * 2 + negated.
+    pub guard: u32,
+    pub source: u32,
+    /// False for the second and later steps of one PTX instruction.
+    pub counts: bool,
+}
+
+/// Where an instruction came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    pub pos: Pos,
+    pub loc: Loc,
+    pub form: String,
+}
+
+/// Registers that a warp is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    LaneId,
+    WarpId,
+    NWarpId,
+    SmId,
+    NSmId,
+    GridId,
+    LaneMaskEq,
+    LaneMaskLe,
+    LaneMaskLt,
+    LaneMaskGe,
+    LaneMaskGt,
+    DynamicSharedSize,
+    TotalSharedSize,
+}
+
+#[derive(Clone, Debug)]
+pub struct SharedVariable {
+    pub name: String,
+    pub offset: u32,
+    pub bytes: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    pub offset: u32,
+    pub bytes: u32,
+}
+
+/// A `.global` or `.const` variable with its address and first contents.
+#[derive(Clone, Debug)]
+pub struct ModuleVariable {
+    pub name: String,
+    pub address: u64,
+    pub bytes: Vec<u8>,
+    pub read_only: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub name: String,
+    pub code: Vec<Inst>,
+    pub entry: u32,
+    pub sources: Vec<Source>,
+    pub files: std::collections::BTreeMap<u32, String>,
+    pub registers: [u32; 3],
+    pub constants32: Vec<(u32, u32)>,
+    pub constants64: Vec<(u32, u64)>,
+    pub specials: Vec<(Special, Class, u32)>,
+    pub shared: Vec<SharedVariable>,
+    /// Static shared memory; dynamic shared memory begins here.
+    pub shared_bytes: u32,
+    pub local_bytes: u32,
+    pub parameters: Vec<Parameter>,
+    pub parameter_bytes: u32,
+    pub max_threads: Option<[u32; 3]>,
+    pub required_threads: Option<[u32; 3]>,
+    /// The smallest access to shared memory, in bytes: how fine races have to be watched.
+    pub shared_granule: u32,
+}
+
+impl Program {
+    /// `file.cu:12 (inlined at file.cu:40)`, or the PTX line where there is no `.loc`.
+    pub fn place(&self, source: u32) -> String {
+        let Some(s) = self.sources.get(source as usize) else {
+            return "an unknown line".into();
+        };
+        let file = |n: u32| self.files.get(&n).map_or("?", String::as_str);
+        if s.loc.line == 0 {
+            return format!("PTX line {} ({})", s.pos.line, s.form);
+        }
+        match s.loc.inlined_at {
+            Some((f, l)) => format!(
+                "{}:{} inlined at {}:{}",
+                file(s.loc.file),
+                s.loc.line,
+                file(f),
+                l
+            ),
+            None => format!("{}:{}", file(s.loc.file), s.loc.line),
+        }
+    }
+}

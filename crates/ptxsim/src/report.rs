@@ -1,0 +1,209 @@
+//! What a launch tells: findings, counters, or the fault that stopped it.
+
+use crate::program::{Op, Program};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FaultKind {
+    OutOfBounds,
+    Misaligned,
+    ReadOnly,
+    Trap,
+    Assert,
+    /// Nothing can go on: everybody waits.
+    Deadlock,
+    /// The budget of instructions is spent: a livelock, or too much work.
+    Budget,
+    /// The launch does not fit the kernel.
+    Launch,
+    /// A situation in which the ISA leaves the result open and this library does not guess.
+    Undefined,
+}
+
+/// What ended a launch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Fault {
+    pub kind: FaultKind,
+    pub message: String,
+    /// Source line, by `.loc`.
+    pub place: String,
+    pub block: [u32; 3],
+    pub thread: [u32; 3],
+    pub address: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FindingKind {
+    UninitialisedGlobal,
+    UninitialisedShared,
+    UninitialisedLocal,
+    /// cp.async data touched before the copying thread waited for it.
+    AsyncBeforeWait,
+    SharedRace,
+    /// A barrier was passed without threads of the block that had ended.
+    BarrierByPart,
+    InvalidMembers,
+}
+
+/// Something wrong that did not stop the launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub kind: FindingKind,
+    pub message: String,
+    /// The source line, and for a race the other one.
+    pub places: Vec<String>,
+    /// Where it was seen first.
+    pub block: [u32; 3],
+    pub thread: [u32; 3],
+    pub address: Option<u64>,
+    pub times: u64,
+}
+
+/// Costs of one instruction or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Times that a warp issued it, predicated off or not.
+    pub issued: u64,
+    /// Lanes that executed it.
+    pub lanes: u64,
+    /// Memory instructions of a warp with at least one lane.
+    pub requests: u64,
+    /// Bytes that lanes asked of global memory.
+    pub global_bytes: u64,
+    /// 32-byte sectors touched, and the fewest that hold as many distinct bytes.
+    pub sectors: u64,
+    pub ideal_sectors: u64,
+    /// Passes through shared memory, and what they would be without bank conflicts.
+    pub wavefronts: u64,
+    pub ideal_wavefronts: u64,
+    pub divergent: u64,
+}
+
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, o: Cost) {
+        self.issued += o.issued;
+        self.lanes += o.lanes;
+        self.requests += o.requests;
+        self.global_bytes += o.global_bytes;
+        self.sectors += o.sectors;
+        self.ideal_sectors += o.ideal_sectors;
+        self.wavefronts += o.wavefronts;
+        self.ideal_wavefronts += o.ideal_wavefronts;
+        self.divergent += o.divergent;
+    }
+}
+
+/// Kinds of instructions, for counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Float,
+    Integer,
+    Move,
+    Convert,
+    Compare,
+    Branch,
+    GlobalLoad,
+    GlobalStore,
+    SharedLoad,
+    SharedStore,
+    OtherMemory,
+    Atomic,
+    AsyncCopy,
+    Barrier,
+    WarpSync,
+    Exchange,
+    Matrix,
+    MatrixMemory,
+    Other,
+}
+
+pub fn kind_of(op: &Op, form: &str) -> Kind {
+    use crate::exec::mma::Mma;
+    use crate::program::AddressSpace as S;
+    match op {
+        Op::Alu(_) => {
+            let name = form.split('.').next().unwrap_or("");
+            match name {
+                "mov" | "cvta" => Kind::Move,
+                "cvt" => Kind::Convert,
+                "setp" | "set" | "selp" | "slct" => Kind::Compare,
+                _ if form.ends_with("f32") || form.ends_with("f64") || form.contains("f16") => {
+                    Kind::Float
+                }
+                _ => Kind::Integer,
+            }
+        }
+        Op::Branch(_) | Op::BranchIndexed(_) | Op::Call(_) | Op::Return | Op::Exit => Kind::Branch,
+        Op::Load(a) => match a.space {
+            S::Global | S::Generic => Kind::GlobalLoad,
+            S::Shared => Kind::SharedLoad,
+            _ => Kind::OtherMemory,
+        },
+        Op::Store(a) => match a.space {
+            S::Global | S::Generic => Kind::GlobalStore,
+            S::Shared => Kind::SharedStore,
+            _ => Kind::OtherMemory,
+        },
+        Op::CopyLocal { .. } => Kind::OtherMemory,
+        Op::Atom(_) => Kind::Atomic,
+        Op::CpAsync { .. } | Op::CpCommit | Op::CpWait(_) => Kind::AsyncCopy,
+        Op::Barrier { .. } => Kind::Barrier,
+        Op::WarpSync => Kind::WarpSync,
+        Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::ActiveMask => {
+            Kind::Exchange
+        }
+        Op::Mma(m) => match **m {
+            Mma::Multiply(_) => Kind::Matrix,
+            _ => Kind::MatrixMemory,
+        },
+        Op::Fence | Op::Clock { .. } | Op::Trap | Op::Assert(_) | Op::Nop => Kind::Other,
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub total: Cost,
+    pub by_kind: BTreeMap<Kind, Cost>,
+    /// By source line, "file:line".
+    pub by_line: BTreeMap<String, Cost>,
+}
+
+impl Counters {
+    pub(crate) fn of(program: &Program, costs: &[Cost]) -> Counters {
+        let mut all = Counters::default();
+        for (inst, cost) in program.code.iter().zip(costs) {
+            let Some(source) = program.sources.get(inst.source as usize) else {
+                continue;
+            };
+            let mut cost = *cost;
+            if !inst.counts {
+                (cost.issued, cost.lanes) = (0, 0);
+            }
+            if cost == Cost::default() {
+                continue;
+            }
+            all.total += cost;
+            *all.by_kind
+                .entry(kind_of(&inst.op, &source.form))
+                .or_default() += cost;
+            let file = program
+                .files
+                .get(&source.loc.file)
+                .map_or("?", String::as_str);
+            *all.by_line
+                .entry(format!("{file}:{}", source.loc.line))
+                .or_default() += cost;
+        }
+        all
+    }
+}
+
+/// What a launch that came to its end found and cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    pub findings: Vec<Finding>,
+    pub counters: Counters,
+    /// What the checks could not judge in this launch.
+    pub not_judged: Vec<String>,
+}

@@ -1,0 +1,241 @@
+//! Helpers of the end-to-end tests: fixtures, parameters, seeded inputs, naive references.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use ptxsim::{Fault, Kernel, Limits, Memory, Module, Report};
+
+pub fn fixture(name: &str) -> String {
+    let path = format!("{}/tests/fixtures/{name}.ptx", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(path).unwrap()
+}
+
+pub fn load(text: &str) -> Module {
+    Module::load(text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[derive(Clone, Copy)]
+pub enum Arg {
+    Ptr(u64),
+    I32(i32),
+}
+
+pub fn params(kernel: &Kernel, args: &[Arg]) -> Vec<u8> {
+    let mut bytes = vec![0; kernel.parameter_bytes() as usize];
+    let places = kernel.parameters();
+    assert_eq!(places.len(), args.len());
+    for ((at, size), arg) in places.into_iter().zip(args) {
+        let value = match arg {
+            Arg::Ptr(p) => p.to_le_bytes().to_vec(),
+            Arg::I32(i) => i.to_le_bytes().to_vec(),
+        };
+        assert_eq!(size as usize, value.len());
+        bytes[at as usize..][..value.len()].copy_from_slice(&value);
+    }
+    bytes
+}
+
+/// A small generator: splitmix64, two uniforms to a normal deviate (Box and Muller).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn uniform(&mut self) -> f64 {
+        ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    pub fn normal(&mut self) -> f32 {
+        let (u, v) = (self.uniform(), self.uniform());
+        ((-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()) as f32
+    }
+
+    pub fn normals(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| self.normal()).collect()
+    }
+}
+
+pub fn bytes_of(x: &[f32]) -> Vec<u8> {
+    x.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+pub fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes
+        .chunks_exact(4)
+        .map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]]))
+        .collect()
+}
+
+pub fn put(memory: &mut Memory, name: &str, bytes: &[u8]) -> u64 {
+    let p = memory.alloc(name, bytes.len() as u64).unwrap();
+    memory.write(p, bytes).unwrap();
+    p
+}
+
+pub fn limits() -> Limits {
+    Limits {
+        instructions: 2_000_000_000,
+        ..Limits::default()
+    }
+}
+
+pub fn clean(report: Result<Report, Fault>) -> Report {
+    let report = report.unwrap_or_else(|f| panic!("{f}"));
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    report
+}
+
+/// Attention in f64: q, k, v [heads * s, 64].
+pub fn attention(
+    q: &[f64],
+    k: &[f64],
+    v: &[f64],
+    heads: usize,
+    s: usize,
+    causal: bool,
+) -> Vec<f64> {
+    let mut out = vec![0.0; heads * s * 64];
+    for h in 0..heads {
+        let row = |x: &[f64], i: usize| -> Vec<f64> { x[(h * s + i) * 64..][..64].to_vec() };
+        for i in 0..s {
+            let keys = if causal { i + 1 } else { s };
+            let qi = row(q, i);
+            let scores: Vec<f64> = (0..keys)
+                .map(|j| row(k, j).iter().zip(&qi).map(|(a, b)| a * b).sum::<f64>() / 8.0)
+                .collect();
+            let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|x| (x - max).exp()).collect();
+            let sum: f64 = weights.iter().sum();
+            for (j, w) in weights.iter().enumerate() {
+                for (o, x) in out[(h * s + i) * 64..][..64].iter_mut().zip(row(v, j)) {
+                    *o += w / sum * x;
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Seconds that this thread has been on a processor: on a shared machine the wall clock says little.
+pub fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
+}
+
+pub struct Attention {
+    /// Of this thread on a processor, for the launch alone.
+    pub seconds: f64,
+    pub report: Result<Report, Fault>,
+    pub worst: f64,
+}
+
+/// sdpa_f16: f16 in, f32 out.
+pub fn run_f16(
+    text: &str,
+    block_m: usize,
+    heads: usize,
+    s: usize,
+    causal: bool,
+    limits: Limits,
+) -> Attention {
+    let module = load(text);
+    let kernel = module.kernel("sdpa_f16").unwrap();
+    let mut random = Random(7 + s as u64);
+    let mut memory = Memory::default();
+    let n = heads * s * 64;
+    let mut arrays = Vec::new();
+    let mut pointers = Vec::new();
+    for name in ["q", "k", "v"] {
+        let halves: Vec<half::f16> = random
+            .normals(n)
+            .into_iter()
+            .map(half::f16::from_f32)
+            .collect();
+        let bytes: Vec<u8> = halves.iter().flat_map(|h| h.to_le_bytes()).collect();
+        pointers.push(Arg::Ptr(put(&mut memory, name, &bytes)));
+        arrays.push(halves.iter().map(|h| h.to_f64()).collect::<Vec<_>>());
+    }
+    let out = memory.alloc("out", 4 * n as u64).unwrap();
+    pointers.extend([Arg::Ptr(out), Arg::I32(heads as i32), Arg::I32(s as i32)]);
+    let p = params(kernel, &pointers);
+    let grid = [s.div_ceil(block_m) as u32, heads as u32, 1];
+    let shared = (block_m * 420 + 18432) as u32;
+    let start = cpu_seconds();
+    let report = ptxsim::launch(kernel, grid, [256, 1, 1], shared, &p, &mut memory, limits);
+    let seconds = cpu_seconds() - start;
+    let got = floats(memory.read(out, 4 * n).unwrap());
+    let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, s, causal);
+    let worst = got
+        .iter()
+        .zip(&want)
+        .map(|(g, w)| (f64::from(*g) - w).abs())
+        .fold(0.0, |a, b| if b.is_nan() { b } else { f64::max(a, b) });
+    Attention {
+        report,
+        worst,
+        seconds,
+    }
+}
+
+/// sdpa_fp8: codes in, f16 out. codec 0: e4m3 with a scale per head, 1: offset u8.
+pub fn run_fp8(text: &str, codec: u32, heads: usize, s: usize, limits: Limits) -> Attention {
+    let module = load(text);
+    let kernel = module.kernel("sdpa_fp8").unwrap();
+    let mut random = Random(11 + s as u64);
+    let mut memory = Memory::default();
+    let n = heads * s * 64;
+    let (mut arrays, mut codes, mut scales) = (Vec::new(), Vec::new(), Vec::new());
+    for name in ["q", "k", "v"] {
+        let x = random.normals(n);
+        let (mut all, mut values, mut scale_of) = (Vec::new(), Vec::new(), Vec::new());
+        for head in x.chunks(s * 64) {
+            let amax = head.iter().fold(0.0_f32, |a, b| a.max(b.abs()));
+            let scale = amax / 448.0;
+            scale_of.push(scale);
+            for v in head {
+                if codec == 0 {
+                    let code = float8::F8E4M3::from_f32(v / scale);
+                    all.push(code.to_bits());
+                    values.push(f64::from(code.to_f32()) * f64::from(scale));
+                } else {
+                    let code = ((v / amax * 127.0).round() + 128.0).clamp(0.0, 255.0) as u8;
+                    all.push(code);
+                    values.push((f64::from(code) - 128.0) / 127.0 * 448.0 * f64::from(scale));
+                }
+            }
+        }
+        codes.push(Arg::Ptr(put(&mut memory, name, &all)));
+        scales.push(Arg::Ptr(put(&mut memory, "scale", &bytes_of(&scale_of))));
+        arrays.push(values);
+    }
+    let out = memory.alloc("out", 2 * n as u64).unwrap();
+    let mut args = codes;
+    args.extend(scales);
+    args.extend([Arg::Ptr(out), Arg::I32(heads as i32), Arg::I32(s as i32)]);
+    let p = params(kernel, &args);
+    let grid = [s.div_ceil(64) as u32, heads as u32, 1];
+    let start = cpu_seconds();
+    let report = ptxsim::launch(kernel, grid, [256, 1, 1], 0, &p, &mut memory, limits);
+    let seconds = cpu_seconds() - start;
+    let got: Vec<f64> = memory
+        .read(out, 2 * n)
+        .unwrap()
+        .chunks_exact(2)
+        .map(|c| half::f16::from_le_bytes([c[0], c[1]]).to_f64())
+        .collect();
+    let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, s, false);
+    let worst = got
+        .iter()
+        .zip(&want)
+        .map(|(g, w)| (g - w).abs())
+        .fold(0.0, |a, b| if b.is_nan() { b } else { f64::max(a, b) });
+    Attention {
+        report,
+        worst,
+        seconds,
+    }
+}

@@ -1,0 +1,147 @@
+//! The repository's kernels, as nvcc 13.0 compiled them, against naive references. None of them
+//! may raise a finding.
+
+mod common;
+use common::*;
+use ptxsim::{Memory, launch};
+
+#[test]
+fn reduce_sums_rows() {
+    let module = load(&fixture("reduce"));
+    let kernel = module.kernel("_Z10reduce_sumPKfPfi").unwrap();
+    for (rows, columns) in [(1, 1), (3, 77), (2, 5000), (1, 2048)] {
+        let x = Random(1).normals(rows * columns);
+        let mut memory = Memory::default();
+        let px = put(&mut memory, "x", &bytes_of(&x));
+        let py = memory.alloc("y", 4 * rows as u64).unwrap();
+        let p = params(
+            kernel,
+            &[Arg::Ptr(px), Arg::Ptr(py), Arg::I32(columns as i32)],
+        );
+        clean(launch(
+            kernel,
+            [rows as u32, 1, 1],
+            [512, 1, 1],
+            0,
+            &p,
+            &mut memory,
+            limits(),
+        ));
+        let y = floats(memory.read(py, 4 * rows).unwrap());
+        for (r, got) in y.iter().enumerate() {
+            let want: f64 = x[r * columns..][..columns]
+                .iter()
+                .map(|&v| f64::from(v))
+                .sum();
+            assert!(
+                (f64::from(*got) - want).abs() < 1e-3,
+                "{rows}x{columns}: {got} {want}"
+            );
+        }
+    }
+}
+
+#[test]
+fn softmax_of_rows() {
+    let module = load(&fixture("softmax"));
+    let kernel = module.kernel("_Z11row_softmaxPKfPfi").unwrap();
+    for (rows, columns) in [(1, 1), (3, 77), (2, 1500)] {
+        let x = Random(2).normals(rows * columns);
+        let mut memory = Memory::default();
+        let px = put(&mut memory, "x", &bytes_of(&x));
+        let py = memory.alloc("y", 4 * (rows * columns) as u64).unwrap();
+        let p = params(
+            kernel,
+            &[Arg::Ptr(px), Arg::Ptr(py), Arg::I32(columns as i32)],
+        );
+        clean(launch(
+            kernel,
+            [rows as u32, 1, 1],
+            [256, 1, 1],
+            0,
+            &p,
+            &mut memory,
+            limits(),
+        ));
+        let y = floats(memory.read(py, 4 * rows * columns).unwrap());
+        for (row, got) in x.chunks(columns).zip(y.chunks(columns)) {
+            let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let sum: f64 = row.iter().map(|v| f64::from(v - max).exp()).sum();
+            for (v, g) in row.iter().zip(got) {
+                let want = f64::from(v - max).exp() / sum;
+                assert!((f64::from(*g) - want).abs() < 1e-6 * want.max(1e-3) * 10.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn gemm_is_bit_equal_to_fmas_in_order() {
+    let module = load(&fixture("gemm"));
+    let kernel = module.kernel("gemm").unwrap();
+    for (m, n, k) in [(1, 1, 1), (64, 64, 32), (77, 65, 19), (130, 70, 100)] {
+        let mut random = Random(3);
+        let (a, b) = (random.normals(m * k), random.normals(k * n));
+        let mut memory = Memory::default();
+        let (pa, pb) = (
+            put(&mut memory, "a", &bytes_of(&a)),
+            put(&mut memory, "b", &bytes_of(&b)),
+        );
+        let pc = memory.alloc("c", 4 * (m * n) as u64).unwrap();
+        let args = [
+            Arg::Ptr(pa),
+            Arg::Ptr(pb),
+            Arg::Ptr(pc),
+            Arg::I32(m as i32),
+            Arg::I32(n as i32),
+            Arg::I32(k as i32),
+        ];
+        let p = params(kernel, &args);
+        let grid = [n.div_ceil(64) as u32, m.div_ceil(64) as u32, 1];
+        clean(launch(
+            kernel,
+            grid,
+            [256, 1, 1],
+            0,
+            &p,
+            &mut memory,
+            limits(),
+        ));
+        let c = floats(memory.read(pc, 4 * m * n).unwrap());
+        for i in 0..m {
+            for j in 0..n {
+                // the kernel adds in the order of k
+                let want = (0..k).fold(0.0_f32, |s, d| a[i * k + d].mul_add(b[d * n + j], s));
+                assert_eq!(
+                    c[i * n + j].to_bits(),
+                    want.to_bits(),
+                    "{m}x{n}x{k} at {i}, {j}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_over_halves() {
+    for (name, block_m) in [("f16_wmma", 64), ("f16_scalar", 32)] {
+        let text = fixture(name);
+        for s in [1, 64, 77, 128] {
+            let run = run_f16(&text, block_m, 2, s, false, limits());
+            clean(run.report);
+            assert!(run.worst < 1e-3, "{name} S={s}: {}", run.worst);
+        }
+    }
+}
+
+#[test]
+fn attention_over_codes() {
+    for (name, codec) in [("fp8_direct", 0), ("fp8_stage2", 0), ("fp8_stage2_u8", 1)] {
+        let text = fixture(name);
+        for s in [1, 77, 128] {
+            let run = run_fp8(&text, codec, 2, s, limits());
+            clean(run.report);
+            assert!(run.worst < 4e-3, "{name} S={s}: {}", run.worst);
+        }
+    }
+}
