@@ -286,7 +286,7 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
         );
     }
     assert!(
-        report(project.path()).contains("\"headline\": \"PASS: 8 of 23 gates passed, 15 skipped\"")
+        report(project.path()).contains("\"headline\": \"PASS: 8 of 24 gates passed, 16 skipped\"")
     );
 
     // Skipping has to be allowed.
@@ -299,7 +299,7 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
         all.extend(args);
         let output = run(project.path(), &all, 4);
         let said = stdout(&output);
-        let headline = "ENVIRONMENT FAILED: 14 of 23 gates not judged as the environment failed, 1 skipped, 8 passed";
+        let headline = "ENVIRONMENT FAILED: 15 of 24 gates not judged as the environment failed, 1 skipped, 8 passed";
         assert!(said.contains(headline), "{said}");
         assert!(said.contains("no NVIDIA device"), "{said}");
         if let Some(device) = all.get(2) {
@@ -464,7 +464,7 @@ fn odd_places_and_line_ends_change_nothing() {
     let said = stdout(&output);
     for row in [
         "copy/default [sm_90]         10   1 KiB     0 B    0 B      100 %  pass\n",
-        "dial/default [sm_90]          8     0 B     0 B    0 B      100 %  pass\n",
+        "dial/default [sm_90]         12     0 B     0 B    0 B      100 %  pass\n",
     ] {
         assert!(said.contains(row), "{said}");
     }
