@@ -184,7 +184,16 @@ impl Facts<'_> {
     /// Built for this run's device.
     fn runnable(&self, case: &CaseId) -> Found<()> {
         let unit = self.unit_on_device(case)?;
-        self.build(&unit.id).map(drop)
+        self.build(&unit.id)
+            .map(drop)
+            .map_err(|ruling| match ruling.outcome {
+                // The compiler's message is told once, by the gate that the unit is built.
+                Outcome::Fail => Ruling {
+                    outcome: Outcome::Skipped,
+                    reason: format!("{} was not built", unit.id),
+                },
+                _ => ruling,
+            })
     }
 
     /// What failed is told once, by its own gate; here it is the reason of a skip.
