@@ -75,7 +75,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         out.push('\n');
         let mut heads = vec!["case"];
         heads.extend(metrics(&summary::CASE_METRICS));
-        heads.extend(["p50 to baseline", "verdict"]);
+        heads.extend(["p50 to base", "verdict"]);
         figures(out, &heads, summary::cases(record, judgement));
     });
     out.push('\n');

@@ -377,7 +377,7 @@ fn to_baseline(verdict: &Verdict) -> String {
     let change = verdict.change.map_or(f64::NAN, |change| change.0);
     match (verdict.interval, verdict.smallest_visible) {
         (Some([low, high]), Some(visible)) if low.0 <= 0.0 && high.0 >= 0.0 => {
-            format!("same, {} would show", words::percent(visible.0))
+            format!("same to {}", words::percent(visible.0))
         }
         _ => words::change(Metric::P50, change),
     }

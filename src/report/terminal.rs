@@ -78,7 +78,7 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
     ));
     let mut heads = vec!["case"];
     heads.extend(metric_names(&summary::CASE_METRICS));
-    heads.extend(["p50 to baseline", "verdict"]);
+    heads.extend(["p50 to base", "verdict"]);
     out.extend(table(
         &heads,
         summary::cases(record, judgement),
