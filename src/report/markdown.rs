@@ -55,12 +55,6 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             line(&mut out, &format!("- {}", text(note)));
         }
     }
-    if !unchanged.is_empty() {
-        let figures = summary::plural(unchanged.len(), "figure");
-        folded(&mut out, &format!("{figures} unchanged"), |out| {
-            comparison(out, &unchanged)
-        });
-    }
     folded(&mut out, "All figures", |out| {
         let metrics = |metrics: &[Metric]| {
             metrics
@@ -78,6 +72,12 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         heads.extend(["p50 to base", "verdict"]);
         figures(out, &heads, summary::cases(record, judgement));
     });
+    if !unchanged.is_empty() {
+        let figures = summary::plural(unchanged.len(), "figure");
+        folded(&mut out, &format!("{figures} unchanged"), |out| {
+            comparison(out, &unchanged)
+        });
+    }
     out.push('\n');
     line(
         &mut out,
@@ -187,9 +187,19 @@ fn figures(out: &mut String, heads: &[&str], rows: Vec<summary::Row>) {
     }
 }
 
+/// Bytes. A comment on GitHub holds 65,536 characters; what is folded is what can be missed.
+const MOST: usize = 60_000;
+
 fn folded(out: &mut String, title: &str, content: impl Fn(&mut String)) {
     let mut inner = String::new();
     content(&mut inner);
+    if out.len() + inner.len() > MOST {
+        let _ = write!(
+            out,
+            "\n{title}: too many for a comment; `report.json` has them.\n"
+        );
+        return;
+    }
     // GitHub reads markdown inside <details> only after an empty line.
     let _ = write!(
         out,

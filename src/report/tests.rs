@@ -233,6 +233,30 @@ fn a_table_fits_a_hundred_columns_with_real_names() {
 }
 
 #[test]
+fn markdown_of_many_cases_still_fits_a_comment() {
+    let record = fixture::record();
+    let mut judgement = judged(&record);
+    let compared: Vec<_> = judgement.verdicts.clone();
+    for copy in 0..200 {
+        judgement
+            .verdicts
+            .extend(compared.iter().cloned().map(|mut verdict| {
+                if let Subject::Case(case) = &mut verdict.subject {
+                    case.shape = format!("shape_{copy}");
+                }
+                verdict
+            }));
+    }
+    let text = markdown::render(&record, &judgement);
+    assert!(text.len() < 65_536, "{}", text.len());
+    assert!(
+        text.contains("unchanged: too many for a comment; `report.json` has them."),
+        "{text}"
+    );
+    assert!(text.contains("<summary>All figures</summary>"));
+}
+
+#[test]
 fn markdown_cannot_be_broken_out_of() {
     let record = broken();
     let mut judgement = judged(&record);
