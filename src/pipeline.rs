@@ -4,7 +4,7 @@
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
 use crate::check::cache::{Expected as Answer, References};
-use crate::config::{self, Loaded, Selection};
+use crate::config::Loaded;
 use crate::device::DeviceChoice;
 use crate::device::choice::driver_problem;
 use crate::error::{Error, Result};
@@ -25,7 +25,6 @@ use verdict::model::{
 #[derive(Debug)]
 pub struct Request {
     pub config: PathBuf,
-    pub selection: Selection,
     pub device: DeviceChoice,
     pub require_gpu: bool,
     pub provision: bool,
@@ -40,8 +39,13 @@ pub struct Outcome {
 }
 
 /// # Errors
-/// What keeps a run from starting at all: configuration, compiler, cache. Whatever breaks later is evidence.
-pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Result<Outcome> {
+/// What keeps a run from starting at all: baselines, compiler, cache. Whatever breaks later is evidence.
+pub fn run(
+    request: &Request,
+    loaded: Loaded,
+    cache: &Cache,
+    on: &(dyn Fn(Event) + Sync),
+) -> Result<Outcome> {
     let began = Instant::now();
     let Loaded {
         root,
@@ -49,7 +53,7 @@ pub fn run(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Res
         gates,
         toolchain: pin,
         ..
-    } = config::load(&request.config, &request.selection)?;
+    } = loaded;
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
     let policy = Policy {
         gates,

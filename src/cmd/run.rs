@@ -29,7 +29,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         iters: args.iters,
     };
     // A command typed in the wrong directory leaves no directories behind.
-    config::load(&args.config.config, &selection)?;
+    let loaded = config::load(&args.config.config, &selection)?;
     // A directory that cannot be written is said before an hour of GPU time, not after it.
     make_dir("--out", &args.out)?;
     remove_earlier(&args.out)?;
@@ -38,7 +38,6 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     }
     let request = Request {
         config: args.config.config.clone(),
-        selection,
         device: args.device,
         require_gpu: args.require_gpu,
         provision: args.provision,
@@ -46,7 +45,9 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         command: command_line(),
     };
     let progress = Progress::default();
-    let outcome = pipeline::run(&request, &Cache::open()?, &|event| progress.on(event));
+    let outcome = pipeline::run(&request, loaded, &Cache::open()?, &|event| {
+        progress.on(event)
+    });
     progress.clear();
     let Outcome { record, judgement } = outcome?;
 
