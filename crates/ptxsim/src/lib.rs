@@ -33,6 +33,7 @@
 //! of `printf` is dropped.
 
 mod check;
+mod counters;
 mod decode;
 mod exec;
 mod launch;
@@ -42,6 +43,7 @@ pub mod parse;
 mod program;
 mod report;
 
+pub use counters::{COUNTER_MODEL, Counter, Tier};
 pub use decode::LoadError;
 pub use launch::Limits;
 pub use memory::Memory;

@@ -1,0 +1,151 @@
+//! What a launch costs, as named numbers that are the same on every run and machine.
+//!
+//! A counter of the *gate* tier equals what a GPU's own counters say of the same launch; the crate's
+//! documentation holds the comparison. One of the *information* tier was not compared or differs.
+
+use crate::report::{Counters, Kind};
+
+/// Grows whenever the same launch may count differently than before: part of a baseline's key.
+pub const COUNTER_MODEL: u32 = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Tier {
+    Gate,
+    Information,
+}
+
+/// Warps count, not lanes, unless a name says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Counter {
+    /// PTX instructions that warps issued. A GPU counts machine instructions.
+    Instructions,
+    /// Lanes that executed one.
+    LaneInstructions,
+    GlobalLoadRequests,
+    /// 32-byte sectors, and the fewest that hold the bytes.
+    GlobalLoadSectors,
+    GlobalLoadSectorsIdeal,
+    GlobalStoreRequests,
+    GlobalStoreSectors,
+    GlobalStoreSectorsIdeal,
+    SharedLoadRequests,
+    /// Passes through shared memory, and what they would be without bank conflicts.
+    SharedLoadWavefronts,
+    SharedLoadWavefrontsIdeal,
+    SharedStoreRequests,
+    SharedStoreWavefronts,
+    SharedStoreWavefrontsIdeal,
+    AsyncCopySectors,
+    AsyncCopyWavefronts,
+    MatrixInstructions,
+    MatrixLoads,
+    MatrixLoadWavefronts,
+    Atomics,
+    Barriers,
+    DivergentBranches,
+}
+
+impl Counter {
+    pub const ALL: [Counter; 22] = {
+        use Counter::*;
+        [
+            Instructions,
+            LaneInstructions,
+            GlobalLoadRequests,
+            GlobalLoadSectors,
+            GlobalLoadSectorsIdeal,
+            GlobalStoreRequests,
+            GlobalStoreSectors,
+            GlobalStoreSectorsIdeal,
+            SharedLoadRequests,
+            SharedLoadWavefronts,
+            SharedLoadWavefrontsIdeal,
+            SharedStoreRequests,
+            SharedStoreWavefronts,
+            SharedStoreWavefrontsIdeal,
+            AsyncCopySectors,
+            AsyncCopyWavefronts,
+            MatrixInstructions,
+            MatrixLoads,
+            MatrixLoadWavefronts,
+            Atomics,
+            Barriers,
+            DivergentBranches,
+        ]
+    };
+
+    /// As it is written in gates, records and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Counter::Instructions => "instructions",
+            Counter::LaneInstructions => "lane_instructions",
+            Counter::GlobalLoadRequests => "global_load_requests",
+            Counter::GlobalLoadSectors => "global_load_sectors",
+            Counter::GlobalLoadSectorsIdeal => "global_load_sectors_ideal",
+            Counter::GlobalStoreRequests => "global_store_requests",
+            Counter::GlobalStoreSectors => "global_store_sectors",
+            Counter::GlobalStoreSectorsIdeal => "global_store_sectors_ideal",
+            Counter::SharedLoadRequests => "shared_load_requests",
+            Counter::SharedLoadWavefronts => "shared_load_wavefronts",
+            Counter::SharedLoadWavefrontsIdeal => "shared_load_wavefronts_ideal",
+            Counter::SharedStoreRequests => "shared_store_requests",
+            Counter::SharedStoreWavefronts => "shared_store_wavefronts",
+            Counter::SharedStoreWavefrontsIdeal => "shared_store_wavefronts_ideal",
+            Counter::AsyncCopySectors => "async_copy_sectors",
+            Counter::AsyncCopyWavefronts => "async_copy_wavefronts",
+            Counter::MatrixInstructions => "matrix_instructions",
+            Counter::MatrixLoads => "matrix_loads",
+            Counter::MatrixLoadWavefronts => "matrix_load_wavefronts",
+            Counter::Atomics => "atomics",
+            Counter::Barriers => "barriers",
+            Counter::DivergentBranches => "divergent_branches",
+        }
+    }
+
+    /// No counter has been compared with hardware yet.
+    pub fn tier(self) -> Tier {
+        Tier::Information
+    }
+}
+
+impl Counters {
+    /// Zero where the launch did nothing of the kind.
+    pub fn get(&self, counter: Counter) -> u64 {
+        let kind = |k: Kind| self.by_kind.get(&k).copied().unwrap_or_default();
+        match counter {
+            Counter::Instructions => self.total.issued,
+            Counter::LaneInstructions => self.total.lanes,
+            Counter::GlobalLoadRequests => kind(Kind::GlobalLoad).requests,
+            Counter::GlobalLoadSectors => kind(Kind::GlobalLoad).sectors,
+            Counter::GlobalLoadSectorsIdeal => kind(Kind::GlobalLoad).ideal_sectors,
+            Counter::GlobalStoreRequests => kind(Kind::GlobalStore).requests,
+            Counter::GlobalStoreSectors => kind(Kind::GlobalStore).sectors,
+            Counter::GlobalStoreSectorsIdeal => kind(Kind::GlobalStore).ideal_sectors,
+            Counter::SharedLoadRequests => kind(Kind::SharedLoad).requests,
+            Counter::SharedLoadWavefronts => kind(Kind::SharedLoad).wavefronts,
+            Counter::SharedLoadWavefrontsIdeal => kind(Kind::SharedLoad).ideal_wavefronts,
+            Counter::SharedStoreRequests => kind(Kind::SharedStore).requests,
+            Counter::SharedStoreWavefronts => kind(Kind::SharedStore).wavefronts,
+            Counter::SharedStoreWavefrontsIdeal => kind(Kind::SharedStore).ideal_wavefronts,
+            Counter::AsyncCopySectors => kind(Kind::AsyncCopy).sectors,
+            Counter::AsyncCopyWavefronts => kind(Kind::AsyncCopy).wavefronts,
+            Counter::MatrixInstructions => kind(Kind::Matrix).issued,
+            Counter::MatrixLoads => kind(Kind::MatrixMemory).requests,
+            Counter::MatrixLoadWavefronts => kind(Kind::MatrixMemory).wavefronts,
+            Counter::Atomics => kind(Kind::Atomic).requests,
+            Counter::Barriers => kind(Kind::Barrier).issued,
+            Counter::DivergentBranches => self.total.divergent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_different_and_all_are_listed() {
+        let names: std::collections::BTreeSet<_> = Counter::ALL.map(Counter::name).into();
+        assert_eq!(names.len(), Counter::ALL.len());
+    }
+}
