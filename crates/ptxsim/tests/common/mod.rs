@@ -120,17 +120,18 @@ pub fn attention(
     out
 }
 
-/// Seconds that this thread has been on a processor: on a shared machine the wall clock says little.
+/// Seconds that this process has been on processors: on a shared machine the wall clock says little.
 pub fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
+    let t = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap();
+    t.tv_sec() as f64 + t.tv_nsec() as f64 / 1e9
 }
 
 pub struct Attention {
-    /// Of this thread on a processor, for the launch alone.
+    /// Processor time, for the launch alone.
     pub seconds: f64,
     pub report: Result<Report, Fault>,
     pub worst: f64,
+    pub output: Vec<u8>,
 }
 
 /// sdpa_f16: f16 in, f32 out.
@@ -167,7 +168,8 @@ pub fn run_f16(
     let start = cpu_seconds();
     let report = ptxsim::launch(kernel, grid, [256, 1, 1], shared, &p, &mut memory, limits);
     let seconds = cpu_seconds() - start;
-    let got = floats(memory.read(out, 4 * n).unwrap());
+    let output = memory.read(out, 4 * n).unwrap().to_vec();
+    let got = floats(&output);
     let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, s, causal);
     let worst = got
         .iter()
@@ -178,6 +180,7 @@ pub fn run_f16(
         report,
         worst,
         seconds,
+        output,
     }
 }
 
@@ -221,9 +224,8 @@ pub fn run_fp8(text: &str, codec: u32, heads: usize, s: usize, limits: Limits) -
     let start = cpu_seconds();
     let report = ptxsim::launch(kernel, grid, [256, 1, 1], 0, &p, &mut memory, limits);
     let seconds = cpu_seconds() - start;
-    let got: Vec<f64> = memory
-        .read(out, 2 * n)
-        .unwrap()
+    let output = memory.read(out, 2 * n).unwrap().to_vec();
+    let got: Vec<f64> = output
         .chunks_exact(2)
         .map(|c| half::f16::from_le_bytes([c[0], c[1]]).to_f64())
         .collect();
@@ -237,5 +239,6 @@ pub fn run_fp8(text: &str, codec: u32, heads: usize, s: usize, limits: Limits) -
         report,
         worst,
         seconds,
+        output,
     }
 }
