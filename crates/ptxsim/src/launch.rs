@@ -133,7 +133,7 @@ pub(crate) fn launch(
         seen: HashMap::new(),
         max_findings: limits.findings,
         instructions_left: limits.instructions,
-        banks: crate::exec::cost::Banks::new(),
+        patterns: program.code.iter().map(|_| None).collect(),
         hint: usize::MAX,
     };
     let run = if limits.checks {

@@ -108,7 +108,8 @@ pub struct Machine<'a> {
     pub seen: HashMap<(FindingKind, u32, u32), usize>,
     pub max_findings: usize,
     pub instructions_left: u64,
-    pub banks: super::cost::Banks,
+    /// By instruction.
+    pub patterns: Vec<Option<Box<super::pattern::Pattern>>>,
     /// The allocation that the last global access hit.
     pub hint: usize,
 }
