@@ -136,7 +136,13 @@ pub(crate) fn launch(
             } else {
                 machine.run_grid::<false>(blocks)
             };
-            run.map_err(|f| *f)?;
+            run.map_err(|mut f| {
+                let last = machine.printed.iter().rev().take(3).rev();
+                for text in last {
+                    f.message += &format!("; printf wrote {text:?}");
+                }
+                *f
+            })?;
             let full = machine.global.as_ref().is_some_and(|g| g.full);
             (machine.outcome(), full)
         }
@@ -210,12 +216,17 @@ impl<'a> Job<'a> {
             progress: 0,
             crossed: false,
             printed: Vec::new(),
+            unprinted: 0,
         }
     }
 }
 
 impl Machine<'_> {
     pub fn outcome(&mut self) -> Outcome {
+        if self.unprinted > 0 {
+            self.printed
+                .push(format!("... and {} more", self.unprinted));
+        }
         Outcome {
             costs: std::mem::take(&mut self.costs),
             findings: std::mem::take(&mut self.findings),

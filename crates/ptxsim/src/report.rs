@@ -159,9 +159,15 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Mma::Multiply(_) => Kind::Matrix,
             _ => Kind::MatrixMemory,
         },
-        Op::Fence { .. } | Op::Clock { .. } | Op::Trap | Op::Assert(_) | Op::Sleep | Op::Nop => {
-            Kind::Other
-        }
+        Op::Fence { .. }
+        | Op::Clock { .. }
+        | Op::Trap
+        | Op::Assert(_)
+        | Op::Mbarrier(_)
+        | Op::PendingCount
+        | Op::Print(_)
+        | Op::Sleep
+        | Op::Nop => Kind::Other,
     }
 }
 

@@ -7,6 +7,7 @@
 mod arith;
 mod control;
 mod convert;
+mod mbarrier;
 mod memory_forms;
 mod operand;
 mod scope;
@@ -519,6 +520,7 @@ impl<'a> Decoder<'a> {
             | "trap" | "brkpt" | "nanosleep" | "pmevent" | "griddepcontrol" => {
                 self.control(i, &words)
             }
+            "mbarrier" => self.mbarrier(i, &words),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "wmma" | "mma" | "ldmatrix"
             | "stmatrix" | "movmatrix" | "elect" => self.warp(i, &words),
             _ => self.arithmetic(i, &words),
