@@ -41,6 +41,7 @@ pub fn check(
     let want = want(device, shelves, job, say)?;
     say(step("making the inputs".to_owned()));
     let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
+    shelves.read_ahead();
     let dump = Dump::new(job);
     dump.before(&want)?;
 

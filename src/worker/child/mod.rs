@@ -35,6 +35,7 @@ pub fn main(choice: DeviceChoice) -> ExitCode {
         let mut shelves = Shelves::open();
         while let Ok(order) = orders.recv() {
             frames.id = order.id;
+            shelves.promise(order.next.map(|next| *next));
             let end = run(&mut device, &mut shelves, &order.job, &mut frames);
             let sticky = matches!(&end, Frame::Failed(Failure::Fault { sticky: true, .. }));
             frames.send(end);
