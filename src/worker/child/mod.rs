@@ -20,6 +20,8 @@ use std::sync::mpsc::{self, Receiver};
 
 /// Takes orders on standard input until it is closed.
 pub fn main(choice: DeviceChoice) -> ExitCode {
+    #[cfg(target_env = "gnu")]
+    keep_memory();
     let Ok(mut frames) = Frames::take_standard_output() else {
         return ExitCode::FAILURE;
     };
@@ -97,6 +99,19 @@ fn orders() -> Receiver<Order> {
         leave(0);
     });
     orders
+}
+
+/// Buffers as large as tensors come and go with every launch. Given back to the system each time, they
+/// would be zeroed by it, page by page, before each use.
+#[cfg(target_env = "gnu")]
+fn keep_memory() {
+    use nix::libc::{M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, mallopt};
+    // SAFETY: sets two numbers of the allocator; one that it refuses stays as it was.
+    unsafe {
+        // The largest that glibc takes.
+        mallopt(M_MMAP_THRESHOLD, 32 << 20);
+        mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    }
 }
 
 /// Without destructors and exit handlers: the CUDA runtime's own would wait for a kernel that hangs.
