@@ -2,7 +2,7 @@
 //! the kernel or the machine, and the next job goes on there.
 
 use super::host::{Lost, Worker};
-use super::protocol::{CheckJob, Frame, Job, Ready, TimeJob};
+use super::protocol::{Ahead, CheckJob, Frame, Job, Ready, TimeJob};
 use crate::device::lock::{GpuLock, SHARED, Use};
 use crate::device::{DeviceChoice, Failure};
 use crate::error::Error;
@@ -46,6 +46,8 @@ pub struct Crew {
     /// A known-good kernel failed: nothing is tried any more.
     broken: Option<Fault>,
     costs: Costs,
+    /// Of the job after the one that is asked for next.
+    next: Option<Ahead>,
 }
 
 impl Crew {
@@ -85,6 +87,7 @@ impl Crew {
             waiting: Box::new(|_| {}),
             broken: None,
             costs: Costs::default(),
+            next: None,
         }
     }
 
@@ -105,6 +108,11 @@ impl Crew {
         self.device.clone().unwrap_or(Seen::NotRun {
             reason: "no device was asked for".to_owned(),
         })
+    }
+
+    /// Said before a job: what the one after it will read. The worker then reads it while the device works.
+    pub fn ahead(&mut self, next: Option<Ahead>) {
+        self.next = next;
     }
 
     /// Its deadline is the case's.
@@ -182,6 +190,9 @@ impl Crew {
         let Some(worker) = &mut self.worker else {
             return environment("no worker could be started".to_owned());
         };
+        if let Some(next) = self.next.take() {
+            worker.tell_ahead(next);
+        }
         let began = Instant::now();
         let mut spent = None;
         let end = worker.run(job, deadline, |frame| match frame {

@@ -1,7 +1,7 @@
 //! One child process: orders in, frames out, each order with a deadline. Knows nothing of what the
 //! orders mean beyond which frame ends one.
 
-use super::protocol::{Frame, Job, Line, Order};
+use super::protocol::{Ahead, Frame, Job, Line, Order};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::collections::VecDeque;
@@ -42,6 +42,7 @@ pub struct Worker {
     lines: Receiver<Heard>,
     stderr: Tail,
     orders: u64,
+    next: Option<Box<Ahead>>,
 }
 
 enum Heard {
@@ -73,6 +74,7 @@ impl Worker {
             lines,
             stderr,
             orders: 0,
+            next: None,
         })
     }
 
@@ -86,6 +88,11 @@ impl Worker {
             |_| {},
             |frame| matches!(frame, Frame::Ready(_)),
         )
+    }
+
+    /// Goes out with the next job: what the one after it will read.
+    pub fn tell_ahead(&mut self, next: Ahead) {
+        self.next = Some(Box::new(next));
     }
 
     /// Sends one job and waits for the frame that ends it; `on_frame` sees those before it.
@@ -102,6 +109,7 @@ impl Worker {
         let order = Order {
             id,
             job: job.clone(),
+            next: self.next.take(),
         };
         let sent = serde_json::to_vec(&order)
             .ok()

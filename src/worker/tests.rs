@@ -2,7 +2,7 @@
 
 use super::crew::Crew;
 use super::host::{Lost, Worker};
-use super::protocol::{CheckJob, Expected, Frame, Job, Line, Ready, TimeJob};
+use super::protocol::{Ahead, CheckJob, Expected, Frame, Job, Line, Ready, TimeJob};
 use crate::build::Artifact;
 use crate::device::Failure;
 use crate::device::lock::{GpuLock, Use};
@@ -297,6 +297,29 @@ fn failed(kind: FaultKind, message: &str, sticky: bool) -> Frame {
         },
         sticky,
     })
+}
+
+#[test]
+fn an_order_says_what_the_next_job_reads_and_the_one_after_does_not() {
+    let told = |id, pattern: &str| {
+        format!(
+            "read order\ncase \"$order\" in {pattern}) {};; *) exit 3;; esac\n",
+            say(id, checked()).trim()
+        )
+    };
+    let script = ready()
+        + &told(1, "*'\"expected\":[\"next/seen\"]'*")
+        + &told(2, "*'\"next\":null'*")
+        + "read end";
+    let mut scripts = crew(&[script]);
+    scripts.crew.ahead(Some(Ahead {
+        case: case(),
+        seed: 7,
+        expected: vec!["next/seen".into()],
+    }));
+    for _ in 0..2 {
+        assert!(check(&mut scripts.crew).got().is_some());
+    }
 }
 
 /// Answers its first order with `first` and the second with `second`.

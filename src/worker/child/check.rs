@@ -17,6 +17,9 @@ use verdict::model::{
     Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, Location, Num, Role, Seen, Tensor,
 };
 
+/// Of outputs that wait to be compared.
+const MOST_WAITING_BYTES: usize = 256 << 20;
+
 /// Poison alternates, so two launches are needed to tell an output that was not written.
 const LEAST_LAUNCHES: u32 = 2;
 
@@ -38,6 +41,7 @@ pub fn check(
     let want = want(device, shelves, job, say)?;
     say(step("making the inputs".to_owned()));
     let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
+    shelves.read_ahead();
     let dump = Dump::new(job);
     dump.before(&want)?;
 
@@ -85,8 +89,10 @@ fn launch_and_compare<'a>(
     say: &mut dyn FnMut(Frame),
 ) -> Result<Runs<'a>> {
     std::thread::scope(|scope| {
-        // Bounded, as outputs may be large: one launch waits while another is compared.
-        let (launched, arrived) = mpsc::sync_channel::<(u32, Images)>(1);
+        // Bounded, as outputs may be large. Comparing the first launch takes longer than a launch does,
+        // and the others less: where they fit, no launch waits for it.
+        let waiting = MOST_WAITING_BYTES / stage.output_bytes().max(1);
+        let (launched, arrived) = mpsc::sync_channel::<(u32, Images)>(waiting.max(1));
         let comparing = scope.spawn(move || {
             let mut runs = Runs::new(case, want)?;
             for (launch, outputs) in arrived {

@@ -20,6 +20,8 @@ use std::sync::mpsc::{self, Receiver};
 
 /// Takes orders on standard input until it is closed.
 pub fn main(choice: DeviceChoice) -> ExitCode {
+    #[cfg(target_env = "gnu")]
+    keep_memory();
     let Ok(mut frames) = Frames::take_standard_output() else {
         return ExitCode::FAILURE;
     };
@@ -35,6 +37,7 @@ pub fn main(choice: DeviceChoice) -> ExitCode {
         let mut shelves = Shelves::open();
         while let Ok(order) = orders.recv() {
             frames.id = order.id;
+            shelves.promise(order.next.map(|next| *next));
             let end = run(&mut device, &mut shelves, &order.job, &mut frames);
             let sticky = matches!(&end, Frame::Failed(Failure::Fault { sticky: true, .. }));
             frames.send(end);
@@ -96,6 +99,19 @@ fn orders() -> Receiver<Order> {
         leave(0);
     });
     orders
+}
+
+/// Buffers as large as tensors come and go with every launch. Given back to the system each time, they
+/// would be zeroed by it, page by page, before each use.
+#[cfg(target_env = "gnu")]
+fn keep_memory() {
+    use nix::libc::{M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, mallopt};
+    // SAFETY: sets two numbers of the allocator; one that it refuses stays as it was.
+    unsafe {
+        // The largest that glibc takes.
+        mallopt(M_MMAP_THRESHOLD, 32 << 20);
+        mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    }
 }
 
 /// Without destructors and exit handlers: the CUDA runtime's own would wait for a kernel that hangs.

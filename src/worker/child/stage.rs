@@ -83,6 +83,11 @@ impl<'a> Stage<'a> {
             .collect()
     }
 
+    /// Of what `outputs` gives.
+    pub fn output_bytes(&self) -> usize {
+        self.written().map(|placed| placed.data.bytes).sum()
+    }
+
     /// What launch number `launch` changed between the strides of its outputs, where it has no business.
     pub fn gaps(&self, outputs: &Images, launch: u32) -> Result<Vec<String>> {
         let mut found = Vec::new();
@@ -104,12 +109,7 @@ impl<'a> Stage<'a> {
     /// Names of what is only read and was written to.
     pub fn clobbered(&self, device: &mut dyn Device) -> Result<Vec<String>> {
         let mut clobbered = Vec::new();
-        let mut buffer = Vec::new();
-        let mut changed = |placed: Guarded, bytes: &[u8]| {
-            buffer.resize(placed.bytes, 0);
-            device.read(placed.address, &mut buffer)?;
-            Ok(!same(&buffer, bytes))
-        };
+        let mut changed = |placed: Guarded, bytes: &[u8]| Ok(!same(&read(device, placed)?, bytes));
         for placed in &self.tensors {
             let name = &placed.tensor.name;
             let Some(drawn) = self.drawn(placed) else {

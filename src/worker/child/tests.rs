@@ -11,6 +11,7 @@ use crate::device::args::Value;
 use crate::device::{Address, Call, Device, Failure, Program, Result, Target, Timer};
 use crate::worker::protocol::{CheckJob, Expected, Frame, TimeJob};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 use verdict::model::{
     Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, DeviceFacts,
@@ -442,10 +443,8 @@ fn expected_outputs_come_from_files_and_damaged_ones_are_no_pass() {
     assert_eq!(fault.kind, FaultKind::Reference);
 }
 
-#[test]
-fn what_one_job_needed_is_there_for_the_next() {
-    let dir = tempfile::tempdir().unwrap();
-    let references = References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
+/// A check whose expected outputs are in a file, and the file.
+fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
     let mut sum = case("double");
     sum.reference = Reference::Binary {
         a: "x".into(),
@@ -453,14 +452,23 @@ fn what_one_job_needed_is_there_for_the_next() {
         out: "y".into(),
         op: Binary::Add,
     };
-    let Seen::Got(cache::Expected::Files { seen, .. }) = references.expected(&sum, 1) else {
+    let Seen::Got(cache::Expected::Files { seen, .. }) = references.expected(&sum, seed) else {
         panic!("it can be computed")
     };
     let mut job = job("double", sum, "double");
+    job.seed = seed;
     job.expected = Expected::Files {
         seen: seen.clone(),
         original: None,
     };
+    (job, seen)
+}
+
+#[test]
+fn what_one_job_needed_is_there_for_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let references = References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
+    let (job, file) = of_a_file(&references, 1);
     let mut shelves = Shelves::new(None);
     let mut run = || {
         let mut fake = Fake::new();
@@ -470,8 +478,33 @@ fn what_one_job_needed_is_there_for_the_next() {
         Ok(facts)
     };
     let first: Result<CheckFacts> = run();
-    std::fs::remove_file(seen).unwrap();
+    std::fs::remove_file(file).unwrap();
     assert_eq!(run().unwrap(), first.unwrap());
+}
+
+#[test]
+fn a_job_finds_what_was_read_ahead_and_a_file_that_could_not_be_is_its_own_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    let references = References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
+    let ((first, _), (second, file)) = (of_a_file(&references, 1), of_a_file(&references, 2));
+    let before_the_second = || {
+        let mut shelves = Shelves::new(None);
+        shelves.promise(Some(second.ahead()));
+        check(&mut Fake::new(), &mut shelves, &first, &mut |_| {}).unwrap();
+        shelves.wait_for_reader();
+        shelves
+    };
+    let mut read = before_the_second();
+    std::fs::remove_file(file).unwrap();
+    let facts = check(&mut Fake::new(), &mut read, &second, &mut |_| {}).unwrap();
+    assert_eq!(facts.error.max_err, Num(0.0));
+
+    let mut not_there = before_the_second();
+    let facts = check(&mut Fake::new(), &mut not_there, &second, &mut |_| {});
+    let Err(Failure::Fault { fault, .. }) = facts else {
+        panic!("it cannot be read")
+    };
+    assert_eq!(fault.kind, FaultKind::Reference);
 }
 
 #[test]
