@@ -10,7 +10,7 @@ use crate::device::choice::driver_problem;
 use crate::error::{Error, Result};
 use crate::report::progress::{Event, Phase};
 use crate::toolchain::{self, Toolchain};
-use crate::worker::{CheckAnswer, CheckJob, Crew, Expected, TimeJob};
+use crate::worker::{CheckAnswer, CheckJob, Crew, Expected, Job, TimeJob};
 use crate::{repo, store};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -369,7 +369,7 @@ fn check_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Eve
         .peekable();
     while let Some((case, position, seed, job)) = jobs.next() {
         let next = jobs.peek().and_then(|(.., job)| job.as_ref().ok());
-        crew.ahead(next.map(CheckJob::ahead));
+        crew.announce(next.map(|next| Job::Check(Box::new(next.clone()))));
         let answer = match job {
             Ok(job) => crew.check(job),
             Err(why) => CheckAnswer {
@@ -421,7 +421,7 @@ fn time_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Even
             .peekable();
         while let Some((case, job)) = jobs.next() {
             let next = jobs.peek().and_then(|(_, job)| job.as_ref().ok());
-            crew.ahead(next.map(TimeJob::ahead));
+            crew.announce(next.map(|next| Job::Time(Box::new(next.clone()))));
             // The judge asks for those alone that it admits.
             let facts = match job {
                 Ok(job) => crew.time(job),

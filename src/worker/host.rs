@@ -1,7 +1,7 @@
 //! One child process: orders in, frames out, each order with a deadline. Knows nothing of what the
 //! orders mean beyond which frame ends one.
 
-use super::protocol::{Ahead, Frame, Job, Line, Order};
+use super::protocol::{Frame, Job, Line, Order};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::collections::VecDeque;
@@ -42,8 +42,10 @@ pub struct Worker {
     lines: Receiver<Heard>,
     stderr: Tail,
     orders: u64,
-    next: Option<Box<Ahead>>,
 }
+
+/// A job that a worker was sent and has not answered.
+pub struct Sent(u64);
 
 enum Heard {
     Line(Box<Line>),
@@ -74,7 +76,6 @@ impl Worker {
             lines,
             stderr,
             orders: 0,
-            next: None,
         })
     }
 
@@ -90,37 +91,48 @@ impl Worker {
         )
     }
 
-    /// Goes out with the next job: what the one after it will read.
-    pub fn tell_ahead(&mut self, next: Ahead) {
-        self.next = Some(Box::new(next));
-    }
-
-    /// Sends one job and waits for the frame that ends it; `on_frame` sees those before it.
-    /// After a `Lost` the worker is dead.
+    /// Sends one job and waits for its end.
     pub fn run(
         &mut self,
         job: &Job,
         deadline: Duration,
         on_frame: impl FnMut(Frame),
     ) -> Result<Frame, Lost> {
-        let until = Instant::now() + deadline;
+        let order = self.send(job)?;
+        self.answer(order, deadline, on_frame)
+    }
+
+    /// Sends one job, which the worker does after those that it was sent before. After a `Lost` the worker
+    /// is dead.
+    pub fn send(&mut self, job: &Job) -> Result<Sent, Lost> {
         self.orders += 1;
         let id = self.orders;
         let order = Order {
             id,
             job: job.clone(),
-            next: self.next.take(),
         };
         let sent = serde_json::to_vec(&order)
             .ok()
             .zip(self.input.as_ref())
             .is_some_and(|(line, input)| input.send(line).is_ok());
-        if !sent {
-            return Err(self.died("takes no more jobs"));
+        if sent {
+            Ok(Sent(id))
+        } else {
+            Err(self.died("takes no more jobs"))
         }
+    }
+
+    /// Waits for the frame that ends a job, the oldest of those sent; `on_frame` sees those before it. The
+    /// deadline begins here. After a `Lost` the worker is dead.
+    pub fn answer(
+        &mut self,
+        Sent(id): Sent,
+        deadline: Duration,
+        on_frame: impl FnMut(Frame),
+    ) -> Result<Frame, Lost> {
         self.wait_for(
             id,
-            until,
+            Instant::now() + deadline,
             deadline,
             "taking the job",
             on_frame,

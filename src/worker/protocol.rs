@@ -12,19 +12,6 @@ pub struct Order {
     /// Comes back with every frame that belongs to it.
     pub id: u64,
     pub job: Job,
-    /// Of the job that will probably come after it.
-    pub next: Option<Box<Ahead>>,
-}
-
-/// Files that can be read while another job runs. Nothing is promised and nothing answered: that they
-/// cannot be read is for their own job to say.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ahead {
-    /// Whose inputs.
-    pub case: Case,
-    pub seed: u64,
-    /// Expected outputs.
-    pub expected: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,22 +34,6 @@ pub struct CheckJob {
     pub dump: Option<PathBuf>,
 }
 
-impl CheckJob {
-    pub fn ahead(&self) -> Ahead {
-        let expected = match &self.expected {
-            Expected::Files { seen, original } => {
-                [seen].into_iter().chain(original).cloned().collect()
-            }
-            Expected::Variant { .. } => Vec::new(),
-        };
-        Ahead {
-            case: self.case.clone(),
-            seed: self.seed,
-            expected,
-        }
-    }
-}
-
 /// Where the right answer comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -83,16 +54,6 @@ pub struct TimeJob {
     pub artifact: Artifact,
     pub seed: u64,
     pub schedule: Schedule,
-}
-
-impl TimeJob {
-    pub fn ahead(&self) -> Ahead {
-        Ahead {
-            case: self.case.clone(),
-            seed: self.seed,
-            expected: Vec::new(),
-        }
-    }
 }
 
 /// One line of the worker.

@@ -91,19 +91,22 @@ fn launch_and_compare<'a>(
     std::thread::scope(|scope| {
         // Bounded, as outputs may be large. Comparing the first launch takes longer than a launch does,
         // and the others less: where they fit, no launch waits for it.
-        let waiting = MOST_WAITING_BYTES / stage.output_bytes().max(1);
-        let (launched, arrived) = mpsc::sync_channel::<(u32, Images)>(waiting.max(1));
+        let waiting =
+            (MOST_WAITING_BYTES / stage.output_bytes().max(1)).clamp(1, launches as usize);
+        let (launched, arrived) = mpsc::sync_channel::<(u32, Images)>(waiting);
+        let (compared, spare) = mpsc::channel::<Images>();
         let comparing = scope.spawn(move || {
             let mut runs = Runs::new(case, want)?;
             for (launch, outputs) in arrived {
                 runs.look_between_strides(&stage.gaps(&outputs, launch)?);
-                runs.take(launch, outputs)?;
+                // Fresh memory would cost more than reading into it does. At the end nobody wants any.
+                let _ = compared.send(runs.take(launch, outputs)?);
             }
             Ok(runs)
         });
         for launch in 1..=launches {
             say(Frame::Step(format!("launch {launch} of {launches}")));
-            let outputs = launch_once(device, stage, launch)?;
+            let outputs = launch_once(device, stage, launch, spare.try_recv().unwrap_or_default())?;
             // Nobody listens any more: comparing has failed, and says so below.
             if launched.send((launch, outputs)).is_err() {
                 break;
@@ -117,11 +120,16 @@ fn launch_and_compare<'a>(
     })
 }
 
-fn launch_once(device: &mut dyn Device, stage: &Stage, launch: u32) -> Result<Images> {
+fn launch_once(
+    device: &mut dyn Device,
+    stage: &Stage,
+    launch: u32,
+    spare: Images,
+) -> Result<Images> {
     stage.prepare(device, launch)?;
     device.launch(&stage.call)?;
     device.sync()?;
-    stage.outputs(device)
+    stage.outputs(device, spare)
 }
 
 /// What the launches of one case have shown so far.
@@ -168,11 +176,12 @@ impl<'a> Runs<'a> {
         }
     }
 
-    fn take(&mut self, launch: u32, outputs: Images) -> Result<()> {
+    /// Gives back what is not needed any more.
+    fn take(&mut self, launch: u32, outputs: Images) -> Result<Images> {
         let Some(first) = &self.first else {
             self.judge(&outputs)?;
             self.first = Some(outputs);
-            return Ok(());
+            return Ok(Images::new());
         };
         let mut differs = false;
         for tensor in written(self.case) {
@@ -201,7 +210,7 @@ impl<'a> Runs<'a> {
         if differs {
             self.judge(&outputs)?;
         }
-        Ok(())
+        Ok(outputs)
     }
 
     fn judge(&mut self, outputs: &Images) -> Result<()> {
@@ -270,7 +279,7 @@ fn variant(
     seed: u64,
 ) -> Result<Outputs> {
     let stage = Stage::set(device, shelves, case, artifact, seed)?;
-    decoded(case, &launch_once(device, &stage, 1)?)
+    decoded(case, &launch_once(device, &stage, 1, Images::new())?)
 }
 
 fn of_the_reference(variant: &str, failure: Failure) -> Failure {

@@ -1,11 +1,12 @@
 //! What a worker keeps from one job for the next: inputs and expected outputs, as variants of a kernel
 //! and seeds come back to the same ones. While the device works on one job, files of the next are read.
 
+use super::orders::Orders;
 use crate::cache::Cache;
 use crate::check::images::{Images, Shelf};
 use crate::check::{Outputs, Recent, Values, cache};
 use crate::device::{Failure, Result};
-use crate::worker::protocol::Ahead;
+use crate::worker::protocol::{Expected, Job};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,7 @@ pub struct Shelves {
     /// One thread, also for what is parallel by itself, so that samples are not disturbed. `None` where
     /// the system gives no thread: then nothing is read ahead.
     reader: Option<ThreadPool>,
-    next: Option<Ahead>,
+    orders: Arc<Orders>,
 }
 
 struct Shared {
@@ -30,18 +31,19 @@ struct Shared {
 impl Shelves {
     /// With files in the cache that the host has opened too: where it cannot be, that is said there, and
     /// here inputs are just made again.
-    pub fn open() -> Self {
-        Self::new(Cache::open().and_then(|cache| cache.dir("inputs")).ok())
+    pub fn open(orders: Arc<Orders>) -> Self {
+        let inputs = Cache::open().and_then(|cache| cache.dir("inputs")).ok();
+        Self::new(inputs, orders)
     }
 
-    pub fn new(inputs: Option<PathBuf>) -> Self {
+    pub fn new(inputs: Option<PathBuf>, orders: Arc<Orders>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 inputs: Mutex::new(Shelf::new(inputs, MOST_BYTES)),
                 outputs: Mutex::new(Recent::new(MOST_BYTES)),
             }),
             reader: ThreadPoolBuilder::new().num_threads(1).build().ok(),
-            next: None,
+            orders,
         }
     }
 
@@ -58,16 +60,11 @@ impl Shelves {
             .map_err(|error| reference(error.to_string()))
     }
 
-    /// What `read_ahead` will read.
-    pub fn promise(&mut self, next: Option<Ahead>) {
-        self.next = next;
-    }
-
     /// Called once a job has all that it needs, so that it does not wait for what the next one needs.
     pub fn read_ahead(&mut self) {
-        if let (Some(reader), Some(next)) = (&self.reader, self.next.take()) {
-            let shared = Arc::clone(&self.shared);
-            reader.spawn(move || shared.read_ahead(&next));
+        if let Some(reader) = &self.reader {
+            let (shared, orders) = (Arc::clone(&self.shared), Arc::clone(&self.orders));
+            reader.spawn(move || shared.read_ahead(&orders.next_job()));
         }
     }
 
@@ -89,12 +86,21 @@ impl Shared {
     }
 
     /// What cannot be read is said by the job that asks for it, which tries again.
-    fn read_ahead(&self, next: &Ahead) {
-        for path in &next.expected {
-            let _ = self.expected(path);
+    fn read_ahead(&self, next: &Job) {
+        let (case, seed) = match next {
+            Job::KnownGood => return,
+            Job::Check(job) => (&job.case, job.seed),
+            Job::Time(job) => (&job.case, job.seed),
+        };
+        if let Job::Check(job) = next
+            && let Expected::Files { seen, original } = &job.expected
+        {
+            for path in [seen].into_iter().chain(original) {
+                let _ = self.expected(path);
+            }
         }
-        for tensor in &next.case.tensors {
-            held(&self.inputs).read_ahead(tensor, next.seed);
+        for tensor in &case.tensors {
+            held(&self.inputs).read_ahead(tensor, seed);
         }
     }
 }

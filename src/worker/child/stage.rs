@@ -73,12 +73,15 @@ impl<'a> Stage<'a> {
             })
     }
 
-    /// Waits for the launch and reads what it wrote.
-    pub fn outputs(&self, device: &mut dyn Device) -> Result<Images> {
+    /// Waits for the launch and reads what it wrote, into the memory of `spare` where that has any.
+    pub fn outputs(&self, device: &mut dyn Device, mut spare: Images) -> Result<Images> {
         self.written()
             .map(|placed| {
-                let image = read(device, placed.data)?;
-                Ok((placed.tensor.name.clone(), image))
+                let name = placed.tensor.name.clone();
+                let mut image = spare.remove(&name).unwrap_or_default();
+                image.resize(placed.data.bytes, 0);
+                device.read(placed.data.address, &mut image)?;
+                Ok((name, image))
             })
             .collect()
     }

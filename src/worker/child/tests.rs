@@ -2,6 +2,7 @@
 
 use super::check::check;
 use super::metered::Metered;
+use super::orders::Orders;
 use super::shelves::Shelves;
 use super::time::time;
 use crate::build::Artifact;
@@ -9,9 +10,10 @@ use crate::cache::Cache;
 use crate::check::cache::{self, References};
 use crate::device::args::Value;
 use crate::device::{Address, Call, Device, Failure, Program, Result, Target, Timer};
-use crate::worker::protocol::{CheckJob, Expected, Frame, TimeJob};
+use crate::worker::protocol::{CheckJob, Expected, Frame, Job, Order, TimeJob};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use verdict::model::{
     Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, DeviceFacts,
@@ -279,7 +281,7 @@ fn run(job: &CheckJob) -> (Result<CheckFacts>, Vec<Frame>) {
     let mut frames = Vec::new();
     let facts = check(
         &mut Fake::new(),
-        &mut Shelves::new(None),
+        &mut Shelves::new(None, Arc::default()),
         job,
         &mut |frame| frames.push(frame),
     );
@@ -469,7 +471,7 @@ fn what_one_job_needed_is_there_for_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let references = References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
     let (job, file) = of_a_file(&references, 1);
-    let mut shelves = Shelves::new(None);
+    let mut shelves = Shelves::new(None, Arc::default());
     let mut run = || {
         let mut fake = Fake::new();
         let mut device = Metered::new(&mut fake);
@@ -488,8 +490,12 @@ fn a_job_finds_what_was_read_ahead_and_a_file_that_could_not_be_is_its_own_fault
     let references = References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
     let ((first, _), (second, file)) = (of_a_file(&references, 1), of_a_file(&references, 2));
     let before_the_second = || {
-        let mut shelves = Shelves::new(None);
-        shelves.promise(Some(second.ahead()));
+        let orders = Arc::new(Orders::default());
+        orders.put(Order {
+            id: 2,
+            job: Job::Check(Box::new(second.clone())),
+        });
+        let mut shelves = Shelves::new(None, orders);
         check(&mut Fake::new(), &mut shelves, &first, &mut |_| {}).unwrap();
         shelves.wait_for_reader();
         shelves
@@ -590,7 +596,7 @@ fn without_a_clock_there_are_no_times() {
     };
     let times = time(
         &mut Metered::new(&mut Fake::new()),
-        &mut Shelves::new(None),
+        &mut Shelves::new(None, Arc::default()),
         &job,
         &mut |_| {},
     );
