@@ -1,6 +1,7 @@
 //! One seed of one case: launched several times over poisoned outputs, its outputs compared with one
 //! another and with what is expected, its inputs and the memory around all of them looked at afterwards.
 
+use super::buffers::Buffers;
 use super::shelves::Shelves;
 use super::stage::{Images, Stage};
 use crate::build::Artifact;
@@ -57,12 +58,18 @@ pub fn check(
     }));
 
     let launches = job.case.launches.max(LEAST_LAUNCHES);
-    let runs = launch_and_compare(device, &stage, &job.case, &want, launches, say)?;
-    say(step("reading the inputs back".to_owned()));
-    let clobbered_inputs = stage.clobbered(device)?;
-    let mut overruns = runs.overruns;
-    overruns.extend(stage.overruns(device)?);
+    let (runs, after) = launch_and_compare(
+        device,
+        &mut shelves.buffers,
+        &stage,
+        (&job.case, &want),
+        launches,
+        say,
+    )?;
     dump.after(runs.first.as_ref())?;
+    let mut overruns = runs.overruns;
+    overruns.extend(after.overruns);
+    keep(&mut shelves.buffers, runs.first.into_iter());
 
     Ok(CheckFacts {
         error: runs
@@ -74,20 +81,26 @@ pub fn check(
         differs: runs.differs,
         unwritten: runs.unwritten,
         first_unwritten: runs.first_unwritten,
-        clobbered_inputs,
+        clobbered_inputs: after.clobbered_inputs,
         overruns,
     })
+}
+
+/// What the memory around the outputs shows after the last launch.
+struct After {
+    clobbered_inputs: Vec<String>,
+    overruns: Vec<String>,
 }
 
 /// Each launch is compared on a thread of its own while the next ones run.
 fn launch_and_compare<'a>(
     device: &mut dyn Device,
+    buffers: &mut Buffers,
     stage: &Stage,
-    case: &'a Case,
-    want: &'a Want,
+    (case, want): (&'a Case, &'a Want),
     launches: u32,
     say: &mut dyn FnMut(Frame),
-) -> Result<Runs<'a>> {
+) -> Result<(Runs<'a>, After)> {
     std::thread::scope(|scope| {
         // Bounded, as outputs may be large. Comparing the first launch takes longer than a launch does,
         // and the others less: where they fit, no launch waits for it.
@@ -99,37 +112,51 @@ fn launch_and_compare<'a>(
             let mut runs = Runs::new(case, want)?;
             for (launch, outputs) in arrived {
                 runs.look_between_strides(&stage.gaps(&outputs, launch)?);
-                // Fresh memory would cost more than reading into it does. At the end nobody wants any.
+                // It is listening for as long as there are launches.
                 let _ = compared.send(runs.take(launch, outputs)?);
             }
             Ok(runs)
         });
         for launch in 1..=launches {
             say(Frame::Step(format!("launch {launch} of {launches}")));
-            let outputs = launch_once(device, stage, launch, spare.try_recv().unwrap_or_default())?;
+            let outputs = launch_once(device, stage, launch, buffers)?;
             // Nobody listens any more: comparing has failed, and says so below.
             if launched.send((launch, outputs)).is_err() {
                 break;
             }
+            keep(buffers, spare.try_iter());
         }
         drop(launched);
+        say(Frame::Step("reading the inputs back".to_owned()));
+        let after = After {
+            clobbered_inputs: stage.clobbered(device, buffers)?,
+            overruns: stage.overruns(device)?,
+        };
         say(Frame::Step("comparing".to_owned()));
-        comparing
+        let runs = comparing
             .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        keep(buffers, spare.try_iter());
+        Ok((runs, after))
     })
+}
+
+fn keep(buffers: &mut Buffers, spare: impl Iterator<Item = Images>) {
+    for image in spare.flat_map(Images::into_values) {
+        buffers.put(image);
+    }
 }
 
 fn launch_once(
     device: &mut dyn Device,
     stage: &Stage,
     launch: u32,
-    spare: Images,
+    buffers: &mut Buffers,
 ) -> Result<Images> {
     stage.prepare(device, launch)?;
     device.launch(&stage.call)?;
     device.sync()?;
-    stage.outputs(device, spare)
+    stage.outputs(device, buffers)
 }
 
 /// What the launches of one case have shown so far.
@@ -279,7 +306,7 @@ fn variant(
     seed: u64,
 ) -> Result<Outputs> {
     let stage = Stage::set(device, shelves, case, artifact, seed)?;
-    decoded(case, &launch_once(device, &stage, 1, Images::new())?)
+    decoded(case, &launch_once(device, &stage, 1, &mut shelves.buffers)?)
 }
 
 fn of_the_reference(variant: &str, failure: Failure) -> Failure {

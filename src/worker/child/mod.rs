@@ -1,5 +1,6 @@
 //! The worker's own side: opens the device, takes orders one by one, and ends with its parent.
 
+mod buffers;
 mod check;
 mod metered;
 mod orders;

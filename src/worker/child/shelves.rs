@@ -1,6 +1,7 @@
 //! What a worker keeps from one job for the next: inputs and expected outputs, as variants of a kernel
 //! and seeds come back to the same ones. While the device works on one job, files of the next are read.
 
+use super::buffers::Buffers;
 use super::orders::Orders;
 use crate::cache::Cache;
 use crate::check::images::{Images, Shelf};
@@ -16,6 +17,7 @@ use verdict::model::{Case, FaultKind};
 const MOST_BYTES: usize = 1 << 30;
 
 pub struct Shelves {
+    pub buffers: Buffers,
     shared: Arc<Shared>,
     /// One thread, also for what is parallel by itself, so that samples are not disturbed. `None` where
     /// the system gives no thread: then nothing is read ahead.
@@ -38,6 +40,7 @@ impl Shelves {
 
     pub fn new(inputs: Option<PathBuf>, orders: Arc<Orders>) -> Self {
         Self {
+            buffers: Buffers::default(),
             shared: Arc::new(Shared {
                 inputs: Mutex::new(Shelf::new(inputs, MOST_BYTES)),
                 outputs: Mutex::new(Recent::new(MOST_BYTES)),

@@ -1,5 +1,6 @@
 //! A case on a device: its program, its tensors between guards, and the call that uses them.
 
+use super::buffers::Buffers;
 use super::shelves::Shelves;
 use crate::build::Artifact;
 use crate::check::images::{self, Image};
@@ -73,15 +74,12 @@ impl<'a> Stage<'a> {
             })
     }
 
-    /// Waits for the launch and reads what it wrote, into the memory of `spare` where that has any.
-    pub fn outputs(&self, device: &mut dyn Device, mut spare: Images) -> Result<Images> {
+    /// Waits for the launch and reads what it wrote.
+    pub fn outputs(&self, device: &mut dyn Device, buffers: &mut Buffers) -> Result<Images> {
         self.written()
             .map(|placed| {
-                let name = placed.tensor.name.clone();
-                let mut image = spare.remove(&name).unwrap_or_default();
-                image.resize(placed.data.bytes, 0);
-                device.read(placed.data.address, &mut image)?;
-                Ok((name, image))
+                let image = read(device, placed.data, buffers)?;
+                Ok((placed.tensor.name.clone(), image))
             })
             .collect()
     }
@@ -110,9 +108,14 @@ impl<'a> Stage<'a> {
     }
 
     /// Names of what is only read and was written to.
-    pub fn clobbered(&self, device: &mut dyn Device) -> Result<Vec<String>> {
+    pub fn clobbered(&self, device: &mut dyn Device, buffers: &mut Buffers) -> Result<Vec<String>> {
         let mut clobbered = Vec::new();
-        let mut changed = |placed: Guarded, bytes: &[u8]| Ok(!same(&read(device, placed)?, bytes));
+        let mut changed = |placed: Guarded, bytes: &[u8]| {
+            let image = read(device, placed, buffers)?;
+            let changed = !same(&image, bytes);
+            buffers.put(image);
+            Ok(changed)
+        };
         for placed in &self.tensors {
             let name = &placed.tensor.name;
             let Some(drawn) = self.drawn(placed) else {
@@ -226,8 +229,8 @@ fn constant(device: &mut dyn Device, bytes: &[u8]) -> Result<Guarded> {
     Ok(placed)
 }
 
-fn read(device: &mut dyn Device, buffer: Guarded) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; buffer.bytes];
+fn read(device: &mut dyn Device, buffer: Guarded, buffers: &mut Buffers) -> Result<Vec<u8>> {
+    let mut bytes = buffers.take(buffer.bytes);
     device.read(buffer.address, &mut bytes)?;
     Ok(bytes)
 }
