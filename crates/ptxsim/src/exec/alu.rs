@@ -33,7 +33,9 @@ impl AluOp {
     }
 }
 
-fn has_v3() -> bool {
+/// Whether what was compiled for AVX2 and FMA can run here. Looked up once by the standard library.
+#[inline(always)]
+pub fn has_v3() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         is_x86_feature_detected!("avx2")
