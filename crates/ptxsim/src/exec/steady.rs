@@ -7,7 +7,7 @@
 use super::alu::has_v3;
 use super::mem::{Site, addresses};
 use super::pattern::{Pattern, Shape};
-use super::regs::{ALL, Class, LANES, Lane, Regs};
+use super::regs::{ALL, Class, LANES, Regs, Word};
 use super::state::*;
 use crate::program::*;
 
@@ -300,7 +300,7 @@ fn bytes_at<const N: usize>(data: &[u8], at: usize) -> [u8; N] {
 
 /// Element `e` of each lane, widened by `value`.
 #[inline(always)]
-fn lanes_of<const N: usize, T: Lane>(
+fn lanes_of<const N: usize, T: Word>(
     data: &[u8],
     p: &Pattern,
     e: usize,
@@ -373,7 +373,8 @@ fn deposit(regs: &mut Regs, a: &Access, data: &[u8], p: &Pattern, mask: u32) {
 fn four_words(data: &[u8], p: &Pattern) -> [[u32; LANES]; 4] {
     use std::arch::x86_64::*;
     // SAFETY of both: 16 bytes without padding in which every bit pattern is a value.
-    let vector = |at: u32| -> __m128i { unsafe { std::mem::transmute(bytes_at::<16>(data, at as usize)) } };
+    let vector =
+        |at: u32| -> __m128i { unsafe { std::mem::transmute(bytes_at::<16>(data, at as usize)) } };
     let words = |v: __m128i| -> [u32; 4] { unsafe { std::mem::transmute(v) } };
     let mut out = [[0; LANES]; 4];
     let [o0, o1, o2, o3] = &mut out;
