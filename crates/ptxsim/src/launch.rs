@@ -4,6 +4,7 @@
 //! spins on what another block does is therefore served. The order depends on instruction counts
 //! only, so every run is the same.
 
+use crate::check::global::GlobalShadow;
 use crate::exec::state::*;
 use crate::exec::warp::Turn;
 use crate::memory::Memory;
@@ -136,7 +137,13 @@ pub(crate) fn launch(
         instructions_left: limits.instructions,
         patterns: program.code.iter().map(|_| None).collect(),
         hint: usize::MAX,
+        global: None,
+        handed: HashMap::new(),
     };
+    if limits.checks {
+        let room = machine.memory.room_for_checks();
+        machine.global = Some(GlobalShadow::new(program.code.len(), room));
+    }
     let run = if limits.checks {
         machine.run_grid::<true>(blocks)
     } else {
@@ -147,10 +154,12 @@ pub(crate) fn launch(
     if !limits.checks {
         not_judged.push("checks were switched off".to_string());
     }
-    if blocks > 1 {
-        not_judged.push("races between blocks in global memory".to_string());
+    if machine.global.as_ref().is_some_and(|g| g.full) {
+        not_judged.push(
+            "races in global memory, in part: the launch touches more of it than the checks have room for"
+                .to_string(),
+        );
     }
-    not_judged.push("races between threads of a block in global memory".to_string());
     machine.issues.settle(&mut machine.costs);
     let counters = Counters::of(program, &machine.costs);
     Ok(Report {
@@ -174,6 +183,10 @@ impl Machine<'_> {
                     None => return Ok(()),
                 },
             };
+            if let Some(global) = &mut self.global {
+                global.enter(block.fresh);
+            }
+            block.fresh = false;
             if !self.run_block::<CHECKS>(&mut block)? {
                 paused.push_back(block);
             }

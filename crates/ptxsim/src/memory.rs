@@ -208,6 +208,13 @@ impl Memory {
         Ok(&a.data[at..at + bytes])
     }
 
+    /// Bytes that checks may take: as much again as the buffers, less what is known of their bytes
+    /// already, plus 90 MB (10 MB are for registers, shared memory and code).
+    pub(crate) fn room_for_checks(&self) -> u64 {
+        let all: u64 = self.allocations.iter().map(|a| a.data.len() as u64).sum();
+        all - all / 8 + 90_000_000
+    }
+
     pub(crate) fn has(&self, base: u64) -> bool {
         self.allocations.iter().any(|a| a.base == base)
     }

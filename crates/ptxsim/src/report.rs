@@ -41,6 +41,8 @@ pub enum FindingKind {
     /// cp.async data touched before the copying thread waited for it.
     AsyncBeforeWait,
     SharedRace,
+    /// Two accesses to global memory within a launch, one of them a write, that nothing orders.
+    GlobalRace,
     /// A barrier was passed without threads of the block that had ended.
     BarrierByPart,
     InvalidMembers,
@@ -157,7 +159,7 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Mma::Multiply(_) => Kind::Matrix,
             _ => Kind::MatrixMemory,
         },
-        Op::Fence | Op::Clock { .. } | Op::Trap | Op::Assert(_) | Op::Nop => Kind::Other,
+        Op::Fence { .. } | Op::Clock { .. } | Op::Trap | Op::Assert(_) | Op::Nop => Kind::Other,
     }
 }
 

@@ -17,3 +17,4 @@ pub mod regs;
 pub mod state;
 mod steady;
 pub mod warp;
+mod watch;

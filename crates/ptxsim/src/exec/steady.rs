@@ -9,6 +9,8 @@ use super::mem::{Site, addresses};
 use super::pattern::{Pattern, Shape};
 use super::regs::{ALL, Class, LANES, Regs, Word};
 use super::state::*;
+use crate::check::global::Accessor;
+use crate::check::race::{Shadow, Strength};
 use crate::program::*;
 
 /// Where an access goes: the space, and its lowest address there.
@@ -85,6 +87,9 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> bool {
+        if access.order != Order::Weak {
+            return false;
+        }
         let bytes = access.bytes();
         let Some(lowest) = self.arranged(&w.regs, access, s) else {
             return false;
@@ -125,6 +130,20 @@ impl Machine<'_> {
                     return false;
                 }
                 let passes = p.sectors(place.lowest, bytes);
+                if CHECKS
+                    && !allocation.read_only
+                    && let (Some(global), Some(clocks)) = (&mut self.global, &b.shadow)
+                {
+                    let me = accessor(b, w, clocks, s.pc);
+                    let size = allocation.data.len();
+                    let places = p
+                        .units
+                        .iter()
+                        .map(|u| (u.lanes.trailing_zeros(), from + u.at as usize));
+                    if !global.access(&me, i, size, places, bytes, false, None) {
+                        return false;
+                    }
+                }
                 let data = &allocation.data[from..from + span];
                 deposit(&mut w.regs, access, data, p, s.mask);
                 self.add_global(s, bytes, passes);
@@ -142,6 +161,9 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> bool {
+        if access.order != Order::Weak {
+            return false;
+        }
         let bytes = access.bytes();
         let Some(lowest) = self.arranged(&w.regs, access, s) else {
             return false;
@@ -177,6 +199,21 @@ impl Machine<'_> {
                     return false;
                 }
                 let from = (place.lowest - allocation.base) as usize;
+                if CHECKS && let (Some(global), Some(clocks)) = (&mut self.global, &b.shadow) {
+                    // Two lanes that write one place race with one another.
+                    if p.units.iter().any(|u| !u.lanes.is_power_of_two()) {
+                        return false;
+                    }
+                    let me = accessor(b, w, clocks, s.pc);
+                    let size = allocation.data.len();
+                    let places = p
+                        .units
+                        .iter()
+                        .map(|u| (u.lanes.trailing_zeros(), from + u.at as usize));
+                    if !global.access(&me, i, size, places, bytes, true, None) {
+                        return false;
+                    }
+                }
                 for t in &p.stretches {
                     allocation.cover(from + t.at as usize, t.bytes as usize);
                 }
@@ -213,6 +250,18 @@ fn learn(slot: &mut Option<Box<Pattern>>, regs: &Regs, access: &Access, mask: u3
         None => *slot = Some(Box::new(p)),
     }
     lowest
+}
+
+fn accessor<'a>(b: &BlockState, w: &'a Warp, clocks: &'a Shadow, pc: u32) -> Accessor<'a> {
+    Accessor {
+        block: b.number,
+        warp: w.index,
+        instruction: pc,
+        strength: Strength::Weak,
+        clocks,
+        known: &w.inter.known,
+        warps: b.warps.len() as u32,
+    }
 }
 
 /// `None` for accesses that are not aligned or lie in several windows.

@@ -277,7 +277,8 @@ impl Machine<'_> {
                 let text = self.assertion(b, thread, *told);
                 return self.fault(FaultKind::Assert, now.pc, b.id, thread, None, &text);
             }
-            Op::Fence | Op::Nop | Op::Alu(_) => {}
+            Op::Fence { device } => self.fence(b, w, *device),
+            Op::Nop | Op::Alu(_) => {}
             Op::Barrier { kind, aligned } => {
                 return self.barrier_step(b, w, now, mask, (*kind, *aligned), o);
             }
@@ -471,6 +472,7 @@ impl Machine<'_> {
         }
         if let Some(shadow) = &mut b.shadow {
             shadow.release(w.index, &mut bar.clock);
+            bar.inter.join(&w.inter);
         }
         let generation = bar.generation;
         self.complete_barrier(b, id as usize);
@@ -505,6 +507,7 @@ impl Machine<'_> {
         let instruction = bar.instruction;
         bar.result = (bar.any, bar.all, bar.count);
         bar.released = bar.clock;
+        bar.inter_released = bar.inter.clone();
         (bar.arrived, bar.any, bar.all, bar.count) = (0, false, true, 0);
         bar.generation += 1;
         if by_part {
@@ -549,6 +552,7 @@ impl Machine<'_> {
             }
             if let Some(shadow) = &mut b.shadow {
                 shadow.acquire(w.index, &bar.released, true);
+                w.inter.join(&bar.inter_released);
             }
             g.pc += 1;
             g.wait = Wait::Ready;
