@@ -62,9 +62,7 @@ fn run(command: Command) -> gpu::Result<bool> {
     let out = &mut std::io::stdout().lock();
     match command {
         Command::Forms { filter } => sweep::run(&gpu::Gpu::open()?, &filter, out),
-        Command::Random { programs, seed } => {
-            random::run(&gpu::Gpu::open()?, seed, programs, out)
-        }
+        Command::Random { programs, seed } => random::run(&gpu::Gpu::open()?, seed, programs, out),
         Command::Simulate { programs, seed } => random::simulate_all(seed, programs, out),
         Command::Ptx { seed: None } => {
             for (n, i) in sweep::all_instances().iter().enumerate() {

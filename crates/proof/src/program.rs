@@ -117,7 +117,12 @@ impl Maker<'_> {
         out
     }
 
-    fn op(&mut self, form: impl Into<String>, lines: Vec<String>, dests: Vec<(Class, String)>) -> Stmt {
+    fn op(
+        &mut self,
+        form: impl Into<String>,
+        lines: Vec<String>,
+        dests: Vec<(Class, String)>,
+    ) -> Stmt {
         let slot = self.slots;
         self.slots += dests.len();
         Stmt::Op {
@@ -184,7 +189,11 @@ impl Maker<'_> {
     /// An address in the thread's own scratch, aligned to `size`: lines that compute it, operand.
     fn own(&mut self, space: usize, generic: bool, size: usize) -> (Vec<String>, String) {
         let base = ["%gg", "%sg", "%lg"][space];
-        let base = if generic { base } else { ["%gg", "%ss", "%ll"][space] };
+        let base = if generic {
+            base
+        } else {
+            ["%gg", "%ss", "%ll"][space]
+        };
         if self.random.chance(60) {
             let offset = self.random.below(OWN * 8 / size) * size;
             return (Vec::new(), format!("[{base}+{offset}]"));
@@ -238,7 +247,9 @@ impl Maker<'_> {
         };
         if self.random.chance(12) {
             // What nobody writes: the constant bank, and the input through the read-only path.
-            let (name, base) = self.random.pick(&[("const", "table"), ("global.nc", "%in")]);
+            let (name, base) = self
+                .random
+                .pick(&[("const", "table"), ("global.nc", "%in")]);
             let dests = self.several(&vec![class; vector]);
             let by = self.any(Class::W);
             let mask = 63 & !(bytes * vector - 1);
@@ -265,9 +276,16 @@ impl Maker<'_> {
             lines.push(format!("st{word}{v}.{ty} {at}, {};", braces(&sources)));
             self.op(format!("st{word}{v}.{ty}"), lines, Vec::new())
         } else {
-            let volatile = if space < 2 && self.random.chance(10) { ".volatile" } else { "" };
+            let volatile = if space < 2 && self.random.chance(10) {
+                ".volatile"
+            } else {
+                ""
+            };
             let dests = self.several(&vec![class; vector]);
-            lines.push(format!("ld{volatile}{word}{v}.{ty} {}, {at};", braces(&dests)));
+            lines.push(format!(
+                "ld{volatile}{word}{v}.{ty} {}, {at};",
+                braces(&dests)
+            ));
             let dests = dests.into_iter().map(|d| (class, d)).collect();
             self.op(format!("ld{word}{v}.{ty}"), lines, dests)
         }
@@ -336,14 +354,22 @@ impl Maker<'_> {
     fn together(&mut self) -> Stmt {
         let n = self.random.below(TOGETHER.len());
         let (name, space) = (TOGETHER[n], self.random.below(2));
-        let class = if name.ends_with("64") { Class::D } else { Class::W };
+        let class = if name.ends_with("64") {
+            Class::D
+        } else {
+            Class::W
+        };
         let base = ["%gt", "%st"][space];
         let value = match name {
             "inc.u32" => "11".to_string(),
             _ => self.any(class),
         };
         let line = format!("red.{}.{name} [{base}+{}], {value};", SPACES[space], 8 * n);
-        self.op(format!("red.{}.{name}", SPACES[space]), vec![line], Vec::new())
+        self.op(
+            format!("red.{}.{name}", SPACES[space]),
+            vec![line],
+            Vec::new(),
+        )
     }
 
     /// Instructions of the whole warp or block.
@@ -372,7 +398,10 @@ impl Maker<'_> {
             2 => {
                 let mode = self.random.pick(&["all", "any", "uni"]);
                 let (d, not) = (self.written(Class::P), self.random.pick(&["", "!"]));
-                let line = format!("vote.sync.{mode}.pred {d}, {not}{}, -1;", self.any(Class::P));
+                let line = format!(
+                    "vote.sync.{mode}.pred {d}, {not}{}, -1;",
+                    self.any(Class::P)
+                );
                 self.op(format!("vote.sync.{mode}"), vec![line], vec![(Class::P, d)])
             }
             3 => {
@@ -382,7 +411,11 @@ impl Maker<'_> {
             }
             4 => {
                 let (mode, wide) = (self.random.pick(&["any", "all"]), self.random.chance(40));
-                let (class, suffix) = if wide { (Class::D, "64") } else { (Class::W, "32") };
+                let (class, suffix) = if wide {
+                    (Class::D, "64")
+                } else {
+                    (Class::W, "32")
+                };
                 let (d, a) = (self.several(&[Class::W, Class::P]), self.any(class));
                 // Equal values are rare: in half of the cases most bits are masked off.
                 let mut lines = vec![format!("mov.b{suffix} %m{suffix}, {a};")];
@@ -391,7 +424,10 @@ impl Maker<'_> {
                 }
                 let (to, mut dests) = (&d[0], w(d[0].clone()));
                 if mode == "all" {
-                    lines.push(format!("match.all.sync.b{suffix} {to}|{}, %m{suffix}, -1;", d[1]));
+                    lines.push(format!(
+                        "match.all.sync.b{suffix} {to}|{}, %m{suffix}, -1;",
+                        d[1]
+                    ));
                     dests.push((Class::P, d[1].clone()));
                 } else {
                     lines.push(format!("match.any.sync.b{suffix} {to}, %m{suffix}, -1;"));
@@ -576,12 +612,22 @@ impl Program {
         };
         for class in [Class::H, Class::W, Class::D] {
             for n in 0..count(class) {
-                let _ = writeln!(t, "ld.global.{} {}, [%a1+{}];", ty(class), register(class, n), at());
+                let _ = writeln!(
+                    t,
+                    "ld.global.{} {}, [%a1+{}];",
+                    ty(class),
+                    register(class, n),
+                    at()
+                );
             }
         }
         let _ = writeln!(t, "ld.global.b32 %t0, [%a1+{}];", at());
         for n in 0..P {
-            let _ = writeln!(t, "and.b32 %t1, %t0, {};\nsetp.ne.u32 %p{n}, %t1, 0;", 1 << n);
+            let _ = writeln!(
+                t,
+                "and.b32 %t1, %t0, {};\nsetp.ne.u32 %p{n}, %t1, 0;",
+                1 << n
+            );
         }
         for (space, base) in SPACES.iter().zip(["%gg", "%ss", "%ll"]) {
             for n in 0..OWN {

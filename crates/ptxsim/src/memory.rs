@@ -2,6 +2,7 @@
 //! record of which bytes have a value.
 
 use crate::program::HOST_BASE;
+use std::sync::Arc;
 
 /// Bytes between allocations, at least.
 const GAP: u64 = 1 << 16;
@@ -10,9 +11,28 @@ const GAP: u64 = 1 << 16;
 pub struct Allocation {
     pub name: String,
     pub base: u64,
-    pub data: Vec<u8>,
+    pub data: Bytes,
     known: Known,
     pub read_only: bool,
+}
+
+/// Bytes of which copies are cheap until one of them is written.
+#[derive(Clone, Debug)]
+pub struct Bytes(Arc<Vec<u8>>);
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Bytes {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        Arc::<Vec<u8>>::make_mut(&mut self.0)
+    }
 }
 
 /// Which bytes something wrote: one bit each.
@@ -167,7 +187,7 @@ impl Memory {
             Allocation {
                 name: name.into(),
                 base,
-                data,
+                data: Bytes(Arc::new(data)),
                 known: bits,
                 read_only,
             },
@@ -211,8 +231,29 @@ impl Memory {
     /// Bytes that checks may take: as much again as the buffers, less what is known of their bytes
     /// already, plus 90 MB (10 MB are for registers, shared memory and code).
     pub(crate) fn room_for_checks(&self) -> u64 {
-        let all: u64 = self.allocations.iter().map(|a| a.data.len() as u64).sum();
+        let all = self.bytes();
         all - all / 8 + 90_000_000
+    }
+
+    /// Bytes that a copy of this memory has for itself, because it wrote them.
+    pub(crate) fn apart(&self, from: &Memory) -> u64 {
+        let pairs = self.allocations.iter().zip(&from.allocations);
+        pairs
+            .filter(|(a, b)| !Arc::ptr_eq(&a.data.0, &b.data.0))
+            .map(|(a, _)| a.data.len() as u64)
+            .sum()
+    }
+
+    /// The allocations that a copy of this memory wrote, by number; the rest is let go.
+    pub(crate) fn into_apart(self, from: &Memory) -> Vec<Option<Bytes>> {
+        let pairs = self.allocations.into_iter().zip(&from.allocations);
+        pairs
+            .map(|(a, b)| (!Arc::ptr_eq(&a.data.0, &b.data.0)).then_some(a.data))
+            .collect()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.allocations.iter().map(|a| a.data.len() as u64).sum()
     }
 
     pub(crate) fn has(&self, base: u64) -> bool {

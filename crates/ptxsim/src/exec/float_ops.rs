@@ -6,9 +6,9 @@
 //! 0xfff8000000000000 where no operand is one.
 
 use super::alu::*;
-use crate::num::{approx, exact};
 use crate::num::narrow::*;
 use crate::num::round::*;
+use crate::num::{approx, exact};
 use crate::parse::ast::Ty;
 use std::marker::PhantomData;
 
@@ -47,7 +47,11 @@ fn wd2(x: f64, a: u64, b: u64) -> u64 {
 }
 #[inline(always)]
 fn wd3(x: f64, a: u64, b: u64, c: u64) -> u64 {
-    if is_nan_d(c) { quiet_d(c) } else { wd2(x, a, b) }
+    if is_nan_d(c) {
+        quiet_d(c)
+    } else {
+        wd2(x, a, b)
+    }
 }
 #[inline(always)]
 fn h(x: u32) -> f32 {
