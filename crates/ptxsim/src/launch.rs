@@ -129,11 +129,12 @@ pub(crate) fn launch(
         shared_bytes,
         dynamic_shared,
         costs: vec![Cost::default(); program.code.len()],
+        issues: crate::exec::cost::Issues::new(program.code.len()),
         findings: Vec::new(),
         seen: HashMap::new(),
         max_findings: limits.findings,
         instructions_left: limits.instructions,
-        banks: crate::exec::cost::Banks::new(),
+        patterns: program.code.iter().map(|_| None).collect(),
         hint: usize::MAX,
     };
     let run = if limits.checks {
@@ -150,6 +151,7 @@ pub(crate) fn launch(
         not_judged.push("races between blocks in global memory".to_string());
     }
     not_judged.push("races between threads of a block in global memory".to_string());
+    machine.issues.settle(&mut machine.costs);
     let counters = Counters::of(program, &machine.costs);
     Ok(Report {
         findings: machine.findings,

@@ -23,6 +23,17 @@ pub struct Known {
     pub all: bool,
 }
 
+/// The words that hold the bits of a stretch, and which of their bits.
+#[inline(always)]
+fn words(offset: usize, bytes: usize, mut each: impl FnMut(usize, u64)) {
+    let (mut at, end) = (offset, offset + bytes);
+    while at < end {
+        let here = (64 - at % 64).min(end - at);
+        each(at / 64, (u64::MAX >> (64 - here)) << (at % 64));
+        at += here;
+    }
+}
+
 impl Known {
     pub fn none(bytes: usize) -> Known {
         Known {
@@ -47,6 +58,26 @@ impl Known {
             self.bits[word] |= bits;
         } else {
             (offset..offset + bytes).for_each(|i| self.bits[i / 64] |= 1 << (i % 64));
+        }
+    }
+
+    /// Whether all of a stretch has values; `bytes` may be any number.
+    #[inline(always)]
+    pub fn holds(&self, offset: usize, bytes: usize) -> bool {
+        let mut there = true;
+        if !self.all {
+            words(offset, bytes, |word, bits| {
+                there &= self.bits[word] & bits == bits
+            });
+        }
+        there
+    }
+
+    /// All of a stretch gets values; `bytes` may be any number.
+    #[inline(always)]
+    pub fn cover(&mut self, offset: usize, bytes: usize) {
+        if !self.all {
+            words(offset, bytes, |word, bits| self.bits[word] |= bits);
         }
     }
 
@@ -143,6 +174,19 @@ impl Memory {
         );
     }
 
+    /// The allocation with all of `bytes` from `address` on; `hint` is looked at first.
+    #[inline(always)]
+    pub(crate) fn holding(&self, hint: usize, address: u64, bytes: usize) -> Option<usize> {
+        let holds = |a: &Allocation| {
+            let at = address.wrapping_sub(a.base);
+            at <= a.data.len() as u64 && bytes <= a.data.len() - at as usize
+        };
+        if self.allocations.get(hint).is_some_and(holds) {
+            return Some(hint);
+        }
+        self.find(address, bytes as u64)
+    }
+
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
         let i = self
             .find(address, bytes.len() as u64)
@@ -232,6 +276,16 @@ impl Allocation {
     }
 
     #[inline(always)]
+    pub fn holds(&self, offset: usize, bytes: usize) -> bool {
+        self.known.holds(offset, bytes)
+    }
+
+    #[inline(always)]
+    pub fn cover(&mut self, offset: usize, bytes: usize) {
+        self.known.cover(offset, bytes);
+    }
+
+    #[inline(always)]
     pub fn mark(&mut self, offset: usize, bytes: usize) {
         self.known.set(offset, bytes);
     }
@@ -266,5 +320,26 @@ mod tests {
         assert_eq!((k.missing(60, 8), k.missing(56, 8)), (None, Some(56)));
         k.set_range(0, 100, 100);
         assert!(k.all);
+    }
+
+    #[test]
+    fn stretches_of_values() {
+        for (offset, bytes) in [
+            (0, 1),
+            (3, 61),
+            (3, 62),
+            (63, 2),
+            (64, 64),
+            (1, 300),
+            (10, 0),
+        ] {
+            let (mut one, mut other) = (Known::none(400), Known::none(400));
+            one.cover(offset, bytes);
+            (offset..offset + bytes).for_each(|i| other.set(i, 1));
+            assert_eq!(one.bits, other.bits);
+            assert!(one.holds(offset, bytes) && one.missing(offset, bytes).is_none());
+            assert!(!one.holds(offset, bytes + 1));
+            assert!(offset == 0 || !one.holds(offset - 1, bytes + 1));
+        }
     }
 }

@@ -6,6 +6,8 @@
 //! `bar.warp.sync` and barriers; running in step is none. Of the reads of a location the last two
 //! by different warps are kept: a race against an older one can be missed, none is invented.
 
+use crate::exec::pattern::Unit;
+
 pub const WARPS: usize = 32;
 
 /// What is known of an access that happened.
@@ -34,6 +36,30 @@ struct Cell {
     lane: u8,
     atomic: bool,
     readers: [Reader; 2],
+}
+
+impl Cell {
+    #[inline(always)]
+    fn note_read(&mut self, warp: u32, epoch: u32, instruction: u32, lanes: u32) {
+        let [r0, r1] = &mut self.readers;
+        if r0.epoch != 0 && u32::from(r0.warp) != warp {
+            std::mem::swap(r0, r1);
+        }
+        if u32::from(r0.warp) == warp && r0.epoch == epoch {
+            r0.lanes |= lanes;
+            r0.instruction = instruction;
+        } else {
+            if r0.epoch != 0 && u32::from(r0.warp) != warp {
+                *r1 = *r0;
+            }
+            *r0 = Reader {
+                epoch,
+                instruction,
+                lanes,
+                warp: warp as u8,
+            };
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -137,25 +163,7 @@ impl Shadow {
                     was_write: true,
                 });
             }
-            let lane = 1 << who.lane;
-            let [r0, r1] = &mut cell.readers;
-            if r0.epoch != 0 && u32::from(r0.warp) != who.warp {
-                std::mem::swap(r0, r1);
-            }
-            if u32::from(r0.warp) == who.warp && r0.epoch == epoch {
-                r0.lanes |= lane;
-                r0.instruction = who.instruction;
-            } else {
-                if r0.epoch != 0 && u32::from(r0.warp) != who.warp {
-                    *r1 = *r0;
-                }
-                *r0 = Reader {
-                    epoch,
-                    instruction: who.instruction,
-                    lanes: lane,
-                    warp: who.warp as u8,
-                };
-            }
+            cell.note_read(who.warp, epoch, who.instruction, 1 << who.lane);
         }
         race
     }
@@ -200,6 +208,97 @@ impl Shadow {
             };
         }
         race
+    }
+
+    /// Whether an access in an earlier epoch of some warp comes before what all of `lanes` of `clock`'s
+    /// warp do now. `false` also where only a closer look could tell.
+    #[inline(always)]
+    fn plainly_before(
+        clock: &WarpClock,
+        me: u32,
+        lanes: u32,
+        epoch: u32,
+        warp: u8,
+        by: u32,
+    ) -> bool {
+        if u32::from(warp) != me {
+            epoch <= clock.knows[warp as usize % WARPS]
+        } else {
+            epoch <= clock.full || by == lanes && lanes.is_power_of_two()
+        }
+    }
+
+    /// Reads by several lanes of a warp, at `units` from `base`, as [`Shadow::read`] for each lane.
+    /// `false` where one of them may race: the same reads have to go through [`Shadow::read`], and
+    /// what was noted here does no harm.
+    #[inline(always)]
+    pub fn read_plainly(
+        &mut self,
+        base: u32,
+        units: &[Unit],
+        bytes: u32,
+        warp: u32,
+        instruction: u32,
+    ) -> bool {
+        let clock = &self.warps[warp as usize];
+        let epoch = clock.knows[warp as usize % WARPS];
+        let cells_each = (bytes >> self.shift).max(1) as usize;
+        for unit in units {
+            let first = ((base + unit.at) >> self.shift) as usize;
+            for cell in &mut self.cells[first..first + cells_each] {
+                let by = 1 << (cell.lane % 32);
+                if cell.epoch != 0
+                    && !Self::plainly_before(clock, warp, unit.lanes, cell.epoch, cell.warp, by)
+                {
+                    return false;
+                }
+                cell.note_read(warp, epoch, instruction, unit.lanes);
+            }
+        }
+        true
+    }
+
+    /// Writes, as [`Shadow::read_plainly`].
+    #[inline(always)]
+    pub fn write_plainly(
+        &mut self,
+        base: u32,
+        units: &[Unit],
+        bytes: u32,
+        warp: u32,
+        instruction: u32,
+    ) -> bool {
+        let clock = &self.warps[warp as usize];
+        let epoch = clock.knows[warp as usize % WARPS];
+        let cells_each = (bytes >> self.shift).max(1) as usize;
+        for unit in units {
+            // Two lanes that write one place race with one another.
+            if !unit.lanes.is_power_of_two() {
+                return false;
+            }
+            let before = |epoch: u32, by_warp: u8, by: u32| {
+                epoch == 0 || Self::plainly_before(clock, warp, unit.lanes, epoch, by_warp, by)
+            };
+            let first = ((base + unit.at) >> self.shift) as usize;
+            for cell in &mut self.cells[first..first + cells_each] {
+                let [r0, r1] = &cell.readers;
+                if !(before(cell.epoch, cell.warp, 1 << (cell.lane % 32))
+                    && before(r0.epoch, r0.warp, r0.lanes)
+                    && before(r1.epoch, r1.warp, r1.lanes))
+                {
+                    return false;
+                }
+                *cell = Cell {
+                    epoch,
+                    instruction,
+                    warp: warp as u8,
+                    lane: unit.lanes.trailing_zeros() as u8,
+                    atomic: false,
+                    readers: [Reader::default(); 2],
+                };
+            }
+        }
+        true
     }
 
     /// `members` of a warp meet; `live` are those that have not ended.

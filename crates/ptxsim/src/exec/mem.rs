@@ -91,24 +91,24 @@ pub fn word(bytes: &[u8], width: u32) -> u64 {
 
 #[inline(always)]
 fn deposit(regs: &mut Regs, a: &Access, bytes: &[u8], lane: usize) {
-    for (e, &(class, r)) in a.registers.iter().enumerate() {
-        let at = e * a.width as usize;
-        if a.width == 4 && class == Class::R32 {
-            let mut four = [0; 4];
-            four.copy_from_slice(&bytes[at..at + 4]);
-            regs.r32[r as usize].0[lane] = u32::from_le_bytes(four);
-            continue;
-        }
-        let mut v = word(&bytes[at..], a.width);
-        if a.signed && a.width < 8 {
-            let shift = 64 - 8 * a.width;
-            v = ((v << shift) as i64 >> shift) as u64;
-        }
-        match class {
-            Class::R64 => regs.r64[r as usize].0[lane] = v,
-            _ if a.narrow => regs.r32[r as usize].0[lane] = v as u32 & 0xffff,
-            _ => regs.r32[r as usize].0[lane] = v as u32,
-        }
+    for e in 0..a.registers.len() {
+        deposit_element(regs, a, bytes, e, lane);
+    }
+}
+
+/// Element `e` of what a lane reads at the start of `bytes`.
+#[inline(always)]
+pub fn deposit_element(regs: &mut Regs, a: &Access, bytes: &[u8], e: usize, lane: usize) {
+    let (class, r) = a.registers[e];
+    let mut v = word(&bytes[e * a.width as usize..], a.width);
+    if a.signed && a.width < 8 {
+        let shift = 64 - 8 * a.width;
+        v = ((v << shift) as i64 >> shift) as u64;
+    }
+    match class {
+        Class::R64 => regs.r64[r as usize].0[lane] = v,
+        _ if a.narrow => regs.r32[r as usize].0[lane] = v as u32 & 0xffff,
+        _ => regs.r32[r as usize].0[lane] = v as u32,
     }
 }
 
@@ -377,6 +377,9 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> Run<()> {
+        if self.steady_load::<CHECKS>(b, w, access, s) {
+            return Ok(());
+        }
         let all = addresses(&w.regs, access.address, access.offset);
         let bytes = access.bytes();
         let mut room = [0; LANES];
@@ -477,6 +480,9 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> Run<()> {
+        if self.steady_store::<CHECKS>(b, w, access, s) {
+            return Ok(());
+        }
         let all = addresses(&w.regs, access.address, access.offset);
         let bytes = access.bytes();
         let mut room = [0; LANES];

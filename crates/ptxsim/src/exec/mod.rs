@@ -12,6 +12,8 @@ mod mem;
 pub mod mma;
 mod mma_run;
 mod observe;
+pub mod pattern;
 pub mod regs;
 pub mod state;
+mod steady;
 pub mod warp;

@@ -103,12 +103,15 @@ pub struct Machine<'a> {
     pub block: [u32; 3],
     pub shared_bytes: u32,
     pub dynamic_shared: u32,
+    /// Issues and lanes are counted in `issues`.
     pub costs: Vec<Cost>,
+    pub issues: super::cost::Issues,
     pub findings: Vec<Finding>,
     pub seen: HashMap<(FindingKind, u32, u32), usize>,
     pub max_findings: usize,
     pub instructions_left: u64,
-    pub banks: super::cost::Banks,
+    /// By instruction.
+    pub patterns: Vec<Option<Box<super::pattern::Pattern>>>,
     /// The allocation that the last global access hit.
     pub hint: usize,
 }
