@@ -4,6 +4,7 @@
 #include <cuda_pipeline_primitives.h>
 #include <cstdint>
 
+#pragma nv_diag_suppress 550
 #define KERNEL(name) extern "C" __global__ void __launch_bounds__(256) name(const float* __restrict__ in, float* __restrict__ out)
 #define LANE (threadIdx.x % 32)
 #define WARP (threadIdx.x / 32)

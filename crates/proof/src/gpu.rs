@@ -4,14 +4,18 @@
 use cudarc::driver::{result, sys};
 use std::error::Error;
 use std::ffi::{CString, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The primary context of the first device, current on every thread that asks.
-#[derive(Clone, Copy)]
 pub struct Gpu {
     context: sys::CUcontext,
-    device: sys::CUdevice,
+    name: String,
+    /// Compiles PTX instead of the driver, which takes one module at a time.
+    ptxas: Option<PathBuf>,
 }
 
 // SAFETY: a context may be current on any number of threads; the driver locks.
@@ -27,7 +31,7 @@ pub struct Shape {
 }
 
 impl Gpu {
-    pub fn open() -> Result<Gpu> {
+    pub fn open(ptxas: Option<PathBuf>) -> Result<Gpu> {
         // SAFETY: loading the driver's library runs its initialisers, as every CUDA program does.
         if !unsafe { sys::is_culib_present() } {
             return Err("no libcuda: this command needs an NVIDIA GPU".into());
@@ -36,7 +40,20 @@ impl Gpu {
         let device = result::device::get(0)?;
         // SAFETY: the device is there; its primary context is never released.
         let context = unsafe { result::primary_ctx::retain(device)? };
-        let gpu = Gpu { context, device };
+        let mut version = 0;
+        // SAFETY: the driver writes a number.
+        unsafe { sys::cuDriverGetVersion(&raw mut version).result()? };
+        let name = format!(
+            "{}, driver for CUDA {}.{}",
+            result::device::get_name(device)?,
+            version / 1000,
+            version % 1000 / 10
+        );
+        let gpu = Gpu {
+            context,
+            name,
+            ptxas,
+        };
         gpu.bind()?;
         Ok(gpu)
     }
@@ -47,21 +64,25 @@ impl Gpu {
         Ok(unsafe { result::ctx::set_current(self.context)? })
     }
 
-    /// Name and the CUDA version of the driver, for tables.
-    pub fn describe(&self) -> Result<String> {
-        let mut version = 0;
-        // SAFETY: the driver writes a number.
-        unsafe { sys::cuDriverGetVersion(&raw mut version).result()? };
-        let name = result::device::get_name(self.device)?;
-        Ok(format!(
-            "{name}, driver for CUDA {}.{}",
-            version / 1000,
-            version % 1000 / 10
-        ))
+    /// For tables.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Compiles PTX. The error carries what the driver's compiler said.
     pub fn load(&self, ptx: &str) -> Result<Loaded> {
+        match &self.ptxas {
+            Some(ptxas) => {
+                let cubin = assemble(ptxas, ptx)?;
+                // SAFETY: an ELF that says itself how long it is.
+                let module = unsafe { result::module::load_data(cubin.as_ptr().cast())? };
+                Ok(Loaded { module })
+            }
+            None => self.load_by_driver(ptx),
+        }
+    }
+
+    fn load_by_driver(&self, ptx: &str) -> Result<Loaded> {
         let text = CString::new(ptx)?;
         let mut log = vec![0_u8; 4096];
         let mut module = std::ptr::null_mut();
@@ -107,6 +128,27 @@ impl Gpu {
     pub fn wait(&self) -> Result<()> {
         Ok(result::ctx::synchronize()?)
     }
+}
+
+fn assemble(ptxas: &Path, ptx: &str) -> Result<Vec<u8>> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let base = std::env::temp_dir().join(format!("proof-{}-{number}", std::process::id()));
+    let (from, to) = (base.with_extension("ptx"), base.with_extension("cubin"));
+    std::fs::write(&from, ptx)?;
+    let run = Command::new(ptxas)
+        .args(["-arch=sm_90", "-o"])
+        .args([&to, &from])
+        .output()?;
+    let cubin = std::fs::read(&to);
+    for path in [from, to] {
+        // What was never written needs no removal.
+        let _ = std::fs::remove_file(path);
+    }
+    if !run.status.success() {
+        return Err(String::from_utf8_lossy(&run.stderr).into());
+    }
+    Ok(cubin?)
 }
 
 pub struct Loaded {

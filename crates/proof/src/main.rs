@@ -1,19 +1,28 @@
 //! Proves ptxsim against a GPU.
 
+mod approx;
+mod cases;
+mod counters;
 mod forms;
 mod gpu;
 mod job;
+mod kernels;
 mod program;
 mod random;
 mod sweep;
+mod tensor;
 mod words;
 
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
 #[command(about, version)]
 struct Cli {
+    /// Compiles PTX in place of the driver, which takes one module at a time
+    #[arg(long, global = true)]
+    ptxas: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -25,6 +34,12 @@ enum Command {
         /// Only instructions whose text contains this
         #[arg(default_value = "")]
         filter: String,
+        /// Where a hash of what the GPU computed goes, for each
+        #[arg(long)]
+        hashes: Option<PathBuf>,
+        /// Compares ptxsim with such hashes instead: needs no GPU
+        #[arg(long)]
+        check: Option<PathBuf>,
     },
     /// Random programs
     Random {
@@ -32,6 +47,49 @@ enum Command {
         programs: usize,
         #[arg(long, default_value_t = 0)]
         seed: u64,
+        /// Where a hash of what the GPU computed goes, for each
+        #[arg(long)]
+        hashes: Option<PathBuf>,
+        /// Compares ptxsim with such hashes instead: needs no GPU
+        #[arg(long)]
+        check: Option<PathBuf>,
+    },
+    /// The functions that PTX lets a GPU approximate
+    Approx,
+    /// Matrix instructions
+    Mma {
+        /// Where the GPU's results go
+        #[arg(long)]
+        dump: Option<PathBuf>,
+        /// Compares ptxsim with what was dumped instead: needs no GPU
+        #[arg(long)]
+        check: Option<PathBuf>,
+    },
+    /// Compiles the micro-kernels and the repository's kernels, from its root
+    Build {
+        #[arg(long, default_value = "nvcc")]
+        nvcc: PathBuf,
+        #[arg(long)]
+        ptx: PathBuf,
+    },
+    /// The repository's kernels: outputs compared
+    Kernels {
+        /// What `build` wrote
+        #[arg(long)]
+        ptx: PathBuf,
+    },
+    /// Launches each kernel once: for ncu to watch
+    Launch {
+        #[arg(long)]
+        ptx: PathBuf,
+    },
+    /// Counters against what ncu said of `launch`: needs no GPU
+    Counters {
+        #[arg(long)]
+        ptx: PathBuf,
+        /// From `ncu --csv --page raw`
+        #[arg(long)]
+        ncu: PathBuf,
     },
     /// Random programs in ptxsim alone: needs no GPU
     Simulate {
@@ -48,7 +106,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let Cli { ptxas, command } = Cli::parse();
+    match run(command, ptxas) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(e) => {
@@ -58,11 +117,45 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> gpu::Result<bool> {
+fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
     let out = &mut std::io::stdout().lock();
     match command {
-        Command::Forms { filter } => sweep::run(&gpu::Gpu::open()?, &filter, out),
-        Command::Random { programs, seed } => random::run(&gpu::Gpu::open()?, seed, programs, out),
+        Command::Forms {
+            check: Some(hashes),
+            ..
+        } => sweep::check(&std::fs::read_to_string(hashes)?, out),
+        Command::Forms {
+            filter,
+            hashes,
+            check: None,
+        } => sweep::run(&gpu::Gpu::open(ptxas)?, &filter, hashes.as_deref(), out),
+        Command::Random {
+            check: Some(hashes),
+            ..
+        } => random::check_hashes(&std::fs::read_to_string(hashes)?, out),
+        Command::Random {
+            programs,
+            seed,
+            hashes,
+            check: None,
+        } => random::run(
+            &gpu::Gpu::open(ptxas)?,
+            seed,
+            programs,
+            hashes.as_deref(),
+            out,
+        ),
+        Command::Approx => approx::run(&gpu::Gpu::open(ptxas)?, out),
+        Command::Mma {
+            check: Some(dump), ..
+        } => tensor::check(&dump, out),
+        Command::Mma { dump, check: None } => {
+            tensor::run(&gpu::Gpu::open(ptxas)?, dump.as_deref(), out)
+        }
+        Command::Build { nvcc, ptx } => cases::build(&nvcc, &ptx).map(|()| true),
+        Command::Kernels { ptx } => kernels::run(&gpu::Gpu::open(ptxas)?, &ptx, out),
+        Command::Launch { ptx } => counters::launch(&gpu::Gpu::open(ptxas)?, &ptx).map(|()| true),
+        Command::Counters { ptx, ncu } => counters::compare(&ptx, &ncu, out),
         Command::Simulate { programs, seed } => random::simulate_all(seed, programs, out),
         Command::Ptx { seed: None } => {
             for (n, i) in sweep::all_instances().iter().enumerate() {

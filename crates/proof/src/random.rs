@@ -5,15 +5,20 @@ use crate::forms::{self, Form};
 use crate::gpu::{Gpu, Loaded, Result, Shape};
 use crate::job::{Arg, Job};
 use crate::program::{Program, THREADS};
+use crate::sweep;
 use ptxsim::Module;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::Path;
 
 /// Programs in a module that the driver compiles at once.
 const PER_MODULE: usize = 16;
 /// Differing programs that are made smaller, one for each form.
 const SHRUNK: usize = 12;
+
+/// Smaller programs that are tried for each.
+const TRIES: usize = 400;
 
 const SHAPE: Shape = Shape {
     grid: [1, 1, 1],
@@ -27,8 +32,8 @@ pub fn built_forms() -> Vec<Form> {
     forms::all()
         .into_iter()
         .filter(|f| {
-            crate::sweep::instances(f, &mut random).iter().all(|i| {
-                let text = format!("{}{}", crate::sweep::HEADER, crate::sweep::entry("f", i));
+            sweep::instances(f, &mut random).iter().all(|i| {
+                let text = format!("{}{}", sweep::HEADER, sweep::entry("f", i));
                 Module::load(&text).is_ok()
             })
         })
@@ -104,12 +109,20 @@ fn judge(theirs: Result<Vec<u8>>, ours: Result<Vec<u8>>) -> Option<Wrong> {
     }
 }
 
-fn check(gpu: &Gpu, program: &Program) -> Option<Wrong> {
+/// A program's seed, the hash of what the GPU computed, and what is wrong.
+struct Compared {
+    program: Program,
+    hash: u64,
+    wrong: Option<Wrong>,
+}
+
+fn alone(gpu: &Gpu, program: &Program) -> Result<Vec<u8>> {
     let text = format!("{}{}", Program::module_head(), program.entry("p"));
-    let theirs = gpu
-        .load(&text)
-        .and_then(|module| on_gpu(gpu, &module, program, "p"));
-    judge(theirs, simulate(program))
+    on_gpu(gpu, &gpu.load(&text)?, program, "p")
+}
+
+fn check(gpu: &Gpu, program: &Program) -> Option<Wrong> {
+    judge(alone(gpu, program), simulate(program))
 }
 
 fn kind(program: &Program, wrong: &Wrong) -> String {
@@ -128,8 +141,13 @@ fn kind(program: &Program, wrong: &Wrong) -> String {
 fn shrink(gpu: &Gpu, program: &Program, wrong: &Wrong) -> (Program, Wrong) {
     let wanted = kind(program, wrong);
     let (mut best, mut why) = (program.clone(), wrong.clone());
+    let mut tries = 0;
     'again: loop {
         for smaller in best.smaller().collect::<Vec<_>>() {
+            tries += 1;
+            if tries > TRIES {
+                return (best, why);
+            }
             if let Some(w) = check(gpu, &smaller)
                 && kind(&smaller, &w) == wanted
             {
@@ -142,16 +160,38 @@ fn shrink(gpu: &Gpu, program: &Program, wrong: &Wrong) -> (Program, Wrong) {
 }
 
 /// Prints what differs; true when nothing does.
-pub fn run(gpu: &Gpu, first: u64, programs: usize, out: &mut dyn Write) -> Result<bool> {
+///
+/// Into `hashes` goes a line for each program: its seed and the hash of what the GPU computed.
+pub fn run(
+    gpu: &Gpu,
+    first: u64,
+    programs: usize,
+    hashes: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<bool> {
     let forms = built_forms();
     writeln!(out, "{} forms of {}", forms.len(), forms::all().len())?;
     let seeds: Vec<u64> = (first..first + programs as u64).collect();
-    let failures: Vec<(Program, Wrong)> = seeds
+    let start = std::time::Instant::now();
+    let all: Vec<Compared> = seeds
         .par_chunks(PER_MODULE)
         .flat_map_iter(|seeds| {
             let programs: Vec<Program> = seeds.iter().map(|&s| Program::new(s, &forms)).collect();
-            compare(gpu, &programs)
+            compare(gpu, programs)
         })
+        .collect();
+    writeln!(
+        out,
+        "{programs} programs in {:.0} s",
+        start.elapsed().as_secs_f64()
+    )?;
+    if let Some(path) = hashes {
+        let line = |c: &Compared| format!("{} {:016x}\n", c.program.seed, c.hash);
+        std::fs::write(path, all.iter().map(line).collect::<String>())?;
+    }
+    let failures: Vec<(Program, Wrong)> = all
+        .into_iter()
+        .filter_map(|c| Some((c.program, c.wrong?)))
         .collect();
     let mut by_kind: BTreeMap<String, Vec<&(Program, Wrong)>> = BTreeMap::new();
     for failure in &failures {
@@ -206,25 +246,52 @@ pub fn simulate_all(first: u64, programs: usize, out: &mut dyn Write) -> Result<
     Ok(failed.is_empty())
 }
 
-/// One module for all; programs that do not compile together are tried alone.
-fn compare(gpu: &Gpu, programs: &[Program]) -> Vec<(Program, Wrong)> {
-    if let Err(e) = gpu.bind() {
-        return vec![(programs[0].clone(), Wrong::Gpu(e.to_string()))];
+/// ptxsim against the hashes that `run` wrote on a GPU.
+pub fn check_hashes(hashes: &str, out: &mut dyn Write) -> Result<bool> {
+    let forms = built_forms();
+    let lines: Vec<&str> = hashes.lines().collect();
+    let different: Vec<String> = lines
+        .par_iter()
+        .filter_map(|line| {
+            let (seed, hash) = line.split_once(' ')?;
+            let program = Program::new(seed.parse().ok()?, &forms);
+            match simulate(&program) {
+                Ok(ours) if format!("{:016x}", sweep::hash(&ours)) == hash => None,
+                Ok(_) => Some(format!("seed {seed} differs")),
+                Err(e) => Some(format!("seed {seed}: {e}")),
+            }
+        })
+        .collect();
+    for line in &different {
+        writeln!(out, "{line}")?;
     }
+    writeln!(out, "{} of {} differ", different.len(), lines.len())?;
+    Ok(different.is_empty())
+}
+
+/// One module for all; programs that do not compile together are tried alone.
+fn compare(gpu: &Gpu, programs: Vec<Program>) -> Vec<Compared> {
     let name = |n: usize| format!("p{n}");
     let entries: String = (0..programs.len())
         .map(|n| programs[n].entry(&name(n)))
         .collect();
-    let together = gpu.load(&format!("{}{entries}", Program::module_head()));
-    let one = |n: usize| {
-        let program = &programs[n];
-        let wrong = match &together {
-            Ok(module) => judge(on_gpu(gpu, module, program, &name(n)), simulate(program)),
-            Err(_) => check(gpu, program),
+    let together = gpu
+        .bind()
+        .and_then(|()| gpu.load(&format!("{}{entries}", Program::module_head())));
+    let one = |(n, program): (usize, Program)| {
+        let theirs = match &together {
+            Ok(module) => on_gpu(gpu, module, &program, &name(n)),
+            Err(_) => alone(gpu, &program),
         };
-        wrong.map(|w| (program.clone(), w))
+        let hash = theirs.as_ref().map_or(0, |t| sweep::hash(t));
+        let wrong = judge(theirs, simulate(&program));
+        Compared {
+            program,
+            hash,
+            wrong,
+        }
     };
-    (0..programs.len()).filter_map(one).collect()
+    programs.into_iter().enumerate().map(one).collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::words::Random;
 use ptxsim::Module;
 use rayon::prelude::*;
 use std::fmt::Write;
+use std::path::Path;
 
 const LANES: usize = 1 << 16;
 const PER_MODULE: usize = 24;
@@ -136,6 +137,13 @@ impl Inputs {
     }
 }
 
+/// FNV-1a, to keep what a GPU computed without keeping it all.
+pub fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| {
+        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 /// What one instance came to.
 pub enum Outcome {
     Equal,
@@ -150,6 +158,9 @@ pub enum Outcome {
     },
 }
 
+/// An outcome, and the hash of what the GPU computed.
+type Compared = (Outcome, u64);
+
 fn words(bytes: &[u8]) -> Vec<u64> {
     bytes
         .chunks_exact(8)
@@ -163,27 +174,39 @@ const SHAPE: Shape = Shape {
     dynamic_shared: 0,
 };
 
-fn compare(gpu: &Gpu, loaded: &crate::gpu::Loaded, name: &str, i: &Instance) -> Result<Outcome> {
-    let text = format!("{HEADER}{}", entry(name, i));
-    let module = match Module::load(&text) {
-        Ok(m) => m,
-        Err(e) => return Ok(Outcome::Refused(e.to_string())),
-    };
-    let kernel = module.kernel(name).ok_or("the entry is gone")?;
-    let inputs = Inputs::of(&i.form);
-    let bytes = inputs.bytes();
-    let outputs = i.form.dests().len();
-    let job = Job {
+fn job<'a>(name: &'a str, i: &Instance, input: &'a [u8]) -> Job<'a> {
+    Job {
         entry: name,
         shape: SHAPE,
-        args: vec![Arg::In(&bytes), Arg::Out(outputs * LANES * 8)],
-    };
-    let theirs = words(&job.on_gpu(gpu, loaded)?[0]);
-    let (ours, report) = job.on_sim(kernel)?;
-    if let Some(f) = report.findings.first() {
-        return Err(format!("{}: {f:?}", i.text).into());
+        args: vec![Arg::In(input), Arg::Out(i.form.dests().len() * LANES * 8)],
     }
-    let ours = words(&ours[0]);
+}
+
+/// What ptxsim computes; `None` where it does not build the form.
+fn simulate(i: &Instance, input: &[u8]) -> Result<std::result::Result<Vec<u8>, String>> {
+    let module = match Module::load(&format!("{HEADER}{}", entry("f", i))) {
+        Ok(m) => m,
+        Err(e) => return Ok(Err(e.to_string())),
+    };
+    let kernel = module.kernel("f").ok_or("the entry is gone")?;
+    let (ours, report) = job("f", i, input).on_sim(kernel)?;
+    match report.findings.first() {
+        Some(f) => Err(format!("{}: {f:?}", i.text).into()),
+        None => Ok(Ok(ours.concat())),
+    }
+}
+
+fn compare(gpu: &Gpu, loaded: &crate::gpu::Loaded, name: &str, i: &Instance) -> Result<Compared> {
+    let inputs = Inputs::of(&i.form);
+    let bytes = inputs.bytes();
+    let theirs = job(name, i, &bytes).on_gpu(gpu, loaded)?.concat();
+    let hash = hash(&theirs);
+    let ours = match simulate(i, &bytes)? {
+        Ok(ours) => words(&ours),
+        Err(why) => return Ok((Outcome::Refused(why), hash)),
+    };
+    let theirs = words(&theirs);
+    let outputs = i.form.dests().len();
     let of = |all: &[u64], lane: usize| -> Vec<u64> {
         (0..outputs).map(|k| all[k * LANES + lane]).collect()
     };
@@ -191,14 +214,11 @@ fn compare(gpu: &Gpu, loaded: &crate::gpu::Loaded, name: &str, i: &Instance) -> 
         .filter(|&l| of(&ours, l) != of(&theirs, l))
         .collect();
     if differing.is_empty() {
-        return Ok(Outcome::Equal);
+        return Ok((Outcome::Equal, hash));
     }
-    // From the start, the middle and the end: different kinds of operands.
+    // From the start to the end: different kinds of operands.
     let n = differing.len();
-    let mut picked: Vec<usize> = [0, 1, n / 5, n / 2, n * 4 / 5, n - 1]
-        .iter()
-        .map(|&at| differing[at.min(n - 1)])
-        .collect();
+    let mut picked: Vec<usize> = (0..20).map(|k| differing[k * (n - 1) / 19]).collect();
     picked.dedup();
     let examples = picked
         .into_iter()
@@ -210,10 +230,8 @@ fn compare(gpu: &Gpu, loaded: &crate::gpu::Loaded, name: &str, i: &Instance) -> 
             )
         })
         .collect();
-    Ok(Outcome::Differs {
-        lanes: differing.len(),
-        examples,
-    })
+    let lanes = differing.len();
+    Ok((Outcome::Differs { lanes, examples }, hash))
 }
 
 pub fn all_instances() -> Vec<Instance> {
@@ -225,13 +243,20 @@ pub fn all_instances() -> Vec<Instance> {
 }
 
 /// Prints what differs; true when nothing does.
-pub fn run(gpu: &Gpu, filter: &str, out: &mut dyn std::io::Write) -> Result<bool> {
+///
+/// Into `hashes` goes a line for each instance: the hash of what the GPU computed and the text.
+pub fn run(
+    gpu: &Gpu,
+    filter: &str,
+    hashes: Option<&Path>,
+    out: &mut dyn std::io::Write,
+) -> Result<bool> {
     let all: Vec<Instance> = all_instances()
         .into_iter()
         .filter(|i| i.text.contains(filter))
         .collect();
     let batches: Vec<&[Instance]> = all.chunks(PER_MODULE).collect();
-    let outcomes: Vec<Result<Vec<Outcome>>> = batches
+    let outcomes: Vec<Result<Vec<Compared>>> = batches
         .par_iter()
         .map(|batch| {
             gpu.bind()?;
@@ -240,13 +265,13 @@ pub fn run(gpu: &Gpu, filter: &str, out: &mut dyn std::io::Write) -> Result<bool
                 .map(|n| entry(&named(n), &batch[n]))
                 .collect();
             let together = gpu.load(&format!("{HEADER}{entries}"));
-            let one = |n: usize| -> Result<Outcome> {
+            let one = |n: usize| -> Result<Compared> {
                 let name = named(n);
                 match &together {
                     Ok(loaded) => compare(gpu, loaded, &name, &batch[n]),
                     Err(_) => match gpu.load(&format!("{HEADER}{}", entry(&name, &batch[n]))) {
                         Ok(loaded) => compare(gpu, &loaded, &name, &batch[n]),
-                        Err(e) => Ok(Outcome::Invalid(e.to_string())),
+                        Err(e) => Ok((Outcome::Invalid(e.to_string()), 0)),
                     },
                 }
             };
@@ -254,8 +279,10 @@ pub fn run(gpu: &Gpu, filter: &str, out: &mut dyn std::io::Write) -> Result<bool
         })
         .collect();
     let (mut equal, mut refused, mut different) = (0, 0, 0);
+    let mut lines = String::new();
     for (batch, outcomes) in batches.iter().zip(outcomes) {
-        for (i, outcome) in batch.iter().zip(outcomes?) {
+        for (i, (outcome, hash)) in batch.iter().zip(outcomes?) {
+            let _ = writeln!(lines, "{hash:016x} {}", i.text.replace('\n', " "));
             match outcome {
                 Outcome::Equal => equal += 1,
                 Outcome::Refused(why) => {
@@ -273,10 +300,45 @@ pub fn run(gpu: &Gpu, filter: &str, out: &mut dyn std::io::Write) -> Result<bool
             }
         }
     }
+    if let Some(path) = hashes {
+        std::fs::write(path, lines)?;
+    }
     writeln!(
         out,
         "{} instances: {equal} equal, {different} different, {refused} not built",
         all.len()
     )?;
+    Ok(different == 0)
+}
+
+/// ptxsim against the hashes that `run` wrote on a GPU: instances that differ.
+pub fn check(hashes: &str, out: &mut dyn std::io::Write) -> Result<bool> {
+    let lines: Vec<&str> = hashes.lines().collect();
+    let all = all_instances();
+    if lines.len() != all.len() {
+        return Err("these hashes are of other forms".into());
+    }
+    let judged: Vec<Result<Option<String>>> = lines
+        .par_iter()
+        .zip(&all)
+        .map(|(line, i)| {
+            let (hash_there, text) = line.split_once(' ').ok_or("no hash in a line")?;
+            if i.text.replace('\n', " ") != text {
+                return Err(format!("{text} stands where {} should", i.text).into());
+            }
+            Ok(match simulate(i, &Inputs::of(&i.form).bytes())? {
+                Ok(ours) if format!("{:016x}", hash(&ours)) == hash_there => None,
+                Ok(_) => Some(format!("DIFFERS: {text}")),
+                Err(_) => Some(format!("not built: {text}")),
+            })
+        })
+        .collect();
+    let mut different = 0;
+    for line in judged {
+        if let Some(line) = line? {
+            different += usize::from(line.starts_with('D'));
+            writeln!(out, "{line}")?;
+        }
+    }
     Ok(different == 0)
 }

@@ -218,6 +218,7 @@ impl Decoder<'_> {
             (Ty::F32, Ty::F32, None) if plain && !ftz => {
                 self.alu(op1::<int_ops::w32::Mov>(), &[d, a])
             }
+            (Ty::F64, Ty::F64, None) if plain => self.alu(op1::<int_ops::w64::Mov>(), &[d, a]),
             _ => {
                 // From f32 to a half the hardware rounds subnormals before it would flush them.
                 let flush_source = ftz && to != Ty::F16;

@@ -221,7 +221,8 @@ ops! { Fn1
     HalfToD(a: u32) -> u64 { widened(F16.decode(a & 0xffff)) }
     Bf16ToD(a: u32) -> u64 { widened(BF16.decode(a & 0xffff)) }
     KeepF32ToD(a: u32) -> u64 { f32_to_d(a) }
-    KeepF32zToD(a: u32) -> u64 { f32_to_d(ftz(a).to_bits()) }
+    // Flushing makes a NaN canonical first.
+    KeepF32zToD(a: u32) -> u64 { f32_to_d(w(ftz(a))) }
     KeepHalfToD(a: u32) -> u64 {
         let x = F16.decode(a & 0xffff);
         if x.is_nan() {

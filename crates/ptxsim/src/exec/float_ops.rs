@@ -1,9 +1,9 @@
 //! Floating-point operations on one lane (PTX ISA 9.7.3 to 9.7.5) and their table.
 //!
 //! NaNs: an f32 result is 0x7fffffff, an f16 or bf16 result 0x7fff (9.7.3), also of `neg` and
-//! `abs`. For f64 the ISA leaves the payload open; here it is that of an H100: the last operand
-//! that is a NaN, made quiet, whatever sign the operation would have given it, or
-//! 0xfff8000000000000 where no operand is one.
+//! `abs`. For f64 the ISA leaves the payload open; here it is that of an H100: an operand that is a
+//! NaN, made quiet, whatever sign the operation would have given it, or 0xfff8000000000000 where no
+//! operand is one. Of two NaNs the second, in a division the first; of three the second, the third.
 
 use super::alu::*;
 use crate::num::narrow::*;
@@ -47,10 +47,10 @@ fn wd2(x: f64, a: u64, b: u64) -> u64 {
 }
 #[inline(always)]
 fn wd3(x: f64, a: u64, b: u64, c: u64) -> u64 {
-    if is_nan_d(c) {
-        quiet_d(c)
-    } else {
-        wd2(x, a, b)
+    match (is_nan_d(b), is_nan_d(c)) {
+        (true, _) => quiet_d(b),
+        (_, true) => quiet_d(c),
+        _ => wd1(x, a),
     }
 }
 #[inline(always)]
@@ -217,7 +217,7 @@ macro_rules! directed {
                 AddD(a: u64, b: u64) -> u64 { wd2(exact::add(d(a), d(b), $mode), a, b) }
                 SubD(a: u64, b: u64) -> u64 { wd2(exact::add(d(a), -d(b), $mode), a, b) }
                 MulD(a: u64, b: u64) -> u64 { wd2(exact::mul(d(a), d(b), $mode), a, b) }
-                DivD(a: u64, b: u64) -> u64 { wd2(exact::div(d(a), d(b), $mode), a, b) }
+                DivD(a: u64, b: u64) -> u64 { wd2(exact::div(d(a), d(b), $mode), b, a) }
             }
             ops! { Fn3
                 FmaD(a: u64, b: u64, c: u64) -> u64 { wd3(exact::fma(d(a), d(b), d(c), $mode), a, b, c) }
@@ -248,7 +248,7 @@ ops! { Fn2
     AddD(a: u64, b: u64) -> u64 { wd2(d(a) + d(b), a, b) }
     SubD(a: u64, b: u64) -> u64 { wd2(d(a) - d(b), a, b) }
     MulD(a: u64, b: u64) -> u64 { wd2(d(a) * d(b), a, b) }
-    DivD(a: u64, b: u64) -> u64 { wd2(d(a) / d(b), a, b) }
+    DivD(a: u64, b: u64) -> u64 { wd2(d(a) / d(b), b, a) }
     MinD(a: u64, b: u64) -> u64 { pick_d(a, b, d(a) < d(b) || d(a) == d(b) && a >> 63 == 1) }
     MaxD(a: u64, b: u64) -> u64 { pick_d(a, b, d(a) > d(b) || d(a) == d(b) && a >> 63 == 0) }
     CopysignD(a: u64, b: u64) -> u64 { a & 1 << 63 | b & !(1 << 63) }
