@@ -25,6 +25,9 @@ pub struct Limits {
     pub findings: usize,
     /// Without: no findings; faults (out of bounds, misaligned, deadlock, budget) remain.
     pub checks: bool,
+    /// Of the blocks only every so-manieth runs, from the first on: a sample, to estimate what the whole
+    /// launch costs. 1 runs all.
+    pub every: u32,
 }
 
 impl Default for Limits {
@@ -33,6 +36,7 @@ impl Default for Limits {
             instructions: 20_000_000_000,
             findings: 100,
             checks: true,
+            every: 1,
         }
     }
 }
@@ -137,9 +141,9 @@ pub(crate) fn launch(
         hint: usize::MAX,
     };
     let run = if limits.checks {
-        machine.run_grid::<true>(blocks)
+        machine.run_grid::<true>(blocks, limits.every)
     } else {
-        machine.run_grid::<false>(blocks)
+        machine.run_grid::<false>(blocks, limits.every)
     };
     run.map_err(|f| *f)?;
     let mut not_judged = Vec::new();
@@ -159,9 +163,9 @@ pub(crate) fn launch(
 }
 
 impl Machine<'_> {
-    fn run_grid<const CHECKS: bool>(&mut self, blocks: u32) -> Run<()> {
+    fn run_grid<const CHECKS: bool>(&mut self, blocks: u32, every: u32) -> Run<()> {
         let [gx, gy, _] = self.grid;
-        let mut fresh = 0..blocks;
+        let mut fresh = (0..blocks).step_by(every.max(1) as usize);
         let mut paused: VecDeque<BlockState> = VecDeque::new();
         loop {
             // Blocks that have not begun go first: what a paused one waits for may be theirs.
