@@ -10,7 +10,7 @@ use crate::device::choice::driver_problem;
 use crate::error::{Error, Result};
 use crate::report::progress::{Event, Phase};
 use crate::toolchain::{self, Toolchain};
-use crate::worker::{CheckAnswer, CheckJob, Crew, Expected, TimeJob};
+use crate::worker::{CheckAnswer, CheckJob, Crew, Expected, Job, TimeJob};
 use crate::{repo, store};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -338,7 +338,8 @@ impl Work {
 
 /// Every seed of every case, in one worker for as long as nothing faults.
 fn check_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Event) + Sync)) {
-    let cases = record.plan.cases.clone();
+    let plan = &record.plan;
+    let cases = &plan.cases;
     let steps = cases.iter().map(|case| case.seeds.len() as u64).sum();
     on(Event::Began {
         phase: Phase::Check,
@@ -351,39 +352,47 @@ fn check_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Eve
         &record.evidence,
         Stage::Check,
     );
-    for (case, admission) in cases.iter().zip(admissions) {
-        let admission = match admission {
-            Admission::Yes => Ok(()),
-            Admission::No { reason } => Err(Why::NotRun(reason)),
-        };
-        for (position, &seed) in case.seeds.iter().enumerate() {
-            let job = admission
-                .clone()
-                .and_then(|()| work.check_job(&record.plan, case, seed));
-            let answer = match job {
-                Ok(job) => crew.check(job),
-                Err(why) => CheckAnswer {
-                    driver: why.clone().into_seen(),
-                    check: why.into_seen(),
-                },
+    let admitted = cases.iter().zip(admissions);
+    let mut jobs = admitted
+        .flat_map(|(case, admission)| {
+            let admission = match admission {
+                Admission::Yes => Ok(()),
+                Admission::No { reason } => Err(Why::NotRun(reason)),
             };
-            // What the driver says of the entry is the same for every seed.
-            if position == 0 {
-                record.evidence.push(Evidence::Driver {
-                    case: case.id.clone(),
-                    facts: answer.driver,
-                });
-            }
-            record.evidence.push(Evidence::Check {
+            case.seeds.iter().enumerate().map(move |(position, &seed)| {
+                let job = admission
+                    .clone()
+                    .and_then(|()| work.check_job(plan, case, seed));
+                (case, position, seed, job)
+            })
+        })
+        .peekable();
+    while let Some((case, position, seed, job)) = jobs.next() {
+        let next = jobs.peek().and_then(|(.., job)| job.as_ref().ok());
+        crew.announce(next.map(|next| Job::Check(Box::new(next.clone()))));
+        let answer = match job {
+            Ok(job) => crew.check(job),
+            Err(why) => CheckAnswer {
+                driver: why.clone().into_seen(),
+                check: why.into_seen(),
+            },
+        };
+        // What the driver says of the entry is the same for every seed.
+        if position == 0 {
+            record.evidence.push(Evidence::Driver {
                 case: case.id.clone(),
-                seed,
-                facts: answer.check,
-            });
-            on(Event::Stepped {
-                phase: Phase::Check,
-                what: case.id.to_string(),
+                facts: answer.driver,
             });
         }
+        record.evidence.push(Evidence::Check {
+            case: case.id.clone(),
+            seed,
+            facts: answer.check,
+        });
+        on(Event::Stepped {
+            phase: Phase::Check,
+            what: case.id.to_string(),
+        });
     }
 }
 
@@ -404,23 +413,28 @@ fn time_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Even
             phase: Phase::Time,
             steps: wanted.len() as u64,
         });
-        for id in wanted {
-            let Some(case) = record.plan.case(&id).cloned() else {
-                continue;
-            };
+        let plan = &record.plan;
+        let mut jobs = wanted
+            .iter()
+            .filter_map(|id| plan.case(id))
+            .map(|case| (case, work.time_job(plan, case)))
+            .peekable();
+        while let Some((case, job)) = jobs.next() {
+            let next = jobs.peek().and_then(|(_, job)| job.as_ref().ok());
+            crew.announce(next.map(|next| Job::Time(Box::new(next.clone()))));
             // The judge asks for those alone that it admits.
-            let facts = match work.time_job(&record.plan, &case) {
+            let facts = match job {
                 Ok(job) => crew.time(job),
                 Err(why) => why.into_seen(),
             };
             record.evidence.push(Evidence::Time {
-                case: id.clone(),
+                case: case.id.clone(),
                 process,
                 facts,
             });
             on(Event::Stepped {
                 phase: Phase::Time,
-                what: id.to_string(),
+                what: case.id.to_string(),
             });
         }
     }

@@ -12,7 +12,7 @@ mod protocol;
 mod tests;
 
 pub use crew::{CheckAnswer, Costs, Crew};
-pub use protocol::{CheckJob, Expected, TimeJob};
+pub use protocol::{CheckJob, Expected, Job, TimeJob};
 
 /// The hidden subcommand that makes this executable a worker: `gatekeeper __worker auto`.
 pub const SUBCOMMAND: &str = "__worker";

@@ -1,6 +1,7 @@
 //! One seed of one case: launched several times over poisoned outputs, its outputs compared with one
 //! another and with what is expected, its inputs and the memory around all of them looked at afterwards.
 
+use super::buffers::Buffers;
 use super::shelves::Shelves;
 use super::stage::{Images, Stage};
 use crate::build::Artifact;
@@ -16,6 +17,9 @@ use std::sync::{Arc, mpsc};
 use verdict::model::{
     Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, Location, Num, Role, Seen, Tensor,
 };
+
+/// Of outputs that wait to be compared.
+const MOST_WAITING_BYTES: usize = 256 << 20;
 
 /// Poison alternates, so two launches are needed to tell an output that was not written.
 const LEAST_LAUNCHES: u32 = 2;
@@ -38,6 +42,7 @@ pub fn check(
     let want = want(device, shelves, job, say)?;
     say(step("making the inputs".to_owned()));
     let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
+    shelves.read_ahead();
     let dump = Dump::new(job);
     dump.before(&want)?;
 
@@ -53,12 +58,18 @@ pub fn check(
     }));
 
     let launches = job.case.launches.max(LEAST_LAUNCHES);
-    let runs = launch_and_compare(device, &stage, &job.case, &want, launches, say)?;
-    say(step("reading the inputs back".to_owned()));
-    let clobbered_inputs = stage.clobbered(device)?;
-    let mut overruns = runs.overruns;
-    overruns.extend(stage.overruns(device)?);
+    let (runs, after) = launch_and_compare(
+        device,
+        &mut shelves.buffers,
+        &stage,
+        (&job.case, &want),
+        launches,
+        say,
+    )?;
     dump.after(runs.first.as_ref())?;
+    let mut overruns = runs.overruns;
+    overruns.extend(after.overruns);
+    keep(&mut shelves.buffers, runs.first.into_iter());
 
     Ok(CheckFacts {
         error: runs
@@ -70,52 +81,82 @@ pub fn check(
         differs: runs.differs,
         unwritten: runs.unwritten,
         first_unwritten: runs.first_unwritten,
-        clobbered_inputs,
+        clobbered_inputs: after.clobbered_inputs,
         overruns,
     })
+}
+
+/// What the memory around the outputs shows after the last launch.
+struct After {
+    clobbered_inputs: Vec<String>,
+    overruns: Vec<String>,
 }
 
 /// Each launch is compared on a thread of its own while the next ones run.
 fn launch_and_compare<'a>(
     device: &mut dyn Device,
+    buffers: &mut Buffers,
     stage: &Stage,
-    case: &'a Case,
-    want: &'a Want,
+    (case, want): (&'a Case, &'a Want),
     launches: u32,
     say: &mut dyn FnMut(Frame),
-) -> Result<Runs<'a>> {
+) -> Result<(Runs<'a>, After)> {
     std::thread::scope(|scope| {
-        // Bounded, as outputs may be large: one launch waits while another is compared.
-        let (launched, arrived) = mpsc::sync_channel::<(u32, Images)>(1);
+        // Bounded, as outputs may be large. Comparing the first launch takes longer than a launch does,
+        // and the others less: where they fit, no launch waits for it.
+        let waiting =
+            (MOST_WAITING_BYTES / stage.output_bytes().max(1)).clamp(1, launches as usize);
+        let (launched, arrived) = mpsc::sync_channel::<(u32, Images)>(waiting);
+        let (compared, spare) = mpsc::channel::<Images>();
         let comparing = scope.spawn(move || {
             let mut runs = Runs::new(case, want)?;
             for (launch, outputs) in arrived {
                 runs.look_between_strides(&stage.gaps(&outputs, launch)?);
-                runs.take(launch, outputs)?;
+                // It is listening for as long as there are launches.
+                let _ = compared.send(runs.take(launch, outputs)?);
             }
             Ok(runs)
         });
         for launch in 1..=launches {
             say(Frame::Step(format!("launch {launch} of {launches}")));
-            let outputs = launch_once(device, stage, launch)?;
+            let outputs = launch_once(device, stage, launch, buffers)?;
             // Nobody listens any more: comparing has failed, and says so below.
             if launched.send((launch, outputs)).is_err() {
                 break;
             }
+            keep(buffers, spare.try_iter());
         }
         drop(launched);
+        say(Frame::Step("reading the inputs back".to_owned()));
+        let after = After {
+            clobbered_inputs: stage.clobbered(device, buffers)?,
+            overruns: stage.overruns(device)?,
+        };
         say(Frame::Step("comparing".to_owned()));
-        comparing
+        let runs = comparing
             .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        keep(buffers, spare.try_iter());
+        Ok((runs, after))
     })
 }
 
-fn launch_once(device: &mut dyn Device, stage: &Stage, launch: u32) -> Result<Images> {
+fn keep(buffers: &mut Buffers, spare: impl Iterator<Item = Images>) {
+    for image in spare.flat_map(Images::into_values) {
+        buffers.put(image);
+    }
+}
+
+fn launch_once(
+    device: &mut dyn Device,
+    stage: &Stage,
+    launch: u32,
+    buffers: &mut Buffers,
+) -> Result<Images> {
     stage.prepare(device, launch)?;
     device.launch(&stage.call)?;
     device.sync()?;
-    stage.outputs(device)
+    stage.outputs(device, buffers)
 }
 
 /// What the launches of one case have shown so far.
@@ -162,11 +203,12 @@ impl<'a> Runs<'a> {
         }
     }
 
-    fn take(&mut self, launch: u32, outputs: Images) -> Result<()> {
+    /// Gives back what is not needed any more.
+    fn take(&mut self, launch: u32, outputs: Images) -> Result<Images> {
         let Some(first) = &self.first else {
             self.judge(&outputs)?;
             self.first = Some(outputs);
-            return Ok(());
+            return Ok(Images::new());
         };
         let mut differs = false;
         for tensor in written(self.case) {
@@ -195,7 +237,7 @@ impl<'a> Runs<'a> {
         if differs {
             self.judge(&outputs)?;
         }
-        Ok(())
+        Ok(outputs)
     }
 
     fn judge(&mut self, outputs: &Images) -> Result<()> {
@@ -264,7 +306,7 @@ fn variant(
     seed: u64,
 ) -> Result<Outputs> {
     let stage = Stage::set(device, shelves, case, artifact, seed)?;
-    decoded(case, &launch_once(device, &stage, 1)?)
+    decoded(case, &launch_once(device, &stage, 1, &mut shelves.buffers)?)
 }
 
 fn of_the_reference(variant: &str, failure: Failure) -> Failure {

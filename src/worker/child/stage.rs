@@ -1,5 +1,6 @@
 //! A case on a device: its program, its tensors between guards, and the call that uses them.
 
+use super::buffers::Buffers;
 use super::shelves::Shelves;
 use crate::build::Artifact;
 use crate::check::images::{self, Image};
@@ -74,13 +75,18 @@ impl<'a> Stage<'a> {
     }
 
     /// Waits for the launch and reads what it wrote.
-    pub fn outputs(&self, device: &mut dyn Device) -> Result<Images> {
+    pub fn outputs(&self, device: &mut dyn Device, buffers: &mut Buffers) -> Result<Images> {
         self.written()
             .map(|placed| {
-                let image = read(device, placed.data)?;
+                let image = read(device, placed.data, buffers)?;
                 Ok((placed.tensor.name.clone(), image))
             })
             .collect()
+    }
+
+    /// Of what `outputs` gives.
+    pub fn output_bytes(&self) -> usize {
+        self.written().map(|placed| placed.data.bytes).sum()
     }
 
     /// What launch number `launch` changed between the strides of its outputs, where it has no business.
@@ -102,13 +108,13 @@ impl<'a> Stage<'a> {
     }
 
     /// Names of what is only read and was written to.
-    pub fn clobbered(&self, device: &mut dyn Device) -> Result<Vec<String>> {
+    pub fn clobbered(&self, device: &mut dyn Device, buffers: &mut Buffers) -> Result<Vec<String>> {
         let mut clobbered = Vec::new();
-        let mut buffer = Vec::new();
         let mut changed = |placed: Guarded, bytes: &[u8]| {
-            buffer.resize(placed.bytes, 0);
-            device.read(placed.address, &mut buffer)?;
-            Ok(!same(&buffer, bytes))
+            let image = read(device, placed, buffers)?;
+            let changed = !same(&image, bytes);
+            buffers.put(image);
+            Ok(changed)
         };
         for placed in &self.tensors {
             let name = &placed.tensor.name;
@@ -223,8 +229,8 @@ fn constant(device: &mut dyn Device, bytes: &[u8]) -> Result<Guarded> {
     Ok(placed)
 }
 
-fn read(device: &mut dyn Device, buffer: Guarded) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; buffer.bytes];
+fn read(device: &mut dyn Device, buffer: Guarded, buffers: &mut Buffers) -> Result<Vec<u8>> {
+    let mut bytes = buffers.take(buffer.bytes);
     device.read(buffer.address, &mut bytes)?;
     Ok(bytes)
 }
