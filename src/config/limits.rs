@@ -7,6 +7,7 @@
 
 use super::scope::{self, Scope};
 use super::yaml::{Problem, Spot, did_you_mean};
+use crate::counters::can_be_gated;
 use std::collections::BTreeMap;
 use verdict::expr::{Expression, Kind, Name, Unit, unit};
 use verdict::model::{Bound, Expr, Facet, Limit, Measure, Metric, Num, Op};
@@ -150,6 +151,23 @@ fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Pr
     }
 }
 
+/// How much more than its baseline any counter may be.
+pub fn counters(spot: &Spot<String>) -> Result<Num, Problem> {
+    let text = spot.trim();
+    let share = text
+        .strip_prefix('+')
+        .and_then(|rest| rest.strip_suffix('%'))
+        .and_then(|number| number.parse::<f64>().ok());
+    match share {
+        Some(share) if (0.0..=1000.0).contains(&share) => Ok(Num(share / 100.0)),
+        _ => Err(
+            Problem::new(spot.at, format!("`{text}` is not a change: write `+0%`")).help(
+                "`counters` holds all of them against their baselines; a limit on one stands under its own name",
+            ),
+        ),
+    }
+}
+
 /// Literals carry the unit of their metric; expressions are in ns and bytes.
 fn check_unit(spot: &Spot<String>, text: &str, metric: Metric) -> Result<(), Problem> {
     let Some(suffix) = scope::suffix(text) else {
@@ -276,6 +294,17 @@ impl Context<'_> {
                     format!("no tensor has a codec, so there is no {metric}"),
                 ))
             }
+            Metric::Counter(_) if self.launcher => Err(Problem::new(
+                spot.at,
+                format!("a launcher is not simulated, so {metric} is not known"),
+            )),
+            Metric::Counter(counter) if !can_be_gated(counter) => Err(Problem::new(
+                spot.at,
+                format!("{counter} is for information and cannot be gated"),
+            )
+            .help(
+                "no GPU's own counter has confirmed how the simulator counts it (crates/ptxsim says which are)",
+            )),
             Metric::Occupancy | Metric::BlocksPerSm if self.launcher => Err(Problem::new(
                 spot.at,
                 format!("a launcher chooses its own blocks, so {metric} is not known"),

@@ -134,6 +134,8 @@ enum Kind {
     Resources,
     Driver,
     Correctness,
+    Findings,
+    Counters,
     Times,
     Conditions,
 }
@@ -144,6 +146,8 @@ impl fmt::Display for Kind {
             Self::Resources => "resources",
             Self::Driver => "agreement with the driver",
             Self::Correctness => "correctness",
+            Self::Findings => "memory and races",
+            Self::Counters => "counters",
             Self::Times => "times",
             Self::Conditions => "conditions",
         })
@@ -161,7 +165,10 @@ fn kind(rule: &Rule) -> Kind {
             Facet::Resources => Kind::Resources,
             Facet::Correctness => Kind::Correctness,
             Facet::Times => Kind::Times,
+            Facet::Counters => Kind::Counters,
         },
+        Rule::NoFindings => Kind::Findings,
+        Rule::Counters { .. } => Kind::Counters,
         Rule::Condition { .. } => Kind::Conditions,
     }
 }
@@ -276,6 +283,7 @@ pub fn win(record: &Record, win: &Win) -> String {
 /// Notes a line each; what is new is gathered into one for each facet.
 pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
+    let mut not_judged: BTreeMap<&str, BTreeSet<&Subject>> = BTreeMap::new();
     let mut lines = Vec::new();
     for note in &judgement.notes {
         match note {
@@ -287,6 +295,9 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
             )),
             Note::Broken { path, problem } => {
                 lines.push(format!("{path} cannot be used: {problem}"));
+            }
+            Note::NotJudged { subject, what } => {
+                not_judged.entry(what).or_default().insert(subject);
             }
             Note::Throttled { subject, processes } => lines.push(format!(
                 "{subject}: {} ran on a throttled GPU and did not count",
@@ -307,7 +318,13 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
         let config = words::config(&record.environment);
         format!("new, without any baseline: {facet} of {subjects}; accept with `gatekeeper baseline update{config}`")
     });
-    new.chain(lines).collect()
+    let not_judged = not_judged.into_iter().map(|(what, subjects)| {
+        format!(
+            "the simulator's checks do not judge {what}: {}",
+            in_words(&subjects)
+        )
+    });
+    new.chain(lines).chain(not_judged).collect()
 }
 
 /// One row of a table: a subject, its figures, and the worst that was said of it.
@@ -421,13 +438,14 @@ fn row(facts: &Facts, judgement: &Judgement, subject: &Subject, metrics: &[Metri
 pub fn costs(costs: &Costs) -> String {
     let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1000.0);
     format!(
-        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}, {} started and ended {}, own {}",
+        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}, simulator {}, {} started and ended {}, own {}",
         seconds(costs.total_ms),
         seconds(costs.compiler_ms),
         costs.compiled,
         costs.cached,
         seconds(costs.reference_ms),
         seconds(costs.gpu_ms),
+        seconds(costs.simulator_ms),
         plural(costs.workers as usize, "worker"),
         seconds(costs.worker_start_ms),
         seconds(costs.own_ms()),
@@ -439,6 +457,9 @@ pub fn circumstances(record: &Record) -> String {
     let environment = &record.environment;
     let device = match &environment.device {
         Seen::Got(device) => format!("{}, driver {}", device.name, device.driver),
+        Seen::NotRun { .. } | Seen::Unsupported { .. } if environment.simulator.is_some() => {
+            "simulator, no GPU".to_owned()
+        }
         Seen::NotRun { .. } | Seen::Unsupported { .. } => "no GPU".to_owned(),
         Seen::Fault(_) => "no usable GPU".to_owned(),
     };

@@ -8,7 +8,7 @@ use std::path::Path;
 use verdict::model::{RECORD_SCHEMA, Record};
 
 const KIND: &str = "gatekeeper.record";
-const NEWEST: u32 = 1;
+const NEWEST: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,11 +93,34 @@ pub fn read_record(path: &Path) -> Result<Record> {
     }
     match version {
         // An older version gets an arm here that puts it into the words of the next.
-        1 => serde_json::from_value(file.record).map_err(|error| refuse(Problem::json(&error))),
+        1 => typed(before_the_simulator(file.record)).map_err(refuse),
+        2 => typed(file.record).map_err(refuse),
         other => Err(refuse(Problem::of(format!(
             "{KIND}/{other} cannot be read"
         )))),
     }
+}
+
+fn typed(record: Value) -> std::result::Result<Record, Problem> {
+    let mut record: Record =
+        serde_json::from_value(record).map_err(|error| Problem::json(&error))?;
+    record.schema = RECORD_SCHEMA.to_owned();
+    Ok(record)
+}
+
+/// Version 1 knows no simulator: nothing was simulated, and nothing was to be.
+fn before_the_simulator(mut record: Value) -> Value {
+    let absent = [
+        ("environment", "simulator", Value::Null),
+        ("plan", "simulation", serde_json::json!({"budget": 0})),
+        ("costs", "simulator_ms", 0.into()),
+    ];
+    for (part, key, value) in absent {
+        if let Some(part) = record.get_mut(part).and_then(Value::as_object_mut) {
+            part.insert(key.to_owned(), value);
+        }
+    }
+    record
 }
 
 #[cfg(test)]

@@ -87,6 +87,7 @@ pub fn plan() -> Plan {
             processes: 3,
             max_processes: 5,
         },
+        simulation: Simulation { budget: 0 },
         left_out: BTreeSet::new(),
     }
 }
@@ -127,6 +128,7 @@ pub fn environment() -> Environment {
             host: "g++ 12.2.0".into(),
         }),
         device: Seen::Got(device()),
+        simulator: None,
     }
 }
 
@@ -423,6 +425,7 @@ pub fn record() -> Record {
             compiled: 2,
             cached: 0,
             reference_ms: 300,
+            simulator_ms: 0,
             gpu_ms: 2500,
             worker_start_ms: 1600,
             workers: 4,

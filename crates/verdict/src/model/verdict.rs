@@ -123,6 +123,8 @@ pub enum Note {
     },
     /// A baseline file that cannot be used, of a variant that is not part of this run.
     Broken { path: String, problem: String },
+    /// What the simulator's checks could not judge in any launch of a case.
+    NotJudged { subject: Subject, what: String },
     /// Timing processes that ran on a throttled GPU, and were set aside.
     Throttled { subject: Subject, processes: u32 },
     /// Timing processes of which nobody knows whether the GPU was throttled; they count.
