@@ -47,7 +47,7 @@ pub fn compile(
     });
     let dependencies = scratch.join("unit.d");
     // The intermediates of the one call: PTX for the simulator, and what a library's identity is read from.
-    let intermediates = scratch.join("kept");
+    let intermediates = scratch.join(KEPT);
     std::fs::create_dir(&intermediates).map_err(|error| failed("intermediates", error))?;
     let mut command = clean_command(&toolchain.nvcc);
     command
@@ -127,6 +127,7 @@ pub fn compile(
 }
 
 const GENERATED: &str = "gatekeeper.cu";
+const KEPT: &str = "kept";
 
 fn fault(kind: FaultKind, message: String) -> Fault {
     Fault { kind, message }
@@ -173,6 +174,7 @@ fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
     // nvcc writes the toolkit's own directory as `bin/..//include`.
     let written = toolkit.display().to_string().replace("/../", "/..//");
     let text = text
+        .replace(&format!("{}/{KEPT}/", scratch.display()), "")
         .replace(&format!("{}/", scratch.display()), "")
         .replace(&format!("{written}/"), "cuda/include/")
         .replace(&format!("{}/", toolkit.display()), "cuda/include/");
@@ -186,7 +188,12 @@ fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
 fn without_paths(ptx: &str, root: &Path, scratch: &Path, toolchain: &Toolchain) -> String {
     let text = canonical(ptx, scratch, &toolchain.include);
     match std::fs::canonicalize(root) {
-        Ok(root) => text.replace(&format!("\"{}/", root.display()), "\""),
+        Ok(root) => {
+            let root = root.display();
+            // With a dot where it was taken in by -include.
+            text.replace(&format!("\"{root}/./"), "\"")
+                .replace(&format!("\"{root}/"), "\"")
+        }
         // It was the working directory of a command that succeeded.
         Err(_) => text,
     }

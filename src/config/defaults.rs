@@ -12,9 +12,7 @@ pub const LAUNCHES: u32 = 8;
 pub const DEADLINE_NS: f64 = 30e9;
 
 /// Some seconds of one core: as long as a person waits for one case.
-pub const SIMULATION: Simulation = Simulation {
-    budget: 100_000_000,
-};
+pub const SIMULATION: Simulation = Simulation { budget: 50_000_000 };
 
 pub const TIMING: Schedule = Schedule {
     mode: Mode::Warm,

@@ -34,10 +34,9 @@ pub fn gates(
     for Written { name, .. } in &form.gates {
         let known = [CONDITIONS, COUNTERS].contains(&name.as_str());
         if !known && Metric::from_name(name).is_none() {
-            let known = Metric::ALL.iter().map(|metric| metric.name());
             return Err(
                 Problem::new(name.at, format!("unknown metric `{}`", name.value))
-                    .help(did_you_mean(name, known.chain([CONDITIONS, COUNTERS]))),
+                    .help(limits::metric_like(name, &[CONDITIONS, COUNTERS])),
             );
         }
     }
@@ -164,9 +163,9 @@ impl<'a> Writer<'a> {
     ) -> Result<Vec<Gate>, Problem> {
         let written = self.form.gates.iter();
         let mut written = written.filter(|written| written.name.value == COUNTERS);
-        let limits = written.next().map_or(Ok(Vec::new()), |written| {
-            written.of_shape(shape, known)
-        })?;
+        let limits = written
+            .next()
+            .map_or(Ok(Vec::new()), |written| written.of_shape(shape, known))?;
         if limits.is_empty() {
             let change = Num(0.0);
             return Ok(vec![self.gate(subject, Rule::Counters { change }, None)]);

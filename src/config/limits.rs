@@ -224,9 +224,8 @@ pub fn condition(spot: &Spot<String>, context: &Context<'_>) -> Result<Expr, Pro
     let (metrics, constants) = context.names(spot, &expression)?;
     if metrics.is_empty() {
         return Err(
-            Problem::new(spot.at, format!("`{}` refers to no metric", spot.value)).help(
-                did_you_mean("", Metric::ALL.iter().map(|metric| metric.name())),
-            ),
+            Problem::new(spot.at, format!("`{}` refers to no metric", spot.value))
+                .help(metric_like("", &[])),
         );
     }
     Ok(Expr {
@@ -264,6 +263,21 @@ pub fn times(text: &str) -> Vec<Option<String>> {
             Name::Plain(_) | Name::Dotted(..) => None,
         })
         .collect()
+}
+
+/// What a name that is no metric may have been meant to be: one like it, else all, but for the counters,
+/// which docs/gates.md lists.
+pub fn metric_like(name: &str, others: &[&str]) -> String {
+    let others = others.iter().copied();
+    let all = Metric::ALL.iter().map(|metric| metric.name());
+    let like = did_you_mean(name, all.chain(others.clone()));
+    if like.starts_with("did") {
+        return like;
+    }
+    let metrics = Metric::ALL
+        .iter()
+        .filter(|metric| metric.facet() != Facet::Counters);
+    did_you_mean(name, metrics.map(|metric| metric.name()).chain(others))
 }
 
 /// A metric that an expression refers to.
@@ -349,9 +363,8 @@ impl Context<'_> {
                         .help("put the limit under `gates` of the variants that it is for"));
                     }
                     let metric = Metric::from_name(text).ok_or_else(|| {
-                        Problem::new(spot.at, format!("there is no metric `{text}`")).help(
-                            did_you_mean(text, Metric::ALL.iter().map(|metric| metric.name())),
-                        )
+                        Problem::new(spot.at, format!("there is no metric `{text}`"))
+                            .help(metric_like(text, &[]))
                     })?;
                     self.measured(spot, metric)?;
                     metrics.push(Named::Sibling(metric));
@@ -371,14 +384,13 @@ impl Context<'_> {
                 ),
             );
         }
-        let names = Metric::ALL.iter().map(|metric| metric.name());
-        let known: Vec<_> = names.chain(self.dims.iter().copied()).collect();
-        if did_you_mean(&text, known.iter().copied()).starts_with("did") {
+        let like = metric_like(&text, self.dims);
+        if like.starts_with("did") {
             return Problem::new(
                 spot.at,
                 format!("`{text}` is no metric, dimension or macro"),
             )
-            .help(did_you_mean(&text, known.iter().copied()));
+            .help(like);
         }
         self.scope.unknown(spot, name)
     }

@@ -9,7 +9,7 @@ use crate::worker::{EstimateJob, Frame, Job, SimulateJob, Simulated, Simulators}
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Instant;
-use verdict::judge::{self, Admission, Stage};
+use verdict::judge::{self, Admission, Stage, words};
 use verdict::model::{Case, CaseId, Evidence, Fault, FaultKind, Record, Seen};
 
 /// A launch may run so many times past the budget of its whole case before it counts as one that does not
@@ -111,10 +111,10 @@ fn decided(case: &Case, answer: Seen<Frame>, budget: u64) -> std::result::Result
             match whole > budget {
                 false => Ok(Cost::About(instructions)),
                 true => Err(Why::NotRun(format!(
-                    "over the budget of the simulator: about {} warp instructions, and {} are allowed a case \
-                     (--sim-budget)",
+                    "{}, {} warp instructions a case (--sim-budget raises it): about {}",
+                    words::OVER_BUDGET,
+                    millions(budget),
                     millions(whole),
-                    millions(budget)
                 ))),
             }
         }

@@ -307,11 +307,6 @@ proptest! {
 }
 
 #[test]
-fn metrics_are_named_as_in_the_file() {
-    assert!(summary::CASE_METRICS.contains(&Metric::P50));
-}
-
-#[test]
 fn commands_name_the_gates_file_and_only_what_is_there() {
     let mut head = broken();
     head.environment.config = "ci/gates.yaml".into();

@@ -231,8 +231,8 @@ mod tests {
         );
         assert!(refused(&text[..text.len() / 2]).contains("it ends in the middle"));
         assert_eq!(
-            refused(&text.replacen("gatekeeper.record/1", "gatekeeper.record/2", 1)),
-            "R: it has schema gatekeeper.record/2, and this gatekeeper reads up to gatekeeper.record/1: a newer one wrote it"
+            refused(&text.replacen("gatekeeper.record/2", "gatekeeper.record/3", 1)),
+            "R: it has schema gatekeeper.record/3, and this gatekeeper reads up to gatekeeper.record/2: a newer one wrote it"
         );
         for schema in [
             "gatekeeper.record/0",
@@ -241,14 +241,26 @@ mod tests {
             "",
         ] {
             assert_eq!(
-                refused(&text.replacen("gatekeeper.record/1", schema, 1)),
-                format!("R: its schema is `{schema}` and not gatekeeper.record/1")
+                refused(&text.replacen("gatekeeper.record/2", schema, 1)),
+                format!("R: its schema is `{schema}` and not gatekeeper.record/2")
             );
         }
         assert!(matches!(
             read_record(Path::new("/no/such/record.json")),
             Err(Error::Usage(_))
         ));
+    }
+
+    /// `UPDATE_GOLDEN=1` writes it, once for a version.
+    #[test]
+    fn version_2_is_read_as_it_was_written_then() {
+        let golden =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/golden/record-2.json");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            write_record(&golden, &fixture::record_simulated()).unwrap();
+        }
+        let record = read_record(&golden).unwrap();
+        assert_eq!(record, fixture::record_simulated());
     }
 
     #[test]

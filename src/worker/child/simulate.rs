@@ -1,10 +1,10 @@
 //! One seed of one case in the simulator: launched once, as every launch of it is the same to the bit.
 
+use super::Frames;
 use super::check::{After, Dump, Runs, want};
 use super::orders::Orders;
 use super::shelves::Shelves;
 use super::stage::Stage;
-use super::Frames;
 use crate::counters::COUNTER_MODEL;
 use crate::device::sim::SimDevice;
 use crate::device::{Device, Failure, Result};

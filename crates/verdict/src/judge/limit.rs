@@ -12,6 +12,7 @@ use crate::stats;
 pub(super) struct Ruled {
     pub verdict: Verdict,
     pub wins: Vec<Win>,
+    pub counters: Vec<CounterChange>,
     /// Evidence of this kind has no baseline at all yet.
     pub new: Option<Facet>,
     /// More timing processes could decide it.
@@ -39,6 +40,7 @@ impl Ruled {
                 declared: gate.declared.clone(),
             },
             wins: Vec::new(),
+            counters: Vec::new(),
             new: None,
             open: false,
         }

@@ -203,6 +203,7 @@ impl<'a> Facts<'a> {
     /// Each process gives one value; they are summed up by their geometric mean, the estimate that the
     /// interval of a ratio is about.
     fn time(&self, case: &CaseId, metric: Metric) -> Found<Value> {
+        self.device()?;
         self.timeable(case)?;
         let mut values = Vec::new();
         let mut resolution: f64 = 0.0;

@@ -261,7 +261,7 @@ impl Facts<'_> {
 
     fn wants_process(&self, case: &CaseId) -> bool {
         let schedule = &self.plan.timing;
-        let admitted = self.timeable(case).is_ok();
+        let admitted = self.device().is_ok() && self.timeable(case).is_ok();
         let seen = self.processes(case);
         let planned = schedule.processes.max(1);
         if !admitted || self.timing_ended(case) {
@@ -287,6 +287,7 @@ impl Facts<'_> {
 fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
     let mut verdicts = Vec::new();
     let mut wins = Vec::new();
+    let mut counters = Vec::new();
     let mut new = BTreeSet::new();
     for gate in &facts.policy.gates {
         let mut ruled = rule(facts, gate, refusals);
@@ -297,6 +298,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
             new.insert((gate.subject.clone(), facet));
         }
         wins.append(&mut ruled.wins);
+        counters.append(&mut ruled.counters);
         verdicts.push(ruled.verdict);
     }
     let mut notes: Vec<Note> = new
@@ -340,6 +342,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         conclusion: conclude(facts, &verdicts),
         verdicts,
         wins,
+        counters,
         notes,
     }
 }

@@ -118,11 +118,7 @@ pub(super) fn over_seeds(
         return inconclusive("the case has no seeds");
     }
     // A broken seed is told before a missing one: it is the more serious of the two.
-    let answers: Vec<_> = case
-        .seeds
-        .iter()
-        .map(|&seed| ask(case, seed))
-        .collect();
+    let answers: Vec<_> = case.seeds.iter().map(|&seed| ask(case, seed)).collect();
     match answers
         .into_iter()
         .filter_map(Result::err)

@@ -53,10 +53,14 @@ impl Facts<'_> {
             .unwrap_or_default()
     }
 
-    /// As `gateable`, of the counters that no hardware has confirmed.
-    pub fn informative(&self, id: &CaseId) -> BTreeMap<Counter, u64> {
-        self.over_launches(id, |launch| &launch.information)
-            .unwrap_or_default()
+    /// The same of any counter, for a reader.
+    pub fn shown(&self, id: &CaseId, counter: Counter) -> Option<f64> {
+        let of = |of: fn(&SimulationFacts) -> &BTreeMap<Counter, u64>| {
+            let counted = self.over_launches(id, of).ok()?;
+            counted.get(&counter).copied()
+        };
+        let value = of(|launch| &launch.counters).or_else(|| of(|launch| &launch.information));
+        value.map(|value| value as f64)
     }
 
     fn over_launches(
@@ -94,21 +98,14 @@ impl Facts<'_> {
             Some(value) => Ok(*value as f64),
             None => ruling(
                 Outcome::Unsupported,
-                format!(
-                    "{counter} is for information: no GPU's own counter has confirmed it here"
-                ),
+                format!("{counter} is for information: no GPU's own counter has confirmed it here"),
             ),
         }
     }
 }
 
 /// Every counter that can be gated against its baseline. What is better is a win, and to be accepted.
-pub(super) fn counters(
-    facts: &Facts,
-    gate: &Gate,
-    allowed: f64,
-    refusals: &Refusals,
-) -> Ruled {
+pub(super) fn counters(facts: &Facts, gate: &Gate, allowed: f64, refusals: &Refusals) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = (|| {
         let Subject::Case(id) = &gate.subject else {
@@ -149,6 +146,15 @@ pub(super) fn counters(
             };
             compared += 1;
             let change = words::relative(value, accepted);
+            if change != 0.0 {
+                ruled.counters.push(CounterChange {
+                    subject: gate.subject.clone(),
+                    counter,
+                    measured: Num(value),
+                    baseline: Num(accepted),
+                    change: Num(change),
+                });
+            }
             let told = || {
                 format!(
                     "{counter} {} -> {}, {}",

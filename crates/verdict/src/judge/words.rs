@@ -9,6 +9,10 @@ pub const NOT_PROVEN: &str = "not proven right";
 /// Begins the reason of a skip for want of any baseline.
 pub const NEW: &str = "new";
 
+/// Begins the reason of a skip for want of time; after it, and before what the case would take, stands
+/// the budget.
+pub const OVER_BUDGET: &str = "over the budget of the simulator";
+
 /// Why nothing of the simulator's is judged where there is a GPU.
 pub const NOT_SIMULATED: &str = "this run used a GPU; the simulator checks it with --device sim";
 

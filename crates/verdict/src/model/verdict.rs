@@ -1,4 +1,4 @@
-use super::{Metric, Num, Subject};
+use super::{Counter, Metric, Num, Subject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -81,6 +81,8 @@ pub struct Judgement {
     pub verdicts: Vec<Verdict>,
     /// Better than the baseline by more than the limit: to be accepted with `baseline update`.
     pub wins: Vec<Win>,
+    /// Counters that are not what was agreed, whether or not a gate allows it.
+    pub counters: Vec<CounterChange>,
     /// Shapes and variants without any baseline yet, and baselines whose case is gone.
     pub notes: Vec<Note>,
 }
@@ -101,6 +103,16 @@ pub enum Conclusion {
 pub struct Win {
     pub subject: Subject,
     pub metric: Metric,
+    pub measured: Num,
+    pub baseline: Num,
+    pub change: Num,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CounterChange {
+    pub subject: Subject,
+    pub counter: Counter,
     pub measured: Num,
     pub baseline: Num,
     pub change: Num,
