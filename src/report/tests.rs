@@ -4,7 +4,7 @@ use crate::store::fixture;
 use proptest::prelude::*;
 use verdict::judge::{Loosening, compare, judge};
 use verdict::model::{
-    Evidence, Fault, FaultKind, Judgement, Metric, Num, Outcome, Record, Seen, Subject, Worst,
+    Evidence, Fault, FaultKind, Judgement, Num, Outcome, Record, Seen, Subject, Worst,
 };
 
 const PLAIN: Options = Options {
