@@ -21,6 +21,9 @@ pub struct Limits {
     /// Blocks run on as many threads where nobody can tell (with checks only). Results, counters
     /// and messages are the same for any number.
     pub threads: usize,
+    /// Of the blocks only every so-manieth runs, from the first on: a sample, to estimate what the whole
+    /// launch costs. 1 runs all.
+    pub every: u32,
 }
 
 impl Default for Limits {
@@ -30,6 +33,7 @@ impl Default for Limits {
             findings: 100,
             checks: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            every: 1,
         }
     }
 }
@@ -133,9 +137,9 @@ pub(crate) fn launch(
             let room = memory.room_for_checks();
             let mut machine = job.machine(memory, room);
             let run = if limits.checks {
-                machine.run_grid::<true>(blocks)
+                machine.run_grid::<true>(blocks, limits.every)
             } else {
-                machine.run_grid::<false>(blocks)
+                machine.run_grid::<false>(blocks, limits.every)
             };
             run.map_err(|f| *f)?;
             let full = machine.global.as_ref().is_some_and(|g| g.full);
