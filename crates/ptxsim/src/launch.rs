@@ -1,6 +1,7 @@
 //! A launch: whether it fits the kernel, how it is run, what is told of it.
 
 use crate::check::global::GlobalShadow;
+use crate::exec::cost::Issues;
 use crate::exec::state::*;
 use crate::memory::Memory;
 use crate::parallel;
@@ -20,6 +21,9 @@ pub struct Limits {
     /// Blocks run on as many threads where nobody can tell (with checks only). Results, counters
     /// and messages are the same for any number.
     pub threads: usize,
+    /// Of the blocks only every so-manieth runs, from the first on: a sample, to estimate what the whole
+    /// launch costs. 1 runs all.
+    pub every: u32,
 }
 
 impl Default for Limits {
@@ -29,6 +33,7 @@ impl Default for Limits {
             findings: 100,
             checks: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            every: 1,
         }
     }
 }
@@ -132,9 +137,9 @@ pub(crate) fn launch(
             let room = memory.room_for_checks();
             let mut machine = job.machine(memory, room);
             let run = if limits.checks {
-                machine.run_grid::<true>(blocks)
+                machine.run_grid::<true>(blocks, limits.every)
             } else {
-                machine.run_grid::<false>(blocks)
+                machine.run_grid::<false>(blocks, limits.every)
             };
             run.map_err(|mut f| {
                 let last = machine.printed.iter().rev().take(3).rev();
@@ -202,6 +207,7 @@ impl<'a> Job<'a> {
             shared_bytes: self.shared_bytes,
             dynamic_shared: self.dynamic_shared,
             costs: vec![Cost::default(); code.len()],
+            issues: Issues::new(code.len()),
             findings: Vec::new(),
             seen: HashMap::new(),
             max_findings: self.limits.findings,
@@ -223,6 +229,7 @@ impl<'a> Job<'a> {
 
 impl Machine<'_> {
     pub fn outcome(&mut self) -> Outcome {
+        self.issues.settle(&mut self.costs);
         if self.unprinted > 0 {
             self.printed
                 .push(format!("... and {} more", self.unprinted));

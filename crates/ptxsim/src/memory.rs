@@ -2,6 +2,7 @@
 //! record of which bytes have a value.
 
 use crate::program::HOST_BASE;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes between allocations, at least.
@@ -256,6 +257,40 @@ impl Memory {
         self.allocations.iter().map(|a| a.data.len() as u64).sum()
     }
 
+    /// Where in a range nothing has written yet, by offsets from `address`, in order.
+    pub fn without_value(
+        &self,
+        address: u64,
+        bytes: usize,
+    ) -> Result<Vec<Range<usize>>, MemoryError> {
+        let i = self
+            .find(address, bytes as u64)
+            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let a = &self.allocations[i];
+        let at = (address - a.base) as usize;
+        let mut found: Vec<Range<usize>> = Vec::new();
+        if a.known.all {
+            return Ok(found);
+        }
+        let mut offset = 0;
+        while offset < bytes {
+            let place = at + offset;
+            // A word of bits at a time, as outputs are mostly written whole.
+            if place % 64 == 0 && bytes - offset >= 64 && a.known.bits[place / 64] == u64::MAX {
+                offset += 64;
+                continue;
+            }
+            if a.known.bits[place / 64] >> (place % 64) & 1 == 0 {
+                match found.last_mut() {
+                    Some(last) if last.end == offset => last.end = offset + 1,
+                    _ => found.push(offset..offset + 1),
+                }
+            }
+            offset += 1;
+        }
+        Ok(found)
+    }
+
     pub(crate) fn has(&self, base: u64) -> bool {
         self.allocations.iter().any(|a| a.base == base)
     }
@@ -356,6 +391,21 @@ mod tests {
         assert!(m.near(a + 101).contains("1 bytes past the end of `a`"));
         assert!(m.near(b - 4).contains("4 bytes before `b`"));
         assert!(Memory::new(10).alloc("x", 11).is_err());
+    }
+
+    #[test]
+    fn what_was_never_written_is_told() {
+        let mut m = Memory::default();
+        let a = m.alloc("a", 300).unwrap();
+        assert_eq!(m.without_value(a, 300).unwrap(), [0..300]);
+        for (at, bytes) in [(0, 4), (60, 140), (299, 1)] {
+            m.write(a + at, &vec![1; bytes]).unwrap();
+        }
+        assert_eq!(m.without_value(a, 300).unwrap(), [4..60, 200..299]);
+        assert_eq!(m.without_value(a + 10, 8).unwrap(), [0..8]);
+        assert!(m.without_value(a, 301).is_err());
+        m.write(a, &[0; 300]).unwrap();
+        assert_eq!(m.without_value(a, 300).unwrap(), []);
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
     // Each thread may come to copy all buffers.
     let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
     let threads = job.limits.threads.min(fitting).min(job.blocks as usize);
-    if threads < 2 || !job.limits.checks || !separable(job) {
+    if threads < 2 || job.limits.every > 1 || !job.limits.checks || !separable(job) {
         return None;
     }
     let size = (job.blocks / (threads as u32 * PARTS)).max(1);
@@ -66,7 +66,7 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
         done
     };
     let shares: Vec<Option<Shard>> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut all = vec![work()];
         all.extend(others.into_iter().map(|t| t.join().ok().flatten()));
         all
@@ -137,7 +137,7 @@ fn one_thread(
             printed: std::mem::take(&mut machine.printed),
         });
     }
-    let costs = std::mem::take(&mut machine.costs);
+    let costs = machine.outcome().costs;
     let instructions = job.limits.instructions - machine.instructions_left;
     let global = machine.global.take()?;
     Some(Shard {

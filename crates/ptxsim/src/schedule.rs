@@ -39,8 +39,8 @@ struct Idle {
 }
 
 impl Machine<'_> {
-    pub fn run_grid<const CHECKS: bool>(&mut self, blocks: u32) -> Run<()> {
-        let mut fresh = 0..blocks;
+    pub fn run_grid<const CHECKS: bool>(&mut self, blocks: u32, every: u32) -> Run<()> {
+        let mut fresh = (0..blocks).step_by(every.max(1) as usize);
         let mut paused: VecDeque<BlockState> = VecDeque::new();
         let mut idle = Idle::default();
         loop {
@@ -74,7 +74,7 @@ impl Machine<'_> {
             }
             paused.push_back(block);
             // Everybody was looked at in vain, often enough to see whether anything moves at all.
-            let waiting = fresh.is_empty() || paused.len() >= self.resident();
+            let waiting = fresh.len() == 0 || paused.len() >= self.resident();
             if waiting && idle.visits >= IDLE_ROUNDS * paused.len() {
                 idle.visits = (IDLE_ROUNDS - 1) * paused.len();
                 if !idle.seen.insert(state_of(&paused)) {

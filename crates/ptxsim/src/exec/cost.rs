@@ -3,6 +3,7 @@
 use super::mem::{Addresses, Site, lanes};
 use super::regs::LANES;
 use super::state::Machine;
+use crate::report::Cost;
 
 /// Wavefronts or sectors, and the fewest possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +50,50 @@ pub fn wavefronts(a: &[u32; LANES], mask: u32, bytes: u32) -> Passes {
         }
     }
     passes
+}
+
+/// How often warps issued each instruction, and with how many lanes. Kept as differences between
+/// neighbouring instructions, modulo 2^64: a run of instructions costs as much as one.
+pub struct Issues(Vec<(u64, u64)>);
+
+impl Issues {
+    pub fn new(instructions: usize) -> Issues {
+        Issues(vec![(0, 0); instructions + 1])
+    }
+
+    /// Instructions `from..end` were issued by so many lanes.
+    #[inline(always)]
+    pub fn span(&mut self, from: u32, end: u32, lanes: u32) {
+        let at = &mut self.0[from as usize];
+        *at = (at.0.wrapping_add(1), at.1.wrapping_add(lanes.into()));
+        let at = &mut self.0[end as usize];
+        *at = (at.0.wrapping_sub(1), at.1.wrapping_sub(lanes.into()));
+    }
+
+    /// So many lanes of a span did not execute this one, because of its guard.
+    #[inline(always)]
+    pub fn without(&mut self, instruction: u32, lanes: u32) {
+        let at = instruction as usize;
+        self.0[at].1 = self.0[at].1.wrapping_sub(lanes.into());
+        self.0[at + 1].1 = self.0[at + 1].1.wrapping_add(lanes.into());
+    }
+
+    /// One issue of this one, which a span counted, was none.
+    pub fn not_at_all(&mut self, instruction: u32) {
+        let at = instruction as usize;
+        self.0[at].0 = self.0[at].0.wrapping_sub(1);
+        self.0[at + 1].0 = self.0[at + 1].0.wrapping_add(1);
+    }
+
+    /// Adds what was counted to the costs of the instructions.
+    pub fn settle(&self, costs: &mut [Cost]) {
+        let mut now = (0_u64, 0_u64);
+        for (cost, change) in costs.iter_mut().zip(&self.0) {
+            now = (now.0.wrapping_add(change.0), now.1.wrapping_add(change.1));
+            cost.issued += now.0;
+            cost.lanes += now.1;
+        }
+    }
 }
 
 impl Machine<'_> {

@@ -124,7 +124,9 @@ pub struct Machine<'a> {
     pub block: [u32; 3],
     pub shared_bytes: u32,
     pub dynamic_shared: u32,
+    /// Issues and lanes are counted in `issues`.
     pub costs: Vec<Cost>,
+    pub issues: super::cost::Issues,
     pub findings: Vec<Finding>,
     pub seen: HashMap<(FindingKind, u32, u32), usize>,
     pub max_findings: usize,

@@ -4,9 +4,10 @@
 //! Anything else is left, whole and untouched, to `mem`, which looks lane by lane and knows what to
 //! say. So every check is written twice, and this one may only err by saying no.
 
+use super::alu::has_v3;
 use super::mem::{Site, addresses};
 use super::pattern::{Pattern, Shape};
-use super::regs::{ALL, Class, LANES, Lane, Regs};
+use super::regs::{ALL, Class, LANES, Regs, Word};
 use super::state::*;
 use crate::check::global::Accessor;
 use crate::check::race::{Shadow, Strength};
@@ -23,6 +24,63 @@ impl Machine<'_> {
     /// False where nothing was done.
     #[inline(always)]
     pub fn steady_load<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        access: &Access,
+        s: Site,
+    ) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if has_v3() {
+            // SAFETY: the processor has what the function was compiled for.
+            return unsafe { self.load_v3::<CHECKS>(b, w, access, s) };
+        }
+        self.load_any::<CHECKS>(b, w, access, s)
+    }
+
+    /// False where nothing was done.
+    #[inline(always)]
+    pub fn steady_store<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        access: &Access,
+        s: Site,
+    ) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if has_v3() {
+            // SAFETY: the processor has what the function was compiled for.
+            return unsafe { self.store_v3::<CHECKS>(b, w, access, s) };
+        }
+        self.store_any::<CHECKS>(b, w, access, s)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,bmi2")]
+    fn load_v3<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        access: &Access,
+        s: Site,
+    ) -> bool {
+        self.load_any::<CHECKS>(b, w, access, s)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,bmi2")]
+    fn store_v3<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        access: &Access,
+        s: Site,
+    ) -> bool {
+        self.store_any::<CHECKS>(b, w, access, s)
+    }
+
+    #[inline(always)]
+    fn load_any<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
@@ -95,9 +153,8 @@ impl Machine<'_> {
         }
     }
 
-    /// False where nothing was done.
     #[inline(always)]
-    pub fn steady_store<const CHECKS: bool>(
+    fn store_any<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
@@ -292,7 +349,7 @@ fn bytes_at<const N: usize>(data: &[u8], at: usize) -> [u8; N] {
 
 /// Element `e` of each lane, widened by `value`.
 #[inline(always)]
-fn lanes_of<const N: usize, T: Lane>(
+fn lanes_of<const N: usize, T: Word>(
     data: &[u8],
     p: &Pattern,
     e: usize,
@@ -301,7 +358,13 @@ fn lanes_of<const N: usize, T: Lane>(
     let skip = e * N;
     match p.shape {
         Shape::Uniform => [value(bytes_at(data, skip)); LANES],
-        _ => std::array::from_fn(|l| value(bytes_at(data, p.at[l] as usize + skip))),
+        _ => {
+            let mut out = [T::ZERO; LANES];
+            for (out, &at) in out.iter_mut().zip(&p.at) {
+                *out = value(bytes_at(data, at as usize + skip));
+            }
+            out
+        }
     }
 }
 
@@ -353,17 +416,36 @@ fn deposit(regs: &mut Regs, a: &Access, data: &[u8], p: &Pattern, mask: u32) {
     }
 }
 
-/// Four words of each lane, word after word.
+/// Four words of each lane, word after word. The compiler does not find these shuffles by itself.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn four_words(data: &[u8], p: &Pattern) -> [[u32; LANES]; 4] {
+    use std::arch::x86_64::*;
+    // SAFETY of both: 16 bytes without padding in which every bit pattern is a value.
+    let vector =
+        |at: u32| -> __m128i { unsafe { std::mem::transmute(bytes_at::<16>(data, at as usize)) } };
+    let words = |v: __m128i| -> [u32; 4] { unsafe { std::mem::transmute(v) } };
     let mut out = [[0; LANES]; 4];
-    for l in 0..LANES {
-        let all: [u8; 16] = bytes_at(data, p.at[l] as usize);
-        for e in 0..4 {
-            out[e][l] = u32::from_le_bytes(bytes_at(&all, 4 * e));
+    let [o0, o1, o2, o3] = &mut out;
+    for (n, at) in p.at.as_chunks::<4>().0.iter().enumerate() {
+        let (a, b, c, d) = (vector(at[0]), vector(at[1]), vector(at[2]), vector(at[3]));
+        // SAFETY: SSE2, which every x86-64 has.
+        unsafe {
+            let (ab, cd) = (_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d));
+            let (ef, gh) = (_mm_unpackhi_epi32(a, b), _mm_unpackhi_epi32(c, d));
+            o0.as_chunks_mut::<4>().0[n] = words(_mm_unpacklo_epi64(ab, cd));
+            o1.as_chunks_mut::<4>().0[n] = words(_mm_unpackhi_epi64(ab, cd));
+            o2.as_chunks_mut::<4>().0[n] = words(_mm_unpacklo_epi64(ef, gh));
+            o3.as_chunks_mut::<4>().0[n] = words(_mm_unpackhi_epi64(ef, gh));
         }
     }
     out
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn four_words(data: &[u8], p: &Pattern) -> [[u32; LANES]; 4] {
+    let word = |e: usize, l: usize| u32::from_le_bytes(bytes_at(data, p.at[l] as usize + 4 * e));
+    std::array::from_fn(|e| std::array::from_fn(|l| word(e, l)))
 }
 
 #[inline(always)]

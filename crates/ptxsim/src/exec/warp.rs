@@ -79,48 +79,31 @@ impl Machine<'_> {
                 others.unwrap_or(u32::MAX)
             };
             let mut spins = 0;
-            let program = self.program;
             loop {
-                if left == 0 || now.pc >= yield_at || exclusive == 1 {
+                let turn_of_group = if exclusive > 0 {
+                    u64::from(exclusive - 1)
+                } else {
+                    u64::MAX
+                };
+                let (from, mask) = (now.pc, now.mask);
+                let stop = u64::from(from).saturating_add(left.min(turn_of_group));
+                let stop = stop.min(u64::from(yield_at)) as u32;
+                if from >= stop {
                     exclusive = 0;
-                    w.groups.push(Group {
-                        pc: now.pc,
-                        mask: now.mask,
-                        stack: now.stack,
-                        wait: Wait::Ready,
-                    });
+                    set_aside(w, now);
                     break;
                 }
-                left -= 1;
-                w.executed += 1;
-                exclusive = exclusive.saturating_sub(1);
-                let inst = &program.code[now.pc as usize];
-                let mask = match inst.guard {
-                    0 => now.mask,
-                    g => {
-                        let p = w.regs.pred[(g >> 1) as usize - 1];
-                        now.mask & if g & 1 == 1 { !p } else { p }
-                    }
-                };
-                let cost = &mut self.costs[now.pc as usize];
-                cost.issued += 1;
-                cost.lanes += u64::from(mask.count_ones());
-                if let Op::Alu(op) = &inst.op {
-                    op.run(&mut w.regs, &inst.o, mask);
-                    now.pc += 1;
-                    continue;
-                }
-                match self.step::<CHECKS>(b, w, inst, &mut now, mask)? {
-                    Next::Step => now.pc += 1,
+                let next = self.straight::<CHECKS>(b, w, &mut now, stop)?;
+                let end = now.pc + u32::from(!matches!(next, Next::Step));
+                self.issues.span(from, end, mask.count_ones());
+                left -= u64::from(end - from);
+                exclusive = exclusive.saturating_sub(end - from);
+                match next {
+                    Next::Step => {}
                     Next::Yield => {
                         now.pc += 1;
                         polling = true;
-                        w.groups.push(Group {
-                            pc: now.pc,
-                            mask: now.mask,
-                            stack: now.stack,
-                            wait: Wait::Ready,
-                        });
+                        set_aside(w, now);
                         break;
                     }
                     Next::Jump(to) => {
@@ -131,12 +114,7 @@ impl Machine<'_> {
                         if spins > PATIENCE && others.is_some() {
                             exclusive = PATIENCE * 8;
                             after = Some(now.pc);
-                            w.groups.push(Group {
-                                pc: now.pc,
-                                mask: now.mask,
-                                stack: now.stack,
-                                wait: Wait::Ready,
-                            });
+                            set_aside(w, now);
                             break;
                         }
                     }
@@ -162,6 +140,44 @@ impl Machine<'_> {
                 return Ok(Turn::Over);
             }
         }
+    }
+
+    /// Instructions one after another, up to `stop` or to where the lanes of `now` change: then
+    /// `Next::Step`, and `now` stands at the first instruction that did not run. Else it stands at the
+    /// one that jumped, yielded or gave up.
+    #[inline(always)]
+    fn straight<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        now: &mut Current,
+        stop: u32,
+    ) -> Run<Next> {
+        let program = self.program;
+        let (from, mask_then, executed) = (now.pc, now.mask, w.executed);
+        let mut next = Next::Step;
+        while now.pc < stop && now.mask == mask_then {
+            let inst = &program.code[now.pc as usize];
+            let mut mask = now.mask;
+            if inst.guard != 0 {
+                let p = w.regs.pred[(inst.guard >> 1) as usize - 1];
+                mask &= if inst.guard & 1 == 1 { !p } else { p };
+                self.issues.without(now.pc, (now.mask & !mask).count_ones());
+            }
+            if let Op::Alu(op) = &inst.op {
+                op.run(&mut w.regs, &inst.o, mask);
+                now.pc += 1;
+                continue;
+            }
+            w.executed = executed + u64::from(now.pc - from) + 1;
+            next = self.step::<CHECKS>(b, w, inst, now, mask)?;
+            match next {
+                Next::Step => now.pc += 1,
+                Next::Yield | Next::Jump(_) | Next::Reschedule => return Ok(next),
+            }
+        }
+        w.executed = executed + u64::from(now.pc - from);
+        Ok(next)
     }
 
     fn step<const CHECKS: bool>(
@@ -273,9 +289,10 @@ impl Machine<'_> {
                 if let Some((address, phase)) = wait {
                     // Those who wait come here again; that is one instruction, not two.
                     let waiting = mask & !done;
-                    let cost = &mut self.costs[now.pc as usize];
-                    cost.lanes -= u64::from(waiting.count_ones());
-                    cost.issued -= u64::from(done == 0);
+                    self.issues.without(now.pc, waiting.count_ones());
+                    if done == 0 {
+                        self.issues.not_at_all(now.pc);
+                    }
                     w.groups.push(Group {
                         pc: now.pc,
                         mask: waiting,
@@ -612,6 +629,16 @@ impl Machine<'_> {
             g.wait = Wait::Ready;
         }
     }
+}
+
+/// Puts the present group among the waiting ones as it is.
+fn set_aside(w: &mut Warp, now: Current) {
+    w.groups.push(Group {
+        pc: now.pc,
+        mask: now.mask,
+        stack: now.stack,
+        wait: Wait::Ready,
+    });
 }
 
 impl Warp {
