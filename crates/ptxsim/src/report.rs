@@ -156,7 +156,7 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Kind::Exchange
         }
         Op::Mma(m) => match **m {
-            Mma::Multiply(_) => Kind::Matrix,
+            Mma::Multiply(_) | Mma::MultiplyF64 { .. } => Kind::Matrix,
             _ => Kind::MatrixMemory,
         },
         Op::Fence { .. }

@@ -28,6 +28,10 @@ impl Machine<'_> {
                 multiply(&mut w.regs, m);
                 Ok(())
             }
+            Mma::MultiplyF64 { d, a, b, c } => {
+                multiply_f64(&mut w.regs, *d, [*a, *b], *c);
+                Ok(())
+            }
             Mma::LdMatrix {
                 transpose,
                 registers,
@@ -187,6 +191,22 @@ impl Machine<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Lane 4 g + t holds A(g, t), B(t, g), C(g, 2t) and C(g, 2t + 1) (PTX ISA 9.7.15.5.1). Each
+/// product is added exactly and rounded, k ascending.
+fn multiply_f64(regs: &mut Regs, d: [u32; 2], [a, b]: [u32; 2], c: [u32; 2]) {
+    let read = |r: u32| regs.r64[r as usize].0.map(f64::from_bits);
+    let (a, b, c) = (read(a), read(b), c.map(read));
+    for (n, d) in d.into_iter().enumerate() {
+        regs.set64(d, |lane| {
+            let (row, column) = (lane / 4, 2 * (lane % 4) + n);
+            let sum = (0..4).fold(c[n][lane], |sum, k| {
+                a[4 * row + k].mul_add(b[4 * column + k], sum)
+            });
+            sum.to_bits()
+        });
     }
 }
 
