@@ -36,7 +36,7 @@ impl State {
 
     fn word(self) -> u64 {
         let tx = (self.tx as u64 & 0x1f_ffff) << 40;
-        self.pending | self.expected << 20 | tx | u64::from(self.phase) << 63
+        self.pending & COUNT | (self.expected & COUNT) << 20 | tx | u64::from(self.phase) << 63
     }
 
     fn arrive(&mut self, count: u64) -> Result<(), String> {
