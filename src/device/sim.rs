@@ -104,6 +104,8 @@ impl SimDevice {
         Limits {
             instructions: self.limit,
             findings: FINDINGS,
+            // Cases run side by side already, a worker for each core.
+            threads: 1,
             ..Limits::default()
         }
     }
