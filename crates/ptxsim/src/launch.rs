@@ -4,6 +4,7 @@
 //! spins on what another block does is therefore served. The order depends on instruction counts
 //! only, so every run is the same.
 
+use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::GlobalShadow;
 use crate::exec::state::*;
 use crate::exec::warp::Turn;
@@ -72,6 +73,12 @@ pub(crate) fn launch(
     if blocks == 0 || threads == 0 || threads > 1024 {
         return refuse(format!(
             "grid {grid:?} of blocks {block:?}: a block has 1 to 1024 threads, a grid at least one block"
+        ));
+    }
+    if program.code.len() > MAX_INSTRUCTIONS {
+        return refuse(format!(
+            "{} instructions, more than {MAX_INSTRUCTIONS}",
+            program.code.len()
         ));
     }
     if let Some(max) = program.max_threads
