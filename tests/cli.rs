@@ -247,7 +247,7 @@ fn a_selection_that_means_nothing_is_refused() {
         ),
         (
             &["--device", "gpu0"],
-            "error: invalid value 'gpu0' for '--device <DEVICE>': `gpu0` is not a device; write auto, cuda, or cuda:N\n\n\
+            "error: invalid value 'gpu0' for '--device <DEVICE>': `gpu0` is not a device; write auto, sim, cuda, or cuda:N\n\n\
              For more information, try '--help'.\n",
         ),
         (
@@ -286,7 +286,8 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
         );
     }
     assert!(
-        report(project.path()).contains("\"headline\": \"PASS: 8 of 24 gates passed, 16 skipped\"")
+        report(project.path())
+            .contains("\"headline\": \"PASS: 13 of 28 gates passed, 15 skipped\"")
     );
 
     // Skipping has to be allowed.
@@ -299,7 +300,7 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
         all.extend(args);
         let output = run(project.path(), &all, 4);
         let said = stdout(&output);
-        let headline = "ENVIRONMENT FAILED: 15 of 24 gates not judged as the environment failed, 1 skipped, 8 passed";
+        let headline = "ENVIRONMENT FAILED: 19 of 28 gates not judged as the environment failed, 1 skipped, 8 passed";
         assert!(said.contains(headline), "{said}");
         assert!(said.contains("no NVIDIA device"), "{said}");
         if let Some(device) = all.get(2) {
@@ -308,6 +309,42 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
             assert!(!said.contains("broken"), "{said}");
         }
     }
+}
+
+/// A driver stands in for the machine's own; the GPU that it tells of is never used.
+#[test]
+fn a_driver_too_old_for_the_compiler_is_the_environment_and_says_which_one_is_needed() {
+    let libraries = tempfile::tempdir().unwrap();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(libraries.path().join("libcuda.so"))
+        .arg(root().join("tests/fixtures/old-driver/cuda.c"))
+        .status()
+        .unwrap();
+    assert!(built.success());
+    fs::copy(
+        libraries.path().join("libcuda.so"),
+        libraries.path().join("libcuda.so.1"),
+    )
+    .unwrap();
+    let project = project();
+    let output = gatekeeper()
+        .current_dir(project.path())
+        .args(["run", "--provision"])
+        .env("LD_LIBRARY_PATH", libraries.path())
+        .output()
+        .unwrap();
+    let said = stdout(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}{}", stderr(&output));
+    let unwrapped = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "the driver is too old for the compiler: it supports CUDA 12.2, and nvcc is 13.",
+        "; driver branch 580 or later needed",
+    ] {
+        assert!(unwrapped.contains(part), "{said}");
+    }
+    // What needs no driver is judged all the same.
+    assert!(said.contains("8 passed"), "{said}");
 }
 
 #[test]

@@ -59,6 +59,20 @@ impl Shelf {
         Ok(images)
     }
 
+    /// So that `images` finds it in memory. Only what a file has: nothing is made, and no error is said.
+    pub fn read_ahead(&mut self, tensor: &Tensor, seed: u64) {
+        let (true, Some(dir), Ok(key)) = (tensor.role.is_drawn(), &self.dir, key(tensor, seed))
+        else {
+            return;
+        };
+        if self.recent.get(&key).is_none()
+            && let Some(image) = read(&dir.join(&key))
+        {
+            let bytes = image.len();
+            self.recent.put(key, image, bytes);
+        }
+    }
+
     fn image(&mut self, case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<Arc<Image>>> {
         let key = key(tensor, seed)?;
         let found = tensor.role.is_drawn().then(|| self.recent.get(&key));
@@ -106,7 +120,7 @@ fn key(tensor: &Tensor, seed: u64) -> Result<String> {
 }
 
 fn read(file: &Path) -> Option<Image> {
-    Image::parse(&std::fs::read(file).ok()?)
+    Image::parse(std::fs::read(file).ok()?)
 }
 
 impl Image {
@@ -124,16 +138,27 @@ impl Image {
         sealed::seal(MAGIC, [&present, &*self.bytes, &*scales, &*zero_points])
     }
 
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut rest = sealed::open(MAGIC, bytes)?;
-        let mut part = || sealed::part(&mut rest);
-        let present = part()?;
-        let image = Self {
-            bytes: part()?.to_vec(),
-            scales: Some(part()?.to_vec()).filter(|_| present.first() == Some(&1)),
-            zero_points: Some(part()?.to_vec()).filter(|_| present.get(1) == Some(&1)),
+    /// Elements stay in the memory that they were read into: fresh memory costs more than moving them.
+    fn parse(mut bytes: Vec<u8>) -> Option<Self> {
+        let mut rest = sealed::open(MAGIC, &bytes)?;
+        let present = sealed::part(&mut rest)?;
+        let elements = sealed::part(&mut rest)?.len();
+        let end = bytes.len() - rest.len();
+        let mut optional = |which| {
+            let part = sealed::part(&mut rest)?;
+            Some((present.get(which) == Some(&1)).then(|| part.to_vec()))
         };
-        rest.is_empty().then_some(image)
+        let (scales, zero_points) = (optional(0)?, optional(1)?);
+        if !rest.is_empty() {
+            return None;
+        }
+        bytes.truncate(end);
+        bytes.drain(..end - elements);
+        Some(Self {
+            bytes,
+            scales,
+            zero_points,
+        })
     }
 }
 
@@ -219,14 +244,43 @@ mod tests {
 
         let whole = planted.sealed();
         for at in 0..whole.len() {
-            assert!(Image::parse(&whole[..at]).is_none(), "cut at {at}");
+            assert!(Image::parse(whole[..at].to_vec()).is_none(), "cut at {at}");
             let mut bad = whole.clone();
             bad[at] ^= 0x10;
-            assert!(Image::parse(&bad).is_none(), "changed at {at}");
+            assert!(Image::parse(bad).is_none(), "changed at {at}");
         }
         std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
         assert_eq!(shelf().images(&coded(), 1).unwrap(), want);
         assert_eq!(read(&file).as_ref(), Some(&*want["x"]), "and mended");
+    }
+
+    #[test]
+    fn reading_ahead_takes_what_a_file_has_and_makes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let tensor = &coded().tensors[0];
+        let mut shelf = Shelf::new(Some(dir.path().to_owned()), ROOM);
+        shelf.read_ahead(tensor, 1);
+        assert!(
+            files(dir.path()).is_empty() && shelf.recent.get(&key(tensor, 1).unwrap()).is_none()
+        );
+
+        let want = Shelf::new(Some(dir.path().to_owned()), ROOM)
+            .images(&coded(), 1)
+            .unwrap();
+        let file = dir.path().join(key(tensor, 1).unwrap());
+        let whole = std::fs::read(&file).unwrap();
+        std::fs::write(&file, &whole[1..]).unwrap();
+        shelf.read_ahead(tensor, 1);
+        assert!(
+            shelf.recent.get(&key(tensor, 1).unwrap()).is_none(),
+            "damaged"
+        );
+        std::fs::write(&file, whole).unwrap();
+        shelf.read_ahead(tensor, 1);
+        assert_eq!(
+            shelf.recent.get(&key(tensor, 1).unwrap()).as_ref(),
+            Some(&want["x"])
+        );
     }
 
     #[test]

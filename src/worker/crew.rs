@@ -1,7 +1,7 @@
 //! Workers one after another: a fault ends one, a known-good kernel in a fresh one tells whether it was
 //! the kernel or the machine, and the next job goes on there.
 
-use super::host::{Lost, Worker};
+use super::host::{Lost, Sent, Worker};
 use super::protocol::{CheckJob, Frame, Job, Ready, TimeJob};
 use crate::device::lock::{GpuLock, SHARED, Use};
 use crate::device::{DeviceChoice, Failure};
@@ -46,6 +46,10 @@ pub struct Crew {
     /// A known-good kernel failed: nothing is tried any more.
     broken: Option<Fault>,
     costs: Costs,
+    /// The job after the one that is asked for next.
+    announced: Option<Job>,
+    /// What the worker has been sent before it was asked for.
+    sent: Option<(Job, Sent)>,
 }
 
 impl Crew {
@@ -85,6 +89,8 @@ impl Crew {
             waiting: Box::new(|_| {}),
             broken: None,
             costs: Costs::default(),
+            announced: None,
+            sent: None,
         }
     }
 
@@ -105,6 +111,12 @@ impl Crew {
         self.device.clone().unwrap_or(Seen::NotRun {
             reason: "no device was asked for".to_owned(),
         })
+    }
+
+    /// Said before a job: which one is asked for after it, of the same use. The worker then gets both at
+    /// once, and reads what the second needs while the device works on the first.
+    pub fn announce(&mut self, next: Option<Job>) {
+        self.announced = next;
     }
 
     /// Its deadline is the case's.
@@ -143,6 +155,7 @@ impl Crew {
     }
 
     fn end_worker(&mut self) -> String {
+        self.sent = None;
         let began = Instant::now();
         let said = self.worker.take().map(Worker::end).unwrap_or_default();
         self.costs.process += began.elapsed();
@@ -183,10 +196,24 @@ impl Crew {
             return environment("no worker could be started".to_owned());
         };
         let began = Instant::now();
+        let sent = match self.sent.take() {
+            None => worker.send(job),
+            Some((ahead, sent)) if ahead == *job => Ok(sent),
+            Some(_) => {
+                return environment("the worker is at another job than was asked for".into());
+            }
+        };
+        // A worker that takes no more answers nothing either, which is found when it is asked.
+        self.sent = self
+            .announced
+            .take()
+            .and_then(|next| worker.send(&next).ok().map(|sent| (next, sent)));
         let mut spent = None;
-        let end = worker.run(job, deadline, |frame| match frame {
-            Frame::Spent { device_us } => spent = Some(Duration::from_micros(device_us)),
-            frame => on_frame(frame),
+        let end = sent.and_then(|sent| {
+            worker.answer(sent, deadline, |frame| match frame {
+                Frame::Spent { device_us } => spent = Some(Duration::from_micros(device_us)),
+                frame => on_frame(frame),
+            })
         });
         let whole = began.elapsed();
         self.costs.device += spent.unwrap_or(whole).min(whole);

@@ -44,6 +44,9 @@ pub struct Worker {
     orders: u64,
 }
 
+/// A job that a worker was sent and has not answered.
+pub struct Sent(u64);
+
 enum Heard {
     Line(Box<Line>),
     Nonsense(String),
@@ -88,15 +91,20 @@ impl Worker {
         )
     }
 
-    /// Sends one job and waits for the frame that ends it; `on_frame` sees those before it.
-    /// After a `Lost` the worker is dead.
+    /// Sends one job and waits for its end.
     pub fn run(
         &mut self,
         job: &Job,
         deadline: Duration,
         on_frame: impl FnMut(Frame),
     ) -> Result<Frame, Lost> {
-        let until = Instant::now() + deadline;
+        let order = self.send(job)?;
+        self.answer(order, deadline, on_frame)
+    }
+
+    /// Sends one job, which the worker does after those that it was sent before. After a `Lost` the worker
+    /// is dead.
+    pub fn send(&mut self, job: &Job) -> Result<Sent, Lost> {
         self.orders += 1;
         let id = self.orders;
         let order = Order {
@@ -107,12 +115,24 @@ impl Worker {
             .ok()
             .zip(self.input.as_ref())
             .is_some_and(|(line, input)| input.send(line).is_ok());
-        if !sent {
-            return Err(self.died("takes no more jobs"));
+        if sent {
+            Ok(Sent(id))
+        } else {
+            Err(self.died("takes no more jobs"))
         }
+    }
+
+    /// Waits for the frame that ends a job, the oldest of those sent; `on_frame` sees those before it. The
+    /// deadline begins here. After a `Lost` the worker is dead.
+    pub fn answer(
+        &mut self,
+        Sent(id): Sent,
+        deadline: Duration,
+        on_frame: impl FnMut(Frame),
+    ) -> Result<Frame, Lost> {
         self.wait_for(
             id,
-            until,
+            Instant::now() + deadline,
             deadline,
             "taking the job",
             on_frame,

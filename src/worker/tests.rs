@@ -251,11 +251,16 @@ fn check(crew: &mut Crew) -> Seen<CheckFacts> {
 }
 
 fn check_case(crew: &mut Crew, case: Case) -> Seen<CheckFacts> {
-    crew.check(CheckJob {
+    crew.check(job(case)).check
+}
+
+fn job(case: Case) -> CheckJob {
+    CheckJob {
         case,
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
             symbol: "k".into(),
+            ptx: "k.ptx".into(),
         },
         seed: 1,
         expected: Expected::Files {
@@ -263,8 +268,7 @@ fn check_case(crew: &mut Crew, case: Case) -> Seen<CheckFacts> {
             original: None,
         },
         dump: None,
-    })
-    .check
+    }
 }
 
 fn checked() -> Frame {
@@ -297,6 +301,50 @@ fn failed(kind: FaultKind, message: &str, sticky: bool) -> Frame {
         },
         sticky,
     })
+}
+
+#[test]
+fn an_announced_job_is_sent_before_the_one_before_it_is_answered() {
+    let script = format!(
+        "{}read order\nread next\n{}{}read end",
+        ready(),
+        say(1, checked()),
+        say(2, checked())
+    );
+    let mut scripts = crew(&[script]);
+    scripts
+        .crew
+        .announce(Some(Job::Check(Box::new(job(case())))));
+    for _ in 0..2 {
+        assert!(check(&mut scripts.crew).got().is_some());
+    }
+}
+
+#[test]
+fn an_announced_job_is_sent_again_where_its_worker_broke() {
+    let bad = format!("{}read order\nread next\nkill -SEGV $$", ready());
+    let mut scripts = crew(&[bad, answers(Frame::Sane, checked())]);
+    scripts
+        .crew
+        .announce(Some(Job::Check(Box::new(job(case())))));
+    assert_eq!(fault(check(&mut scripts.crew)).0, FaultKind::WorkerDied);
+    assert!(check(&mut scripts.crew).got().is_some());
+    assert_eq!(workers(&scripts.started), 2);
+}
+
+#[test]
+fn the_answer_to_an_announced_job_is_not_taken_for_another() {
+    let script = format!("{}read order\n{}read end", ready(), say(1, checked()));
+    let mut scripts = crew(&[script]);
+    scripts
+        .crew
+        .announce(Some(Job::Check(Box::new(job(case())))));
+    check(&mut scripts.crew);
+    let mut other = case();
+    other.launches = 2;
+    let (kind, message) = fault(check_case(&mut scripts.crew, other));
+    assert_eq!(kind, FaultKind::Environment);
+    assert!(message.contains("at another job"), "{message}");
 }
 
 /// Answers its first order with `first` and the second with `second`.
@@ -479,6 +527,7 @@ fn time_job() -> TimeJob {
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
             symbol: "k".into(),
+            ptx: "k.ptx".into(),
         },
         seed: 1,
         schedule: Schedule {

@@ -192,7 +192,25 @@ pub enum Op {
     /// A failed `assert`: local addresses of the pointers to its text, file and function, and of
     /// the line.
     Assert(Option<[u32; 4]>),
+    /// Others should have their turn.
+    Sleep,
     Nop,
+}
+
+impl Op {
+    /// Whether the instruction may see what others do while it runs, so that a loop around it
+    /// turns as often as the schedule makes it.
+    pub fn polls(&self) -> bool {
+        let elsewhere = |a: &Access| !matches!(a.space, AddressSpace::Local | AddressSpace::Param);
+        match self {
+            Op::Load(a) => a.order != Order::Weak && elsewhere(a),
+            Op::Atom(a) => {
+                let waits = matches!(a.op, AtomOp::Cas | AtomOp::Exch);
+                a.destination.is_some() && (waits || a.access.space != AddressSpace::Shared)
+            }
+            _ => false,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -185,3 +185,68 @@ fn the_same_value_from_several_is_not_told() {
     assert_eq!(histogram.races(), []);
     assert_eq!(histogram.words(1, 1), [256]);
 }
+
+#[test]
+fn a_livelock_is_named_and_so_are_lines_that_poll() {
+    let nobody = run("nobody", 3, 64, &[10], &[]);
+    let fault = nobody.report.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Deadlock);
+    assert!(
+        fault.message.starts_with("livelock: ")
+            && fault.message.contains("3 blocks are under way")
+            && fault.message.contains("block [2, 0, 0] warp 1")
+            && fault.message.contains("at sync.cu:"),
+        "{fault}"
+    );
+    let polls = |name: &str, buffers: &[usize]| {
+        let report = run(
+            name,
+            3,
+            64,
+            buffers,
+            &[4][..usize::from(name == "queue" || name == "stencil")],
+        );
+        report.report.unwrap().schedule_dependent
+    };
+    assert!(polls("flags", &[64, 1, 192]).unwrap().contains("sync.cu:"));
+    assert!(polls("queue", &[1, 256]).is_some());
+    assert_eq!(polls("stencil", &[192]), None);
+    assert_eq!(polls("last_done", &[192, 1, 64]), None);
+}
+
+/// A wait that gives up after a while is no livelock; one that never ends and counts is found by
+/// the budget, which says where everybody is.
+#[test]
+fn waits_that_count() {
+    let wait = |limit: u32, instructions: u64| {
+        let text = format!(
+            ".version 8.4\n.target sm_90\n.address_size 64\n.file 1 \"k.cu\"\n.entry k(.param .u64 p)\n{{ .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<3>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, 0;\n.loc 1 5 1\nL: ld.volatile.global.u32 %r2, [%rd1];\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, {limit};\n@%p1 bra L;\nst.global.u32 [%rd1+4], %r1;\nret; }}"
+        );
+        let module = load(&text);
+        let mut memory = Memory::default();
+        let p = put(&mut memory, "data", &[0; 8]);
+        let params = params(&module.kernels()[0], &[Arg::Ptr(p)]);
+        let limits = Limits {
+            instructions,
+            ..limits()
+        };
+        launch(
+            &module.kernels()[0],
+            [1, 1, 1],
+            [1, 1, 1],
+            0,
+            &params,
+            &mut memory,
+            limits,
+        )
+    };
+    assert!(wait(200_000, 10_000_000).is_ok());
+    let fault = wait(u32::MAX, 1_000_000).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Budget);
+    assert!(
+        fault
+            .message
+            .contains("block [0, 0, 0] warp 0 lanes 0x00000001 are at k.cu:5"),
+        "{fault}"
+    );
+}

@@ -1,6 +1,7 @@
 //! One seed of one case: launched several times over poisoned outputs, its outputs compared with one
 //! another and with what is expected, its inputs and the memory around all of them looked at afterwards.
 
+use super::buffers::Buffers;
 use super::shelves::Shelves;
 use super::stage::{Images, Stage};
 use crate::build::Artifact;
@@ -17,11 +18,14 @@ use verdict::model::{
     Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, Location, Num, Role, Seen, Tensor,
 };
 
+/// Of outputs that wait to be compared.
+const MOST_WAITING_BYTES: usize = 256 << 20;
+
 /// Poison alternates, so two launches are needed to tell an output that was not written.
 const LEAST_LAUNCHES: u32 = 2;
 
 /// What is expected, by which inputs.
-struct Want {
+pub(super) struct Want {
     seen: Arc<Outputs>,
     original: Option<Arc<Outputs>>,
 }
@@ -38,6 +42,7 @@ pub fn check(
     let want = want(device, shelves, job, say)?;
     say(step("making the inputs".to_owned()));
     let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
+    shelves.read_ahead();
     let dump = Dump::new(job);
     dump.before(&want)?;
 
@@ -53,76 +58,98 @@ pub fn check(
     }));
 
     let launches = job.case.launches.max(LEAST_LAUNCHES);
-    let runs = launch_and_compare(device, &stage, &job.case, &want, launches, say)?;
-    say(step("reading the inputs back".to_owned()));
-    let clobbered_inputs = stage.clobbered(device)?;
-    let mut overruns = runs.overruns;
-    overruns.extend(stage.overruns(device)?);
-    dump.after(runs.first.as_ref())?;
-
-    Ok(CheckFacts {
-        error: runs
-            .error
-            .ok_or_else(|| reference("there is no output to compare"))?,
-        original: runs.original,
-        codec: runs.codec,
+    let (runs, after) = launch_and_compare(
+        device,
+        &mut shelves.buffers,
+        &stage,
+        (&job.case, &want),
         launches,
-        differs: runs.differs,
-        unwritten: runs.unwritten,
-        first_unwritten: runs.first_unwritten,
-        clobbered_inputs,
-        overruns,
-    })
+        say,
+    )?;
+    dump.after(runs.first.as_ref())?;
+    let (facts, first) = runs.facts(launches, after)?;
+    keep(&mut shelves.buffers, first.into_iter());
+    Ok(facts)
+}
+
+/// What the memory around the outputs shows after the last launch.
+pub(super) struct After {
+    pub clobbered_inputs: Vec<String>,
+    pub overruns: Vec<String>,
 }
 
 /// Each launch is compared on a thread of its own while the next ones run.
 fn launch_and_compare<'a>(
     device: &mut dyn Device,
+    buffers: &mut Buffers,
     stage: &Stage,
-    case: &'a Case,
-    want: &'a Want,
+    (case, want): (&'a Case, &'a Want),
     launches: u32,
     say: &mut dyn FnMut(Frame),
-) -> Result<Runs<'a>> {
+) -> Result<(Runs<'a>, After)> {
     std::thread::scope(|scope| {
-        // Bounded, as outputs may be large: one launch waits while another is compared.
-        let (launched, arrived) = mpsc::sync_channel::<(u32, Images)>(1);
+        // Bounded, as outputs may be large. Comparing the first launch takes longer than a launch does,
+        // and the others less: where they fit, no launch waits for it.
+        let waiting =
+            (MOST_WAITING_BYTES / stage.output_bytes().max(1)).clamp(1, launches as usize);
+        let (launched, arrived) = mpsc::sync_channel::<(u32, Images)>(waiting);
+        let (compared, spare) = mpsc::channel::<Images>();
         let comparing = scope.spawn(move || {
             let mut runs = Runs::new(case, want)?;
             for (launch, outputs) in arrived {
                 runs.look_between_strides(&stage.gaps(&outputs, launch)?);
-                runs.take(launch, outputs)?;
+                // It is listening for as long as there are launches.
+                let _ = compared.send(runs.take(launch, outputs)?);
             }
             Ok(runs)
         });
         for launch in 1..=launches {
             say(Frame::Step(format!("launch {launch} of {launches}")));
-            let outputs = launch_once(device, stage, launch)?;
+            let outputs = launch_once(device, stage, launch, buffers)?;
             // Nobody listens any more: comparing has failed, and says so below.
             if launched.send((launch, outputs)).is_err() {
                 break;
             }
+            keep(buffers, spare.try_iter());
         }
         drop(launched);
+        say(Frame::Step("reading the inputs back".to_owned()));
+        let after = After {
+            clobbered_inputs: stage.clobbered(device, buffers)?,
+            overruns: stage.overruns(device)?,
+        };
         say(Frame::Step("comparing".to_owned()));
-        comparing
+        let runs = comparing
             .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        keep(buffers, spare.try_iter());
+        Ok((runs, after))
     })
 }
 
-fn launch_once(device: &mut dyn Device, stage: &Stage, launch: u32) -> Result<Images> {
+fn keep(buffers: &mut Buffers, spare: impl Iterator<Item = Images>) {
+    for image in spare.flat_map(Images::into_values) {
+        buffers.put(image);
+    }
+}
+
+fn launch_once(
+    device: &mut dyn Device,
+    stage: &Stage,
+    launch: u32,
+    buffers: &mut Buffers,
+) -> Result<Images> {
     stage.prepare(device, launch)?;
     device.launch(&stage.call)?;
     device.sync()?;
-    stage.outputs(device)
+    stage.outputs(device, buffers)
 }
 
 /// What the launches of one case have shown so far.
-struct Runs<'a> {
+pub(super) struct Runs<'a> {
     case: &'a Case,
     want: &'a Want,
-    first: Option<Images>,
+    pub first: Option<Images>,
     /// Of the launch that is worst.
     error: Option<ErrorFacts>,
     original: Option<ErrorFacts>,
@@ -135,7 +162,7 @@ struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    fn new(case: &'a Case, want: &'a Want) -> Result<Self> {
+    pub fn new(case: &'a Case, want: &'a Want) -> Result<Self> {
         let codec = match &want.original {
             Some(original) => Some(compare(&want.seen, original, case)?),
             None => None,
@@ -154,7 +181,7 @@ impl<'a> Runs<'a> {
         })
     }
 
-    fn look_between_strides(&mut self, gaps: &[String]) {
+    pub fn look_between_strides(&mut self, gaps: &[String]) {
         for gap in gaps {
             if !self.overruns.contains(gap) {
                 self.overruns.push(gap.clone());
@@ -162,11 +189,12 @@ impl<'a> Runs<'a> {
         }
     }
 
-    fn take(&mut self, launch: u32, outputs: Images) -> Result<()> {
+    /// Gives back what is not needed any more.
+    pub fn take(&mut self, launch: u32, outputs: Images) -> Result<Images> {
         let Some(first) = &self.first else {
             self.judge(&outputs)?;
             self.first = Some(outputs);
-            return Ok(());
+            return Ok(Images::new());
         };
         let mut differs = false;
         for tensor in written(self.case) {
@@ -195,16 +223,39 @@ impl<'a> Runs<'a> {
         if differs {
             self.judge(&outputs)?;
         }
-        Ok(())
+        Ok(outputs)
+    }
+
+    /// All of it together, and the outputs of the first launch.
+    pub fn facts(self, launches: u32, after: After) -> Result<(CheckFacts, Option<Images>)> {
+        let mut overruns = self.overruns;
+        overruns.extend(after.overruns);
+        let facts = CheckFacts {
+            error: self
+                .error
+                .ok_or_else(|| reference("there is no output to compare"))?,
+            original: self.original,
+            codec: self.codec,
+            launches,
+            differs: self.differs,
+            unwritten: self.unwritten,
+            first_unwritten: self.first_unwritten,
+            clobbered_inputs: after.clobbered_inputs,
+            overruns,
+        };
+        Ok((facts, self.first))
     }
 
     fn judge(&mut self, outputs: &Images) -> Result<()> {
         let got = decoded(self.case, outputs)?;
-        let error = compare(&got, &self.want.seen, self.case)?;
-        self.error = Some(worse(self.error.take(), error));
-        if let Some(original) = &self.want.original {
-            let error = compare(&got, original, self.case)?;
-            self.original = Some(worse(self.original.take(), error));
+        let against = |want: &Arc<Outputs>| compare(&got, want, self.case);
+        let (seen, original) = rayon::join(
+            || against(&self.want.seen),
+            || self.want.original.as_ref().map(against).transpose(),
+        );
+        self.error = Some(worse(self.error.take(), seen?));
+        if let Some(original) = original? {
+            self.original = Some(worse(self.original.take(), original));
         }
         Ok(())
     }
@@ -227,7 +278,7 @@ fn worse(one: Option<ErrorFacts>, other: ErrorFacts) -> ErrorFacts {
 }
 
 /// Reads what is expected, or runs the variant that it is.
-fn want(
+pub(super) fn want(
     device: &mut dyn Device,
     shelves: &mut Shelves,
     job: &CheckJob,
@@ -264,7 +315,7 @@ fn variant(
     seed: u64,
 ) -> Result<Outputs> {
     let stage = Stage::set(device, shelves, case, artifact, seed)?;
-    decoded(case, &launch_once(device, &stage, 1)?)
+    decoded(case, &launch_once(device, &stage, 1, &mut shelves.buffers)?)
 }
 
 fn of_the_reference(variant: &str, failure: Failure) -> Failure {
@@ -322,17 +373,17 @@ fn wrong_bytes(wrong: WrongBytes) -> Failure {
 
 /// Everything of one seed as .npy, where it was asked for: `x.npy`, `x.original.npy` for inputs,
 /// `y.got.npy`, `y.want.npy`, `y.want.original.npy` for outputs.
-struct Dump<'a> {
+pub(super) struct Dump<'a> {
     job: &'a CheckJob,
 }
 
 impl<'a> Dump<'a> {
-    fn new(job: &'a CheckJob) -> Self {
+    pub fn new(job: &'a CheckJob) -> Self {
         Self { job }
     }
 
     /// Inputs and reference: there even where the kernel then faults.
-    fn before(&self, want: &Want) -> Result<()> {
+    pub fn before(&self, want: &Want) -> Result<()> {
         let Some(dir) = &self.job.dump else {
             return Ok(());
         };
@@ -353,7 +404,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    fn after(&self, first: Option<&Images>) -> Result<()> {
+    pub fn after(&self, first: Option<&Images>) -> Result<()> {
         match (&self.job.dump, first) {
             (Some(dir), Some(images)) => self.all(dir, ".got", &decoded(&self.job.case, images)?),
             _ => Ok(()),

@@ -1,29 +1,39 @@
 //! The worker's own side: opens the device, takes orders one by one, and ends with its parent.
 
+mod buffers;
 mod check;
 mod metered;
+mod orders;
 mod shelves;
+mod simulate;
 mod stage;
 #[cfg(test)]
 mod tests;
 mod time;
 
-use super::protocol::{Frame, Job, Line, Order, Ready};
+use super::protocol::{Frame, Job, Line, Ready};
 use crate::device::cuda::{CudaDevice, Opened, open};
 use crate::device::{self, Device, DeviceChoice, Failure};
 use metered::Metered;
+use orders::Orders;
 use shelves::Shelves;
 use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::Arc;
 
 /// Takes orders on standard input until it is closed.
 pub fn main(choice: DeviceChoice) -> ExitCode {
+    #[cfg(target_env = "gnu")]
+    keep_memory();
     let Ok(mut frames) = Frames::take_standard_output() else {
         return ExitCode::FAILURE;
     };
-    let orders = orders();
+    let orders = Arc::new(Orders::default());
+    listen(Arc::clone(&orders));
+    if choice == DeviceChoice::Sim {
+        simulate::serve(&mut frames, &orders);
+    }
     let opened = open(choice);
     let (greeting, device) = match opened {
         Opened::Device(device) => (Ready::Device(device.facts().clone()), Some(device)),
@@ -32,8 +42,9 @@ pub fn main(choice: DeviceChoice) -> ExitCode {
     };
     frames.send(Frame::Ready(greeting));
     if let Some(mut device) = device {
-        let mut shelves = Shelves::open();
-        while let Ok(order) = orders.recv() {
+        let mut shelves = Shelves::open(Arc::clone(&orders));
+        loop {
+            let order = orders.take();
             frames.id = order.id;
             let end = run(&mut device, &mut shelves, &order.job, &mut frames);
             let sticky = matches!(&end, Frame::Failed(Failure::Fault { sticky: true, .. }));
@@ -59,6 +70,9 @@ fn run(device: &mut CudaDevice, shelves: &mut Shelves, job: &Job, frames: &mut F
             let facts = time::time(device, shelves, job, say)?;
             Ok(Frame::Timed(Box::new(facts)))
         }),
+        Job::Estimate(_) | Job::Simulate(_) => Frame::Failed(Failure::Unsupported {
+            reason: "a GPU does not simulate".to_owned(),
+        }),
     }
 }
 
@@ -82,20 +96,29 @@ fn metered(
 
 /// Reads orders on a thread of its own, which sees the parent's end also while a kernel hangs: then
 /// standard input is closed, and nothing here is worth finishing.
-fn orders() -> Receiver<Order> {
-    let (sender, orders) = mpsc::channel();
+fn listen(orders: Arc<Orders>) {
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines() {
-            let Ok(order) = line.and_then(|line| Ok(serde_json::from_str(&line)?)) else {
-                leave(1);
-            };
-            if sender.send(order).is_err() {
-                leave(1);
+            match line.and_then(|line| Ok(serde_json::from_str(&line)?)) {
+                Ok(order) => orders.put(order),
+                Err(_) => leave(1),
             }
         }
         leave(0);
     });
-    orders
+}
+
+/// Buffers as large as tensors come and go with every launch. Given back to the system each time, they
+/// would be zeroed by it, page by page, before each use.
+#[cfg(target_env = "gnu")]
+fn keep_memory() {
+    use nix::libc::{M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, mallopt};
+    // SAFETY: sets two numbers of the allocator; one that it refuses stays as it was.
+    unsafe {
+        // The largest that glibc takes.
+        mallopt(M_MMAP_THRESHOLD, 32 << 20);
+        mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    }
 }
 
 /// Without destructors and exit handlers: the CUDA runtime's own would wait for a kernel that hangs.

@@ -2,20 +2,22 @@
 
 use super::check::check;
 use super::metered::Metered;
+use super::orders::Orders;
 use super::shelves::Shelves;
 use super::time::time;
 use crate::build::Artifact;
 use crate::cache::Cache;
 use crate::check::cache::{self, References};
 use crate::device::args::Value;
-use crate::device::{Address, Call, Device, Failure, Program, Result, Target, Timer};
-use crate::worker::protocol::{CheckJob, Expected, Frame, TimeJob};
+use crate::device::{Address, Call, Device, Failure, Program, Result, Target, Timer, redzone};
+use crate::worker::protocol::{CheckJob, Expected, Frame, Job, Order, TimeJob};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use verdict::model::{
-    Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, DeviceFacts,
-    DriverFacts, ElemType, Fault, FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule,
-    Seen, Tensor,
+    Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, DriverFacts, ElemType,
+    Fault, FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Tensor,
 };
 
 const N: usize = 6;
@@ -149,9 +151,6 @@ const KERNELS: [&str; 10] = [
 ];
 
 impl Device for Fake {
-    fn facts(&self) -> &DeviceFacts {
-        unreachable!("nobody asks")
-    }
     fn stream(&self) -> u64 {
         0
     }
@@ -165,7 +164,10 @@ impl Device for Fake {
             .map(Program)
             .ok_or_else(|| Failure::of_case(FaultKind::EntryNotFound, symbol.as_str()))
     }
-    fn alloc(&mut self, bytes: usize) -> Result<Address> {
+    fn guard(&self) -> usize {
+        redzone::BYTES
+    }
+    fn alloc(&mut self, _: &str, bytes: usize) -> Result<Address> {
         let address = self.next;
         self.memory.0.insert(address, vec![0xcc; bytes]);
         self.next += bytes.next_multiple_of(256) as u64 + 0x1000;
@@ -252,6 +254,7 @@ fn artifact(symbol: &str) -> Artifact {
     Artifact::Cubin {
         path: "k.cubin".into(),
         symbol: symbol.into(),
+        ptx: "k.ptx".into(),
     }
 }
 
@@ -278,7 +281,7 @@ fn run(job: &CheckJob) -> (Result<CheckFacts>, Vec<Frame>) {
     let mut frames = Vec::new();
     let facts = check(
         &mut Fake::new(),
-        &mut Shelves::new(None),
+        &mut Shelves::new(None, Arc::default()),
         job,
         &mut |frame| frames.push(frame),
     );
@@ -442,10 +445,8 @@ fn expected_outputs_come_from_files_and_damaged_ones_are_no_pass() {
     assert_eq!(fault.kind, FaultKind::Reference);
 }
 
-#[test]
-fn what_one_job_needed_is_there_for_the_next() {
-    let dir = tempfile::tempdir().unwrap();
-    let references = References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
+/// A check whose expected outputs are in a file, and the file.
+fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
     let mut sum = case("double");
     sum.reference = Reference::Binary {
         a: "x".into(),
@@ -453,15 +454,24 @@ fn what_one_job_needed_is_there_for_the_next() {
         out: "y".into(),
         op: Binary::Add,
     };
-    let Seen::Got(cache::Expected::Files { seen, .. }) = references.expected(&sum, 1) else {
+    let Seen::Got(cache::Expected::Files { seen, .. }) = references.expected(&sum, seed) else {
         panic!("it can be computed")
     };
     let mut job = job("double", sum, "double");
+    job.seed = seed;
     job.expected = Expected::Files {
         seen: seen.clone(),
         original: None,
     };
-    let mut shelves = Shelves::new(None);
+    (job, seen)
+}
+
+#[test]
+fn what_one_job_needed_is_there_for_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let references = References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
+    let (job, file) = of_a_file(&references, 1);
+    let mut shelves = Shelves::new(None, Arc::default());
     let mut run = || {
         let mut fake = Fake::new();
         let mut device = Metered::new(&mut fake);
@@ -470,8 +480,37 @@ fn what_one_job_needed_is_there_for_the_next() {
         Ok(facts)
     };
     let first: Result<CheckFacts> = run();
-    std::fs::remove_file(seen).unwrap();
+    std::fs::remove_file(file).unwrap();
     assert_eq!(run().unwrap(), first.unwrap());
+}
+
+#[test]
+fn a_job_finds_what_was_read_ahead_and_a_file_that_could_not_be_is_its_own_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    let references = References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
+    let ((first, _), (second, file)) = (of_a_file(&references, 1), of_a_file(&references, 2));
+    let before_the_second = || {
+        let orders = Arc::new(Orders::default());
+        orders.put(Order {
+            id: 2,
+            job: Job::Check(Box::new(second.clone())),
+        });
+        let mut shelves = Shelves::new(None, orders);
+        check(&mut Fake::new(), &mut shelves, &first, &mut |_| {}).unwrap();
+        shelves.wait_for_reader();
+        shelves
+    };
+    let mut read = before_the_second();
+    std::fs::remove_file(file).unwrap();
+    let facts = check(&mut Fake::new(), &mut read, &second, &mut |_| {}).unwrap();
+    assert_eq!(facts.error.max_err, Num(0.0));
+
+    let mut not_there = before_the_second();
+    let facts = check(&mut Fake::new(), &mut not_there, &second, &mut |_| {});
+    let Err(Failure::Fault { fault, .. }) = facts else {
+        panic!("it cannot be read")
+    };
+    assert_eq!(fault.kind, FaultKind::Reference);
 }
 
 #[test]
@@ -557,7 +596,7 @@ fn without_a_clock_there_are_no_times() {
     };
     let times = time(
         &mut Metered::new(&mut Fake::new()),
-        &mut Shelves::new(None),
+        &mut Shelves::new(None, Arc::default()),
         &job,
         &mut |_| {},
     );

@@ -18,6 +18,7 @@ pub fn time(
 ) -> Result<TimeFacts> {
     say(Frame::Step("making the inputs".to_owned()));
     let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
+    shelves.read_ahead();
     stage.prepare(device, 1)?;
     let restore = stage.restores(device)?;
     let target = Target {

@@ -339,6 +339,9 @@ impl Page {
     }
 
     fn clobbers(&self, other: &Page) -> bool {
+        if self.writes.is_empty() {
+            return false;
+        }
         let theirs = |i: usize| {
             [&other.reads, &other.writes]
                 .iter()
@@ -440,6 +443,30 @@ mod tests {
         assert_eq!(w.go(1, 0, at(64), 4, false), 16);
         w.known = Sparse::of(vec![(0, 1)]);
         assert_eq!(w.go(1, 0, at(0), 4, true), 0, "told by somebody");
+    }
+
+    #[test]
+    fn what_one_wrote_and_another_touched_overlaps() {
+        let access = |offset: u64, bytes: u32, write: bool| {
+            let mut w = World::new();
+            let lanes = std::array::from_fn(|l| offset + u64::from(bytes) * l as u64);
+            w.go(0, 0, lanes, bytes, write);
+            w.shadow
+        };
+        let wrote = access(1024, 4, true);
+        assert!(!wrote.overlaps(&access(1152, 4, true)));
+        assert!(!access(0, 4, false).overlaps(&access(0, 4, false)));
+        for (offset, bytes, write) in [(1148, 4, false), (640, 16, true), (1150, 2, false)] {
+            let other = access(offset, bytes, write);
+            assert!(wrote.overlaps(&other) && other.overlaps(&wrote));
+        }
+        assert!(!wrote.overlaps(&access(512, 16, true)));
+        let mut places = Vec::new();
+        wrote.written(|i, at, bytes| places.push((i, at, bytes)));
+        assert_eq!(
+            (places.len(), places[0], places[31]),
+            (32, (0, 1024, 4), (0, 1148, 4))
+        );
     }
 
     #[test]

@@ -52,7 +52,8 @@ impl Sparse {
             all.push(match (a.peek(), b.peek()) {
                 (Some(x), Some(y)) if x.0 == y.0 => {
                     let both = (x.0, x.1.max(y.1));
-                    (a.next(), b.next());
+                    a.next();
+                    b.next();
                     both
                 }
                 (Some(x), Some(y)) if x.0 > y.0 => {

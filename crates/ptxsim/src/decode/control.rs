@@ -51,7 +51,8 @@ impl Decoder<'_> {
                 },
                 [0; 6],
             ),
-            "nanosleep" | "pmevent" => self.emit(Op::Nop, [0; 6]),
+            "nanosleep" => self.emit(Op::Sleep, [0; 6]),
+            "pmevent" => self.emit(Op::Nop, [0; 6]),
             _ => return self.unsupported(i, ""),
         }
         Ok(())

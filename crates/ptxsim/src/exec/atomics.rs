@@ -91,6 +91,7 @@ impl Machine<'_> {
                 };
                 let old = word(slot, bytes);
                 let new = combine(atom.op, bytes, old, y, z);
+                self.progress += u64::from(new != old);
                 slot.copy_from_slice(&new.to_le_bytes()[..bytes as usize]);
                 if let Some(d) = atom.destination {
                     match atom.class {

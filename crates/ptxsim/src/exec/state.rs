@@ -55,6 +55,8 @@ pub struct Warp {
     /// Lanes that exist and have not ended.
     pub live: u32,
     pub executed: u64,
+    /// Looks at what others may change, in this turn.
+    pub polls: u32,
     pub copies: Copies,
     pub inter: Inter,
     /// Thread index in the block of each lane's thread, for messages.
@@ -127,6 +129,11 @@ pub struct Machine<'a> {
     pub global: Option<GlobalShadow>,
     /// What was handed on between blocks, by address in global memory.
     pub handed: HashMap<u64, Sparse>,
+    /// Grows with everything that may end somebody's wait.
+    pub progress: u64,
+    /// A block did what others may see at once: the order of the blocks matters.
+    pub crossed: bool,
+    pub printed: Vec<String>,
 }
 
 impl Machine<'_> {
@@ -339,6 +346,7 @@ impl Machine<'_> {
             }],
             live,
             executed: 0,
+            polls: 0,
             copies: Copies::default(),
             inter: Inter::default(),
             first_thread,

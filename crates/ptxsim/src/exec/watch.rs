@@ -32,6 +32,7 @@ impl Machine<'_> {
         let Order::Strong { release, device } = order else {
             return;
         };
+        self.crossed |= !shared;
         let Some(clocks) = &mut b.shadow else { return };
         let mut last = None;
         for l in lanes(mask) {

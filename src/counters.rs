@@ -1,0 +1,43 @@
+//! The simulator's counters under the names of gates. Alone knows both.
+
+use ptxsim::Tier;
+use std::collections::BTreeMap;
+use verdict::model::Counter;
+
+/// Version of how the simulator counts: part of the key of what was agreed on.
+pub use ptxsim::COUNTER_MODEL;
+
+/// Whether a GPU's own counters have confirmed what the simulator counts, so that a gate can rest on it.
+pub fn can_be_gated(counter: Counter) -> bool {
+    ptxsim::Counter::ALL
+        .into_iter()
+        .any(|own| own.name() == counter.name() && own.tier() == Tier::Gate)
+}
+
+/// What a launch cost, of the counters that can be gated or of the others.
+pub fn counted(counters: &ptxsim::Counters, gated: bool) -> BTreeMap<Counter, u64> {
+    ptxsim::Counter::ALL
+        .into_iter()
+        .filter(|own| (own.tier() == Tier::Gate) == gated)
+        .filter_map(|own| Some((Counter::from_name(own.name())?, counters.get(own))))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_and_the_simulator_know_the_same_counters() {
+        let names = |names: Vec<&'static str>| -> std::collections::BTreeSet<_> {
+            names.into_iter().collect()
+        };
+        assert_eq!(
+            names(ptxsim::Counter::ALL.map(ptxsim::Counter::name).to_vec()),
+            names(Counter::ALL.map(Counter::name).to_vec())
+        );
+        let all = counted(&ptxsim::Counters::default(), true).len()
+            + counted(&ptxsim::Counters::default(), false).len();
+        assert_eq!(all, Counter::ALL.len());
+    }
+}

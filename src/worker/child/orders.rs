@@ -1,0 +1,70 @@
+//! Orders as they arrive, which may be before the one in work is done.
+
+use crate::worker::protocol::{Job, Order};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+#[derive(Default)]
+pub struct Orders {
+    waiting: Mutex<VecDeque<Order>>,
+    more: Condvar,
+}
+
+impl Orders {
+    pub fn put(&self, order: Order) {
+        self.held().push_back(order);
+        self.more.notify_all();
+    }
+
+    /// The oldest; waits until there is one.
+    pub fn take(&self) -> Order {
+        loop {
+            let mut waiting = self.wait();
+            if let Some(order) = waiting.pop_front() {
+                return order;
+            }
+        }
+    }
+
+    /// What `take` will give next; waits until there is one, and leaves it.
+    pub fn next_job(&self) -> Job {
+        loop {
+            if let Some(order) = self.wait().front() {
+                return order.job.clone();
+            }
+        }
+    }
+
+    fn wait(&self) -> MutexGuard<'_, VecDeque<Order>> {
+        self.more
+            .wait_while(self.held(), |waiting| waiting.is_empty())
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held(&self) -> MutexGuard<'_, VecDeque<Order>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_comes_next_is_seen_before_it_is_taken_and_orders_keep_their_order() {
+        let orders = Arc::new(Orders::default());
+        let seen = {
+            let orders = Arc::clone(&orders);
+            std::thread::spawn(move || orders.next_job())
+        };
+        for id in 1..=2 {
+            orders.put(Order {
+                id,
+                job: Job::KnownGood,
+            });
+        }
+        assert_eq!(seen.join().unwrap(), Job::KnownGood);
+        assert_eq!([orders.take().id, orders.take().id], [1, 2]);
+    }
+}
