@@ -286,7 +286,8 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
         );
     }
     assert!(
-        report(project.path()).contains("\"headline\": \"PASS: 13 of 28 gates passed, 15 skipped\"")
+        report(project.path())
+            .contains("\"headline\": \"PASS: 13 of 28 gates passed, 15 skipped\"")
     );
 
     // Skipping has to be allowed.

@@ -135,7 +135,10 @@ fn an_update_takes_what_was_measured_and_says_what_it_left() {
         "{said}"
     );
     // `copy` was simulated, and has no gate on times.
-    assert!(said.contains("copy/default@small max_err: 0 (new)\n"), "{said}");
+    assert!(
+        said.contains("copy/default@small max_err: 0 (new)\n"),
+        "{said}"
+    );
     for left in [
         "dial/default@filled correctness: over the budget of the simulator",
         "dial/default@filled times: no NVIDIA device",

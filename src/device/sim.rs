@@ -3,7 +3,7 @@
 
 use super::{Address, Call, Device, Failure, Program, Result, Target, Timer};
 use crate::build::Artifact;
-use crate::counters::counted;
+use crate::counters::{counted, instructions};
 use ptxsim::{Kernel, Limits, LoadError, Memory, Module, Report};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use verdict::model::{DriverFacts, FaultKind, Finding, Launch, SimulationFacts};
 
 /// Bytes of all buffers of a case together.
-const MOST_BYTES: u64 = 4 << 30;
+pub const MOST_BYTES: u64 = 4 << 30;
 
 /// Findings of one launch that are kept.
 const FINDINGS: usize = 20;
@@ -333,9 +333,9 @@ impl Device for SimDevice {
             Err(Stopped::Budget) => Err(Failure::of_case(
                 FaultKind::Hang,
                 format!(
-                    "ran past {} warp instructions: an endless loop, blocks that wait for one another in vain, \
+                    "ran past {}: an endless loop, blocks that wait for one another in vain, \
                      or a case too large to simulate (--sim-budget raises the limit)",
-                    self.limit
+                    instructions(self.limit)
                 ),
             )),
             Err(Stopped::Failed(failure)) => Err(failure),

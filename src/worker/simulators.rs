@@ -105,7 +105,9 @@ impl Simulators {
         let mut command = Command::new(&self.program);
         command
             .arg(super::SUBCOMMAND)
-            .arg(DeviceChoice::Sim.to_string());
+            .arg(DeviceChoice::Sim.to_string())
+            // Of a panic the message is told, which a trace would push out.
+            .env("RUST_BACKTRACE", "0");
         let mut worker = Worker::spawn(command)
             .map_err(|error| format!("no worker process could be started: {error}"))?;
         self.started.fetch_add(1, Ordering::Relaxed);
