@@ -311,6 +311,42 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
     }
 }
 
+/// A driver stands in for the machine's own; the GPU that it tells of is never used.
+#[test]
+fn a_driver_too_old_for_the_compiler_is_the_environment_and_says_which_one_is_needed() {
+    let libraries = tempfile::tempdir().unwrap();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(libraries.path().join("libcuda.so"))
+        .arg(root().join("tests/fixtures/old-driver/cuda.c"))
+        .status()
+        .unwrap();
+    assert!(built.success());
+    fs::copy(
+        libraries.path().join("libcuda.so"),
+        libraries.path().join("libcuda.so.1"),
+    )
+    .unwrap();
+    let project = project();
+    let output = gatekeeper()
+        .current_dir(project.path())
+        .args(["run", "--provision"])
+        .env("LD_LIBRARY_PATH", libraries.path())
+        .output()
+        .unwrap();
+    let said = stdout(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}{}", stderr(&output));
+    let unwrapped = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "the driver is too old for the compiler: it supports CUDA 12.2, and nvcc is 13.",
+        "; driver branch 580 or later needed",
+    ] {
+        assert!(unwrapped.contains(part), "{said}");
+    }
+    // What needs no driver is judged all the same.
+    assert!(said.contains("8 passed"), "{said}");
+}
+
 #[test]
 fn init_writes_a_file_that_loads_and_never_overwrites() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! Lane-instructions per second: SGEMM, scalar attention, tensor-core attention; with and without
-//! checks. Throughput is reported in elements, one element being one lane-instruction.
+//! checks. Throughput is reported in elements, one element being one lane-instruction, and time is
+//! processor time of all threads, not that of a clock on the wall.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../tests/common/mod.rs"]
@@ -7,38 +8,18 @@ mod common;
 
 use common::*;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use ptxsim::{Limits, Memory, Report, launch};
+use ptxsim::Limits;
 use std::time::Duration;
-
-fn gemm(limits: Limits) -> Report {
-    let module = load(&fixture("gemm"));
-    let kernel = module.kernel("gemm").unwrap();
-    let n = 256;
-    let mut memory = Memory::default();
-    let x = put(&mut memory, "a", &bytes_of(&vec![1.5; n * n]));
-    let y = put(&mut memory, "b", &bytes_of(&vec![0.5; n * n]));
-    let c = memory.alloc("c", 4 * (n * n) as u64).unwrap();
-    let size = Arg::I32(n as i32);
-    let p = params(
-        kernel,
-        &[Arg::Ptr(x), Arg::Ptr(y), Arg::Ptr(c), size, size, size],
-    );
-    let tiles = n as u32 / 64;
-    launch(
-        kernel,
-        [tiles, tiles, 1],
-        [256, 1, 1],
-        0,
-        &p,
-        &mut memory,
-        limits,
-    )
-    .unwrap()
-}
 
 fn speed(c: &mut Criterion) {
     let scalar = fixture("f16_scalar");
     let stage2 = fixture("fp8_stage2");
+    let mut cases = [
+        ("sgemm 256", prepare_gemm(256)),
+        ("scalar attention H2 S128", prepare_f16(&scalar, 32, 2, 128)),
+        ("stage2 H2 S256", prepare_fp8(&stage2, 0, 2, 256)),
+        ("stage2 mission", prepare_fp8(&stage2, 0, 16, 512)),
+    ];
     for checks in [false, true] {
         let limits = Limits {
             checks,
@@ -50,38 +31,16 @@ fn speed(c: &mut Criterion) {
             "without checks"
         });
         group.sample_size(10);
-        group.throughput(Throughput::Elements(gemm(limits).counters.total.lanes));
-        group.bench_function("sgemm 256", |b| b.iter(|| gemm(limits)));
-        let lanes = run_f16(&scalar, 32, 2, 128, false, limits)
-            .report
-            .unwrap()
-            .counters
-            .total
-            .lanes;
-        group.throughput(Throughput::Elements(lanes));
-        group.bench_function("scalar attention H2 S128", |b| {
-            b.iter_custom(|n| {
-                (0..n)
-                    .map(|_| {
-                        Duration::from_secs_f64(run_f16(&scalar, 32, 2, 128, false, limits).seconds)
-                    })
-                    .sum()
-            })
-        });
-        let lanes = run_fp8(&stage2, 0, 2, 256, limits)
-            .report
-            .unwrap()
-            .counters
-            .total
-            .lanes;
-        group.throughput(Throughput::Elements(lanes));
-        group.bench_function("stage2 H2 S256", |b| {
-            b.iter_custom(|n| {
-                (0..n)
-                    .map(|_| Duration::from_secs_f64(run_fp8(&stage2, 0, 2, 256, limits).seconds))
-                    .sum()
-            })
-        });
+        for (name, case) in &mut cases {
+            let lanes = case.launch(limits).0.unwrap().counters.total.lanes;
+            group.throughput(Throughput::Elements(lanes));
+            group.bench_function(*name, |b| {
+                b.iter_custom(|n| {
+                    let seconds: f64 = (0..n).map(|_| case.launch(limits).1).sum();
+                    Duration::from_secs_f64(seconds)
+                })
+            });
+        }
         group.finish();
     }
 }

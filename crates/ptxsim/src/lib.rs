@@ -39,9 +39,11 @@ mod exec;
 mod launch;
 pub mod memory;
 pub mod num;
+mod parallel;
 pub mod parse;
 mod program;
 mod report;
+mod schedule;
 
 pub use counters::{COUNTER_MODEL, Counter, Tier};
 pub use decode::LoadError;

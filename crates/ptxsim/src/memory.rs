@@ -3,6 +3,7 @@
 
 use crate::program::HOST_BASE;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes between allocations, at least.
 const GAP: u64 = 1 << 16;
@@ -11,9 +12,28 @@ const GAP: u64 = 1 << 16;
 pub struct Allocation {
     pub name: String,
     pub base: u64,
-    pub data: Vec<u8>,
+    pub data: Bytes,
     known: Known,
     pub read_only: bool,
+}
+
+/// Bytes of which copies are cheap until one of them is written.
+#[derive(Clone, Debug)]
+pub struct Bytes(Arc<Vec<u8>>);
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Bytes {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        Arc::<Vec<u8>>::make_mut(&mut self.0)
+    }
 }
 
 /// Which bytes something wrote: one bit each.
@@ -22,6 +42,17 @@ pub struct Known {
     bits: Vec<u64>,
     /// Nothing is missing: no need to look.
     pub all: bool,
+}
+
+/// The words that hold the bits of a stretch, and which of their bits.
+#[inline(always)]
+fn words(offset: usize, bytes: usize, mut each: impl FnMut(usize, u64)) {
+    let (mut at, end) = (offset, offset + bytes);
+    while at < end {
+        let here = (64 - at % 64).min(end - at);
+        each(at / 64, (u64::MAX >> (64 - here)) << (at % 64));
+        at += here;
+    }
 }
 
 impl Known {
@@ -48,6 +79,26 @@ impl Known {
             self.bits[word] |= bits;
         } else {
             (offset..offset + bytes).for_each(|i| self.bits[i / 64] |= 1 << (i % 64));
+        }
+    }
+
+    /// Whether all of a stretch has values; `bytes` may be any number.
+    #[inline(always)]
+    pub fn holds(&self, offset: usize, bytes: usize) -> bool {
+        let mut there = true;
+        if !self.all {
+            words(offset, bytes, |word, bits| {
+                there &= self.bits[word] & bits == bits
+            });
+        }
+        there
+    }
+
+    /// All of a stretch gets values; `bytes` may be any number.
+    #[inline(always)]
+    pub fn cover(&mut self, offset: usize, bytes: usize) {
+        if !self.all {
+            words(offset, bytes, |word, bits| self.bits[word] |= bits);
         }
     }
 
@@ -137,11 +188,24 @@ impl Memory {
             Allocation {
                 name: name.into(),
                 base,
-                data,
+                data: Bytes(Arc::new(data)),
                 known: bits,
                 read_only,
             },
         );
+    }
+
+    /// The allocation with all of `bytes` from `address` on; `hint` is looked at first.
+    #[inline(always)]
+    pub(crate) fn holding(&self, hint: usize, address: u64, bytes: usize) -> Option<usize> {
+        let holds = |a: &Allocation| {
+            let at = address.wrapping_sub(a.base);
+            at <= a.data.len() as u64 && bytes <= a.data.len() - at as usize
+        };
+        if self.allocations.get(hint).is_some_and(holds) {
+            return Some(hint);
+        }
+        self.find(address, bytes as u64)
     }
 
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryError> {
@@ -163,6 +227,34 @@ impl Memory {
         let a = &self.allocations[i];
         let at = (address - a.base) as usize;
         Ok(&a.data[at..at + bytes])
+    }
+
+    /// Bytes that checks may take: as much again as the buffers, less what is known of their bytes
+    /// already, plus 90 MB (10 MB are for registers, shared memory and code).
+    pub(crate) fn room_for_checks(&self) -> u64 {
+        let all = self.bytes();
+        all - all / 8 + 90_000_000
+    }
+
+    /// Bytes that a copy of this memory has for itself, because it wrote them.
+    pub(crate) fn apart(&self, from: &Memory) -> u64 {
+        let pairs = self.allocations.iter().zip(&from.allocations);
+        pairs
+            .filter(|(a, b)| !Arc::ptr_eq(&a.data.0, &b.data.0))
+            .map(|(a, _)| a.data.len() as u64)
+            .sum()
+    }
+
+    /// The allocations that a copy of this memory wrote, by number; the rest is let go.
+    pub(crate) fn into_apart(self, from: &Memory) -> Vec<Option<Bytes>> {
+        let pairs = self.allocations.into_iter().zip(&from.allocations);
+        pairs
+            .map(|(a, b)| (!Arc::ptr_eq(&a.data.0, &b.data.0)).then_some(a.data))
+            .collect()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.allocations.iter().map(|a| a.data.len() as u64).sum()
     }
 
     /// Where in a range nothing has written yet, by offsets from `address`, in order.
@@ -267,6 +359,16 @@ impl Allocation {
     }
 
     #[inline(always)]
+    pub fn holds(&self, offset: usize, bytes: usize) -> bool {
+        self.known.holds(offset, bytes)
+    }
+
+    #[inline(always)]
+    pub fn cover(&mut self, offset: usize, bytes: usize) {
+        self.known.cover(offset, bytes);
+    }
+
+    #[inline(always)]
     pub fn mark(&mut self, offset: usize, bytes: usize) {
         self.known.set(offset, bytes);
     }
@@ -316,5 +418,26 @@ mod tests {
         assert_eq!((k.missing(60, 8), k.missing(56, 8)), (None, Some(56)));
         k.set_range(0, 100, 100);
         assert!(k.all);
+    }
+
+    #[test]
+    fn stretches_of_values() {
+        for (offset, bytes) in [
+            (0, 1),
+            (3, 61),
+            (3, 62),
+            (63, 2),
+            (64, 64),
+            (1, 300),
+            (10, 0),
+        ] {
+            let (mut one, mut other) = (Known::none(400), Known::none(400));
+            one.cover(offset, bytes);
+            (offset..offset + bytes).for_each(|i| other.set(i, 1));
+            assert_eq!(one.bits, other.bits);
+            assert!(one.holds(offset, bytes) && one.missing(offset, bytes).is_none());
+            assert!(!one.holds(offset, bytes + 1));
+            assert!(offset == 0 || !one.holds(offset - 1, bytes + 1));
+        }
     }
 }

@@ -23,6 +23,19 @@ pub enum AddressSpace {
     Param,
 }
 
+/// What an access is worth as synchronisation (PTX ISA 8.7 and 8.8). `Strong`: volatile, relaxed,
+/// acquire, release. Reading strongly always counts as an acquire here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Weak,
+    Strong {
+        /// The access hands on all that came before it, without a fence.
+        release: bool,
+        /// Other blocks are meant as well.
+        device: bool,
+    },
+}
+
 /// A load or a store of `registers.len()` elements of `width` bytes.
 #[derive(Clone, Debug)]
 pub struct Access {
@@ -34,6 +47,7 @@ pub struct Access {
     pub narrow: bool,
     pub address: (Class, u32),
     pub offset: i64,
+    pub order: Order,
 }
 
 impl Access {
@@ -166,7 +180,10 @@ pub enum Op {
     Redux(ReduxOp),
     ActiveMask,
     Mma(Box<Mma>),
-    Fence,
+    /// `device`: it reaches other blocks.
+    Fence {
+        device: bool,
+    },
     /// A counter of instructions that this warp has executed, in 32 or 64 bits.
     Clock {
         wide: bool,
@@ -175,7 +192,25 @@ pub enum Op {
     /// A failed `assert`: local addresses of the pointers to its text, file and function, and of
     /// the line.
     Assert(Option<[u32; 4]>),
+    /// Others should have their turn.
+    Sleep,
     Nop,
+}
+
+impl Op {
+    /// Whether the instruction may see what others do while it runs, so that a loop around it
+    /// turns as often as the schedule makes it.
+    pub fn polls(&self) -> bool {
+        let elsewhere = |a: &Access| !matches!(a.space, AddressSpace::Local | AddressSpace::Param);
+        match self {
+            Op::Load(a) => a.order != Order::Weak && elsewhere(a),
+            Op::Atom(a) => {
+                let waits = matches!(a.op, AtomOp::Cas | AtomOp::Exch);
+                a.destination.is_some() && (waits || a.access.space != AddressSpace::Shared)
+            }
+            _ => false,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -248,11 +248,14 @@ impl<'a> Runs<'a> {
 
     fn judge(&mut self, outputs: &Images) -> Result<()> {
         let got = decoded(self.case, outputs)?;
-        let error = compare(&got, &self.want.seen, self.case)?;
-        self.error = Some(worse(self.error.take(), error));
-        if let Some(original) = &self.want.original {
-            let error = compare(&got, original, self.case)?;
-            self.original = Some(worse(self.original.take(), error));
+        let against = |want: &Arc<Outputs>| compare(&got, want, self.case);
+        let (seen, original) = rayon::join(
+            || against(&self.want.seen),
+            || self.want.original.as_ref().map(against).transpose(),
+        );
+        self.error = Some(worse(self.error.take(), seen?));
+        if let Some(original) = original? {
+            self.original = Some(worse(self.original.take(), original));
         }
         Ok(())
     }

@@ -1,3 +1,5 @@
 //! Checks. They observe; they never change what a kernel computes.
 
+pub mod global;
+pub mod order;
 pub mod race;

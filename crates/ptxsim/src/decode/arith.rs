@@ -68,16 +68,24 @@ impl Decoder<'_> {
             int_ops::lookup(&key, ty)
         };
         match op {
+            // What is added to a wide product is as wide as it.
+            Some(op) if words.contains(&"wide") => self.plain_with(i, op, ty, Ty::B32),
             Some(op) => self.plain(i, op, ty),
             None => self.unsupported(i, ""),
         }
     }
 
     pub(super) fn plain(&mut self, i: &Instruction, op: AluOp, ty: Ty) -> Load<()> {
+        self.plain_with(i, op, ty, ty)
+    }
+
+    /// `third`: the type of the third source, where it differs.
+    fn plain_with(&mut self, i: &Instruction, op: AluOp, ty: Ty, third: Ty) -> Load<()> {
         self.expect_operands(i, op.classes.len()..=op.classes.len())?;
         let mut o = Vec::with_capacity(6);
         for (n, &class) in op.classes.iter().enumerate() {
             let operand = self.operand(i, n)?;
+            let ty = if n == 3 { third } else { ty };
             o.push(if n == 0 {
                 self.destination(i, operand, class)?
             } else {

@@ -39,11 +39,20 @@ impl Decoder<'_> {
             "trap" | "brkpt" => self.emit(Op::Trap, [0; 6]),
             "bar" | "barrier" => self.barrier(i, words)?,
             // Execution here is sequentially consistent: a fence orders what is ordered already.
-            "membar" => self.emit(Op::Fence, [0; 6]),
-            "fence" if !words.contains(&"proxy") && !words.contains(&"mbarrier_init") => {
-                self.emit(Op::Fence, [0; 6])
-            }
-            "nanosleep" | "pmevent" => self.emit(Op::Nop, [0; 6]),
+            "membar" => self.emit(
+                Op::Fence {
+                    device: words.get(1) != Some(&"cta"),
+                },
+                [0; 6],
+            ),
+            "fence" if !words.contains(&"proxy") && !words.contains(&"mbarrier_init") => self.emit(
+                Op::Fence {
+                    device: !words.contains(&"cta"),
+                },
+                [0; 6],
+            ),
+            "nanosleep" => self.emit(Op::Sleep, [0; 6]),
+            "pmevent" => self.emit(Op::Nop, [0; 6]),
             _ => return self.unsupported(i, ""),
         }
         Ok(())
@@ -88,6 +97,7 @@ impl Decoder<'_> {
                         narrow: false,
                         address: (Class::R64, address),
                         offset: 0,
+                        order: Order::Weak,
                     };
                     self.emit(Op::Store(Box::new(access)), [0; 6]);
                 }

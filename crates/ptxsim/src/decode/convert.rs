@@ -79,7 +79,7 @@ impl Decoder<'_> {
                 let (Some(widen), Some(mode), Some(narrow)) = (
                     cmp_ops::float_to_f64(from, ftz),
                     mode,
-                    cmp_ops::f64_to_integer(to),
+                    cmp_ops::f64_to_integer(to, from),
                 ) else {
                     return self.unsupported(i, "");
                 };
@@ -215,10 +215,20 @@ impl Decoder<'_> {
             (Ty::F32, Ty::Bf16, Some(Round::Nearest)) if plain && !ftz => {
                 self.alu(op1::<cmp_ops::F32ToBf16>(), &[d, a])
             }
+            (Ty::F32, Ty::F32, None) if plain && !ftz => {
+                self.alu(op1::<int_ops::w32::Mov>(), &[d, a])
+            }
+            (Ty::F64, Ty::F64, None) if plain => self.alu(op1::<int_ops::w64::Mov>(), &[d, a]),
             _ => {
+                // From f32 to a half the hardware rounds subnormals before it would flush them.
+                let flush_source = ftz && to != Ty::F16;
+                let widen = match to {
+                    Ty::F64 => cmp_ops::float_to_f64_whole(from, flush_source),
+                    _ => cmp_ops::float_to_f64(from, flush_source),
+                };
                 let (Some(widen), Some(narrow)) = (
-                    cmp_ops::float_to_f64(from, ftz),
-                    cmp_ops::f64_to_float(to, mode.unwrap_or(Round::Nearest)),
+                    widen,
+                    cmp_ops::f64_to_float(to, mode.unwrap_or(Round::Nearest), ftz),
                 ) else {
                     return self.unsupported(i, "");
                 };
@@ -238,9 +248,6 @@ impl Decoder<'_> {
                     self.alu(op1::<cmp_ops::ReluD>(), &[t, t]);
                 }
                 self.alu(narrow, &[d, t]);
-                if ftz && to == Ty::F32 {
-                    self.alu(op1::<cmp_ops::FlushF32>(), &[d, d]);
-                }
             }
         }
         Ok(())

@@ -181,6 +181,7 @@ impl Decoder<'_> {
             narrow,
             address,
             offset,
+            order: order(words, false),
         });
         self.watch_shared(space, ty.bytes());
         self.emit(
@@ -266,6 +267,7 @@ impl Decoder<'_> {
             narrow: false,
             address,
             offset,
+            order: order(words, true),
         };
         self.watch_shared(space, ty.bytes());
         self.emit(
@@ -332,6 +334,7 @@ impl Decoder<'_> {
                         narrow: false,
                         address,
                         offset,
+                        order: Order::Weak,
                     })
                 };
                 let op = Op::CpAsync {
@@ -413,5 +416,20 @@ impl Decoder<'_> {
         };
         self.alu(op, &[p, word, limit]);
         Ok(())
+    }
+}
+
+/// Atomics are relaxed where they say nothing; loads and stores are weak.
+fn order(words: &[&str], atomic: bool) -> Order {
+    let says = |w: &str| words.contains(&w);
+    let strong = [
+        "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio",
+    ];
+    if !atomic && !strong.into_iter().any(says) {
+        return Order::Weak;
+    }
+    Order::Strong {
+        release: says("release") || says("acq_rel"),
+        device: !says("cta"),
     }
 }

@@ -2,7 +2,7 @@
 //! AVX2 with FMA. Both give the same bits, because Rust neither reorders nor contracts
 //! floating-point arithmetic, and `mul_add` is exact with or without the instruction.
 
-use super::regs::{Class, LANES, Lane, Regs};
+use super::regs::{Class, Lane, PARTS, Regs};
 
 pub type Operands = [u32; 6];
 
@@ -33,7 +33,9 @@ impl AluOp {
     }
 }
 
-fn has_v3() -> bool {
+/// Whether what was compiled for AVX2 and FMA can run here. Looked up once by the standard library.
+#[inline(always)]
+pub fn has_v3() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         is_x86_feature_detected!("avx2")
@@ -58,12 +60,15 @@ macro_rules! arity {
         #[inline(always)]
         #[allow(non_snake_case)]
         fn $run<O: $tr>(regs: &mut Regs, o: &Operands, mask: u32) {
-            let mut out = [O::D::ZERO; LANES];
-            $(let $arg = O::$arg::view(regs, o[$slot]);)*
-            for lane in 0..LANES {
-                out[lane] = O::f($(O::$arg::at($arg, lane)),*);
+            // Eight lanes at a time stay in vector registers from the operands to the result.
+            for part in 0..PARTS {
+                $(let $arg = O::$arg::part(regs, o[$slot], part);)*
+                let mut out = [O::D::ZERO; 8];
+                for lane in 0..8 {
+                    out[lane] = O::f($($arg[lane]),*);
+                }
+                O::D::put_part(regs, o[0], part, out, mask);
             }
-            O::D::put(regs, o[0], &out, mask);
         }
 
         unsafe fn $v1<O: $tr>(regs: &mut Regs, o: &Operands, mask: u32) {
@@ -143,7 +148,7 @@ pub(crate) use ops;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
-    use crate::exec::regs::Block;
+    use crate::exec::regs::{Block, LANES};
     use crate::exec::{float_ops, int_ops};
 
     /// The same operation through both compilations, over bits of every kind.

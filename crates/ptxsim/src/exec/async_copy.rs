@@ -3,7 +3,7 @@
 use super::mem::{Site, addresses, lanes};
 use super::regs::LANES;
 use super::state::*;
-use crate::check::race::Who;
+use crate::check::race::{Strength, Who};
 use crate::program::*;
 use crate::report::*;
 
@@ -52,10 +52,14 @@ impl Machine<'_> {
                 let allocation = self.memory.at(i);
                 let at = (source[l] - allocation.base) as usize;
                 data[..wanted as usize].copy_from_slice(&allocation.data[at..at + wanted as usize]);
-                if CHECKS && allocation.missing(at, wanted as usize).is_some() {
+                let missing = CHECKS && allocation.missing(at, wanted as usize).is_some();
+                if CHECKS {
+                    self.watch_lane(b, w, s, (i, at, l), wanted, false, Strength::Weak);
+                }
+                if missing {
                     let what = format!(
                         "cp.async of `{}` at byte {at} that nothing has written",
-                        allocation.name
+                        self.memory.at(i).name
                     );
                     self.find(
                         FindingKind::UninitialisedGlobal,
@@ -89,7 +93,7 @@ impl Machine<'_> {
                     lane: l as u32,
                     instruction: s.pc,
                 };
-                if let Some(past) = shadow.write(target[l] as u32, bytes, who, false) {
+                if let Some(past) = shadow.write(target[l] as u32, bytes, who, Strength::Weak) {
                     self.race(b, w, s.pc, l as u32, target[l], true, past);
                 }
             }
@@ -141,7 +145,7 @@ impl Machine<'_> {
                     lane: copy.lane,
                     instruction: copy.instruction,
                 };
-                shadow.write(copy.to, copy.bytes, who, false);
+                shadow.write(copy.to, copy.bytes, who, Strength::Weak);
             }
         }
     }

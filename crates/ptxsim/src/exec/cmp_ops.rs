@@ -1,7 +1,7 @@
 //! Comparisons (PTX ISA 9.7.6), predicate logic, and conversions (9.7.9.21) on one lane.
 
 use super::alu::*;
-use super::float_ops::w;
+use super::float_ops::{flush_converted, quiet_d, w};
 use crate::num::narrow::*;
 use crate::num::round::*;
 use crate::parse::ast::Ty;
@@ -82,7 +82,12 @@ fn low_f16(x: u32) -> f32 {
 float_compare!(f32c, u32, f32::from_bits);
 float_compare!(f32z, u32, ftz);
 float_compare!(f64c, u64, f64::from_bits);
+#[inline(always)]
+fn flushed_f16(x: u32) -> f32 {
+    low_f16(if x & 0x7c00 == 0 { x & 0x8000 } else { x })
+}
 float_compare!(f16c, u32, low_f16);
+float_compare!(f16z, u32, flushed_f16);
 float_compare!(bf16c, u32, bf16_to_f32);
 
 macro_rules! float_table {
@@ -133,6 +138,7 @@ pub fn lookup(word: &str, ty: Ty, flush: bool) -> Option<AluOp> {
         Ty::F32 if flush => float_table!(f32z, word),
         Ty::F32 => float_table!(f32c, word),
         Ty::F64 => float_table!(f64c, word),
+        Ty::F16 if flush => float_table!(f16z, word),
         Ty::F16 => float_table!(f16c, word),
         Ty::Bf16 => float_table!(bf16c, word),
         Ty::B16 | Ty::U16 | Ty::S16 => integer_table!(word, signed, O, c32, Narrow),
@@ -165,22 +171,72 @@ pub fn predicate_logic(word: &str) -> Option<AluOp> {
 }
 
 // ---- conversions. Between kinds they go through f64 bits or 64-bit integers ----------------------
+//
+// NaNs, as an H100 has them: f64 keeps its sign and the top of its payload, made quiet, on the way
+// to a narrower format, and so does a narrower one on the way to f64. Between the narrower ones a
+// NaN becomes canonical: here it is an f64 of ones, whose top is that in each of them.
+
+const NAN_OF_ONES: u64 = 0x7fff_ffff_ffff_ffff;
+
+#[inline(always)]
+fn widened(x: f64) -> u64 {
+    if x.is_nan() { NAN_OF_ONES } else { x.to_bits() }
+}
+/// f64 from the bits of an f32, the payload kept.
+#[inline(always)]
+fn f32_to_d(a: u32) -> u64 {
+    let x = f32::from_bits(a);
+    if x.is_nan() {
+        u64::from(a & 0x8000_0000) << 32 | 0x7ff8 << 48 | u64::from(a & 0x7f_ffff) << 29
+    } else {
+        f64::from(x).to_bits()
+    }
+}
+#[inline(always)]
+fn nan_is_top(a: u64, bits: u32, otherwise: u64) -> u64 {
+    if f64::from_bits(a).is_nan() {
+        1 << (bits - 1)
+    } else {
+        otherwise
+    }
+}
+/// The top of a quiet NaN in a format of `bits` bits, `fraction` of them the fraction.
+#[inline(always)]
+fn nan_to(a: u64, bits: u32, fraction: u32) -> u32 {
+    let sign = ((a >> 63) as u32) << (bits - 1);
+    let low = ((a | 1 << 51) >> (52 - fraction)) as u32 & ((1 << (bits - 1)) - 1);
+    sign | low
+}
 
 ops! { Fn1
     HalfToF32(a: u32) -> u32 { w(f16_to_f32(a & 0xffff)) }
-    Bf16ToF32(a: u32) -> u32 { w(bf16_to_f32(a & 0xffff)) }
+    // A shift on hardware: a NaN is not even made quiet.
+    Bf16ToF32(a: u32) -> u32 { a << 16 }
     F32ToHalf(a: u32) -> u32 { f32_to_f16(f32::from_bits(a)) }
     F32ToBf16(a: u32) -> u32 { f32_to_bf16(f32::from_bits(a)) }
     F32FromS32(a: u32) -> u32 { (a as i32 as f32).to_bits() }
     F32FromU32(a: u32) -> u32 { (a as f32).to_bits() }
-    F32ToD(a: u32) -> u64 { f64::from(f32::from_bits(a)).to_bits() }
-    F32zToD(a: u32) -> u64 { f64::from(ftz(a)).to_bits() }
-    HalfToD(a: u32) -> u64 { F16.decode(a & 0xffff).to_bits() }
-    Bf16ToD(a: u32) -> u64 { BF16.decode(a & 0xffff).to_bits() }
-    CanonD(a: u64) -> u64 { let x = f64::from_bits(a); if x.is_nan() { 0x7ff8_0000_0000_0000 } else { a } }
+    F32ToD(a: u32) -> u64 { widened(f64::from(f32::from_bits(a))) }
+    F32zToD(a: u32) -> u64 { widened(f64::from(ftz(a))) }
+    HalfToD(a: u32) -> u64 { widened(F16.decode(a & 0xffff)) }
+    Bf16ToD(a: u32) -> u64 { widened(BF16.decode(a & 0xffff)) }
+    KeepF32ToD(a: u32) -> u64 { f32_to_d(a) }
+    // Flushing makes a NaN canonical first.
+    KeepF32zToD(a: u32) -> u64 { f32_to_d(w(ftz(a))) }
+    KeepHalfToD(a: u32) -> u64 {
+        let x = F16.decode(a & 0xffff);
+        if x.is_nan() {
+            u64::from(a & 0x8000) << 48 | 0x7ff8 << 48 | u64::from(a & 0x3ff) << 42
+        } else {
+            x.to_bits()
+        }
+    }
+    KeepBf16ToD(a: u32) -> u64 { f32_to_d(a << 16) }
+    QuietD(a: u64) -> u64 { if f64::from_bits(a).is_nan() { quiet_d(a) } else { a } }
     SatD(a: u64) -> u64 { let x = f64::from_bits(a); if x > 0.0 { x.min(1.0).to_bits() } else { 0 } }
     ReluD(a: u64) -> u64 { let x = f64::from_bits(a); if x.is_nan() || x > 0.0 { a } else { 0 } }
-    // Rust's `as` saturates and sends NaN to 0, as cvt does.
+    // Rust's `as` saturates and sends NaN to 0, as cvt does from a narrower format to 32 bits and
+    // less; from f64, and to 64 bits, it gives the upper bit (`nan_is_top`).
     DToS8(a: u64) -> u64 { f64::from_bits(a) as i8 as u64 }
     DToU8(a: u64) -> u64 { u64::from(f64::from_bits(a) as u8) }
     DToS16(a: u64) -> u64 { f64::from_bits(a) as i16 as u64 }
@@ -189,7 +245,14 @@ ops! { Fn1
     DToU32(a: u64) -> u64 { u64::from(f64::from_bits(a) as u32) }
     DToS64(a: u64) -> u64 { f64::from_bits(a) as i64 as u64 }
     DToU64(a: u64) -> u64 { f64::from_bits(a) as u64 }
-    FlushF32(a: u32) -> u32 { ftz(a).to_bits() }
+    TopS8(a: u64) -> u64 { nan_is_top(a, 8, DToS8::f(a)) }
+    TopU8(a: u64) -> u64 { nan_is_top(a, 8, DToU8::f(a)) }
+    TopS16(a: u64) -> u64 { nan_is_top(a, 16, DToS16::f(a)) }
+    TopU16(a: u64) -> u64 { nan_is_top(a, 16, DToU16::f(a)) }
+    TopS32(a: u64) -> u64 { nan_is_top(a, 32, DToS32::f(a)) }
+    TopU32(a: u64) -> u64 { nan_is_top(a, 32, DToU32::f(a)) }
+    TopS64(a: u64) -> u64 { nan_is_top(a, 64, DToS64::f(a)) }
+    TopU64(a: u64) -> u64 { nan_is_top(a, 64, DToU64::f(a)) }
     // Clamps of a 64-bit integer, S from signed and U from unsigned.
     ClampSToS8(a: u64) -> u64 { (a as i64).clamp(-128, 127) as u64 }
     ClampSToS16(a: u64) -> u64 { (a as i64).clamp(-32768, 32767) as u64 }
@@ -244,10 +307,26 @@ macro_rules! rounders {
         pub mod $m {
             use super::*;
             ops! { Fn1
-                Integral(a: u64) -> u64 { integral_f64(f64::from_bits(a), $mode).to_bits() }
-                ToF32(a: u64) -> u32 { w(f64_to_f32(f64::from_bits(a), $mode)) }
-                ToHalf(a: u64) -> u32 { F16.encode(f64::from_bits(a), $mode, false) }
-                ToBf16(a: u64) -> u32 { BF16.encode(f64::from_bits(a), $mode, false) }
+                Integral(a: u64) -> u64 {
+                    let x = f64::from_bits(a);
+                    if x.is_nan() { quiet_d(a) } else { integral_f64(x, $mode).to_bits() }
+                }
+                ToF32(a: u64) -> u32 {
+                    let x = f64::from_bits(a);
+                    if x.is_nan() { nan_to(a, 32, 23) } else { f64_to_f32(x, $mode).to_bits() }
+                }
+                ToF32z(a: u64) -> u32 {
+                    let x = f64::from_bits(a);
+                    if x.is_nan() { nan_to(a, 32, 23) } else { flush_converted(x, $mode) }
+                }
+                ToHalf(a: u64) -> u32 {
+                    let x = f64::from_bits(a);
+                    if x.is_nan() { nan_to(a, 16, 10) } else { F16.encode(x, $mode, false) }
+                }
+                ToBf16(a: u64) -> u32 {
+                    let x = f64::from_bits(a);
+                    if x.is_nan() { nan_to(a, 16, 7) } else { BF16.encode(x, $mode, false) }
+                }
                 F32FromS(a: u64) -> u32 { w(i128_to_f32(i128::from(a as i64), $mode)) }
                 F32FromU(a: u64) -> u32 { w(i128_to_f32(i128::from(a), $mode)) }
                 F64FromS(a: u64) -> u64 { i128_to_f64(i128::from(a as i64), $mode).to_bits() }
@@ -288,31 +367,52 @@ pub fn float_to_f64(ty: Ty, flush: bool) -> Option<AluOp> {
         Ty::Bf16 => op1::<Bf16ToD>(),
         Ty::F32 if flush => op1::<F32zToD>(),
         Ty::F32 => op1::<F32ToD>(),
-        Ty::F64 => op1::<CanonD>(),
+        Ty::F64 => op1::<QuietD>(),
         _ => return None,
     })
 }
 
-pub fn f64_to_float(ty: Ty, mode: Round) -> Option<AluOp> {
+/// To f64 and no further: the payload of a NaN is kept.
+pub fn float_to_f64_whole(ty: Ty, flush: bool) -> Option<AluOp> {
     Some(match ty {
+        Ty::F16 => op1::<KeepHalfToD>(),
+        Ty::Bf16 => op1::<KeepBf16ToD>(),
+        Ty::F32 if flush => op1::<KeepF32zToD>(),
+        Ty::F32 => op1::<KeepF32ToD>(),
+        Ty::F64 => op1::<QuietD>(),
+        _ => return None,
+    })
+}
+
+pub fn f64_to_float(ty: Ty, mode: Round, flush: bool) -> Option<AluOp> {
+    Some(match ty {
+        Ty::F32 if flush => by_mode!(mode, ToF32z),
         Ty::F16 => by_mode!(mode, ToHalf),
         Ty::Bf16 => by_mode!(mode, ToBf16),
         Ty::F32 => by_mode!(mode, ToF32),
-        Ty::F64 => op1::<CanonD>(),
+        Ty::F64 => op1::<QuietD>(),
         _ => return None,
     })
 }
 
-pub fn f64_to_integer(ty: Ty) -> Option<AluOp> {
+/// `from`: what the f64 was widened from.
+pub fn f64_to_integer(ty: Ty, from: Ty) -> Option<AluOp> {
+    let top = from == Ty::F64;
     Some(match ty {
+        Ty::S8 if top => op1::<TopS8>(),
+        Ty::U8 if top => op1::<TopU8>(),
+        Ty::S16 if top => op1::<TopS16>(),
+        Ty::U16 if top => op1::<TopU16>(),
+        Ty::S32 if top => op1::<TopS32>(),
+        Ty::U32 if top => op1::<TopU32>(),
         Ty::S8 => op1::<DToS8>(),
         Ty::U8 => op1::<DToU8>(),
         Ty::S16 => op1::<DToS16>(),
         Ty::U16 => op1::<DToU16>(),
         Ty::S32 => op1::<DToS32>(),
         Ty::U32 => op1::<DToU32>(),
-        Ty::S64 => op1::<DToS64>(),
-        Ty::U64 => op1::<DToU64>(),
+        Ty::S64 => op1::<TopS64>(),
+        Ty::U64 => op1::<TopU64>(),
         _ => return None,
     })
 }

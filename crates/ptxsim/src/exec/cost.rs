@@ -1,43 +1,91 @@
 //! What memory accesses cost, in the units that hardware counters use.
 
-use super::mem::{Addresses, Site, lanes, step_of};
+use super::mem::{Addresses, Site, lanes};
 use super::regs::LANES;
 use super::state::Machine;
+use crate::report::Cost;
 
-/// Room to work out bank conflicts.
-pub struct Banks {
-    units: [[u32; LANES]; 32],
-    depth: [u32; 32],
+/// Wavefronts or sectors, and the fewest possible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passes {
+    pub taken: u64,
+    pub ideal: u64,
 }
 
-impl Banks {
-    pub const fn new() -> Banks {
-        Banks {
-            units: [[0; LANES]; 32],
-            depth: [0; 32],
+/// The most different units of `bytes` (4, 8 or 16) that any group of banks has to deliver. An
+/// access is aligned to its size, so one of 16 bytes takes four neighbouring banks as one.
+fn worst(a: &[u32; LANES], mask: u32, bytes: u32) -> u32 {
+    let (shift, groups) = (bytes.trailing_zeros(), 128 / bytes);
+    // The lanes whose unit counts, chained by group of banks; LANES ends a chain.
+    let (mut heads, mut next, mut depths) = ([LANES; 32], [LANES; LANES], [0_u32; 32]);
+    let mut worst = 1;
+    for l in lanes(mask) {
+        let unit = a[l] >> shift;
+        let group = (unit % groups) as usize % 32;
+        let mut other = heads[group];
+        while other < LANES && a[other] >> shift != unit {
+            other = next[other];
+        }
+        if other == LANES {
+            next[l] = heads[group];
+            heads[group] = l;
+            depths[group] += 1;
+            worst = worst.max(depths[group]);
         }
     }
+    worst
+}
 
-    /// The most different units of `bytes` (4, 8 or 16) that any group of banks has to deliver. An
-    /// access is aligned to its size, so one of 16 bytes takes four neighbouring banks as one.
-    #[inline(always)]
-    fn worst(&mut self, a: &Addresses, mask: u32, bytes: u32) -> u32 {
-        self.depth = [0; 32];
-        let (shift, groups) = (bytes.trailing_zeros(), 128 / bytes as usize);
-        let mut worst = 1;
-        for l in lanes(mask) {
-            let unit = (a[l] >> shift) as u32;
-            let group = unit as usize % groups % 32;
-            let (held, depth) = (&mut self.units[group], &mut self.depth[group]);
-            if held[..*depth as usize].contains(&unit) {
-                continue;
-            }
-            // At most 32 lanes with one unit each: it fits.
-            held[*depth as usize % LANES] = unit;
-            *depth += 1;
-            worst = worst.max(*depth);
+/// Wavefronts of an access to shared memory: 32 banks of 4 bytes; 8-byte accesses go in half warps,
+/// 16-byte in quarters; lanes that want the same word share it.
+pub fn wavefronts(a: &[u32; LANES], mask: u32, bytes: u32) -> Passes {
+    let phases = (bytes / 4).clamp(1, 4) as usize;
+    let per_phase = LANES / phases;
+    let mut passes = Passes::default();
+    for phase in 0..phases {
+        let mask = mask & ((((1_u64 << per_phase) - 1) as u32) << (phase * per_phase));
+        if mask != 0 {
+            passes.taken += u64::from(worst(a, mask, bytes.clamp(4, 16)));
+            passes.ideal += 1;
         }
-        worst
+    }
+    passes
+}
+
+/// How often warps issued each instruction, and with how many lanes. Kept as differences between
+/// neighbouring instructions, modulo 2^64: a run of instructions costs as much as one.
+pub struct Issues(Vec<(u64, u64)>);
+
+impl Issues {
+    pub fn new(instructions: usize) -> Issues {
+        Issues(vec![(0, 0); instructions + 1])
+    }
+
+    /// Instructions `from..end` were issued by so many lanes.
+    #[inline(always)]
+    pub fn span(&mut self, from: u32, end: u32, lanes: u32) {
+        let at = &mut self.0[from as usize];
+        *at = (at.0.wrapping_add(1), at.1.wrapping_add(lanes.into()));
+        let at = &mut self.0[end as usize];
+        *at = (at.0.wrapping_sub(1), at.1.wrapping_sub(lanes.into()));
+    }
+
+    /// So many lanes of a span did not execute this one, because of its guard.
+    #[inline(always)]
+    pub fn without(&mut self, instruction: u32, lanes: u32) {
+        let at = instruction as usize;
+        self.0[at].1 = self.0[at].1.wrapping_sub(lanes.into());
+        self.0[at + 1].1 = self.0[at + 1].1.wrapping_add(lanes.into());
+    }
+
+    /// Adds what was counted to the costs of the instructions.
+    pub fn settle(&self, costs: &mut [Cost]) {
+        let mut now = (0_u64, 0_u64);
+        for (cost, change) in costs.iter_mut().zip(&self.0) {
+            now = (now.0.wrapping_add(change.0), now.1.wrapping_add(change.1));
+            cost.issued += now.0;
+            cost.lanes += now.1;
+        }
     }
 }
 
@@ -83,36 +131,33 @@ impl Machine<'_> {
         } else {
             1 + starts[..m].windows(2).filter(|p| p[0] != p[1]).count()
         };
+        let passes = Passes {
+            taken: distinct as u64,
+            ideal: (different as u64 * u64::from(bytes)).div_ceil(32),
+        };
+        self.add_global(s, bytes, passes);
+    }
+
+    pub fn count_shared(&mut self, s: Site, a: &Addresses, bytes: u32) {
+        // What is counted lies in shared memory, which is smaller than 4 GiB.
+        let passes = wavefronts(&a.map(|x| x as u32), s.mask, bytes);
+        self.add_shared(s, passes);
+    }
+
+    #[inline(always)]
+    pub fn add_shared(&mut self, s: Site, passes: Passes) {
+        let cost = &mut self.costs[s.pc as usize];
+        cost.requests += 1;
+        cost.wavefronts += passes.taken;
+        cost.ideal_wavefronts += passes.ideal;
+    }
+
+    #[inline(always)]
+    pub fn add_global(&mut self, s: Site, bytes: u32, passes: Passes) {
         let cost = &mut self.costs[s.pc as usize];
         cost.requests += 1;
         cost.global_bytes += u64::from(bytes) * u64::from(s.mask.count_ones());
-        cost.sectors += distinct as u64;
-        cost.ideal_sectors += (different as u64 * u64::from(bytes)).div_ceil(32);
-    }
-
-    /// Wavefronts: 32 banks of 4 bytes; 8-byte accesses go in half warps, 16-byte in quarters;
-    /// lanes that want the same word share it.
-    pub fn count_shared(&mut self, s: Site, a: &Addresses, bytes: u32) {
-        let phases = (bytes / 4).clamp(1, 4) as usize;
-        let (mut total, mut ideal) = (0, 0);
-        let full = s.mask == super::regs::ALL && bytes >= 4;
-        let step = if full { step_of(a) } else { None };
-        if step == Some(0) || step == Some(u64::from(bytes)) {
-            // All in one place, or side by side: every bank once per phase.
-            (total, ideal) = (phases as u64, phases as u64);
-        } else {
-            let per_phase = LANES / phases;
-            for phase in 0..phases {
-                let mask = s.mask & ((((1_u64 << per_phase) - 1) as u32) << (phase * per_phase));
-                if mask != 0 {
-                    total += u64::from(self.banks.worst(a, mask, bytes.clamp(4, 16)));
-                    ideal += 1;
-                }
-            }
-        }
-        let cost = &mut self.costs[s.pc as usize];
-        cost.requests += 1;
-        cost.wavefronts += total;
-        cost.ideal_wavefronts += ideal;
+        cost.sectors += passes.taken;
+        cost.ideal_sectors += passes.ideal;
     }
 }

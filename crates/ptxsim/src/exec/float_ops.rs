@@ -1,12 +1,14 @@
 //! Floating-point operations on one lane (PTX ISA 9.7.3 to 9.7.5) and their table.
 //!
-//! NaNs: an f32 result is 0x7fffffff, an f16 or bf16 result 0x7fff (9.7.3). For f64 the ISA
-//! leaves the payload open; 0x7ff8000000000000 here.
+//! NaNs: an f32 result is 0x7fffffff, an f16 or bf16 result 0x7fff (9.7.3), also of `neg` and
+//! `abs`. For f64 the ISA leaves the payload open; here it is that of an H100: an operand that is a
+//! NaN, made quiet, whatever sign the operation would have given it, or 0xfff8000000000000 where no
+//! operand is one. Of two NaNs the second, in a division the first; of three the second, the third.
 
 use super::alu::*;
-use crate::num::approx;
 use crate::num::narrow::*;
 use crate::num::round::*;
+use crate::num::{approx, exact};
 use crate::parse::ast::Ty;
 use std::marker::PhantomData;
 
@@ -23,11 +25,32 @@ fn d(x: u64) -> f64 {
     f64::from_bits(x)
 }
 #[inline(always)]
-fn wd(x: f64) -> u64 {
-    if x.is_nan() {
-        0x7ff8_0000_0000_0000
-    } else {
-        x.to_bits()
+fn is_nan_d(a: u64) -> bool {
+    a << 1 > 0x7ff << 53
+}
+/// A NaN operand as it comes out of an operation.
+#[inline(always)]
+pub fn quiet_d(a: u64) -> u64 {
+    a | 1 << 51
+}
+#[inline(always)]
+fn wd1(x: f64, a: u64) -> u64 {
+    match (x.is_nan(), is_nan_d(a)) {
+        (false, _) => x.to_bits(),
+        (true, true) => quiet_d(a),
+        (true, false) => 0xfff8 << 48,
+    }
+}
+#[inline(always)]
+fn wd2(x: f64, a: u64, b: u64) -> u64 {
+    if is_nan_d(b) { quiet_d(b) } else { wd1(x, a) }
+}
+#[inline(always)]
+fn wd3(x: f64, a: u64, b: u64, c: u64) -> u64 {
+    match (is_nan_d(b), is_nan_d(c)) {
+        (true, _) => quiet_d(b),
+        (_, true) => quiet_d(c),
+        _ => wd1(x, a),
     }
 }
 #[inline(always)]
@@ -59,6 +82,30 @@ fn flush(x: u32) -> u32 {
 
 /// `.ftz`: subnormal inputs and results of f32 become zeros of their sign.
 pub struct Ftz<O>(PhantomData<O>);
+/// `.ftz` of operations whose rounding can lift a result to the smallest normal number: it counts
+/// as subnormal (an H100 says) where it is one rounded to 24 bits as if there were no least
+/// exponent.
+pub struct Tiny<O>(PhantomData<O>);
+
+/// The smallest normal number of its sign, or zero where `scaled`, the result 2^64 times as large,
+/// is less than that.
+#[inline(always)]
+fn flush_tiny(x: u32, scaled: impl FnOnce() -> f32) -> u32 {
+    if x << 1 == 0x0100_0000 && scaled().abs() < f32::from_bits((127 - 126 + 64) << 23) {
+        x & 0x8000_0000
+    } else {
+        flush(x)
+    }
+}
+#[inline(always)]
+fn scaled(x: f64, mode: Round) -> f32 {
+    f64_to_f32(x * f64::from_bits((1023 + 64) << 52), mode)
+}
+/// `.ftz` of a conversion from f64.
+#[inline(always)]
+pub fn flush_converted(x: f64, mode: Round) -> u32 {
+    flush_tiny(w(f64_to_f32(x, mode)), || scaled(x, mode))
+}
 /// `.sat`: clamped to [0, 1], a NaN becomes +0.
 pub struct Sat<O>(PhantomData<O>);
 /// `.relu`
@@ -103,32 +150,90 @@ wrap!(Fn1, (A, a));
 wrap!(Fn2, (A, a), (B, b));
 wrap!(Fn3, (A, a), (B, b), (C, c));
 
+macro_rules! tiny {
+    ($mode:expr, $mul:ty, $div:ty, $fma:ty, $rcp:ty) => {
+        impl Fn2 for Tiny<$mul> {
+            type D = u32;
+            type A = u32;
+            type B = u32;
+            #[inline(always)]
+            fn f(a: u32, b: u32) -> u32 {
+                let (a, b) = (flush(a), flush(b));
+                flush_tiny(<$mul>::f(a, b), || {
+                    scaled(f64::from(f(a)) * f64::from(f(b)), $mode)
+                })
+            }
+        }
+        impl Fn2 for Tiny<$div> {
+            type D = u32;
+            type A = u32;
+            type B = u32;
+            #[inline(always)]
+            fn f(a: u32, b: u32) -> u32 {
+                let (a, b) = (flush(a), flush(b));
+                // Near 2^-126 b is large: half of the scale fits on either side.
+                let lifted = |x: u32, by: i32| f(x) * f32::from_bits(((127 + by) as u32) << 23);
+                flush_tiny(<$div>::f(a, b), || {
+                    div_f32(lifted(a, 32), lifted(b, -32), $mode)
+                })
+            }
+        }
+        impl Fn1 for Tiny<$rcp> {
+            type D = u32;
+            type A = u32;
+            #[inline(always)]
+            fn f(a: u32) -> u32 {
+                <Tiny<$div> as Fn2>::f(0x3f80_0000, a)
+            }
+        }
+        impl Fn3 for Tiny<$fma> {
+            type D = u32;
+            type A = u32;
+            type B = u32;
+            type C = u32;
+            #[inline(always)]
+            fn f(a: u32, b: u32, c: u32) -> u32 {
+                let (a, b, c) = (flush(a), flush(b), flush(c));
+                flush_tiny(<$fma>::f(a, b, c), || {
+                    let up = f64::from_bits((1023 + 64) << 52);
+                    let product = f64::from(f(a)) * f64::from(f(b)) * up;
+                    sum_to_f32(product, f64::from(f(c)) * up, $mode)
+                })
+            }
+        }
+    };
+}
+
 macro_rules! directed {
     ($($m:ident $mode:expr;)*) => {$(
         pub mod $m {
             use super::*;
+            tiny! { $mode, Mul, Div, Fma, Rcp }
             ops! { Fn2
                 Add(a: u32, b: u32) -> u32 { w(add_f32(f(a), f(b), $mode)) }
                 Sub(a: u32, b: u32) -> u32 { w(add_f32(f(a), -f(b), $mode)) }
                 Mul(a: u32, b: u32) -> u32 { w(mul_f32(f(a), f(b), $mode)) }
                 Div(a: u32, b: u32) -> u32 { w(div_f32(f(a), f(b), $mode)) }
-                AddD(a: u64, b: u64) -> u64 { wd(add_f64(d(a), d(b), $mode)) }
-                SubD(a: u64, b: u64) -> u64 { wd(add_f64(d(a), -d(b), $mode)) }
-                MulD(a: u64, b: u64) -> u64 { wd(mul_f64(d(a), d(b), $mode)) }
-                DivD(a: u64, b: u64) -> u64 { wd(div_f64(d(a), d(b), $mode)) }
+                AddD(a: u64, b: u64) -> u64 { wd2(exact::add(d(a), d(b), $mode), a, b) }
+                SubD(a: u64, b: u64) -> u64 { wd2(exact::add(d(a), -d(b), $mode), a, b) }
+                MulD(a: u64, b: u64) -> u64 { wd2(exact::mul(d(a), d(b), $mode), a, b) }
+                DivD(a: u64, b: u64) -> u64 { wd2(exact::div(d(a), d(b), $mode), b, a) }
             }
             ops! { Fn3
+                FmaD(a: u64, b: u64, c: u64) -> u64 { wd3(exact::fma(d(a), d(b), d(c), $mode), a, b, c) }
                 Fma(a: u32, b: u32, c: u32) -> u32 { w(fma_f32(f(a), f(b), f(c), $mode)) }
             }
             ops! { Fn1
                 Rcp(a: u32) -> u32 { w(div_f32(1.0, f(a), $mode)) }
                 Sqrt(a: u32) -> u32 { w(sqrt_f32(f(a), $mode)) }
-                RcpD(a: u64) -> u64 { wd(div_f64(1.0, d(a), $mode)) }
+                RcpD(a: u64) -> u64 { wd1(exact::div(1.0, d(a), $mode), a) }
+                SqrtD(a: u64) -> u64 { wd1(exact::sqrt(d(a), $mode), a) }
             }
         }
     )*};
 }
 directed! { rz Round::Zero; rm Round::Down; rp Round::Up; }
+tiny! { Round::Nearest, Mul, Div, Fma, Rcp }
 
 ops! { Fn2
     Add(a: u32, b: u32) -> u32 { w(f(a) + f(b)) }
@@ -140,10 +245,10 @@ ops! { Fn2
     MinNan(a: u32, b: u32) -> u32 { if f(a).is_nan() || f(b).is_nan() { 0x7fff_ffff } else { min_f32(a, b) } }
     MaxNan(a: u32, b: u32) -> u32 { if f(a).is_nan() || f(b).is_nan() { 0x7fff_ffff } else { max_f32(a, b) } }
     Copysign(a: u32, b: u32) -> u32 { a & 0x8000_0000 | b & 0x7fff_ffff }
-    AddD(a: u64, b: u64) -> u64 { wd(d(a) + d(b)) }
-    SubD(a: u64, b: u64) -> u64 { wd(d(a) - d(b)) }
-    MulD(a: u64, b: u64) -> u64 { wd(d(a) * d(b)) }
-    DivD(a: u64, b: u64) -> u64 { wd(d(a) / d(b)) }
+    AddD(a: u64, b: u64) -> u64 { wd2(d(a) + d(b), a, b) }
+    SubD(a: u64, b: u64) -> u64 { wd2(d(a) - d(b), a, b) }
+    MulD(a: u64, b: u64) -> u64 { wd2(d(a) * d(b), a, b) }
+    DivD(a: u64, b: u64) -> u64 { wd2(d(a) / d(b), b, a) }
     MinD(a: u64, b: u64) -> u64 { pick_d(a, b, d(a) < d(b) || d(a) == d(b) && a >> 63 == 1) }
     MaxD(a: u64, b: u64) -> u64 { pick_d(a, b, d(a) > d(b) || d(a) == d(b) && a >> 63 == 0) }
     CopysignD(a: u64, b: u64) -> u64 { a & 1 << 63 | b & !(1 << 63) }
@@ -166,25 +271,27 @@ ops! { Fn2
 }
 ops! { Fn3
     Fma(a: u32, b: u32, c: u32) -> u32 { w(f(a).mul_add(f(b), f(c))) }
-    FmaD(a: u64, b: u64, c: u64) -> u64 { wd(d(a).mul_add(d(b), d(c))) }
+    FmaD(a: u64, b: u64, c: u64) -> u64 { wd3(d(a).mul_add(d(b), d(c)), a, b, c) }
     FmaH(a: u32, b: u32, c: u32) -> u32 { wh(fma_to_odd(f64::from(h(a)), f64::from(h(b)), f64::from(h(c)))) }
     FmaB(a: u32, c: u32, e: u32) -> u32 { wb(fma_to_odd(f64::from(b(a)), f64::from(b(c)), f64::from(b(e)))) }
     FmaReluH(a: u32, b: u32, c: u32) -> u32 { relu16(FmaH::f(a, b, c)) }
     FmaReluB(a: u32, b: u32, c: u32) -> u32 { relu16(FmaB::f(a, b, c)) }
 }
 ops! { Fn1
-    Neg(a: u32) -> u32 { a ^ 0x8000_0000 }
-    Abs(a: u32) -> u32 { a & 0x7fff_ffff }
-    NegD(a: u64) -> u64 { a ^ 1 << 63 }
-    AbsD(a: u64) -> u64 { a & !(1 << 63) }
-    Neg16(a: u32) -> u32 { a ^ 0x8000 }
-    Abs16(a: u32) -> u32 { a & 0x7fff }
+    Neg(a: u32) -> u32 { w(-f(a)) }
+    Abs(a: u32) -> u32 { w(f(a).abs()) }
+    NegD(a: u64) -> u64 { if is_nan_d(a) { quiet_d(a) } else { a ^ 1 << 63 } }
+    AbsD(a: u64) -> u64 { if is_nan_d(a) { quiet_d(a) } else { a & !(1 << 63) } }
+    NegH(a: u32) -> u32 { if a & 0x7fff > 0x7c00 { 0x7fff } else { a ^ 0x8000 } }
+    AbsH(a: u32) -> u32 { if a & 0x7fff > 0x7c00 { 0x7fff } else { a & 0x7fff } }
+    NegB(a: u32) -> u32 { if a & 0x7fff > 0x7f80 { 0x7fff } else { a ^ 0x8000 } }
+    AbsB(a: u32) -> u32 { if a & 0x7fff > 0x7f80 { 0x7fff } else { a & 0x7fff } }
     Rcp(a: u32) -> u32 { w(1.0 / f(a)) }
     Sqrt(a: u32) -> u32 { w(f(a).sqrt()) }
-    RcpD(a: u64) -> u64 { wd(1.0 / d(a)) }
-    SqrtD(a: u64) -> u64 { wd(d(a).sqrt()) }
+    RcpD(a: u64) -> u64 { wd1(1.0 / d(a), a) }
+    SqrtD(a: u64) -> u64 { wd1(d(a).sqrt(), a) }
     Rsqrt(a: u32) -> u32 { w(approx::rsqrt(f(a))) }
-    RsqrtD(a: u64) -> u64 { wd(1.0 / d(a).sqrt()) }
+    RsqrtD(a: u64) -> u64 { wd1(1.0 / d(a).sqrt(), a) }
     Ex2(a: u32) -> u32 { w(approx::ex2(f(a))) }
     Lg2(a: u32) -> u32 { w(approx::lg2(f(a))) }
     Sin(a: u32) -> u32 { w(approx::sin(f(a))) }
@@ -219,7 +326,12 @@ fn max_f32(a: u32, b: u32) -> u32 {
 }
 #[inline(always)]
 fn pick_d(a: u64, b: u64, first: bool) -> u64 {
-    wd(d(if first || d(b).is_nan() { a } else { b }))
+    match (is_nan_d(a), is_nan_d(b)) {
+        (true, true) => quiet_d(b),
+        (false, true) => a,
+        _ if first => a,
+        _ => b,
+    }
 }
 
 macro_rules! modes {
@@ -235,21 +347,24 @@ macro_rules! modes {
 /// With `.ftz` and `.sat`.
 macro_rules! dressed {
     ($make:ident, $m:expr, $op:ty) => {
+        dressed!($make, $m, $op, Ftz)
+    };
+    ($make:ident, $m:expr, $op:ty, $ftz:ident) => {
         match ($m.ftz, $m.sat) {
             (false, false) => $make::<$op>(),
-            (true, false) => $make::<Ftz<$op>>(),
+            (true, false) => $make::<$ftz<$op>>(),
             (false, true) => $make::<Sat<$op>>(),
-            (true, true) => $make::<Sat<Ftz<$op>>>(),
+            (true, true) => $make::<Sat<$ftz<$op>>>(),
         }
     };
 }
 macro_rules! dressed_modes {
-    ($make:ident, $m:expr, $op:ident) => {
+    ($make:ident, $m:expr, $op:ident, $ftz:ident) => {
         match $m.mode {
-            Round::Nearest => dressed!($make, $m, $op),
-            Round::Zero => dressed!($make, $m, rz::$op),
-            Round::Down => dressed!($make, $m, rm::$op),
-            Round::Up => dressed!($make, $m, rp::$op),
+            Round::Nearest => dressed!($make, $m, $op, $ftz),
+            Round::Zero => dressed!($make, $m, rz::$op, $ftz),
+            Round::Down => dressed!($make, $m, rm::$op, $ftz),
+            Round::Up => dressed!($make, $m, rp::$op, $ftz),
         }
     };
 }
@@ -288,13 +403,13 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
         return None;
     }
     Some(match (name, ty) {
-        ("add", F32) => dressed_modes!(op2, m, Add),
-        ("sub", F32) => dressed_modes!(op2, m, Sub),
-        ("mul", F32) => dressed_modes!(op2, m, Mul),
-        ("fma" | "mad", F32) => dressed_modes!(op3, m, Fma),
-        ("div", F32) => dressed_modes!(op2, m, Div),
-        ("rcp", F32) => dressed_modes!(op1, m, Rcp),
-        ("sqrt", F32) => dressed_modes!(op1, m, Sqrt),
+        ("add", F32) => dressed_modes!(op2, m, Add, Ftz),
+        ("sub", F32) => dressed_modes!(op2, m, Sub, Ftz),
+        ("mul", F32) => dressed_modes!(op2, m, Mul, Tiny),
+        ("fma" | "mad", F32) => dressed_modes!(op3, m, Fma, Tiny),
+        ("div", F32) => dressed_modes!(op2, m, Div, Tiny),
+        ("rcp", F32) => dressed_modes!(op1, m, Rcp, Tiny),
+        ("sqrt", F32) => dressed_modes!(op1, m, Sqrt, Ftz),
         ("min", F32) if m.nan => dressed!(op2, m, MinNan),
         ("max", F32) if m.nan => dressed!(op2, m, MaxNan),
         ("min", F32) => dressed!(op2, m, Min),
@@ -315,8 +430,8 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
         // rcp.approx.ftz.f64 is a gross approximation with bits of its own (9.7.3.14): not built.
         ("rcp" | "rsqrt", F64) if m.approx && m.ftz => return None,
         ("rcp", F64) => modes!(op1, m.mode, RcpD),
-        ("fma" | "mad", F64) if m.mode == Round::Nearest => op3::<FmaD>(),
-        ("sqrt", F64) if m.mode == Round::Nearest => op1::<SqrtD>(),
+        ("fma" | "mad", F64) => modes!(op3, m.mode, FmaD),
+        ("sqrt", F64) => modes!(op1, m.mode, SqrtD),
         ("rsqrt", F64) => op1::<RsqrtD>(),
         ("min", F64) => op2::<MinD>(),
         ("max", F64) => op2::<MaxD>(),
@@ -332,8 +447,8 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
         ("max", _) if m.nan => halves!(op2, ty, MaxNanH, MaxNanB),
         ("min", _) => halves!(op2, ty, MinH, MinB),
         ("max", _) => halves!(op2, ty, MaxH, MaxB),
-        ("neg", _) => halves!(op1, ty, Neg16, Neg16),
-        ("abs", _) => halves!(op1, ty, Abs16, Abs16),
+        ("neg", _) => halves!(op1, ty, NegH, NegB),
+        ("abs", _) => halves!(op1, ty, AbsH, AbsB),
         ("ex2", _) => halves!(op1, ty, Ex2H, Ex2B),
         ("tanh", _) => halves!(op1, ty, TanhH, TanhB),
         _ => return None,
@@ -395,6 +510,6 @@ mod tests {
     fn packed_is_both_halves() {
         let two_one = 0x4000_3c00;
         assert_eq!(<Packed<AddH> as Fn2>::f(two_one, 0x3c00_3c00), 0x4200_4000);
-        assert_eq!(<Packed<Neg16> as Fn1>::f(two_one), 0xc000_bc00);
+        assert_eq!(<Packed<NegH> as Fn1>::f(two_one), 0xc000_bc00);
     }
 }

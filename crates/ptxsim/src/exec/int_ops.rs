@@ -68,11 +68,12 @@ macro_rules! per_width {
                 MulLo(a: $u, b: $u) -> $u { a.wrapping_mul(b) }
                 MulHiU(a: $u, b: $u) -> $u { ((a as $wide * b as $wide) >> $bits) as $u }
                 MulHiS(a: $u, b: $u) -> $u { ((a as $s as $swide * b as $s as $swide) >> $bits) as $u }
-                // A division by zero gives all ones on NVIDIA hardware; the ISA leaves it open.
+                // A division by zero gives all ones on NVIDIA hardware, and so does its rest; the ISA
+                // leaves it open.
                 DivU(a: $u, b: $u) -> $u { a.checked_div(b).unwrap_or(<$u>::MAX) }
                 DivS(a: $u, b: $u) -> $u { if b == 0 { <$u>::MAX } else { (a as $s).wrapping_div(b as $s) as $u } }
-                RemU(a: $u, b: $u) -> $u { a.checked_rem(b).unwrap_or(a) }
-                RemS(a: $u, b: $u) -> $u { if b == 0 { a } else { (a as $s).wrapping_rem(b as $s) as $u } }
+                RemU(a: $u, b: $u) -> $u { a.checked_rem(b).unwrap_or(<$u>::MAX) }
+                RemS(a: $u, b: $u) -> $u { if b == 0 { <$u>::MAX } else { (a as $s).wrapping_rem(b as $s) as $u } }
                 MinU(a: $u, b: $u) -> $u { a.min(b) }
                 MaxU(a: $u, b: $u) -> $u { a.max(b) }
                 MinS(a: $u, b: $u) -> $u { (a as $s).min(b as $s) as $u }

@@ -2,6 +2,7 @@
 
 use super::regs::{Class, LANES, Regs};
 use super::state::*;
+use super::watch::strength;
 use crate::program::*;
 use crate::report::*;
 
@@ -91,24 +92,24 @@ pub fn word(bytes: &[u8], width: u32) -> u64 {
 
 #[inline(always)]
 fn deposit(regs: &mut Regs, a: &Access, bytes: &[u8], lane: usize) {
-    for (e, &(class, r)) in a.registers.iter().enumerate() {
-        let at = e * a.width as usize;
-        if a.width == 4 && class == Class::R32 {
-            let mut four = [0; 4];
-            four.copy_from_slice(&bytes[at..at + 4]);
-            regs.r32[r as usize].0[lane] = u32::from_le_bytes(four);
-            continue;
-        }
-        let mut v = word(&bytes[at..], a.width);
-        if a.signed && a.width < 8 {
-            let shift = 64 - 8 * a.width;
-            v = ((v << shift) as i64 >> shift) as u64;
-        }
-        match class {
-            Class::R64 => regs.r64[r as usize].0[lane] = v,
-            _ if a.narrow => regs.r32[r as usize].0[lane] = v as u32 & 0xffff,
-            _ => regs.r32[r as usize].0[lane] = v as u32,
-        }
+    for e in 0..a.registers.len() {
+        deposit_element(regs, a, bytes, e, lane);
+    }
+}
+
+/// Element `e` of what a lane reads at the start of `bytes`.
+#[inline(always)]
+pub fn deposit_element(regs: &mut Regs, a: &Access, bytes: &[u8], e: usize, lane: usize) {
+    let (class, r) = a.registers[e];
+    let mut v = word(&bytes[e * a.width as usize..], a.width);
+    if a.signed && a.width < 8 {
+        let shift = 64 - 8 * a.width;
+        v = ((v << shift) as i64 >> shift) as u64;
+    }
+    match class {
+        Class::R64 => regs.r64[r as usize].0[lane] = v,
+        _ if a.narrow => regs.r32[r as usize].0[lane] = v as u32 & 0xffff,
+        _ => regs.r32[r as usize].0[lane] = v as u32,
     }
 }
 
@@ -192,7 +193,7 @@ fn span(a: &Addresses, mask: u32) -> (u64, u64) {
 }
 
 #[inline(always)]
-fn collect(regs: &Regs, a: &Access, lane: usize) -> [u8; 32] {
+pub fn collect(regs: &Regs, a: &Access, lane: usize) -> [u8; 32] {
     let mut out = [0; 32];
     for (e, &(class, r)) in a.registers.iter().enumerate() {
         let v = match class {
@@ -377,6 +378,9 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> Run<()> {
+        if self.steady_load::<CHECKS>(b, w, access, s) {
+            return Ok(());
+        }
         let all = addresses(&w.regs, access.address, access.offset);
         let bytes = access.bytes();
         let mut room = [0; LANES];
@@ -389,15 +393,28 @@ impl Machine<'_> {
             match space {
                 AddressSpace::Global | AddressSpace::Generic => {
                     self.count_global(s, a, bytes);
+                    let mut several = true;
+                    if CHECKS {
+                        self.meet(b, w, a, mask, false, access.order, false);
+                    }
                     if let Some((i, at)) = self.in_one(a, mask, bytes, false) {
+                        if CHECKS {
+                            self.watch(b, w, access, s, (i, &at), bytes, false);
+                        }
                         let allocation = self.memory.at(i);
                         deposit_all(&mut w.regs, access, &allocation.data, &at, mask);
                         if !CHECKS || allocation.all_known() {
                             continue;
                         }
+                        several = false;
                     }
                     for l in lanes(mask) {
                         let i = self.resolve(b, w, s, l, a[l], bytes, false)?;
+                        if CHECKS && several {
+                            let at = a[l] - self.memory.at(i).base;
+                            let s = Site { mask: 1 << l, ..s };
+                            self.watch(b, w, access, s, (i, &[at; LANES]), bytes, false);
+                        }
                         let allocation = self.memory.at(i);
                         let at = (a[l] - allocation.base) as usize;
                         deposit(
@@ -427,7 +444,8 @@ impl Machine<'_> {
                     self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
                     self.count_shared(s, a, bytes);
                     if CHECKS {
-                        self.check_shared(b, w, s, a, bytes, false, false);
+                        self.meet(b, w, a, mask, true, access.order, false);
+                        self.check_shared(b, w, s, a, bytes, false, strength(access.order));
                     }
                     deposit_all(&mut w.regs, access, &b.shared, a, mask);
                 }
@@ -477,6 +495,9 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> Run<()> {
+        if self.steady_store::<CHECKS>(b, w, access, s) {
+            return Ok(());
+        }
         let all = addresses(&w.regs, access.address, access.offset);
         let bytes = access.bytes();
         let mut room = [0; LANES];
@@ -489,7 +510,13 @@ impl Machine<'_> {
             match space {
                 AddressSpace::Global | AddressSpace::Generic => {
                     self.count_global(s, a, bytes);
+                    if CHECKS {
+                        self.meet(b, w, a, mask, false, access.order, true);
+                    }
                     if let Some((i, at)) = self.in_one(a, mask, bytes, true) {
+                        if CHECKS {
+                            self.watch(b, w, access, s, (i, &at), bytes, true);
+                        }
                         let allocation = self.memory.at_mut(i);
                         collect_all(&w.regs, access, &mut allocation.data, &at, mask);
                         for l in lanes(mask) {
@@ -499,6 +526,11 @@ impl Machine<'_> {
                     }
                     for l in lanes(mask) {
                         let i = self.resolve(b, w, s, l, a[l], bytes, true)?;
+                        if CHECKS {
+                            let at = a[l] - self.memory.at(i).base;
+                            let s = Site { mask: 1 << l, ..s };
+                            self.watch(b, w, access, s, (i, &[at; LANES]), bytes, true);
+                        }
                         let allocation = self.memory.at_mut(i);
                         let at = (a[l] - allocation.base) as usize;
                         allocation.data[at..at + bytes as usize]
@@ -510,7 +542,8 @@ impl Machine<'_> {
                     self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
                     self.count_shared(s, a, bytes);
                     if CHECKS {
-                        self.check_shared(b, w, s, a, bytes, true, false);
+                        self.meet(b, w, a, mask, true, access.order, true);
+                        self.check_shared(b, w, s, a, bytes, true, strength(access.order));
                     }
                     collect_all(&w.regs, access, &mut b.shared, a, mask);
                     if CHECKS {

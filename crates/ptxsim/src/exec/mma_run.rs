@@ -6,10 +6,11 @@ use super::mem::{Addresses, Site, addresses, lanes, split};
 use super::mma::*;
 use super::regs::{ALL, LANES, Regs};
 use super::state::*;
+use crate::check::race::Strength;
 use crate::exec::regs::Class;
 use crate::num::narrow::*;
 use crate::num::round::Round;
-use crate::program::{Access, AddressSpace};
+use crate::program::{Access, AddressSpace, Order};
 use crate::report::FaultKind;
 
 impl Machine<'_> {
@@ -71,6 +72,7 @@ impl Machine<'_> {
             // Register 0 of each file belongs to nobody: the address goes there.
             address: (Class::R64, 0),
             offset: 0,
+            order: Order::Weak,
         };
         let per_register = 32 / t.elem.bits() as usize;
         for (n, (registers, place)) in t.steps.iter().enumerate() {
@@ -163,7 +165,7 @@ impl Machine<'_> {
         let s = Site { mask: used, ..s };
         self.count_shared(s, a, 16);
         if CHECKS {
-            self.check_shared(b, w, s, a, 16, !load, false);
+            self.check_shared(b, w, s, a, 16, !load, Strength::Weak);
         }
         for (i, &register) in registers.iter().enumerate() {
             for l in 0..LANES {

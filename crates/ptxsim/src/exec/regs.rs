@@ -34,13 +34,19 @@ impl Regs {
     }
 }
 
+/// Parts of eight lanes.
+pub const PARTS: usize = LANES / 8;
+
 /// What an operand of an arithmetic instruction can be, and how its lanes are reached.
 pub trait Lane: Copy {
     const CLASS: Class;
-    type View<'a>: Copy;
     const ZERO: Self;
-    fn view(regs: &Regs, register: u32) -> Self::View<'_>;
-    fn at(view: Self::View<'_>, lane: usize) -> Self;
+    fn part(regs: &Regs, register: u32, part: usize) -> [Self; 8];
+    fn put_part(regs: &mut Regs, register: u32, part: usize, values: [Self; 8], mask: u32);
+}
+
+/// A whole register.
+pub trait Word: Lane {
     fn put(regs: &mut Regs, register: u32, values: &[Self; LANES], mask: u32);
 }
 
@@ -48,16 +54,29 @@ macro_rules! word_lane {
     ($t:ty, $file:ident, $class:expr) => {
         impl Lane for $t {
             const CLASS: Class = $class;
-            type View<'a> = &'a [$t; LANES];
             const ZERO: $t = 0;
             #[inline(always)]
-            fn view(regs: &Regs, register: u32) -> &[$t; LANES] {
-                &regs.$file[register as usize].0
+            fn part(regs: &Regs, register: u32, part: usize) -> [$t; 8] {
+                regs.$file[register as usize].0.as_chunks::<8>().0[part]
             }
             #[inline(always)]
-            fn at(view: &[$t; LANES], lane: usize) -> $t {
-                view[lane]
+            fn put_part(regs: &mut Regs, register: u32, part: usize, values: [$t; 8], mask: u32) {
+                let to = &mut regs.$file[register as usize].0.as_chunks_mut::<8>().0[part];
+                if mask == ALL {
+                    *to = values;
+                } else {
+                    for lane in 0..8 {
+                        to[lane] = if mask >> (8 * part + lane) & 1 == 1 {
+                            values[lane]
+                        } else {
+                            to[lane]
+                        };
+                    }
+                }
             }
+        }
+
+        impl Word for $t {
             #[inline(always)]
             fn put(regs: &mut Regs, register: u32, values: &[$t; LANES], mask: u32) {
                 let to = &mut regs.$file[register as usize].0;
@@ -81,22 +100,19 @@ word_lane!(u64, r64, Class::R64);
 
 impl Lane for bool {
     const CLASS: Class = Class::Pred;
-    type View<'a> = u32;
     const ZERO: bool = false;
     #[inline(always)]
-    fn view(regs: &Regs, register: u32) -> u32 {
-        regs.pred[register as usize]
+    fn part(regs: &Regs, register: u32, part: usize) -> [bool; 8] {
+        let bits = regs.pred[register as usize] >> (8 * part);
+        std::array::from_fn(|lane| bits >> lane & 1 == 1)
     }
     #[inline(always)]
-    fn at(view: u32, lane: usize) -> bool {
-        view >> lane & 1 == 1
-    }
-    #[inline(always)]
-    fn put(regs: &mut Regs, register: u32, values: &[bool; LANES], mask: u32) {
+    fn put_part(regs: &mut Regs, register: u32, part: usize, values: [bool; 8], mask: u32) {
         let mut bits = 0;
         for (lane, &v) in values.iter().enumerate() {
-            bits |= u32::from(v) << lane;
+            bits |= u32::from(v) << (8 * part + lane);
         }
+        let mask = mask & 0xff << (8 * part);
         let to = &mut regs.pred[register as usize];
         *to = *to & !mask | bits & mask;
     }

@@ -1,6 +1,8 @@
 //! The state of a launch, of its blocks and of its warps.
 
 use super::regs::{Block as Lanes, LANES, Regs};
+use crate::check::global::GlobalShadow;
+use crate::check::order::{Inter, Sparse};
 use crate::check::race::{Clock, Shadow, WARPS};
 use crate::memory::{Known, Memory};
 use crate::program::*;
@@ -53,7 +55,10 @@ pub struct Warp {
     /// Lanes that exist and have not ended.
     pub live: u32,
     pub executed: u64,
+    /// Looks at what others may change, in this turn.
+    pub polls: u32,
     pub copies: Copies,
+    pub inter: Inter,
     /// Thread index in the block of each lane's thread, for messages.
     pub first_thread: u32,
 }
@@ -72,11 +77,17 @@ pub struct Barrier {
     pub result: (bool, bool, u32),
     pub clock: Clock,
     pub released: Clock,
+    pub inter: Inter,
+    pub inter_released: Inter,
     pub instruction: u32,
 }
 
 pub struct BlockState {
     pub id: [u32; 3],
+    /// Its number in the grid.
+    pub number: u32,
+    /// It has not run yet.
+    pub fresh: bool,
     pub warps: Vec<Option<Warp>>,
     pub shared: Vec<u8>,
     pub shared_known: Known,
@@ -86,7 +97,7 @@ pub struct BlockState {
     /// 4-byte words with a copy under way.
     pub words_in_flight: u32,
     /// Clocks that atomics hand on, by address.
-    pub atomics: HashMap<u64, Clock>,
+    pub atomics: HashMap<u64, (Clock, Inter)>,
     pub local: Vec<u8>,
     pub local_known: Known,
     pub barriers: Vec<Barrier>,
@@ -103,14 +114,26 @@ pub struct Machine<'a> {
     pub block: [u32; 3],
     pub shared_bytes: u32,
     pub dynamic_shared: u32,
+    /// Issues and lanes are counted in `issues`.
     pub costs: Vec<Cost>,
+    pub issues: super::cost::Issues,
     pub findings: Vec<Finding>,
     pub seen: HashMap<(FindingKind, u32, u32), usize>,
     pub max_findings: usize,
     pub instructions_left: u64,
-    pub banks: super::cost::Banks,
+    /// By instruction.
+    pub patterns: Vec<Option<Box<super::pattern::Pattern>>>,
     /// The allocation that the last global access hit.
     pub hint: usize,
+    /// With checks.
+    pub global: Option<GlobalShadow>,
+    /// What was handed on between blocks, by address in global memory.
+    pub handed: HashMap<u64, Sparse>,
+    /// Grows with everything that may end somebody's wait.
+    pub progress: u64,
+    /// A block did what others may see at once: the order of the blocks matters.
+    pub crossed: bool,
+    pub printed: Vec<String>,
 }
 
 impl Machine<'_> {
@@ -229,8 +252,11 @@ impl Machine<'_> {
         let warps = threads.div_ceil(32);
         let has_async = p.code.iter().any(|i| matches!(i.op, Op::CpAsync { .. }));
         let local = threads as usize * p.local_bytes as usize;
+        let [gx, gy, _] = self.grid;
         BlockState {
             id,
+            fresh: true,
+            number: id[0] + gx * (id[1] + gy * id[2]),
             warps: (0..warps)
                 .map(|w| Some(self.new_warp(id, w, threads)))
                 .collect(),
@@ -320,7 +346,9 @@ impl Machine<'_> {
             }],
             live,
             executed: 0,
+            polls: 0,
             copies: Copies::default(),
+            inter: Inter::default(),
             first_thread,
         }
     }

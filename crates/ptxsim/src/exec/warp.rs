@@ -13,11 +13,15 @@ use crate::report::*;
 
 /// Backward branches that a group may take before others get a turn, and how long their turn is.
 const PATIENCE: u32 = 1024;
+/// Looks at what others may change before they get a turn to do so.
+const LOOKS: u32 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// More to do; its turn is over.
     Over,
+    /// As `Over`, early: it looks again and again at what others have to change.
+    Polling,
     /// Nobody in this warp can go on before something else happens in the block.
     Waiting,
     Ended,
@@ -32,6 +36,8 @@ struct Current {
 
 enum Next {
     Step,
+    /// A step, after which others should have their turn.
+    Yield,
     Jump(u32),
     /// The present lanes are done with, or have been put among the groups.
     Reschedule,
@@ -47,6 +53,7 @@ impl Machine<'_> {
         let mut left = turn;
         let mut exclusive = 0_u32;
         let mut after = None;
+        let mut polling = false;
         loop {
             self.leave_barriers(b, w);
             let Some(at) = pick(&w.groups, after.take()) else {
@@ -72,39 +79,33 @@ impl Machine<'_> {
                 others.unwrap_or(u32::MAX)
             };
             let mut spins = 0;
-            let program = self.program;
             loop {
-                if left == 0 || now.pc >= yield_at || exclusive == 1 {
+                let turn_of_group = if exclusive > 0 {
+                    u64::from(exclusive - 1)
+                } else {
+                    u64::MAX
+                };
+                let (from, mask) = (now.pc, now.mask);
+                let stop = u64::from(from).saturating_add(left.min(turn_of_group));
+                let stop = stop.min(u64::from(yield_at)) as u32;
+                if from >= stop {
                     exclusive = 0;
-                    w.groups.push(Group {
-                        pc: now.pc,
-                        mask: now.mask,
-                        stack: now.stack,
-                        wait: Wait::Ready,
-                    });
+                    set_aside(w, now);
                     break;
                 }
-                left -= 1;
-                w.executed += 1;
-                exclusive = exclusive.saturating_sub(1);
-                let inst = &program.code[now.pc as usize];
-                let mask = match inst.guard {
-                    0 => now.mask,
-                    g => {
-                        let p = w.regs.pred[(g >> 1) as usize - 1];
-                        now.mask & if g & 1 == 1 { !p } else { p }
+                let next = self.straight::<CHECKS>(b, w, &mut now, stop)?;
+                let end = now.pc + u32::from(!matches!(next, Next::Step));
+                self.issues.span(from, end, mask.count_ones());
+                left -= u64::from(end - from);
+                exclusive = exclusive.saturating_sub(end - from);
+                match next {
+                    Next::Step => {}
+                    Next::Yield => {
+                        now.pc += 1;
+                        polling = true;
+                        set_aside(w, now);
+                        break;
                     }
-                };
-                let cost = &mut self.costs[now.pc as usize];
-                cost.issued += 1;
-                cost.lanes += u64::from(mask.count_ones());
-                if let Op::Alu(op) = &inst.op {
-                    op.run(&mut w.regs, &inst.o, mask);
-                    now.pc += 1;
-                    continue;
-                }
-                match self.step::<CHECKS>(b, w, inst, &mut now, mask)? {
-                    Next::Step => now.pc += 1,
                     Next::Jump(to) => {
                         if to <= now.pc {
                             spins += 1;
@@ -113,12 +114,7 @@ impl Machine<'_> {
                         if spins > PATIENCE && others.is_some() {
                             exclusive = PATIENCE * 8;
                             after = Some(now.pc);
-                            w.groups.push(Group {
-                                pc: now.pc,
-                                mask: now.mask,
-                                stack: now.stack,
-                                wait: Wait::Ready,
-                            });
+                            set_aside(w, now);
                             break;
                         }
                     }
@@ -137,10 +133,51 @@ impl Machine<'_> {
                     what,
                 );
             }
+            if polling {
+                return Ok(Turn::Polling);
+            }
             if left == 0 {
                 return Ok(Turn::Over);
             }
         }
+    }
+
+    /// Instructions one after another, up to `stop` or to where the lanes of `now` change: then
+    /// `Next::Step`, and `now` stands at the first instruction that did not run. Else it stands at the
+    /// one that jumped, yielded or gave up.
+    #[inline(always)]
+    fn straight<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        now: &mut Current,
+        stop: u32,
+    ) -> Run<Next> {
+        let program = self.program;
+        let (from, mask_then, executed) = (now.pc, now.mask, w.executed);
+        let mut next = Next::Step;
+        while now.pc < stop && now.mask == mask_then {
+            let inst = &program.code[now.pc as usize];
+            let mut mask = now.mask;
+            if inst.guard != 0 {
+                let p = w.regs.pred[(inst.guard >> 1) as usize - 1];
+                mask &= if inst.guard & 1 == 1 { !p } else { p };
+                self.issues.without(now.pc, (now.mask & !mask).count_ones());
+            }
+            if let Op::Alu(op) = &inst.op {
+                op.run(&mut w.regs, &inst.o, mask);
+                now.pc += 1;
+                continue;
+            }
+            w.executed = executed + u64::from(now.pc - from) + 1;
+            next = self.step::<CHECKS>(b, w, inst, now, mask)?;
+            match next {
+                Next::Step => now.pc += 1,
+                Next::Yield | Next::Jump(_) | Next::Reschedule => return Ok(next),
+            }
+        }
+        w.executed = executed + u64::from(now.pc - from);
+        Ok(next)
     }
 
     fn step<const CHECKS: bool>(
@@ -212,6 +249,7 @@ impl Machine<'_> {
                 }
                 w.live &= !mask;
                 b.ended += mask.count_ones();
+                self.progress += 1;
                 // Whoever waits for the lanes that are gone looks again.
                 for g in &mut w.groups {
                     if g.wait == Wait::Sync {
@@ -221,10 +259,23 @@ impl Machine<'_> {
                 return Ok(Next::Reschedule);
             }
             _ if mask == 0 => return Ok(Next::Step),
-            Op::Load(a) => self.load::<CHECKS>(b, w, a, s)?,
-            Op::Store(a) => self.store::<CHECKS>(b, w, a, s)?,
+            Op::Load(a) => {
+                self.load::<CHECKS>(b, w, a, s)?;
+                if a.order != Order::Weak && w.look() {
+                    return Ok(Next::Yield);
+                }
+            }
+            Op::Store(a) => {
+                self.progress += u64::from(a.space != AddressSpace::Local);
+                self.store::<CHECKS>(b, w, a, s)?;
+            }
             Op::CopyLocal { from, to, bytes } => self.copy_local(b, w, (*from, *to, *bytes), mask),
-            Op::Atom(a) => self.atomic::<CHECKS>(b, w, a, s)?,
+            Op::Atom(a) => {
+                self.atomic::<CHECKS>(b, w, a, s)?;
+                if a.destination.is_some() && w.look() {
+                    return Ok(Next::Yield);
+                }
+            }
             Op::CpAsync { to, from, bytes } => {
                 self.cp_async::<CHECKS>(b, w, to, from, *bytes, o[2], s)?
             }
@@ -256,7 +307,9 @@ impl Machine<'_> {
                 let text = self.assertion(b, thread, *told);
                 return self.fault(FaultKind::Assert, now.pc, b.id, thread, None, &text);
             }
-            Op::Fence | Op::Nop | Op::Alu(_) => {}
+            Op::Fence { device } => self.fence(b, w, *device),
+            Op::Sleep => return Ok(Next::Yield),
+            Op::Nop | Op::Alu(_) => {}
             Op::Barrier { kind, aligned } => {
                 return self.barrier_step(b, w, now, mask, (*kind, *aligned), o);
             }
@@ -450,6 +503,7 @@ impl Machine<'_> {
         }
         if let Some(shadow) = &mut b.shadow {
             shadow.release(w.index, &mut bar.clock);
+            bar.inter.join(&w.inter);
         }
         let generation = bar.generation;
         self.complete_barrier(b, id as usize);
@@ -484,8 +538,10 @@ impl Machine<'_> {
         let instruction = bar.instruction;
         bar.result = (bar.any, bar.all, bar.count);
         bar.released = bar.clock;
+        bar.inter_released = bar.inter.clone();
         (bar.arrived, bar.any, bar.all, bar.count) = (0, false, true, 0);
         bar.generation += 1;
+        self.progress += 1;
         if by_part {
             let what = format!(
                 "barrier {id} is passed by {running} of {} threads, the others have ended",
@@ -528,10 +584,29 @@ impl Machine<'_> {
             }
             if let Some(shadow) = &mut b.shadow {
                 shadow.acquire(w.index, &bar.released, true);
+                w.inter.join(&bar.inter_released);
             }
             g.pc += 1;
             g.wait = Wait::Ready;
         }
+    }
+}
+
+/// Puts the present group among the waiting ones as it is.
+fn set_aside(w: &mut Warp, now: Current) {
+    w.groups.push(Group {
+        pc: now.pc,
+        mask: now.mask,
+        stack: now.stack,
+        wait: Wait::Ready,
+    });
+}
+
+impl Warp {
+    /// Looked at what others may change; true when it has looked often enough for a turn.
+    fn look(&mut self) -> bool {
+        self.polls += 1;
+        self.polls >= LOOKS
     }
 }
 

@@ -2,5 +2,6 @@
 //! formats, approximations. Pure functions over bits.
 
 pub mod approx;
+pub mod exact;
 pub mod narrow;
 pub mod round;

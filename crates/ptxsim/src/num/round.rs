@@ -70,7 +70,7 @@ pub fn f64_to_f32(x: f64, mode: Round) -> f32 {
 
 /// The sum of two exact f64 values, rounded once to f32. An exact zero from cancellation is -0
 /// only when rounding down (IEEE 754-2019, 6.3).
-fn sum_to_f32(x: f64, y: f64, mode: Round) -> f32 {
+pub fn sum_to_f32(x: f64, y: f64, mode: Round) -> f32 {
     let (sum, lost) = two_sum(x, y);
     if sum == 0.0
         && lost == 0.0
@@ -122,7 +122,6 @@ pub fn sqrt_f32(a: f32, mode: Round) -> f32 {
 }
 
 /// Moves a correctly rounded f64 to what `mode` asks for, given the sign of exact - near.
-/// Not exact where `lost` itself underflows (results below about 2^-969).
 fn direct_f64(near: f64, lost: f64, mode: Round) -> f64 {
     if near.is_nan() || lost == 0.0 || lost.is_nan() {
         return near;
@@ -135,25 +134,6 @@ fn direct_f64(near: f64, lost: f64, mode: Round) -> f64 {
         Round::Up if lost > 0.0 => near.next_up(),
         _ => near,
     }
-}
-
-pub fn add_f64(a: f64, b: f64, mode: Round) -> f64 {
-    let (sum, lost) = two_sum(a, b);
-    if sum == 0.0 && mode == Round::Down && a.is_sign_negative() != b.is_sign_negative() {
-        return -0.0;
-    }
-    direct_f64(sum, lost, mode)
-}
-
-pub fn mul_f64(a: f64, b: f64, mode: Round) -> f64 {
-    let p = a * b;
-    direct_f64(p, a.mul_add(b, -p), mode)
-}
-
-pub fn div_f64(a: f64, b: f64, mode: Round) -> f64 {
-    let q = a / b;
-    let rest = (-q).mul_add(b, a);
-    direct_f64(q, if b < 0.0 { -rest } else { rest }, mode)
 }
 
 /// Float to integer of the same kind of float (`cvt.rni.f32.f32`).

@@ -120,20 +120,108 @@ pub fn attention(
     out
 }
 
-/// Seconds that this thread has been on a processor: on a shared machine the wall clock says little.
+/// Seconds that this process has been on processors: on a shared machine the wall clock says little.
 pub fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
+    let t = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap();
+    t.tv_sec() as f64 + t.tv_nsec() as f64 / 1e9
 }
 
+/// What came of a launch of an attention kernel.
 pub struct Attention {
-    /// Of this thread on a processor, for the launch alone.
-    pub seconds: f64,
     pub report: Result<Report, Fault>,
+    /// The largest absolute error against f64.
     pub worst: f64,
+    pub output: Vec<u8>,
+}
+
+/// An attention kernel, ready to be launched.
+pub struct Prepared {
+    module: Module,
+    memory: Memory,
+    params: Vec<u8>,
+    grid: [u32; 3],
+    shared: u32,
+    out: u64,
+    /// q, k and v as the kernel is to understand them.
+    arrays: Vec<Vec<f64>>,
+    heads: usize,
+    s: usize,
+}
+
+impl Prepared {
+    /// With the processor time that it took.
+    pub fn launch(&mut self, limits: Limits) -> (Result<Report, Fault>, f64) {
+        let kernel = &self.module.kernels()[0];
+        let start = cpu_seconds();
+        let report = ptxsim::launch(
+            kernel,
+            self.grid,
+            [256, 1, 1],
+            self.shared,
+            &self.params,
+            &mut self.memory,
+            limits,
+        );
+        (report, cpu_seconds() - start)
+    }
+
+    fn compare(
+        mut self,
+        limits: Limits,
+        causal: bool,
+        bytes: usize,
+        value: impl Fn(&[u8]) -> f64,
+    ) -> Attention {
+        let report = self.launch(limits).0;
+        let n = bytes * self.heads * self.s * 64;
+        let output = self.memory.read(self.out, n).unwrap().to_vec();
+        let [q, k, v] = [0, 1, 2].map(|i| &self.arrays[i][..]);
+        let want = attention(q, k, v, self.heads, self.s, causal);
+        let worst = output
+            .chunks_exact(bytes)
+            .zip(&want)
+            .map(|(g, w)| (value(g) - w).abs())
+            .fold(0.0, |a, b| if b.is_nan() { b } else { f64::max(a, b) });
+        Attention {
+            report,
+            worst,
+            output,
+        }
+    }
 }
 
 /// sdpa_f16: f16 in, f32 out.
+pub fn prepare_f16(text: &str, block_m: usize, heads: usize, s: usize) -> Prepared {
+    let module = load(text);
+    let mut random = Random(7 + s as u64);
+    let mut memory = Memory::default();
+    let n = heads * s * 64;
+    let (mut arrays, mut args) = (Vec::new(), Vec::new());
+    for name in ["q", "k", "v"] {
+        let halves: Vec<half::f16> = random
+            .normals(n)
+            .into_iter()
+            .map(half::f16::from_f32)
+            .collect();
+        let bytes: Vec<u8> = halves.iter().flat_map(|h| h.to_le_bytes()).collect();
+        args.push(Arg::Ptr(put(&mut memory, name, &bytes)));
+        arrays.push(halves.iter().map(|h| h.to_f64()).collect());
+    }
+    let out = memory.alloc("out", 4 * n as u64).unwrap();
+    args.extend([Arg::Ptr(out), Arg::I32(heads as i32), Arg::I32(s as i32)]);
+    Prepared {
+        params: params(module.kernel("sdpa_f16").unwrap(), &args),
+        module,
+        memory,
+        grid: [s.div_ceil(block_m) as u32, heads as u32, 1],
+        shared: (block_m * 420 + 18432) as u32,
+        out,
+        arrays,
+        heads,
+        s,
+    }
+}
+
 pub fn run_f16(
     text: &str,
     block_m: usize,
@@ -142,49 +230,13 @@ pub fn run_f16(
     causal: bool,
     limits: Limits,
 ) -> Attention {
-    let module = load(text);
-    let kernel = module.kernel("sdpa_f16").unwrap();
-    let mut random = Random(7 + s as u64);
-    let mut memory = Memory::default();
-    let n = heads * s * 64;
-    let mut arrays = Vec::new();
-    let mut pointers = Vec::new();
-    for name in ["q", "k", "v"] {
-        let halves: Vec<half::f16> = random
-            .normals(n)
-            .into_iter()
-            .map(half::f16::from_f32)
-            .collect();
-        let bytes: Vec<u8> = halves.iter().flat_map(|h| h.to_le_bytes()).collect();
-        pointers.push(Arg::Ptr(put(&mut memory, name, &bytes)));
-        arrays.push(halves.iter().map(|h| h.to_f64()).collect::<Vec<_>>());
-    }
-    let out = memory.alloc("out", 4 * n as u64).unwrap();
-    pointers.extend([Arg::Ptr(out), Arg::I32(heads as i32), Arg::I32(s as i32)]);
-    let p = params(kernel, &pointers);
-    let grid = [s.div_ceil(block_m) as u32, heads as u32, 1];
-    let shared = (block_m * 420 + 18432) as u32;
-    let start = cpu_seconds();
-    let report = ptxsim::launch(kernel, grid, [256, 1, 1], shared, &p, &mut memory, limits);
-    let seconds = cpu_seconds() - start;
-    let got = floats(memory.read(out, 4 * n).unwrap());
-    let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, s, causal);
-    let worst = got
-        .iter()
-        .zip(&want)
-        .map(|(g, w)| (f64::from(*g) - w).abs())
-        .fold(0.0, |a, b| if b.is_nan() { b } else { f64::max(a, b) });
-    Attention {
-        report,
-        worst,
-        seconds,
-    }
+    let four = |b: &[u8]| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    prepare_f16(text, block_m, heads, s).compare(limits, causal, 4, four)
 }
 
 /// sdpa_fp8: codes in, f16 out. codec 0: e4m3 with a scale per head, 1: offset u8.
-pub fn run_fp8(text: &str, codec: u32, heads: usize, s: usize, limits: Limits) -> Attention {
+pub fn prepare_fp8(text: &str, codec: u32, heads: usize, s: usize) -> Prepared {
     let module = load(text);
-    let kernel = module.kernel("sdpa_fp8").unwrap();
     let mut random = Random(11 + s as u64);
     let mut memory = Memory::default();
     let n = heads * s * 64;
@@ -216,26 +268,47 @@ pub fn run_fp8(text: &str, codec: u32, heads: usize, s: usize, limits: Limits) -
     let mut args = codes;
     args.extend(scales);
     args.extend([Arg::Ptr(out), Arg::I32(heads as i32), Arg::I32(s as i32)]);
-    let p = params(kernel, &args);
-    let grid = [s.div_ceil(64) as u32, heads as u32, 1];
-    let start = cpu_seconds();
-    let report = ptxsim::launch(kernel, grid, [256, 1, 1], 0, &p, &mut memory, limits);
-    let seconds = cpu_seconds() - start;
-    let got: Vec<f64> = memory
-        .read(out, 2 * n)
-        .unwrap()
-        .chunks_exact(2)
-        .map(|c| half::f16::from_le_bytes([c[0], c[1]]).to_f64())
-        .collect();
-    let want = attention(&arrays[0], &arrays[1], &arrays[2], heads, s, false);
-    let worst = got
-        .iter()
-        .zip(&want)
-        .map(|(g, w)| (g - w).abs())
-        .fold(0.0, |a, b| if b.is_nan() { b } else { f64::max(a, b) });
-    Attention {
-        report,
-        worst,
-        seconds,
+    Prepared {
+        params: params(module.kernel("sdpa_fp8").unwrap(), &args),
+        module,
+        memory,
+        grid: [s.div_ceil(64) as u32, heads as u32, 1],
+        shared: 0,
+        out,
+        arrays,
+        heads,
+        s,
+    }
+}
+
+pub fn run_fp8(text: &str, codec: u32, heads: usize, s: usize, limits: Limits) -> Attention {
+    let two = |b: &[u8]| half::f16::from_le_bytes([b[0], b[1]]).to_f64();
+    prepare_fp8(text, codec, heads, s).compare(limits, false, 2, two)
+}
+
+/// A product of two n by n matrices, ready to be launched.
+pub fn prepare_gemm(n: usize) -> Prepared {
+    let module = load(&fixture("gemm"));
+    let mut random = Random(3);
+    let mut memory = Memory::default();
+    let mut args = Vec::new();
+    for name in ["a", "b"] {
+        let bytes = bytes_of(&random.normals(n * n));
+        args.push(Arg::Ptr(put(&mut memory, name, &bytes)));
+    }
+    let out = memory.alloc("c", 4 * (n * n) as u64).unwrap();
+    args.push(Arg::Ptr(out));
+    args.extend([Arg::I32(n as i32); 3]);
+    let tiles = n.div_ceil(64) as u32;
+    Prepared {
+        params: params(module.kernel("gemm").unwrap(), &args),
+        module,
+        memory,
+        grid: [tiles, tiles, 1],
+        shared: 0,
+        out,
+        arrays: Vec::new(),
+        heads: 1,
+        s: n,
     }
 }

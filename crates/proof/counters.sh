@@ -1,0 +1,51 @@
+#!/bin/bash
+# What ncu counts of each kernel, as CSV on the standard output: counters.sh PROOF PTX_DIRECTORY
+set -eu
+wanted="
+l1tex__t_requests_pipe_lsu_mem_global_op_ld
+l1tex__t_sectors_pipe_lsu_mem_global_op_ld
+l1tex__t_requests_pipe_lsu_mem_global_op_st
+l1tex__t_sectors_pipe_lsu_mem_global_op_st
+l1tex__t_requests_pipe_lsu_mem_global_op_red
+l1tex__t_requests_pipe_lsu_mem_global_op_atom
+l1tex__t_sectors_pipe_lsu_mem_global_op_red
+l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts
+l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts
+l1tex__data_pipe_lsu_wavefronts_mem_shared
+l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld
+l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st
+l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom
+l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ldgsts
+l1tex__data_bank_conflicts_pipe_lsu_mem_shared
+l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld
+l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st
+l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts
+smsp__inst_executed
+smsp__thread_inst_executed
+smsp__inst_executed_op_shared_ld
+smsp__inst_executed_op_shared_st
+smsp__inst_executed_op_shared_atom
+smsp__inst_executed_op_ldsm
+smsp__inst_executed_op_ldgsts
+smsp__inst_executed_op_global_ld
+smsp__inst_executed_op_global_st
+smsp__inst_executed_op_global_red
+smsp__inst_executed_op_branch
+smsp__sass_inst_executed_op_shared_ld
+smsp__sass_inst_executed_op_shared_st
+smsp__sass_inst_executed_op_ldsm
+smsp__sass_inst_executed_op_ldgsts
+smsp__sass_inst_executed_op_global_ld
+smsp__sass_inst_executed_op_global_st
+sm__inst_executed_pipe_tensor
+sm__inst_executed_pipe_tensor_op_hmma
+smsp__inst_executed_pipe_tensor
+smsp__inst_executed_pipe_tensor_op_hmma
+smsp__inst_executed_pipe_adu
+smsp__warps_launched
+"
+known=$(ncu --query-metrics --chip gh100 | awk '{print $1}')
+metrics=$(for m in $wanted; do if grep -qx "$m" <<<"$known"; then echo "$m.sum"; else echo "ncu knows no $m" >&2; fi; done | paste -sd,)
+# The per-instruction counts that ncu takes by patching the code.
+metrics="$metrics,memory_l1_wavefronts_shared,memory_l1_wavefronts_shared_ideal,memory_l1_tag_requests_global,memory_l2_theoretical_sectors_global,memory_l2_theoretical_sectors_global_ideal"
+exec ncu --csv --page raw --clock-control none --metrics "$metrics" "$1" launch --ptx "$2"

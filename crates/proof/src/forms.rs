@@ -1,0 +1,718 @@
+//! The forms of PTX instructions that are compared: every scalar one of the ISA for sm_90 whose
+//! result the ISA defines, whether ptxsim builds it or not. A form is an opcode and kinds of
+//! operands; what computes with it stands in `sweep` and `program`.
+//!
+//! `mul` and `add` of floats always carry a rounding modifier: without one ptxas may fuse them.
+
+use crate::words::Random;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// 16, 32 and 64 bits; untyped, as PTX's `.b` registers are.
+    H,
+    W,
+    D,
+    P,
+}
+
+/// What may stand in place of a source register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Constant {
+    None,
+    Int,
+    F32,
+    F64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operand {
+    Dest(Class),
+    /// `p|q`
+    DestPair,
+    Source(Class, Constant),
+    NotP,
+    /// A 32-bit register brought below a power of two: the ISA leaves more undefined.
+    Below(u32),
+    /// A number from the first to the last.
+    Number(u32, u32),
+    Braces(Vec<Operand>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    pub op: String,
+    pub operands: Vec<Operand>,
+}
+
+impl Form {
+    /// `add.s32 =w,w,wi`: `=` a destination, h w d p a register of the class (with i, f or g an
+    /// integer, f32 or f64 constant may stand there), `!p` a negated predicate, `<256` a
+    /// register below that, `5:9` a number,
+    /// `{h;h}` braces.
+    fn parse(text: &str) -> Form {
+        let (op, rest) = text.split_once(' ').unwrap_or((text, ""));
+        Form {
+            op: op.to_owned(),
+            operands: rest.split(',').map(operand).collect(),
+        }
+    }
+
+    pub fn sources(&self) -> Vec<Class> {
+        fn of(o: &Operand, out: &mut Vec<Class>) {
+            match o {
+                Operand::Source(c, _) => out.push(*c),
+                Operand::NotP => out.push(Class::P),
+                Operand::Below(_) => out.push(Class::W),
+                Operand::Braces(inner) => inner.iter().for_each(|o| of(o, out)),
+                _ => {}
+            }
+        }
+        let mut out = Vec::new();
+        self.operands.iter().for_each(|o| of(o, &mut out));
+        out
+    }
+
+    pub fn dests(&self) -> Vec<Class> {
+        fn of(o: &Operand, out: &mut Vec<Class>) {
+            match o {
+                Operand::Dest(c) => out.push(*c),
+                Operand::DestPair => out.extend([Class::P, Class::P]),
+                Operand::Braces(inner) => inner.iter().for_each(|o| of(o, out)),
+                _ => {}
+            }
+        }
+        let mut out = Vec::new();
+        self.operands.iter().for_each(|o| of(o, &mut out));
+        out
+    }
+
+    /// The instruction, its registers in the order of their places, and before it what brings
+    /// operands into their range (into `%y0` and up). `constants`: of 100 places that allow one,
+    /// how many get one.
+    pub fn write(
+        &self,
+        dests: &[String],
+        sources: &[String],
+        constants: usize,
+        random: &mut Random,
+    ) -> Vec<String> {
+        let (mut d, mut s) = (dests.iter(), sources.iter());
+        let (mut lines, mut operands) = (Vec::new(), Vec::new());
+        for o in &self.operands {
+            let mut text = write_operand(o, &mut d, &mut s, constants, random);
+            if let Operand::Below(limit) = o {
+                let y = format!("%y{}", lines.len());
+                lines.push(format!("and.b32 {y}, {text}, {};", limit - 1));
+                text = y;
+            }
+            operands.push(text);
+        }
+        lines.push(format!("{} {};", self.op, operands.join(", ")));
+        lines
+    }
+}
+
+fn write_operand<'a>(
+    o: &Operand,
+    d: &mut impl Iterator<Item = &'a String>,
+    s: &mut impl Iterator<Item = &'a String>,
+    constants: usize,
+    random: &mut Random,
+) -> String {
+    let mut dest = || d.next().cloned().unwrap_or_default();
+    match o {
+        Operand::Dest(_) => dest(),
+        Operand::DestPair => {
+            let p = dest();
+            format!("{p}|{}", dest())
+        }
+        Operand::Source(class, constant) => {
+            let register = s.next().cloned().unwrap_or_default();
+            if *constant == Constant::None || !random.chance(constants) {
+                return register;
+            }
+            match (constant, class) {
+                (Constant::F32, _) => format!("0f{:08X}", random.word32()),
+                // Compilers give a NaN among constants another sign: not one of those.
+                (Constant::F64, _) => loop {
+                    let word = random.word64();
+                    if !f64::from_bits(word).is_nan() {
+                        return format!("0d{word:016X}");
+                    }
+                },
+                (_, Class::H) => format!("{}", random.word16() as i16),
+                (_, Class::D) => format!("{}", random.word64() as i64),
+                _ => format!("{}", random.word32() as i32),
+            }
+        }
+        Operand::Below(_) => s.next().cloned().unwrap_or_default(),
+        Operand::NotP => format!("!{}", s.next().cloned().unwrap_or_default()),
+        Operand::Number(first, last) => {
+            (*first + random.below((last - first + 1) as usize) as u32).to_string()
+        }
+        Operand::Braces(inner) => {
+            let inner: Vec<String> = inner
+                .iter()
+                .map(|o| write_operand(o, d, s, constants, random))
+                .collect();
+            format!("{{{}}}", inner.join(", "))
+        }
+    }
+}
+
+fn class(letter: Option<char>) -> Class {
+    match letter {
+        Some('h') => Class::H,
+        Some('d') => Class::D,
+        Some('p') => Class::P,
+        _ => Class::W,
+    }
+}
+
+fn operand(text: &str) -> Operand {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some('{') => Operand::Braces(text[1..text.len() - 1].split(';').map(operand).collect()),
+        Some('=') if text == "=p|=p" => Operand::DestPair,
+        Some('=') => Operand::Dest(class(letters.next())),
+        Some('!') => Operand::NotP,
+        Some('<') => Operand::Below(text[1..].parse().unwrap_or(1)),
+        Some(c) if c.is_ascii_digit() => {
+            let (first, last) = text.split_once(':').unwrap_or((text, text));
+            Operand::Number(first.parse().unwrap_or(0), last.parse().unwrap_or(0))
+        }
+        c => Operand::Source(
+            class(c),
+            match letters.next() {
+                Some('i') => Constant::Int,
+                Some('f') => Constant::F32,
+                Some('g') => Constant::F64,
+                _ => Constant::None,
+            },
+        ),
+    }
+}
+
+struct List(Vec<Form>);
+
+impl List {
+    fn add(&mut self, text: impl AsRef<str>) {
+        self.0.push(Form::parse(text.as_ref()));
+    }
+
+    /// One form for each choice of the words of each list, put together with dots.
+    fn product(&mut self, lists: &[&[&str]], operands: &str) {
+        let mut all = vec![String::new()];
+        for list in lists {
+            all = all
+                .iter()
+                .flat_map(|head| {
+                    list.iter().map(move |word| match (head.as_str(), *word) {
+                        (_, "") => head.clone(),
+                        ("", word) => word.to_owned(),
+                        (head, word) => format!("{head}.{word}"),
+                    })
+                })
+                .collect();
+        }
+        all.iter()
+            .for_each(|op| self.add(format!("{op} {operands}")));
+    }
+}
+
+const ROUND: &[&str] = &["rn", "rz", "rm", "rp"];
+const FTZ: &[&str] = &["", "ftz"];
+const SAT: &[&str] = &["", "sat"];
+
+pub fn all() -> Vec<Form> {
+    let mut l = List(Vec::new());
+    integer(&mut l);
+    logic(&mut l);
+    single(&mut l);
+    double(&mut l);
+    half(&mut l);
+    compare(&mut l);
+    convert_integers(&mut l);
+    convert_floats(&mut l);
+    moves(&mut l);
+    l.0
+}
+
+fn letter(ty: &str) -> &'static str {
+    match ty.trim_start_matches(|c: char| c.is_ascii_alphabetic()) {
+        "8" | "16" => "h",
+        "64" => "d",
+        _ => "w",
+    }
+}
+
+/// ptxas reads constant positions and lengths of bit fields modulo the width, and the 64-bit forms
+/// do not cut registers down to a byte: what lies beyond is not compared.
+fn integer(l: &mut List) {
+    for ty in ["u16", "s16", "u32", "s32", "u64", "s64"] {
+        let c = letter(ty);
+        for op in ["add", "sub", "min", "max", "div", "rem", "mul.lo", "mul.hi"] {
+            l.add(format!("{op}.{ty} ={c},{c},{c}i"));
+        }
+        l.add(format!("mad.lo.{ty} ={c},{c},{c}i,{c}i"));
+        l.add(format!("mad.hi.{ty} ={c},{c},{c}i,{c}i"));
+        l.add(format!("sad.{ty} ={c},{c},{c}i,{c}i"));
+        if ty.starts_with('s') {
+            l.add(format!("abs.{ty} ={c},{c}"));
+            l.add(format!("neg.{ty} ={c},{c}"));
+        }
+    }
+    for (ty, from, to) in [
+        ("u16", "h", "w"),
+        ("s16", "h", "w"),
+        ("u32", "w", "d"),
+        ("s32", "w", "d"),
+    ] {
+        l.add(format!("mul.wide.{ty} ={to},{from},{from}i"));
+        l.add(format!("mad.wide.{ty} ={to},{from},{from}i,{to}i"));
+    }
+    l.product(&[&["add", "sub"], &["sat.s32"]], "=w,w,wi");
+    l.add("mad.hi.sat.s32 =w,w,wi,w");
+    l.product(&[&["mul24"], &["lo", "hi"], &["u32", "s32"]], "=w,w,wi");
+    l.product(&[&["mad24"], &["lo", "hi"], &["u32", "s32"]], "=w,w,wi,w");
+    l.add("mad24.hi.sat.s32 =w,w,wi,w");
+    for op in ["popc", "clz"] {
+        l.add(format!("{op}.b32 =w,w"));
+        l.add(format!("{op}.b64 =w,d"));
+    }
+    l.add("brev.b32 =w,w");
+    l.add("brev.b64 =d,d");
+    for ty in ["u32", "s32", "u64", "s64"] {
+        let c = letter(ty);
+        l.add(format!("bfind.{ty} =w,{c}"));
+        l.add(format!("bfind.shiftamt.{ty} =w,{c}"));
+        l.add(format!("bfe.{ty} ={c},{c},<256,<256"));
+        l.add(format!(
+            "bfe.{ty} ={c},{c},0:{},0:{}",
+            bits(ty) - 1,
+            bits(ty)
+        ));
+    }
+    for ty in ["b32", "b64"] {
+        let c = letter(ty);
+        l.add(format!("bfi.{ty} ={c},{c},{c},<256,<256"));
+        l.add(format!(
+            "bfi.{ty} ={c},{c},{c},0:{},0:{}",
+            bits(ty) - 1,
+            bits(ty)
+        ));
+    }
+    l.product(&[&["bmsk"], &["clamp", "wrap"], &["b32"]], "=w,w,wi");
+    l.product(
+        &[&["szext"], &["clamp", "wrap"], &["u32", "s32"]],
+        "=w,w,wi",
+    );
+    l.add("fns.b32 =w,w,0:31,w");
+    l.product(&[&["dp4a"], &["u32", "s32"], &["u32", "s32"]], "=w,w,w,wi");
+    l.product(
+        &[&["dp2a"], &["lo", "hi"], &["u32", "s32"], &["u32", "s32"]],
+        "=w,w,w,wi",
+    );
+}
+
+fn logic(l: &mut List) {
+    for op in ["and", "or", "xor"] {
+        l.add(format!("{op}.pred =p,p,p"));
+        for ty in ["b16", "b32", "b64"] {
+            let c = letter(ty);
+            l.add(format!("{op}.{ty} ={c},{c},{c}i"));
+        }
+    }
+    l.add("not.pred =p,p");
+    for ty in ["b16", "b32", "b64"] {
+        let c = letter(ty);
+        l.add(format!("not.{ty} ={c},{c}"));
+        l.add(format!("cnot.{ty} ={c},{c}"));
+        l.add(format!("shl.{ty} ={c},{c},w"));
+        l.add(format!("shl.{ty} ={c},{c},0:70"));
+        for kind in ["b", "u", "s"] {
+            let ty = format!("{kind}{}", &ty[1..]);
+            l.add(format!("shr.{ty} ={c},{c},w"));
+            l.add(format!("shr.{ty} ={c},{c},0:70"));
+        }
+    }
+    l.add("lop3.b32 =w,w,w,w,0:255");
+    l.product(
+        &[&["shf"], &["l", "r"], &["wrap", "clamp"], &["b32"]],
+        "=w,w,w,w",
+    );
+    l.product(
+        &[&["shf"], &["l", "r"], &["wrap", "clamp"], &["b32"]],
+        "=w,w,w,0:40",
+    );
+    l.add("prmt.b32 =w,w,w,wi");
+    l.product(
+        &[&["prmt.b32"], &["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"]],
+        "=w,w,w,w",
+    );
+}
+
+fn single(l: &mut List) {
+    l.product(
+        &[&["add", "sub", "mul"], ROUND, FTZ, SAT, &["f32"]],
+        "=w,w,wf",
+    );
+    l.product(&[&["fma"], ROUND, FTZ, SAT, &["f32"]], "=w,w,wf,wf");
+    l.product(&[&["div"], ROUND, FTZ, &["f32"]], "=w,w,w");
+    l.product(&[&["rcp", "sqrt"], ROUND, FTZ, &["f32"]], "=w,w");
+    l.product(
+        &[
+            &["min", "max"],
+            FTZ,
+            &["", "NaN"],
+            &["", "xorsign.abs"],
+            &["f32"],
+        ],
+        "=w,w,wf",
+    );
+    l.product(&[&["neg", "abs"], FTZ, &["f32"]], "=w,w");
+    l.add("copysign.f32 =w,w,w");
+    for (ty, c) in [("f32", "w"), ("f64", "d")] {
+        l.product(
+            &[
+                &["testp"],
+                &[
+                    "finite",
+                    "infinite",
+                    "number",
+                    "notanumber",
+                    "normal",
+                    "subnormal",
+                ],
+                &[ty],
+            ],
+            &format!("=p,{c}"),
+        );
+    }
+}
+
+fn double(l: &mut List) {
+    l.product(&[&["add", "sub", "mul", "div"], ROUND, &["f64"]], "=d,d,dg");
+    l.product(&[&["fma"], ROUND, &["f64"]], "=d,d,d,dg");
+    l.product(&[&["rcp", "sqrt"], ROUND, &["f64"]], "=d,d");
+    l.product(&[&["min", "max", "copysign"], &["f64"]], "=d,d,d");
+    l.product(&[&["neg", "abs"], &["f64"]], "=d,d");
+}
+
+fn half(l: &mut List) {
+    for (ty, c) in [("f16", "h"), ("f16x2", "w")] {
+        let (two, three) = (format!("={c},{c},{c}"), format!("={c},{c},{c},{c}"));
+        l.product(&[&["add.rn", "sub.rn", "mul.rn"], FTZ, SAT, &[ty]], &two);
+        l.product(&[&["fma.rn"], FTZ, &["", "sat", "relu"], &[ty]], &three);
+        l.product(&[&["neg", "abs"], FTZ, &[ty]], &format!("={c},{c}"));
+        l.product(
+            &[
+                &["min", "max"],
+                FTZ,
+                &["", "NaN"],
+                &["", "xorsign.abs"],
+                &[ty],
+            ],
+            &two,
+        );
+    }
+    for (ty, c) in [("bf16", "h"), ("bf16x2", "w")] {
+        let (two, three) = (format!("={c},{c},{c}"), format!("={c},{c},{c},{c}"));
+        l.product(&[&["add.rn", "sub.rn", "mul.rn"], &[ty]], &two);
+        l.product(&[&["fma.rn"], &["", "relu"], &[ty]], &three);
+        l.product(&[&["neg", "abs"], &[ty]], &format!("={c},{c}"));
+        l.product(
+            &[&["min", "max"], &["", "NaN"], &["", "xorsign.abs"], &[ty]],
+            &two,
+        );
+    }
+}
+
+const FLOAT_RELATIONS: &[&str] = &[
+    "eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan",
+];
+
+fn compare(l: &mut List) {
+    const SIGNED: &[&str] = &["eq", "ne", "lt", "le", "gt", "ge"];
+    const UNSIGNED: &[&str] = &["eq", "ne", "lo", "ls", "hi", "hs", "lt", "le", "gt", "ge"];
+    for (ty, relations) in [
+        ("b16", &SIGNED[..2]),
+        ("u16", UNSIGNED),
+        ("s16", SIGNED),
+        ("b32", &SIGNED[..2]),
+        ("u32", UNSIGNED),
+        ("s32", SIGNED),
+        ("b64", &SIGNED[..2]),
+        ("u64", UNSIGNED),
+        ("s64", SIGNED),
+        ("f32", FLOAT_RELATIONS),
+        ("ftz.f32", FLOAT_RELATIONS),
+        ("f64", FLOAT_RELATIONS),
+        ("f16", FLOAT_RELATIONS),
+        ("ftz.f16", FLOAT_RELATIONS),
+        ("bf16", FLOAT_RELATIONS),
+    ] {
+        let c = letter(ty.trim_start_matches("ftz."));
+        let constant = match ty {
+            "f32" | "ftz.f32" => "f",
+            "f64" => "g",
+            t if t.contains('f') => "",
+            _ => "i",
+        };
+        for r in relations {
+            l.add(format!("setp.{r}.{ty} =p,{c},{c}{constant}"));
+        }
+        // each way to combine, with a relation of its own
+        for (n, b) in ["and", "or", "xor"].into_iter().enumerate() {
+            let r = relations[(n + ty.len()) % relations.len()];
+            // Halves have no second result.
+            let to = if ty.ends_with("f16") { "=p" } else { "=p|=p" };
+            l.add(format!("setp.{r}.{b}.{ty} {to},{c},{c},p"));
+            l.add(format!("setp.{r}.{b}.{ty} =p,{c},{c},!p"));
+        }
+        if !ty.ends_with("f16") {
+            l.add(format!("setp.{}.{ty} =p|=p,{c},{c}", relations[0]));
+        }
+        for to in ["u32", "s32", "f32"] {
+            if ty.ends_with("f16") {
+                continue;
+            }
+            let (r, ftz, ty) = (
+                relations[ty.len() % relations.len()],
+                ty.strip_prefix("ftz."),
+                ty,
+            );
+            let ty = ftz.map_or(ty.to_owned(), |t| format!("{to}.{t}"));
+            match ftz {
+                Some(_) => l.add(format!("set.{r}.ftz.{ty} =w,{c},{c}")),
+                None => l.add(format!("set.{r}.{to}.{ty} =w,{c},{c}")),
+            }
+        }
+        l.add(match ty.strip_prefix("ftz.") {
+            Some(t) if t == "f32" => format!("set.{}.or.ftz.u32.{t} =w,{c},{c},p", relations[0]),
+            _ if ty.ends_with("f16") => continue,
+            _ => format!("set.{}.or.u32.{ty} =w,{c},{c},!p", relations[0]),
+        });
+    }
+    l.product(
+        &[&["setp"], FLOAT_RELATIONS, &["f16x2", "bf16x2"]],
+        "=p|=p,w,w",
+    );
+    for r in ["eq", "ltu", "ge", "nan"] {
+        for ty in ["f16", "bf16"] {
+            l.add(format!("set.{r}.{ty}.{ty} =h,h,h"));
+            l.add(format!("set.{r}.u32.{ty} =w,h,h"));
+            l.add(format!("set.{r}.u16.{ty} =h,h,h"));
+            l.add(format!("set.{r}.{ty}x2.{ty}x2 =w,w,w"));
+        }
+    }
+    for ty in [
+        "b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64",
+    ] {
+        let c = letter(ty);
+        l.add(format!("selp.{ty} ={c},{c},{c},p"));
+        l.add(format!("slct.{ty}.s32 ={c},{c},{c},w"));
+        l.add(format!("slct.{ty}.f32 ={c},{c},{c},w"));
+    }
+    l.add("slct.ftz.u32.f32 =w,w,w,w");
+    l.add("slct.ftz.f64.f32 =d,d,d,w");
+}
+
+const INTEGERS: [&str; 8] = ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"];
+
+fn bits(ty: &str) -> u32 {
+    let digits = ty.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    digits.parse().unwrap_or(32)
+}
+
+/// Classes of registers that may hold a value of the type: its own and wider ones.
+fn holders(ty: &str) -> &'static [&'static str] {
+    match bits(ty) {
+        8 | 16 => &["h", "w", "d"],
+        32 => &["w", "d"],
+        _ => &["d"],
+    }
+}
+
+/// Every value of `from` is one of `to`: nothing to saturate, and the ISA forbids the word.
+fn holds(to: &str, from: &str) -> bool {
+    let signed = |t: &str| t.starts_with('s');
+    match (signed(to), signed(from)) {
+        (true, false) => bits(to) > bits(from),
+        (false, true) => false,
+        _ => bits(to) >= bits(from),
+    }
+}
+
+fn convert_integers(l: &mut List) {
+    for from in INTEGERS {
+        for to in INTEGERS {
+            for d in holders(to) {
+                l.add(format!("cvt.{to}.{from} ={d},{}", letter(from)));
+            }
+            for s in &holders(from)[1..] {
+                l.add(format!("cvt.{to}.{from} ={},{s}", letter(to)));
+            }
+            if !holds(to, from) {
+                for d in holders(to) {
+                    l.add(format!("cvt.sat.{to}.{from} ={d},{}", letter(from)));
+                }
+            }
+        }
+    }
+}
+
+fn convert_floats(l: &mut List) {
+    let floats = ["f16", "bf16", "f32", "f64"];
+    for i in INTEGERS {
+        for f in floats {
+            if f == "bf16" && bits(i) == 8 {
+                continue;
+            }
+            let (ci, cf) = (letter(i), letter(f));
+            let none: &[&str] = &[""];
+            let sat = if f == "bf16" { none } else { SAT };
+            l.product(&[&["cvt"], ROUND, sat, &[f], &[i]], &format!("={cf},{ci}"));
+            l.product(
+                &[
+                    &["cvt"],
+                    &["rni", "rzi", "rmi", "rpi"],
+                    if f == "f32" { FTZ } else { none },
+                    sat,
+                    &[i],
+                    &[f],
+                ],
+                &format!("={ci},{cf}"),
+            );
+        }
+    }
+    // Between floats: exact ones take no rounding, narrowing ones must have one.
+    l.product(&[&["cvt"], FTZ, SAT, &["f32.f16"]], "=w,h");
+    l.product(&[&["cvt"], SAT, &["f64.f16"]], "=d,h");
+    l.product(&[&["cvt"], FTZ, SAT, &["f64.f32"]], "=d,w");
+    l.product(&[&["cvt"], ROUND, FTZ, SAT, &["f16.f32"]], "=h,w");
+    l.product(&[&["cvt"], ROUND, SAT, &["f16.f64"]], "=h,d");
+    l.product(&[&["cvt"], ROUND, FTZ, SAT, &["f32.f64"]], "=w,d");
+    l.product(&[&["cvt"], FTZ, &["f32.bf16"]], "=w,h");
+    l.add("cvt.f64.bf16 =d,h");
+    l.product(&[&["cvt"], &["rn", "rz"], &["bf16.f32"]], "=h,w");
+    l.product(&[&["cvt"], &["rm", "rp"], &["bf16.f32"]], "=h,w");
+    l.product(&[&["cvt"], ROUND, &["bf16.f64"]], "=h,d");
+    l.product(&[&["cvt"], ROUND, &["bf16.f16", "f16.bf16"]], "=h,h");
+    l.product(
+        &[&["cvt.rn", "cvt.rz"], &["relu"], &["f16.f32", "bf16.f32"]],
+        "=h,w",
+    );
+    let integral: &[&str] = &["rni", "rzi", "rmi", "rpi"];
+    l.product(&[&["cvt"], integral, FTZ, SAT, &["f32.f32"]], "=w,w");
+    l.product(&[&["cvt"], integral, SAT, &["f64.f64"]], "=d,d");
+    l.product(&[&["cvt"], integral, SAT, &["f16.f16"]], "=h,h");
+    l.product(&[&["cvt"], integral, &["bf16.bf16"]], "=h,h");
+    l.product(&[&["cvt"], FTZ, SAT, &["f32.f32"]], "=w,w");
+    l.product(&[&["cvt"], SAT, &["f64.f64"]], "=d,d");
+    l.product(
+        &[
+            &["cvt"],
+            &["rn", "rz"],
+            &["", "relu"],
+            &["f16x2.f32", "bf16x2.f32"],
+        ],
+        "=w,w,w",
+    );
+    l.product(
+        &[
+            &["cvt.rn.satfinite"],
+            &["", "relu"],
+            &["e4m3x2.f32", "e5m2x2.f32"],
+        ],
+        "=h,w,w",
+    );
+    l.product(
+        &[
+            &["cvt.rn.satfinite"],
+            &["", "relu"],
+            &["e4m3x2.f16x2", "e5m2x2.f16x2"],
+        ],
+        "=h,w",
+    );
+    l.product(
+        &[
+            &["cvt.rn"],
+            &["", "relu"],
+            &["f16x2.e4m3x2", "f16x2.e5m2x2"],
+        ],
+        "=w,h",
+    );
+    l.product(
+        &[
+            &["cvt"],
+            &["rn", "rz", "rna", "rn.relu", "rz.relu"],
+            &["tf32.f32"],
+        ],
+        "=w,w",
+    );
+}
+
+fn moves(l: &mut List) {
+    l.add("mov.b16 =h,hi");
+    l.add("mov.b32 =w,wi");
+    l.add("mov.b64 =d,di");
+    l.add("mov.pred =p,p");
+    l.add("mov.f32 =w,wf");
+    l.add("mov.f64 =d,dg");
+    l.add("mov.b32 {=h;=h},w");
+    l.add("mov.b64 {=w;=w},d");
+    l.add("mov.b64 {=h;=h;=h;=h},d");
+    l.add("mov.b32 =w,{h;h}");
+    l.add("mov.b64 =d,{w;w}");
+    l.add("mov.b64 =d,{h;h;h;h}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_written_as_ptx() {
+        let form = Form::parse("setp.lt.and.s32 =p|=p,w,wi,!p");
+        assert_eq!(form.dests(), [Class::P, Class::P]);
+        assert_eq!(form.sources(), [Class::W, Class::W, Class::P]);
+        let names = |n: &[&str]| n.iter().map(|s| s.to_string()).collect::<Vec<_>>();
+        let text = form.write(
+            &names(&["%p1", "%p2"]),
+            &names(&["%r1", "%r2", "%p3"]),
+            0,
+            &mut Random::new(1),
+        );
+        assert_eq!(text, ["setp.lt.and.s32 %p1|%p2, %r1, %r2, !%p3;"]);
+        let form = Form::parse("mov.b32 {=h;=h},w");
+        let text = form.write(
+            &names(&["%h1", "%h2"]),
+            &names(&["%r1"]),
+            0,
+            &mut Random::new(1),
+        );
+        assert_eq!(text, ["mov.b32 {%h1, %h2}, %r1;"]);
+        let form = Form::parse("bfe.u32 =w,w,<256,0:0");
+        let text = form.write(
+            &names(&["%r1"]),
+            &names(&["%r2", "%r3"]),
+            0,
+            &mut Random::new(1),
+        );
+        assert_eq!(
+            text,
+            ["and.b32 %y0, %r3, 255;", "bfe.u32 %r1, %r2, %y0, 0;"]
+        );
+    }
+
+    #[test]
+    fn no_form_twice() {
+        let all = all();
+        let mut seen = std::collections::BTreeSet::new();
+        for f in &all {
+            assert!(seen.insert(format!("{f:?}")), "{f:?}");
+        }
+        assert!(all.len() > 800, "{}", all.len());
+    }
+}

@@ -1,0 +1,174 @@
+//! Proves ptxsim against a GPU.
+
+mod approx;
+mod cases;
+mod counters;
+mod forms;
+mod gpu;
+mod job;
+mod kernels;
+mod program;
+mod random;
+mod sweep;
+mod tensor;
+mod words;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(about, version)]
+struct Cli {
+    /// Compiles PTX in place of the driver, which takes one module at a time
+    #[arg(long, global = true)]
+    ptxas: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Each form alone over special and random operands
+    Forms {
+        /// Only instructions whose text contains this
+        #[arg(default_value = "")]
+        filter: String,
+        /// Where a hash of what the GPU computed goes, for each
+        #[arg(long)]
+        hashes: Option<PathBuf>,
+        /// Compares ptxsim with such hashes instead: needs no GPU
+        #[arg(long)]
+        check: Option<PathBuf>,
+    },
+    /// Random programs
+    Random {
+        #[arg(long, default_value_t = 10_000)]
+        programs: usize,
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// Where a hash of what the GPU computed goes, for each
+        #[arg(long)]
+        hashes: Option<PathBuf>,
+        /// Compares ptxsim with such hashes instead: needs no GPU
+        #[arg(long)]
+        check: Option<PathBuf>,
+    },
+    /// The functions that PTX lets a GPU approximate
+    Approx,
+    /// Matrix instructions
+    Mma {
+        /// Where the GPU's results go
+        #[arg(long)]
+        dump: Option<PathBuf>,
+        /// Compares ptxsim with what was dumped instead: needs no GPU
+        #[arg(long)]
+        check: Option<PathBuf>,
+    },
+    /// Compiles the micro-kernels and the repository's kernels, from its root
+    Build {
+        #[arg(long, default_value = "nvcc")]
+        nvcc: PathBuf,
+        #[arg(long)]
+        ptx: PathBuf,
+    },
+    /// The repository's kernels: outputs compared
+    Kernels {
+        /// What `build` wrote
+        #[arg(long)]
+        ptx: PathBuf,
+    },
+    /// Launches each kernel once: for ncu to watch
+    Launch {
+        #[arg(long)]
+        ptx: PathBuf,
+    },
+    /// Counters against what ncu said of `launch`: needs no GPU
+    Counters {
+        #[arg(long)]
+        ptx: PathBuf,
+        /// From `ncu --csv --page raw`
+        #[arg(long)]
+        ncu: PathBuf,
+    },
+    /// Random programs in ptxsim alone: needs no GPU
+    Simulate {
+        #[arg(long, default_value_t = 1000)]
+        programs: usize,
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+    },
+    /// The PTX of every form, or of a program: needs no GPU
+    Ptx {
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+}
+
+fn main() -> ExitCode {
+    let Cli { ptxas, command } = Cli::parse();
+    match run(command, ptxas) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(e) => {
+            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("proof: {e}\n"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
+    let out = &mut std::io::stdout().lock();
+    match command {
+        Command::Forms {
+            check: Some(hashes),
+            ..
+        } => sweep::check(&std::fs::read_to_string(hashes)?, out),
+        Command::Forms {
+            filter,
+            hashes,
+            check: None,
+        } => sweep::run(&gpu::Gpu::open(ptxas)?, &filter, hashes.as_deref(), out),
+        Command::Random {
+            check: Some(hashes),
+            ..
+        } => random::check_hashes(&std::fs::read_to_string(hashes)?, out),
+        Command::Random {
+            programs,
+            seed,
+            hashes,
+            check: None,
+        } => random::run(
+            &gpu::Gpu::open(ptxas)?,
+            seed,
+            programs,
+            hashes.as_deref(),
+            out,
+        ),
+        Command::Approx => approx::run(&gpu::Gpu::open(ptxas)?, out),
+        Command::Mma {
+            check: Some(dump), ..
+        } => tensor::check(&dump, out),
+        Command::Mma { dump, check: None } => {
+            tensor::run(&gpu::Gpu::open(ptxas)?, dump.as_deref(), out)
+        }
+        Command::Build { nvcc, ptx } => cases::build(&nvcc, &ptx).map(|()| true),
+        Command::Kernels { ptx } => kernels::run(&gpu::Gpu::open(ptxas)?, &ptx, out),
+        Command::Launch { ptx } => counters::launch(&gpu::Gpu::open(ptxas)?, &ptx).map(|()| true),
+        Command::Counters { ptx, ncu } => counters::compare(&ptx, &ncu, out),
+        Command::Simulate { programs, seed } => random::simulate_all(seed, programs, out),
+        Command::Ptx { seed: None } => {
+            for (n, i) in sweep::all_instances().iter().enumerate() {
+                let text = sweep::entry(&format!("f{n}"), i);
+                std::io::Write::write_all(out, text.as_bytes())?;
+            }
+            Ok(true)
+        }
+        Command::Ptx { seed: Some(seed) } => {
+            let p = program::Program::new(seed, &random::built_forms());
+            let text = format!("{}{}", program::Program::module_head(), p.entry("p"));
+            std::io::Write::write_all(out, text.as_bytes())?;
+            Ok(true)
+        }
+    }
+}
