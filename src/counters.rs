@@ -14,13 +14,27 @@ pub fn can_be_gated(counter: Counter) -> bool {
         .any(|own| own.name() == counter.name() && own.tier() == Tier::Gate)
 }
 
-/// What a launch cost, of the counters that can be gated or of the others.
-pub fn counted(counters: &ptxsim::Counters, gated: bool) -> BTreeMap<Counter, u64> {
-    ptxsim::Counter::ALL
-        .into_iter()
-        .filter(|own| (own.tier() == Tier::Gate) == gated)
-        .filter_map(|own| Some((Counter::from_name(own.name())?, counters.get(own))))
-        .collect()
+/// What a launch cost: the counters that a gate can rest on, and the others.
+pub struct Counted {
+    pub gated: BTreeMap<Counter, u64>,
+    pub information: BTreeMap<Counter, u64>,
+}
+
+pub fn counted(report: &ptxsim::Report) -> Counted {
+    let of = |gated: bool| {
+        ptxsim::Counter::ALL
+            .into_iter()
+            .filter(|own| {
+                let can_be = own.tier() == Tier::Gate && report.schedule_dependent.is_none();
+                can_be == gated
+            })
+            .filter_map(|own| Some((Counter::from_name(own.name())?, report.counters.get(own))))
+            .collect()
+    };
+    Counted {
+        gated: of(true),
+        information: of(false),
+    }
 }
 
 /// `50 million warp instructions`: what a simulation costs, or may cost.
@@ -58,8 +72,20 @@ mod tests {
             names(ptxsim::Counter::ALL.map(ptxsim::Counter::name).to_vec()),
             names(Counter::ALL.map(Counter::name).to_vec())
         );
-        let all = counted(&ptxsim::Counters::default(), true).len()
-            + counted(&ptxsim::Counters::default(), false).len();
-        assert_eq!(all, Counter::ALL.len());
+        let mut report = ptxsim::Report {
+            findings: Vec::new(),
+            counters: ptxsim::Counters::default(),
+            not_judged: Vec::new(),
+            schedule_dependent: None,
+            printed: Vec::new(),
+        };
+        let all = counted(&report);
+        assert_eq!(all.gated.len() + all.information.len(), Counter::ALL.len());
+        report.schedule_dependent = Some("k.cu:1".to_owned());
+        let all = counted(&report);
+        assert_eq!(
+            (all.gated.len(), all.information.len()),
+            (0, Counter::ALL.len())
+        );
     }
 }

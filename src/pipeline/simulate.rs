@@ -7,7 +7,7 @@ use crate::counters::instructions;
 use crate::device::sim::MOST_BYTES;
 use crate::error::Result;
 use crate::report::progress::{Event, Phase};
-use crate::worker::{EstimateJob, Frame, Job, SimulateJob, Simulated, Simulators};
+use crate::worker::{CheckJob, EstimateJob, Frame, Job, SimulateJob, Simulated, Simulators};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -169,7 +169,7 @@ fn run_all(
     let plan = &record.plan;
     let limit = patience(plan.simulation.budget).saturating_mul(PATIENCE);
     let mut found: HashMap<(CaseId, u64), Seen<Simulated>> = HashMap::new();
-    let mut jobs: Vec<(u64, &Case, u64, SimulateJob)> = Vec::new();
+    let mut jobs: Vec<(u64, &Case, u64, CheckJob)> = Vec::new();
     for case in &plan.cases {
         for (position, &seed) in case.seeds.iter().enumerate() {
             let estimate = match estimates.get(&case.id).cloned() {
@@ -187,7 +187,7 @@ fn run_all(
                         Cost::About(launch) => launch,
                         Cost::Unknown => u64::MAX,
                     };
-                    jobs.push((cost, case, seed, SimulateJob { check, limit }));
+                    jobs.push((cost, case, seed, check));
                 }
                 Err(why) => {
                     found.insert((case.id.clone(), seed), why.into_seen());
@@ -197,9 +197,17 @@ fn run_all(
     }
     // The longest first, so that no core waits long for another at the end.
     jobs.sort_by_key(|(cost, ..)| Reverse(*cost));
+    let threads = (simulators.side_by_side() / jobs.len().max(1)).max(1);
     let (subjects, jobs): (Vec<_>, Vec<_>) = jobs
         .into_iter()
-        .map(|(_, case, seed, job)| ((case, seed), Job::Simulate(Box::new(job))))
+        .map(|(_, case, seed, check)| {
+            let job = SimulateJob {
+                check,
+                limit,
+                threads,
+            };
+            ((case, seed), Job::Simulate(Box::new(job)))
+        })
         .unzip();
     let answers = told(simulators, &jobs, Phase::Simulate, on, |number| {
         subjects.get(number).map(|(case, _)| &case.id)

@@ -63,6 +63,11 @@ impl Simulators {
         }
     }
 
+    /// Jobs that are done at once.
+    pub fn side_by_side(&self) -> usize {
+        self.side_by_side
+    }
+
     pub fn spent(&self) -> Spent {
         Spent {
             workers: self.started.load(Ordering::Relaxed),
