@@ -595,7 +595,7 @@ fn kernels_that_break_a_gpu_break_the_simulator() {
         (
             "infinite_loop.cu",
             INFINITE_LOOP,
-            "hung past its deadline: ran past 20 million warp instructions: an endless loop",
+            "kernel faulted: livelock: everybody looks again and again, and nobody changes anything",
         ),
         (
             "oob_write.cu",

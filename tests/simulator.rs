@@ -394,3 +394,85 @@ fn a_case_that_no_memory_holds_is_skipped_before_its_inputs_are_made() {
     );
     assert_eq!(verdict(dir, COPY, "max_err <= 0").0, "pass");
 }
+
+/// A driver takes the launch and reads whatever lies behind the arguments.
+#[test]
+fn arguments_that_are_not_the_kernels_are_refused() {
+    for (args, reason) in [
+        (
+            "[{tensor: x}, {tensor: y}, {i32: N}]",
+            "launch refused: gates.yaml gives 3 arguments, and swap has 2 parameters",
+        ),
+        (
+            "[{tensor: x}, {struct: [{tensor: y}, {i32: N}]}]",
+            "launch refused: argument 2 is 16 bytes in gates.yaml, and 8 in swap",
+        ),
+    ] {
+        let project = project_with("swap.cu", SWAP);
+        let dir = project.path();
+        edit(&dir.join("gates.yaml"), "[{tensor: x}, {tensor: y}]", args);
+        simulate(dir, &[], 1);
+        assert_eq!(
+            verdict(dir, "k@small", "max_err <= 0"),
+            ("fail".to_owned(), reason.to_owned())
+        );
+    }
+}
+
+/// Every output of a strided tensor is written, and so is what lies between its rows.
+#[test]
+fn a_write_between_the_strides_of_an_output() {
+    let project = project_with("swap.cu", SWAP);
+    let dir = project.path();
+    edit(
+        &dir.join("gates.yaml"),
+        "y: {role: out, type: f32, shape: [N]}",
+        "y: {role: out, type: f32, shape: [2, N / 4], strides: [N / 2, 1]}",
+    );
+    edit(
+        &dir.join("gates.yaml"),
+        "x: {type: f32, shape: [N]}",
+        "x: {type: f32, shape: [2, N / 4], strides: [N / 2, 1]}",
+    );
+    edit(
+        &dir.join("swap.cu"),
+        "y[start + t] = staged[t];",
+        "if (t < 128) y[start + t] = staged[t];",
+    );
+    edit(
+        &dir.join("swap.cu"),
+        "    staged[t ^ 32] = x[start + (t ^ 32)];",
+        "    staged[t ^ 32] = t < 128 ? x[start + (t ^ 32)] : 0;",
+    );
+    simulate(dir, &[], 0);
+    assert_eq!(verdict(dir, "k@small", "inputs intact").0, "pass");
+    edit(
+        &dir.join("swap.cu"),
+        "if (t < 128) y[",
+        "if (t < 129 && start + t < 384) y[",
+    );
+    simulate(dir, &[], 1);
+    let (outcome, reason) = verdict(dir, "k@small", "inputs intact");
+    assert_eq!(outcome, "fail");
+    assert!(
+        reason.contains("y: 1 elements between its strides"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_loop_without_end() {
+    let project = project();
+    let dir = project.path();
+    edit(
+        &dir.join("copy.cu"),
+        "    __syncthreads();\n",
+        "    for (unsigned k = 1; k != 0; k += 2) staged[0] = k;\n    __syncthreads();\n",
+    );
+    // However small the budget: what does not end is not taken for what is too large.
+    simulate(dir, &["copy", "--sim-budget", "1000"], 1);
+    let (outcome, reason) = verdict(dir, COPY, "max_err <= 0");
+    assert_eq!(outcome, "fail");
+    let start = "hung past its deadline: ran past 20 million warp instructions: an endless loop, ";
+    assert!(reason.starts_with(start), "{reason}");
+}
