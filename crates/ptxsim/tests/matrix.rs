@@ -1,6 +1,6 @@
 //! Matrix instructions against a scalar model that is written here from the tables of the PTX ISA
 //! (9.7.15). All values are small integers, so every sum is exact whatever its order.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::enum_variant_names)]
 
 mod common;
 use common::*;

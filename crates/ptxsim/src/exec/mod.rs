@@ -7,6 +7,7 @@ pub mod cmp_ops;
 pub mod cost;
 mod exchange;
 pub mod float_ops;
+pub mod frames;
 pub mod int_ops;
 pub mod mbarrier;
 mod mem;

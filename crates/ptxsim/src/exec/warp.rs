@@ -233,6 +233,16 @@ impl Machine<'_> {
                 now.stack.push(now.pc + 1);
                 return Ok(jump_apart(w, now, *to));
             }
+            Op::CallIndirect(table) => {
+                park(w, now, now.mask & !mask, now.pc + 1);
+                now.mask = mask;
+                let to = self.targets(b, w, table, o[1], mask, now.pc)?;
+                now.stack.push(now.pc + 1);
+                for l in lanes(mask) {
+                    park(w, now, 1 << l, to[l]);
+                }
+                return Ok(Next::Reschedule);
+            }
             Op::Return => {
                 if mask != now.mask {
                     park(w, now, now.mask & !mask, now.pc + 1);
@@ -269,6 +279,14 @@ impl Machine<'_> {
                 self.progress += u64::from(a.space != AddressSpace::Local);
                 self.store::<CHECKS>(b, w, a, s)?;
             }
+            Op::CopyResult { from, to, bytes } => {
+                let from = self.targets(b, w, from, o[1], mask, now.pc)?;
+                for l in lanes(mask) {
+                    self.copy_local(b, w, (from[l], *to, *bytes), 1 << l);
+                }
+            }
+            Op::Save(frame) => self.save(b, w, *frame, mask, now.pc)?,
+            Op::Restore { frame, results } => self.restore(b, w, *frame, results, mask),
             Op::CopyLocal { from, to, bytes } => self.copy_local(b, w, (*from, *to, *bytes), mask),
             Op::Atom(a) => {
                 self.atomic::<CHECKS>(b, w, a, s)?;
