@@ -3,6 +3,7 @@
 pub mod alu;
 mod async_copy;
 mod atomics;
+mod barrier;
 pub mod cmp_ops;
 pub mod cost;
 mod exchange;
