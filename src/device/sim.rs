@@ -3,7 +3,7 @@
 
 use super::{Address, Call, Device, Failure, Program, Result, Target, Timer};
 use crate::build::Artifact;
-use crate::counters::counted;
+use crate::counters::{counted, instructions};
 use ptxsim::{Kernel, Limits, LoadError, Memory, Module, Report};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use verdict::model::{DriverFacts, FaultKind, Finding, Launch, SimulationFacts};
 
 /// Bytes of all buffers of a case together.
-const MOST_BYTES: u64 = 4 << 30;
+pub const MOST_BYTES: u64 = 4 << 30;
 
 /// Findings of one launch that are kept.
 const FINDINGS: usize = 20;
@@ -23,6 +23,7 @@ pub struct SimDevice {
     memory: Memory,
     /// Warp instructions after which a launch is stopped.
     limit: u64,
+    threads: usize,
     /// By path; kept from job to job.
     modules: HashMap<PathBuf, Arc<Module>>,
     programs: Vec<(Arc<Module>, String)>,
@@ -41,6 +42,7 @@ impl Default for SimDevice {
         Self {
             memory: Memory::new(MOST_BYTES),
             limit: 0,
+            threads: 1,
             modules: HashMap::new(),
             programs: Vec::new(),
             poison: BTreeMap::new(),
@@ -50,9 +52,11 @@ impl Default for SimDevice {
 }
 
 impl SimDevice {
-    /// Launches from here on stop after this many warp instructions.
-    pub fn limit(&mut self, instructions: u64) {
+    /// Launches from here on stop after this many warp instructions, and use as many threads where that
+    /// changes nothing.
+    pub fn limit(&mut self, instructions: u64, threads: usize) {
         self.limit = instructions;
+        self.threads = threads;
     }
 
     /// What the last launch showed beside what it wrote; `None` before it.
@@ -66,11 +70,13 @@ impl SimDevice {
             address: found.address,
             times: found.times,
         });
+        let counted = counted(report);
         Some(SimulationFacts {
             findings: findings.collect(),
             not_judged: report.not_judged.clone(),
-            counters: counted(&report.counters, true),
-            information: counted(&report.counters, false),
+            polls_at: report.schedule_dependent.clone(),
+            counters: counted.gated,
+            information: counted.information,
         })
     }
 
@@ -104,8 +110,7 @@ impl SimDevice {
         Limits {
             instructions: self.limit,
             findings: FINDINGS,
-            // Cases run side by side already, a worker for each core.
-            threads: 1,
+            threads: self.threads,
             ..Limits::default()
         }
     }
@@ -335,9 +340,9 @@ impl Device for SimDevice {
             Err(Stopped::Budget) => Err(Failure::of_case(
                 FaultKind::Hang,
                 format!(
-                    "ran past {} warp instructions: an endless loop, blocks that wait for one another in vain, \
+                    "ran past {}: an endless loop, blocks that wait for one another in vain, \
                      or a case too large to simulate (--sim-budget raises the limit)",
-                    self.limit
+                    instructions(self.limit)
                 ),
             )),
             Err(Stopped::Failed(failure)) => Err(failure),

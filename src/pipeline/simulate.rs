@@ -3,9 +3,11 @@
 
 use super::{Answers, Why, Work, milliseconds};
 use crate::check::cache::References;
+use crate::counters::instructions;
+use crate::device::sim::MOST_BYTES;
 use crate::error::Result;
 use crate::report::progress::{Event, Phase};
-use crate::worker::{EstimateJob, Frame, Job, SimulateJob, Simulated, Simulators};
+use crate::worker::{CheckJob, EstimateJob, Frame, Job, SimulateJob, Simulated, Simulators};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -15,6 +17,29 @@ use verdict::model::{Case, CaseId, Evidence, Fault, FaultKind, Record, Seen};
 /// A launch may run so many times past the budget of its whole case before it counts as one that does not
 /// end: the estimate was of a few blocks, and others may have more to do.
 const PATIENCE: u64 = 2;
+
+/// Warp instructions that are spent at least to see whether a few blocks come to their end, however small
+/// the budget: an endless loop is no case that is too large.
+const LEAST_PATIENCE: u64 = 10_000_000;
+
+fn patience(budget: u64) -> u64 {
+    budget.max(LEAST_PATIENCE)
+}
+
+/// Why a case is larger than the simulator takes, if it is.
+fn too_large(case: &Case) -> Option<Why> {
+    let bytes = case.tensors.iter().map(|tensor| {
+        u64::try_from(tensor.span().saturating_mul(tensor.elem.size())).unwrap_or(u64::MAX)
+    });
+    let bytes = bytes.fold(0, u64::saturating_add);
+    (bytes > MOST_BYTES).then(|| {
+        Why::NotRun(format!(
+            "over the memory of the simulator: {} MiB of tensors, and it takes {}",
+            bytes >> 20,
+            MOST_BYTES >> 20
+        ))
+    })
+}
 
 /// # Errors
 /// Environment, where no worker can be found.
@@ -74,13 +99,14 @@ fn estimate_all(
     let mut asked: Vec<&Case> = Vec::new();
     let mut jobs = Vec::new();
     for (case, admission) in plan.cases.iter().zip(admissions) {
-        let job = match admission {
-            Admission::No { reason } => Err(Why::NotRun(reason)),
-            Admission::Yes => work.artifact(plan, &case.id).map(|artifact| EstimateJob {
+        let job = match (admission, too_large(case)) {
+            (Admission::No { reason }, _) => Err(Why::NotRun(reason)),
+            (Admission::Yes, Some(why)) => Err(why),
+            (Admission::Yes, None) => work.artifact(plan, &case.id).map(|artifact| EstimateJob {
                 case: case.clone(),
                 artifact: artifact.clone(),
                 seed: case.seeds.first().copied().unwrap_or_default(),
-                limit: budget,
+                limit: patience(budget),
             }),
         };
         match job {
@@ -105,16 +131,16 @@ fn estimate_all(
 fn decided(case: &Case, answer: Seen<Frame>, budget: u64) -> std::result::Result<Cost, Why> {
     match answer {
         Seen::Got(Frame::Estimated(None)) => Ok(Cost::Unknown),
-        Seen::Got(Frame::Estimated(Some(instructions))) => {
+        Seen::Got(Frame::Estimated(Some(launch))) => {
             let seeds = case.seeds.len().max(1) as u64;
-            let whole = instructions.saturating_mul(seeds);
+            let whole = launch.saturating_mul(seeds);
             match whole > budget {
-                false => Ok(Cost::About(instructions)),
+                false => Ok(Cost::About(launch)),
                 true => Err(Why::NotRun(format!(
-                    "{}, {} warp instructions a case (--sim-budget raises it): about {}",
+                    "{}, {} a case (--sim-budget raises it): about {}",
                     words::OVER_BUDGET,
-                    millions(budget),
-                    millions(whole),
+                    instructions(budget),
+                    instructions(whole),
                 ))),
             }
         }
@@ -133,13 +159,6 @@ fn decided(case: &Case, answer: Seen<Frame>, budget: u64) -> std::result::Result
     }
 }
 
-fn millions(instructions: u64) -> String {
-    match instructions {
-        few if few < 10_000_000 => format!("{:.1} million", few as f64 / 1e6),
-        many => format!("{} million", many / 1_000_000),
-    }
-}
-
 fn run_all(
     work: &Work,
     estimates: &Estimates,
@@ -148,9 +167,9 @@ fn run_all(
     on: &(dyn Fn(Event) + Sync),
 ) {
     let plan = &record.plan;
-    let limit = plan.simulation.budget.saturating_mul(PATIENCE);
+    let limit = patience(plan.simulation.budget).saturating_mul(PATIENCE);
     let mut found: HashMap<(CaseId, u64), Seen<Simulated>> = HashMap::new();
-    let mut jobs: Vec<(u64, &Case, u64, SimulateJob)> = Vec::new();
+    let mut jobs: Vec<(u64, &Case, u64, CheckJob)> = Vec::new();
     for case in &plan.cases {
         for (position, &seed) in case.seeds.iter().enumerate() {
             let estimate = match estimates.get(&case.id).cloned() {
@@ -165,10 +184,10 @@ fn run_all(
             match job {
                 Ok((cost, check)) => {
                     let cost = match cost {
-                        Cost::About(instructions) => instructions,
+                        Cost::About(launch) => launch,
                         Cost::Unknown => u64::MAX,
                     };
-                    jobs.push((cost, case, seed, SimulateJob { check, limit }));
+                    jobs.push((cost, case, seed, check));
                 }
                 Err(why) => {
                     found.insert((case.id.clone(), seed), why.into_seen());
@@ -178,9 +197,17 @@ fn run_all(
     }
     // The longest first, so that no core waits long for another at the end.
     jobs.sort_by_key(|(cost, ..)| Reverse(*cost));
+    let threads = (simulators.side_by_side() / jobs.len().max(1)).max(1);
     let (subjects, jobs): (Vec<_>, Vec<_>) = jobs
         .into_iter()
-        .map(|(_, case, seed, job)| ((case, seed), Job::Simulate(Box::new(job))))
+        .map(|(_, case, seed, check)| {
+            let job = SimulateJob {
+                check,
+                limit,
+                threads,
+            };
+            ((case, seed), Job::Simulate(Box::new(job)))
+        })
         .unzip();
     let answers = told(simulators, &jobs, Phase::Simulate, on, |number| {
         subjects.get(number).map(|(case, _)| &case.id)

@@ -76,6 +76,8 @@ pub struct SimulateJob {
     pub check: CheckJob,
     /// Warp instructions after which it stops.
     pub limit: u64,
+    /// Cores that it may use.
+    pub threads: usize,
 }
 
 /// What one simulated launch has shown.

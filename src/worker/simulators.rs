@@ -5,7 +5,6 @@ use super::host::{Lost, Worker};
 use super::protocol::{Frame, Job, Ready};
 use crate::device::{DeviceChoice, Failure};
 use crate::error::{Error, Result};
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +17,7 @@ const START: Duration = Duration::from_secs(60);
 const DEADLINE: Duration = Duration::from_secs(900);
 
 pub struct Simulators {
-    program: PathBuf,
+    command: Box<dyn Fn() -> Command + Sync>,
     /// Those that wait for work.
     idle: Mutex<Vec<Worker>>,
     side_by_side: usize,
@@ -42,12 +41,31 @@ impl Simulators {
                 "the worker cannot be started, this executable is not found: {error}"
             ))
         })?;
-        Ok(Self {
-            program,
+        let command = move || {
+            let mut command = Command::new(&program);
+            command
+                .arg(super::SUBCOMMAND)
+                .arg(DeviceChoice::Sim.to_string())
+                // Of a panic the message is told, which a trace would push out.
+                .env("RUST_BACKTRACE", "0");
+            command
+        };
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Ok(Self::of(command, cores))
+    }
+
+    fn of(command: impl Fn() -> Command + Sync + 'static, side_by_side: usize) -> Self {
+        Self {
+            command: Box::new(command),
             idle: Mutex::new(Vec::new()),
-            side_by_side: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            side_by_side,
             started: AtomicU32::new(0),
-        })
+        }
+    }
+
+    /// Jobs that are done at once.
+    pub fn side_by_side(&self) -> usize {
+        self.side_by_side
     }
 
     pub fn spent(&self) -> Spent {
@@ -102,11 +120,7 @@ impl Simulators {
     }
 
     fn start(&self) -> std::result::Result<Worker, String> {
-        let mut command = Command::new(&self.program);
-        command
-            .arg(super::SUBCOMMAND)
-            .arg(DeviceChoice::Sim.to_string());
-        let mut worker = Worker::spawn(command)
+        let mut worker = Worker::spawn((self.command)())
             .map_err(|error| format!("no worker process could be started: {error}"))?;
         self.started.fetch_add(1, Ordering::Relaxed);
         match worker.greeting(START) {
@@ -123,4 +137,104 @@ fn held<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 fn fault(kind: FaultKind, message: String) -> Seen<Frame> {
     Seen::Fault(Fault { kind, message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::Artifact;
+    use crate::worker::protocol::{EstimateJob, Line};
+    use std::collections::BTreeMap;
+    use verdict::model::{Case, CaseId, Determinism, Reference, Simulator};
+
+    fn job(variant: &str) -> Job {
+        Job::Estimate(Box::new(EstimateJob {
+            case: Case {
+                id: CaseId {
+                    kernel: "k".into(),
+                    variant: variant.into(),
+                    shape: "s".into(),
+                },
+                dims: BTreeMap::new(),
+                tensors: vec![],
+                args: vec![],
+                launch: None,
+                seeds: vec![1],
+                reference: Reference::Variant {
+                    variant: "other".into(),
+                },
+                tolerance: None,
+                determinism: Determinism::BitExact,
+                launches: 8,
+                deadline_ms: 1000,
+                timed: false,
+            },
+            artifact: Artifact::Cubin {
+                path: "k.cubin".into(),
+                symbol: "k".into(),
+                ptx: "k.ptx".into(),
+            },
+            seed: 1,
+            limit: 1,
+        }))
+    }
+
+    fn line(id: u64, frame: Frame) -> String {
+        serde_json::to_string(&Line { id, frame }).unwrap()
+    }
+
+    /// Workers that greet with `greeting`, answer every job, and die of a variant named `deadly`.
+    fn simulators(greeting: Frame) -> Simulators {
+        let script = format!(
+            "echo '{}'; n=0; while read order; do n=$((n+1)); case \"$order\" in *deadly*) echo out of luck >&2; \
+             exit 3;; esac; echo '{}' | sed s/999/$n/; done",
+            line(0, greeting),
+            line(999, Frame::Estimated(Some(7))),
+        );
+        let command = move || {
+            let mut command = Command::new("sh");
+            command.arg("-c").arg(&script);
+            command
+        };
+        Simulators::of(command, 2)
+    }
+
+    fn ready() -> Frame {
+        Frame::Ready(Ready::Simulator(Simulator { counter_model: 1 }))
+    }
+
+    #[test]
+    fn a_job_that_kills_its_worker_is_the_only_one_that_fails() {
+        let simulators = simulators(ready());
+        let jobs: Vec<_> = (0..20)
+            .map(|n| job(if n == 7 { "deadly" } else { "plain" }))
+            .collect();
+        let done = AtomicUsize::new(0);
+        let answers = simulators.run(&jobs, &|_| {
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!((answers.len(), done.into_inner()), (20, 20));
+        for (number, answer) in answers.iter().enumerate() {
+            match (number, answer) {
+                (7, Seen::Fault(fault)) => {
+                    assert_eq!(fault.kind, FaultKind::WorkerDied);
+                    assert!(fault.message.contains("exit code 3"), "{}", fault.message);
+                    assert!(fault.message.contains("out of luck"), "{}", fault.message);
+                }
+                (7, other) => panic!("{other:?}"),
+                (_, answer) => assert_eq!(*answer, Seen::Got(Frame::Estimated(Some(7)))),
+            }
+        }
+        // Workers go on; only the dead one was replaced.
+        assert!(simulators.spent().workers <= 3);
+    }
+
+    #[test]
+    fn a_worker_that_is_no_simulator_is_not_believed() {
+        let simulators = simulators(Frame::Ready(Ready::Absent("no device".into())));
+        match simulators.run(&[job("plain")], &|_| {}).as_slice() {
+            [Seen::Fault(fault)] => assert_eq!(fault.kind, FaultKind::Environment),
+            other => panic!("{other:?}"),
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! A launch: whether it fits the kernel, how it is run, what is told of it.
 
+use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::GlobalShadow;
 use crate::exec::cost::Issues;
 use crate::exec::state::*;
@@ -72,6 +73,12 @@ pub(crate) fn launch(
     if blocks == 0 || threads == 0 || threads > 1024 {
         return refuse(format!(
             "grid {grid:?} of blocks {block:?}: a block has 1 to 1024 threads, a grid at least one block"
+        ));
+    }
+    if program.code.len() > MAX_INSTRUCTIONS {
+        return refuse(format!(
+            "{} instructions, more than {MAX_INSTRUCTIONS}",
+            program.code.len()
         ));
     }
     if let Some(max) = program.max_threads

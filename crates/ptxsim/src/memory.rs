@@ -284,7 +284,10 @@ impl Memory {
         while offset < bytes {
             let place = at + offset;
             // A word of bits at a time, as outputs are mostly written whole.
-            if place % 64 == 0 && bytes - offset >= 64 && a.known.bits[place / 64] == u64::MAX {
+            if place.is_multiple_of(64)
+                && bytes - offset >= 64
+                && a.known.bits[place / 64] == u64::MAX
+            {
                 offset += 64;
                 continue;
             }

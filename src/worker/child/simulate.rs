@@ -70,7 +70,7 @@ fn estimate(
     shelves: &mut Shelves,
     job: &EstimateJob,
 ) -> Result<Option<u64>> {
-    device.limit(job.limit);
+    device.limit(job.limit, 1);
     let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
     stage.prepare(device, 1)?;
     device.estimate(&stage.call)
@@ -82,8 +82,8 @@ fn simulate(
     job: &SimulateJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<Simulated> {
-    let (job, limit) = (&job.check, job.limit);
-    device.limit(limit);
+    device.limit(job.limit, job.threads);
+    let job = &job.check;
     let want = want(device, shelves, job, say)?;
     say(Frame::Step("making the inputs".to_owned()));
     let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;

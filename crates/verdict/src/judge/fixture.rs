@@ -500,6 +500,7 @@ pub fn simulation_facts() -> SimulationFacts {
     SimulationFacts {
         findings: Vec::new(),
         not_judged: Vec::new(),
+        polls_at: None,
         counters: BTreeMap::from([
             (Counter::GlobalLoadSectors, 4096),
             (Counter::SharedLoadWavefronts, 128),

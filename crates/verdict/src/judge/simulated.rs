@@ -88,6 +88,17 @@ impl Facts<'_> {
         }
     }
 
+    fn why_not_counted(&self, id: &CaseId) -> Found<String> {
+        for &seed in &self.case(id)?.seeds {
+            if let Some(place) = &self.simulation(id, seed)?.polls_at {
+                return Ok(format!(
+                    "what it counts follows from a schedule that no GPU shares, as it polls memory at {place}"
+                ));
+            }
+        }
+        Ok("no GPU's own counters have confirmed it".to_owned())
+    }
+
     /// A counter as a gate sees it.
     pub(super) fn counted(&self, id: &CaseId, metric: Metric) -> Found<f64> {
         let Metric::Counter(counter) = metric else {
@@ -96,10 +107,13 @@ impl Facts<'_> {
         let counted = self.over_launches(id, |launch| &launch.counters)?;
         match counted.get(&counter) {
             Some(value) => Ok(*value as f64),
-            None => ruling(
-                Outcome::Unsupported,
-                format!("{counter} is for information: no GPU's own counter has confirmed it here"),
-            ),
+            None => {
+                let why = self.why_not_counted(id)?;
+                ruling(
+                    Outcome::Unsupported,
+                    format!("{counter} cannot be gated: {why}"),
+                )
+            }
         }
     }
 }
@@ -125,10 +139,7 @@ pub(super) fn counters(facts: &Facts, gate: &Gate, allowed: f64, refusals: &Refu
             ));
         }
         if counted.is_empty() {
-            return ruling(
-                Outcome::Skipped,
-                "no GPU's own counters have confirmed any counter of this launch",
-            );
+            return ruling(Outcome::Skipped, facts.why_not_counted(id)?);
         }
         let mut worse = Vec::new();
         let mut compared = 0;

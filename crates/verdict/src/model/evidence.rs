@@ -135,6 +135,9 @@ pub struct SimulationFacts {
     pub findings: Vec<Finding>,
     /// What those checks could not judge.
     pub not_judged: Vec<String>,
+    /// Where a loop polls memory: how often it turns, and with it what is counted, follows from a schedule
+    /// that no GPU shares. Then no counter can be gated.
+    pub polls_at: Option<String>,
     /// Counters whose value the counters of a GPU have confirmed. They alone are gated.
     pub counters: BTreeMap<Counter, u64>,
     /// The others, for the reader.

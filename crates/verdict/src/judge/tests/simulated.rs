@@ -257,7 +257,7 @@ fn a_counter_alone_can_have_a_limit() {
         &subject,
         "instructions <= 1000000000",
         Outcome::Unsupported,
-        "instructions is for information: no GPU's own counter has confirmed it here",
+        "instructions cannot be gated: no GPU's own counters have confirmed it",
     );
 }
 
@@ -306,6 +306,23 @@ fn a_counter_that_cannot_be_held_to_its_baseline_any_more_is_not_forgotten() {
 }
 
 #[test]
+fn a_kernel_that_polls_is_not_held_to_what_it_counted() {
+    let mut record = record_simulated();
+    record.policy.baselines.clear();
+    recount(&mut record, |seed, facts| {
+        facts.counters.clear();
+        facts.polls_at = (seed == 2).then(|| "k.cu:7".to_owned());
+    });
+    expect(
+        &record,
+        &case("direct", "small"),
+        COUNTERS,
+        Outcome::Skipped,
+        "what it counts follows from a schedule that no GPU shares, as it polls memory at k.cu:7",
+    );
+}
+
+#[test]
 fn a_simulator_where_no_counter_is_confirmed_gates_none() {
     let mut record = record_simulated();
     record.policy.baselines.clear();
@@ -315,7 +332,7 @@ fn a_simulator_where_no_counter_is_confirmed_gates_none() {
         &case("direct", "small"),
         COUNTERS,
         Outcome::Skipped,
-        "no GPU's own counters have confirmed any counter of this launch",
+        "no GPU's own counters have confirmed it",
     );
 }
 
