@@ -19,6 +19,7 @@
 //! - As many blocks count as resident as a large GPU or 1 GiB of this machine's memory holds, at most
 //!   4096; memory is sequentially consistent. A loop that polls memory gives way to others, and the
 //!   report names its line: how often it turns is a matter of the schedule.
+//! - A function that calls itself may put 64 KiB of its registers and arguments aside, per thread.
 //! - `mbarrier.try_wait` waits as long as it takes, `cp.async` arrives at the last moment allowed.
 //! - A kernel's blocks run on several threads ([`Limits::threads`]) where that changes nothing: not
 //!   without checks, not with atomics or strong accesses to global memory, not when blocks of two
@@ -35,7 +36,6 @@
 //! - Strong accesses do not race with one another, except volatile ones by lanes of one warp.
 //! - Two weak writes of the same value to global memory are not told, whoever comes last: programs set
 //!   flags so. In shared memory they are.
-//! - Races by way of a device-side launch, of `.nc` loads' own caches, and between launches.
 //! - A `try_wait` whose result the program ignores, as it always succeeds here; an `mbarrier.inval`
 //!   that is not ordered behind the last use.
 //! - Buffers that need more than the checks have room for (as much as the buffers less an eighth,
@@ -47,8 +47,8 @@
 //! None has been compared with hardware yet: all are information, none is fit for a gate.
 //!
 //! # Not built
-//! wgmma, TMA and bulk copies, tcgen05, textures, clusters, indirect and recursive calls, `.b128` and
-//! vector registers, video instructions, f64 fma and sqrt with directed rounding, f64 wmma, mma of
+//! wgmma, TMA and bulk copies, tcgen05, textures, clusters, recursion through addresses, under a
+//! predicate or with variables in local memory, `.b128` and vector registers, video instructions, f64 fma and sqrt with directed rounding, f64 wmma, mma of
 //! f64 other than m8n8k4, sparse mma, mma of integers with saturation or of fewer than 8 bits, integer
 //! and tf32 wmma. Each is refused by [`Module::load`].
 

@@ -82,6 +82,14 @@ impl Known {
         }
     }
 
+    pub fn put(&mut self, offset: usize, known: bool) {
+        if !self.all {
+            let bit = 1 << (offset % 64);
+            let word = &mut self.bits[offset / 64];
+            *word = if known { *word | bit } else { *word & !bit };
+        }
+    }
+
     /// Whether all of a stretch has values; `bytes` may be any number.
     #[inline(always)]
     pub fn holds(&self, offset: usize, bytes: usize) -> bool {

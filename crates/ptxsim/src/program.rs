@@ -10,6 +10,8 @@ use crate::parse::ast::{Loc, Pos};
 pub const SHARED_WINDOW: u64 = 0x1_0000_0000;
 pub const LOCAL_WINDOW: u64 = 0x2_0000_0000;
 pub const PARAM_WINDOW: u64 = 0x3_0000_0000;
+/// Functions have addresses from here on, one after the other; nothing can be read there.
+pub const FUNCTION_BASE: u64 = 0x4_0000_0000;
 /// Variables of the module lie here, allocations of the host above.
 pub const MODULE_BASE: u64 = 0x8_0000_0000;
 pub const HOST_BASE: u64 = 0x10_0000_0000;
@@ -169,6 +171,21 @@ pub enum Op {
     BranchIndexed(Box<[u32]>),
     /// Goes on at the given instruction; `Return` comes back.
     Call(u32),
+    /// Goes on at the function whose address `o[1]` holds.
+    CallIndirect(Box<[(u64, u32)]>),
+    /// As `CopyLocal`, from where the function whose address `o[1]` holds leaves its result.
+    CopyResult {
+        from: Box<[(u64, u32)]>,
+        to: u32,
+        bytes: u32,
+    },
+    /// Puts the registers and the local variables of a function aside: it may be entered again.
+    Save(u32),
+    /// Takes them back, all but the results of the call: from, to, bytes.
+    Restore {
+        frame: u32,
+        results: Box<[(u32, u32, u32)]>,
+    },
     Return,
     Exit,
     Load(Box<Access>),
@@ -322,6 +339,15 @@ pub struct ModuleVariable {
     pub read_only: bool,
 }
 
+/// What belongs to one function that may be entered again before it has returned.
+#[derive(Clone, Debug, Default)]
+pub struct Frame {
+    /// From and to, of each register file.
+    pub registers: [(u32, u32); 3],
+    /// Local addresses and bytes.
+    pub locals: Vec<(u32, u32)>,
+}
+
 #[derive(Clone, Debug)]
 pub struct Program {
     pub name: String,
@@ -337,6 +363,7 @@ pub struct Program {
     /// Static shared memory; dynamic shared memory begins here.
     pub shared_bytes: u32,
     pub local_bytes: u32,
+    pub frames: Vec<Frame>,
     pub parameters: Vec<Parameter>,
     pub parameter_bytes: u32,
     pub max_threads: Option<[u32; 3]>,

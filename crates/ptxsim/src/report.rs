@@ -136,7 +136,12 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
                 _ => Kind::Integer,
             }
         }
-        Op::Branch(_) | Op::BranchIndexed(_) | Op::Call(_) | Op::Return | Op::Exit => Kind::Branch,
+        Op::Branch(_)
+        | Op::BranchIndexed(_)
+        | Op::Call(_)
+        | Op::CallIndirect(_)
+        | Op::Return
+        | Op::Exit => Kind::Branch,
         Op::Load(a) => match a.space {
             S::Global | S::Generic => Kind::GlobalLoad,
             S::Shared => Kind::SharedLoad,
@@ -147,7 +152,9 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             S::Shared => Kind::SharedStore,
             _ => Kind::OtherMemory,
         },
-        Op::CopyLocal { .. } => Kind::OtherMemory,
+        Op::CopyLocal { .. } | Op::CopyResult { .. } | Op::Save(_) | Op::Restore { .. } => {
+            Kind::OtherMemory
+        }
         Op::Atom(_) => Kind::Atomic,
         Op::CpAsync { .. } | Op::CpCommit | Op::CpWait(_) => Kind::AsyncCopy,
         Op::Barrier { .. } => Kind::Barrier,

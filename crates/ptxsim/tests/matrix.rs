@@ -1,6 +1,6 @@
 //! Matrix instructions against a scalar model that is written here from the tables of the PTX ISA
 //! (9.7.15). All values are small integers, so every sum is exact whatever its order.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::enum_variant_names)]
 
 mod common;
 use common::*;
@@ -83,7 +83,10 @@ fn place(shape: &str, part: char, lane: usize, i: usize) -> (usize, usize) {
         ("m16n8k8", 'b') => (thread * 2 + i, group),
         ("m16n8k4 tf32", 'a') => (low(i == 0), thread),
         ("m16n8k4 tf32", 'b') => (thread, group),
-        ("m16n8k8 tf32", 'a') => (low(i % 2 == 0), if i < 2 { thread } else { thread + 4 }),
+        ("m16n8k8 tf32", 'a') => (
+            low(i.is_multiple_of(2)),
+            if i < 2 { thread } else { thread + 4 },
+        ),
         ("m16n8k8 tf32", 'b') => (if i == 0 { thread } else { thread + 4 }, group),
         ("m16n8k16 8", 'a') => (low(i < 4), thread * 4 + (i & 3)),
         ("m16n8k16 8", 'b') => (thread * 4 + (i & 3), group),

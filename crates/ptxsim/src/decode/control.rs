@@ -1,6 +1,5 @@
 //! Branches, calls, barriers, fences (PTX ISA 9.7.12, 9.7.13).
 
-use super::scope::Symbol;
 use super::{Decoder, Load};
 use crate::exec::regs::Class;
 use crate::parse::ast::*;
@@ -62,99 +61,6 @@ impl Decoder<'_> {
         let scope = self.scopes.current.unwrap_or(0);
         self.pending
             .push((self.code.len(), which, scope, label.into(), pos));
-    }
-
-    fn call(&mut self, i: &Instruction) -> Load<()> {
-        let mut lists = i.operands.iter().filter_map(|o| match o {
-            Operand::List(l) => Some(l.as_slice()),
-            _ => None,
-        });
-        let returns_first = matches!(i.operands.first(), Some(Operand::List(_)));
-        let returns = if returns_first {
-            lists.next().unwrap_or(&[])
-        } else {
-            &[]
-        };
-        let params = lists.next().unwrap_or(&[]);
-        let Some(Operand::Name(name)) = i.operands.get(usize::from(returns_first)) else {
-            return self.invalid(i.pos, "a call names a function");
-        };
-        if matches!(self.scopes.get(name), Some(Symbol::Register(..))) {
-            return self.unsupported(i, "indirect calls");
-        }
-        let scopes = &self.scopes;
-        let slot = |n: usize| match params.get(n) {
-            Some(Operand::Name(name)) => match scopes.get(name) {
-                Some(Symbol::Local(at)) => Some(at),
-                _ => None,
-            },
-            _ => None,
-        };
-        match name.as_str() {
-            "vprintf" => {
-                let [Some(text), Some(arguments)] = [slot(0), slot(1)] else {
-                    return self.unsupported(i, "arguments that are no .param variables");
-                };
-                let count = self.register(Class::R32);
-                self.emit(Op::Print([text, arguments]), [count, 0, 0, 0, 0, 0]);
-                if let Some(Operand::Name(n)) = returns.first()
-                    && let Some(Symbol::Local(at)) = self.scopes.get(n)
-                {
-                    let address = self.constant64(u64::from(at));
-                    let access = Access {
-                        space: AddressSpace::Local,
-                        width: 4,
-                        signed: false,
-                        registers: vec![(Class::R32, count)],
-                        narrow: false,
-                        address: (Class::R64, address),
-                        offset: 0,
-                        order: Order::Weak,
-                    };
-                    self.emit(Op::Store(Box::new(access)), [0; 6]);
-                }
-                return Ok(());
-            }
-            // void __assertfail(text, file, line, function, size_t)
-            "__assertfail" => {
-                let told = match (slot(0), slot(1), slot(2), slot(3)) {
-                    (Some(text), Some(file), Some(line), Some(function)) => {
-                        Some([text, file, function, line])
-                    }
-                    _ => None,
-                };
-                self.emit(Op::Assert(told), [0; 6]);
-                return Ok(());
-            }
-            _ => {}
-        }
-        let slots = |d: &Self, list: &[Operand]| -> Load<Vec<u32>> {
-            list.iter()
-                .map(|o| match o {
-                    Operand::Name(n) => match d.scopes.get(n) {
-                        Some(Symbol::Local(at)) => Ok(at),
-                        _ => d.unsupported(i, "arguments that are no .param variables"),
-                    },
-                    _ => d.unsupported(i, "arguments that are no .param variables"),
-                })
-                .collect()
-        };
-        let (from, to) = (slots(self, params)?, slots(self, returns)?);
-        let Some(callee) = self.placed.get(name) else {
-            return self.unsupported(i, &format!("`{name}` has no body in this module"));
-        };
-        if callee.params.len() != from.len() || callee.returns.len() != to.len() {
-            return self.invalid(i.pos, format!("`{name}` takes other arguments"));
-        }
-        let (entry, formal, result) = (callee.entry, callee.params.clone(), callee.returns.clone());
-        for (&from, &(to, bytes)) in from.iter().zip(&formal) {
-            self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
-        }
-        self.emit(Op::Call(entry), [0; 6]);
-        for (&(from, bytes), &to) in result.iter().zip(&to) {
-            self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
-        }
-        Ok(())
     }
 
     fn barrier(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {

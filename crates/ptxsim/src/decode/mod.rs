@@ -5,6 +5,7 @@
 //! lowest instruction number first, so that lanes inside a callee return before the rest goes on.
 
 mod arith;
+mod calls;
 mod control;
 mod convert;
 mod mbarrier;
@@ -70,6 +71,11 @@ pub fn lay_out(module: &Module) -> Load<Vec<ModuleVariable>> {
             return Err(invalid("the module's variables take more than 1 GiB"));
         }
     }
+    for (n, f) in module.functions.iter().enumerate() {
+        if f.body.is_some() && !f.is_entry {
+            places.entry(f.name.clone()).or_insert(calls::address(n));
+        }
+    }
     for (var, slot) in module.variables.iter().filter(wanted).zip(&mut all) {
         let width = var.ty.bytes() as usize;
         for (i, init) in var.init.iter().enumerate() {
@@ -106,6 +112,13 @@ pub fn lay_out(module: &Module) -> Load<Vec<ModuleVariable>> {
 pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -> Load<Program> {
     let mut d = Decoder::new(module, variables);
     d.kernel(entry)?;
+    d.patch_calls()?;
+    let mut frames = vec![Frame::default(); d.frame_numbers.len()];
+    for (name, n) in &d.frame_numbers {
+        if let (Some(to), Some(frame)) = (frames.get_mut(*n as usize), d.frames.get(name)) {
+            *to = frame.clone();
+        }
+    }
     let [pred, r32, r64] = d.registers;
     Ok(Program {
         name: entry.name.clone(),
@@ -124,6 +137,7 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
         shared: d.shared,
         shared_bytes: d.shared_bytes,
         local_bytes: d.local_bytes,
+        frames,
         parameters: d.parameters,
         parameter_bytes: d.parameter_bytes,
         max_threads: entry.max_threads,
@@ -136,8 +150,8 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
 const MAX_CALLS: usize = 256;
 
 /// A device function that has been placed.
+#[derive(Clone, Default)]
 struct Placed {
-    entry: u32,
     /// Local address and bytes.
     params: Vec<(u32, u32)>,
     returns: Vec<(u32, u32)>,
@@ -162,6 +176,15 @@ struct Decoder<'a> {
     scopes: Scopes,
     placed: HashMap<String, Placed>,
     placing: HashSet<String>,
+    /// Of functions whose body is placed.
+    entries: HashMap<String, u32>,
+    calls: calls::Calls,
+    /// Instruction, which of its targets, function.
+    calls_to_patch: Vec<(usize, usize, String)>,
+    /// The function at work; none for the kernel, which nobody calls.
+    caller: Option<String>,
+    frame_numbers: HashMap<String, u32>,
+    frames: HashMap<String, Frame>,
     /// Branches whose label is not placed yet: instruction, which target, scope, label.
     pending: Vec<(usize, usize, usize, String, Pos)>,
     branch_lists: HashMap<String, Vec<String>>,
@@ -194,6 +217,12 @@ impl<'a> Decoder<'a> {
             scopes: Scopes::default(),
             placed: HashMap::new(),
             placing: HashSet::new(),
+            entries: HashMap::new(),
+            calls: calls::Calls::of(module),
+            calls_to_patch: Vec::new(),
+            caller: None,
+            frame_numbers: HashMap::new(),
+            frames: HashMap::new(),
             pending: Vec::new(),
             branch_lists: HashMap::new(),
             carry: None,
@@ -293,8 +322,15 @@ impl<'a> Decoder<'a> {
         for v in self.variables {
             self.scopes.insert(&v.name, Symbol::Address(v.address));
         }
+        for (n, f) in self.module.functions.iter().enumerate() {
+            if f.body.is_some() && !f.is_entry {
+                self.scopes
+                    .insert(&f.name, Symbol::Address(calls::address(n)));
+            }
+        }
         self.callees(f)?;
         self.is_kernel = true;
+        self.caller = None;
         self.scopes.open();
         for p in &f.params {
             let Some(bytes) = p.bytes().filter(|&b| b <= 32764) else {
@@ -314,38 +350,22 @@ impl<'a> Decoder<'a> {
 
     /// Places what `f` calls, before it.
     fn callees(&mut self, f: &Function) -> Load<()> {
-        for statement in f.body.iter().flatten() {
-            let Statement::Instruction(i) = statement else {
+        let names: Vec<String> = self.calls.direct(&f.name).cloned().collect();
+        for name in names {
+            if self.entries.contains_key(&name) || !self.placing.insert(name.clone()) {
+                continue;
+            }
+            let module = self.module;
+            let body = |g: &&Function| g.name == name && g.body.is_some() && !g.is_entry;
+            let Some(callee) = module.functions.iter().find(body) else {
                 continue;
             };
-            if i.words.first().is_none_or(|w| w != "call") {
-                continue;
+            if self.placing.len() > MAX_CALLS {
+                return self.invalid(callee.pos, "functions call functions too deep");
             }
-            for operand in &i.operands {
-                let Operand::Name(name) = operand else {
-                    continue;
-                };
-                let module = self.module;
-                let Some(callee) = module
-                    .functions
-                    .iter()
-                    .find(|g| g.name == *name && g.body.is_some())
-                else {
-                    continue;
-                };
-                if self.placed.contains_key(name) {
-                    continue;
-                }
-                if !self.placing.insert(name.clone()) {
-                    return self.unsupported(i, "recursive calls");
-                }
-                if self.placing.len() > MAX_CALLS {
-                    return self.unsupported(i, "functions that call functions so deep");
-                }
-                self.callees(callee)?;
-                self.function(callee)?;
-                self.placing.remove(name);
-            }
+            self.callees(callee)?;
+            self.function(callee)?;
+            self.placing.remove(&name);
         }
         Ok(())
     }
@@ -363,30 +383,25 @@ impl<'a> Decoder<'a> {
     }
 
     fn function(&mut self, f: &Function) -> Load<()> {
+        let placed = self.declare(f)?;
         self.is_kernel = false;
+        self.caller = Some(f.name.clone());
         self.scopes.open();
-        let mut slots = [Vec::new(), Vec::new()];
-        for (list, vars) in slots.iter_mut().zip([&f.params, &f.returns]) {
-            for var in vars {
-                if var.space == Space::Reg {
-                    return self.invalid(var.pos, "parameters in registers (.reg) are not built");
-                }
-                let slot = self.local_slot(var)?;
-                self.scopes.insert(&var.name, Symbol::Local(slot.0));
-                list.push(slot);
-            }
+        let (mut locals, slots) = (Vec::new(), placed.params.iter().chain(&placed.returns));
+        for (var, slot) in f.params.iter().chain(&f.returns).zip(slots) {
+            self.scopes.insert(&var.name, Symbol::Local(slot.0));
+            locals.push(*slot);
         }
-        let [params, returns] = slots;
-        let entry = self.code.len() as u32;
+        let (registers, local) = (self.registers, self.local_bytes);
+        self.entries.insert(f.name.clone(), self.code.len() as u32);
         self.body(f)?;
-        self.placed.insert(
-            f.name.clone(),
-            Placed {
-                entry,
-                params,
-                returns,
-            },
-        );
+        let [p, r, d] = [0, 1, 2].map(|n| (registers[n], self.registers[n]));
+        locals.push((local, self.local_bytes - local));
+        let frame = Frame {
+            registers: [p, r, d],
+            locals,
+        };
+        self.frames.insert(f.name.clone(), frame);
         Ok(())
     }
 

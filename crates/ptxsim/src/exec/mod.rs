@@ -3,10 +3,12 @@
 pub mod alu;
 mod async_copy;
 mod atomics;
+mod barrier;
 pub mod cmp_ops;
 pub mod cost;
 mod exchange;
 pub mod float_ops;
+pub mod frames;
 pub mod int_ops;
 pub mod mbarrier;
 mod mem;

@@ -67,6 +67,8 @@ pub struct Warp {
     pub inter: Inter,
     /// Its epoch at its last fence: what lanes that meet at an atomic tell one another.
     pub fenced: u32,
+    /// Of each lane, what functions that were entered again have put aside; empty until needed.
+    pub saved: Vec<Vec<super::frames::Saved>>,
     /// Thread index in the block of each lane's thread, for messages.
     pub first_thread: u32,
 }
@@ -368,6 +370,7 @@ impl Machine<'_> {
             copies: Copies::default(),
             inter: Inter::default(),
             fenced: 0,
+            saved: Vec::new(),
             first_thread,
         }
     }

@@ -28,13 +28,13 @@ pub enum Turn {
 }
 
 /// The group at work.
-struct Current {
-    pc: u32,
-    mask: u32,
-    stack: Vec<u32>,
+pub struct Current {
+    pub pc: u32,
+    pub mask: u32,
+    pub stack: Vec<u32>,
 }
 
-enum Next {
+pub enum Next {
     Step,
     /// A step, after which others should have their turn.
     Yield,
@@ -233,6 +233,16 @@ impl Machine<'_> {
                 now.stack.push(now.pc + 1);
                 return Ok(jump_apart(w, now, *to));
             }
+            Op::CallIndirect(table) => {
+                park(w, now, now.mask & !mask, now.pc + 1);
+                now.mask = mask;
+                let to = self.targets(b, w, table, o[1], mask, now.pc)?;
+                now.stack.push(now.pc + 1);
+                for l in lanes(mask) {
+                    park(w, now, 1 << l, to[l]);
+                }
+                return Ok(Next::Reschedule);
+            }
             Op::Return => {
                 if mask != now.mask {
                     park(w, now, now.mask & !mask, now.pc + 1);
@@ -269,6 +279,14 @@ impl Machine<'_> {
                 self.progress += u64::from(a.space != AddressSpace::Local);
                 self.store::<CHECKS>(b, w, a, s)?;
             }
+            Op::CopyResult { from, to, bytes } => {
+                let from = self.targets(b, w, from, o[1], mask, now.pc)?;
+                for l in lanes(mask) {
+                    self.copy_local(b, w, (from[l], *to, *bytes), 1 << l);
+                }
+            }
+            Op::Save(frame) => self.save(b, w, *frame, mask, now.pc)?,
+            Op::Restore { frame, results } => self.restore(b, w, *frame, results, mask),
             Op::CopyLocal { from, to, bytes } => self.copy_local(b, w, (*from, *to, *bytes), mask),
             Op::Atom(a) => {
                 self.atomic::<CHECKS>(b, w, a, s)?;
@@ -401,7 +419,7 @@ impl Machine<'_> {
 
     /// Brings the members of a `.sync` instruction together. `None`: the present lanes wait. The
     /// lanes that can go on are returned and are all of `now`; others of `now` are put aside.
-    fn gather(
+    pub fn gather(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
@@ -463,172 +481,6 @@ impl Machine<'_> {
         }
         Ok(Some(ready))
     }
-
-    fn barrier_step(
-        &mut self,
-        b: &mut BlockState,
-        w: &mut Warp,
-        now: &mut Current,
-        mask: u32,
-        (kind, aligned): (BarrierKind, bool),
-        o: &[u32; 6],
-    ) -> Run<Next> {
-        if aligned {
-            // The whole warp arrives as one (PTX ISA 9.7.13.1).
-            let members = [w.live; LANES];
-            if self.gather(b, w, now, mask, &members)?.is_none() {
-                return Ok(Next::Reschedule);
-            }
-        } else if mask != now.mask {
-            park(w, now, now.mask & !mask, now.pc + 1);
-            now.mask = mask;
-        }
-        let first = now.mask.trailing_zeros();
-        let id = w.regs.r32[o[1] as usize].0[first as usize];
-        let count = w.regs.r32[o[2] as usize].0[first as usize];
-        if id >= 16 || !count.is_multiple_of(32) || count > 1024 {
-            let what = format!(
-                "barrier {id} with {count} threads: there are 16, and counts are multiples of 32"
-            );
-            return self.fault(
-                FaultKind::Undefined,
-                now.pc,
-                b.id,
-                w.first_thread + first,
-                None,
-                &what,
-            );
-        }
-        let predicate = w.regs.pred[o[3] as usize];
-        let is_red = matches!(
-            kind,
-            BarrierKind::RedPopc | BarrierKind::RedAnd | BarrierKind::RedOr
-        );
-        let bar = &mut b.barriers[id as usize];
-        let fresh = bar.arrived == 0;
-        if !fresh && bar.expected != count {
-            let what = format!(
-                "barrier {id} is waited for with {count} and with {} threads",
-                bar.expected
-            );
-            return self.fault(
-                FaultKind::Undefined,
-                now.pc,
-                b.id,
-                w.first_thread + first,
-                None,
-                &what,
-            );
-        }
-        bar.expected = count;
-        bar.instruction = now.pc;
-        // A barrier counts whole warps.
-        bar.arrived += if aligned && count != 0 {
-            32
-        } else {
-            now.mask.count_ones()
-        };
-        if is_red {
-            bar.any |= predicate & now.mask != 0;
-            bar.all &= !predicate & now.mask == 0;
-            bar.count += (predicate & now.mask).count_ones();
-        }
-        if let Some(shadow) = &mut b.shadow {
-            shadow.release(w.index, &mut bar.clock);
-            bar.inter.join(&w.inter);
-        }
-        let generation = bar.generation;
-        self.complete_barrier(b, id as usize);
-        if kind == BarrierKind::Arrive {
-            return Ok(Next::Step);
-        }
-        // The group stands behind the barrier and waits for its end; what a waiter takes over
-        // is taken when it is woken.
-        w.groups.push(Group {
-            pc: now.pc,
-            mask: now.mask,
-            stack: now.stack.clone(),
-            wait: Wait::Barrier { id, generation },
-        });
-        self.leave_barriers(b, w);
-        Ok(Next::Reschedule)
-    }
-
-    /// Ends a barrier for which enough threads have arrived.
-    pub fn complete_barrier(&mut self, b: &mut BlockState, id: usize) {
-        let running = b.threads - b.ended;
-        let bar = &mut b.barriers[id];
-        let needed = if bar.expected == 0 {
-            running
-        } else {
-            bar.expected
-        };
-        if bar.arrived == 0 || bar.arrived < needed {
-            return;
-        }
-        let by_part = bar.expected == 0 && b.ended > 0;
-        let instruction = bar.instruction;
-        bar.result = (bar.any, bar.all, bar.count);
-        bar.released = bar.clock;
-        bar.inter_released = bar.inter.clone();
-        (bar.arrived, bar.any, bar.all, bar.count) = (0, false, true, 0);
-        bar.generation += 1;
-        self.progress += 1;
-        if by_part {
-            let what = format!(
-                "barrier {id} is passed by {running} of {} threads, the others have ended",
-                b.threads
-            );
-            let id = b.id;
-            self.find(
-                FindingKind::BarrierByPart,
-                instruction,
-                None,
-                id,
-                0,
-                None,
-                &what,
-            );
-        }
-    }
-
-    /// Moves groups whose barrier has ended past it, with what the barrier brings.
-    pub fn leave_barriers(&mut self, b: &mut BlockState, w: &mut Warp) {
-        for g in &mut w.groups {
-            let (id, generation) = match g.wait {
-                Wait::Barrier { id, generation } => (id, generation),
-                Wait::Mbarrier { address, phase } => {
-                    if super::mbarrier::has_turned(b, address, phase) {
-                        g.wait = Wait::Ready;
-                    }
-                    continue;
-                }
-                Wait::Ready | Wait::Sync => continue,
-            };
-            let bar = &b.barriers[id as usize];
-            if bar.generation == generation {
-                continue;
-            }
-            let inst = &self.program.code[g.pc as usize];
-            if let Op::Barrier { kind, .. } = inst.op {
-                let (any, all, count) = bar.result;
-                let d = inst.o[0] as usize;
-                let flag = |p: &mut u32, v: bool| *p = if v { *p | g.mask } else { *p & !g.mask };
-                match kind {
-                    BarrierKind::RedOr => flag(&mut w.regs.pred[d], any),
-                    BarrierKind::RedAnd => flag(&mut w.regs.pred[d], all),
-                    BarrierKind::RedPopc => lanes(g.mask).for_each(|l| w.regs.r32[d].0[l] = count),
-                    _ => {}
-                }
-            }
-            if let Some(shadow) = &mut b.shadow {
-                shadow.acquire(w.index, &bar.released, true);
-                w.inter.join(&bar.inter_released);
-            }
-            g.pc += 1;
-            g.wait = Wait::Ready;
-        }
-    }
 }
 
 /// Puts the present group among the waiting ones as it is.
@@ -650,7 +502,7 @@ impl Warp {
 }
 
 /// Puts lanes of the present group among the waiting ones, at `pc`.
-fn park(w: &mut Warp, now: &Current, mask: u32, pc: u32) {
+pub fn park(w: &mut Warp, now: &Current, mask: u32, pc: u32) {
     if mask == 0 {
         return;
     }

@@ -70,7 +70,7 @@ impl Parser<'_> {
                         return Ok(());
                     }
                     ".callprototype" | ".calltargets" => {
-                        // Only indirect calls need these, and those are refused where they stand.
+                        // The calls themselves say what they pass, and the module whose addresses it takes.
                         self.s.skip_to_semicolon()?;
                         return Ok(());
                     }

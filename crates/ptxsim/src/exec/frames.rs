@@ -1,0 +1,128 @@
+//! Calls through addresses, and functions that are entered again before they have returned.
+
+use super::mem::lanes;
+use super::state::*;
+use crate::program::*;
+use crate::report::*;
+
+/// Bytes of registers and local memory that a thread may have put aside.
+pub const STACK: usize = 64 << 10;
+
+/// What one lane has put aside: a word for each register, and local bytes with what is known of them.
+pub struct Saved {
+    words: Vec<u64>,
+    local: Vec<(u8, bool)>,
+}
+
+impl Saved {
+    fn bytes(&self) -> usize {
+        8 * self.words.len() + self.local.len()
+    }
+}
+
+impl Machine<'_> {
+    pub fn save(&self, b: &BlockState, w: &mut Warp, frame: u32, mask: u32, pc: u32) -> Run<()> {
+        let f = &self.program.frames[frame as usize];
+        for l in lanes(mask) {
+            let [p, r, d] = f.registers.map(|(from, to)| from as usize..to as usize);
+            let mut words: Vec<u64> = w.regs.pred[p]
+                .iter()
+                .map(|x| u64::from(x >> l & 1))
+                .collect();
+            words.extend(w.regs.r32[r].iter().map(|x| u64::from(x.0[l])));
+            words.extend(w.regs.r64[d].iter().map(|x| x.0[l]));
+            let thread = w.first_thread + l as u32;
+            let local = self.places(f, thread);
+            let local = local.map(|at| (b.local[at], b.local_known.missing(at, 1).is_none()));
+            let saved = Saved {
+                words,
+                local: local.collect(),
+            };
+            w.saved.resize_with(32, Vec::new);
+            let stack = &mut w.saved[l];
+            // Of one function after another of different sizes: all of one size is near enough.
+            if (stack.len() + 1) * saved.bytes().max(16) > STACK {
+                let what = format!(
+                    "recursion {} deep: more than {STACK} bytes of stack",
+                    stack.len()
+                );
+                return self.fault(FaultKind::Undefined, pc, b.id, thread, None, &what);
+            }
+            stack.push(saved);
+        }
+        Ok(())
+    }
+
+    pub fn restore(
+        &self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        frame: u32,
+        results: &[(u32, u32, u32)],
+        mask: u32,
+    ) {
+        let f = &self.program.frames[frame as usize];
+        for l in lanes(mask) {
+            let Some(saved) = w.saved.get_mut(l).and_then(Vec::pop) else {
+                continue;
+            };
+            let thread = w.first_thread + l as u32;
+            let base = (thread * self.program.local_bytes) as usize;
+            let mut kept = Vec::new();
+            for &(from, to, bytes) in results {
+                for i in 0..bytes as usize {
+                    let at = base + from as usize + i;
+                    let known = b.local_known.missing(at, 1).is_none();
+                    kept.push((base + to as usize + i, b.local[at], known));
+                }
+            }
+            let mut words = saved.words.into_iter();
+            let [p, r, d] = f.registers.map(|(from, to)| from as usize..to as usize);
+            for (x, v) in w.regs.pred[p].iter_mut().zip(&mut words) {
+                *x = *x & !(1 << l) | (v as u32) << l;
+            }
+            for (x, v) in w.regs.r32[r].iter_mut().zip(&mut words) {
+                x.0[l] = v as u32;
+            }
+            for (x, v) in w.regs.r64[d].iter_mut().zip(&mut words) {
+                x.0[l] = v;
+            }
+            let back = self.places(f, thread).zip(saved.local);
+            for (at, byte, known) in back.map(|(at, (v, k))| (at, v, k)).chain(kept) {
+                b.local[at] = byte;
+                b.local_known.put(at, known);
+            }
+        }
+    }
+
+    /// Of the local variables of a function, in the local memory of the block.
+    fn places<'f>(&self, f: &'f Frame, thread: u32) -> impl Iterator<Item = usize> + use<'f> {
+        let base = (thread * self.program.local_bytes) as usize;
+        let each = f.locals.iter();
+        each.flat_map(move |&(at, bytes)| (0..bytes as usize).map(move |i| base + at as usize + i))
+    }
+
+    /// What a table holds for each lane's address; a fault where it holds nothing.
+    pub fn targets(
+        &self,
+        b: &BlockState,
+        w: &Warp,
+        table: &[(u64, u32)],
+        register: u32,
+        mask: u32,
+        pc: u32,
+    ) -> Run<[u32; 32]> {
+        let mut out = [0; 32];
+        for l in lanes(mask) {
+            let address = w.regs.r64[register as usize].0[l];
+            let Some((_, to)) = table.iter().find(|t| t.0 == address) else {
+                let what =
+                    format!("call to {address:#x}, where no function with such arguments is");
+                let thread = w.first_thread + l as u32;
+                return self.fault(FaultKind::Undefined, pc, b.id, thread, Some(address), &what);
+            };
+            out[l] = *to;
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,96 @@
+//! Calls through addresses and functions that call themselves (tests/fixtures/functions.cu).
+#![allow(clippy::unwrap_used)]
+
+mod common;
+use common::*;
+use ptxsim::*;
+
+fn run(text: &str, name: &str) -> (Result<Report, Fault>, Vec<i32>) {
+    let module = load(text);
+    let kernel = module.kernel(name).unwrap();
+    let mut memory = Memory::default();
+    let out = put(&mut memory, "out", &[0; 256]);
+    let p = params(kernel, &[Arg::Ptr(out)]);
+    let report = launch(kernel, [1, 1, 1], [64, 1, 1], 0, &p, &mut memory, limits());
+    let bytes = memory.read(out, 256).unwrap().chunks_exact(4);
+    let words = bytes.map(|c| i32::from_le_bytes([c[0], c[1], c[2], c[3]]));
+    (report, words.collect())
+}
+
+#[test]
+fn a_table_of_functions() {
+    let text = fixture("functions");
+    let (report, out) = run(&text, "indirect");
+    clean(report);
+    let want: Vec<i32> = (0..64)
+        .map(|i| [i + 5, i * 5, i - 5][i as usize % 3])
+        .collect();
+    assert_eq!(out, want);
+    let wrong = text.replace("{_Z4plusii, _Z5timesii,", "{_Z4plusii, 77,");
+    assert_ne!(wrong, text);
+    let fault = run(&wrong, "indirect").0.unwrap_err();
+    assert_eq!(
+        (fault.kind, fault.thread),
+        (FaultKind::Undefined, [1, 0, 0])
+    );
+    assert!(
+        fault.message.contains("call to 0x4d, where no function"),
+        "{fault}"
+    );
+}
+
+/// Lanes of a warp are at different depths.
+#[test]
+fn a_function_that_calls_itself_twice() {
+    let text = fixture("functions");
+    let (report, out) = run(&text, "recursive");
+    clean(report);
+    let fib = [0, 1, 1, 2, 3, 5, 8, 13, 21];
+    assert_eq!(out, (0..64).map(|i| fib[i % 9]).collect::<Vec<_>>());
+}
+
+const HEADER: &str = ".version 8.4\n.target sm_90\n.address_size 64\n";
+
+#[test]
+fn functions_that_call_one_another() {
+    // even(n) = n == 0 or odd(n - 1), the other way round likewise; declared before they are written.
+    let body = |name: &str, other: &str, at_zero: u32| {
+        format!(
+            ".func (.param .b32 r) {name}(.param .b32 n)\n{{ .reg .b32 %r<5>; .reg .pred %p<2>;\nld.param.u32 %r1, [n];\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra Z;\nsub.u32 %r2, %r1, 1;\n{{ .param .b32 a; .param .b32 b;\nst.param.b32 [a], %r2;\ncall (b), {other}, (a);\nld.param.b32 %r3, [b]; }}\nmul.lo.u32 %r4, %r1, 256;\nadd.u32 %r3, %r3, %r4;\nst.param.b32 [r], %r3;\nret;\nZ: st.param.b32 [r], {at_zero};\nret; }}\n"
+        )
+    };
+    let text = format!(
+        "{HEADER}.func (.param .b32 r) odd(.param .b32 n);\n{}{}.entry k(.param .u64 p)\n{{ .reg .b32 %r<5>; .reg .b64 %rd<5>;\nmov.u32 %r1, %tid.x;\n{{ .param .b32 a; .param .b32 b;\nst.param.b32 [a], %r1;\ncall (b), even, (a);\nld.param.b32 %r2, [b]; }}\nld.param.u64 %rd1, [p];\nmul.wide.u32 %rd2, %r1, 4;\nadd.u64 %rd3, %rd1, %rd2;\nst.global.u32 [%rd3], %r2;\nret; }}",
+        body("even", "odd", 1),
+        body("odd", "even", 0)
+    );
+    let (report, out) = run(&text, "k");
+    clean(report);
+    // Each activation adds 256 times its own n, which it has to know after the call.
+    let want: Vec<i32> = (0..64)
+        .map(|n| (1 - n % 2) + 256 * n * (n + 1) / 2)
+        .collect();
+    assert_eq!(out, want);
+}
+
+#[test]
+fn recursion_has_an_end_and_limits() {
+    let call = |decl: &str, guard: &str| {
+        format!(
+            "{HEADER}.func f() {{ .reg .b32 %r<9>; .reg .pred %p<2>; {decl}\n{guard} call f;\nret; }}\n.entry k(.param .u64 p) {{ call f; ret; }}"
+        )
+    };
+    let fault = run(&call("", ""), "k").0.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Undefined);
+    assert!(
+        fault.message.contains("more than 65536 bytes of stack"),
+        "{fault}"
+    );
+    for (text, what) in [
+        (call("", "@%p1"), "under a predicate"),
+        (call(".local .b32 x;", ""), "variables in local memory"),
+    ] {
+        let error = Module::load(&text).err().unwrap().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+}
