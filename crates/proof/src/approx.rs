@@ -62,10 +62,7 @@ fn functions() -> Vec<Function> {
         ("sin.approx", |x, _| x.sin()),
         ("cos.approx", |x, _| x.cos()),
     ];
-    let two: [(&str, Exact); 2] = [
-        ("div.approx", |x, y| x / y),
-        ("div.full", |x, y| x / y),
-    ];
+    let two: [(&str, Exact); 2] = [("div.approx", |x, y| x / y), ("div.full", |x, y| x / y)];
     for ftz in [false, true] {
         for (operands, list) in [(1, &one[..]), (2, &two[..])] {
             for (op, exact) in list {
@@ -144,7 +141,14 @@ impl Bounds {
         let (vx, vy) = (flush(f.format.value(x)), flush(f.format.value(y)));
         let exact = (f.exact)(vx, vy);
         let (g, s) = (f.format.value(gpu), f.format.value(sim));
-        let kind = |v: f64| (v.is_nan(), v.is_infinite(), v == 0.0, !v.is_nan() && v < 0.0);
+        let kind = |v: f64| {
+            (
+                v.is_nan(),
+                v.is_infinite(),
+                v == 0.0,
+                !v.is_nan() && v < 0.0,
+            )
+        };
         if kind(g) != kind(s) {
             self.class += 1;
             if self.examples.len() < 6 {
@@ -212,7 +216,9 @@ fn measure(gpu: &Gpu, f: &Function, launch: usize) -> Result<Bounds> {
     let x = if f.format == Format::F32 {
         x
     } else {
-        (0..LANES as u32).flat_map(|i| (i & 0xffff).to_le_bytes()).collect()
+        (0..LANES as u32)
+            .flat_map(|i| (i & 0xffff).to_le_bytes())
+            .collect()
     };
     let job = Job {
         entry: "f",
@@ -226,7 +232,9 @@ fn measure(gpu: &Gpu, f: &Function, launch: usize) -> Result<Bounds> {
     let theirs = job.on_gpu(gpu, &gpu.load(&text)?)?;
     let (ours, _) = job.on_sim(kernel)?;
     let mut bounds = Bounds::default();
-    let all = words(&x).zip(words(&y)).zip(words(&theirs[0]).zip(words(&ours[0])));
+    let all = words(&x)
+        .zip(words(&y))
+        .zip(words(&theirs[0]).zip(words(&ours[0])));
     for ((x, y), (g, s)) in all {
         bounds.add(f, x, y, g, s);
     }
@@ -284,8 +292,17 @@ mod tests {
         assert_eq!(Format::F16.ulp(0.0), 2.0_f64.powi(-24));
         let f = &functions()[0];
         let mut b = Bounds::default();
-        b.add(f, 2.0_f32.to_bits(), 0, 0.5_f32.to_bits(), 0.5_f32.next_up().to_bits());
-        assert_eq!((b.equal, b.gpu_ulp.0, b.sim_ulp.0, b.class), (0, 0.0, 1.0, 0));
+        b.add(
+            f,
+            2.0_f32.to_bits(),
+            0,
+            0.5_f32.to_bits(),
+            0.5_f32.next_up().to_bits(),
+        );
+        assert_eq!(
+            (b.equal, b.gpu_ulp.0, b.sim_ulp.0, b.class),
+            (0, 0.0, 1.0, 0)
+        );
         b.add(f, 2.0_f32.to_bits(), 0, 0, 0.5_f32.to_bits());
         assert_eq!(b.class, 1);
     }

@@ -77,7 +77,11 @@ const UNITS: &[Unit] = &[
     Unit("reduce", "kernels/reduce.cu", &["THREADS=512"]),
     Unit("softmax", "kernels/softmax.cu", &["THREADS=256"]),
     Unit("gemm", "kernels/gemm.cu", &["TILE_K=16"]),
-    Unit("fp8_direct", "kernels/sdpa_fp8.cu", &[FP8[0], FP8[1], FP8[2]]),
+    Unit(
+        "fp8_direct",
+        "kernels/sdpa_fp8.cu",
+        &[FP8[0], FP8[1], FP8[2]],
+    ),
     Unit(
         "fp8_wide",
         "kernels/sdpa_fp8.cu",
@@ -139,20 +143,29 @@ const UNITS: &[Unit] = &[
 pub fn build(nvcc: &Path, directory: &Path) -> Result<()> {
     use rayon::prelude::*;
     std::fs::create_dir_all(directory)?;
-    UNITS.par_iter().try_for_each(|Unit(name, source, defines)| {
-        let to: PathBuf = directory.join(format!("{name}.ptx"));
-        let run = Command::new(nvcc)
-            .args(["-ptx", "-arch=compute_90", "-O3", "-std=c++17", "-lineinfo", "-Ikernels"])
-            .args(defines.iter().map(|d| format!("-D{d}")))
-            .arg("-o")
-            .args([to.as_os_str(), source.as_ref()])
-            .output()?;
-        if run.status.success() {
-            Ok(())
-        } else {
-            Err(format!("{name}: {}", String::from_utf8_lossy(&run.stderr)).into())
-        }
-    })
+    UNITS
+        .par_iter()
+        .try_for_each(|Unit(name, source, defines)| {
+            let to: PathBuf = directory.join(format!("{name}.ptx"));
+            let run = Command::new(nvcc)
+                .args([
+                    "-ptx",
+                    "-arch=compute_90",
+                    "-O3",
+                    "-std=c++17",
+                    "-lineinfo",
+                    "-Ikernels",
+                ])
+                .args(defines.iter().map(|d| format!("-D{d}")))
+                .arg("-o")
+                .args([to.as_os_str(), source.as_ref()])
+                .output()?;
+            if run.status.success() {
+                Ok(())
+            } else {
+                Err(format!("{name}: {}", String::from_utf8_lossy(&run.stderr)).into())
+            }
+        })
 }
 
 fn floats(n: usize, random: &mut Random) -> Vec<u8> {
@@ -162,7 +175,14 @@ fn floats(n: usize, random: &mut Random) -> Vec<u8> {
 pub fn micro(directory: &Path) -> Result<Vec<Case>> {
     let path = directory.join("micro.ptx");
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let name = |line: &str| Some(line.strip_prefix(".visible .entry ")?.split('(').next()?.to_owned());
+    let name = |line: &str| {
+        Some(
+            line.strip_prefix(".visible .entry ")?
+                .split('(')
+                .next()?
+                .to_owned(),
+        )
+    };
     let mut names: Vec<String> = text.lines().filter_map(name).collect();
     names.sort();
     let mut random = Random::new(5);
@@ -268,9 +288,16 @@ fn fp8(unit: &str, b: usize, h: usize, s: usize, deviation: f32) -> Case {
         scales.push(Owned::In(scale.repeat(b * h)));
     }
     args.extend(scales);
-    args.extend([Owned::Out(2 * n), Owned::I32(h as i32), Owned::I32(s as i32)]);
+    args.extend([
+        Owned::Out(2 * n),
+        Owned::I32(h as i32),
+        Owned::I32(s as i32),
+    ]);
     Case {
-        name: format!("{unit}{}@{b}x{h}x{s}", if deviation == 1.0 { "" } else { "_x8" }),
+        name: format!(
+            "{unit}{}@{b}x{h}x{s}",
+            if deviation == 1.0 { "" } else { "_x8" }
+        ),
         unit: unit.into(),
         entry: "sdpa_fp8".into(),
         shape: Shape {
@@ -292,7 +319,11 @@ fn f16(unit: &str, b: usize, h: usize, s: usize) -> Case {
             Owned::In(halves.collect())
         })
         .collect();
-    args.extend([Owned::Out(4 * n), Owned::I32(h as i32), Owned::I32(s as i32)]);
+    args.extend([
+        Owned::Out(4 * n),
+        Owned::I32(h as i32),
+        Owned::I32(s as i32),
+    ]);
     Case {
         name: format!("{unit}@{b}x{h}x{s}"),
         unit: unit.into(),

@@ -40,6 +40,8 @@ pub enum Operand {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
+    /// As it stands below.
+    pub text: String,
     pub op: String,
     pub operands: Vec<Operand>,
 }
@@ -52,6 +54,7 @@ impl Form {
     fn parse(text: &str) -> Form {
         let (op, rest) = text.split_once(' ').unwrap_or((text, ""));
         Form {
+            text: text.to_owned(),
             op: op.to_owned(),
             operands: rest.split(',').map(operand).collect(),
         }
@@ -215,7 +218,8 @@ impl List {
                 })
                 .collect();
         }
-        all.iter().for_each(|op| self.add(format!("{op} {operands}")));
+        all.iter()
+            .for_each(|op| self.add(format!("{op} {operands}")));
     }
 }
 
@@ -282,19 +286,22 @@ fn integer(l: &mut List) {
     l.add("brev.b32 =w,w");
     l.add("brev.b64 =d,d");
     for ty in ["u32", "s32", "u64", "s64"] {
-        let c = letter(ty);
+        let (c, n) = (letter(ty), bits(ty) - 1);
         l.add(format!("bfind.{ty} =w,{c}"));
         l.add(format!("bfind.shiftamt.{ty} =w,{c}"));
         l.add(format!("bfe.{ty} ={c},{c},<256,<256"));
-        l.add(format!("bfe.{ty} ={c},{c},0:{},0:{}", bits(ty) - 1, bits(ty)));
+        l.add(format!("bfe.{ty} ={c},{c},0:{},0:{}", n, n));
     }
     for ty in ["b32", "b64"] {
-        let c = letter(ty);
+        let (c, n) = (letter(ty), bits(ty) - 1);
         l.add(format!("bfi.{ty} ={c},{c},{c},<256,<256"));
-        l.add(format!("bfi.{ty} ={c},{c},{c},0:{},0:{}", bits(ty) - 1, bits(ty)));
+        l.add(format!("bfi.{ty} ={c},{c},{c},0:{},0:{}", n, n));
     }
     l.product(&[&["bmsk"], &["clamp", "wrap"], &["b32"]], "=w,w,wi");
-    l.product(&[&["szext"], &["clamp", "wrap"], &["u32", "s32"]], "=w,w,wi");
+    l.product(
+        &[&["szext"], &["clamp", "wrap"], &["u32", "s32"]],
+        "=w,w,wi",
+    );
     l.add("fns.b32 =w,w,0:31,w");
     l.product(&[&["dp4a"], &["u32", "s32"], &["u32", "s32"]], "=w,w,w,wi");
     l.product(
@@ -325,8 +332,14 @@ fn logic(l: &mut List) {
         }
     }
     l.add("lop3.b32 =w,w,w,w,0:255");
-    l.product(&[&["shf"], &["l", "r"], &["wrap", "clamp"], &["b32"]], "=w,w,w,w");
-    l.product(&[&["shf"], &["l", "r"], &["wrap", "clamp"], &["b32"]], "=w,w,w,0:40");
+    l.product(
+        &[&["shf"], &["l", "r"], &["wrap", "clamp"], &["b32"]],
+        "=w,w,w,w",
+    );
+    l.product(
+        &[&["shf"], &["l", "r"], &["wrap", "clamp"], &["b32"]],
+        "=w,w,w,0:40",
+    );
     l.add("prmt.b32 =w,w,w,wi");
     l.product(
         &[&["prmt.b32"], &["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"]],
@@ -335,12 +348,21 @@ fn logic(l: &mut List) {
 }
 
 fn single(l: &mut List) {
-    l.product(&[&["add", "sub", "mul"], ROUND, FTZ, SAT, &["f32"]], "=w,w,wf");
+    l.product(
+        &[&["add", "sub", "mul"], ROUND, FTZ, SAT, &["f32"]],
+        "=w,w,wf",
+    );
     l.product(&[&["fma"], ROUND, FTZ, SAT, &["f32"]], "=w,w,wf,wf");
     l.product(&[&["div"], ROUND, FTZ, &["f32"]], "=w,w,w");
     l.product(&[&["rcp", "sqrt"], ROUND, FTZ, &["f32"]], "=w,w");
     l.product(
-        &[&["min", "max"], FTZ, &["", "NaN"], &["", "xorsign.abs"], &["f32"]],
+        &[
+            &["min", "max"],
+            FTZ,
+            &["", "NaN"],
+            &["", "xorsign.abs"],
+            &["f32"],
+        ],
         "=w,w,wf",
     );
     l.product(&[&["neg", "abs"], FTZ, &["f32"]], "=w,w");
@@ -349,7 +371,14 @@ fn single(l: &mut List) {
         l.product(
             &[
                 &["testp"],
-                &["finite", "infinite", "number", "notanumber", "normal", "subnormal"],
+                &[
+                    "finite",
+                    "infinite",
+                    "number",
+                    "notanumber",
+                    "normal",
+                    "subnormal",
+                ],
                 &[ty],
             ],
             &format!("=p,{c}"),
@@ -372,7 +401,13 @@ fn half(l: &mut List) {
         l.product(&[&["fma.rn"], FTZ, &["", "sat", "relu"], &[ty]], &three);
         l.product(&[&["neg", "abs"], FTZ, &[ty]], &format!("={c},{c}"));
         l.product(
-            &[&["min", "max"], FTZ, &["", "NaN"], &["", "xorsign.abs"], &[ty]],
+            &[
+                &["min", "max"],
+                FTZ,
+                &["", "NaN"],
+                &["", "xorsign.abs"],
+                &[ty],
+            ],
             &two,
         );
     }
@@ -437,7 +472,11 @@ fn compare(l: &mut List) {
             if ty.ends_with("f16") {
                 continue;
             }
-            let (r, ftz, ty) = (relations[ty.len() % relations.len()], ty.strip_prefix("ftz."), ty);
+            let (r, ftz, ty) = (
+                relations[ty.len() % relations.len()],
+                ty.strip_prefix("ftz."),
+                ty,
+            );
             let ty = ftz.map_or(ty.to_owned(), |t| format!("{to}.{t}"));
             match ftz {
                 Some(_) => l.add(format!("set.{r}.ftz.{ty} =w,{c},{c}")),
@@ -450,7 +489,10 @@ fn compare(l: &mut List) {
             _ => format!("set.{}.or.u32.{ty} =w,{c},{c},!p", relations[0]),
         });
     }
-    l.product(&[&["setp"], FLOAT_RELATIONS, &["f16x2", "bf16x2"]], "=p|=p,w,w");
+    l.product(
+        &[&["setp"], FLOAT_RELATIONS, &["f16x2", "bf16x2"]],
+        "=p|=p,w,w",
+    );
     for r in ["eq", "ltu", "ge", "nan"] {
         for ty in ["f16", "bf16"] {
             l.add(format!("set.{r}.{ty}.{ty} =h,h,h"));
@@ -459,7 +501,9 @@ fn compare(l: &mut List) {
             l.add(format!("set.{r}.{ty}x2.{ty}x2 =w,w,w"));
         }
     }
-    for ty in ["b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64"] {
+    for ty in [
+        "b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64",
+    ] {
         let c = letter(ty);
         l.add(format!("selp.{ty} ={c},{c},{c},p"));
         l.add(format!("slct.{ty}.s32 ={c},{c},{c},w"));
@@ -523,10 +567,7 @@ fn convert_floats(l: &mut List) {
             let (ci, cf) = (letter(i), letter(f));
             let none: &[&str] = &[""];
             let sat = if f == "bf16" { none } else { SAT };
-            l.product(
-                &[&["cvt"], ROUND, sat, &[f], &[i]],
-                &format!("={cf},{ci}"),
-            );
+            l.product(&[&["cvt"], ROUND, sat, &[f], &[i]], &format!("={cf},{ci}"));
             l.product(
                 &[
                     &["cvt"],
@@ -553,7 +594,10 @@ fn convert_floats(l: &mut List) {
     l.product(&[&["cvt"], &["rm", "rp"], &["bf16.f32"]], "=h,w");
     l.product(&[&["cvt"], ROUND, &["bf16.f64"]], "=h,d");
     l.product(&[&["cvt"], ROUND, &["bf16.f16", "f16.bf16"]], "=h,h");
-    l.product(&[&["cvt.rn", "cvt.rz"], &["relu"], &["f16.f32", "bf16.f32"]], "=h,w");
+    l.product(
+        &[&["cvt.rn", "cvt.rz"], &["relu"], &["f16.f32", "bf16.f32"]],
+        "=h,w",
+    );
     let integral: &[&str] = &["rni", "rzi", "rmi", "rpi"];
     l.product(&[&["cvt"], integral, FTZ, SAT, &["f32.f32"]], "=w,w");
     l.product(&[&["cvt"], integral, SAT, &["f64.f64"]], "=d,d");
@@ -562,20 +606,44 @@ fn convert_floats(l: &mut List) {
     l.product(&[&["cvt"], FTZ, SAT, &["f32.f32"]], "=w,w");
     l.product(&[&["cvt"], SAT, &["f64.f64"]], "=d,d");
     l.product(
-        &[&["cvt"], &["rn", "rz"], &["", "relu"], &["f16x2.f32", "bf16x2.f32"]],
+        &[
+            &["cvt"],
+            &["rn", "rz"],
+            &["", "relu"],
+            &["f16x2.f32", "bf16x2.f32"],
+        ],
         "=w,w,w",
     );
     l.product(
-        &[&["cvt.rn.satfinite"], &["", "relu"], &["e4m3x2.f32", "e5m2x2.f32"]],
+        &[
+            &["cvt.rn.satfinite"],
+            &["", "relu"],
+            &["e4m3x2.f32", "e5m2x2.f32"],
+        ],
         "=h,w,w",
     );
     l.product(
-        &[&["cvt.rn.satfinite"], &["", "relu"], &["e4m3x2.f16x2", "e5m2x2.f16x2"]],
+        &[
+            &["cvt.rn.satfinite"],
+            &["", "relu"],
+            &["e4m3x2.f16x2", "e5m2x2.f16x2"],
+        ],
         "=h,w",
     );
-    l.product(&[&["cvt.rn"], &["", "relu"], &["f16x2.e4m3x2", "f16x2.e5m2x2"]], "=w,h");
     l.product(
-        &[&["cvt"], &["rn", "rz", "rna", "rn.relu", "rz.relu"], &["tf32.f32"]],
+        &[
+            &["cvt.rn"],
+            &["", "relu"],
+            &["f16x2.e4m3x2", "f16x2.e5m2x2"],
+        ],
+        "=w,h",
+    );
+    l.product(
+        &[
+            &["cvt"],
+            &["rn", "rz", "rna", "rn.relu", "rz.relu"],
+            &["tf32.f32"],
+        ],
         "=w,w",
     );
 }
@@ -613,11 +681,24 @@ mod tests {
         );
         assert_eq!(text, ["setp.lt.and.s32 %p1|%p2, %r1, %r2, !%p3;"]);
         let form = Form::parse("mov.b32 {=h;=h},w");
-        let text = form.write(&names(&["%h1", "%h2"]), &names(&["%r1"]), 0, &mut Random::new(1));
+        let text = form.write(
+            &names(&["%h1", "%h2"]),
+            &names(&["%r1"]),
+            0,
+            &mut Random::new(1),
+        );
         assert_eq!(text, ["mov.b32 {%h1, %h2}, %r1;"]);
         let form = Form::parse("bfe.u32 =w,w,<256,0:0");
-        let text = form.write(&names(&["%r1"]), &names(&["%r2", "%r3"]), 0, &mut Random::new(1));
-        assert_eq!(text, ["and.b32 %y0, %r3, 255;", "bfe.u32 %r1, %r2, %y0, 0;"]);
+        let text = form.write(
+            &names(&["%r1"]),
+            &names(&["%r2", "%r3"]),
+            0,
+            &mut Random::new(1),
+        );
+        assert_eq!(
+            text,
+            ["and.b32 %y0, %r3, 255;", "bfe.u32 %r1, %r2, %y0, 0;"]
+        );
     }
 
     #[test]

@@ -50,7 +50,11 @@ fn distance(theirs: &[u8], ours: &[u8], element: Element) -> Distance {
             _ => f64::from(f32::from_bits(x)),
         };
         let apart = (value(g) - value(s)).abs();
-        d.max_abs = if apart.is_nan() { apart } else { d.max_abs.max(apart) };
+        d.max_abs = if apart.is_nan() {
+            apart
+        } else {
+            d.max_abs.max(apart)
+        };
         d.max_ulp = d.max_ulp.max(ulps(g, s, 8 * size as u32));
     }
     d

@@ -14,6 +14,7 @@ mod tensor;
 mod words;
 
 use clap::{Parser, Subcommand};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -98,6 +99,8 @@ enum Command {
         #[arg(long, default_value_t = 0)]
         seed: u64,
     },
+    /// The forms that ptxsim builds, for fixtures/forms.list
+    List,
     /// The PTX of every form, or of a program: needs no GPU
     Ptx {
         #[arg(long)]
@@ -111,7 +114,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(e) => {
-            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("proof: {e}\n"));
+            let _ = writeln!(std::io::stderr(), "proof: {e}");
             ExitCode::from(2)
         }
     }
@@ -138,9 +141,17 @@ fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
             seed,
             hashes,
             check: None,
-        } => random::run(&gpu::Gpu::open(ptxas)?, seed, programs, hashes.as_deref(), out),
+        } => random::run(
+            &gpu::Gpu::open(ptxas)?,
+            seed,
+            programs,
+            hashes.as_deref(),
+            out,
+        ),
         Command::Approx => approx::run(&gpu::Gpu::open(ptxas)?, out),
-        Command::Mma { check: Some(dump), .. } => tensor::check(&dump, out),
+        Command::Mma {
+            check: Some(dump), ..
+        } => tensor::check(&dump, out),
         Command::Mma { dump, check: None } => {
             tensor::run(&gpu::Gpu::open(ptxas)?, dump.as_deref(), out)
         }
@@ -149,17 +160,23 @@ fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
         Command::Launch { ptx } => counters::launch(&gpu::Gpu::open(ptxas)?, &ptx).map(|()| true),
         Command::Counters { ptx, ncu } => counters::compare(&ptx, &ncu, out),
         Command::Simulate { programs, seed } => random::simulate_all(seed, programs, out),
+        Command::List => {
+            for form in random::built_forms() {
+                writeln!(out, "{}", form.text)?;
+            }
+            Ok(true)
+        }
         Command::Ptx { seed: None } => {
             for (n, i) in sweep::all_instances().iter().enumerate() {
-                let text = sweep::entry(&format!("f{n}"), i);
-                std::io::Write::write_all(out, text.as_bytes())?;
+                let text = sweep::entry(&format!("f{n}"), i, 1 << 16);
+                out.write_all(text.as_bytes())?;
             }
             Ok(true)
         }
         Command::Ptx { seed: Some(seed) } => {
-            let p = program::Program::new(seed, &random::built_forms());
+            let p = program::Program::new(seed, &random::listed_forms());
             let text = format!("{}{}", program::Program::module_head(), p.entry("p"));
-            std::io::Write::write_all(out, text.as_bytes())?;
+            out.write_all(text.as_bytes())?;
             Ok(true)
         }
     }

@@ -36,8 +36,10 @@ pub enum Stmt {
         /// Registers whose values are kept, and from which place of the output on.
         dests: Vec<(Class, String)>,
         slot: usize,
-        /// Whether a guard may stand before the line.
+        /// What stands before each of the lines.
         guard: Option<String>,
+        /// Lines after those, never guarded.
+        after: Vec<String>,
     },
     If {
         predicate: String,
@@ -92,6 +94,34 @@ fn ty(class: Class) -> &'static str {
     }
 }
 
+/// The type of a result whose NaN the ISA leaves open, and hardware too: it depends on the order in
+/// which ptxas puts the operands of a sum, or on whether it folds a sign into what reads it.
+fn open_nan(op: &str) -> Option<&'static str> {
+    let (name, ty) = (op.split('.').next()?, op.rsplit('.').next()?);
+    match (name, ty) {
+        ("add" | "sub" | "mul" | "div" | "fma" | "min" | "max" | "neg" | "abs", "f64") => {
+            Some("f64")
+        }
+        ("neg" | "abs", "f32") => Some("f32"),
+        ("neg" | "abs", "f16") => Some("f16"),
+        ("neg" | "abs", "bf16") => Some("bf16"),
+        _ => None,
+    }
+}
+
+/// Makes a NaN in the register the canonical one.
+fn canonical(ty: &str, register: &str) -> Vec<String> {
+    let (bits, nan) = match ty {
+        "f64" => (64, 0x7ff8_0000_0000_0000_u64),
+        "f32" => (32, 0x7fff_ffff),
+        _ => (16, 0x7fff),
+    };
+    vec![
+        format!("setp.nan.{ty} %q3, {register}, {register};"),
+        format!("@%q3 mov.b{bits} {register}, {nan};"),
+    ]
+}
+
 impl Maker<'_> {
     fn any(&mut self, class: Class) -> String {
         register(class, self.random.below(count(class)))
@@ -117,7 +147,12 @@ impl Maker<'_> {
         out
     }
 
-    fn op(&mut self, form: impl Into<String>, lines: Vec<String>, dests: Vec<(Class, String)>) -> Stmt {
+    fn op(
+        &mut self,
+        form: impl Into<String>,
+        lines: Vec<String>,
+        dests: Vec<(Class, String)>,
+    ) -> Stmt {
         let slot = self.slots;
         self.slots += dests.len();
         Stmt::Op {
@@ -126,13 +161,22 @@ impl Maker<'_> {
             dests,
             slot,
             guard: None,
+            after: Vec::new(),
         }
     }
 
     fn scalar(&mut self) -> Stmt {
         let form = &self.forms[self.random.below(self.forms.len())];
         let dests = self.several(&form.dests());
-        let sources: Vec<String> = form.sources().into_iter().map(|c| self.any(c)).collect();
+        // Of two equal operands ptxas makes a copy, NaN and all.
+        let mut sources: Vec<String> = Vec::new();
+        for c in form.sources() {
+            let mut s = self.any(c);
+            while sources.contains(&s) {
+                s = self.any(c);
+            }
+            sources.push(s);
+        }
         let lines = form.write(&dests, &sources, 15, &mut self.random);
         let dests = form.dests().into_iter().zip(dests).collect();
         let mut stmt = self.op(form.op.clone(), lines, dests);
@@ -140,8 +184,19 @@ impl Maker<'_> {
             let not = if self.random.chance(50) { "!" } else { "" };
             format!("@{not}{} ", self.any(Class::P))
         });
-        if let Stmt::Op { guard, .. } = &mut stmt {
+        if let Stmt::Op {
+            guard,
+            after,
+            dests,
+            ..
+        } = &mut stmt
+        {
             *guard = wanted;
+            if let Some(ty) = open_nan(&form.op)
+                && let Some((_, d)) = dests.first()
+            {
+                *after = canonical(ty, d);
+            }
         }
         stmt
     }
@@ -184,7 +239,11 @@ impl Maker<'_> {
     /// An address in the thread's own scratch, aligned to `size`: lines that compute it, operand.
     fn own(&mut self, space: usize, generic: bool, size: usize) -> (Vec<String>, String) {
         let base = ["%gg", "%sg", "%lg"][space];
-        let base = if generic { base } else { ["%gg", "%ss", "%ll"][space] };
+        let base = if generic {
+            base
+        } else {
+            ["%gg", "%ss", "%ll"][space]
+        };
         if self.random.chance(60) {
             let offset = self.random.below(OWN * 8 / size) * size;
             return (Vec::new(), format!("[{base}+{offset}]"));
@@ -238,7 +297,9 @@ impl Maker<'_> {
         };
         if self.random.chance(12) {
             // What nobody writes: the constant bank, and the input through the read-only path.
-            let (name, base) = self.random.pick(&[("const", "table"), ("global.nc", "%in")]);
+            let (name, base) = self
+                .random
+                .pick(&[("const", "table"), ("global.nc", "%in")]);
             let dests = self.several(&vec![class; vector]);
             let by = self.any(Class::W);
             let mask = 63 & !(bytes * vector - 1);
@@ -265,9 +326,16 @@ impl Maker<'_> {
             lines.push(format!("st{word}{v}.{ty} {at}, {};", braces(&sources)));
             self.op(format!("st{word}{v}.{ty}"), lines, Vec::new())
         } else {
-            let volatile = if space < 2 && self.random.chance(10) { ".volatile" } else { "" };
+            let volatile = if space < 2 && self.random.chance(10) {
+                ".volatile"
+            } else {
+                ""
+            };
             let dests = self.several(&vec![class; vector]);
-            lines.push(format!("ld{volatile}{word}{v}.{ty} {}, {at};", braces(&dests)));
+            lines.push(format!(
+                "ld{volatile}{word}{v}.{ty} {}, {at};",
+                braces(&dests)
+            ));
             let dests = dests.into_iter().map(|d| (class, d)).collect();
             self.op(format!("ld{word}{v}.{ty}"), lines, dests)
         }
@@ -329,6 +397,13 @@ impl Maker<'_> {
         };
         let d = self.written(class);
         lines.push(format!("atom{word}.{name} {d}, {at}, {b}{third};"));
+        // A NaN that two f64 add up to is whichever of them.
+        if name == "add.f64" {
+            let kept = if generic { "" } else { &word };
+            lines.push(format!("ld{kept}.b64 %m64, {at};"));
+            lines.extend(canonical("f64", "%m64"));
+            lines.push(format!("st{kept}.b64 {at}, %m64;"));
+        }
         self.op(format!("atom{word}.{name}"), lines, vec![(class, d)])
     }
 
@@ -336,14 +411,22 @@ impl Maker<'_> {
     fn together(&mut self) -> Stmt {
         let n = self.random.below(TOGETHER.len());
         let (name, space) = (TOGETHER[n], self.random.below(2));
-        let class = if name.ends_with("64") { Class::D } else { Class::W };
+        let class = if name.ends_with("64") {
+            Class::D
+        } else {
+            Class::W
+        };
         let base = ["%gt", "%st"][space];
         let value = match name {
             "inc.u32" => "11".to_string(),
             _ => self.any(class),
         };
         let line = format!("red.{}.{name} [{base}+{}], {value};", SPACES[space], 8 * n);
-        self.op(format!("red.{}.{name}", SPACES[space]), vec![line], Vec::new())
+        self.op(
+            format!("red.{}.{name}", SPACES[space]),
+            vec![line],
+            Vec::new(),
+        )
     }
 
     /// Instructions of the whole warp or block.
@@ -372,7 +455,10 @@ impl Maker<'_> {
             2 => {
                 let mode = self.random.pick(&["all", "any", "uni"]);
                 let (d, not) = (self.written(Class::P), self.random.pick(&["", "!"]));
-                let line = format!("vote.sync.{mode}.pred {d}, {not}{}, -1;", self.any(Class::P));
+                let line = format!(
+                    "vote.sync.{mode}.pred {d}, {not}{}, -1;",
+                    self.any(Class::P)
+                );
                 self.op(format!("vote.sync.{mode}"), vec![line], vec![(Class::P, d)])
             }
             3 => {
@@ -382,7 +468,11 @@ impl Maker<'_> {
             }
             4 => {
                 let (mode, wide) = (self.random.pick(&["any", "all"]), self.random.chance(40));
-                let (class, suffix) = if wide { (Class::D, "64") } else { (Class::W, "32") };
+                let (class, suffix) = if wide {
+                    (Class::D, "64")
+                } else {
+                    (Class::W, "32")
+                };
                 let (d, a) = (self.several(&[Class::W, Class::P]), self.any(class));
                 // Equal values are rare: in half of the cases most bits are masked off.
                 let mut lines = vec![format!("mov.b{suffix} %m{suffix}, {a};")];
@@ -391,7 +481,10 @@ impl Maker<'_> {
                 }
                 let (to, mut dests) = (&d[0], w(d[0].clone()));
                 if mode == "all" {
-                    lines.push(format!("match.all.sync.b{suffix} {to}|{}, %m{suffix}, -1;", d[1]));
+                    lines.push(format!(
+                        "match.all.sync.b{suffix} {to}|{}, %m{suffix}, -1;",
+                        d[1]
+                    ));
                     dests.push((Class::P, d[1].clone()));
                 } else {
                     lines.push(format!("match.any.sync.b{suffix} {to}, %m{suffix}, -1;"));
@@ -576,12 +669,22 @@ impl Program {
         };
         for class in [Class::H, Class::W, Class::D] {
             for n in 0..count(class) {
-                let _ = writeln!(t, "ld.global.{} {}, [%a1+{}];", ty(class), register(class, n), at());
+                let _ = writeln!(
+                    t,
+                    "ld.global.{} {}, [%a1+{}];",
+                    ty(class),
+                    register(class, n),
+                    at()
+                );
             }
         }
         let _ = writeln!(t, "ld.global.b32 %t0, [%a1+{}];", at());
         for n in 0..P {
-            let _ = writeln!(t, "and.b32 %t1, %t0, {};\nsetp.ne.u32 %p{n}, %t1, 0;", 1 << n);
+            let _ = writeln!(
+                t,
+                "and.b32 %t1, %t0, {};\nsetp.ne.u32 %p{n}, %t1, 0;",
+                1 << n
+            );
         }
         for (space, base) in SPACES.iter().zip(["%gg", "%ss", "%ll"]) {
             for n in 0..OWN {
@@ -742,14 +845,29 @@ fn remove(body: &mut Vec<Stmt>, n: &mut usize, flatten: bool) -> bool {
     false
 }
 
+/// Stores a result, and reads it back where it goes on (`opaque`).
 fn keep(t: &mut String, class: Class, register: &str, slot: usize) {
     let at = 8 * THREADS * slot;
     let _ = match class {
         Class::P => writeln!(
             t,
-            "selp.u32 %t0, 1, 0, {register};\nst.global.b32 [%out+{at}], %t0;"
+            "selp.u32 %t0, 1, 0, {register};\nst.volatile.global.b32 [%out+{at}], %t0;"
         ),
-        c => writeln!(t, "st.global.{} [%out+{at}], {register};", ty(c)),
+        c => writeln!(t, "st.volatile.global.{} [%out+{at}], {register};", ty(c)),
+    };
+}
+
+/// Through memory, so that ptxas cannot fold one instruction into the next: it takes registers
+/// without a type for ones of the type that wrote them, and folds wrongly (CALIBRATION.md).
+fn opaque(t: &mut String, class: Class, register: &str, slot: usize) {
+    keep(t, class, register, slot);
+    let at = 8 * THREADS * slot;
+    let _ = match class {
+        Class::P => writeln!(
+            t,
+            "ld.volatile.global.b32 %t0, [%out+{at}];\nsetp.ne.u32 {register}, %t0, 0;"
+        ),
+        c => writeln!(t, "ld.volatile.global.{} {register}, [%out+{at}];", ty(c)),
     };
 }
 
@@ -761,13 +879,17 @@ fn write_block(t: &mut String, body: &[Stmt], label: &mut usize) {
                 dests,
                 slot,
                 guard,
+                after,
                 ..
             } => {
                 for line in lines {
                     let _ = writeln!(t, "{}{line}", guard.as_deref().unwrap_or(""));
                 }
+                for line in after {
+                    let _ = writeln!(t, "{line}");
+                }
                 for (k, (class, register)) in dests.iter().enumerate() {
-                    keep(t, *class, register, slot + k);
+                    opaque(t, *class, register, slot + k);
                 }
             }
             Stmt::If {

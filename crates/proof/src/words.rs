@@ -165,7 +165,12 @@ impl Random {
             // an f32 or what lies between two, a value near an integer
             7 => {
                 let x = f64::from(f32::from_bits(self.word32()));
-                x.to_bits() ^ if self.chance(50) { self.next() & 0x3fff_ffff } else { 0 }
+                x.to_bits()
+                    ^ if self.chance(50) {
+                        self.next() & 0x3fff_ffff
+                    } else {
+                        0
+                    }
             }
             8 => (self.next() as i32 as f64 / 8.0).to_bits(),
             9 => u64::from(self.word32()) << 32 | u64::from(self.word32()),

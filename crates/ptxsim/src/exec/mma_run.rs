@@ -1,6 +1,5 @@
-//! Runs the matrix instructions. A product is computed in f64 over all of k and rounded once to
-//! the result type; tensor cores align and truncate inside, so their last bits differ (bound:
-//! k * 2^-23 of the sum of magnitudes).
+//! Runs the matrix instructions, to the bit as the tensor cores of sm_90 do (CALIBRATION.md): they
+//! align and cut off inside, and cut off again where the result is f32.
 
 use super::mem::{Addresses, Site, addresses, lanes, split};
 use super::mma::*;
@@ -8,7 +7,7 @@ use super::regs::{ALL, LANES, Regs};
 use super::state::*;
 use crate::exec::regs::Class;
 use crate::num::narrow::*;
-use crate::num::round::Round;
+use crate::num::round::{Round, f64_to_f32};
 use crate::program::{Access, AddressSpace};
 use crate::report::FaultKind;
 
@@ -73,6 +72,7 @@ impl Machine<'_> {
             offset: 0,
         };
         let per_register = 32 / t.elem.bits() as usize;
+        let before = self.costs[s.pc as usize];
         for (n, (registers, place)) in t.steps.iter().enumerate() {
             w.regs.set64(0, |l| {
                 let (major, minor) = place[l];
@@ -107,7 +107,34 @@ impl Machine<'_> {
                 });
             }
         }
+        if t.by_matrices() {
+            let cost = &mut self.costs[s.pc as usize];
+            cost.requests = before.requests;
+            cost.wavefronts = before.wavefronts;
+            cost.ideal_wavefronts = before.ideal_wavefronts;
+            self.count_fragment(t, base[0], stride[0], s);
+        }
         Ok(())
+    }
+
+    /// As the `ldmatrix` that it is on hardware: matrices of 8 rows of 16 bytes, up to four at a
+    /// time.
+    fn count_fragment(&mut self, t: &Tile, base: u64, stride: u32, s: Site) {
+        let (rows, columns) = extent(t.part, t.shape);
+        let (major, minor) = if t.column_major {
+            (columns, rows)
+        } else {
+            (rows, columns)
+        };
+        let pitch = u64::from(stride) * 2;
+        let matrices: Vec<u64> = (0..minor / 8)
+            .flat_map(|chunk| (0..major / 8).map(move |group| (chunk, group)))
+            .map(|(chunk, group)| base + u64::from(chunk) * 16 + u64::from(group) * 8 * pitch)
+            .collect();
+        for four in matrices.chunks(4) {
+            let of = |l: usize| four.get(l / 8).map_or(0, |m| m + (l % 8) as u64 * pitch);
+            self.count_matrices(s, &std::array::from_fn(of), four.len());
+        }
     }
 
     /// Lane 8 i + j gives the address of row j of matrix i. Lane l then holds elements 2 (l % 4) and
@@ -161,7 +188,7 @@ impl Machine<'_> {
             }
         }
         let s = Site { mask: used, ..s };
-        self.count_shared(s, a, 16);
+        self.count_matrices(s, a, registers.len());
         if CHECKS {
             self.check_shared(b, w, s, a, 16, !load, false);
         }
@@ -231,7 +258,7 @@ fn decode(elem: Elem, bits: u32) -> f64 {
 }
 
 #[inline(always)]
-fn product_rows(m: usize, n: usize, k: usize, a: &[f64], b: &[f64], d: &mut [f64]) {
+fn exact_rows(m: usize, n: usize, k: usize, a: &[f64], b: &[f64], d: &mut [f64]) {
     for i in 0..m {
         let row = &mut d[i * n..(i + 1) * n];
         for p in 0..k {
@@ -243,6 +270,85 @@ fn product_rows(m: usize, n: usize, k: usize, a: &[f64], b: &[f64], d: &mut [f64
     }
 }
 
+/// The power of two at or below `x`, but not below what the format's exponent can say; 0 of 0. Of
+/// an infinity or a NaN it is infinite.
+#[inline(always)]
+fn unit(x: f64, least: f64) -> f64 {
+    let unit = f64::from_bits(x.to_bits() & 0x7ff << 52).max(least);
+    if x == 0.0 { 0.0 } else { unit }
+}
+
+/// What tensor cores of sm_90 add up at once (`mma` in crates/proof finds no difference): each
+/// product and the addend is cut off 25 bits below the largest exponent among them (that of a
+/// product is the sum of its factors'), and what is left is added exactly.
+#[inline(always)]
+fn fused_rows(
+    m: usize,
+    n: usize,
+    depths: &[usize],
+    [a, b]: [Operand; 2],
+    d: &mut [f64],
+    least: f64,
+) {
+    const BELOW: f64 = (1 << 25) as f64;
+    let n = n.min(LANES);
+    let k = a.depth;
+    for i in 0..m {
+        let row = &mut d[i * n..(i + 1) * n];
+        let mut largest = [0.0_f64; LANES];
+        for (to, c) in largest.iter_mut().zip(row.iter()) {
+            *to = unit(*c, least);
+        }
+        for &p in depths {
+            let x = a.units[i * k + p];
+            for (to, y) in largest.iter_mut().zip(&b.units[p * n..(p + 1) * n]) {
+                // An infinite factor makes it infinite or, with a zero, a NaN, which `max` drops.
+                *to = to.max(x * y);
+            }
+        }
+        let mut sum = [0.0_f64; LANES];
+        let mut scale = [0.0_f64; LANES];
+        for l in 0..n {
+            scale[l] = BELOW / largest[l];
+            sum[l] = (row[l] * scale[l]).trunc();
+        }
+        for &p in depths {
+            let x = a.values[i * k + p];
+            for (l, y) in b.values[p * n..(p + 1) * n].iter().enumerate() {
+                sum[l] += (x * y * scale[l]).trunc();
+            }
+        }
+        for l in 0..n {
+            let usual = largest[l].is_finite() && largest[l] > 0.0 && !sum[l].is_nan();
+            row[l] = if usual {
+                sum[l] / scale[l]
+            } else {
+                let terms = depths
+                    .iter()
+                    .map(|&p| a.values[i * k + p] * b.values[p * n + l]);
+                terms.fold(row[l], |s, t| s + t)
+            };
+        }
+    }
+}
+
+/// Towards zero, but to infinity from 2^128 on.
+#[inline(always)]
+fn cut(x: f64) -> f32 {
+    if x.abs() < f64::from_bits((1023 + 128) << 52) {
+        f64_to_f32(x, Round::Zero)
+    } else {
+        x as f32
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Operand<'a> {
+    depth: usize,
+    values: &'a [f64],
+    units: &'a [f64],
+}
+
 #[inline(always)]
 fn multiply_any(regs: &mut Regs, m: &Multiply) {
     // The largest parts: 32 x 16, 16 x 32, 32 x 32 never.
@@ -250,16 +356,45 @@ fn multiply_any(regs: &mut Regs, m: &Multiply) {
     gather(regs, &m.places[0], m.ab[0], &m.a, &mut left);
     gather(regs, &m.places[1], m.ab[1], &m.b, &mut right);
     gather(regs, &m.places[2], m.cd[0], &m.c, &mut sum);
-    let s = m.shape;
-    product_rows(
-        s.m as usize,
-        s.n as usize,
-        s.k as usize,
-        &left,
-        &right,
-        &mut sum,
-    );
+    let [rows, columns, depth] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
     let elem = m.cd[1];
+    if elem == Elem::S32 {
+        exact_rows(rows, columns, depth, &left, &right, &mut sum);
+    } else {
+        let least = match m.ab[0] {
+            Elem::F16 | Elem::E4m3 | Elem::E5m2 => -14,
+            _ => -126,
+        };
+        let power = |e: i32| f64::from_bits(((1023 + e) as u64) << 52);
+        let (mut a_units, mut b_units) = ([0.0; 512], [0.0; 512]);
+        for (units, values) in [(&mut a_units, &left), (&mut b_units, &right)] {
+            for (u, v) in units.iter_mut().zip(values) {
+                *u = unit(*v, power(least));
+            }
+        }
+        let [left, right] = [(&left, &a_units), (&right, &b_units)].map(|(v, u)| Operand {
+            depth,
+            values: v,
+            units: u,
+        });
+        let of_fp8 = |p: &usize, late: bool| (p % 4 >= 2) == late;
+        let depths: Vec<usize> = (0..depth).collect();
+        if m.ab[0].bits() == 8 {
+            // As ptxas writes it: converted to f16, the first two of each four in one go, the last
+            // two in another, and then the addend, rounded.
+            let mut product = [0.0; 512];
+            for late in [false, true] {
+                let of: Vec<usize> = depths.iter().copied().filter(|p| of_fp8(p, late)).collect();
+                fused_rows(rows, columns, &of, [left, right], &mut product, power(-126));
+                product.iter_mut().for_each(|x| *x = f64::from(cut(*x)));
+            }
+            for (c, p) in sum.iter_mut().zip(&product) {
+                *c = f64::from(*c as f32 + *p as f32);
+            }
+        } else {
+            fused_rows(rows, columns, &depths, [left, right], &mut sum, power(-126));
+        }
+    }
     let per = 32 / elem.bits();
     let mut place = m.places[3].of.chunks_exact(LANES);
     for &register in &m.d {
@@ -272,7 +407,8 @@ fn multiply_any(regs: &mut Regs, m: &Multiply) {
                     Elem::F16 => F16.encode(x, Round::Nearest, false),
                     // Integers wrap, as without .satfinite.
                     Elem::S32 => x as i64 as u32,
-                    _ => super::float_ops::w(x as f32),
+                    // Cut off, not rounded.
+                    _ => super::float_ops::w(cut(x)),
                 };
                 word[l] |= bits << (step * elem.bits());
             }

@@ -30,7 +30,11 @@ fn round(negative: bool, significand: u128, exponent: i32, sticky: bool, mode: R
         (0, 1, 2)
     } else {
         let ones = (1_u128 << shift) - 1;
-        (significand >> shift, significand & ones, 1_u128 << (shift - 1))
+        (
+            significand >> shift,
+            significand & ones,
+            1_u128 << (shift - 1),
+        )
     };
     let inexact = rest != 0 || sticky;
     let up = match mode {
@@ -49,10 +53,15 @@ fn round(negative: bool, significand: u128, exponent: i32, sticky: bool, mode: R
     if magnitude < 0x7ff << 52 {
         return f64::from_bits(sign | magnitude);
     }
-    let stays = mode == Round::Zero
-        || mode == Round::Down && !negative
-        || mode == Round::Up && negative;
-    f64::from_bits(sign | if stays { (0x7ff << 52) - 1 } else { 0x7ff << 52 })
+    let stays =
+        mode == Round::Zero || mode == Round::Down && !negative || mode == Round::Up && negative;
+    f64::from_bits(
+        sign | if stays {
+            (0x7ff << 52) - 1
+        } else {
+            0x7ff << 52
+        },
+    )
 }
 
 pub fn mul(a: f64, b: f64, mode: Round) -> f64 {
