@@ -43,6 +43,8 @@ pub enum Stmt {
     },
     If {
         predicate: String,
+        /// Where the predicate is kept, and read back for the branch.
+        slot: usize,
         then: Vec<Stmt>,
         otherwise: Vec<Stmt>,
     },
@@ -180,7 +182,9 @@ impl Maker<'_> {
         let lines = form.write(&dests, &sources, 15, &mut self.random);
         let dests = form.dests().into_iter().zip(dests).collect();
         let mut stmt = self.op(form.op.clone(), lines, dests);
-        let wanted = self.random.chance(15).then(|| {
+        // ptxas 13.0 converts the old value of a guarded `set` whose guard is false.
+        let guarded = self.random.chance(15) && !form.op.starts_with("set.");
+        let wanted = guarded.then(|| {
             let not = if self.random.chance(50) { "!" } else { "" };
             format!("@{not}{} ", self.any(Class::P))
         });
@@ -556,7 +560,9 @@ impl Maker<'_> {
             22..30 if depth == 0 => self.convergent(),
             30..34 if depth < 3 => {
                 let (a, b) = (1 + self.random.below(5), self.random.below(4));
+                self.slots += 1;
                 Stmt::If {
+                    slot: self.slots - 1,
                     predicate: self.any(Class::P),
                     then: self.block(a, depth + 1),
                     otherwise: self.block(b, depth + 1),
@@ -894,12 +900,19 @@ fn write_block(t: &mut String, body: &[Stmt], label: &mut usize) {
             }
             Stmt::If {
                 predicate,
+                slot,
                 then,
                 otherwise,
             } => {
                 let n = *label;
                 *label += 1;
-                let _ = writeln!(t, "@{predicate} bra T{n};");
+                keep(t, Class::P, predicate, *slot);
+                let at = 8 * THREADS * slot;
+                let _ = writeln!(
+                    t,
+                    "ld.volatile.global.b32 %t0, [%out+{at}];\nsetp.ne.u32 %q3, %t0, 0;\n\
+                     @%q3 bra T{n};"
+                );
                 write_block(t, otherwise, label);
                 let _ = writeln!(t, "bra E{n};\nT{n}:");
                 write_block(t, then, label);
