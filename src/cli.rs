@@ -54,7 +54,7 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// The process that touches the GPU; started by `run`
+    /// The process that runs kernels; started by `run`
     #[command(name = crate::worker::SUBCOMMAND, hide = true)]
     Worker { device: DeviceChoice },
 }
@@ -91,9 +91,13 @@ pub struct RunArgs {
     /// Batched samples of each timing process
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub iters: Option<u32>,
-    /// Where kernels run: auto, cuda, or cuda:N
+    /// Where kernels run: auto, cuda, cuda:N, or sim (on the CPU, which is what auto takes where there is no GPU)
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub device: DeviceChoice,
+    /// Warp instructions of one case, over all its seeds, that are simulated where there is no GPU; a case that
+    /// takes more is skipped
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
+    pub sim_budget: Option<u64>,
     /// Without a usable GPU, fail with exit code 4 instead of skipping what needs one
     #[arg(long)]
     pub require_gpu: bool,

@@ -9,6 +9,7 @@ pub mod check;
 pub mod cli;
 pub mod cmd;
 pub mod config;
+pub mod counters;
 pub mod device;
 pub mod error;
 pub mod exit;

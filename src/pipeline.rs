@@ -1,10 +1,13 @@
 //! A run from gates.yaml to its judgement. Alone knows the order of the stages; decides nothing: whether a
 //! case may go on, needs another process, or holds is asked of `verdict::judge`.
 
+mod simulate;
+
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
 use crate::check::cache::{Expected as Answer, References};
 use crate::config::Loaded;
+use crate::counters::COUNTER_MODEL;
 use crate::device::DeviceChoice;
 use crate::device::choice::driver_problem;
 use crate::error::{Error, Result};
@@ -18,7 +21,7 @@ use std::time::{Duration, Instant};
 use verdict::judge::{self, Admission, Stage};
 use verdict::model::{
     Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, FaultKind, Judgement, Plan,
-    Policy, RECORD_SCHEMA, Record, Seen, TIMING_PROTOCOL, Unit, UnitId,
+    Policy, RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, Unit, UnitId,
 };
 
 /// What `run` was asked for.
@@ -64,7 +67,19 @@ pub fn run(
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;
 
     let mut crew = Crew::new(request.device)?;
-    let (device, built, answers) = prepare(&root, &plan, &toolchain, cache, &mut crew, on)?;
+    let device = |crew: &mut Crew| match request.device {
+        DeviceChoice::Sim => Seen::NotRun {
+            reason: "--device sim: times come from a GPU".to_owned(),
+        },
+        DeviceChoice::Auto | DeviceChoice::Cuda { .. } => crew.device(),
+    };
+    let (device, built, answers) =
+        prepare(&root, &plan, &toolchain, cache, || device(&mut crew), on)?;
+    // In the place of a GPU, not of one that is broken or required.
+    let absent = matches!(device, Seen::NotRun { .. });
+    let simulator = (absent && !request.require_gpu).then_some(Simulator {
+        counter_model: COUNTER_MODEL,
+    });
     let behind_the_compiler = Overlap {
         start: crew.costs().process.min(built.wall),
         reference: built
@@ -84,6 +99,7 @@ pub fn run(
             commit: repo::commit(&root),
             compiler: Seen::Got(toolchain.facts.clone()),
             device,
+            simulator,
         },
         plan,
         policy,
@@ -93,20 +109,24 @@ pub fn run(
     record.costs.compiler_ms = milliseconds(built.wall);
     record.costs.reference_ms = milliseconds(answers.wall - behind_the_compiler.reference);
     let artifacts = built.append_to(&mut record);
+    let mut work = Work {
+        executor: Executor::Simulator,
+        artifacts,
+        answers,
+        dump: request.dump.clone(),
+    };
     if let Seen::Got(device) = record.environment.device.clone() {
-        let work = Work {
-            device,
-            artifacts,
-            answers,
-            dump: request.dump.clone(),
-        };
+        work.executor = Executor::Gpu(device);
         check_all(&work, &mut crew, &mut record, on);
         time_all(&work, &mut crew, &mut record, on);
+    } else if record.environment.simulator.is_some() {
+        let references = References::open(&root, cache, Some(&toolchain.host_compiler))?;
+        simulate::simulate_all(&mut work, &references, &mut record, on)?;
     }
     crew.retire();
 
     let spent = crew.costs();
-    record.costs.workers = spent.workers;
+    record.costs.workers += spent.workers;
     record.costs.worker_start_ms = milliseconds(spent.process - behind_the_compiler.start);
     record.costs.gpu_ms = milliseconds(spent.device);
     record.costs.total_ms = milliseconds(began.elapsed());
@@ -141,7 +161,7 @@ fn prepare(
     plan: &Plan,
     toolchain: &Toolchain,
     cache: &Cache,
-    crew: &mut Crew,
+    device: impl FnOnce() -> Seen<DeviceFacts>,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<(Seen<DeviceFacts>, Builds, Answers)> {
     let references = References::open(root, cache, Some(&toolchain.host_compiler))?;
@@ -171,9 +191,9 @@ fn prepare(
                 wall: began.elapsed(),
             })
         });
-        let device = usable(crew.device(), &toolchain.facts.version);
+        let device = usable(device(), &toolchain.facts.version);
         let answers = match device {
-            Seen::Got(_) => Answers::compute(plan, &references, on),
+            Seen::Got(_) => Answers::compute(plan.cases.iter(), &references, on),
             Seen::Fault(_) | Seen::Unsupported { .. } | Seen::NotRun { .. } => Answers::default(),
         };
         let builds = builds
@@ -245,11 +265,13 @@ struct Answers {
 }
 
 impl Answers {
-    fn compute(plan: &Plan, references: &References, on: &(dyn Fn(Event) + Sync)) -> Self {
+    fn compute<'a>(
+        cases: impl Iterator<Item = &'a Case>,
+        references: &References,
+        on: &(dyn Fn(Event) + Sync),
+    ) -> Self {
         let began = Instant::now();
-        let wanted: Vec<(&Case, u64)> = plan
-            .cases
-            .iter()
+        let wanted: Vec<(&Case, u64)> = cases
             .flat_map(|case| case.seeds.iter().map(move |&seed| (case, seed)))
             .collect();
         on(Event::Began {
@@ -275,9 +297,14 @@ impl Answers {
     }
 }
 
+enum Executor {
+    Gpu(DeviceFacts),
+    Simulator,
+}
+
 /// What checks and timings of one run share.
 struct Work {
-    device: DeviceFacts,
+    executor: Executor,
     artifacts: HashMap<UnitId, Artifact>,
     answers: Answers,
     dump: Option<PathBuf>,
@@ -304,8 +331,11 @@ impl Work {
     }
 
     fn artifact(&self, plan: &Plan, case: &CaseId) -> std::result::Result<&Artifact, Why> {
-        judge::unit_for(plan, case, &self.device)
-            .and_then(|unit| self.artifacts.get(&unit.id))
+        let unit = match &self.executor {
+            Executor::Gpu(device) => judge::unit_for(plan, case, device),
+            Executor::Simulator => judge::unit_to_simulate(plan, case),
+        };
+        unit.and_then(|unit| self.artifacts.get(&unit.id))
             .ok_or_else(|| Why::NotRun(format!("{case} was not built for this device")))
     }
 

@@ -247,7 +247,7 @@ fn a_selection_that_means_nothing_is_refused() {
         ),
         (
             &["--device", "gpu0"],
-            "error: invalid value 'gpu0' for '--device <DEVICE>': `gpu0` is not a device; write auto, cuda, or cuda:N\n\n\
+            "error: invalid value 'gpu0' for '--device <DEVICE>': `gpu0` is not a device; write auto, sim, cuda, or cuda:N\n\n\
              For more information, try '--help'.\n",
         ),
         (
@@ -286,7 +286,8 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
         );
     }
     assert!(
-        report(project.path()).contains("\"headline\": \"PASS: 8 of 24 gates passed, 16 skipped\"")
+        report(project.path())
+            .contains("\"headline\": \"PASS: 13 of 28 gates passed, 15 skipped\"")
     );
 
     // Skipping has to be allowed.
@@ -299,7 +300,7 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
         all.extend(args);
         let output = run(project.path(), &all, 4);
         let said = stdout(&output);
-        let headline = "ENVIRONMENT FAILED: 15 of 24 gates not judged as the environment failed, 1 skipped, 8 passed";
+        let headline = "ENVIRONMENT FAILED: 19 of 28 gates not judged as the environment failed, 1 skipped, 8 passed";
         assert!(said.contains(headline), "{said}");
         assert!(said.contains("no NVIDIA device"), "{said}");
         if let Some(device) = all.get(2) {

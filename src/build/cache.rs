@@ -7,13 +7,14 @@
 //! none.
 
 use super::command::{Request, TEMPLATE};
+use super::compile::Compiled;
 use super::files::Files;
 use super::inputs::Inputs;
 use crate::cache::{Cache, write_atomically};
 use crate::error::{Error, Result};
 use crate::toolchain::Toolchain;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use verdict::model::{BuildFacts, Unit};
 
 pub struct Artifacts {
@@ -26,6 +27,7 @@ pub struct Artifacts {
 pub struct Stored {
     pub facts: BuildFacts,
     pub file: PathBuf,
+    pub ptx: PathBuf,
 }
 
 /// Earlier compilations of one request, latest first.
@@ -45,21 +47,23 @@ struct Compilation {
 struct Sidecar {
     facts: BuildFacts,
     file: String,
-    /// Of facts and artifact.
+    /// Of facts, artifact and PTX.
     seal: String,
 }
 
-fn seal(facts: &BuildFacts, artifact: &[u8]) -> Option<String> {
+fn seal(facts: &BuildFacts, artifact: &[u8], ptx: &[u8]) -> Option<String> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&serde_json::to_vec(facts).ok()?);
     hasher.update(&[0]);
-    hasher.update(artifact);
+    hasher.update(blake3::hash(artifact).as_bytes());
+    hasher.update(blake3::hash(ptx).as_bytes());
     Some(hasher.finalize().to_hex().to_string())
 }
 
 /// Branches that are switched between; older ones cost a compilation.
 const KEPT: usize = 16;
 const SIDECAR: &str = "facts.json";
+const PTX: &str = "unit.ptx";
 
 /// Everything that an outcome depends on beside the contents of files, as a hex digest.
 ///
@@ -99,22 +103,22 @@ impl Artifacts {
             .find_map(|compilation| self.load(&compilation.artifact))
     }
 
-    /// Copies `output` into its place. Without inputs no request finds it again.
-    pub fn store(
-        &self,
-        key: &str,
-        inputs: Option<Inputs>,
-        mut facts: BuildFacts,
-        output: &Path,
-    ) -> Result<Stored> {
+    /// Copies what was compiled into its place. Without inputs no request finds it again.
+    pub fn store(&self, key: &str, inputs: Option<Inputs>, compiled: Compiled) -> Result<Stored> {
+        let Compiled {
+            mut facts,
+            output,
+            ptx,
+            ..
+        } = compiled;
         let failed = |error: std::io::Error| {
             Error::environment(format!(
                 "the artifact cannot be written to {}: {error}",
                 self.objects.display()
             ))
         };
-        let bytes = std::fs::read(output).map_err(failed)?;
-        let artifact = content_address(key, &bytes);
+        let bytes = std::fs::read(&output).map_err(failed)?;
+        let artifact = content_address(key, &bytes, ptx.as_bytes());
         facts.artifact.clone_from(&artifact);
         let file = output.file_name().map_or_else(
             || "artifact".into(),
@@ -128,7 +132,8 @@ impl Artifacts {
         let new = staging.path().join("object");
         std::fs::create_dir(&new).map_err(failed)?;
         std::fs::write(new.join(&file), &bytes).map_err(failed)?;
-        let seal = seal(&facts, &bytes)
+        std::fs::write(new.join(PTX), &ptx).map_err(failed)?;
+        let seal = seal(&facts, &bytes, ptx.as_bytes())
             .ok_or_else(|| failed(std::io::Error::other("facts that are no JSON")))?;
         let sidecar = serde_json::to_vec(&Sidecar { facts, file, seal })
             .map_err(|error| failed(error.into()))?;
@@ -189,20 +194,24 @@ impl Artifacts {
         let sidecar: Sidecar =
             serde_json::from_slice(&std::fs::read(dir.join(SIDECAR)).ok()?).ok()?;
         let file = dir.join(&sidecar.file);
-        let whole = seal(&sidecar.facts, &std::fs::read(&file).ok()?)? == sidecar.seal
+        let ptx = dir.join(PTX);
+        let (bytes, text) = (std::fs::read(&file).ok()?, std::fs::read(&ptx).ok()?);
+        let whole = seal(&sidecar.facts, &bytes, &text)? == sidecar.seal
             && sidecar.facts.artifact == artifact;
         whole.then_some(Stored {
             facts: sidecar.facts,
             file,
+            ptx,
         })
     }
 }
 
 /// Of the bytes themselves, so that two outcomes of one request can never be taken for each other; with
 /// the request, because the facts beside the bytes belong to it.
-fn content_address(key: &str, artifact: &[u8]) -> String {
+fn content_address(key: &str, artifact: &[u8], ptx: &[u8]) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(key.as_bytes());
-    hasher.update(artifact);
+    hasher.update(blake3::hash(artifact).as_bytes());
+    hasher.update(blake3::hash(ptx).as_bytes());
     hasher.finalize().to_hex().to_string()
 }

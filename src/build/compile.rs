@@ -22,6 +22,8 @@ pub struct Compiled {
     pub facts: BuildFacts,
     /// The cubin or library, in the scratch directory.
     pub output: PathBuf,
+    /// What its machine code was made from, without paths of this machine.
+    pub ptx: String,
     /// Every file that was read, as the preprocessor printed it: relative to the root or absolute.
     pub included: Vec<String>,
 }
@@ -44,6 +46,9 @@ pub fn compile(
         Kind::Library => "unit.so",
     });
     let dependencies = scratch.join("unit.d");
+    // The intermediates of the one call: PTX for the simulator, and what a library's identity is read from.
+    let intermediates = scratch.join(KEPT);
+    std::fs::create_dir(&intermediates).map_err(|error| failed("intermediates", error))?;
     let mut command = clean_command(&toolchain.nvcc);
     command
         .current_dir(root)
@@ -51,16 +56,15 @@ pub fn compile(
         .arg("-ccbin")
         .arg(&toolchain.host_compiler)
         .args(&request.args)
+        .arg("--keep")
+        .arg("--keep-dir")
+        .arg(&intermediates)
         .args(["-MD", "-MF"])
         .arg(&dependencies)
         .arg("-o")
         .arg(&output);
-    if request.kind == Kind::Library {
-        // The kept intermediates are what identity is read from.
-        command.arg("--keep").arg("--keep-dir").arg(scratch);
-        if let Some(dir) = &toolchain.library_dir {
-            command.arg("-L").arg(dir);
-        }
+    if let (Kind::Library, Some(dir)) = (request.kind, &toolchain.library_dir) {
+        command.arg("-L").arg(dir);
     }
     match &request.generated {
         None => command.arg(&unit.source),
@@ -88,13 +92,20 @@ pub fn compile(
     let read = |path: &Path| {
         std::fs::read(path).map_err(|error| failed(&format!("{}", path.display()), error))
     };
+    let stem = match &request.generated {
+        None => Path::new(&unit.source).file_name(),
+        Some(_) => Some(GENERATED.as_ref()),
+    };
+    let kept = intermediates.join(stem.unwrap_or_default());
+    let ptx = read(&kept.with_extension("ptx"))?;
+    let ptx = without_paths(&String::from_utf8_lossy(&ptx), root, scratch, toolchain);
     let cubin = match request.kind {
         Kind::Cubin => read(&output)?,
-        Kind::Library => read(&scratch.join(GENERATED).with_extension("cubin"))?,
+        Kind::Library => read(&kept.with_extension("cubin"))?,
     };
     let host = match request.kind {
         Kind::Cubin => None,
-        Kind::Library => Some(read(&scratch.join(GENERATED).with_extension("o"))?),
+        Kind::Library => Some(read(&kept.with_extension("o"))?),
     };
     let listed = read(&dependencies)?;
     let included = super::depend::parse(&String::from_utf8_lossy(&listed))
@@ -110,11 +121,13 @@ pub fn compile(
     .map(|facts| Compiled {
         facts,
         output,
+        ptx,
         included,
     }))
 }
 
 const GENERATED: &str = "gatekeeper.cu";
+const KEPT: &str = "kept";
 
 fn fault(kind: FaultKind, message: String) -> Fault {
     Fault { kind, message }
@@ -161,12 +174,28 @@ fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
     // nvcc writes the toolkit's own directory as `bin/..//include`.
     let written = toolkit.display().to_string().replace("/../", "/..//");
     let text = text
+        .replace(&format!("{}/{KEPT}/", scratch.display()), "")
         .replace(&format!("{}/", scratch.display()), "")
         .replace(&format!("{written}/"), "cuda/include/")
         .replace(&format!("{}/", toolkit.display()), "cuda/include/");
     match &*TEMPORARY {
         Some(temporary) => temporary.replace_all(&text, "").into_owned(),
         None => text,
+    }
+}
+
+/// nvcc names source files in its line tables by their whole path.
+fn without_paths(ptx: &str, root: &Path, scratch: &Path, toolchain: &Toolchain) -> String {
+    let text = canonical(ptx, scratch, &toolchain.include);
+    match std::fs::canonicalize(root) {
+        Ok(root) => {
+            let root = root.display();
+            // With a dot where it was taken in by -include.
+            text.replace(&format!("\"{root}/./"), "\"")
+                .replace(&format!("\"{root}/"), "\"")
+        }
+        // It was the working directory of a command that succeeded.
+        Err(_) => text,
     }
 }
 

@@ -43,6 +43,8 @@ pub enum Artifact {
     Cubin {
         path: PathBuf,
         symbol: String,
+        /// What the machine code was made from; paths in it are relative to the root.
+        ptx: PathBuf,
     },
     Launcher {
         library: PathBuf,
@@ -144,7 +146,7 @@ impl Builder<'_> {
     fn build_one(&self, unit: &Unit, group: &Group) -> Result<Built> {
         let started = Instant::now();
         let built = |stored: Stored, cached| Built {
-            artifact: artifact(unit, &stored.facts, &stored.file),
+            artifact: artifact(unit, &stored),
             facts: Seen::Got(stored.facts),
             cached,
             millis: started.elapsed().as_millis() as u64,
@@ -172,7 +174,7 @@ impl Builder<'_> {
             Ok(compiled) => {
                 let inputs = self.inputs(unit, &compiled.included, before);
                 self.artifacts
-                    .store(&group.key, inputs, compiled.facts, &compiled.output)
+                    .store(&group.key, inputs, compiled)
                     .map(|stored| built(stored, false))
             }
             Err(fault) => Ok(Built {
@@ -200,16 +202,18 @@ impl Builder<'_> {
     }
 }
 
-fn artifact(unit: &Unit, facts: &BuildFacts, file: &Path) -> Option<Artifact> {
+fn artifact(unit: &Unit, stored: &Stored) -> Option<Artifact> {
     match &unit.call {
-        Callable::Entry { .. } => facts.entries.first().map(|entry| Artifact::Cubin {
-            path: file.to_owned(),
+        Callable::Entry { .. } => stored.facts.entries.first().map(|entry| Artifact::Cubin {
+            path: stored.file.clone(),
             symbol: entry.symbol.clone(),
+            ptx: stored.ptx.clone(),
         }),
         Callable::Launcher { .. } => Some(Artifact::Launcher {
-            library: file.to_owned(),
+            library: stored.file.clone(),
             function: command::SHIM.to_owned(),
-            entries: facts
+            entries: stored
+                .facts
                 .entries
                 .iter()
                 .map(|entry| (entry.name.clone(), entry.symbol.clone()))

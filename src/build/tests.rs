@@ -125,9 +125,20 @@ fn every_kind_of_name_resolves() {
         assert_eq!(facts.entries[0].name, name);
         assert_eq!(facts.entries[0].symbol, symbol);
         assert!(facts.entries[0].resources.registers > 0);
-        assert!(
-            matches!(&built.artifact, Some(Artifact::Cubin { path, symbol: s }) if path.is_file() && s == symbol)
-        );
+        let Some(Artifact::Cubin {
+            path,
+            symbol: linked,
+            ptx,
+        }) = &built.artifact
+        else {
+            panic!("{name}: {:?}", built.artifact);
+        };
+        assert!(path.is_file() && linked == symbol, "{name}");
+        // The simulator finds the entry, and says places as a reader of the repository does.
+        let ptx = std::fs::read_to_string(ptx).unwrap();
+        assert!(ptx.contains(&format!(".entry {symbol}(")), "{name}");
+        assert!(ptx.contains("\"src/names.cu\""), "{name}");
+        assert!(!ptx.contains(&bench.root.path().display().to_string()));
     }
     let hidden = bench.one(&entry("src/names.cu", "ns::hidden"));
     assert!(got(&hidden).entries[0].symbol.contains("hidden"));

@@ -91,6 +91,31 @@ fn key(key: &BaselineKey) -> String {
             compiler,
             flags,
         } => (vec![arch.to_string(), format!("nvcc {compiler}")], flags),
+        BaselineKey::SimulatedCorrectness {
+            arch,
+            compiler,
+            flags,
+        } => (
+            vec![
+                "simulated".to_owned(),
+                arch.to_string(),
+                format!("nvcc {compiler}"),
+            ],
+            flags,
+        ),
+        BaselineKey::Counters {
+            arch,
+            compiler,
+            flags,
+            model,
+        } => (
+            vec![
+                arch.to_string(),
+                format!("nvcc {compiler}"),
+                format!("model {model}"),
+            ],
+            flags,
+        ),
         BaselineKey::Times {
             gpu,
             driver_branch,

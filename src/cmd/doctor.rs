@@ -117,7 +117,7 @@ fn device_finding(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Finding
         Seen::Fault(fault) => Finding::Bad(fault.message.clone()),
         Seen::Unsupported { reason } => Finding::Bad(reason.clone()),
         Seen::NotRun { reason } => Finding::Without(format!(
-            "{reason}; checks and times are skipped, resources are gated"
+            "{reason}; kernels are checked in the simulator, and not timed"
         )),
     }
 }

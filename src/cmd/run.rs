@@ -27,6 +27,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         variants: args.variants.clone(),
         seeds: args.seeds.clone(),
         iters: args.iters,
+        sim_budget: args.sim_budget,
     };
     // A command typed in the wrong directory leaves no directories behind.
     let loaded = config::load(&args.config.config, &selection)?;

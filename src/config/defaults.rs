@@ -1,6 +1,6 @@
 //! What holds where gates.yaml says nothing.
 
-use verdict::model::{Mode, Schedule};
+use verdict::model::{Mode, Schedule, Simulation};
 
 /// Seeds 1 to this.
 pub const SEEDS: u64 = 5;
@@ -10,6 +10,9 @@ pub const MAX_SEEDS: u64 = 1000;
 pub const LAUNCHES: u32 = 8;
 /// Checks take milliseconds; a kernel that has not answered by then hangs.
 pub const DEADLINE_NS: f64 = 30e9;
+
+/// Some seconds of one core: as long as a person waits for one case.
+pub const SIMULATION: Simulation = Simulation { budget: 50_000_000 };
 
 pub const TIMING: Schedule = Schedule {
     mode: Mode::Warm,

@@ -2,13 +2,13 @@
 
 use super::kernel::{Call, Form};
 use super::limits::{self, Context};
-use super::raw::{self, CONDITIONS, Limits};
+use super::raw::{self, CONDITIONS, COUNTERS, Limits};
 use super::scope::Scope;
 use super::shape::Shape;
 use super::yaml::{Problem, Spot, did_you_mean};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Rule, Subject, UnitId,
+    Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Num, Rule, Subject, UnitId,
 };
 
 /// Key of what holds wherever nothing else is said.
@@ -32,11 +32,11 @@ pub fn gates(
         file,
     };
     for Written { name, .. } in &form.gates {
-        if name.value != CONDITIONS && Metric::from_name(name).is_none() {
-            let known = Metric::ALL.iter().map(|metric| metric.name());
+        let known = [CONDITIONS, COUNTERS].contains(&name.as_str());
+        if !known && Metric::from_name(name).is_none() {
             return Err(
                 Problem::new(name.at, format!("unknown metric `{}`", name.value))
-                    .help(did_you_mean(name, known.chain([CONDITIONS]))),
+                    .help(limits::metric_like(name, &[CONDITIONS, COUNTERS])),
             );
         }
     }
@@ -100,6 +100,7 @@ impl<'a> Writer<'a> {
                     }
                 }
                 Some(_) => {}
+                None if written.name.value == COUNTERS => {}
                 None => {
                     for text in written.conditions()? {
                         if limits::is_about_resources(&text, self.dims) {
@@ -124,13 +125,16 @@ impl<'a> Writer<'a> {
             Rule::Deterministic,
             Rule::InputsIntact,
             Rule::AgreesWithDriver,
+            Rule::NoFindings,
         ]
         .into_iter()
         .map(|rule| self.gate(&subject, rule, None))
         .collect();
+        gates.extend(self.counters(&subject, &shape.name, &known)?);
         for written in &self.form.gates {
             match written.metric() {
                 Some(metric) if metric.facet() == Facet::Resources => {}
+                None if written.name.value == COUNTERS => {}
                 Some(metric) => {
                     for text in written.of_shape(&shape.name, &known)? {
                         let limit = limits::limit(&text, metric, &context)?;
@@ -148,6 +152,31 @@ impl<'a> Writer<'a> {
             }
         }
         Ok(gates)
+    }
+
+    /// What repeats exactly may not grow at all, unless something else is said.
+    fn counters(
+        &self,
+        subject: &Subject,
+        shape: &str,
+        known: &[String],
+    ) -> Result<Vec<Gate>, Problem> {
+        let written = self.form.gates.iter();
+        let mut written = written.filter(|written| written.name.value == COUNTERS);
+        let limits = written
+            .next()
+            .map_or(Ok(Vec::new()), |written| written.of_shape(shape, known))?;
+        if limits.is_empty() {
+            let change = Num(0.0);
+            return Ok(vec![self.gate(subject, Rule::Counters { change }, None)]);
+        }
+        limits
+            .iter()
+            .map(|text| {
+                let change = limits::counters(text)?;
+                Ok(self.gate(subject, Rule::Counters { change }, Some(text)))
+            })
+            .collect()
     }
 
     fn context<'b>(&'b self, scope: &'b Scope<'b>, unit: bool) -> Context<'b> {

@@ -7,6 +7,7 @@
 
 use super::scope::{self, Scope};
 use super::yaml::{Problem, Spot, did_you_mean};
+use crate::counters::can_be_gated;
 use std::collections::BTreeMap;
 use verdict::expr::{Expression, Kind, Name, Unit, unit};
 use verdict::model::{Bound, Expr, Facet, Limit, Measure, Metric, Num, Op};
@@ -150,6 +151,23 @@ fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Pr
     }
 }
 
+/// How much more than its baseline any counter may be.
+pub fn counters(spot: &Spot<String>) -> Result<Num, Problem> {
+    let text = spot.trim();
+    let share = text
+        .strip_prefix('+')
+        .and_then(|rest| rest.strip_suffix('%'))
+        .and_then(|number| number.parse::<f64>().ok());
+    match share {
+        Some(share) if (0.0..=1000.0).contains(&share) => Ok(Num(share / 100.0)),
+        _ => Err(
+            Problem::new(spot.at, format!("`{text}` is not a change: write `+0%`")).help(
+                "`counters` holds all of them against their baselines; a limit on one stands under its own name",
+            ),
+        ),
+    }
+}
+
 /// Literals carry the unit of their metric; expressions are in ns and bytes.
 fn check_unit(spot: &Spot<String>, text: &str, metric: Metric) -> Result<(), Problem> {
     let Some(suffix) = scope::suffix(text) else {
@@ -206,9 +224,8 @@ pub fn condition(spot: &Spot<String>, context: &Context<'_>) -> Result<Expr, Pro
     let (metrics, constants) = context.names(spot, &expression)?;
     if metrics.is_empty() {
         return Err(
-            Problem::new(spot.at, format!("`{}` refers to no metric", spot.value)).help(
-                did_you_mean("", Metric::ALL.iter().map(|metric| metric.name())),
-            ),
+            Problem::new(spot.at, format!("`{}` refers to no metric", spot.value))
+                .help(metric_like("", &[])),
         );
     }
     Ok(Expr {
@@ -248,6 +265,21 @@ pub fn times(text: &str) -> Vec<Option<String>> {
         .collect()
 }
 
+/// What a name that is no metric may have been meant to be: one like it, else all, but for the counters,
+/// which docs/gates.md lists.
+pub fn metric_like(name: &str, others: &[&str]) -> String {
+    let others = others.iter().copied();
+    let all = Metric::ALL.iter().map(|metric| metric.name());
+    let like = did_you_mean(name, all.chain(others.clone()));
+    if like.starts_with("did") {
+        return like;
+    }
+    let metrics = Metric::ALL
+        .iter()
+        .filter(|metric| metric.facet() != Facet::Counters);
+    did_you_mean(name, metrics.map(|metric| metric.name()).chain(others))
+}
+
 /// A metric that an expression refers to.
 enum Named {
     Own(Metric),
@@ -276,6 +308,17 @@ impl Context<'_> {
                     format!("no tensor has a codec, so there is no {metric}"),
                 ))
             }
+            Metric::Counter(_) if self.launcher => Err(Problem::new(
+                spot.at,
+                format!("a launcher is not simulated, so {metric} is not known"),
+            )),
+            Metric::Counter(counter) if !can_be_gated(counter) => Err(Problem::new(
+                spot.at,
+                format!("{counter} is for information and cannot be gated"),
+            )
+            .help(
+                "no GPU's own counter has confirmed how the simulator counts it (crates/ptxsim says which are)",
+            )),
             Metric::Occupancy | Metric::BlocksPerSm if self.launcher => Err(Problem::new(
                 spot.at,
                 format!("a launcher chooses its own blocks, so {metric} is not known"),
@@ -320,9 +363,8 @@ impl Context<'_> {
                         .help("put the limit under `gates` of the variants that it is for"));
                     }
                     let metric = Metric::from_name(text).ok_or_else(|| {
-                        Problem::new(spot.at, format!("there is no metric `{text}`")).help(
-                            did_you_mean(text, Metric::ALL.iter().map(|metric| metric.name())),
-                        )
+                        Problem::new(spot.at, format!("there is no metric `{text}`"))
+                            .help(metric_like(text, &[]))
                     })?;
                     self.measured(spot, metric)?;
                     metrics.push(Named::Sibling(metric));
@@ -342,14 +384,13 @@ impl Context<'_> {
                 ),
             );
         }
-        let names = Metric::ALL.iter().map(|metric| metric.name());
-        let known: Vec<_> = names.chain(self.dims.iter().copied()).collect();
-        if did_you_mean(&text, known.iter().copied()).starts_with("did") {
+        let like = metric_like(&text, self.dims);
+        if like.starts_with("did") {
             return Problem::new(
                 spot.at,
                 format!("`{text}` is no metric, dimension or macro"),
             )
-            .help(did_you_mean(&text, known.iter().copied()));
+            .help(like);
         }
         self.scope.unknown(spot, name)
     }

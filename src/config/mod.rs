@@ -27,12 +27,16 @@ mod yaml;
 use crate::error::{Diagnostic, Error, Result};
 use kernel::{Entry, Shared};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use verdict::model::{Arch, DEFAULT_CONFIG, Gate, Plan, Schedule};
+use verdict::model::{Arch, DEFAULT_CONFIG, Gate, Plan, Schedule, Simulation};
 use yaml::{Problem, Source, Spot};
 
 /// Version of the format that this program reads.
 const VERSION: u32 = 1;
+
+/// Warp instructions that a case may be given to be simulated: from the least kernel to a day.
+pub const BUDGETS: RangeInclusive<u64> = 1_000..=1_000_000_000_000;
 
 /// What of the file to run. Empty means everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +52,8 @@ pub struct Selection {
     pub seeds: Option<Vec<u64>>,
     /// Batched samples of each process, instead of those of the file.
     pub iters: Option<u32>,
+    /// Warp instructions that a case may be given to be simulated, instead of those of the file.
+    pub sim_budget: Option<u64>,
 }
 
 /// The compiler that the file asks for.
@@ -188,6 +194,7 @@ fn resolve(
             units: Vec::new(),
             cases: Vec::new(),
             timing: timing(&raw.timing)?,
+            simulation: simulation(&raw.simulation)?,
             left_out: BTreeSet::new(),
         },
         gates: Vec::new(),
@@ -240,6 +247,24 @@ fn release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
         Problem::new(raw.at, format!("`{}` is not a CUDA release", raw.value))
             .help("as in \"13.0\" or \"13.0.2\""),
     )
+}
+
+fn simulation(raw: &raw::Simulation) -> std::result::Result<Simulation, Problem> {
+    match &raw.budget {
+        None => Ok(defaults::SIMULATION),
+        Some(budget) if BUDGETS.contains(&budget.value) => Ok(Simulation {
+            budget: budget.value,
+        }),
+        Some(budget) => Err(Problem::new(
+            budget.at,
+            format!(
+                "{} warp instructions, not between {} and {}",
+                budget.value,
+                BUDGETS.start(),
+                BUDGETS.end()
+            ),
+        )),
+    }
 }
 
 fn timing(raw: &raw::Timing) -> std::result::Result<Schedule, Problem> {

@@ -28,6 +28,9 @@ pub struct File {
     /// How times are taken.
     #[serde(default)]
     pub timing: Timing,
+    /// How much is simulated where there is no GPU.
+    #[serde(default)]
+    pub simulation: Simulation,
     pub kernels: Spot<Ordered<Spot<Kernel>>>,
 }
 
@@ -55,6 +58,13 @@ pub struct Timing {
     pub processes: Option<Spot<u32>>,
     /// Most processes, where the first ones do not decide.
     pub max_processes: Option<Spot<u32>>,
+}
+
+#[derive(Debug, Default, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Simulation {
+    /// Warp instructions of one case, over all its seeds; a case that takes more is skipped.
+    pub budget: Option<Spot<u64>>,
 }
 
 /// One kernel and how to call it.
@@ -451,13 +461,16 @@ impl JsonSchema for Seeds {
     }
 }
 
-/// By metric, and `conditions`.
+/// By metric, `counters` and `conditions`.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Gates(pub Ordered<Spot<Limits>>);
 
 /// Key of the conditions among the metrics.
 pub const CONDITIONS: &str = "conditions";
+
+/// Key of all counters that can be gated, together.
+pub const COUNTERS: &str = "counters";
 
 impl JsonSchema for Gates {
     fn schema_name() -> Cow<'static, str> {
@@ -475,6 +488,16 @@ impl JsonSchema for Gates {
                 "description": "Each an expression over metrics: registers <= 64 || occupancy >= 0.5",
                 "type": "array",
                 "items": { "type": "string" },
+            }),
+        );
+        keys.insert(
+            COUNTERS.to_owned(),
+            serde_json::json!({
+                "description": "How much more than its baseline any counter of the simulator may be: +0% where nothing is said. By shape where wanted.",
+                "anyOf": [
+                    { "type": "string" },
+                    { "type": "object", "additionalProperties": { "type": "string" } },
+                ],
             }),
         );
         json_schema!({

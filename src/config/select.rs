@@ -62,6 +62,9 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
             case.seeds.clone_from(seeds);
         }
     }
+    if let Some(budget) = selection.sim_budget {
+        plan.simulation.budget = budget;
+    }
     match selection.iters {
         Some(0) => return Err(Diagnostic::new("--iters 0 would measure nothing")),
         Some(iters) => plan.timing.iterations = iters,

@@ -13,19 +13,21 @@ pub enum DeviceChoice {
     Auto,
     /// This CUDA device, which has to be there.
     Cuda { ordinal: u32 },
+    /// PTX on the CPU, whether or not there is a GPU.
+    Sim,
 }
 
 impl DeviceChoice {
     pub fn ordinal(self) -> u32 {
         match self {
-            Self::Auto => 0,
+            Self::Auto | Self::Sim => 0,
             Self::Cuda { ordinal } => ordinal,
         }
     }
 }
 
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{0}` is not a device; write auto, cuda, or cuda:N")]
+#[error("`{0}` is not a device; write auto, sim, cuda, or cuda:N")]
 pub struct BadDevice(String);
 
 impl FromStr for DeviceChoice {
@@ -34,6 +36,7 @@ impl FromStr for DeviceChoice {
     fn from_str(text: &str) -> Result<Self, BadDevice> {
         match text.split_once(':') {
             None if text == "auto" => Ok(Self::Auto),
+            None if text == "sim" => Ok(Self::Sim),
             None if text == "cuda" => Ok(Self::Cuda { ordinal: 0 }),
             Some(("cuda", ordinal)) => ordinal
                 .parse()
@@ -48,6 +51,7 @@ impl fmt::Display for DeviceChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Auto => f.write_str("auto"),
+            Self::Sim => f.write_str("sim"),
             Self::Cuda { ordinal } => write!(f, "cuda:{ordinal}"),
         }
     }
@@ -155,10 +159,11 @@ mod tests {
     #[test]
     fn names_of_devices() {
         assert_eq!("auto".parse(), Ok(DeviceChoice::Auto));
+        assert_eq!("sim".parse(), Ok(DeviceChoice::Sim));
         assert_eq!("cuda".parse(), Ok(DeviceChoice::Cuda { ordinal: 0 }));
         assert_eq!("cuda:3".parse(), Ok(DeviceChoice::Cuda { ordinal: 3 }));
         for bad in [
-            "", "cuda:", "cuda:-1", "cuda:x", "gpu", "auto:0", "cuda:0:1",
+            "", "cuda:", "cuda:-1", "cuda:x", "gpu", "auto:0", "cuda:0:1", "sim:0",
         ] {
             assert!(bad.parse::<DeviceChoice>().is_err(), "{bad}");
         }

@@ -8,11 +8,12 @@ pub mod cuda;
 pub mod lock;
 pub mod nvml;
 pub mod redzone;
+pub mod sim;
 
 use crate::build::Artifact;
 use args::Value;
 use serde::{Deserialize, Serialize};
-use verdict::model::{DeviceFacts, DriverFacts, Fault, FaultKind, GpuState, Launch};
+use verdict::model::{DriverFacts, Fault, FaultKind, GpuState, Launch};
 
 pub use choice::DeviceChoice;
 
@@ -62,22 +63,24 @@ pub type Result<T> = std::result::Result<T, Failure>;
 
 /// Whatever executes device code. Work is queued in order; `sync` waits for it and reports its faults.
 pub trait Device {
-    fn facts(&self) -> &DeviceFacts;
-
     /// The value that an `Arg::Stream` stands for.
     fn stream(&self) -> u64;
 
     fn load(&mut self, artifact: &Artifact) -> Result<Program>;
 
-    /// Uninitialised memory, aligned to 256 bytes.
-    fn alloc(&mut self, bytes: usize) -> Result<Address>;
+    /// Uninitialised memory, aligned to 256 bytes. The name is for messages.
+    fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address>;
+
+    /// Bytes to keep on both sides of a buffer, so that a stray write is seen; none where the device
+    /// looks at every access itself.
+    fn guard(&self) -> usize;
 
     /// Frees all memory and programs.
     fn reset(&mut self) -> Result<()>;
 
     fn write(&mut self, to: Address, bytes: &[u8]) -> Result<()>;
 
-    /// `pattern`, of 1, 2, 4 or 8 bytes, `count` times.
+    /// `pattern`, of 1, 2, 4 or 8 bytes, `count` times: poison, and no value that a kernel may rely on.
     fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()>;
 
     /// Waits for all queued work.

@@ -28,19 +28,30 @@ impl Pattern {
 pub struct Guarded {
     pub address: Address,
     pub bytes: usize,
+    /// On each side.
+    guard: usize,
     pattern: Pattern,
 }
 
 impl Guarded {
-    pub fn alloc(device: &mut dyn Device, bytes: usize, pattern: Pattern) -> Result<Self> {
-        let base = device.alloc(BYTES + bytes + BYTES)?;
+    pub fn alloc(
+        device: &mut dyn Device,
+        name: &str,
+        bytes: usize,
+        pattern: Pattern,
+    ) -> Result<Self> {
+        let guard = device.guard();
+        let base = device.alloc(name, guard + bytes + guard)?;
         let guarded = Self {
-            address: base + BYTES as u64,
+            address: base + guard as u64,
             bytes,
+            guard,
             pattern,
         };
-        device.fill(base, &[pattern.byte()], BYTES)?;
-        device.fill(guarded.end(), &[pattern.byte()], BYTES)?;
+        if guard > 0 {
+            device.fill(base, &[pattern.byte()], guard)?;
+            device.fill(guarded.end(), &[pattern.byte()], guard)?;
+        }
         Ok(guarded)
     }
 
@@ -50,13 +61,16 @@ impl Guarded {
 
     /// Where the guards were written to, in words, or `None`.
     pub fn overrun(&self, device: &mut dyn Device) -> Result<Option<String>> {
-        let mut guard = vec![0; BYTES];
+        if self.guard == 0 {
+            return Ok(None);
+        }
+        let mut guard = vec![0; self.guard];
         device.read(self.end(), &mut guard)?;
         if let Some(at) = guard.iter().position(|&byte| byte != self.pattern.byte()) {
             return Ok(Some(format!("{at} bytes past its end")));
         }
-        device.read(self.address - BYTES as u64, &mut guard)?;
+        device.read(self.address - self.guard as u64, &mut guard)?;
         let before = guard.iter().rposition(|&byte| byte != self.pattern.byte());
-        Ok(before.map(|at| format!("{} bytes before its start", BYTES - at)))
+        Ok(before.map(|at| format!("{} bytes before its start", self.guard - at)))
     }
 }

@@ -41,6 +41,10 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         out.push_str("\n### What changed\n\n");
         comparison(&mut out, &changed);
     }
+    if !judgement.counters.is_empty() {
+        out.push_str("\n### Counters that changed\n\n");
+        counters(&mut out, judgement);
+    }
     if !judgement.wins.is_empty() {
         out.push_str("\n### Better than agreed\n\n");
         for win in &judgement.wins {
@@ -68,8 +72,8 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         figures(out, &heads, summary::units(record, judgement));
         out.push('\n');
         let mut heads = vec!["case"];
-        heads.extend(metrics(&summary::CASE_METRICS));
-        heads.extend(["p50 to base", "verdict"]);
+        heads.extend(summary::case_heads(record));
+        heads.push("verdict");
         figures(out, &heads, summary::cases(record, judgement));
     });
     if !unchanged.is_empty() {
@@ -162,6 +166,29 @@ fn comparison(out: &mut String, verdicts: &[&Verdict]) {
                 verdict.outcome,
             ),
         );
+    }
+}
+
+/// A row for each case; in it every counter that changed.
+fn counters(out: &mut String, judgement: &Judgement) {
+    out.push_str("| case | counter: baseline -> head |\n|---|---|\n");
+    let mut rows: Vec<(&Subject, Vec<String>)> = Vec::new();
+    for changed in &judgement.counters {
+        let metric = Metric::Counter(changed.counter);
+        let told = format!(
+            "{metric}: {} -> {}, {}",
+            words::quantity(metric, changed.baseline.0),
+            words::quantity(metric, changed.measured.0),
+            words::change(metric, changed.change.0),
+        );
+        match rows.last_mut() {
+            Some((subject, row)) if **subject == changed.subject => row.push(told),
+            _ => rows.push((&changed.subject, vec![told])),
+        }
+    }
+    for (subject, row) in rows {
+        let row = format!("| {} | {} |", code(&subject.to_string()), row.join("<br>"));
+        line(out, &row);
     }
 }
 

@@ -26,6 +26,8 @@ pub enum Phase {
     Build,
     Reference,
     Check,
+    Estimate,
+    Simulate,
     Time,
 }
 
@@ -36,6 +38,8 @@ impl fmt::Display for Phase {
             Self::Build => "building",
             Self::Reference => "reference",
             Self::Check => "checking",
+            Self::Estimate => "estimating",
+            Self::Simulate => "simulating",
             Self::Time => "timing",
         })
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use verdict::judge::{Facts, words};
 use verdict::model::{
-    Conclusion, Costs, Facet, Judgement, Metric, Note, Outcome, Record, Rule, Seen, Subject,
-    Verdict, Win,
+    Conclusion, Costs, Counter, Facet, Judgement, Metric, Note, Outcome, Record, Rule, Seen,
+    Subject, Verdict, Win,
 };
 
 /// Verdicts on one subject that ended alike for one reason: a fault breaks many gates and is told once.
@@ -134,6 +134,8 @@ enum Kind {
     Resources,
     Driver,
     Correctness,
+    Findings,
+    Counters,
     Times,
     Conditions,
 }
@@ -144,6 +146,8 @@ impl fmt::Display for Kind {
             Self::Resources => "resources",
             Self::Driver => "agreement with the driver",
             Self::Correctness => "correctness",
+            Self::Findings => "memory and races",
+            Self::Counters => "counters",
             Self::Times => "times",
             Self::Conditions => "conditions",
         })
@@ -161,7 +165,10 @@ fn kind(rule: &Rule) -> Kind {
             Facet::Resources => Kind::Resources,
             Facet::Correctness => Kind::Correctness,
             Facet::Times => Kind::Times,
+            Facet::Counters => Kind::Counters,
         },
+        Rule::NoFindings => Kind::Findings,
+        Rule::Counters { .. } => Kind::Counters,
         Rule::Condition { .. } => Kind::Conditions,
     }
 }
@@ -171,6 +178,8 @@ fn kind(rule: &Rule) -> Kind {
 struct Unjudged<'a> {
     gates: usize,
     subjects: BTreeMap<Kind, BTreeSet<&'a Subject>>,
+    /// What each would take, where that is the reason.
+    estimates: BTreeMap<&'a Subject, &'a str>,
 }
 
 /// What was not judged, by reason: `without a GPU (no NVIDIA device): 36 gates skipped: correctness of 4
@@ -180,12 +189,22 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
     for (verdict, gate) in judgement.verdicts.iter().zip(&record.policy.gates) {
         let unjudged = matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported);
         if unjudged && !begins(&verdict.reason, words::NEW) {
-            let reason = match verdict.reason.lines().next() {
-                Some(reason) if begins(reason, words::NOT_PROVEN) => words::NOT_PROVEN,
-                reason => reason.unwrap_or_default(),
+            let (reason, estimate) = match verdict.reason.lines().next().unwrap_or_default() {
+                reason if begins(reason, words::NOT_PROVEN) => (words::NOT_PROVEN, None),
+                reason if reason.starts_with(words::OVER_BUDGET) => {
+                    match reason.rsplit_once(": ") {
+                        Some((budget, estimate)) => (budget, Some(estimate)),
+                        None => (reason, None),
+                    }
+                }
+                reason => (reason, None),
             };
             let group = groups.entry((verdict.outcome, reason)).or_default();
             group.gates += 1;
+            if let Some(estimate) = estimate {
+                group.estimates.insert(&verdict.subject, estimate);
+                continue;
+            }
             group
                 .subjects
                 .entry(kind(&gate.rule))
@@ -197,7 +216,12 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
         Seen::NotRun { reason } => Some(reason.as_str()),
         _ => None,
     };
-    let line = |((outcome, reason), Unjudged { gates, subjects }): ((Outcome, &str), Unjudged)| {
+    let line = |((outcome, reason), group): ((Outcome, &str), Unjudged)| {
+        let Unjudged {
+            gates,
+            subjects,
+            estimates,
+        } = group;
         // Kinds that concern the same subjects name them once.
         let mut together: Vec<(Vec<String>, BTreeSet<&Subject>)> = Vec::new();
         for (kind, subjects) in subjects {
@@ -210,6 +234,10 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
             .into_iter()
             .map(|(kinds, subjects)| format!("{} of {}", listed(&kinds), in_words(&subjects)))
             .collect();
+        let estimates = estimates
+            .iter()
+            .map(|(subject, estimate)| format!("{subject} {estimate}"));
+        let parts: Vec<_> = parts.into_iter().chain(estimates).collect();
         let why = match without_gpu {
             Some(device) if device == reason => format!("without a GPU ({reason})"),
             _ => reason.to_owned(),
@@ -276,6 +304,7 @@ pub fn win(record: &Record, win: &Win) -> String {
 /// Notes a line each; what is new is gathered into one for each facet.
 pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
+    let mut not_judged: BTreeMap<&str, BTreeSet<&Subject>> = BTreeMap::new();
     let mut lines = Vec::new();
     for note in &judgement.notes {
         match note {
@@ -287,6 +316,9 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
             )),
             Note::Broken { path, problem } => {
                 lines.push(format!("{path} cannot be used: {problem}"));
+            }
+            Note::NotJudged { subject, what } => {
+                not_judged.entry(what).or_default().insert(subject);
             }
             Note::Throttled { subject, processes } => lines.push(format!(
                 "{subject}: {} ran on a throttled GPU and did not count",
@@ -307,7 +339,13 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
         let config = words::config(&record.environment);
         format!("new, without any baseline: {facet} of {subjects}; accept with `gatekeeper baseline update{config}`")
     });
-    new.chain(lines).collect()
+    let not_judged = not_judged.into_iter().map(|(what, subjects)| {
+        format!(
+            "the simulator's checks do not judge {what}: {}",
+            in_words(&subjects)
+        )
+    });
+    new.chain(lines).chain(not_judged).collect()
 }
 
 /// One row of a table: a subject, its figures, and the worst that was said of it.
@@ -325,12 +363,41 @@ pub const UNIT_METRICS: [Metric; 5] = [
     Metric::Occupancy,
 ];
 
-pub const CASE_METRICS: [Metric; 5] = [
-    Metric::MaxErr,
-    Metric::P50,
-    Metric::P90,
-    Metric::P99,
-    Metric::Cv,
+/// What a table shows of a case: figures of a GPU, or of the simulator where there was none.
+fn case_metrics(record: &Record) -> &'static [(&'static str, Metric)] {
+    match is_simulated(record) {
+        true => &SIMULATED,
+        false => &TIMED,
+    }
+}
+
+fn is_simulated(record: &Record) -> bool {
+    record.environment.device.got().is_none() && record.environment.simulator.is_some()
+}
+
+const TIMED: [(&str, Metric); 5] = [
+    ("max_err", Metric::MaxErr),
+    ("p50", Metric::P50),
+    ("p90", Metric::P90),
+    ("p99", Metric::P99),
+    ("cv", Metric::Cv),
+];
+
+const SIMULATED: [(&str, Metric); 5] = [
+    ("max_err", Metric::MaxErr),
+    ("load sectors", Metric::Counter(Counter::GlobalLoadSectors)),
+    (
+        "store sectors",
+        Metric::Counter(Counter::GlobalStoreSectors),
+    ),
+    (
+        "shared loads",
+        Metric::Counter(Counter::SharedLoadWavefronts),
+    ),
+    (
+        "shared stores",
+        Metric::Counter(Counter::SharedStoreWavefronts),
+    ),
 ];
 
 pub fn units(record: &Record, judgement: &Judgement) -> Vec<Row> {
@@ -341,11 +408,20 @@ pub fn units(record: &Record, judgement: &Judgement) -> Vec<Row> {
         .iter()
         .map(|unit| Subject::Unit(unit.id.clone()));
     subjects
-        .map(|subject| row(&facts, judgement, &subject, &UNIT_METRICS))
+        .map(|subject| row(&facts, judgement, &subject, UNIT_METRICS.into_iter()))
         .collect()
 }
 
-/// With the change of p50 against the baseline as the last cell. A case that was skipped whole has no
+/// Heads of `cases`, without the name and the verdict.
+pub fn case_heads(record: &Record) -> Vec<&'static str> {
+    let mut heads: Vec<_> = case_metrics(record).iter().map(|(head, _)| *head).collect();
+    if !is_simulated(record) {
+        heads.push("p50 to base");
+    }
+    heads
+}
+
+/// Of times, with the change of p50 against the baseline as the last cell. A case that was skipped whole has no
 /// figure to show, and is counted among what was skipped.
 pub fn cases(record: &Record, judgement: &Judgement) -> Vec<Row> {
     let facts = facts(record);
@@ -356,7 +432,11 @@ pub fn cases(record: &Record, judgement: &Judgement) -> Vec<Row> {
         .map(|case| Subject::Case(case.id.clone()));
     subjects
         .map(|subject| {
-            let mut row = row(&facts, judgement, &subject, &CASE_METRICS);
+            let metrics = case_metrics(record).iter().map(|(_, metric)| *metric);
+            let mut row = row(&facts, judgement, &subject, metrics);
+            if is_simulated(record) {
+                return row;
+            }
             let mut verdicts = judgement.verdicts.iter();
             let p50 = verdicts.find(|verdict| {
                 verdict.subject == subject
@@ -392,13 +472,19 @@ fn facts(record: &Record) -> Facts<'_> {
     )
 }
 
-fn row(facts: &Facts, judgement: &Judgement, subject: &Subject, metrics: &[Metric]) -> Row {
-    let cell = |metric: &Metric| {
-        facts
-            .metric(subject, *metric)
-            .map_or("-".to_owned(), |value| {
-                words::quantity(*metric, value.number)
-            })
+fn row(
+    facts: &Facts,
+    judgement: &Judgement,
+    subject: &Subject,
+    metrics: impl Iterator<Item = Metric>,
+) -> Row {
+    let cell = |metric: Metric| {
+        let value = match (metric, subject) {
+            // Also those that no gate may rest on.
+            (Metric::Counter(counter), Subject::Case(id)) => facts.shown(id, counter),
+            _ => facts.metric(subject, metric).ok().map(|value| value.number),
+        };
+        value.map_or("-".to_owned(), |value| words::quantity(metric, value))
     };
     let said: BTreeSet<_> = judgement
         .verdicts
@@ -412,7 +498,7 @@ fn row(facts: &Facts, judgement: &Judgement, subject: &Subject, metrics: &[Metri
     let outcome = worst.or_else(|| passed.into_iter().find(|outcome| said.contains(outcome)));
     Row {
         name: subject.to_string(),
-        cells: metrics.iter().map(cell).collect(),
+        cells: metrics.map(cell).collect(),
         outcome: outcome.map_or("no gate", Outcome::name),
     }
 }
@@ -421,13 +507,14 @@ fn row(facts: &Facts, judgement: &Judgement, subject: &Subject, metrics: &[Metri
 pub fn costs(costs: &Costs) -> String {
     let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1000.0);
     format!(
-        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}, {} started and ended {}, own {}",
+        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}, simulator {}, {} started and ended {}, own {}",
         seconds(costs.total_ms),
         seconds(costs.compiler_ms),
         costs.compiled,
         costs.cached,
         seconds(costs.reference_ms),
         seconds(costs.gpu_ms),
+        seconds(costs.simulator_ms),
         plural(costs.workers as usize, "worker"),
         seconds(costs.worker_start_ms),
         seconds(costs.own_ms()),
@@ -439,6 +526,9 @@ pub fn circumstances(record: &Record) -> String {
     let environment = &record.environment;
     let device = match &environment.device {
         Seen::Got(device) => format!("{}, driver {}", device.name, device.driver),
+        Seen::NotRun { .. } | Seen::Unsupported { .. } if environment.simulator.is_some() => {
+            "simulator, no GPU".to_owned()
+        }
         Seen::NotRun { .. } | Seen::Unsupported { .. } => "no GPU".to_owned(),
         Seen::Fault(_) => "no usable GPU".to_owned(),
     };

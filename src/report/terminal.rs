@@ -77,8 +77,8 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
         options.width,
     ));
     let mut heads = vec!["case"];
-    heads.extend(metric_names(&summary::CASE_METRICS));
-    heads.extend(["p50 to base", "verdict"]);
+    heads.extend(summary::case_heads(record));
+    heads.push("verdict");
     out.extend(table(
         &heads,
         summary::cases(record, judgement),

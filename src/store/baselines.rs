@@ -29,6 +29,15 @@ fn place(kernel: &str, variant: &str, key: &BaselineKey) -> Result<PathBuf> {
     let said = match key {
         BaselineKey::Resources { arch, compiler, .. }
         | BaselineKey::Correctness { arch, compiler, .. } => format!("{arch}-{compiler}"),
+        BaselineKey::SimulatedCorrectness { arch, compiler, .. } => {
+            format!("simulated-{arch}-{compiler}")
+        }
+        BaselineKey::Counters {
+            arch,
+            compiler,
+            model,
+            ..
+        } => format!("{arch}-{compiler}-{model}"),
         BaselineKey::Times {
             gpu,
             driver_branch,
@@ -157,7 +166,7 @@ fn broken_at(file: &Path, problem: Problem) -> BrokenBaseline {
             .unwrap_or_default()
     };
     let file_name = name(Some(file));
-    let facet = [Facet::Resources, Facet::Correctness, Facet::Times]
+    let facet = Facet::ALL
         .into_iter()
         .find(|facet| file_name.starts_with(&format!("{facet}-")));
     BrokenBaseline {

@@ -8,7 +8,7 @@ use std::path::Path;
 use verdict::model::{RECORD_SCHEMA, Record};
 
 const KIND: &str = "gatekeeper.record";
-const NEWEST: u32 = 1;
+const NEWEST: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,11 +93,34 @@ pub fn read_record(path: &Path) -> Result<Record> {
     }
     match version {
         // An older version gets an arm here that puts it into the words of the next.
-        1 => serde_json::from_value(file.record).map_err(|error| refuse(Problem::json(&error))),
+        1 => typed(before_the_simulator(file.record)).map_err(refuse),
+        2 => typed(file.record).map_err(refuse),
         other => Err(refuse(Problem::of(format!(
             "{KIND}/{other} cannot be read"
         )))),
     }
+}
+
+fn typed(record: Value) -> std::result::Result<Record, Problem> {
+    let mut record: Record =
+        serde_json::from_value(record).map_err(|error| Problem::json(&error))?;
+    record.schema = RECORD_SCHEMA.to_owned();
+    Ok(record)
+}
+
+/// Version 1 knows no simulator: nothing was simulated, and nothing was to be.
+fn before_the_simulator(mut record: Value) -> Value {
+    let absent = [
+        ("environment", "simulator", Value::Null),
+        ("plan", "simulation", serde_json::json!({"budget": 0})),
+        ("costs", "simulator_ms", 0.into()),
+    ];
+    for (part, key, value) in absent {
+        if let Some(part) = record.get_mut(part).and_then(Value::as_object_mut) {
+            part.insert(key.to_owned(), value);
+        }
+    }
+    record
 }
 
 #[cfg(test)]
@@ -208,8 +231,8 @@ mod tests {
         );
         assert!(refused(&text[..text.len() / 2]).contains("it ends in the middle"));
         assert_eq!(
-            refused(&text.replacen("gatekeeper.record/1", "gatekeeper.record/2", 1)),
-            "R: it has schema gatekeeper.record/2, and this gatekeeper reads up to gatekeeper.record/1: a newer one wrote it"
+            refused(&text.replacen("gatekeeper.record/2", "gatekeeper.record/3", 1)),
+            "R: it has schema gatekeeper.record/3, and this gatekeeper reads up to gatekeeper.record/2: a newer one wrote it"
         );
         for schema in [
             "gatekeeper.record/0",
@@ -218,14 +241,26 @@ mod tests {
             "",
         ] {
             assert_eq!(
-                refused(&text.replacen("gatekeeper.record/1", schema, 1)),
-                format!("R: its schema is `{schema}` and not gatekeeper.record/1")
+                refused(&text.replacen("gatekeeper.record/2", schema, 1)),
+                format!("R: its schema is `{schema}` and not gatekeeper.record/2")
             );
         }
         assert!(matches!(
             read_record(Path::new("/no/such/record.json")),
             Err(Error::Usage(_))
         ));
+    }
+
+    /// `UPDATE_GOLDEN=1` writes it, once for a version.
+    #[test]
+    fn version_2_is_read_as_it_was_written_then() {
+        let golden =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/golden/record-2.json");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            write_record(&golden, &fixture::record_simulated()).unwrap();
+        }
+        let record = read_record(&golden).unwrap();
+        assert_eq!(record, fixture::record_simulated());
     }
 
     #[test]

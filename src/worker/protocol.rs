@@ -4,7 +4,10 @@ use crate::build::Artifact;
 use crate::device::Failure;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use verdict::model::{Case, CheckFacts, DeviceFacts, DriverFacts, Schedule, Seen, TimeFacts};
+use verdict::model::{
+    Case, CheckFacts, DeviceFacts, DriverFacts, Schedule, Seen, SimulationFacts, Simulator,
+    TimeFacts,
+};
 
 /// One line on the worker's standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +24,8 @@ pub enum Job {
     KnownGood,
     Check(Box<CheckJob>),
     Time(Box<TimeJob>),
+    Estimate(Box<EstimateJob>),
+    Simulate(Box<SimulateJob>),
 }
 
 /// One seed of one case.
@@ -56,6 +61,32 @@ pub struct TimeJob {
     pub schedule: Schedule,
 }
 
+/// What would it cost to simulate one seed of one case?
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EstimateJob {
+    pub case: Case,
+    pub artifact: Artifact,
+    pub seed: u64,
+    /// Warp instructions after which it stops.
+    pub limit: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SimulateJob {
+    pub check: CheckJob,
+    /// Warp instructions after which it stops.
+    pub limit: u64,
+    /// Cores that it may use.
+    pub threads: usize,
+}
+
+/// What one simulated launch has shown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Simulated {
+    pub check: CheckFacts,
+    pub simulation: SimulationFacts,
+}
+
 /// One line of the worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
@@ -81,6 +112,9 @@ pub enum Frame {
     Sane,
     Checked(Box<CheckFacts>),
     Timed(Box<TimeFacts>),
+    /// Warp instructions of the whole launch; `None` where a sample of its blocks alone passed the limit.
+    Estimated(Option<u64>),
+    Simulated(Box<Simulated>),
     Failed(Failure),
 }
 
@@ -88,6 +122,7 @@ pub enum Frame {
 #[serde(rename_all = "snake_case")]
 pub enum Ready {
     Device(DeviceFacts),
+    Simulator(Simulator),
     /// No device, and none was asked for by name.
     Absent(String),
     Broken(String),
@@ -97,7 +132,12 @@ impl Frame {
     pub fn ends_job(&self) -> bool {
         match self {
             Self::Ready(_) | Self::Step(_) | Self::Driver(_) | Self::Spent { .. } => false,
-            Self::Sane | Self::Checked(_) | Self::Timed(_) | Self::Failed(_) => true,
+            Self::Sane
+            | Self::Checked(_)
+            | Self::Timed(_)
+            | Self::Estimated(_)
+            | Self::Simulated(_)
+            | Self::Failed(_) => true,
         }
     }
 }

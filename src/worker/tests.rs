@@ -260,6 +260,7 @@ fn job(case: Case) -> CheckJob {
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
             symbol: "k".into(),
+            ptx: "k.ptx".into(),
         },
         seed: 1,
         expected: Expected::Files {
@@ -526,6 +527,7 @@ fn time_job() -> TimeJob {
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
             symbol: "k".into(),
+            ptx: "k.ptx".into(),
         },
         seed: 1,
         schedule: Schedule {

@@ -59,6 +59,7 @@ pub fn entry(symbol: &str) -> Artifact {
     Artifact::Cubin {
         path: CUBIN.clone(),
         symbol: symbol.into(),
+        ptx: CUBIN.with_extension("ptx"),
     }
 }
 

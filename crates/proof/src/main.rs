@@ -1,4 +1,19 @@
-//! Proves ptxsim against a GPU.
+//! Proves ptxsim against a GPU (sm_90): what a new form, a faster engine or another counter has to
+//! pass before it is believed. What came out is in crates/ptxsim/CALIBRATION.md.
+//!
+//! On a machine with a GPU, from the root of the repository:
+//! ```text
+//! P="cargo run --release -p ptxsim-proof --"
+//! $P forms                                        each instruction alone, over special operands
+//! $P --ptxas $(which ptxas) random                10,000 random programs
+//! $P mma && $P approx                             matrix instructions, approximations
+//! $P build --ptx out/ptx && $P kernels --ptx out/ptx
+//! crates/proof/counters.sh target/release/ptxsim-proof out/ptx > out/ncu.csv
+//! $P counters --ptx out/ptx --ncu out/ncu.csv     that one without a GPU
+//! ```
+//! `--hashes` of `forms` and `random` writes what the GPU computed, as hashes; those in fixtures/ are
+//! checked by `cargo test` on any machine, and `--check` compares with a file of them. A form that
+//! ptxsim builds now and did not then: `list > fixtures/forms.list`, then both `--hashes` anew.
 
 mod approx;
 mod cases;

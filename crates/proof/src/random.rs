@@ -179,6 +179,7 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<bool> {
     let forms = listed_forms();
+    writeln!(out, "{}", gpu.name())?;
     let (built, all) = (built_forms().len(), forms::all().len());
     writeln!(out, "{} forms of {built} built of {all}", forms.len())?;
     let seeds: Vec<u64> = (first..first + programs as u64).collect();

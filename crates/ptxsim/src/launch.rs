@@ -1,20 +1,14 @@
-//! A launch: blocks in turn, warps in turn, until all have ended or nobody can go on.
-//!
-//! All blocks count as resident at once. A block runs until it ends or has had its share; one that
-//! spins on what another block does is therefore served. The order depends on instruction counts
-//! only, so every run is the same.
+//! A launch: whether it fits the kernel, how it is run, what is told of it.
 
+use crate::check::cells::MAX_INSTRUCTIONS;
+use crate::check::global::GlobalShadow;
+use crate::exec::cost::Issues;
 use crate::exec::state::*;
-use crate::exec::warp::Turn;
 use crate::memory::Memory;
+use crate::parallel;
 use crate::program::*;
 use crate::report::*;
-use std::collections::{HashMap, VecDeque};
-
-/// Instructions of a warp before the next warp of the block runs.
-const WARP_TURN: u64 = 20_000;
-/// Rounds over its warps before the next block runs.
-const BLOCK_ROUNDS: u32 = 64;
+use std::collections::HashMap;
 
 /// Where a launch stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +19,12 @@ pub struct Limits {
     pub findings: usize,
     /// Without: no findings; faults (out of bounds, misaligned, deadlock, budget) remain.
     pub checks: bool,
+    /// Blocks run on as many threads where nobody can tell (with checks only). Results, counters
+    /// and messages are the same for any number.
+    pub threads: usize,
+    /// Of the blocks only every so-manieth runs, from the first on: a sample, to estimate what the whole
+    /// launch costs. 1 runs all.
+    pub every: u32,
 }
 
 impl Default for Limits {
@@ -33,6 +33,8 @@ impl Default for Limits {
             instructions: 20_000_000_000,
             findings: 100,
             checks: true,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            every: 1,
         }
     }
 }
@@ -71,6 +73,12 @@ pub(crate) fn launch(
     if blocks == 0 || threads == 0 || threads > 1024 {
         return refuse(format!(
             "grid {grid:?} of blocks {block:?}: a block has 1 to 1024 threads, a grid at least one block"
+        ));
+    }
+    if program.code.len() > MAX_INSTRUCTIONS {
+        return refuse(format!(
+            "{} instructions, more than {MAX_INSTRUCTIONS}",
+            program.code.len()
         ));
     }
     if let Some(max) = program.max_threads
@@ -120,132 +128,145 @@ pub(crate) fn launch(
             memory.insert(&v.name, v.address, v.bytes.clone(), true, v.read_only);
         }
     }
-    let mut machine = Machine {
+    let job = Job {
         program,
-        memory,
         params,
         grid,
         block,
+        blocks,
         shared_bytes,
         dynamic_shared,
-        costs: vec![Cost::default(); program.code.len()],
-        issues: crate::exec::cost::Issues::new(program.code.len()),
-        findings: Vec::new(),
-        seen: HashMap::new(),
-        max_findings: limits.findings,
-        instructions_left: limits.instructions,
-        patterns: program.code.iter().map(|_| None).collect(),
-        hint: usize::MAX,
+        limits,
     };
-    let run = if limits.checks {
-        machine.run_grid::<true>(blocks)
-    } else {
-        machine.run_grid::<false>(blocks)
+    let (outcome, full) = match parallel::run(&job, memory) {
+        Some(outcome) => (outcome, false),
+        None => {
+            let room = memory.room_for_checks();
+            let mut machine = job.machine(memory, room);
+            let run = if limits.checks {
+                machine.run_grid::<true>(blocks, limits.every)
+            } else {
+                machine.run_grid::<false>(blocks, limits.every)
+            };
+            run.map_err(|mut f| {
+                let last = machine.printed.iter().rev().take(3).rev();
+                for text in last {
+                    f.message += &format!("; printf wrote {text:?}");
+                }
+                *f
+            })?;
+            let full = machine.global.as_ref().is_some_and(|g| g.full);
+            (machine.outcome(), full)
+        }
     };
-    run.map_err(|f| *f)?;
     let mut not_judged = Vec::new();
     if !limits.checks {
         not_judged.push("checks were switched off".to_string());
     }
-    if blocks > 1 {
-        not_judged.push("races between blocks in global memory".to_string());
+    if full {
+        not_judged.push(
+            "races in global memory, in part: the launch touches more of it than the checks have room for"
+                .to_string(),
+        );
     }
-    not_judged.push("races between threads of a block in global memory".to_string());
-    machine.issues.settle(&mut machine.costs);
-    let counters = Counters::of(program, &machine.costs);
     Ok(Report {
-        findings: machine.findings,
-        counters,
+        counters: Counters::of(program, &outcome.costs),
+        schedule_dependent: polled(program, &outcome.costs),
+        findings: outcome.findings,
+        printed: outcome.printed,
         not_judged,
     })
 }
 
+/// A launch that fits its kernel.
+pub struct Job<'a> {
+    pub program: &'a Program,
+    pub params: &'a [u8],
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    /// Of the grid.
+    pub blocks: u32,
+    pub shared_bytes: u32,
+    pub dynamic_shared: u32,
+    pub limits: Limits,
+}
+
+/// What is left of a launch, or of a part of it, when it has come to its end.
+pub struct Outcome {
+    pub costs: Vec<Cost>,
+    pub findings: Vec<Finding>,
+    pub printed: Vec<String>,
+}
+
+impl<'a> Job<'a> {
+    /// `room`: bytes that checks of global memory may take.
+    pub fn machine<'m>(&'m self, memory: &'m mut Memory, room: u64) -> Machine<'m>
+    where
+        'a: 'm,
+    {
+        let code = &self.program.code;
+        Machine {
+            program: self.program,
+            memory,
+            params: self.params,
+            grid: self.grid,
+            block: self.block,
+            shared_bytes: self.shared_bytes,
+            dynamic_shared: self.dynamic_shared,
+            costs: vec![Cost::default(); code.len()],
+            issues: Issues::new(code.len()),
+            findings: Vec::new(),
+            seen: HashMap::new(),
+            max_findings: self.limits.findings,
+            instructions_left: self.limits.instructions,
+            patterns: code.iter().map(|_| None).collect(),
+            hint: usize::MAX,
+            global: self
+                .limits
+                .checks
+                .then(|| GlobalShadow::new(code.len(), room)),
+            handed: HashMap::new(),
+            progress: 0,
+            crossed: false,
+            printed: Vec::new(),
+            unprinted: 0,
+        }
+    }
+}
+
 impl Machine<'_> {
-    fn run_grid<const CHECKS: bool>(&mut self, blocks: u32) -> Run<()> {
-        let [gx, gy, _] = self.grid;
-        let mut fresh = 0..blocks;
-        let mut paused: VecDeque<BlockState> = VecDeque::new();
-        loop {
-            // Blocks that have not begun go first: what a paused one waits for may be theirs.
-            let mut block = match fresh.next() {
-                Some(n) => self.new_block::<CHECKS>([n % gx, n / gx % gy, n / gx / gy]),
-                None => match paused.pop_front() {
-                    Some(b) => b,
-                    None => return Ok(()),
-                },
-            };
-            if !self.run_block::<CHECKS>(&mut block)? {
-                paused.push_back(block);
-            }
+    pub fn outcome(&mut self) -> Outcome {
+        self.issues.settle(&mut self.costs);
+        if self.unprinted > 0 {
+            self.printed
+                .push(format!("... and {} more", self.unprinted));
+        }
+        Outcome {
+            costs: std::mem::take(&mut self.costs),
+            findings: std::mem::take(&mut self.findings),
+            printed: std::mem::take(&mut self.printed),
         }
     }
+}
 
-    /// True when the block has ended.
-    fn run_block<const CHECKS: bool>(&mut self, b: &mut BlockState) -> Run<bool> {
-        for _ in 0..BLOCK_ROUNDS {
-            let mut moved = false;
-            let mut ended = 0;
-            for at in 0..b.warps.len() {
-                let Some(mut w) = b.warps[at].take() else {
-                    continue;
-                };
-                self.leave_barriers(b, &mut w);
-                let before = w.executed;
-                let turn = self.run_warp::<CHECKS>(b, &mut w, WARP_TURN);
-                // Steps of instructions without a wait count; a warp that only looked does not.
-                let used = w.executed - before;
-                self.instructions_left = self.instructions_left.saturating_sub(used);
-                moved |= used > 0;
-                let turn = turn?;
-                if turn == Turn::Ended {
-                    ended += 1;
-                    for id in 0..b.barriers.len() {
-                        self.complete_barrier(b, id);
-                    }
-                }
-                b.warps[at] = Some(w);
+/// The first line that looked at memory again and again, for others to change it.
+fn polled(program: &Program, costs: &[Cost]) -> Option<String> {
+    let mut loops = Vec::new();
+    for (from, inst) in program.code.iter().enumerate() {
+        match &inst.op {
+            Op::Branch(to) if *to as usize <= from => loops.push((*to as usize, from)),
+            Op::BranchIndexed(all) => {
+                let back = all.iter().map(|to| *to as usize).filter(|to| *to <= from);
+                loops.extend(back.map(|to| (to, from)));
             }
-            if ended == b.warps.len() {
-                return Ok(true);
-            }
-            let woken = (0..b.warps.len()).any(|i| {
-                b.warps[i].as_ref().is_some_and(|w| {
-                    w.groups.iter().any(|g| match g.wait {
-                        Wait::Barrier { id, generation } => {
-                            b.barriers[id as usize].generation != generation
-                        }
-                        wait => wait == Wait::Ready,
-                    })
-                })
-            });
-            if !moved && !woken {
-                return self.deadlock(b);
-            }
+            _ => {}
         }
-        Ok(false)
     }
-
-    fn deadlock<T>(&self, b: &BlockState) -> Run<T> {
-        let mut lines = Vec::new();
-        let mut first = None;
-        for w in b.warps.iter().flatten() {
-            for g in &w.groups {
-                let what = match g.wait {
-                    Wait::Barrier { id, .. } => format!("at barrier {id}"),
-                    Wait::Sync => "for the other members of a warp-wide instruction".into(),
-                    Wait::Ready => "ready".into(),
-                };
-                lines.push(format!(
-                    "warp {} lanes {:#010x} wait {what} at {}",
-                    w.index,
-                    g.mask,
-                    self.place(g.pc)
-                ));
-                first.get_or_insert((g.pc, w.first_thread + g.mask.trailing_zeros()));
-            }
-        }
-        let (pc, thread) = first.unwrap_or((0, 0));
-        let what = format!("deadlock: {};", lines.join("; "));
-        self.fault(FaultKind::Deadlock, pc, b.id, thread, None, &what)
-    }
+    let mut code = program.code.iter().zip(costs).enumerate();
+    code.find(|(at, (inst, cost))| {
+        cost.requests > 0
+            && inst.op.polls()
+            && loops.iter().any(|(to, from)| to <= at && at <= from)
+    })
+    .map(|(_, (inst, _))| program.place(inst.source))
 }

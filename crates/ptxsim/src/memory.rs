@@ -2,6 +2,8 @@
 //! record of which bytes have a value.
 
 use crate::program::HOST_BASE;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes between allocations, at least.
 const GAP: u64 = 1 << 16;
@@ -10,9 +12,28 @@ const GAP: u64 = 1 << 16;
 pub struct Allocation {
     pub name: String,
     pub base: u64,
-    pub data: Vec<u8>,
+    pub data: Bytes,
     known: Known,
     pub read_only: bool,
+}
+
+/// Bytes of which copies are cheap until one of them is written.
+#[derive(Clone, Debug)]
+pub struct Bytes(Arc<Vec<u8>>);
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Bytes {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        Arc::<Vec<u8>>::make_mut(&mut self.0)
+    }
 }
 
 /// Which bytes something wrote: one bit each.
@@ -167,7 +188,7 @@ impl Memory {
             Allocation {
                 name: name.into(),
                 base,
-                data,
+                data: Bytes(Arc::new(data)),
                 known: bits,
                 read_only,
             },
@@ -206,6 +227,71 @@ impl Memory {
         let a = &self.allocations[i];
         let at = (address - a.base) as usize;
         Ok(&a.data[at..at + bytes])
+    }
+
+    /// Bytes that checks may take: as much again as the buffers, less what is known of their bytes
+    /// already, plus 90 MB (10 MB are for registers, shared memory and code).
+    pub(crate) fn room_for_checks(&self) -> u64 {
+        let all = self.bytes();
+        all - all / 8 + 90_000_000
+    }
+
+    /// Bytes that a copy of this memory has for itself, because it wrote them.
+    pub(crate) fn apart(&self, from: &Memory) -> u64 {
+        let pairs = self.allocations.iter().zip(&from.allocations);
+        pairs
+            .filter(|(a, b)| !Arc::ptr_eq(&a.data.0, &b.data.0))
+            .map(|(a, _)| a.data.len() as u64)
+            .sum()
+    }
+
+    /// The allocations that a copy of this memory wrote, by number; the rest is let go.
+    pub(crate) fn into_apart(self, from: &Memory) -> Vec<Option<Bytes>> {
+        let pairs = self.allocations.into_iter().zip(&from.allocations);
+        pairs
+            .map(|(a, b)| (!Arc::ptr_eq(&a.data.0, &b.data.0)).then_some(a.data))
+            .collect()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.allocations.iter().map(|a| a.data.len() as u64).sum()
+    }
+
+    /// Where in a range nothing has written yet, by offsets from `address`, in order.
+    pub fn without_value(
+        &self,
+        address: u64,
+        bytes: usize,
+    ) -> Result<Vec<Range<usize>>, MemoryError> {
+        let i = self
+            .find(address, bytes as u64)
+            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let a = &self.allocations[i];
+        let at = (address - a.base) as usize;
+        let mut found: Vec<Range<usize>> = Vec::new();
+        if a.known.all {
+            return Ok(found);
+        }
+        let mut offset = 0;
+        while offset < bytes {
+            let place = at + offset;
+            // A word of bits at a time, as outputs are mostly written whole.
+            if place.is_multiple_of(64)
+                && bytes - offset >= 64
+                && a.known.bits[place / 64] == u64::MAX
+            {
+                offset += 64;
+                continue;
+            }
+            if a.known.bits[place / 64] >> (place % 64) & 1 == 0 {
+                match found.last_mut() {
+                    Some(last) if last.end == offset => last.end = offset + 1,
+                    _ => found.push(offset..offset + 1),
+                }
+            }
+            offset += 1;
+        }
+        Ok(found)
     }
 
     pub(crate) fn has(&self, base: u64) -> bool {
@@ -308,6 +394,21 @@ mod tests {
         assert!(m.near(a + 101).contains("1 bytes past the end of `a`"));
         assert!(m.near(b - 4).contains("4 bytes before `b`"));
         assert!(Memory::new(10).alloc("x", 11).is_err());
+    }
+
+    #[test]
+    fn what_was_never_written_is_told() {
+        let mut m = Memory::default();
+        let a = m.alloc("a", 300).unwrap();
+        assert_eq!(m.without_value(a, 300).unwrap(), [0..300]);
+        for (at, bytes) in [(0, 4), (60, 140), (299, 1)] {
+            m.write(a + at, &vec![1; bytes]).unwrap();
+        }
+        assert_eq!(m.without_value(a, 300).unwrap(), [4..60, 200..299]);
+        assert_eq!(m.without_value(a + 10, 8).unwrap(), [0..8]);
+        assert!(m.without_value(a, 301).is_err());
+        m.write(a, &[0; 300]).unwrap();
+        assert_eq!(m.without_value(a, 300).unwrap(), []);
     }
 
     #[test]

@@ -23,6 +23,19 @@ pub enum AddressSpace {
     Param,
 }
 
+/// What an access is worth as synchronisation (PTX ISA 8.7 and 8.8). `Strong`: volatile, relaxed,
+/// acquire, release. Reading strongly always counts as an acquire here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Weak,
+    Strong {
+        /// The access hands on all that came before it, without a fence.
+        release: bool,
+        /// Other blocks are meant as well.
+        device: bool,
+    },
+}
+
 /// A load or a store of `registers.len()` elements of `width` bytes.
 #[derive(Clone, Debug)]
 pub struct Access {
@@ -34,6 +47,7 @@ pub struct Access {
     pub narrow: bool,
     pub address: (Class, u32),
     pub offset: i64,
+    pub order: Order,
 }
 
 impl Access {
@@ -111,6 +125,42 @@ pub enum BarrierKind {
     RedOr,
 }
 
+/// Operations on mbarrier objects (PTX ISA 9.7.13.15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MbarrierOp {
+    /// Count `o[1]`.
+    Init,
+    Inval,
+    /// State to `o[0]`; count `o[1]`; bytes to expect `o[2]`. `drop`: also of all later phases.
+    Arrive {
+        drop: bool,
+        expects: bool,
+    },
+    /// Bytes `o[2]`.
+    ExpectTx,
+    CompleteTx,
+    /// Result to predicate `o[0]`; state `o[3]`.
+    WaitState {
+        blocks: bool,
+    },
+    /// Result to predicate `o[0]`; parity `o[1]`.
+    WaitParity {
+        blocks: bool,
+    },
+    /// Once the thread's copies have arrived. `counted`: among those that the barrier expects.
+    CopiesArrive {
+        counted: bool,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct Mbarrier {
+    pub op: MbarrierOp,
+    pub space: AddressSpace,
+    pub address: (Class, u32),
+    pub offset: i64,
+}
+
 #[derive(Clone, Debug)]
 pub enum Op {
     Alu(AluOp),
@@ -166,7 +216,16 @@ pub enum Op {
     Redux(ReduxOp),
     ActiveMask,
     Mma(Box<Mma>),
-    Fence,
+    Mbarrier(Box<Mbarrier>),
+    /// `o[0]`: how many arrivals were pending in `o[1]`, a state of an mbarrier.
+    PendingCount,
+    /// `printf`: local addresses of the pointers to its text and to its arguments; the number of
+    /// arguments goes to `o[0]`.
+    Print([u32; 2]),
+    /// `device`: it reaches other blocks.
+    Fence {
+        device: bool,
+    },
     /// A counter of instructions that this warp has executed, in 32 or 64 bits.
     Clock {
         wide: bool,
@@ -175,7 +234,29 @@ pub enum Op {
     /// A failed `assert`: local addresses of the pointers to its text, file and function, and of
     /// the line.
     Assert(Option<[u32; 4]>),
+    /// Others should have their turn.
+    Sleep,
     Nop,
+}
+
+impl Op {
+    /// Whether the instruction may see what others do while it runs, so that a loop around it
+    /// turns as often as the schedule makes it.
+    pub fn polls(&self) -> bool {
+        let elsewhere = |a: &Access| !matches!(a.space, AddressSpace::Local | AddressSpace::Param);
+        match self {
+            Op::Load(a) => a.order != Order::Weak && elsewhere(a),
+            Op::Atom(a) => {
+                let waits = matches!(a.op, AtomOp::Cas | AtomOp::Exch);
+                a.destination.is_some() && (waits || a.access.space != AddressSpace::Shared)
+            }
+            Op::Mbarrier(m) => matches!(
+                m.op,
+                MbarrierOp::WaitState { blocks: false } | MbarrierOp::WaitParity { blocks: false }
+            ),
+            _ => false,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

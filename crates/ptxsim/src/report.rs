@@ -41,6 +41,8 @@ pub enum FindingKind {
     /// cp.async data touched before the copying thread waited for it.
     AsyncBeforeWait,
     SharedRace,
+    /// Two accesses to global memory within a launch, one of them a write, that nothing orders.
+    GlobalRace,
     /// A barrier was passed without threads of the block that had ended.
     BarrierByPart,
     InvalidMembers,
@@ -164,14 +166,22 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Kind::Exchange
         }
         Op::Mma(m) => match &**m {
-            Mma::Multiply(_) => Kind::Matrix,
+            Mma::Multiply(_) | Mma::MultiplyF64 { .. } => Kind::Matrix,
             Mma::LdMatrix { .. } => Kind::MatrixLoad,
             Mma::StMatrix { .. } => Kind::MatrixStore,
             Mma::WmmaLoad(t) if t.by_matrices() => Kind::MatrixLoad,
             Mma::WmmaLoad(t) => load_from(t.space),
             Mma::WmmaStore(t) => store_to(t.space),
         },
-        Op::Fence | Op::Clock { .. } | Op::Trap | Op::Assert(_) | Op::Nop => Kind::Other,
+        Op::Fence { .. }
+        | Op::Clock { .. }
+        | Op::Trap
+        | Op::Assert(_)
+        | Op::Mbarrier(_)
+        | Op::PendingCount
+        | Op::Print(_)
+        | Op::Sleep
+        | Op::Nop => Kind::Other,
     }
 }
 
@@ -213,6 +223,9 @@ impl Counters {
     }
 }
 
+/// Texts of `printf` that are kept; one more says how many are not.
+pub const MAX_PRINTED: usize = 1000;
+
 /// What a launch that came to its end found and cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -220,4 +233,10 @@ pub struct Report {
     pub counters: Counters,
     /// What the checks could not judge in this launch.
     pub not_judged: Vec<String>,
+    /// The source line of a loop that polls memory: how often it turns, and with it the counters,
+    /// is a matter of the schedule, which no GPU shares.
+    pub schedule_dependent: Option<String>,
+    /// What `printf` wrote, a line or a part of one to each call, in the order of this library's
+    /// schedule; at most [`MAX_PRINTED`].
+    pub printed: Vec<String>,
 }

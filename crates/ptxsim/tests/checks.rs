@@ -336,7 +336,7 @@ fn unsupported_forms_are_refused_by_name() {
         "wgmma.fence.sync.aligned",
         "cp.async.bulk.commit_group",
         "tcgen05.fence::before_thread_sync",
-        "mbarrier.arrive.shared.b64 %rd1, [%rd2]",
+        "mbarrier.arrive.shared::cluster.b64 _, [%rd2]",
         "griddepcontrol.wait",
     ] {
         let text =
@@ -356,4 +356,22 @@ fn unsupported_forms_are_refused_by_name() {
             .to_string()
             .contains("has no body")
     );
+}
+
+#[test]
+fn a_sample_of_the_blocks_costs_its_share() {
+    let text = fixture("softmax");
+    let module = load(&text);
+    let kernel = &module.kernels()[0];
+    let cost = |every| {
+        let mut memory = Memory::default();
+        let x = put(&mut memory, "x", &bytes_of(&[1.0; 64 * 32]));
+        let y = memory.alloc("y", 4 * 64 * 32).unwrap();
+        let p = params(kernel, &[Arg::Ptr(x), Arg::Ptr(y), Arg::I32(32)]);
+        let limits = Limits { every, ..limits() };
+        let report = launch(kernel, [64, 1, 1], [256, 1, 1], 0, &p, &mut memory, limits);
+        report.unwrap().counters.total.issued
+    };
+    assert_eq!(cost(1), 8 * cost(8));
+    assert_eq!(cost(64), cost(1000));
 }

@@ -70,7 +70,9 @@ fn every_unit_and_case_has_the_gates_that_need_not_be_written() {
             "Written",
             "Deterministic",
             "InputsIntact",
-            "AgreesWithDriver"
+            "AgreesWithDriver",
+            "NoFindings",
+            "Counters { change: Num(0.0) }"
         ]
     );
     assert_eq!(

@@ -12,7 +12,7 @@ mod timer;
 mod tools;
 
 use super::nvml::Monitor;
-use super::{Address, Call, Device, Failure, Program, Result, Target, Timer};
+use super::{Address, Call, Device, Failure, Program, Result, Target, Timer, redzone};
 use crate::build::Artifact;
 use cudarc::driver::sys;
 use error::check;
@@ -33,6 +33,10 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
+    pub fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
     fn loaded(&self, program: Program) -> Result<&Loaded> {
         self.programs.get(program.0).ok_or_else(|| {
             Failure::of_case(
@@ -45,7 +49,7 @@ impl CudaDevice {
     /// Launches a kernel of gatekeeper's own and compares what it wrote: is the device still sane?
     pub fn known_good(&mut self) -> Result<()> {
         let bad = |message: String| Failure::of_case(FaultKind::Environment, message);
-        let at = self.alloc(tools::KNOWN_GOOD_BYTES)?;
+        let at = self.alloc("known good", tools::KNOWN_GOOD_BYTES)?;
         let mut bytes = vec![0; tools::KNOWN_GOOD_BYTES];
         self.write(at, &bytes)?;
         self.tools()?.known_good(self.stream, at)?;
@@ -73,10 +77,6 @@ impl CudaDevice {
 }
 
 impl Device for CudaDevice {
-    fn facts(&self) -> &DeviceFacts {
-        &self.facts
-    }
-
     fn stream(&self) -> u64 {
         self.stream as u64
     }
@@ -87,7 +87,7 @@ impl Device for CudaDevice {
         Ok(Program(self.programs.len() - 1))
     }
 
-    fn alloc(&mut self, bytes: usize) -> Result<Address> {
+    fn alloc(&mut self, _: &str, bytes: usize) -> Result<Address> {
         let mut address = 0;
         // SAFETY: the driver writes the address.
         match unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes.max(1)) } {
@@ -103,6 +103,10 @@ impl Device for CudaDevice {
                 Ok(address)
             }
         }
+    }
+
+    fn guard(&self) -> usize {
+        redzone::BYTES
     }
 
     fn reset(&mut self) -> Result<()> {

@@ -29,7 +29,9 @@ pub fn open(choice: DeviceChoice) -> Opened {
         }
     });
     match (presence, choice) {
-        (Presence::Absent(reason), DeviceChoice::Auto) => Opened::Absent(reason),
+        (Presence::Absent(reason), DeviceChoice::Auto | DeviceChoice::Sim) => {
+            Opened::Absent(reason)
+        }
         (Presence::Absent(reason), DeviceChoice::Cuda { .. }) => {
             Opened::Broken(format!("there is no {choice}: {reason}"))
         }

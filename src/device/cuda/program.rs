@@ -35,7 +35,7 @@ pub enum Loaded {
 impl Loaded {
     pub fn load(artifact: &Artifact, facts: &DeviceFacts) -> Result<Self> {
         match artifact {
-            Artifact::Cubin { path, symbol } => load_cubin(path, symbol, facts),
+            Artifact::Cubin { path, symbol, .. } => load_cubin(path, symbol, facts),
             Artifact::Launcher {
                 library, function, ..
             } => load_launcher(library, function),

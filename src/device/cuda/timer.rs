@@ -44,7 +44,7 @@ impl<'a> CudaTimer<'a> {
     pub fn new(device: &'a mut CudaDevice, target: Target<'a>) -> Result<Self> {
         device.loaded(target.call.program)?.allow(target.call)?;
         let tools = device.tools()?;
-        let clock = device.alloc(16)?;
+        let clock = device.alloc("clock", 16)?;
         let nothing = Graph::capture(device.stream, || Ok(()))?.instantiate()?;
         Ok(Self {
             device,
@@ -116,7 +116,7 @@ impl<'a> CudaTimer<'a> {
             Some(flush) => flush,
             None => {
                 let bytes = 2 * self.device.facts.l2_bytes as usize;
-                let flush = (self.device.alloc(bytes)?, bytes);
+                let flush = (self.device.alloc("flush", bytes)?, bytes);
                 self.flush = Some(flush);
                 flush
             }

@@ -232,7 +232,7 @@ fn damage_is_told_with_its_place_and_never_overwritten() {
         ),
         (
             whole.replacen("\"registers\"", "\"registres\"", 1),
-            "21:17: unknown variant `registres`",
+            "21:17: `registres` is no metric",
         ),
         (
             whole.replacen("baseline/1", "baseline/9", 1),

@@ -25,7 +25,7 @@ const MOST_WAITING_BYTES: usize = 256 << 20;
 const LEAST_LAUNCHES: u32 = 2;
 
 /// What is expected, by which inputs.
-struct Want {
+pub(super) struct Want {
     seen: Arc<Outputs>,
     original: Option<Arc<Outputs>>,
 }
@@ -67,29 +67,15 @@ pub fn check(
         say,
     )?;
     dump.after(runs.first.as_ref())?;
-    let mut overruns = runs.overruns;
-    overruns.extend(after.overruns);
-    keep(&mut shelves.buffers, runs.first.into_iter());
-
-    Ok(CheckFacts {
-        error: runs
-            .error
-            .ok_or_else(|| reference("there is no output to compare"))?,
-        original: runs.original,
-        codec: runs.codec,
-        launches,
-        differs: runs.differs,
-        unwritten: runs.unwritten,
-        first_unwritten: runs.first_unwritten,
-        clobbered_inputs: after.clobbered_inputs,
-        overruns,
-    })
+    let (facts, first) = runs.facts(launches, after)?;
+    keep(&mut shelves.buffers, first.into_iter());
+    Ok(facts)
 }
 
 /// What the memory around the outputs shows after the last launch.
-struct After {
-    clobbered_inputs: Vec<String>,
-    overruns: Vec<String>,
+pub(super) struct After {
+    pub clobbered_inputs: Vec<String>,
+    pub overruns: Vec<String>,
 }
 
 /// Each launch is compared on a thread of its own while the next ones run.
@@ -160,10 +146,10 @@ fn launch_once(
 }
 
 /// What the launches of one case have shown so far.
-struct Runs<'a> {
+pub(super) struct Runs<'a> {
     case: &'a Case,
     want: &'a Want,
-    first: Option<Images>,
+    pub first: Option<Images>,
     /// Of the launch that is worst.
     error: Option<ErrorFacts>,
     original: Option<ErrorFacts>,
@@ -176,7 +162,7 @@ struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    fn new(case: &'a Case, want: &'a Want) -> Result<Self> {
+    pub fn new(case: &'a Case, want: &'a Want) -> Result<Self> {
         let codec = match &want.original {
             Some(original) => Some(compare(&want.seen, original, case)?),
             None => None,
@@ -195,7 +181,7 @@ impl<'a> Runs<'a> {
         })
     }
 
-    fn look_between_strides(&mut self, gaps: &[String]) {
+    pub fn look_between_strides(&mut self, gaps: &[String]) {
         for gap in gaps {
             if !self.overruns.contains(gap) {
                 self.overruns.push(gap.clone());
@@ -204,7 +190,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Gives back what is not needed any more.
-    fn take(&mut self, launch: u32, outputs: Images) -> Result<Images> {
+    pub fn take(&mut self, launch: u32, outputs: Images) -> Result<Images> {
         let Some(first) = &self.first else {
             self.judge(&outputs)?;
             self.first = Some(outputs);
@@ -240,6 +226,26 @@ impl<'a> Runs<'a> {
         Ok(outputs)
     }
 
+    /// All of it together, and the outputs of the first launch.
+    pub fn facts(self, launches: u32, after: After) -> Result<(CheckFacts, Option<Images>)> {
+        let mut overruns = self.overruns;
+        overruns.extend(after.overruns);
+        let facts = CheckFacts {
+            error: self
+                .error
+                .ok_or_else(|| reference("there is no output to compare"))?,
+            original: self.original,
+            codec: self.codec,
+            launches,
+            differs: self.differs,
+            unwritten: self.unwritten,
+            first_unwritten: self.first_unwritten,
+            clobbered_inputs: after.clobbered_inputs,
+            overruns,
+        };
+        Ok((facts, self.first))
+    }
+
     fn judge(&mut self, outputs: &Images) -> Result<()> {
         let got = decoded(self.case, outputs)?;
         let against = |want: &Arc<Outputs>| compare(&got, want, self.case);
@@ -272,7 +278,7 @@ fn worse(one: Option<ErrorFacts>, other: ErrorFacts) -> ErrorFacts {
 }
 
 /// Reads what is expected, or runs the variant that it is.
-fn want(
+pub(super) fn want(
     device: &mut dyn Device,
     shelves: &mut Shelves,
     job: &CheckJob,
@@ -367,17 +373,17 @@ fn wrong_bytes(wrong: WrongBytes) -> Failure {
 
 /// Everything of one seed as .npy, where it was asked for: `x.npy`, `x.original.npy` for inputs,
 /// `y.got.npy`, `y.want.npy`, `y.want.original.npy` for outputs.
-struct Dump<'a> {
+pub(super) struct Dump<'a> {
     job: &'a CheckJob,
 }
 
 impl<'a> Dump<'a> {
-    fn new(job: &'a CheckJob) -> Self {
+    pub fn new(job: &'a CheckJob) -> Self {
         Self { job }
     }
 
     /// Inputs and reference: there even where the kernel then faults.
-    fn before(&self, want: &Want) -> Result<()> {
+    pub fn before(&self, want: &Want) -> Result<()> {
         let Some(dir) = &self.job.dump else {
             return Ok(());
         };
@@ -398,7 +404,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    fn after(&self, first: Option<&Images>) -> Result<()> {
+    pub fn after(&self, first: Option<&Images>) -> Result<()> {
         match (&self.job.dump, first) {
             (Some(dir), Some(images)) => self.all(dir, ".got", &decoded(&self.job.case, images)?),
             _ => Ok(()),

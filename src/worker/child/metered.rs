@@ -3,7 +3,7 @@
 use crate::build::Artifact;
 use crate::device::{Address, Call, Device, Program, Result, Target, Timer};
 use std::time::{Duration, Instant};
-use verdict::model::{DeviceFacts, DriverFacts};
+use verdict::model::DriverFacts;
 
 pub struct Metered<'a> {
     device: &'a mut dyn Device,
@@ -33,17 +33,17 @@ impl<'a> Metered<'a> {
 }
 
 impl Device for Metered<'_> {
-    fn facts(&self) -> &DeviceFacts {
-        self.device.facts()
-    }
     fn stream(&self) -> u64 {
         self.device.stream()
     }
     fn load(&mut self, artifact: &Artifact) -> Result<Program> {
         self.whole(|device| device.load(artifact))
     }
-    fn alloc(&mut self, bytes: usize) -> Result<Address> {
-        self.whole(|device| device.alloc(bytes))
+    fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address> {
+        self.whole(|device| device.alloc(name, bytes))
+    }
+    fn guard(&self) -> usize {
+        self.device.guard()
     }
     fn reset(&mut self) -> Result<()> {
         self.whole(|device| device.reset())

@@ -5,6 +5,7 @@ mod check;
 mod metered;
 mod orders;
 mod shelves;
+mod simulate;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,9 @@ pub fn main(choice: DeviceChoice) -> ExitCode {
     };
     let orders = Arc::new(Orders::default());
     listen(Arc::clone(&orders));
+    if choice == DeviceChoice::Sim {
+        simulate::serve(&mut frames, &orders);
+    }
     let opened = open(choice);
     let (greeting, device) = match opened {
         Opened::Device(device) => (Ready::Device(device.facts().clone()), Some(device)),
@@ -65,6 +69,9 @@ fn run(device: &mut CudaDevice, shelves: &mut Shelves, job: &Job, frames: &mut F
         Job::Time(job) => metered(device, frames, |device, say| {
             let facts = time::time(device, shelves, job, say)?;
             Ok(Frame::Timed(Box::new(facts)))
+        }),
+        Job::Estimate(_) | Job::Simulate(_) => Frame::Failed(Failure::Unsupported {
+            reason: "a GPU does not simulate".to_owned(),
         }),
     }
 }

@@ -93,6 +93,8 @@ impl Shared {
         let (case, seed) = match next {
             Job::KnownGood => return,
             Job::Check(job) => (&job.case, job.seed),
+            Job::Estimate(job) => (&job.case, job.seed),
+            Job::Simulate(job) => (&job.check.case, job.check.seed),
             Job::Time(job) => (&job.case, job.seed),
         };
         if let Job::Check(job) = next

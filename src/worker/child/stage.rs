@@ -64,14 +64,23 @@ impl<'a> Stage<'a> {
 
     /// Before launch number `launch`, counted from 1: outputs poisoned, in-out tensors as they were drawn.
     pub fn prepare(&self, device: &mut dyn Device, launch: u32) -> Result<()> {
-        self.written()
-            .try_for_each(|placed| match self.drawn(placed) {
-                Some(drawn) => device.write(placed.data.address, &drawn.bytes),
-                None => {
-                    let poison = poison(placed.tensor.elem, launch);
-                    device.fill(placed.data.address, &poison, placed.tensor.span())
-                }
-            })
+        for placed in self.written() {
+            if let Some(drawn) = self.drawn(placed) {
+                device.write(placed.data.address, &drawn.bytes)?;
+            }
+        }
+        self.poison(device, launch)
+    }
+
+    /// What is only written holds the poison of launch number `launch`.
+    pub fn poison(&self, device: &mut dyn Device, launch: u32) -> Result<()> {
+        for placed in self.written() {
+            if self.drawn(placed).is_none() {
+                let poison = poison(placed.tensor.elem, launch);
+                device.fill(placed.data.address, &poison, placed.tensor.span())?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits for the launch and reads what it wrote.
@@ -164,7 +173,7 @@ impl<'a> Stage<'a> {
             .filter(|placed| placed.tensor.role == Role::Inout)
             .map(|placed| {
                 let restore = Restore {
-                    from: device.alloc(placed.data.bytes)?,
+                    from: device.alloc(&placed.tensor.name, placed.data.bytes)?,
                     to: placed.data.address,
                     bytes: placed.data.bytes,
                 };
@@ -202,7 +211,8 @@ impl<'a> Placed<'a> {
             Role::In => Pattern::NotANumber,
             Role::Out | Role::Inout | Role::Scratch => Pattern::Mark,
         };
-        let data = Guarded::alloc(device, tensor.span() * tensor.elem.size(), pattern)?;
+        let bytes = tensor.span() * tensor.elem.size();
+        let data = Guarded::alloc(device, &tensor.name, bytes, pattern)?;
         let mut placed = Self {
             tensor,
             data,
@@ -211,20 +221,21 @@ impl<'a> Placed<'a> {
         };
         if let Some(drawn) = drawn {
             device.write(data.address, &drawn.bytes)?;
-            let mut constant = |bytes: &Option<Vec<u8>>| {
-                let placed = bytes.as_ref().map(|bytes| constant(device, bytes));
+            let mut constant = |what: &str, bytes: &Option<Vec<u8>>| {
+                let name = format!("{} ({what})", tensor.name);
+                let placed = bytes.as_ref().map(|bytes| constant(device, &name, bytes));
                 placed.transpose()
             };
-            placed.scales = constant(&drawn.scales)?;
-            placed.zero_points = constant(&drawn.zero_points)?;
+            placed.scales = constant("scales", &drawn.scales)?;
+            placed.zero_points = constant("zero points", &drawn.zero_points)?;
         }
         Ok(placed)
     }
 }
 
 /// What a kernel may only read, beside the tensors themselves.
-fn constant(device: &mut dyn Device, bytes: &[u8]) -> Result<Guarded> {
-    let placed = Guarded::alloc(device, bytes.len(), Pattern::NotANumber)?;
+fn constant(device: &mut dyn Device, name: &str, bytes: &[u8]) -> Result<Guarded> {
+    let placed = Guarded::alloc(device, name, bytes.len(), Pattern::NotANumber)?;
     device.write(placed.address, bytes)?;
     Ok(placed)
 }

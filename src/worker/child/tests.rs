@@ -9,16 +9,15 @@ use crate::build::Artifact;
 use crate::cache::Cache;
 use crate::check::cache::{self, References};
 use crate::device::args::Value;
-use crate::device::{Address, Call, Device, Failure, Program, Result, Target, Timer};
+use crate::device::{Address, Call, Device, Failure, Program, Result, Target, Timer, redzone};
 use crate::worker::protocol::{CheckJob, Expected, Frame, Job, Order, TimeJob};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use verdict::model::{
-    Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, DeviceFacts,
-    DriverFacts, ElemType, Fault, FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule,
-    Seen, Tensor,
+    Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, DriverFacts, ElemType,
+    Fault, FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Tensor,
 };
 
 const N: usize = 6;
@@ -152,9 +151,6 @@ const KERNELS: [&str; 10] = [
 ];
 
 impl Device for Fake {
-    fn facts(&self) -> &DeviceFacts {
-        unreachable!("nobody asks")
-    }
     fn stream(&self) -> u64 {
         0
     }
@@ -168,7 +164,10 @@ impl Device for Fake {
             .map(Program)
             .ok_or_else(|| Failure::of_case(FaultKind::EntryNotFound, symbol.as_str()))
     }
-    fn alloc(&mut self, bytes: usize) -> Result<Address> {
+    fn guard(&self) -> usize {
+        redzone::BYTES
+    }
+    fn alloc(&mut self, _: &str, bytes: usize) -> Result<Address> {
         let address = self.next;
         self.memory.0.insert(address, vec![0xcc; bytes]);
         self.next += bytes.next_multiple_of(256) as u64 + 0x1000;
@@ -255,6 +254,7 @@ fn artifact(symbol: &str) -> Artifact {
     Artifact::Cubin {
         path: "k.cubin".into(),
         symbol: symbol.into(),
+        ptx: "k.ptx".into(),
     }
 }
 

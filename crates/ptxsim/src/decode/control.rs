@@ -39,11 +39,20 @@ impl Decoder<'_> {
             "trap" | "brkpt" => self.emit(Op::Trap, [0; 6]),
             "bar" | "barrier" => self.barrier(i, words)?,
             // Execution here is sequentially consistent: a fence orders what is ordered already.
-            "membar" => self.emit(Op::Fence, [0; 6]),
-            "fence" if !words.contains(&"proxy") && !words.contains(&"mbarrier_init") => {
-                self.emit(Op::Fence, [0; 6])
-            }
-            "nanosleep" | "pmevent" => self.emit(Op::Nop, [0; 6]),
+            "membar" => self.emit(
+                Op::Fence {
+                    device: words.get(1) != Some(&"cta"),
+                },
+                [0; 6],
+            ),
+            "fence" if !words.contains(&"proxy") => self.emit(
+                Op::Fence {
+                    device: !words.contains(&"cta"),
+                },
+                [0; 6],
+            ),
+            "nanosleep" => self.emit(Op::Sleep, [0; 6]),
+            "pmevent" => self.emit(Op::Nop, [0; 6]),
             _ => return self.unsupported(i, ""),
         }
         Ok(())
@@ -73,21 +82,34 @@ impl Decoder<'_> {
         if matches!(self.scopes.get(name), Some(Symbol::Register(..))) {
             return self.unsupported(i, "indirect calls");
         }
+        let scopes = &self.scopes;
+        let slot = |n: usize| match params.get(n) {
+            Some(Operand::Name(name)) => match scopes.get(name) {
+                Some(Symbol::Local(at)) => Some(at),
+                _ => None,
+            },
+            _ => None,
+        };
         match name.as_str() {
             "vprintf" => {
-                // The text is dropped; the return value is the number of arguments, 0 is as good.
+                let [Some(text), Some(arguments)] = [slot(0), slot(1)] else {
+                    return self.unsupported(i, "arguments that are no .param variables");
+                };
+                let count = self.register(Class::R32);
+                self.emit(Op::Print([text, arguments]), [count, 0, 0, 0, 0, 0]);
                 if let Some(Operand::Name(n)) = returns.first()
                     && let Some(Symbol::Local(at)) = self.scopes.get(n)
                 {
-                    let (zero, address) = (self.constant32(0), self.constant64(u64::from(at)));
+                    let address = self.constant64(u64::from(at));
                     let access = Access {
                         space: AddressSpace::Local,
                         width: 4,
                         signed: false,
-                        registers: vec![(Class::R32, zero)],
+                        registers: vec![(Class::R32, count)],
                         narrow: false,
                         address: (Class::R64, address),
                         offset: 0,
+                        order: Order::Weak,
                     };
                     self.emit(Op::Store(Box::new(access)), [0; 6]);
                 }
@@ -95,13 +117,6 @@ impl Decoder<'_> {
             }
             // void __assertfail(text, file, line, function, size_t)
             "__assertfail" => {
-                let slot = |n: usize| match params.get(n) {
-                    Some(Operand::Name(name)) => match self.scopes.get(name) {
-                        Some(Symbol::Local(at)) => Some(at),
-                        _ => None,
-                    },
-                    _ => None,
-                };
                 let told = match (slot(0), slot(1), slot(2), slot(3)) {
                     (Some(text), Some(file), Some(line), Some(function)) => {
                         Some([text, file, function, line])

@@ -181,6 +181,7 @@ impl Decoder<'_> {
             narrow,
             address,
             offset,
+            order: order(words, false),
         });
         self.watch_shared(space, ty.bytes());
         self.emit(
@@ -266,6 +267,7 @@ impl Decoder<'_> {
             narrow: false,
             address,
             offset,
+            order: order(words, true),
         };
         self.watch_shared(space, ty.bytes());
         self.emit(
@@ -296,6 +298,7 @@ impl Decoder<'_> {
                 };
                 self.emit(Op::CpWait((*n).min(1 << 20) as u32), [0; 6]);
             }
+            ["cp", "async", "mbarrier", "arrive", rest @ ..] => self.copies_arrive(i, rest)?,
             ["cp", "async", "ca" | "cg", rest @ ..]
                 if !rest.iter().any(|w| w.contains("mbarrier")) =>
             {
@@ -332,6 +335,7 @@ impl Decoder<'_> {
                         narrow: false,
                         address,
                         offset,
+                        order: Order::Weak,
                     })
                 };
                 let op = Op::CpAsync {
@@ -413,5 +417,20 @@ impl Decoder<'_> {
         };
         self.alu(op, &[p, word, limit]);
         Ok(())
+    }
+}
+
+/// Atomics are relaxed where they say nothing; loads and stores are weak.
+fn order(words: &[&str], atomic: bool) -> Order {
+    let says = |w: &str| words.contains(&w);
+    let strong = [
+        "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio",
+    ];
+    if !atomic && !strong.into_iter().any(says) {
+        return Order::Weak;
+    }
+    Order::Strong {
+        release: says("release") || says("acq_rel"),
+        device: !says("cta"),
     }
 }

@@ -1,9 +1,10 @@
 //! cp.async and its groups (PTX ISA 9.7.9.25).
 
+use super::cost::Way;
 use super::mem::{Site, addresses, lanes};
 use super::regs::LANES;
 use super::state::*;
-use crate::check::race::Who;
+use crate::check::race::{Strength, Who};
 use crate::program::*;
 use crate::report::*;
 
@@ -23,7 +24,7 @@ impl Machine<'_> {
         let source = addresses(&w.regs, from.address, from.offset);
         self.aligned(b, w, s, &target, bytes)?;
         self.in_window(b, w, s, &target, bytes, b.shared.len(), "shared")?;
-        self.count_shared(s, &target, bytes);
+        self.count_shared(s, &target, bytes, Way::Store);
         let mut reading = 0;
         for l in lanes(s.mask) {
             reading |= u32::from(w.regs.r32[size as usize].0[l] != 0) << l;
@@ -52,10 +53,14 @@ impl Machine<'_> {
                 let allocation = self.memory.at(i);
                 let at = (source[l] - allocation.base) as usize;
                 data[..wanted as usize].copy_from_slice(&allocation.data[at..at + wanted as usize]);
-                if CHECKS && allocation.missing(at, wanted as usize).is_some() {
+                let missing = CHECKS && allocation.missing(at, wanted as usize).is_some();
+                if CHECKS {
+                    self.watch_lane(b, w, s, (i, at, l), wanted, false, Strength::Weak);
+                }
+                if missing {
                     let what = format!(
                         "cp.async of `{}` at byte {at} that nothing has written",
-                        allocation.name
+                        self.memory.at(i).name
                     );
                     self.find(
                         FindingKind::UninitialisedGlobal,
@@ -89,7 +94,7 @@ impl Machine<'_> {
                     lane: l as u32,
                     instruction: s.pc,
                 };
-                if let Some(past) = shadow.write(target[l] as u32, bytes, who, false) {
+                if let Some(past) = shadow.write(target[l] as u32, bytes, who, Strength::Weak) {
                     self.race(b, w, s.pc, l as u32, target[l], true, past);
                 }
             }
@@ -126,23 +131,44 @@ impl Machine<'_> {
             .groups
             .retain(|(lanes, copies)| *lanes != 0 || !copies.is_empty());
         for copy in arrived.into_iter().rev().flatten() {
-            let at = copy.to as usize;
-            b.shared[at..at + copy.bytes as usize]
-                .copy_from_slice(&copy.data[..copy.bytes as usize]);
-            b.shared_known.set(at, copy.bytes as usize);
-            for word in &mut b.in_flight[at / 4..(at + copy.bytes as usize).div_ceil(4)] {
-                b.words_in_flight -= u32::from(*word != 0);
-                *word = 0;
-            }
-            if let Some(shadow) = &mut b.shadow {
-                // It arrives now, in the copying thread's name. What raced was told at the start.
-                let who = Who {
-                    warp: w.index,
-                    lane: copy.lane,
-                    instruction: copy.instruction,
-                };
-                shadow.write(copy.to, copy.bytes, who, false);
-            }
+            b.land(w.index, &copy);
         }
+    }
+}
+
+impl BlockState {
+    /// A copy by a lane of the warp arrives.
+    pub fn land(&mut self, warp: u32, copy: &CopyOp) {
+        let at = copy.to as usize;
+        self.shared[at..at + copy.bytes as usize]
+            .copy_from_slice(&copy.data[..copy.bytes as usize]);
+        self.shared_known.set(at, copy.bytes as usize);
+        for word in &mut self.in_flight[at / 4..(at + copy.bytes as usize).div_ceil(4)] {
+            self.words_in_flight -= u32::from(*word != 0);
+            *word = 0;
+        }
+        if let Some(shadow) = &mut self.shadow {
+            // It arrives now, in the copying thread's name. What raced was told at the start.
+            let who = Who {
+                warp,
+                lane: copy.lane,
+                instruction: copy.instruction,
+            };
+            shadow.write(copy.to, copy.bytes, who, Strength::Weak);
+        }
+    }
+}
+
+impl Copies {
+    /// All that a lane has under way, oldest first.
+    pub fn take(&mut self, lane: u32) -> Vec<CopyOp> {
+        let mut all = Vec::new();
+        let groups = self.groups.iter_mut().map(|(_, copies)| copies);
+        for copies in groups.chain([&mut self.open]) {
+            let (mine, rest): (Vec<_>, Vec<_>) = copies.drain(..).partition(|c| c.lane == lane);
+            *copies = rest;
+            all.extend(mine);
+        }
+        all
     }
 }

@@ -1,10 +1,11 @@
 //! Atomics and reductions (PTX ISA 9.7.13.15 and 16). Lane after lane, so the result is the same on
 //! every run.
 
+use super::cost::Way;
 use super::mem::{Site, addresses, lanes, split, word};
 use super::regs::Class;
 use super::state::*;
-use crate::check::race::WARPS;
+use crate::check::race::Strength;
 use crate::num::narrow::*;
 use crate::num::round::Round;
 use crate::program::*;
@@ -32,9 +33,9 @@ impl Machine<'_> {
             match space {
                 AddressSpace::Shared => {
                     self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
-                    self.count_shared(s, a, bytes);
+                    self.count_shared(s, a, bytes, Way::Store);
                     if CHECKS {
-                        self.check_shared(b, w, s, a, bytes, true, true);
+                        self.check_shared(b, w, s, a, bytes, true, Strength::Atomic);
                     }
                 }
                 AddressSpace::Global | AddressSpace::Generic => self.count_global(s, a, bytes),
@@ -50,14 +51,8 @@ impl Machine<'_> {
                     );
                 }
             }
-            if let Some(shadow) = &mut b.shadow {
-                // Whoever touched this address before is before; whoever comes later is after.
-                for l in lanes(mask) {
-                    let key = a[l] << 1 | u64::from(shared);
-                    let clock = b.atomics.entry(key).or_insert([0; WARPS]);
-                    shadow.acquire(w.index, clock, false);
-                    shadow.release(w.index, clock);
-                }
+            if CHECKS {
+                self.meet(b, w, a, mask, shared, access.order, true);
             }
             // Lanes in the order of their numbers: any order is allowed, this one is the same always.
             for l in lanes(mask) {
@@ -88,6 +83,9 @@ impl Machine<'_> {
                             &what,
                         );
                     }
+                    if CHECKS {
+                        self.watch_lane(b, w, s, (i, at, l), bytes, true, Strength::Atomic);
+                    }
                     let allocation = self.memory.at_mut(i);
                     allocation.mark(at, bytes as usize);
                     &mut allocation.data[at..at + bytes as usize]
@@ -97,6 +95,7 @@ impl Machine<'_> {
                     AtomOp::AddF32 if !shared => add_flushed(old, y),
                     op => combine(op, bytes, old, y, z),
                 };
+                self.progress += u64::from(new != old);
                 slot.copy_from_slice(&new.to_le_bytes()[..bytes as usize]);
                 if let Some(d) = atom.destination {
                     match atom.class {

@@ -12,6 +12,13 @@ pub struct Passes {
     pub ideal: u64,
 }
 
+/// Which way an access to shared memory goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Load,
+    Store,
+}
+
 /// The most different units of `bytes` (4, 8 or 16) that any group of banks has to deliver. An
 /// access is aligned to its size, so one of 16 bytes takes four neighbouring banks as one.
 fn worst(a: &[u32; LANES], mask: u32, bytes: u32) -> u32 {
@@ -38,9 +45,9 @@ fn worst(a: &[u32; LANES], mask: u32, bytes: u32) -> u32 {
 
 /// Wavefronts of an access to shared memory: 32 banks of 4 bytes; lanes that want the same word
 /// share it. 8-byte accesses go in half warps, 16-byte in quarters, and two of these as one where
-/// every lane wants what its neighbour wants, or every lane what the next but one wants (seen on an
+/// it is a load and every lane wants what its neighbour wants, or every lane what the next but one wants (seen on an
 /// H100: CALIBRATION.md).
-pub fn wavefronts(a: &[u32; LANES], mask: u32, bytes: u32) -> Passes {
+pub fn wavefronts(a: &[u32; LANES], mask: u32, bytes: u32, way: Way) -> Passes {
     let groups: &[u32] = match bytes {
         16 => &[0x0000_ffff, 0xffff_0000],
         _ => &[u32::MAX],
@@ -48,7 +55,8 @@ pub fn wavefronts(a: &[u32; LANES], mask: u32, bytes: u32) -> Passes {
     let mut passes = Passes::default();
     for group in groups {
         let mask = mask & group;
-        let halves = if bytes < 8 || paired(a, mask, 1) || paired(a, mask, 2) {
+        let joined = way == Way::Load && (paired(a, mask, 1) || paired(a, mask, 2));
+        let halves = if bytes < 8 || joined {
             [mask, 0]
         } else {
             let low = group & (group >> (group.count_ones() / 2));
@@ -100,6 +108,13 @@ impl Issues {
         let at = instruction as usize;
         self.0[at].1 = self.0[at].1.wrapping_sub(lanes.into());
         self.0[at + 1].1 = self.0[at + 1].1.wrapping_add(lanes.into());
+    }
+
+    /// One issue of this one, which a span counted, was none.
+    pub fn not_at_all(&mut self, instruction: u32) {
+        let at = instruction as usize;
+        self.0[at].0 = self.0[at].0.wrapping_sub(1);
+        self.0[at + 1].0 = self.0[at + 1].0.wrapping_add(1);
     }
 
     /// Adds what was counted to the costs of the instructions.
@@ -162,9 +177,9 @@ impl Machine<'_> {
         self.add_global(s, bytes, passes);
     }
 
-    pub fn count_shared(&mut self, s: Site, a: &Addresses, bytes: u32) {
+    pub fn count_shared(&mut self, s: Site, a: &Addresses, bytes: u32, way: Way) {
         // What is counted lies in shared memory, which is smaller than 4 GiB.
-        let passes = wavefronts(&a.map(|x| x as u32), s.mask, bytes);
+        let passes = wavefronts(&a.map(|x| x as u32), s.mask, bytes, way);
         self.add_shared(s, passes);
     }
 
@@ -196,7 +211,8 @@ mod tests {
     use super::*;
 
     fn of(at: impl Fn(u32) -> u32, mask: u32, bytes: u32) -> u64 {
-        wavefronts(&std::array::from_fn(|l| at(l as u32) * bytes), mask, bytes).taken
+        let at = std::array::from_fn(|l| at(l as u32) * bytes);
+        wavefronts(&at, mask, bytes, Way::Load).taken
     }
 
     /// What ncu counted on an H100 (CALIBRATION.md).
@@ -214,6 +230,12 @@ mod tests {
         assert_eq!(of(|l| l % 16, all, 8), 2);
         assert_eq!(of(|l| l % 2 * 16, all, 8), 2);
         assert_eq!([4, 8].map(|n| of(|l| l % n, all, 16)), [4, 4]);
+        // a lane that is off is no obstacle
+        let odd = 0xaaaa_aaaa;
+        assert_eq!([8, 16].map(|b| of(|l| l / 2, odd, b)), [1, 2]);
+        assert_eq!(of(|l| l / 8 * 4 + l % 4, 0xf0f0_f0f0, 8), 2);
+        let pairs = std::array::from_fn(|l| l as u32 / 2 * 8);
+        assert_eq!(wavefronts(&pairs, all, 8, Way::Store).taken, 2);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Loads and stores of a warp: where they go, whether they may, and what they move.
 
+use super::cost::Way;
 use super::regs::{Class, LANES, Regs};
 use super::state::*;
+use super::watch::strength;
 use crate::program::*;
 use crate::report::*;
 
@@ -192,7 +194,7 @@ fn span(a: &Addresses, mask: u32) -> (u64, u64) {
 }
 
 #[inline(always)]
-fn collect(regs: &Regs, a: &Access, lane: usize) -> [u8; 32] {
+pub fn collect(regs: &Regs, a: &Access, lane: usize) -> [u8; 32] {
     let mut out = [0; 32];
     for (e, &(class, r)) in a.registers.iter().enumerate() {
         let v = match class {
@@ -392,15 +394,28 @@ impl Machine<'_> {
             match space {
                 AddressSpace::Global | AddressSpace::Generic => {
                     self.count_global(s, a, bytes);
+                    let mut several = true;
+                    if CHECKS {
+                        self.meet(b, w, a, mask, false, access.order, false);
+                    }
                     if let Some((i, at)) = self.in_one(a, mask, bytes, false) {
+                        if CHECKS {
+                            self.watch(b, w, access, s, (i, &at), bytes, false);
+                        }
                         let allocation = self.memory.at(i);
                         deposit_all(&mut w.regs, access, &allocation.data, &at, mask);
                         if !CHECKS || allocation.all_known() {
                             continue;
                         }
+                        several = false;
                     }
                     for l in lanes(mask) {
                         let i = self.resolve(b, w, s, l, a[l], bytes, false)?;
+                        if CHECKS && several {
+                            let at = a[l] - self.memory.at(i).base;
+                            let s = Site { mask: 1 << l, ..s };
+                            self.watch(b, w, access, s, (i, &[at; LANES]), bytes, false);
+                        }
                         let allocation = self.memory.at(i);
                         let at = (a[l] - allocation.base) as usize;
                         deposit(
@@ -428,9 +443,10 @@ impl Machine<'_> {
                 }
                 AddressSpace::Shared => {
                     self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
-                    self.count_shared(s, a, bytes);
+                    self.count_shared(s, a, bytes, Way::Load);
                     if CHECKS {
-                        self.check_shared(b, w, s, a, bytes, false, false);
+                        self.meet(b, w, a, mask, true, access.order, false);
+                        self.check_shared(b, w, s, a, bytes, false, strength(access.order));
                     }
                     deposit_all(&mut w.regs, access, &b.shared, a, mask);
                 }
@@ -495,7 +511,13 @@ impl Machine<'_> {
             match space {
                 AddressSpace::Global | AddressSpace::Generic => {
                     self.count_global(s, a, bytes);
+                    if CHECKS {
+                        self.meet(b, w, a, mask, false, access.order, true);
+                    }
                     if let Some((i, at)) = self.in_one(a, mask, bytes, true) {
+                        if CHECKS {
+                            self.watch(b, w, access, s, (i, &at), bytes, true);
+                        }
                         let allocation = self.memory.at_mut(i);
                         collect_all(&w.regs, access, &mut allocation.data, &at, mask);
                         for l in lanes(mask) {
@@ -505,6 +527,11 @@ impl Machine<'_> {
                     }
                     for l in lanes(mask) {
                         let i = self.resolve(b, w, s, l, a[l], bytes, true)?;
+                        if CHECKS {
+                            let at = a[l] - self.memory.at(i).base;
+                            let s = Site { mask: 1 << l, ..s };
+                            self.watch(b, w, access, s, (i, &[at; LANES]), bytes, true);
+                        }
                         let allocation = self.memory.at_mut(i);
                         let at = (a[l] - allocation.base) as usize;
                         allocation.data[at..at + bytes as usize]
@@ -514,9 +541,10 @@ impl Machine<'_> {
                 }
                 AddressSpace::Shared => {
                     self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
-                    self.count_shared(s, a, bytes);
+                    self.count_shared(s, a, bytes, Way::Store);
                     if CHECKS {
-                        self.check_shared(b, w, s, a, bytes, true, false);
+                        self.meet(b, w, a, mask, true, access.order, true);
+                        self.check_shared(b, w, s, a, bytes, true, strength(access.order));
                     }
                     collect_all(&w.regs, access, &mut b.shared, a, mask);
                     if CHECKS {

@@ -1,14 +1,16 @@
 //! Runs the matrix instructions, to the bit as the tensor cores of sm_90 do (CALIBRATION.md): they
 //! align and cut off inside, and cut off again where the result is f32.
 
+use super::alu::has_v3;
 use super::mem::{Addresses, Site, addresses, lanes, split};
 use super::mma::*;
 use super::regs::{ALL, LANES, Regs};
 use super::state::*;
+use crate::check::race::Strength;
 use crate::exec::regs::Class;
 use crate::num::narrow::*;
 use crate::num::round::{Round, f64_to_f32};
-use crate::program::{Access, AddressSpace};
+use crate::program::{Access, AddressSpace, Order};
 use crate::report::FaultKind;
 
 impl Machine<'_> {
@@ -24,6 +26,10 @@ impl Machine<'_> {
             Mma::WmmaStore(t) => self.wmma_memory::<CHECKS>(b, w, t, s, true),
             Mma::Multiply(m) => {
                 multiply(&mut w.regs, m);
+                Ok(())
+            }
+            Mma::MultiplyF64 { d, a, b, c } => {
+                multiply_f64(&mut w.regs, *d, [*a, *b], *c);
                 Ok(())
             }
             Mma::LdMatrix {
@@ -70,6 +76,7 @@ impl Machine<'_> {
             // Register 0 of each file belongs to nobody: the address goes there.
             address: (Class::R64, 0),
             offset: 0,
+            order: Order::Weak,
         };
         let per_register = 32 / t.elem.bits() as usize;
         let before = self.costs[s.pc as usize];
@@ -190,7 +197,7 @@ impl Machine<'_> {
         let s = Site { mask: used, ..s };
         self.count_matrices(s, a, registers.len());
         if CHECKS {
-            self.check_shared(b, w, s, a, 16, !load, false);
+            self.check_shared(b, w, s, a, 16, !load, Strength::Weak);
         }
         for (i, &register) in registers.iter().enumerate() {
             for l in 0..LANES {
@@ -212,6 +219,22 @@ impl Machine<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Lane 4 g + t holds A(g, t), B(t, g), C(g, 2t) and C(g, 2t + 1) (PTX ISA 9.7.15.5.1). Each
+/// product is added exactly and rounded, k ascending.
+fn multiply_f64(regs: &mut Regs, d: [u32; 2], [a, b]: [u32; 2], c: [u32; 2]) {
+    let read = |r: u32| regs.r64[r as usize].0.map(f64::from_bits);
+    let (a, b, c) = (read(a), read(b), c.map(read));
+    for (n, d) in d.into_iter().enumerate() {
+        regs.set64(d, |lane| {
+            let (row, column) = (lane / 4, 2 * (lane % 4) + n);
+            let sum = (0..4).fold(c[n][lane], |sum, k| {
+                a[4 * row + k].mul_add(b[4 * column + k], sum)
+            });
+            sum.to_bits()
+        });
     }
 }
 
@@ -257,16 +280,22 @@ fn decode(elem: Elem, bits: u32) -> f64 {
     }
 }
 
+/// d += a * b with `N` columns. Products of the element types are exact in f64, so a fused
+/// multiplication and addition gives the same bits as two steps.
 #[inline(always)]
-fn exact_rows(m: usize, n: usize, k: usize, a: &[f64], b: &[f64], d: &mut [f64]) {
-    for i in 0..m {
-        let row = &mut d[i * n..(i + 1) * n];
-        for p in 0..k {
-            let x = a[i * k + p];
-            for (to, y) in row.iter_mut().zip(&b[p * n..(p + 1) * n]) {
-                *to += x * y;
+fn product<const N: usize, const FUSED: bool>(k: usize, a: &[f64], b: &[f64], d: &mut [f64]) {
+    for (row, xs) in d.as_chunks_mut::<N>().0.iter_mut().zip(a.chunks_exact(k)) {
+        let mut sum = *row;
+        for (x, ys) in xs.iter().zip(b.as_chunks::<N>().0) {
+            for (sum, y) in sum.iter_mut().zip(ys) {
+                *sum = if FUSED {
+                    x.mul_add(*y, *sum)
+                } else {
+                    *sum + x * y
+                };
             }
         }
+        *row = sum;
     }
 }
 
@@ -282,50 +311,36 @@ fn unit(x: f64, least: f64) -> f64 {
 /// product and the addend is cut off 25 bits below the largest exponent among them (that of a
 /// product is the sum of its factors'), and what is left is added exactly.
 #[inline(always)]
-fn fused_rows(
-    m: usize,
-    n: usize,
-    depths: &[usize],
-    [a, b]: [Operand; 2],
-    d: &mut [f64],
-    least: f64,
-) {
+fn fused<const N: usize>(depths: &[usize], [a, b]: [Operand; 2], d: &mut [f64], least: f64) {
     const BELOW: f64 = (1 << 25) as f64;
-    let n = n.min(LANES);
     let k = a.depth;
-    for i in 0..m {
-        let row = &mut d[i * n..(i + 1) * n];
-        let mut largest = [0.0_f64; LANES];
-        for (to, c) in largest.iter_mut().zip(row.iter()) {
-            *to = unit(*c, least);
-        }
+    let (b_values, b_units) = (b.values.as_chunks::<N>().0, b.units.as_chunks::<N>().0);
+    for (i, row) in d.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+        let mut largest = row.map(|c| unit(c, least));
         for &p in depths {
             let x = a.units[i * k + p];
-            for (to, y) in largest.iter_mut().zip(&b.units[p * n..(p + 1) * n]) {
+            for (to, y) in largest.iter_mut().zip(&b_units[p]) {
                 // An infinite factor makes it infinite or, with a zero, a NaN, which `max` drops.
                 *to = to.max(x * y);
             }
         }
-        let mut sum = [0.0_f64; LANES];
-        let mut scale = [0.0_f64; LANES];
-        for l in 0..n {
-            scale[l] = BELOW / largest[l];
+        let scale = largest.map(|l| BELOW / l);
+        let mut sum = [0.0_f64; N];
+        for l in 0..N {
             sum[l] = (row[l] * scale[l]).trunc();
         }
         for &p in depths {
             let x = a.values[i * k + p];
-            for (l, y) in b.values[p * n..(p + 1) * n].iter().enumerate() {
-                sum[l] += (x * y * scale[l]).trunc();
+            for l in 0..N {
+                sum[l] += (x * b_values[p][l] * scale[l]).trunc();
             }
         }
-        for l in 0..n {
+        for l in 0..N {
             let usual = largest[l].is_finite() && largest[l] > 0.0 && !sum[l].is_nan();
             row[l] = if usual {
                 sum[l] / scale[l]
             } else {
-                let terms = depths
-                    .iter()
-                    .map(|&p| a.values[i * k + p] * b.values[p * n + l]);
+                let terms = depths.iter().map(|&p| a.values[i * k + p] * b_values[p][l]);
                 terms.fold(row[l], |s, t| s + t)
             };
         }
@@ -350,51 +365,77 @@ struct Operand<'a> {
 }
 
 #[inline(always)]
-fn multiply_any(regs: &mut Regs, m: &Multiply) {
+fn rows_of<const N: usize, const FUSED: bool>(
+    m: &Multiply,
+    k: usize,
+    left: &[f64],
+    right: &[f64],
+    sum: &mut [f64],
+) {
+    if m.cd[1] == Elem::S32 {
+        return product::<N, FUSED>(k, left, right, sum);
+    }
+    // fp8 is computed as f16.
+    let least = match m.ab[0] {
+        Elem::F16 | Elem::E4m3 | Elem::E5m2 => -14,
+        _ => -126,
+    };
+    let power = |e: i32| f64::from_bits(((1023 + e) as u64) << 52);
+    let (mut a_units, mut b_units) = ([0.0; 512], [0.0; 512]);
+    for (units, values) in [(&mut a_units, left), (&mut b_units, right)] {
+        for (u, v) in units.iter_mut().zip(values) {
+            *u = unit(*v, power(least));
+        }
+    }
+    let factors = [(left, &a_units[..]), (right, &b_units[..])].map(|(values, units)| Operand {
+        depth: k,
+        values,
+        units,
+    });
+    if m.ab[0].bits() == 8 {
+        // As ptxas writes it: the first two of each four in one go, the last two in another, and
+        // then the addend, rounded.
+        let mut product = [0.0; 512];
+        let product = &mut product[..sum.len()];
+        for late in [false, true] {
+            let depths: Vec<usize> = (0..k).filter(|p| (p % 4 >= 2) == late).collect();
+            fused::<N>(&depths, factors, product, power(-126));
+            product.iter_mut().for_each(|x| *x = f64::from(cut(*x)));
+        }
+        for (c, p) in sum.iter_mut().zip(product) {
+            *c = f64::from(*c as f32 + *p as f32);
+        }
+    } else {
+        const ALL_DEPTHS: [usize; 32] = {
+            let mut all = [0; 32];
+            let mut p = 0;
+            while p < 32 {
+                all[p] = p;
+                p += 1;
+            }
+            all
+        };
+        fused::<N>(&ALL_DEPTHS[..k], factors, sum, power(-126));
+    }
+}
+
+#[inline(always)]
+fn multiply_any<const FUSED: bool>(regs: &mut Regs, m: &Multiply) {
     // The largest parts: 32 x 16, 16 x 32, 32 x 32 never.
     let (mut left, mut right, mut sum) = ([0.0; 512], [0.0; 512], [0.0; 512]);
     gather(regs, &m.places[0], m.ab[0], &m.a, &mut left);
     gather(regs, &m.places[1], m.ab[1], &m.b, &mut right);
     gather(regs, &m.places[2], m.cd[0], &m.c, &mut sum);
-    let [rows, columns, depth] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
-    let elem = m.cd[1];
-    if elem == Elem::S32 {
-        exact_rows(rows, columns, depth, &left, &right, &mut sum);
-    } else {
-        let least = match m.ab[0] {
-            Elem::F16 | Elem::E4m3 | Elem::E5m2 => -14,
-            _ => -126,
-        };
-        let power = |e: i32| f64::from_bits(((1023 + e) as u64) << 52);
-        let (mut a_units, mut b_units) = ([0.0; 512], [0.0; 512]);
-        for (units, values) in [(&mut a_units, &left), (&mut b_units, &right)] {
-            for (u, v) in units.iter_mut().zip(values) {
-                *u = unit(*v, power(least));
-            }
-        }
-        let [left, right] = [(&left, &a_units), (&right, &b_units)].map(|(v, u)| Operand {
-            depth,
-            values: v,
-            units: u,
-        });
-        let of_fp8 = |p: &usize, late: bool| (p % 4 >= 2) == late;
-        let depths: Vec<usize> = (0..depth).collect();
-        if m.ab[0].bits() == 8 {
-            // As ptxas writes it: converted to f16, the first two of each four in one go, the last
-            // two in another, and then the addend, rounded.
-            let mut product = [0.0; 512];
-            for late in [false, true] {
-                let of: Vec<usize> = depths.iter().copied().filter(|p| of_fp8(p, late)).collect();
-                fused_rows(rows, columns, &of, [left, right], &mut product, power(-126));
-                product.iter_mut().for_each(|x| *x = f64::from(cut(*x)));
-            }
-            for (c, p) in sum.iter_mut().zip(&product) {
-                *c = f64::from(*c as f32 + *p as f32);
-            }
-        } else {
-            fused_rows(rows, columns, &depths, [left, right], &mut sum, power(-126));
-        }
+    let [rows, columns, k] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
+    let (left, right) = (&left[..rows * k], &right[..k * columns]);
+    let to = &mut sum[..rows * columns];
+    // Those are all that `decode` lets through.
+    match columns {
+        32 => rows_of::<32, FUSED>(m, k, left, right, to),
+        16 => rows_of::<16, FUSED>(m, k, left, right, to),
+        _ => rows_of::<8, FUSED>(m, k, left, right, to),
     }
+    let elem = m.cd[1];
     let per = 32 / elem.bits();
     let mut place = m.places[3].of.chunks_exact(LANES);
     for &register in &m.d {
@@ -418,16 +459,16 @@ fn multiply_any(regs: &mut Regs, m: &Multiply) {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn multiply_avx2(regs: &mut Regs, m: &Multiply) {
-    multiply_any(regs, m);
+#[target_feature(enable = "avx2,fma,bmi2")]
+fn multiply_v3(regs: &mut Regs, m: &Multiply) {
+    multiply_any::<true>(regs, m);
 }
 
 fn multiply(regs: &mut Regs, m: &Multiply) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has it.
-        return unsafe { multiply_avx2(regs, m) };
+    if has_v3() {
+        // SAFETY: the processor has what it was compiled for.
+        return unsafe { multiply_v3(regs, m) };
     }
-    multiply_any(regs, m);
+    multiply_any::<false>(regs, m);
 }

@@ -2,7 +2,7 @@
 
 use super::mem::{Addresses, Site, lanes};
 use super::state::{BlockState, Machine, Warp};
-use crate::check::race::{Past, Who};
+use crate::check::race::{Past, Strength, Who};
 use crate::report::FindingKind;
 
 impl Machine<'_> {
@@ -15,7 +15,7 @@ impl Machine<'_> {
         a: &Addresses,
         bytes: u32,
         write: bool,
-        atomic: bool,
+        strength: Strength,
     ) {
         if b.words_in_flight > 0 {
             for l in lanes(s.mask) {
@@ -39,7 +39,7 @@ impl Machine<'_> {
                 }
             }
         }
-        if !write || atomic {
+        if !write || strength == Strength::Atomic {
             for l in lanes(s.mask) {
                 if let Some(at) = b.shared_known.missing(a[l] as usize, bytes as usize) {
                     if !b.in_flight.is_empty() && b.in_flight[at / 4] != 0 {
@@ -67,9 +67,9 @@ impl Machine<'_> {
                     instruction: s.pc,
                 };
                 let past = if write {
-                    shadow.write(a[l] as u32, bytes, who, atomic)
+                    shadow.write(a[l] as u32, bytes, who, strength)
                 } else {
-                    shadow.read(a[l] as u32, bytes, who)
+                    shadow.read(a[l] as u32, bytes, who, strength)
                 };
                 races.extend(past.map(|p| (l, p)));
             }

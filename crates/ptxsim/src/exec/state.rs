@@ -1,6 +1,9 @@
 //! The state of a launch, of its blocks and of its warps.
 
+use super::mbarrier::{Delivery, Meeting};
 use super::regs::{Block as Lanes, LANES, Regs};
+use crate::check::global::GlobalShadow;
+use crate::check::order::{Inter, Sparse};
 use crate::check::race::{Clock, Shadow, WARPS};
 use crate::memory::{Known, Memory};
 use crate::program::*;
@@ -18,6 +21,11 @@ pub enum Wait {
     Barrier {
         id: u32,
         generation: u32,
+    },
+    /// Until this phase of the mbarrier at an address has ended.
+    Mbarrier {
+        address: u32,
+        phase: bool,
     },
 }
 
@@ -53,7 +61,12 @@ pub struct Warp {
     /// Lanes that exist and have not ended.
     pub live: u32,
     pub executed: u64,
+    /// Looks at what others may change, in this turn.
+    pub polls: u32,
     pub copies: Copies,
+    pub inter: Inter,
+    /// Its epoch at its last fence: what lanes that meet at an atomic tell one another.
+    pub fenced: u32,
     /// Thread index in the block of each lane's thread, for messages.
     pub first_thread: u32,
 }
@@ -72,11 +85,17 @@ pub struct Barrier {
     pub result: (bool, bool, u32),
     pub clock: Clock,
     pub released: Clock,
+    pub inter: Inter,
+    pub inter_released: Inter,
     pub instruction: u32,
 }
 
 pub struct BlockState {
     pub id: [u32; 3],
+    /// Its number in the grid.
+    pub number: u32,
+    /// It has not run yet.
+    pub fresh: bool,
     pub warps: Vec<Option<Warp>>,
     pub shared: Vec<u8>,
     pub shared_known: Known,
@@ -86,7 +105,9 @@ pub struct BlockState {
     /// 4-byte words with a copy under way.
     pub words_in_flight: u32,
     /// Clocks that atomics hand on, by address.
-    pub atomics: HashMap<u64, Clock>,
+    pub atomics: HashMap<u64, (Clock, Inter)>,
+    pub meetings: HashMap<u32, Meeting>,
+    pub deliveries: Vec<Delivery>,
     pub local: Vec<u8>,
     pub local_known: Known,
     pub barriers: Vec<Barrier>,
@@ -114,6 +135,17 @@ pub struct Machine<'a> {
     pub patterns: Vec<Option<Box<super::pattern::Pattern>>>,
     /// The allocation that the last global access hit.
     pub hint: usize,
+    /// With checks.
+    pub global: Option<GlobalShadow>,
+    /// What was handed on between blocks, by address in global memory.
+    pub handed: HashMap<u64, Sparse>,
+    /// Grows with everything that may end somebody's wait.
+    pub progress: u64,
+    /// A block did what others may see at once: the order of the blocks matters.
+    pub crossed: bool,
+    pub printed: Vec<String>,
+    /// Texts that were too many.
+    pub unprinted: u64,
 }
 
 impl Machine<'_> {
@@ -151,30 +183,34 @@ impl Machine<'_> {
         }
     }
 
+    /// Up to 8 bytes of a thread's local memory.
+    pub fn local_number(&self, b: &BlockState, thread: u32, at: u32, bytes: usize) -> u64 {
+        let base = (thread * self.program.local_bytes) as usize;
+        let all = b
+            .local
+            .get(base + at as usize..)
+            .and_then(|l| l.get(..bytes));
+        all.into_iter()
+            .flatten()
+            .rev()
+            .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
+    }
+
+    /// Text in global memory, up to its end or 1000 bytes.
+    pub fn text(&self, start: u64) -> Vec<u8> {
+        let byte = |i: u64| {
+            self.memory
+                .read(start.wrapping_add(i), 1)
+                .ok()
+                .map(|b| b[0])
+        };
+        (0..1000).map_while(byte).take_while(|&b| b != 0).collect()
+    }
+
     /// What a failed `assert` says of itself.
     pub fn assertion(&self, b: &BlockState, thread: u32, told: Option<[u32; 4]>) -> String {
-        let base = (thread * self.program.local_bytes) as usize;
-        let number = |at: u32, bytes: usize| {
-            let all = b
-                .local
-                .get(base + at as usize..)
-                .and_then(|l| l.get(..bytes));
-            all.into_iter()
-                .flatten()
-                .rev()
-                .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
-        };
-        let text = |at: u32| {
-            let start = number(at, 8);
-            let byte = |i: u64| {
-                self.memory
-                    .read(start.wrapping_add(i), 1)
-                    .ok()
-                    .map(|b| b[0])
-            };
-            let bytes: Vec<u8> = (0..1000).map_while(byte).take_while(|&b| b != 0).collect();
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
+        let number = |at: u32, bytes: usize| self.local_number(b, thread, at, bytes);
+        let text = |at: u32| String::from_utf8_lossy(&self.text(number(at, 8))).into_owned();
         match told {
             None => "assertion failed".into(),
             Some([what, file, function, line]) => format!(
@@ -232,8 +268,11 @@ impl Machine<'_> {
         let warps = threads.div_ceil(32);
         let has_async = p.code.iter().any(|i| matches!(i.op, Op::CpAsync { .. }));
         let local = threads as usize * p.local_bytes as usize;
+        let [gx, gy, _] = self.grid;
         BlockState {
             id,
+            fresh: true,
+            number: id[0] + gx * (id[1] + gy * id[2]),
             warps: (0..warps)
                 .map(|w| Some(self.new_warp(id, w, threads)))
                 .collect(),
@@ -248,6 +287,8 @@ impl Machine<'_> {
                 .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
             words_in_flight: 0,
             atomics: HashMap::new(),
+            meetings: HashMap::new(),
+            deliveries: Vec::new(),
             local: vec![0; local],
             local_known: Known::none(local),
             barriers: vec![
@@ -323,7 +364,10 @@ impl Machine<'_> {
             }],
             live,
             executed: 0,
+            polls: 0,
             copies: Copies::default(),
+            inter: Inter::default(),
+            fenced: 0,
             first_thread,
         }
     }

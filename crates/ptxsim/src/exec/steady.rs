@@ -5,10 +5,13 @@
 //! say. So every check is written twice, and this one may only err by saying no.
 
 use super::alu::has_v3;
+use super::cost::Way;
 use super::mem::{Site, addresses};
 use super::pattern::{Pattern, Shape};
 use super::regs::{ALL, Class, LANES, Regs, Word};
 use super::state::*;
+use crate::check::global::Accessor;
+use crate::check::race::{Shadow, Strength};
 use crate::program::*;
 
 /// Where an access goes: the space, and its lowest address there.
@@ -85,6 +88,9 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> bool {
+        if access.order != Order::Weak {
+            return false;
+        }
         let bytes = access.bytes();
         let Some(lowest) = self.arranged(&w.regs, access, s) else {
             return false;
@@ -105,7 +111,7 @@ impl Machine<'_> {
                 if CHECKS && !reads_in_order(b, w, p, from, bytes, s.pc) {
                     return false;
                 }
-                let passes = p.wavefronts(place.lowest, bytes);
+                let passes = p.wavefronts(place.lowest, bytes, Way::Load);
                 deposit(&mut w.regs, access, &b.shared[from..from + span], p, s.mask);
                 self.add_shared(s, passes);
                 true
@@ -125,6 +131,20 @@ impl Machine<'_> {
                     return false;
                 }
                 let passes = p.sectors(place.lowest, bytes);
+                if CHECKS
+                    && !allocation.read_only
+                    && let (Some(global), Some(clocks)) = (&mut self.global, &b.shadow)
+                {
+                    let me = accessor(b, w, clocks, s.pc);
+                    let size = allocation.data.len();
+                    let places = p
+                        .units
+                        .iter()
+                        .map(|u| (u.lanes.trailing_zeros(), from + u.at as usize));
+                    if !global.access(&me, i, size, places, bytes, false, None) {
+                        return false;
+                    }
+                }
                 let data = &allocation.data[from..from + span];
                 deposit(&mut w.regs, access, data, p, s.mask);
                 self.add_global(s, bytes, passes);
@@ -142,6 +162,9 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> bool {
+        if access.order != Order::Weak {
+            return false;
+        }
         let bytes = access.bytes();
         let Some(lowest) = self.arranged(&w.regs, access, s) else {
             return false;
@@ -162,7 +185,7 @@ impl Machine<'_> {
                 if CHECKS && !writes_in_order(b, w, p, from, bytes, s.pc) {
                     return false;
                 }
-                let passes = p.wavefronts(place.lowest, bytes);
+                let passes = p.wavefronts(place.lowest, bytes, Way::Store);
                 collect(&w.regs, access, &mut b.shared[from..from + span], p, s.mask);
                 self.add_shared(s, passes);
                 true
@@ -177,6 +200,21 @@ impl Machine<'_> {
                     return false;
                 }
                 let from = (place.lowest - allocation.base) as usize;
+                if CHECKS && let (Some(global), Some(clocks)) = (&mut self.global, &b.shadow) {
+                    // Two lanes that write one place race with one another.
+                    if p.shared {
+                        return false;
+                    }
+                    let me = accessor(b, w, clocks, s.pc);
+                    let size = allocation.data.len();
+                    let places = p
+                        .units
+                        .iter()
+                        .map(|u| (u.lanes.trailing_zeros(), from + u.at as usize));
+                    if !global.access(&me, i, size, places, bytes, true, None) {
+                        return false;
+                    }
+                }
                 for t in &p.stretches {
                     allocation.cover(from + t.at as usize, t.bytes as usize);
                 }
@@ -213,6 +251,18 @@ fn learn(slot: &mut Option<Box<Pattern>>, regs: &Regs, access: &Access, mask: u3
         None => *slot = Some(Box::new(p)),
     }
     lowest
+}
+
+fn accessor<'a>(b: &BlockState, w: &'a Warp, clocks: &'a Shadow, pc: u32) -> Accessor<'a> {
+    Accessor {
+        block: b.number,
+        warp: w.index,
+        instruction: pc,
+        strength: Strength::Weak,
+        clocks,
+        known: &w.inter.known,
+        warps: b.warps.len() as u32,
+    }
 }
 
 /// `None` for accesses that are not aligned or lie in several windows.
@@ -255,7 +305,7 @@ fn copies_under_way(b: &BlockState, p: &Pattern, from: usize) -> bool {
 fn reads_in_order(
     b: &mut BlockState,
     w: &Warp,
-    p: &Pattern,
+    p: &mut Pattern,
     from: usize,
     bytes: u32,
     pc: u32,
@@ -264,28 +314,31 @@ fn reads_in_order(
     if copies_under_way(b, p, from) || !p.stretches.iter().all(|t| known(t.at, t.bytes)) {
         return false;
     }
-    match &mut b.shadow {
-        Some(shadow) => shadow.read_plainly(from as u32, &p.units, bytes, w.index, pc),
-        None => true,
-    }
+    let Some(shadow) = &mut b.shadow else {
+        return true;
+    };
+    let touches = p.touches(from as u32, bytes, shadow.shift());
+    shadow.plainly(from as u32, touches, (w.index, pc), false)
 }
 
 #[inline(always)]
 fn writes_in_order(
     b: &mut BlockState,
     w: &Warp,
-    p: &Pattern,
+    p: &mut Pattern,
     from: usize,
     bytes: u32,
     pc: u32,
 ) -> bool {
-    if copies_under_way(b, p, from) {
+    // Two lanes that write one place race with one another.
+    if p.shared || copies_under_way(b, p, from) {
         return false;
     }
-    if let Some(shadow) = &mut b.shadow
-        && !shadow.write_plainly(from as u32, &p.units, bytes, w.index, pc)
-    {
-        return false;
+    if let Some(shadow) = &mut b.shadow {
+        let touches = p.touches(from as u32, bytes, shadow.shift());
+        if !shadow.plainly(from as u32, touches, (w.index, pc), true) {
+            return false;
+        }
     }
     for t in &p.stretches {
         b.shared_known.cover(from + t.at as usize, t.bytes as usize);
@@ -406,9 +459,9 @@ fn collect(regs: &Regs, a: &Access, data: &mut [u8], p: &Pattern, mask: u32) {
         if let (Class::R32, 4) = (class, a.width) {
             let from = &regs.r32[r as usize].0;
             if mask == ALL {
-                for l in 0..LANES {
-                    let to = p.at[l] as usize + skip;
-                    data[to..to + 4].copy_from_slice(&from[l].to_le_bytes());
+                for (value, at) in from.iter().zip(&p.at) {
+                    let to = *at as usize + skip;
+                    data[to..to + 4].copy_from_slice(&value.to_le_bytes());
                 }
                 continue;
             }

@@ -13,11 +13,15 @@ use crate::report::*;
 
 /// Backward branches that a group may take before others get a turn, and how long their turn is.
 const PATIENCE: u32 = 1024;
+/// Looks at what others may change before they get a turn to do so.
+const LOOKS: u32 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// More to do; its turn is over.
     Over,
+    /// As `Over`, early: it looks again and again at what others have to change.
+    Polling,
     /// Nobody in this warp can go on before something else happens in the block.
     Waiting,
     Ended,
@@ -32,6 +36,8 @@ struct Current {
 
 enum Next {
     Step,
+    /// A step, after which others should have their turn.
+    Yield,
     Jump(u32),
     /// The present lanes are done with, or have been put among the groups.
     Reschedule,
@@ -47,6 +53,7 @@ impl Machine<'_> {
         let mut left = turn;
         let mut exclusive = 0_u32;
         let mut after = None;
+        let mut polling = false;
         loop {
             self.leave_barriers(b, w);
             let Some(at) = pick(&w.groups, after.take()) else {
@@ -93,6 +100,12 @@ impl Machine<'_> {
                 exclusive = exclusive.saturating_sub(end - from);
                 match next {
                     Next::Step => {}
+                    Next::Yield => {
+                        now.pc += 1;
+                        polling = true;
+                        set_aside(w, now);
+                        break;
+                    }
                     Next::Jump(to) => {
                         if to <= now.pc {
                             spins += 1;
@@ -120,6 +133,9 @@ impl Machine<'_> {
                     what,
                 );
             }
+            if polling {
+                return Ok(Turn::Polling);
+            }
             if left == 0 {
                 return Ok(Turn::Over);
             }
@@ -128,7 +144,7 @@ impl Machine<'_> {
 
     /// Instructions one after another, up to `stop` or to where the lanes of `now` change: then
     /// `Next::Step`, and `now` stands at the first instruction that did not run. Else it stands at the
-    /// one that jumped or gave up.
+    /// one that jumped, yielded or gave up.
     #[inline(always)]
     fn straight<const CHECKS: bool>(
         &mut self,
@@ -157,7 +173,7 @@ impl Machine<'_> {
             next = self.step::<CHECKS>(b, w, inst, now, mask)?;
             match next {
                 Next::Step => now.pc += 1,
-                Next::Jump(_) | Next::Reschedule => return Ok(next),
+                Next::Yield | Next::Jump(_) | Next::Reschedule => return Ok(next),
             }
         }
         w.executed = executed + u64::from(now.pc - from);
@@ -233,6 +249,7 @@ impl Machine<'_> {
                 }
                 w.live &= !mask;
                 b.ended += mask.count_ones();
+                self.progress += 1;
                 // Whoever waits for the lanes that are gone looks again.
                 for g in &mut w.groups {
                     if g.wait == Wait::Sync {
@@ -242,15 +259,60 @@ impl Machine<'_> {
                 return Ok(Next::Reschedule);
             }
             _ if mask == 0 => return Ok(Next::Step),
-            Op::Load(a) => self.load::<CHECKS>(b, w, a, s)?,
-            Op::Store(a) => self.store::<CHECKS>(b, w, a, s)?,
+            Op::Load(a) => {
+                self.load::<CHECKS>(b, w, a, s)?;
+                if a.order != Order::Weak && w.look() {
+                    return Ok(Next::Yield);
+                }
+            }
+            Op::Store(a) => {
+                self.progress += u64::from(a.space != AddressSpace::Local);
+                self.store::<CHECKS>(b, w, a, s)?;
+            }
             Op::CopyLocal { from, to, bytes } => self.copy_local(b, w, (*from, *to, *bytes), mask),
-            Op::Atom(a) => self.atomic::<CHECKS>(b, w, a, s)?,
+            Op::Atom(a) => {
+                self.atomic::<CHECKS>(b, w, a, s)?;
+                if a.destination.is_some() && w.look() {
+                    return Ok(Next::Yield);
+                }
+            }
             Op::CpAsync { to, from, bytes } => {
                 self.cp_async::<CHECKS>(b, w, to, from, *bytes, o[2], s)?
             }
             Op::CpCommit => self.cp_commit(w, mask),
-            Op::CpWait(keep) => self.cp_wait(b, w, *keep, mask),
+            Op::CpWait(keep) => {
+                self.deliver_to(b, w.index, mask);
+                self.cp_wait(b, w, *keep, mask);
+            }
+            Op::Mbarrier(m) => {
+                let (done, wait) = self.mbarrier::<CHECKS>(b, w, m, o, s)?;
+                if let Some((address, phase)) = wait {
+                    // Those who wait come here again; that is one instruction, not two.
+                    let waiting = mask & !done;
+                    self.issues.without(now.pc, waiting.count_ones());
+                    if done == 0 {
+                        self.issues.not_at_all(now.pc);
+                    }
+                    w.groups.push(Group {
+                        pc: now.pc,
+                        mask: waiting,
+                        stack: now.stack.clone(),
+                        wait: Wait::Mbarrier { address, phase },
+                    });
+                    park(w, now, now.mask & !waiting, now.pc + 1);
+                    return Ok(Next::Reschedule);
+                }
+                if inst.op.polls() && w.look() {
+                    return Ok(Next::Yield);
+                }
+            }
+            Op::PendingCount => {
+                let state = w.regs.r64[o[1] as usize].0;
+                for l in lanes(mask) {
+                    w.regs.r32[o[0] as usize].0[l] = super::mbarrier::pending(state[l]);
+                }
+            }
+            Op::Print(told) => self.print(b, w, *told, o[0], mask),
             Op::ActiveMask => w.regs.set32(o[0], |_| mask),
             Op::Clock { wide } => {
                 let t = w.executed;
@@ -277,7 +339,9 @@ impl Machine<'_> {
                 let text = self.assertion(b, thread, *told);
                 return self.fault(FaultKind::Assert, now.pc, b.id, thread, None, &text);
             }
-            Op::Fence | Op::Nop | Op::Alu(_) => {}
+            Op::Fence { device } => self.fence(b, w, *device),
+            Op::Sleep => return Ok(Next::Yield),
+            Op::Nop | Op::Alu(_) => {}
             Op::Barrier { kind, aligned } => {
                 return self.barrier_step(b, w, now, mask, (*kind, *aligned), o);
             }
@@ -471,6 +535,7 @@ impl Machine<'_> {
         }
         if let Some(shadow) = &mut b.shadow {
             shadow.release(w.index, &mut bar.clock);
+            bar.inter.join(&w.inter);
         }
         let generation = bar.generation;
         self.complete_barrier(b, id as usize);
@@ -505,8 +570,10 @@ impl Machine<'_> {
         let instruction = bar.instruction;
         bar.result = (bar.any, bar.all, bar.count);
         bar.released = bar.clock;
+        bar.inter_released = bar.inter.clone();
         (bar.arrived, bar.any, bar.all, bar.count) = (0, false, true, 0);
         bar.generation += 1;
+        self.progress += 1;
         if by_part {
             let what = format!(
                 "barrier {id} is passed by {running} of {} threads, the others have ended",
@@ -528,8 +595,15 @@ impl Machine<'_> {
     /// Moves groups whose barrier has ended past it, with what the barrier brings.
     pub fn leave_barriers(&mut self, b: &mut BlockState, w: &mut Warp) {
         for g in &mut w.groups {
-            let Wait::Barrier { id, generation } = g.wait else {
-                continue;
+            let (id, generation) = match g.wait {
+                Wait::Barrier { id, generation } => (id, generation),
+                Wait::Mbarrier { address, phase } => {
+                    if super::mbarrier::has_turned(b, address, phase) {
+                        g.wait = Wait::Ready;
+                    }
+                    continue;
+                }
+                Wait::Ready | Wait::Sync => continue,
             };
             let bar = &b.barriers[id as usize];
             if bar.generation == generation {
@@ -549,6 +623,7 @@ impl Machine<'_> {
             }
             if let Some(shadow) = &mut b.shadow {
                 shadow.acquire(w.index, &bar.released, true);
+                w.inter.join(&bar.inter_released);
             }
             g.pc += 1;
             g.wait = Wait::Ready;
@@ -564,6 +639,14 @@ fn set_aside(w: &mut Warp, now: Current) {
         stack: now.stack,
         wait: Wait::Ready,
     });
+}
+
+impl Warp {
+    /// Looked at what others may change; true when it has looked often enough for a turn.
+    fn look(&mut self) -> bool {
+        self.polls += 1;
+        self.polls >= LOOKS
+    }
 }
 
 /// Puts lanes of the present group among the waiting ones, at `pc`.

@@ -1,10 +1,11 @@
 //! Finding what was agreed, under exactly the key that this run has; and making it from a run.
 
-use super::facts::{Facts, Found, Ruling, inconclusive};
+use super::facts::{Executor, Facts, Found, Ruling, inconclusive, ruling};
 use super::words;
 use crate::model::*;
 use crate::stats::Group;
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 
 /// The shape under which resources stand, which belong to none.
 pub const ANY_SHAPE: &str = "*";
@@ -50,10 +51,26 @@ impl Facts<'_> {
                 compiler,
                 flags,
             },
-            Facet::Correctness => BaselineKey::Correctness {
-                arch,
-                compiler,
-                flags,
+            Facet::Correctness => match self.executor()? {
+                Executor::Gpu(_) => BaselineKey::Correctness {
+                    arch,
+                    compiler,
+                    flags,
+                },
+                Executor::Simulator(_) => BaselineKey::SimulatedCorrectness {
+                    arch,
+                    compiler,
+                    flags,
+                },
+            },
+            Facet::Counters => match self.executor()? {
+                Executor::Gpu(_) => return ruling(Outcome::Skipped, words::NOT_SIMULATED),
+                Executor::Simulator(simulator) => BaselineKey::Counters {
+                    arch,
+                    compiler,
+                    flags,
+                    model: simulator.counter_model,
+                },
             },
             Facet::Times => {
                 let device = self.device()?;
@@ -85,7 +102,8 @@ impl Facts<'_> {
         let mine = |baseline: &&Baseline| {
             baseline.kernel == subject.kernel()
                 && baseline.variant == subject.variant()
-                && baseline.key.facet() == facet
+                // Errors on a GPU and in the simulator are no two keys of one figure.
+                && discriminant(&baseline.key) == discriminant(&key)
         };
         let agreed = |baseline: &Baseline| {
             let metrics = baseline.cases.get(shape)?;
@@ -209,8 +227,13 @@ impl Facts<'_> {
             .iter()
             .map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources, ANY_SHAPE));
         let cases = self.plan.cases.iter().flat_map(|case| {
-            // A case of which no gate wants times has none to agree on.
-            let facets = [Some(Facet::Correctness), case.timed.then_some(Facet::Times)];
+            // A case of which no gate wants times has none to agree on, and only a simulator counts.
+            let counted = !self.gateable(&case.id).is_empty();
+            let facets = [
+                Some(Facet::Correctness),
+                case.timed.then_some(Facet::Times),
+                counted.then_some(Facet::Counters),
+            ];
             facets.into_iter().flatten().map(|facet| {
                 (
                     Subject::Case(case.id.clone()),
@@ -358,10 +381,26 @@ fn fields(key: &BaselineKey) -> Vec<(&'static str, String)> {
             arch,
             compiler,
             flags,
+        }
+        | BaselineKey::SimulatedCorrectness {
+            arch,
+            compiler,
+            flags,
         } => vec![
             ("architecture", arch.to_string()),
             ("compiler", compiler.clone()),
             ("flags", flags.clone()),
+        ],
+        BaselineKey::Counters {
+            arch,
+            compiler,
+            flags,
+            model,
+        } => vec![
+            ("architecture", arch.to_string()),
+            ("compiler", compiler.clone()),
+            ("flags", flags.clone()),
+            ("counter model", model.to_string()),
         ],
         BaselineKey::Times {
             gpu,

@@ -2,6 +2,7 @@
 //!
 //! Every look-up ends in a value or in a [`Ruling`]: there is no third way, and no default.
 
+use super::words;
 use crate::model::*;
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -33,6 +34,7 @@ pub struct Facts<'a> {
     pub(super) policy: &'a Policy,
     builds: HashMap<&'a UnitId, Vec<&'a Seen<BuildFacts>>>,
     checks: HashMap<(&'a CaseId, u64), Vec<&'a Seen<CheckFacts>>>,
+    simulations: HashMap<(&'a CaseId, u64), Vec<&'a Seen<SimulationFacts>>>,
     drivers: HashMap<&'a CaseId, Vec<&'a Seen<DriverFacts>>>,
     times: HashMap<&'a CaseId, Vec<(u32, &'a Seen<TimeFacts>)>>,
 }
@@ -50,6 +52,7 @@ impl<'a> Facts<'a> {
             policy,
             builds: HashMap::new(),
             checks: HashMap::new(),
+            simulations: HashMap::new(),
             drivers: HashMap::new(),
             times: HashMap::new(),
         };
@@ -64,6 +67,14 @@ impl<'a> Facts<'a> {
                     facts: seen,
                 } => {
                     facts.checks.entry((case, *seed)).or_default().push(seen);
+                }
+                Evidence::Simulation {
+                    case,
+                    seed,
+                    facts: seen,
+                } => {
+                    let seeds = facts.simulations.entry((case, *seed));
+                    seeds.or_default().push(seen);
                 }
                 Evidence::Driver { case, facts: seen } => {
                     facts.drivers.entry(case).or_default().push(seen);
@@ -116,26 +127,43 @@ impl<'a> Facts<'a> {
         only(&self.environment.device, "device")
     }
 
+    /// A GPU goes before a simulator.
+    pub(super) fn executor(&self) -> Found<Executor<'a>> {
+        match (self.device(), &self.environment.simulator) {
+            (Ok(device), _) => Ok(Executor::Gpu(device)),
+            (Err(_), Some(simulator)) => Ok(Executor::Simulator(simulator)),
+            (Err(ruling), None) => Err(ruling),
+        }
+    }
+
+    pub(super) fn is_simulated(&self) -> bool {
+        matches!(self.executor(), Ok(Executor::Simulator(_)))
+    }
+
     pub(super) fn compiler(&self) -> Found<&'a CompilerFacts> {
         only(&self.environment.compiler, "compiler")
     }
 
-    /// The unit whose machine code this run's device executes for a case.
+    /// The unit whose code this run executes for a case.
     pub(super) fn unit_on_device(&self, case: &CaseId) -> Found<&'a Unit> {
         self.case(case)?;
-        let device = self.device()?;
-        match unit_for(self.plan, case, device) {
-            Some(unit) => Ok(unit),
-            None => ruling(
-                Outcome::Unsupported,
-                format!(
-                    "no architecture that {}/{} declares runs on {} ({})",
-                    case.kernel,
-                    case.variant,
-                    device.name,
-                    device.arch()
+        match self.executor()? {
+            Executor::Gpu(device) => match unit_for(self.plan, case, device) {
+                Some(unit) => Ok(unit),
+                None => ruling(
+                    Outcome::Unsupported,
+                    format!(
+                        "no architecture that {}/{} declares runs on {} ({})",
+                        case.kernel,
+                        case.variant,
+                        device.name,
+                        device.arch()
+                    ),
                 ),
-            ),
+            },
+            Executor::Simulator(_) => {
+                self.planned(unit_to_simulate(self.plan, case), &case.kernel, case)
+            }
         }
     }
 
@@ -153,8 +181,23 @@ impl<'a> Facts<'a> {
     pub(super) fn check(&self, case: &CaseId, seed: u64) -> Found<&'a CheckFacts> {
         self.case(case)?;
         match self.checks.get(&(case, seed)) {
-            None => self.absent(format_args!("a check of {case} with seed {seed}")),
+            None => {
+                self.executor()?;
+                inconclusive(format!("no evidence of a check of {case} with seed {seed}"))
+            }
             Some(seen) => single(seen, format_args!("the check of {case} with seed {seed}")),
+        }
+    }
+
+    pub(super) fn simulation(&self, case: &CaseId, seed: u64) -> Found<&'a SimulationFacts> {
+        self.case(case)?;
+        if let Executor::Gpu(_) = self.executor()? {
+            return ruling(Outcome::Skipped, words::NOT_SIMULATED);
+        }
+        let what = format_args!("a simulation of {case} with seed {seed}");
+        match self.simulations.get(&(case, seed)) {
+            None => inconclusive(format!("no evidence of {what}")),
+            Some(seen) => single(seen, what),
         }
     }
 
@@ -272,6 +315,25 @@ impl<'a> Facts<'a> {
         self.device()?;
         inconclusive(format!("no evidence of {what}"))
     }
+}
+
+/// What this run executes kernels on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Executor<'a> {
+    Gpu(&'a DeviceFacts),
+    Simulator(&'a Simulator),
+}
+
+/// The unit whose PTX the simulator executes for a case: the one for the oldest architecture, whose code
+/// all others of the case could run too.
+pub fn unit_to_simulate<'a>(plan: &'a Plan, case: &CaseId) -> Option<&'a Unit> {
+    plan.units
+        .iter()
+        .filter(|unit| unit.id.kernel == case.kernel && unit.id.variant == case.variant)
+        .min_by_key(|unit| {
+            let arch = unit.id.arch;
+            (arch.major, arch.minor, arch.suffix)
+        })
 }
 
 /// The unit whose machine code `device` executes for a case: of those that can run there, the one made

@@ -11,8 +11,10 @@ use crate::stats;
 /// A verdict in the making, and what it asks of the run beside.
 pub(super) struct Ruled {
     pub verdict: Verdict,
-    pub win: Option<Win>,
-    pub new: bool,
+    pub wins: Vec<Win>,
+    pub counters: Vec<CounterChange>,
+    /// Evidence of this kind has no baseline at all yet.
+    pub new: Option<Facet>,
     /// More timing processes could decide it.
     pub open: bool,
 }
@@ -37,8 +39,9 @@ impl Ruled {
                 smallest_visible: None,
                 declared: gate.declared.clone(),
             },
-            win: None,
-            new: false,
+            wins: Vec::new(),
+            counters: Vec::new(),
+            new: None,
             open: false,
         }
     }
@@ -270,7 +273,7 @@ pub(super) fn against_baseline(
             Ok(accepted) => accepted,
             Err(Lack::Refused(ruling)) => return Err(ruling),
             Err(Lack::New { reason }) => {
-                ruled.new = true;
+                ruled.new = Some(metric.facet());
                 return ruling(Outcome::Skipped, reason);
             }
         };
@@ -321,7 +324,7 @@ pub(super) fn against_baseline(
         }
         if most < -allowed && !(facts.plan.is_partial(gate.subject.kernel()) && over_shapes(metric))
         {
-            ruled.win = Some(Win {
+            ruled.wins.push(Win {
                 subject: gate.subject.clone(),
                 metric,
                 measured: Num(value.number),

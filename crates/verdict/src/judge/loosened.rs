@@ -148,7 +148,8 @@ fn rival(base: &Rule, head: &Rule) -> bool {
                 limit: Limit::Baseline { .. },
             },
         ) => metric == other,
-        (Rule::Condition { .. }, Rule::Condition { .. }) => true,
+        (Rule::Condition { .. }, Rule::Condition { .. })
+        | (Rule::Counters { .. }, Rule::Counters { .. }) => true,
         (base, head) => base == head,
     }
 }
@@ -199,7 +200,10 @@ fn strictness(base: &Rule, head: &Rule) -> Strictness {
                 limit: Limit::Baseline { change: head },
                 ..
             },
-        ) => kept_if(head.0 <= change.0),
+        )
+        | (Rule::Counters { change }, Rule::Counters { change: head }) => {
+            kept_if(head.0 <= change.0)
+        }
         (Rule::Condition { expr }, Rule::Condition { expr: head }) if expr != head => {
             Strictness::Unknown
         }

@@ -39,7 +39,8 @@ impl<'a> Facts<'a> {
             }
             (Subject::Case(case), Facet::Correctness) => self.error(case, metric).map(Value::from),
             (Subject::Case(case), Facet::Times) => self.time(case, metric),
-            (Subject::Unit(unit), Facet::Correctness | Facet::Times) => {
+            (Subject::Case(case), Facet::Counters) => self.counted(case, metric).map(Value::from),
+            (Subject::Unit(unit), Facet::Correctness | Facet::Times | Facet::Counters) => {
                 inconclusive(format!("{metric} belongs to a shape, and {unit} has none"))
             }
         }
@@ -145,6 +146,7 @@ impl<'a> Facts<'a> {
             }
             // A launcher decides its block size for itself; only a device run reads it back.
             Callable::Launcher { .. } => {
+                self.device()?;
                 for case in self.cases_of(id) {
                     if self.unit_on_device(&case.id)?.id != *id {
                         return ruling(
@@ -201,6 +203,7 @@ impl<'a> Facts<'a> {
     /// Each process gives one value; they are summed up by their geometric mean, the estimate that the
     /// interval of a ratio is about.
     fn time(&self, case: &CaseId, metric: Metric) -> Found<Value> {
+        self.device()?;
         self.timeable(case)?;
         let mut values = Vec::new();
         let mut resolution: f64 = 0.0;

@@ -10,6 +10,7 @@ mod limit;
 mod loosened;
 mod metric;
 mod rules;
+mod simulated;
 pub mod words;
 
 #[cfg(test)]
@@ -18,7 +19,7 @@ mod fixture;
 mod tests;
 
 pub use baseline::ANY_SHAPE;
-pub use facts::{Facts, Found, Ruling, unit_for};
+pub use facts::{Facts, Found, Ruling, unit_for, unit_to_simulate};
 pub use loosened::Loosening;
 pub use metric::Value;
 
@@ -86,9 +87,10 @@ pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) 
         record: seal.to_owned(),
         date: environment.started.clone(),
         gatekeeper: environment.gatekeeper.clone(),
-        device: match environment.device.got() {
-            Some(device) => format!("{}, driver {}", device.name, device.driver),
-            None => "no device".to_owned(),
+        device: match (environment.device.got(), &environment.simulator) {
+            (Some(device), _) => format!("{}, driver {}", device.name, device.driver),
+            (None, Some(_)) => "simulator".to_owned(),
+            (None, None) => "no device".to_owned(),
         },
         commit: environment.commit.clone(),
     };
@@ -168,6 +170,8 @@ fn rule(facts: &Facts, gate: &Gate, refusals: &Refusals) -> Ruled {
         Rule::Deterministic => simple(rules::deterministic(facts, subject)),
         Rule::InputsIntact => simple(rules::inputs_intact(facts, subject)),
         Rule::AgreesWithDriver => simple(rules::agrees_with_driver(facts, subject)),
+        Rule::NoFindings => simple(simulated::no_findings(facts, subject)),
+        Rule::Counters { change } => simulated::counters(facts, gate, change.0, refusals),
         Rule::Limit {
             metric,
             limit: Limit::Absolute { op, bound },
@@ -217,7 +221,9 @@ impl Facts<'_> {
         for property in properties {
             property(self, &subject)?;
         }
-        if self.case(case)?.determinism == Determinism::BitExact {
+        if self.is_simulated() {
+            simulated::no_findings(self, &subject)?;
+        } else if self.case(case)?.determinism == Determinism::BitExact {
             rules::deterministic(self, &subject)?;
         }
         let mut limits = 0;
@@ -255,7 +261,7 @@ impl Facts<'_> {
 
     fn wants_process(&self, case: &CaseId) -> bool {
         let schedule = &self.plan.timing;
-        let admitted = self.timeable(case).is_ok();
+        let admitted = self.device().is_ok() && self.timeable(case).is_ok();
         let seen = self.processes(case);
         let planned = schedule.processes.max(1);
         if !admitted || self.timing_ended(case) {
@@ -281,16 +287,18 @@ impl Facts<'_> {
 fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
     let mut verdicts = Vec::new();
     let mut wins = Vec::new();
+    let mut counters = Vec::new();
     let mut new = BTreeSet::new();
     for gate in &facts.policy.gates {
         let mut ruled = rule(facts, gate, refusals);
         if gate.needs_device() {
             blame_the_device(facts, &mut ruled.verdict);
         }
-        if let (true, Some(metric)) = (ruled.new, ruled.verdict.metric) {
-            new.insert((gate.subject.clone(), metric.facet()));
+        if let Some(facet) = ruled.new {
+            new.insert((gate.subject.clone(), facet));
         }
-        wins.extend(ruled.win);
+        wins.append(&mut ruled.wins);
+        counters.append(&mut ruled.counters);
         verdicts.push(ruled.verdict);
     }
     let mut notes: Vec<Note> = new
@@ -303,6 +311,14 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
     notes.extend(unneeded);
     for case in &facts.plan.cases {
         let subject = || Subject::Case(case.id.clone());
+        notes.extend(
+            simulated::not_judged(facts, case)
+                .into_iter()
+                .map(|what| Note::NotJudged {
+                    subject: subject(),
+                    what: what.to_owned(),
+                }),
+        );
         if let processes @ 1.. = facts.throttled(&case.id) {
             notes.push(Note::Throttled {
                 subject: subject(),
@@ -326,6 +342,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         conclusion: conclude(facts, &verdicts),
         verdicts,
         wins,
+        counters,
         notes,
     }
 }

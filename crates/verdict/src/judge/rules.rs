@@ -7,7 +7,7 @@ use super::words;
 use crate::model::*;
 use std::fmt::Display;
 
-fn fail<T>(reason: impl Into<String>) -> Found<T> {
+pub(super) fn fail<T>(reason: impl Into<String>) -> Found<T> {
     ruling(Outcome::Fail, reason)
 }
 
@@ -24,7 +24,7 @@ pub(super) fn built(facts: &Facts, subject: &Subject) -> Found<String> {
     }
 }
 
-fn misplaced<T>(subject: &Subject) -> Found<T> {
+pub(super) fn misplaced<T>(subject: &Subject) -> Found<T> {
     inconclusive(format!("this gate cannot stand on {subject}"))
 }
 
@@ -94,11 +94,21 @@ fn same_calls(facts: &Facts, a: &UnitId, b: &UnitId) -> Option<bool> {
     same
 }
 
-/// Every seed of the case, in order, through one question.
 fn each_seed(
     facts: &Facts,
     subject: &Subject,
     ask: impl Fn(&Case, &CheckFacts, u64) -> Found<()>,
+) -> Found<String> {
+    over_seeds(facts, subject, |case, seed| {
+        ask(case, facts.check(&case.id, seed)?, seed)
+    })
+}
+
+/// Every seed of the case, in order, through one question.
+pub(super) fn over_seeds(
+    facts: &Facts,
+    subject: &Subject,
+    ask: impl Fn(&Case, u64) -> Found<()>,
 ) -> Found<String> {
     let Subject::Case(id) = subject else {
         return misplaced(subject);
@@ -108,11 +118,7 @@ fn each_seed(
         return inconclusive("the case has no seeds");
     }
     // A broken seed is told before a missing one: it is the more serious of the two.
-    let answers: Vec<_> = case
-        .seeds
-        .iter()
-        .map(|&seed| ask(case, facts.check(id, seed)?, seed))
-        .collect();
+    let answers: Vec<_> = case.seeds.iter().map(|&seed| ask(case, seed)).collect();
     match answers
         .into_iter()
         .filter_map(Result::err)
@@ -167,6 +173,11 @@ pub(super) fn deterministic(facts: &Facts, subject: &Subject) -> Found<String> {
             Outcome::Skipped,
             format!("declared non-deterministic: {reason}"),
         );
+    }
+    if facts.is_simulated() {
+        // What keeps the case from having been simulated at all comes first.
+        return each_seed(facts, subject, |_, _, _| Ok(()))
+            .and_then(|_| ruling(Outcome::Skipped, words::REPEATS));
     }
     each_seed(facts, subject, |case, check, seed| match &check.differs {
         Some(differs) => fail(format!(

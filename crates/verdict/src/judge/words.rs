@@ -9,6 +9,17 @@ pub const NOT_PROVEN: &str = "not proven right";
 /// Begins the reason of a skip for want of any baseline.
 pub const NEW: &str = "new";
 
+/// Begins the reason of a skip for want of time; after it, and before what the case would take, stands
+/// the budget.
+pub const OVER_BUDGET: &str = "over the budget of the simulator";
+
+/// Why nothing of the simulator's is judged where there is a GPU.
+pub const NOT_SIMULATED: &str = "this run used a GPU; the simulator checks it with --device sim";
+
+/// Why a simulation says nothing of launches that differ.
+pub const REPEATS: &str =
+    "the simulator repeats every bit by construction and launched once for each seed";
+
 /// A value of a metric with its unit: `361.2 us`, `48 KiB`, `12.5 %`.
 pub fn quantity(metric: Metric, value: f64) -> String {
     match metric.measure() {
@@ -172,6 +183,8 @@ pub fn gate(rule: &Rule) -> String {
         Rule::Deterministic => "deterministic".to_owned(),
         Rule::InputsIntact => "inputs intact".to_owned(),
         Rule::AgreesWithDriver => "agrees with driver".to_owned(),
+        Rule::NoFindings => "memory and races".to_owned(),
+        Rule::Counters { change } => format!("counters +{}%", number(change.0 * 100.0)),
         Rule::Limit { metric, limit } => match limit {
             Limit::Absolute {
                 op,

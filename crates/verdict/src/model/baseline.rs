@@ -33,6 +33,20 @@ pub enum BaselineKey {
         compiler: String,
         flags: String,
     },
+    /// Errors that the simulator saw. It sums the products of a matrix instruction exactly, which a GPU
+    /// does not, so that the two are never compared.
+    SimulatedCorrectness {
+        arch: Arch,
+        compiler: String,
+        flags: String,
+    },
+    Counters {
+        arch: Arch,
+        compiler: String,
+        flags: String,
+        /// `Simulator::counter_model`.
+        model: u32,
+    },
     Times {
         gpu: String,
         driver_branch: String,
@@ -48,7 +62,8 @@ impl BaselineKey {
     pub fn facet(&self) -> Facet {
         match self {
             Self::Resources { .. } => Facet::Resources,
-            Self::Correctness { .. } => Facet::Correctness,
+            Self::Correctness { .. } | Self::SimulatedCorrectness { .. } => Facet::Correctness,
+            Self::Counters { .. } => Facet::Counters,
             Self::Times { .. } => Facet::Times,
         }
     }
@@ -63,7 +78,7 @@ pub struct Origin {
     /// RFC 3339, UTC.
     pub date: String,
     pub gatekeeper: String,
-    /// `NVIDIA H100 80GB HBM3, driver 580.159.04`, or `no device`.
+    /// `NVIDIA H100 80GB HBM3, driver 580.159.04`, `simulator`, or `no device`.
     pub device: String,
     /// Commit of the tree that was measured, with `+` if it had changes; `None` outside git.
     pub commit: Option<String>,

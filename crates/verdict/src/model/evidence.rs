@@ -1,6 +1,6 @@
 //! What was observed. Appended to a record in the order of observation, never changed.
 
-use super::{Arch, CaseId, Launch, Mode, Num, Seen, UnitId};
+use super::{Arch, CaseId, Counter, Launch, Mode, Num, Seen, UnitId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,6 +19,12 @@ pub enum Evidence {
         case: CaseId,
         seed: u64,
         facts: Seen<CheckFacts>,
+    },
+    /// One seed of one case in the simulator, beside its `Check`.
+    Simulation {
+        case: CaseId,
+        seed: u64,
+        facts: Seen<SimulationFacts>,
     },
     /// What the driver says of an entry on this device, beside what PTXAS said.
     Driver {
@@ -108,7 +114,7 @@ pub struct CheckFacts {
     pub original: Option<ErrorFacts>,
     /// Of that second reference against the first.
     pub codec: Option<ErrorFacts>,
-    /// Launches compared bit for bit.
+    /// Launches compared bit for bit; one in the simulator, which repeats every bit by construction.
     pub launches: u32,
     /// The first launch whose output differs from the first one's, and where.
     pub differs: Option<Difference>,
@@ -119,6 +125,46 @@ pub struct CheckFacts {
     pub clobbered_inputs: Vec<String>,
     /// Writes outside a buffer that did not fault, found in the guards around it: `y: 4 bytes past its end`.
     pub overruns: Vec<String>,
+}
+
+/// What one simulated launch showed beside its outputs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SimulationFacts {
+    /// What the checks of memory, races and synchronisation found.
+    pub findings: Vec<Finding>,
+    /// What those checks could not judge.
+    pub not_judged: Vec<String>,
+    /// Where a loop polls memory: how often it turns, and with it what is counted, follows from a schedule
+    /// that no GPU shares. Then no counter can be gated.
+    pub polls_at: Option<String>,
+    /// Counters whose value the counters of a GPU have confirmed. They alone are gated.
+    pub counters: BTreeMap<Counter, u64>,
+    /// The others, for the reader.
+    pub information: BTreeMap<Counter, u64>,
+}
+
+/// Something wrong that did not stop a simulated launch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finding {
+    /// In full, with places, block, thread and address.
+    pub message: String,
+    /// Source lines (`kernels/k.cu:12`): of the access, and of the other one where there are two.
+    pub places: Vec<String>,
+    /// Where it was seen first.
+    pub block: [u32; 3],
+    pub thread: [u32; 3],
+    pub address: Option<u64>,
+    pub times: u64,
+}
+
+/// What executed kernels where there is no GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Simulator {
+    /// Grows whenever the same launch may count differently than before.
+    pub counter_model: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

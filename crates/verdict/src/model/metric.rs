@@ -1,12 +1,10 @@
+use super::Counter;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
-/// Everything that a limit can be put on. Serialised in snake_case, as in gates.yaml and in records.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
+/// Everything that a limit can be put on. Serialised by its name, as in gates.yaml and in records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Metric {
     /// Registers per thread, as PTXAS reports them.
     Registers,
@@ -48,6 +46,22 @@ pub enum Metric {
     Cycles,
     /// Standard deviation over mean of samples of one launch each (0 to 1).
     Cv,
+    /// Of one launch, counted by the simulator.
+    Counter(Counter),
+}
+
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Metric {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::from_name(&name)
+            .ok_or_else(|| de::Error::custom(format_args!("`{name}` is no metric")))
+    }
 }
 
 /// What kind of evidence a metric comes from, and so which baseline file holds it.
@@ -59,6 +73,16 @@ pub enum Facet {
     Resources,
     Correctness,
     Times,
+    Counters,
+}
+
+impl Facet {
+    pub const ALL: [Self; 4] = [
+        Self::Resources,
+        Self::Correctness,
+        Self::Times,
+        Self::Counters,
+    ];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +97,7 @@ pub enum Measure {
 }
 
 impl Metric {
-    pub const ALL: [Self; 22] = [
+    const NAMED: [Self; 22] = [
         Self::Registers,
         Self::Shared,
         Self::Spills,
@@ -97,6 +121,20 @@ impl Metric {
         Self::Cycles,
         Self::Cv,
     ];
+
+    /// Counters come last.
+    pub const ALL: [Self; Self::NAMED.len() + Counter::ALL.len()] = {
+        let mut all = [Self::Registers; Self::NAMED.len() + Counter::ALL.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = match at < Self::NAMED.len() {
+                true => Self::NAMED[at],
+                false => Self::Counter(Counter::ALL[at - Self::NAMED.len()]),
+            };
+            at += 1;
+        }
+        all
+    };
 
     pub fn name(self) -> &'static str {
         match self {
@@ -122,6 +160,7 @@ impl Metric {
             Self::Max => "max",
             Self::Cycles => "cycles",
             Self::Cv => "cv",
+            Self::Counter(counter) => counter.name(),
         }
     }
 
@@ -153,12 +192,13 @@ impl Metric {
             | Self::Max
             | Self::Cycles
             | Self::Cv => Facet::Times,
+            Self::Counter(_) => Facet::Counters,
         }
     }
 
     pub fn measure(self) -> Measure {
         match self {
-            Self::Registers | Self::BlocksPerSm | Self::Cycles => Measure::Count,
+            Self::Registers | Self::BlocksPerSm | Self::Cycles | Self::Counter(_) => Measure::Count,
             Self::Shared | Self::Spills | Self::Stack => Measure::Bytes,
             Self::Occupancy | Self::OverTolerance | Self::Cv | Self::RelL2 => Measure::Share,
             Self::MaxErr
@@ -179,6 +219,12 @@ impl Metric {
     }
 }
 
+impl From<Counter> for Metric {
+    fn from(counter: Counter) -> Self {
+        Self::Counter(counter)
+    }
+}
+
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
@@ -191,6 +237,7 @@ impl fmt::Display for Facet {
             Self::Resources => "resources",
             Self::Correctness => "correctness",
             Self::Times => "times",
+            Self::Counters => "counters",
         })
     }
 }

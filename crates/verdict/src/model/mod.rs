@@ -2,6 +2,7 @@
 
 mod arch;
 mod baseline;
+mod counter;
 mod evidence;
 mod id;
 mod metric;
@@ -14,6 +15,7 @@ mod verdict;
 
 pub use arch::*;
 pub use baseline::*;
+pub use counter::*;
 pub use evidence::*;
 pub use id::*;
 pub use metric::*;

@@ -14,6 +14,7 @@ pub struct Plan {
     /// In the order of gates.yaml: kernel, variant, shape.
     pub cases: Vec<Case>,
     pub timing: Schedule,
+    pub simulation: Simulation,
     /// Kernels of which a filter left out cases that gates.yaml has: what is missing of them here is not
     /// gone, and the worst over the shapes that are here need not be the worst of all.
     pub left_out: BTreeSet<String>,
@@ -499,6 +500,14 @@ pub enum Binary {
     Div,
     Min,
     Max,
+}
+
+/// How much is simulated where there is no GPU; one for the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Simulation {
+    /// Warp instructions of one case, over all its seeds: one that is estimated to take more is skipped.
+    pub budget: u64,
 }
 
 /// How times are taken; one for the run.

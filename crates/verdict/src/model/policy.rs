@@ -42,6 +42,12 @@ pub enum Rule {
     /// What PTXAS and our formula say agrees with the driver on the device: registers, static shared
     /// memory, blocks per SM; for a launcher, entries and dynamic shared memory as declared.
     AgreesWithDriver,
+    /// The simulator's checks of memory, races and synchronisation found nothing.
+    NoFindings,
+    /// No counter that can be gated is worse than its baseline by more than this share.
+    Counters {
+        change: Num,
+    },
     Limit {
         metric: Metric,
         limit: Limit,
@@ -142,7 +148,9 @@ impl Gate {
             | Rule::Written
             | Rule::Deterministic
             | Rule::InputsIntact
-            | Rule::AgreesWithDriver => true,
+            | Rule::AgreesWithDriver
+            | Rule::NoFindings
+            | Rule::Counters { .. } => true,
             Rule::Limit { metric, .. } => metric.facet() != Facet::Resources,
             Rule::Condition { .. } => matches!(self.subject, Subject::Case(_)),
         }

@@ -1,7 +1,7 @@
-use super::{CompilerFacts, DeviceFacts, Evidence, Plan, Policy, Seen};
+use super::{CompilerFacts, DeviceFacts, Evidence, Plan, Policy, Seen, Simulator};
 use serde::{Deserialize, Serialize};
 
-pub const RECORD_SCHEMA: &str = "gatekeeper.record/1";
+pub const RECORD_SCHEMA: &str = "gatekeeper.record/2";
 
 /// The gates file of a command that names none.
 pub const DEFAULT_CONFIG: &str = "gates.yaml";
@@ -38,8 +38,11 @@ pub struct Environment {
     pub host: Host,
     pub commit: Option<String>,
     pub compiler: Seen<CompilerFacts>,
-    /// `NotRun` where there is no device at all; `Fault` where there is one and it is broken.
+    /// The GPU. `NotRun` where there is none, or the simulator was asked for instead; `Fault` where there
+    /// is one and it is broken.
     pub device: Seen<DeviceFacts>,
+    /// What executed the kernels in its place.
+    pub simulator: Option<Simulator>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +68,8 @@ pub struct Costs {
     /// Inside the driver, as the workers measured it: loading, copies, launches, waiting. Of a job that
     /// broke its worker, all of it.
     pub gpu_ms: u64,
+    /// While kernels were simulated, on all cores.
+    pub simulator_ms: u64,
     /// From spawning workers until their device is open, and from telling them to end until they are gone.
     pub worker_start_ms: u64,
     pub workers: u32,
@@ -75,7 +80,11 @@ pub struct Costs {
 impl Costs {
     /// What is left: the host's own work, and the workers' own beside the driver's.
     pub fn own_ms(&self) -> u64 {
-        let parts = self.compiler_ms + self.worker_start_ms + self.reference_ms + self.gpu_ms;
+        let parts = self.compiler_ms
+            + self.worker_start_ms
+            + self.reference_ms
+            + self.gpu_ms
+            + self.simulator_ms;
         self.total_ms.saturating_sub(parts)
     }
 }

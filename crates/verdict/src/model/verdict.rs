@@ -1,4 +1,4 @@
-use super::{Metric, Num, Subject};
+use super::{Counter, Metric, Num, Subject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -81,6 +81,8 @@ pub struct Judgement {
     pub verdicts: Vec<Verdict>,
     /// Better than the baseline by more than the limit: to be accepted with `baseline update`.
     pub wins: Vec<Win>,
+    /// Counters that are not what was agreed, whether or not a gate allows it.
+    pub counters: Vec<CounterChange>,
     /// Shapes and variants without any baseline yet, and baselines whose case is gone.
     pub notes: Vec<Note>,
 }
@@ -106,6 +108,16 @@ pub struct Win {
     pub change: Num,
 }
 
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CounterChange {
+    pub subject: Subject,
+    pub counter: Counter,
+    pub measured: Num,
+    pub baseline: Num,
+    pub change: Num,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Note {
@@ -123,6 +135,8 @@ pub enum Note {
     },
     /// A baseline file that cannot be used, of a variant that is not part of this run.
     Broken { path: String, problem: String },
+    /// What the simulator's checks could not judge in any launch of a case.
+    NotJudged { subject: Subject, what: String },
     /// Timing processes that ran on a throttled GPU, and were set aside.
     Throttled { subject: Subject, processes: u32 },
     /// Timing processes of which nobody knows whether the GPU was throttled; they count.

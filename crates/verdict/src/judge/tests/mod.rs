@@ -4,6 +4,7 @@ mod limits;
 mod loosened;
 mod properties;
 mod rules;
+mod simulated;
 mod times;
 
 use super::fixture::*;

@@ -114,6 +114,7 @@ fn run(breaks: &[Break]) -> Record {
                 Some(Evidence::Build { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::Check { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::Driver { facts, .. }) => *facts = not_seen(*how),
+                Some(Evidence::Simulation { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::Time { facts, .. }) => *facts = not_seen(*how),
                 None => {}
             },

@@ -1,0 +1,229 @@
+//! Order and races in global memory, as accesses happen; order through flags in shared memory.
+
+use super::mem::{Addresses, Site, collect, lanes};
+use super::state::*;
+use crate::check::global::{Accessor, Conflict};
+use crate::check::order::{Inter, Sparse};
+use crate::check::race::{Strength, WARPS};
+use crate::program::{Access, Order};
+use crate::report::FindingKind;
+
+/// Of a load or a store.
+pub fn strength(order: Order) -> Strength {
+    match order {
+        Order::Weak => Strength::Weak,
+        Order::Strong { .. } => Strength::Strong,
+    }
+}
+
+impl Machine<'_> {
+    /// What lanes hand on and take over at places that they access strongly; nothing for weak
+    /// accesses. Within a block a flag orders without a fence: the block's warps share a cache.
+    pub fn meet(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        a: &Addresses,
+        mask: u32,
+        shared: bool,
+        order: Order,
+        writes: bool,
+    ) {
+        let Order::Strong { release, device } = order else {
+            return;
+        };
+        self.crossed |= !shared;
+        let Some(clocks) = &mut b.shadow else { return };
+        if writes && release {
+            w.fenced = clocks.epoch(w.index);
+        }
+        let mut last = None;
+        for l in lanes(mask) {
+            if last.replace(a[l]) == Some(a[l]) {
+                // Lanes that met here hand on to one another what was fenced.
+                clocks.lanes_know(w.index, if writes { w.fenced } else { 0 });
+                continue;
+            }
+            let key = a[l] << 1 | u64::from(shared);
+            if !writes && !b.atomics.contains_key(&key) && (shared || self.handed.is_empty()) {
+                continue;
+            }
+            let (clock, inter) = b
+                .atomics
+                .entry(key)
+                .or_insert_with(|| ([0; WARPS], Inter::default()));
+            let own = clock[w.index as usize % WARPS];
+            clocks.acquire(w.index, clock, false);
+            clocks.lanes_know(w.index, own.min(w.fenced));
+            w.inter.join(inter);
+            if writes {
+                clocks.release(w.index, clock);
+                inter.join(&w.inter);
+            }
+            if shared || !device {
+                continue;
+            }
+            if writes && release {
+                fence(
+                    b.number,
+                    b.warps.len(),
+                    clocks.knowledge(w.index),
+                    &mut w.inter,
+                );
+            }
+            if writes && !w.inter.fenced.is_empty() {
+                self.handed.entry(a[l]).or_default().join(&w.inter.fenced);
+                if let Some(global) = &mut self.global {
+                    global.synchronised = true;
+                }
+            }
+            if let Some(handed) = self.handed.get(&a[l]) {
+                w.inter.known.join(handed);
+            }
+        }
+    }
+
+    /// What the warp has done so far may be handed on from here.
+    pub fn fence(&mut self, b: &mut BlockState, w: &mut Warp, device: bool) {
+        let Some(clocks) = &mut b.shadow else { return };
+        w.fenced = clocks.epoch(w.index);
+        if device {
+            fence(
+                b.number,
+                b.warps.len(),
+                clocks.knowledge(w.index),
+                &mut w.inter,
+            );
+        }
+        clocks.tick(w.index);
+    }
+
+    /// One lane's access at `at` of allocation `i`.
+    pub fn watch_lane(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        (i, at, lane): (usize, usize, usize),
+        bytes: u32,
+        write: bool,
+        strength: Strength,
+    ) {
+        let lane = (lane as u32, at);
+        let found = self.conflicts(b, w, s, i, std::iter::once(lane), bytes, write, strength);
+        for c in found {
+            self.global_race(b, w, s, (i, at), write, c);
+        }
+    }
+
+    /// A load or store by the lanes of `s`, at offsets of allocation `i`. Before it happens.
+    pub fn watch(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        access: &Access,
+        s: Site,
+        (i, at): (usize, &Addresses),
+        bytes: u32,
+        write: bool,
+    ) {
+        let places = lanes(s.mask).map(|l| (l as u32, at[l] as usize));
+        let strength = strength(access.order);
+        for c in self.conflicts(b, w, s, i, places, bytes, write, strength) {
+            let from = at[c.lane as usize] as usize;
+            if write && c.was_write {
+                // Whoever comes last, the value is the same: `*found = true`.
+                let n = bytes as usize;
+                let value = &collect(&w.regs, access, c.lane as usize)[..n];
+                let now = c.instruction == s.pc && c.block == b.number && c.warp == w.index;
+                let same = if now && s.mask >> c.other_lane & 1 == 1 {
+                    value == &collect(&w.regs, access, c.other_lane as usize)[..n]
+                } else {
+                    value == &self.memory.at(i).data[from..from + n]
+                };
+                if same {
+                    continue;
+                }
+            }
+            self.global_race(b, w, s, (i, from), write, c);
+        }
+    }
+
+    fn conflicts(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        i: usize,
+        places: impl Iterator<Item = (u32, usize)>,
+        bytes: u32,
+        write: bool,
+        strength: Strength,
+    ) -> Vec<Conflict> {
+        let mut found = Vec::new();
+        let allocation = self.memory.at(i);
+        if let (Some(global), Some(clocks), false) =
+            (&mut self.global, &b.shadow, allocation.read_only)
+        {
+            let me = Accessor {
+                block: b.number,
+                warp: w.index,
+                instruction: s.pc,
+                strength,
+                clocks,
+                known: &w.inter.known,
+                warps: b.warps.len() as u32,
+            };
+            let size = allocation.data.len();
+            global.access(&me, i, size, places, bytes, write, Some(&mut found));
+        }
+        found
+    }
+
+    #[cold]
+    fn global_race(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        (i, at): (usize, usize),
+        write: bool,
+        c: Conflict,
+    ) {
+        let name = |w: bool| if w { "write" } else { "read" };
+        let [gx, gy, _] = self.grid;
+        let block = [c.block % gx, c.block / gx % gy, c.block / gx / gy];
+        let thread = self.thread(c.warp * 32 + c.other_lane);
+        let allocation = self.memory.at(i);
+        let address = allocation.base + at as u64;
+        let what = format!(
+            "race on `{}` at byte {at}: this {} and the {} at {} by block {block:?}, thread {thread:?} have no order",
+            allocation.name,
+            name(write),
+            name(c.was_write),
+            self.place(c.instruction),
+        );
+        self.find(
+            FindingKind::GlobalRace,
+            s.pc,
+            Some(c.instruction),
+            b.id,
+            w.first_thread + c.lane,
+            Some(address),
+            &what,
+        );
+    }
+}
+
+/// All that the warp knows of its block, and what it knows of others.
+fn fence(block: u32, warps: usize, knows: &[u32; WARPS], inter: &mut Inter) {
+    let first = u64::from(block) * warps as u64;
+    let own = knows.iter().take(warps).enumerate();
+    let mut all = Sparse::of(
+        own.filter(|(_, e)| **e != 0)
+            .map(|(i, e)| (first + i as u64, *e))
+            .collect(),
+    );
+    all.join(&inter.known);
+    inter.fenced.join(&all);
+}

@@ -1,0 +1,266 @@
+//! Blocks on several threads, where nobody can tell.
+//!
+//! Every thread runs blocks on a memory of its own, which shares the bytes that it does not write.
+//! The race check's record of what was read and written then shows whether one thread's blocks
+//! touched what another's wrote. If not, each place has seen the same accesses in the same order as
+//! with the blocks one after the other, and so have its checks: writes are put together, findings
+//! joined in the order of the blocks. If they did, or anything else happened whose outcome hangs
+//! on the order (a fault, an atomic, a flag, too little room), all of it is thrown away, and the
+//! launch runs again with its blocks in turn. The caller's memory is not touched before that is
+//! decided.
+
+use crate::check::global::GlobalShadow;
+use crate::exec::state::Machine;
+use crate::launch::{Job, Outcome};
+use crate::memory::{Bytes, Memory};
+use crate::program::{AddressSpace, Op, Order};
+use crate::report::{Cost, Finding, MAX_PRINTED};
+use crate::schedule::Share;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Parts per thread: blocks differ in what they cost.
+const PARTS: u32 = 8;
+/// Instructions of a block that is given up: it may never end, and to find that out once is enough.
+const MAX_BLOCK: u64 = 1 << 28;
+
+/// Turns in which a block only polls, likewise.
+const MAX_SPUN: u32 = 4096;
+
+/// A row of blocks, one after the other.
+struct Part {
+    number: u32,
+    findings: Vec<Finding>,
+    keys: Vec<Key>,
+    printed: Vec<String>,
+}
+
+type Key = (crate::report::FindingKind, u32, u32);
+
+/// What a thread leaves.
+struct Shard {
+    parts: Vec<Part>,
+    costs: Vec<Cost>,
+    global: GlobalShadow,
+    instructions: u64,
+    written: Vec<Option<Bytes>>,
+}
+
+/// `None`: the blocks have to run one after the other.
+pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
+    let room = memory.room_for_checks();
+    // Each thread may come to copy all buffers.
+    let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
+    let threads = job.limits.threads.min(fitting).min(job.blocks as usize);
+    if threads < 2 || job.limits.every > 1 || !job.limits.checks || !separable(job) {
+        return None;
+    }
+    let size = (job.blocks / (threads as u32 * PARTS)).max(1);
+    let (next, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+    let base = &*memory;
+    let work = || {
+        let done = one_thread(job, base, room / threads as u64, size, &next, &stop);
+        if done.is_none() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        done
+    };
+    let shares: Vec<Option<Shard>> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = vec![work()];
+        all.extend(others.into_iter().map(|t| t.join().ok().flatten()));
+        all
+    });
+    let shares = shares.into_iter().collect::<Option<Vec<_>>>()?;
+    let apart = shares
+        .iter()
+        .enumerate()
+        .all(|(i, a)| shares[..i].iter().all(|b| !a.global.overlaps(&b.global)));
+    let instructions: u64 = shares.iter().map(|s| s.instructions).sum();
+    let printed: usize = shares
+        .iter()
+        .flat_map(|s| &s.parts)
+        .map(|p| p.printed.len())
+        .sum();
+    if !apart || printed >= MAX_PRINTED || instructions >= job.limits.instructions {
+        return None;
+    }
+    Some(join(job, memory, shares))
+}
+
+/// Nothing in the kernel reaches other blocks at once. What goes through generic addresses is seen
+/// when it happens.
+fn separable(job: &Job) -> bool {
+    job.program.code.iter().all(|inst| {
+        let (space, order) = match &inst.op {
+            Op::Load(a) | Op::Store(a) => (a.space, a.order),
+            Op::Atom(a) => (a.access.space, a.access.order),
+            _ => return true,
+        };
+        space != AddressSpace::Global || order == Order::Weak
+    })
+}
+
+fn one_thread(
+    job: &Job,
+    base: &Memory,
+    room: u64,
+    size: u32,
+    next: &AtomicU32,
+    stop: &AtomicBool,
+) -> Option<Shard> {
+    let mut memory = base.clone();
+    let mut machine = job.machine(&mut memory, room);
+    let mut parts = Vec::new();
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let first = number.checked_mul(size).filter(|&f| f < job.blocks);
+        let Some(first) = first.filter(|_| !stop.load(Ordering::Relaxed)) else {
+            break;
+        };
+        for block in first..first.saturating_add(size).min(job.blocks) {
+            whole_block(&mut machine, block)?;
+            let global = machine.global.as_mut()?;
+            if machine.memory.apart(base) + global.used() > room || global.full {
+                return None;
+            }
+        }
+        if machine.findings.len() >= job.limits.findings || machine.printed.len() >= MAX_PRINTED {
+            return None;
+        }
+        let mut keys: Vec<_> = machine.seen.drain().collect();
+        keys.sort_by_key(|(_, at)| *at);
+        parts.push(Part {
+            number,
+            findings: std::mem::take(&mut machine.findings),
+            keys: keys.into_iter().map(|(key, _)| key).collect(),
+            printed: std::mem::take(&mut machine.printed),
+        });
+    }
+    let costs = machine.outcome().costs;
+    let instructions = job.limits.instructions - machine.instructions_left;
+    let global = machine.global.take()?;
+    Some(Shard {
+        parts,
+        costs,
+        global,
+        instructions,
+        written: memory.into_apart(base),
+    })
+}
+
+/// `None` where it did what others may see, or did not come to its end.
+fn whole_block(machine: &mut Machine, number: u32) -> Option<()> {
+    let mut block = machine.numbered_block::<true>(number);
+    let before = machine.instructions_left;
+    let (mut progress, mut spun) = (machine.progress, 0);
+    loop {
+        let share = machine.run_block::<true>(&mut block).ok()?;
+        if machine.crossed || before - machine.instructions_left > MAX_BLOCK {
+            return None;
+        }
+        match share {
+            Share::Ended => return Some(()),
+            Share::Used => {}
+            Share::Spun if machine.progress != progress => (progress, spun) = (machine.progress, 0),
+            // Who never stops is for the other way to judge.
+            Share::Spun if spun == MAX_SPUN => return None,
+            Share::Spun => spun += 1,
+        }
+    }
+}
+
+fn join(job: &Job, memory: &mut Memory, shares: Vec<Shard>) -> Outcome {
+    let mut costs = vec![Cost::default(); job.program.code.len()];
+    let mut parts = Vec::new();
+    for share in shares {
+        for (sum, cost) in costs.iter_mut().zip(&share.costs) {
+            *sum += *cost;
+        }
+        parts.extend(share.parts);
+        share.global.written(|i, at, bytes| {
+            if let Some(Some(from)) = share.written.get(i) {
+                let to = memory.at_mut(i);
+                to.data[at..at + bytes].copy_from_slice(&from[at..at + bytes]);
+                to.cover(at, bytes);
+            }
+        });
+    }
+    parts.sort_by_key(|p| p.number);
+    let mut outcome = Outcome {
+        costs,
+        findings: Vec::new(),
+        printed: Vec::new(),
+    };
+    let mut seen: HashMap<Key, usize> = HashMap::new();
+    for part in parts {
+        for (finding, key) in part.findings.into_iter().zip(part.keys) {
+            if let Some(&at) = seen.get(&key) {
+                outcome.findings[at].times += finding.times;
+            } else if outcome.findings.len() < job.limits.findings {
+                seen.insert(key, outcome.findings.len());
+                outcome.findings.push(finding);
+            }
+        }
+        outcome.printed.extend(part.printed);
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::Limits;
+    use crate::{Kernel, Module};
+
+    fn job<'a>(kernel: &'a Kernel, params: &'a [u8], blocks: u32, threads: usize) -> Job<'a> {
+        Job {
+            program: &kernel.program,
+            params,
+            grid: [blocks, 1, 1],
+            block: [128, 1, 1],
+            blocks,
+            shared_bytes: kernel.program.shared_bytes,
+            dynamic_shared: 0,
+            limits: Limits {
+                threads,
+                ..Limits::default()
+            },
+        }
+    }
+
+    /// A kernel of tests/fixtures/sync.cu over `words` zeros in each of two buffers; the third
+    /// parameter, where there is one, is a number.
+    fn on_threads(name: &str, words: usize, threads: usize) -> Option<Outcome> {
+        let module = Module::load(include_str!("../tests/fixtures/sync.ptx")).unwrap();
+        let kernel = module.kernel(name).unwrap();
+        let mut memory = Memory::default();
+        let mut params = vec![0; kernel.parameter_bytes() as usize];
+        for (at, size) in kernel.parameters() {
+            let value = if size == 8 {
+                let p = memory.alloc("data", 4 * words as u64).unwrap();
+                memory.write(p, &vec![0; 4 * words]).unwrap();
+                p
+            } else {
+                words as u64
+            };
+            let value = &value.to_le_bytes()[..size as usize];
+            params[at as usize..][..size as usize].copy_from_slice(value);
+        }
+        run(&job(kernel, &params, 8, threads), &mut memory)
+    }
+
+    #[test]
+    fn only_blocks_without_a_common_place_run_on_threads() {
+        assert!(
+            on_threads("found", 1024, 2).is_some(),
+            "reads are no conflict"
+        );
+        assert!(on_threads("found", 1024, 1).is_none());
+        // An atomic, a flag: the order of blocks matters.
+        assert!(on_threads("histogram", 1024, 2).is_none());
+        assert!(on_threads("last_done", 1024, 2).is_none());
+        // Out of bounds: which block is first is not known here.
+        assert!(on_threads("found", 4, 2).is_none());
+    }
+}

@@ -1,0 +1,246 @@
+//! The order of execution: blocks in turn, warps in turn, until all have ended or nobody can go on.
+//!
+//! Blocks count as resident together, up to what a large GPU or 1 GiB holds. A block runs until it
+//! ends, has had its share, or only polls; one that spins on what another block does is therefore
+//! served. The order depends on the program alone, so every run is the same.
+
+use crate::exec::mbarrier::has_turned;
+use crate::exec::state::*;
+use crate::exec::warp::Turn;
+use crate::report::*;
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashSet, VecDeque};
+use std::hash::{Hash, Hasher};
+
+/// Instructions of a warp before the next warp of the block runs.
+const WARP_TURN: u64 = 20_000;
+/// Rounds over its warps before the next block runs.
+const BLOCK_ROUNDS: u32 = 64;
+/// Rounds over all blocks, in which all only poll, before their state is compared.
+const IDLE_ROUNDS: usize = 16;
+/// Places of warps in a message.
+const MAX_PLACES: usize = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    Ended,
+    Used,
+    /// All that can run polls.
+    Spun,
+}
+
+/// A time in which nothing happened.
+#[derive(Default)]
+struct Idle {
+    visits: usize,
+    /// States of all blocks in this time. One that comes again comes for ever: nothing but the
+    /// blocks themselves changes them.
+    seen: HashSet<u64>,
+}
+
+impl Machine<'_> {
+    pub fn run_grid<const CHECKS: bool>(&mut self, blocks: u32, every: u32) -> Run<()> {
+        let mut fresh = (0..blocks).step_by(every.max(1) as usize);
+        let mut paused: VecDeque<BlockState> = VecDeque::new();
+        let mut idle = Idle::default();
+        loop {
+            // Blocks that have not begun go first: what a paused one waits for may be theirs.
+            let next = if paused.len() < self.resident() {
+                fresh.next()
+            } else {
+                None
+            };
+            let mut block = match next {
+                Some(n) => self.numbered_block::<CHECKS>(n),
+                None => match paused.pop_front() {
+                    Some(b) => b,
+                    None => return Ok(()),
+                },
+            };
+            let before = self.progress;
+            let share = self.run_block::<CHECKS>(&mut block);
+            if let Err(mut fault) = share {
+                if fault.kind == FaultKind::Budget {
+                    paused.push_back(block);
+                    fault.message = format!("{}; {}", fault.message, self.stands(&paused));
+                }
+                return Err(fault);
+            }
+            match share? {
+                Share::Ended => continue,
+                Share::Used => idle = Idle::default(),
+                Share::Spun if self.progress != before => idle = Idle::default(),
+                Share::Spun => idle.visits += 1,
+            }
+            paused.push_back(block);
+            // Everybody was looked at in vain, often enough to see whether anything moves at all.
+            let waiting = fresh.len() == 0 || paused.len() >= self.resident();
+            if waiting && idle.visits >= IDLE_ROUNDS * paused.len() {
+                idle.visits = (IDLE_ROUNDS - 1) * paused.len();
+                if !idle.seen.insert(state_of(&paused)) {
+                    return self.livelock(&paused);
+                }
+            }
+        }
+    }
+
+    pub fn numbered_block<const CHECKS: bool>(&self, n: u32) -> BlockState {
+        let [gx, gy, _] = self.grid;
+        self.new_block::<CHECKS>([n % gx, n / gx % gy, n / gx / gy])
+    }
+
+    /// Blocks that are begun at a time: what a large GPU holds, or what memory holds.
+    fn resident(&self) -> usize {
+        let [_, r32, r64] = self.program.registers.map(u64::from);
+        let threads = u64::from(self.block.iter().product::<u32>());
+        let bytes = (r32 * 128 + r64 * 256) * threads.div_ceil(32)
+            + threads * u64::from(self.program.local_bytes)
+            + u64::from(self.shared_bytes) * 16;
+        ((1 << 30) / bytes.max(1)).clamp(1, 4096) as usize
+    }
+
+    pub fn run_block<const CHECKS: bool>(&mut self, b: &mut BlockState) -> Run<Share> {
+        if let Some(global) = &mut self.global {
+            global.enter(b.fresh);
+        }
+        b.fresh = false;
+        for _ in 0..BLOCK_ROUNDS {
+            let mut moved = false;
+            let (mut spins, mut polls) = (true, false);
+            let mut ended = 0;
+            for at in 0..b.warps.len() {
+                let Some(mut w) = b.warps[at].take() else {
+                    continue;
+                };
+                self.leave_barriers(b, &mut w);
+                let before = w.executed;
+                w.polls = 0;
+                let turn = self.run_warp::<CHECKS>(b, &mut w, WARP_TURN);
+                // Steps of instructions without a wait count; a warp that only looked does not.
+                let used = w.executed - before;
+                self.instructions_left = self.instructions_left.saturating_sub(used);
+                moved |= used > 0;
+                let ends = matches!(turn, Ok(Turn::Ended));
+                spins &= ends || matches!(turn, Ok(Turn::Waiting | Turn::Polling));
+                polls |= matches!(turn, Ok(Turn::Polling));
+                b.warps[at] = Some(w);
+                turn?;
+                if ends {
+                    ended += 1;
+                    for id in 0..b.barriers.len() {
+                        self.complete_barrier(b, id);
+                    }
+                }
+            }
+            if ended == b.warps.len() {
+                return Ok(Share::Ended);
+            }
+            let woken = (0..b.warps.len()).any(|i| {
+                b.warps[i].as_ref().is_some_and(|w| {
+                    w.groups.iter().any(|g| match g.wait {
+                        Wait::Barrier { id, generation } => {
+                            b.barriers[id as usize].generation != generation
+                        }
+                        Wait::Mbarrier { address, phase } => has_turned(b, address, phase),
+                        Wait::Sync => false,
+                        Wait::Ready => true,
+                    })
+                })
+            });
+            if !moved && !woken {
+                return self.deadlock(b);
+            }
+            if spins && polls {
+                return Ok(Share::Spun);
+            }
+        }
+        Ok(Share::Used)
+    }
+
+    fn deadlock<T>(&self, b: &BlockState) -> Run<T> {
+        let one = std::iter::once(b);
+        let (pc, thread) = first_of(b);
+        let what = format!("deadlock: {};", self.waits(one));
+        self.fault(FaultKind::Deadlock, pc, b.id, thread, None, &what)
+    }
+
+    fn livelock<T>(&self, blocks: &VecDeque<BlockState>) -> Run<T> {
+        let (id, (pc, thread)) = blocks
+            .front()
+            .map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
+        let what = format!(
+            "livelock: everybody looks again and again, and nobody changes anything; {};",
+            self.stands(blocks)
+        );
+        self.fault(FaultKind::Deadlock, pc, id, thread, None, &what)
+    }
+
+    fn stands(&self, blocks: &VecDeque<BlockState>) -> String {
+        format!(
+            "{} blocks are under way: {}",
+            blocks.len(),
+            self.waits(blocks.iter())
+        )
+    }
+
+    /// Where warps are and what they wait for, the first few.
+    fn waits<'b>(&self, blocks: impl Iterator<Item = &'b BlockState>) -> String {
+        let mut lines = Vec::new();
+        let mut more = 0;
+        for b in blocks {
+            for w in b.warps.iter().flatten() {
+                for g in &w.groups {
+                    if lines.len() == MAX_PLACES {
+                        more += 1;
+                        continue;
+                    }
+                    let what = match g.wait {
+                        Wait::Barrier { id, .. } => format!("wait at barrier {id}"),
+                        Wait::Sync => {
+                            "wait for the other members of a warp-wide instruction".into()
+                        }
+                        Wait::Mbarrier { address, .. } => {
+                            format!("wait for the mbarrier at {address:#x} of shared memory")
+                        }
+                        Wait::Ready => "are".into(),
+                    };
+                    lines.push(format!(
+                        "block {:?} warp {} lanes {:#010x} {what} at {}",
+                        b.id,
+                        w.index,
+                        g.mask,
+                        self.place(g.pc)
+                    ));
+                }
+            }
+        }
+        if more > 0 {
+            lines.push(format!("and {more} more"));
+        }
+        lines.join("; ")
+    }
+}
+
+/// Instruction and thread of the first lanes that have not ended.
+fn first_of(b: &BlockState) -> (u32, u32) {
+    let group = |w: &Warp| {
+        w.groups
+            .first()
+            .map(|g| (g.pc, w.first_thread + g.mask.trailing_zeros()))
+    };
+    b.warps.iter().flatten().find_map(group).unwrap_or((0, 0))
+}
+
+/// All that decides what blocks do next, apart from memory.
+fn state_of(blocks: &VecDeque<BlockState>) -> u64 {
+    let mut h = DefaultHasher::new();
+    for w in blocks.iter().flat_map(|b| b.warps.iter().flatten()) {
+        for g in &w.groups {
+            (g.pc, g.mask, &g.stack).hash(&mut h);
+        }
+        w.regs.pred.hash(&mut h);
+        w.regs.r32.iter().for_each(|r| r.0.hash(&mut h));
+        w.regs.r64.iter().for_each(|r| r.0.hash(&mut h));
+    }
+    h.finish()
+}

@@ -1,0 +1,209 @@
+//! What the simulator alone can say: whether its checks found anything, and what a launch costs by its
+//! counters, which repeat exactly.
+
+use super::baseline::{Lack, Refusals};
+use super::facts::{Facts, Found, inconclusive, ruling};
+use super::limit::Ruled;
+use super::rules::{fail, misplaced, over_seeds};
+use super::words;
+use crate::model::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many findings of one launch a reason tells in full.
+const TOLD: usize = 3;
+
+pub(super) fn no_findings(facts: &Facts, subject: &Subject) -> Found<String> {
+    over_seeds(facts, subject, |case, seed| {
+        let findings = &facts.simulation(&case.id, seed)?.findings;
+        if findings.is_empty() {
+            return Ok(());
+        }
+        let told: Vec<_> = findings.iter().take(TOLD).map(finding).collect();
+        let more = match findings.len().saturating_sub(TOLD) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        fail(format!("with seed {seed}: {}{more}", told.join("; ")))
+    })
+    .map(|_| String::new())
+}
+
+fn finding(finding: &Finding) -> String {
+    match finding.times {
+        0 | 1 => finding.message.clone(),
+        times => format!("{} ({times} times)", finding.message),
+    }
+}
+
+/// What the checks could not judge in any launch of a case, each once.
+pub(super) fn not_judged<'a>(facts: &Facts<'a>, case: &Case) -> BTreeSet<&'a str> {
+    let launches = case
+        .seeds
+        .iter()
+        .filter_map(|&seed| facts.simulation(&case.id, seed).ok());
+    launches
+        .flat_map(|launch| launch.not_judged.iter().map(String::as_str))
+        .collect()
+}
+
+impl Facts<'_> {
+    /// The largest value over all seeds of each counter that can be gated; none where a seed is missing.
+    pub fn gateable(&self, id: &CaseId) -> BTreeMap<Counter, u64> {
+        self.over_launches(id, |launch| &launch.counters)
+            .unwrap_or_default()
+    }
+
+    /// The same of any counter, for a reader.
+    pub fn shown(&self, id: &CaseId, counter: Counter) -> Option<f64> {
+        let of = |of: fn(&SimulationFacts) -> &BTreeMap<Counter, u64>| {
+            let counted = self.over_launches(id, of).ok()?;
+            counted.get(&counter).copied()
+        };
+        let value = of(|launch| &launch.counters).or_else(|| of(|launch| &launch.information));
+        value.map(|value| value as f64)
+    }
+
+    fn over_launches(
+        &self,
+        id: &CaseId,
+        of: impl Fn(&SimulationFacts) -> &BTreeMap<Counter, u64>,
+    ) -> Found<BTreeMap<Counter, u64>> {
+        let mut largest: Option<BTreeMap<Counter, u64>> = None;
+        for &seed in &self.case(id)?.seeds {
+            let counted = of(self.simulation(id, seed)?);
+            largest = Some(match largest {
+                None => counted.clone(),
+                // A counter that one launch cannot be held to is none of the case.
+                Some(largest) => largest
+                    .into_iter()
+                    .filter_map(|(counter, value)| {
+                        Some((counter, value.max(*counted.get(&counter)?)))
+                    })
+                    .collect(),
+            });
+        }
+        match largest {
+            Some(largest) => Ok(largest),
+            None => inconclusive(format!("{id} has no seeds")),
+        }
+    }
+
+    fn why_not_counted(&self, id: &CaseId) -> Found<String> {
+        for &seed in &self.case(id)?.seeds {
+            if let Some(place) = &self.simulation(id, seed)?.polls_at {
+                return Ok(format!(
+                    "what it counts follows from a schedule that no GPU shares, as it polls memory at {place}"
+                ));
+            }
+        }
+        Ok("no GPU's own counters have confirmed it".to_owned())
+    }
+
+    /// A counter as a gate sees it.
+    pub(super) fn counted(&self, id: &CaseId, metric: Metric) -> Found<f64> {
+        let Metric::Counter(counter) = metric else {
+            return inconclusive(format!("{metric} is no counter"));
+        };
+        let counted = self.over_launches(id, |launch| &launch.counters)?;
+        match counted.get(&counter) {
+            Some(value) => Ok(*value as f64),
+            None => {
+                let why = self.why_not_counted(id)?;
+                ruling(
+                    Outcome::Unsupported,
+                    format!("{counter} cannot be gated: {why}"),
+                )
+            }
+        }
+    }
+}
+
+/// Every counter that can be gated against its baseline. What is better is a win, and to be accepted.
+pub(super) fn counters(facts: &Facts, gate: &Gate, allowed: f64, refusals: &Refusals) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let found = (|| {
+        let Subject::Case(id) = &gate.subject else {
+            return misplaced(&gate.subject);
+        };
+        if !(allowed >= 0.0 && allowed.is_finite()) {
+            return inconclusive(format!("a change of {allowed} cannot be allowed"));
+        }
+        let counted = facts.over_launches(id, |launch| &launch.counters)?;
+        let agreed = |counter: Counter| facts.accepted(&gate.subject, counter.into(), refusals);
+        let lost = Counter::ALL
+            .into_iter()
+            .find(|counter| !counted.contains_key(counter) && agreed(*counter).is_ok());
+        if let Some(counter) = lost {
+            return inconclusive(format!(
+                "{counter} has a baseline, and this launch cannot be held to it"
+            ));
+        }
+        if counted.is_empty() {
+            return ruling(Outcome::Skipped, facts.why_not_counted(id)?);
+        }
+        let mut worse = Vec::new();
+        let mut compared = 0;
+        let mut lacking = None;
+        for (&counter, &value) in &counted {
+            let metric = Metric::from(counter);
+            let value = value as f64;
+            let accepted = match agreed(counter) {
+                Ok(accepted) => accepted.value,
+                Err(Lack::Refused(ruling)) => return Err(ruling),
+                Err(Lack::New { reason }) => {
+                    lacking.get_or_insert(reason);
+                    continue;
+                }
+            };
+            compared += 1;
+            let change = words::relative(value, accepted);
+            if change != 0.0 {
+                ruled.counters.push(CounterChange {
+                    subject: gate.subject.clone(),
+                    counter,
+                    measured: Num(value),
+                    baseline: Num(accepted),
+                    change: Num(change),
+                });
+            }
+            let told = || {
+                format!(
+                    "{counter} {} -> {}, {}",
+                    words::quantity(metric, accepted),
+                    words::quantity(metric, value),
+                    words::change(metric, change)
+                )
+            };
+            if change > allowed {
+                worse.push(told());
+            } else if change < -allowed {
+                ruled.wins.push(Win {
+                    subject: gate.subject.clone(),
+                    metric,
+                    measured: Num(value),
+                    baseline: Num(accepted),
+                    change: Num(change),
+                });
+            }
+        }
+        if !worse.is_empty() {
+            let agreed = match allowed {
+                0.0 => "no more is agreed".to_owned(),
+                allowed => format!("at most {} more is agreed", words::percent(allowed)),
+            };
+            return fail(format!("{}; {agreed}", worse.join("; ")));
+        }
+        match lacking {
+            None => Ok(format!("{compared} counters")),
+            // Some counters may be younger than the baseline, which is no reason to compare none.
+            Some(reason) => {
+                ruled.new = Some(Facet::Counters);
+                match compared {
+                    0 => ruling(Outcome::Skipped, reason),
+                    _ => Ok(format!("{compared} counters")),
+                }
+            }
+        }
+    })();
+    ruled.end(found)
+}

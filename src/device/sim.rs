@@ -1,0 +1,365 @@
+//! PTX on the CPU, through ptxsim: what executes kernels where there is no GPU. Every access is checked,
+//! so nothing is kept around buffers, and no clock can be trusted, so there is no timer.
+
+use super::{Address, Call, Device, Failure, Program, Result, Target, Timer};
+use crate::build::Artifact;
+use crate::counters::{counted, instructions};
+use ptxsim::{Kernel, Limits, LoadError, Memory, Module, Report};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use verdict::model::{DriverFacts, FaultKind, Finding, Launch, SimulationFacts};
+
+/// Bytes of all buffers of a case together.
+pub const MOST_BYTES: u64 = 4 << 30;
+
+/// Findings of one launch that are kept.
+const FINDINGS: usize = 20;
+
+/// Blocks that a sample of a launch has, about.
+const SAMPLE: u64 = 4;
+
+pub struct SimDevice {
+    memory: Memory,
+    /// Warp instructions after which a launch is stopped.
+    limit: u64,
+    threads: usize,
+    /// By path; kept from job to job.
+    modules: HashMap<PathBuf, Arc<Module>>,
+    programs: Vec<(Arc<Module>, String)>,
+    /// What the host reads where no kernel has written.
+    poison: BTreeMap<Address, Poison>,
+    report: Option<Report>,
+}
+
+struct Poison {
+    pattern: Vec<u8>,
+    bytes: usize,
+}
+
+impl Default for SimDevice {
+    fn default() -> Self {
+        Self {
+            memory: Memory::new(MOST_BYTES),
+            limit: 0,
+            threads: 1,
+            modules: HashMap::new(),
+            programs: Vec::new(),
+            poison: BTreeMap::new(),
+            report: None,
+        }
+    }
+}
+
+impl SimDevice {
+    /// Launches from here on stop after this many warp instructions, and use as many threads where that
+    /// changes nothing.
+    pub fn limit(&mut self, instructions: u64, threads: usize) {
+        self.limit = instructions;
+        self.threads = threads;
+    }
+
+    /// What the last launch showed beside what it wrote; `None` before it.
+    pub fn shown(&self) -> Option<SimulationFacts> {
+        let report = self.report.as_ref()?;
+        let findings = report.findings.iter().map(|found| Finding {
+            message: found.message.clone(),
+            places: found.places.clone(),
+            block: found.block,
+            thread: found.thread,
+            address: found.address,
+            times: found.times,
+        });
+        let counted = counted(report);
+        Some(SimulationFacts {
+            findings: findings.collect(),
+            not_judged: report.not_judged.clone(),
+            polls_at: report.schedule_dependent.clone(),
+            counters: counted.gated,
+            information: counted.information,
+        })
+    }
+
+    /// Warp instructions of a whole launch, by a sample of its blocks; `None` where the sample alone passes
+    /// the limit. Leaves memory as the sample does.
+    ///
+    /// # Errors
+    /// As a launch.
+    pub fn estimate(&mut self, call: &Call) -> Result<Option<u64>> {
+        let grid = configuration(call)?.grid;
+        let blocks: u64 = grid.into_iter().map(u64::from).product();
+        let every = blocks.div_ceil(SAMPLE).max(1);
+        let limits = Limits {
+            checks: false,
+            every: u32::try_from(every).unwrap_or(u32::MAX),
+            ..self.limits()
+        };
+        match self.execute(call, limits) {
+            Ok(report) => {
+                let sampled = blocks.div_ceil(every).max(1);
+                let issued = u128::from(report.counters.total.issued);
+                let whole = issued * u128::from(blocks) / u128::from(sampled);
+                Ok(Some(u64::try_from(whole).unwrap_or(u64::MAX)))
+            }
+            Err(Stopped::Budget) => Ok(None),
+            Err(Stopped::Failed(failure)) => Err(failure),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            instructions: self.limit,
+            findings: FINDINGS,
+            threads: self.threads,
+            ..Limits::default()
+        }
+    }
+
+    fn execute(&mut self, call: &Call, limits: Limits) -> std::result::Result<Report, Stopped> {
+        let launch = configuration(call)?;
+        let Some((module, symbol)) = self.programs.get(call.program.0) else {
+            return Err(not_loaded().into());
+        };
+        let module = Arc::clone(module);
+        let Some(kernel) = module.kernel(symbol) else {
+            return Err(not_loaded().into());
+        };
+        let params = parameters(kernel, call)?;
+        ptxsim::launch(
+            kernel,
+            launch.grid,
+            launch.block,
+            launch.dynamic_shared,
+            &params,
+            &mut self.memory,
+            limits,
+        )
+        .map_err(stopped)
+    }
+}
+
+/// Why a launch did not come to its end.
+enum Stopped {
+    Budget,
+    Failed(Failure),
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+fn stopped(fault: ptxsim::Fault) -> Stopped {
+    use ptxsim::FaultKind as Kind;
+    let kind = match fault.kind {
+        Kind::Budget => return Stopped::Budget,
+        Kind::Launch => FaultKind::LaunchRefused,
+        Kind::OutOfBounds
+        | Kind::Misaligned
+        | Kind::ReadOnly
+        | Kind::Trap
+        | Kind::Assert
+        | Kind::Deadlock
+        | Kind::Undefined => FaultKind::DeviceFault,
+    };
+    Stopped::Failed(Failure::of_case(kind, fault.message))
+}
+
+fn configuration(call: &Call) -> Result<Launch> {
+    let unsupported = |reason: &str| {
+        Err(Failure::Unsupported {
+            reason: reason.to_owned(),
+        })
+    };
+    match call.launch {
+        None => unsupported(LAUNCHER),
+        Some(launch) if launch.cluster.is_some_and(|cluster| cluster != [1; 3]) => {
+            unsupported("the simulator does not execute clusters of blocks")
+        }
+        Some(launch) => Ok(launch),
+    }
+}
+
+const LAUNCHER: &str =
+    "a launcher is host code that calls the CUDA runtime; the simulator executes device code only";
+
+fn not_loaded() -> Failure {
+    Failure::of_case(
+        FaultKind::EntryNotFound,
+        "the program is not loaded any more",
+    )
+}
+
+/// The arguments where the kernel looks for them. What a driver cannot see is seen here: that there are as
+/// many as the kernel has parameters, and of the same sizes.
+fn parameters(kernel: &Kernel, call: &Call) -> Result<Vec<u8>> {
+    let places = kernel.parameters();
+    let refused = |what: String| Err(Failure::of_case(FaultKind::LaunchRefused, what));
+    if places.len() != call.args.len() {
+        return refused(format!(
+            "gates.yaml gives {} arguments, and {} has {} parameters",
+            call.args.len(),
+            kernel.name(),
+            places.len()
+        ));
+    }
+    let mut params = vec![0; kernel.parameter_bytes() as usize];
+    for (at, ((offset, bytes), value)) in places.into_iter().zip(&call.args).enumerate() {
+        let value = value.bytes();
+        let place = params.get_mut(offset as usize..(offset + bytes) as usize);
+        match place {
+            Some(place) if place.len() == value.len() => place.copy_from_slice(&value),
+            _ => {
+                return refused(format!(
+                    "argument {} is {} bytes in gates.yaml, and {bytes} in {}",
+                    at + 1,
+                    value.len(),
+                    kernel.name()
+                ));
+            }
+        }
+    }
+    Ok(params)
+}
+
+fn load(path: &Path) -> Result<Module> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::of_case(
+            FaultKind::Environment,
+            format!("the PTX {} cannot be read: {error}", path.display()),
+        )
+    })?;
+    // ptxas has taken it: what is not understood here is what the simulator does not know.
+    Module::load(&text).map_err(|error| Failure::Unsupported {
+        reason: match error {
+            LoadError::Unsupported { .. } => format!("not in the simulator: {error}"),
+            LoadError::Parse(_) | LoadError::Invalid { .. } => {
+                format!("the simulator does not understand the PTX that ptxas took: {error}")
+            }
+        },
+    })
+}
+
+/// An address that no buffer of ours has: gatekeeper's own mistake.
+fn stray(error: ptxsim::memory::MemoryError) -> Failure {
+    Failure::of_case(FaultKind::Environment, error.to_string())
+}
+
+impl Device for SimDevice {
+    fn stream(&self) -> u64 {
+        0
+    }
+
+    fn load(&mut self, artifact: &Artifact) -> Result<Program> {
+        let Artifact::Cubin { ptx, symbol, .. } = artifact else {
+            return Err(Failure::Unsupported {
+                reason: LAUNCHER.to_owned(),
+            });
+        };
+        let module = match self.modules.get(ptx) {
+            Some(module) => Arc::clone(module),
+            None => {
+                let module = Arc::new(load(ptx)?);
+                self.modules.insert(ptx.clone(), Arc::clone(&module));
+                module
+            }
+        };
+        if module.kernel(symbol).is_none() {
+            return Err(Failure::of_case(
+                FaultKind::EntryNotFound,
+                format!("the entry {symbol} is not in the PTX"),
+            ));
+        }
+        self.programs.push((module, symbol.clone()));
+        Ok(Program(self.programs.len() - 1))
+    }
+
+    fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address> {
+        self.memory
+            .alloc(name, bytes.max(1) as u64)
+            .map_err(|error| Failure::Unsupported {
+                reason: format!("out of the simulator's memory: {error}"),
+            })
+    }
+
+    fn guard(&self) -> usize {
+        0
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.memory = Memory::new(MOST_BYTES);
+        self.programs.clear();
+        self.poison.clear();
+        self.report = None;
+        Ok(())
+    }
+
+    fn write(&mut self, to: Address, bytes: &[u8]) -> Result<()> {
+        self.memory.write(to, bytes).map_err(stray)
+    }
+
+    /// Memory keeps having no value, so that a kernel that reads it is found out.
+    fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()> {
+        let poison = Poison {
+            pattern: pattern.to_owned(),
+            bytes: pattern.len() * count,
+        };
+        self.poison.insert(to, poison);
+        Ok(())
+    }
+
+    fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()> {
+        let held = self.memory.read(from, bytes.len()).map_err(stray)?;
+        bytes.copy_from_slice(held);
+        let unset = self.memory.without_value(from, bytes.len());
+        for range in unset.map_err(stray)? {
+            for at in range {
+                let address = from + at as u64;
+                let near = self.poison.range(..=address).next_back();
+                let poison = near.and_then(|(base, poison)| {
+                    let offset = usize::try_from(address - base).ok()?;
+                    let inside = offset < poison.bytes && !poison.pattern.is_empty();
+                    inside.then(|| poison.pattern.get(offset % poison.pattern.len()))?
+                });
+                if let (Some(byte), Some(poison)) = (bytes.get_mut(at), poison) {
+                    *byte = *poison;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(&mut self, call: &Call) -> Result<()> {
+        self.report = None;
+        match self.execute(call, self.limits()) {
+            Ok(report) => {
+                self.report = Some(report);
+                Ok(())
+            }
+            Err(Stopped::Budget) => Err(Failure::of_case(
+                FaultKind::Hang,
+                format!(
+                    "ran past {}: an endless loop, blocks that wait for one another in vain, \
+                     or a case too large to simulate (--sim-budget raises the limit)",
+                    instructions(self.limit)
+                ),
+            )),
+            Err(Stopped::Failed(failure)) => Err(failure),
+        }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn describe(&mut self, _: &Call) -> Result<DriverFacts> {
+        Err(Failure::Unsupported {
+            reason: "the simulator has no driver".to_owned(),
+        })
+    }
+
+    fn timer<'a>(&'a mut self, _: Target<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
+        None
+    }
+}

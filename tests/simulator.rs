@@ -1,0 +1,478 @@
+//! A machine without a GPU: kernels run in the simulator, and each thing that is broken goes red for its own
+//! reason. `--device sim` makes any machine such a machine.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{RECORD, copy_of, edit, project, report, root, run, stderr, stdout};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+/// `run` in the simulator; what it found is judged again from its record, to the same bytes.
+fn simulate(dir: &Path, args: &[&str], code: i32) -> Output {
+    let mut all = vec!["run", "--provision", "--device", "sim"];
+    all.extend(args);
+    let output = run(dir, &all, code);
+    let again = run(dir, &["judge", RECORD, "--format", "json"], code);
+    assert_eq!(stdout(&again), report(dir));
+    output
+}
+
+/// Outcome and reason of a gate on a case.
+fn verdict(dir: &Path, case: &str, gate: &str) -> (String, String) {
+    let report: Value = serde_json::from_str(&report(dir)).unwrap();
+    let (kernel, shape) = case.split_once('@').unwrap();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let verdicts = report["verdicts"].as_array().unwrap();
+    let found: Vec<_> = verdicts
+        .iter()
+        .filter(|verdict| {
+            let subject = &verdict["subject"]["case"];
+            subject["kernel"] == kernel && subject["shape"] == shape && verdict["gate"] == gate
+        })
+        .map(|verdict| (text(&verdict["outcome"]), text(&verdict["reason"])))
+        .collect();
+    assert_eq!(found.len(), 1, "{case} {gate}: {found:?}");
+    found[0].clone()
+}
+
+/// Gates on cases that failed.
+fn failed(dir: &Path) -> Vec<String> {
+    let report: Value = serde_json::from_str(&report(dir)).unwrap();
+    let verdicts = report["verdicts"].as_array().unwrap();
+    verdicts
+        .iter()
+        .filter(|verdict| verdict["outcome"] == "fail")
+        .map(|verdict| verdict["gate"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+const COPY: &str = "copy@small";
+const FINDINGS: &str = "memory and races";
+
+/// What is told of launches, in the order of the record.
+fn simulations(dir: &Path) -> Vec<Value> {
+    let record: Value =
+        serde_json::from_str(&fs::read_to_string(dir.join(RECORD)).unwrap()).unwrap();
+    let evidence = record["record"]["evidence"].as_array().unwrap();
+    evidence
+        .iter()
+        .filter_map(|piece| piece.get("simulation"))
+        .cloned()
+        .collect()
+}
+
+#[test]
+fn a_right_kernel_is_checked_and_counted_to_the_same_bits_each_time() {
+    let project = project();
+    let dir = project.path();
+    let said = stdout(&simulate(dir, &["copy"], 0));
+    assert!(
+        said.contains("\non       simulator, no GPU, nvcc 13."),
+        "{said}"
+    );
+    for gate in [
+        "max_err <= 0",
+        "finite",
+        "written",
+        "inputs intact",
+        FINDINGS,
+    ] {
+        assert_eq!(verdict(dir, COPY, gate).0, "pass", "{gate}");
+    }
+    // One launch is not claimed to be eight, nor to prove what it cannot.
+    let (outcome, reason) = verdict(dir, COPY, "deterministic");
+    assert_eq!(outcome, "skipped");
+    assert!(reason.contains("launched once for each seed"), "{reason}");
+    let record = fs::read_to_string(dir.join(RECORD)).unwrap();
+    assert_eq!(record.matches("\"launches\":1,").count(), 2, "two seeds");
+
+    let first = simulations(dir);
+    assert_eq!(first.len(), 2);
+    let sectors = &first[0]["facts"]["got"];
+    let counted = ["counters", "information"]
+        .iter()
+        .find_map(|tier| sectors[tier]["global_load_sectors"].as_u64());
+    // 1000 floats of 4 bytes, each read once: 125 sectors of 32.
+    assert_eq!(counted, Some(125));
+    simulate(dir, &["copy"], 0);
+    assert_eq!(simulations(dir), first);
+}
+
+#[test]
+fn a_wrong_result() {
+    let project = project();
+    let dir = project.path();
+    edit(
+        &dir.join("copy.cu"),
+        "y[i] = staged",
+        "y[i] = 0.5f + staged",
+    );
+    simulate(dir, &["copy"], 1);
+    assert_eq!(failed(dir), ["max_err <= 0"]);
+    let (_, reason) = verdict(dir, COPY, "max_err <= 0");
+    assert!(
+        reason.starts_with("max_err is 0.5, and has to be <= 0; y["),
+        "{reason}"
+    );
+}
+
+#[test]
+fn an_element_that_is_never_written() {
+    let project = project();
+    let dir = project.path();
+    edit(
+        &dir.join("copy.cu"),
+        "if (i < n) y[i]",
+        "if (i < n - 1) y[i]",
+    );
+    simulate(dir, &["copy"], 1);
+    let (outcome, reason) = verdict(dir, COPY, "written");
+    assert_eq!(outcome, "fail");
+    assert_eq!(
+        reason,
+        "1 elements are never written with seed 1, the first at y[999]"
+    );
+}
+
+#[test]
+fn an_input_that_is_written_to() {
+    let project = project();
+    let dir = project.path();
+    edit(
+        &dir.join("copy.cu"),
+        "    if (i < n) y[i] =",
+        "    if (i == 5) const_cast<float*>(x)[i] = 7;\n    if (i < n) y[i] =",
+    );
+    simulate(dir, &["copy"], 1);
+    assert_eq!(
+        verdict(dir, COPY, "inputs intact"),
+        (
+            "fail".to_owned(),
+            "input x was written to with seed 1".to_owned()
+        )
+    );
+}
+
+#[test]
+fn an_index_one_past_the_end() {
+    let project = project();
+    let dir = project.path();
+    edit(&dir.join("copy.cu"), "if (i < n) y[i]", "if (i <= n) y[i]");
+    simulate(dir, &["copy"], 1);
+    let (outcome, reason) = verdict(dir, COPY, FINDINGS);
+    assert_eq!(outcome, "fail");
+    for part in [
+        "kernel faulted: ",
+        "0 bytes past the end of `y` (4000 bytes",
+        "copy.cu:14",
+        "block [3, 0, 0], thread [232, 0, 0]",
+    ] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+}
+
+#[test]
+fn a_read_of_shared_memory_that_nothing_wrote() {
+    let project = project();
+    let dir = project.path();
+    edit(
+        &dir.join("copy.cu"),
+        "if (i < n) staged",
+        "if (i < n && i != 7) staged",
+    );
+    simulate(dir, &["copy"], 1);
+    let (outcome, reason) = verdict(dir, COPY, FINDINGS);
+    assert_eq!(outcome, "fail");
+    for part in [
+        "that nothing has written",
+        "copy.cu:14",
+        "block [0, 0, 0], thread [7, 0, 0]",
+    ] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+}
+
+/// A project with one kernel of the fixtures.
+fn project_with(source: &str, kernel: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let from = root().join("tests/fixtures/kernels").join(source);
+    fs::copy(from, dir.path().join(source)).unwrap();
+    fs::write(
+        dir.path().join("gates.yaml"),
+        format!(
+            "version: 1\narchitectures: [sm_90]\nkernels:\n  k:\n    source: {source}\n{kernel}"
+        ),
+    )
+    .unwrap();
+    dir
+}
+
+const SWAP: &str = "    entry: swap
+    shapes: {small: {N: 512}}
+    seeds: 1
+    tensors:
+      x: {type: f32, shape: [N]}
+      y: {role: out, type: f32, shape: [N]}
+    args: [{tensor: x}, {tensor: y}]
+    launch: {grid: [N / 256], block: [256]}
+    reference: {unary: {x: x, out: y, op: copy}}
+    gates: {max_err: 0}
+";
+
+#[test]
+fn a_removed_barrier_whose_result_is_right_by_luck() {
+    let project = project_with("swap.cu", SWAP);
+    let dir = project.path();
+    simulate(dir, &[], 0);
+    // The second one: nobody reads what is then overwritten too early, if warps happen to keep step.
+    edit(
+        &dir.join("swap.cu"),
+        "    y[start + t] = staged[t];\n    __syncthreads();\n",
+        "    y[start + t] = staged[t];\n",
+    );
+    simulate(dir, &[], 1);
+    let (outcome, reason) = verdict(dir, "k@small", FINDINGS);
+    assert_eq!(outcome, "fail");
+    for part in [
+        "race on shared memory",
+        "swap.cu:10",
+        "swap.cu:11",
+        "block [0, 0, 0]",
+    ] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+}
+
+#[test]
+fn what_the_simulator_does_not_know_is_unsupported_and_never_a_pass() {
+    let dir = copy_of("examples/launcher");
+    let said = stdout(&simulate(dir.path(), &[], 0));
+    for gate in ["finite", FINDINGS, "counters +0%", "max_err <= 1.000e-5"] {
+        let (outcome, reason) = verdict(dir.path(), "center_reversed@small", gate);
+        assert_eq!(outcome, "unsupported", "{gate}");
+        assert!(reason.starts_with("a launcher is host code"), "{reason}");
+    }
+    assert!(said.contains("unsupported"), "{said}");
+
+    let dir = project();
+    edit(
+        &dir.path().join("copy.cu"),
+        "    __syncthreads();\n",
+        "    __syncthreads();\n    asm volatile(\"wgmma.fence.sync.aligned;\");\n",
+    );
+    edit(&dir.path().join("gates.yaml"), "[sm_90]", "[sm_90a]");
+    simulate(dir.path(), &["copy"], 0);
+    for gate in ["max_err <= 0", FINDINGS] {
+        let (outcome, reason) = verdict(dir.path(), COPY, gate);
+        assert_eq!(outcome, "unsupported", "{gate}");
+        for part in [
+            "not in the simulator: PTX line ",
+            "wgmma.fence",
+            "copy.cu:14",
+        ] {
+            assert!(reason.contains(part), "{part}: {reason}");
+        }
+    }
+}
+
+#[test]
+fn a_case_over_the_budget_is_skipped_by_name_with_its_estimate() {
+    let project = project();
+    let dir = project.path();
+    let said = stdout(&simulate(dir, &["--sim-budget", "1000"], 0));
+    assert!(said.contains("copy/default@small about 1"), "{said}");
+    let (outcome, reason) = verdict(dir, COPY, "max_err <= 0");
+    assert_eq!(outcome, "skipped");
+    let start = "over the budget of the simulator, 1000 warp instructions a case (--sim-budget raises it): about 1";
+    assert!(reason.starts_with(start), "{reason}");
+    // The same from the file; the command line wins.
+    edit(
+        &dir.join("gates.yaml"),
+        "kernels:\n",
+        "simulation: {budget: 1000}\nkernels:\n",
+    );
+    simulate(dir, &["copy"], 0);
+    assert_eq!(verdict(dir, COPY, "max_err <= 0").0, "skipped");
+    simulate(dir, &["copy", "--sim-budget", "100000"], 0);
+    assert_eq!(verdict(dir, COPY, "max_err <= 0").0, "pass");
+}
+
+#[test]
+fn times_come_from_a_gpu() {
+    let project = project();
+    let dir = project.path();
+    simulate(dir, &["dial"], 0);
+    assert_eq!(
+        verdict(dir, "dial@filled", "p50 +2%"),
+        (
+            "skipped".to_owned(),
+            "--device sim: times come from a GPU".to_owned()
+        )
+    );
+    simulate(dir, &["copy", "--require-gpu"], 4);
+    assert!(simulations(dir).is_empty());
+}
+
+#[test]
+fn a_counter_that_no_gpu_has_confirmed_is_no_gate() {
+    let project = project();
+    edit(
+        &project.path().join("gates.yaml"),
+        "      registers: 32\n",
+        "      registers: 32\n      instructions: 1000\n",
+    );
+    let said = stderr(&run(project.path(), &["validate"], 2));
+    let start = "error: gates.yaml:22:21: kernels.copy.gates.instructions: instructions is for information and cannot be gated";
+    assert!(said.starts_with(start), "{said}");
+}
+
+/// Whether gates can rest on counters at all follows from what was compared with hardware.
+#[test]
+fn an_uncoalesced_load_fails_against_its_baseline() {
+    let project = project_with("swap.cu", SWAP);
+    let dir = project.path();
+    simulate(dir, &[], 0);
+    let (outcome, reason) = verdict(dir, "k@small", "counters +0%");
+    assert_eq!(outcome, "skipped");
+    if !gatekeeper::counters::can_be_gated(verdict::model::Counter::GlobalLoadSectors) {
+        assert_eq!(reason, "no GPU's own counters have confirmed it");
+        return;
+    }
+    assert!(reason.starts_with("new: no baseline yet"), "{reason}");
+    let accepted = stdout(&run(dir, &["baseline", "update"], 0));
+    assert!(
+        accepted.contains("k/default@small global_load_sectors: 64 (new)"),
+        "{accepted}"
+    );
+    simulate(dir, &[], 0);
+    assert_eq!(verdict(dir, "k@small", "counters +0%").0, "pass");
+    let shown = stdout(&run(dir, &["baseline", "show"], 0));
+    assert!(
+        shown.contains("k/default counters [sm_90, nvcc 13."),
+        "{shown}"
+    );
+
+    // Lane by lane from another row of 32: the same bytes, 32 times the sectors.
+    fs::rename(dir.join("gatekeeper-out"), dir.join("base")).unwrap();
+    edit(
+        &dir.join("swap.cu"),
+        "    staged[t ^ 32] = x[start + (t ^ 32)];",
+        "    const int s = t % 8 * 32 + t / 8;\n    staged[s] = x[start + s];",
+    );
+    simulate(dir, &[], 1);
+    assert_eq!(failed(dir), ["counters +0%"]);
+    let (_, reason) = verdict(dir, "k@small", "counters +0%");
+    assert!(
+        reason.contains("global_load_sectors 64 -> 512, 700.0 % more"),
+        "{reason}"
+    );
+    let report = fs::read_to_string(dir.join("gatekeeper-out/report.md")).unwrap();
+    assert!(report.contains("### Counters that changed"), "{report}");
+    // Nor does a comparison of two records let it through.
+    run(dir, &["compare", "base/record.json", RECORD], 1);
+}
+
+#[test]
+fn a_case_that_no_memory_holds_is_skipped_before_its_inputs_are_made() {
+    let project = project();
+    let dir = project.path();
+    edit(
+        &dir.join("gates.yaml"),
+        "      small: {N: 1000}\n    seeds: 2\n",
+        "      small: {N: 1000}\n      vast: {N: 2000000000}\n    seeds: 2\n",
+    );
+    simulate(dir, &["copy"], 0);
+    assert_eq!(
+        verdict(dir, "copy@vast", "max_err <= 0"),
+        (
+            "skipped".to_owned(),
+            "over the memory of the simulator: 15258 MiB of tensors, and it takes 4096".to_owned()
+        )
+    );
+    assert_eq!(verdict(dir, COPY, "max_err <= 0").0, "pass");
+}
+
+/// A driver takes the launch and reads whatever lies behind the arguments.
+#[test]
+fn arguments_that_are_not_the_kernels_are_refused() {
+    for (args, reason) in [
+        (
+            "[{tensor: x}, {tensor: y}, {i32: N}]",
+            "launch refused: gates.yaml gives 3 arguments, and swap has 2 parameters",
+        ),
+        (
+            "[{tensor: x}, {struct: [{tensor: y}, {i32: N}]}]",
+            "launch refused: argument 2 is 16 bytes in gates.yaml, and 8 in swap",
+        ),
+    ] {
+        let project = project_with("swap.cu", SWAP);
+        let dir = project.path();
+        edit(&dir.join("gates.yaml"), "[{tensor: x}, {tensor: y}]", args);
+        simulate(dir, &[], 1);
+        assert_eq!(
+            verdict(dir, "k@small", "max_err <= 0"),
+            ("fail".to_owned(), reason.to_owned())
+        );
+    }
+}
+
+/// Every output of a strided tensor is written, and so is what lies between its rows.
+#[test]
+fn a_write_between_the_strides_of_an_output() {
+    let project = project_with("swap.cu", SWAP);
+    let dir = project.path();
+    edit(
+        &dir.join("gates.yaml"),
+        "y: {role: out, type: f32, shape: [N]}",
+        "y: {role: out, type: f32, shape: [2, N / 4], strides: [N / 2, 1]}",
+    );
+    edit(
+        &dir.join("gates.yaml"),
+        "x: {type: f32, shape: [N]}",
+        "x: {type: f32, shape: [2, N / 4], strides: [N / 2, 1]}",
+    );
+    edit(
+        &dir.join("swap.cu"),
+        "y[start + t] = staged[t];",
+        "if (t < 128) y[start + t] = staged[t];",
+    );
+    edit(
+        &dir.join("swap.cu"),
+        "    staged[t ^ 32] = x[start + (t ^ 32)];",
+        "    staged[t ^ 32] = t < 128 ? x[start + (t ^ 32)] : 0;",
+    );
+    simulate(dir, &[], 0);
+    assert_eq!(verdict(dir, "k@small", "inputs intact").0, "pass");
+    edit(
+        &dir.join("swap.cu"),
+        "if (t < 128) y[",
+        "if (t < 129 && start + t < 384) y[",
+    );
+    simulate(dir, &[], 1);
+    let (outcome, reason) = verdict(dir, "k@small", "inputs intact");
+    assert_eq!(outcome, "fail");
+    assert!(
+        reason.contains("y: 1 elements between its strides"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_loop_without_end() {
+    let project = project();
+    let dir = project.path();
+    edit(
+        &dir.join("copy.cu"),
+        "    __syncthreads();\n",
+        "    for (unsigned k = 1; k != 0; k += 2) staged[0] = k;\n    __syncthreads();\n",
+    );
+    // However small the budget: what does not end is not taken for what is too large.
+    simulate(dir, &["copy", "--sim-budget", "1000"], 1);
+    let (outcome, reason) = verdict(dir, COPY, "max_err <= 0");
+    assert_eq!(outcome, "fail");
+    let start = "hung past its deadline: ran past 20 million warp instructions: an endless loop, ";
+    assert!(reason.starts_with(start), "{reason}");
+}
