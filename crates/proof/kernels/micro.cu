@@ -275,3 +275,45 @@ KERNEL(mma) {
                      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a), "r"(b));
     out[ME] = d[0] + d[1] + d[2] + d[3];
 }
+
+// ---- which halves and quarters of a wide access go together: lanes that are off ----
+#define SPARSE(name, T, LANES, INDEX)                                           \
+    KERNEL(name) {                                                              \
+        __shared__ T s[256];                                                    \
+        s[threadIdx.x] = reinterpret_cast<const T*>(in)[ME];                    \
+        __syncthreads();                                                        \
+        unsigned lane = LANE, warp = WARP;                                      \
+        (void)lane; (void)warp;                                                 \
+        if (LANES) reinterpret_cast<T*>(out)[ME] = s[INDEX];                    \
+    }
+SPARSE(odd_packed64, float2, lane & 1, lane / 2 + warp * 16)
+SPARSE(odd_packed128, float4, lane & 1, lane / 2 + warp * 16)
+SPARSE(second_pairs64, float2, lane & 2, lane / 4 * 2 + lane % 2 + warp * 16)
+SPARSE(second_pairs128, float4, lane & 2, lane / 4 * 2 + lane % 2 + warp * 16)
+SPARSE(second_quads64, float2, lane & 4, lane / 8 * 4 + lane % 4 + warp * 16)
+SPARSE(second_quads128, float4, lane & 4, lane / 8 * 4 + lane % 4 + warp * 16)
+SPARSE(low_half64, float2, lane < 16, lane + warp * 16)
+SPARSE(one_lane128, float4, lane == 7, lane + warp * 8)
+SPARSE(two_lanes128, float4, lane == 7 || lane == 15, lane + warp * 8)
+SPARSE(three_of_four64, float2, lane % 4 != 3, lane / 2 + warp * 16)
+GATHER(alternate64, float2, (lane & ~2u) / 2 + warp * 16)
+GATHER(alternate128, float4, (lane & ~2u) / 2 + warp * 16)
+GATHER(mixed_pairs64, float2, (lane < 16 ? lane / 2 : lane % 2 + (lane - 16) / 4 * 2 + 8) + warp * 8)
+GATHER(mixed_pairs128, float4, (lane % 16 < 8 ? lane / 2 : lane % 2 + lane / 4 * 2) + warp * 8)
+SCATTER(put_pairs64, float2, threadIdx.x / 2)
+SCATTER(put_pairs128, float4, threadIdx.x / 2)
+SCATTER(put_broadcast64, float2, warp)
+SCATTER(put_broadcast128, float4, warp)
+#define PUT_SPARSE(name, T, LANES, INDEX)                                       \
+    KERNEL(name) {                                                              \
+        __shared__ T s[256];                                                    \
+        unsigned lane = LANE, warp = WARP;                                      \
+        (void)lane; (void)warp;                                                 \
+        T x = reinterpret_cast<const T*>(in)[ME];                               \
+        if (LANES) s[INDEX] = x;                                                \
+        __syncthreads();                                                        \
+        reinterpret_cast<T*>(out)[ME] = s[threadIdx.x / 2];                     \
+    }
+PUT_SPARSE(put_odd_packed64, float2, lane & 1, lane / 2 + warp * 16)
+PUT_SPARSE(put_odd_packed128, float4, lane & 1, lane / 2 + warp * 16)
+PUT_SPARSE(put_second_pairs64, float2, lane & 2, lane / 4 * 2 + lane % 2 + warp * 16)

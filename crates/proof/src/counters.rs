@@ -2,7 +2,7 @@
 
 use crate::cases::{self, Case};
 use crate::gpu::{Gpu, Result};
-use ptxsim::{Counter, Counters, Module};
+use ptxsim::{Cost, Counter, Counters, Kind, Module};
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::io::Write;
@@ -27,49 +27,75 @@ pub fn launch(gpu: &Gpu, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// One of ours and those of ncu whose sum it should be.
+/// Ours, and those of ncu whose sum it should be (`-` before what is taken away).
 struct Pair(&'static str, fn(&Counters) -> u64, &'static [&'static str]);
 
+fn kind(c: &Counters, kind: Kind) -> Cost {
+    c.by_kind.get(&kind).copied().unwrap_or_default()
+}
+
+const LOAD_REQUESTS: &str = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum";
+const LOAD_SECTORS: &str = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum";
+const STORE_REQUESTS: &str = "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum";
+const STORE_SECTORS: &str = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum";
+const SHARED_LOAD: &str = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum";
+const SHARED_STORE: &str = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum";
+/// What ncu works out for each instruction from its addresses, without what the hardware adds
+/// when accesses get into each other's way.
+const SHARED_ALL: &str = "memory_l1_wavefronts_shared";
+
 const PAIRS: &[Pair] = &[
+    // On hardware a copy is a load.
     Pair(
         "global_load_requests",
-        |c| c.get(Counter::GlobalLoadRequests),
-        &["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"],
+        |c| c.get(Counter::GlobalLoadRequests) + kind(c, Kind::AsyncCopy).requests,
+        &[LOAD_REQUESTS],
     ),
     Pair(
         "global_load_sectors",
-        |c| c.get(Counter::GlobalLoadSectors),
-        &["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"],
+        |c| c.get(Counter::GlobalLoadSectors) + c.get(Counter::AsyncCopySectors),
+        &[LOAD_SECTORS],
     ),
     Pair(
         "global_store_requests",
         |c| c.get(Counter::GlobalStoreRequests),
-        &["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"],
+        &[STORE_REQUESTS],
     ),
     Pair(
         "global_store_sectors",
         |c| c.get(Counter::GlobalStoreSectors),
-        &["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"],
+        &[STORE_SECTORS],
     ),
     Pair(
         "shared_load_requests",
         |c| c.get(Counter::SharedLoadRequests),
-        &["smsp__inst_executed_op_shared_ld.sum"],
+        &["smsp__sass_inst_executed_op_shared_ld.sum"],
     ),
     Pair(
-        "shared_load_wavefronts",
+        "shared_load_wavefronts + matrix_load_wavefronts",
         |c| c.get(Counter::SharedLoadWavefronts) + c.get(Counter::MatrixLoadWavefronts),
-        &["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"],
+        &[SHARED_LOAD],
     ),
     Pair(
         "shared_store_requests",
         |c| c.get(Counter::SharedStoreRequests),
-        &["smsp__inst_executed_op_shared_st.sum"],
+        &["smsp__sass_inst_executed_op_shared_st.sum"],
     ),
     Pair(
         "shared_store_wavefronts",
         |c| c.get(Counter::SharedStoreWavefronts),
-        &["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"],
+        &[SHARED_STORE],
+    ),
+    Pair(
+        "wavefronts of all shared accesses",
+        |c| {
+            c.get(Counter::SharedLoadWavefronts)
+                + c.get(Counter::SharedStoreWavefronts)
+                + c.get(Counter::MatrixLoadWavefronts)
+                + c.get(Counter::AsyncCopyWavefronts)
+                + kind(c, Kind::Atomic).wavefronts
+        },
+        &[SHARED_ALL],
     ),
     Pair(
         "matrix_loads",
@@ -77,19 +103,23 @@ const PAIRS: &[Pair] = &[
         &["smsp__inst_executed_op_ldsm.sum"],
     ),
     Pair(
+        "requests of async copies",
+        |c| kind(c, Kind::AsyncCopy).requests,
+        &["smsp__inst_executed_op_ldgsts.sum"],
+    ),
+    Pair(
+        "atomics",
+        |c| c.get(Counter::Atomics),
+        &[
+            "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
+            "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
+            "smsp__inst_executed_op_shared_atom.sum",
+        ],
+    ),
+    Pair(
         "matrix_instructions",
         |c| c.get(Counter::MatrixInstructions),
         &["sm__inst_executed_pipe_tensor.sum"],
-    ),
-    Pair(
-        "async_copy_sectors",
-        |c| c.get(Counter::AsyncCopySectors),
-        &["l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts.sum"],
-    ),
-    Pair(
-        "async_copy_wavefronts",
-        |c| c.get(Counter::AsyncCopyWavefronts),
-        &["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"],
     ),
     Pair(
         "instructions",

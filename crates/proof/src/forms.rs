@@ -40,6 +40,8 @@ pub enum Operand {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
+    /// As it stands below.
+    pub text: String,
     pub op: String,
     pub operands: Vec<Operand>,
 }
@@ -52,6 +54,7 @@ impl Form {
     fn parse(text: &str) -> Form {
         let (op, rest) = text.split_once(' ').unwrap_or((text, ""));
         Form {
+            text: text.to_owned(),
             op: op.to_owned(),
             operands: rest.split(',').map(operand).collect(),
         }
@@ -283,24 +286,16 @@ fn integer(l: &mut List) {
     l.add("brev.b32 =w,w");
     l.add("brev.b64 =d,d");
     for ty in ["u32", "s32", "u64", "s64"] {
-        let c = letter(ty);
+        let (c, n) = (letter(ty), bits(ty) - 1);
         l.add(format!("bfind.{ty} =w,{c}"));
         l.add(format!("bfind.shiftamt.{ty} =w,{c}"));
         l.add(format!("bfe.{ty} ={c},{c},<256,<256"));
-        l.add(format!(
-            "bfe.{ty} ={c},{c},0:{},0:{}",
-            bits(ty) - 1,
-            bits(ty)
-        ));
+        l.add(format!("bfe.{ty} ={c},{c},0:{},0:{}", n, n));
     }
     for ty in ["b32", "b64"] {
-        let c = letter(ty);
+        let (c, n) = (letter(ty), bits(ty) - 1);
         l.add(format!("bfi.{ty} ={c},{c},{c},<256,<256"));
-        l.add(format!(
-            "bfi.{ty} ={c},{c},{c},0:{},0:{}",
-            bits(ty) - 1,
-            bits(ty)
-        ));
+        l.add(format!("bfi.{ty} ={c},{c},{c},0:{},0:{}", n, n));
     }
     l.product(&[&["bmsk"], &["clamp", "wrap"], &["b32"]], "=w,w,wi");
     l.product(

@@ -79,6 +79,7 @@ pub fn run(gpu: &Gpu, directory: &Path, out: &mut dyn Write) -> Result<bool> {
             Ok(distance(&theirs[0], &ours[0], case.out))
         })
         .collect();
+    writeln!(out, "{}\n", gpu.name())?;
     writeln!(out, "| kernel | elements | different | max abs | max ulp |")?;
     writeln!(out, "|---|---|---|---|---|")?;
     for (case, row) in cases.iter().zip(rows) {

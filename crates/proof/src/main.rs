@@ -1,4 +1,19 @@
-//! Proves ptxsim against a GPU.
+//! Proves ptxsim against a GPU (sm_90): what a new form, a faster engine or another counter has to
+//! pass before it is believed. What came out is in crates/ptxsim/CALIBRATION.md.
+//!
+//! On a machine with a GPU, from the root of the repository:
+//! ```text
+//! P="cargo run --release -p ptxsim-proof --"
+//! $P forms                                        each instruction alone, over special operands
+//! $P --ptxas $(which ptxas) random                10,000 random programs
+//! $P mma && $P approx                             matrix instructions, approximations
+//! $P build --ptx out/ptx && $P kernels --ptx out/ptx
+//! crates/proof/counters.sh target/release/ptxsim-proof out/ptx > out/ncu.csv
+//! $P counters --ptx out/ptx --ncu out/ncu.csv     that one without a GPU
+//! ```
+//! `--hashes` of `forms` and `random` writes what the GPU computed, as hashes; those in fixtures/ are
+//! checked by `cargo test` on any machine, and `--check` compares with a file of them. A form that
+//! ptxsim builds now and did not then: `list > fixtures/forms.list`, then both `--hashes` anew.
 
 mod approx;
 mod cases;
@@ -14,6 +29,7 @@ mod tensor;
 mod words;
 
 use clap::{Parser, Subcommand};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -98,6 +114,8 @@ enum Command {
         #[arg(long, default_value_t = 0)]
         seed: u64,
     },
+    /// The forms that ptxsim builds, for fixtures/forms.list
+    List,
     /// The PTX of every form, or of a program: needs no GPU
     Ptx {
         #[arg(long)]
@@ -111,7 +129,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(e) => {
-            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("proof: {e}\n"));
+            let _ = writeln!(std::io::stderr(), "proof: {e}");
             ExitCode::from(2)
         }
     }
@@ -157,17 +175,23 @@ fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
         Command::Launch { ptx } => counters::launch(&gpu::Gpu::open(ptxas)?, &ptx).map(|()| true),
         Command::Counters { ptx, ncu } => counters::compare(&ptx, &ncu, out),
         Command::Simulate { programs, seed } => random::simulate_all(seed, programs, out),
+        Command::List => {
+            for form in random::built_forms() {
+                writeln!(out, "{}", form.text)?;
+            }
+            Ok(true)
+        }
         Command::Ptx { seed: None } => {
             for (n, i) in sweep::all_instances().iter().enumerate() {
-                let text = sweep::entry(&format!("f{n}"), i);
-                std::io::Write::write_all(out, text.as_bytes())?;
+                let text = sweep::entry(&format!("f{n}"), i, 1 << 16);
+                out.write_all(text.as_bytes())?;
             }
             Ok(true)
         }
         Command::Ptx { seed: Some(seed) } => {
-            let p = program::Program::new(seed, &random::built_forms());
+            let p = program::Program::new(seed, &random::listed_forms());
             let text = format!("{}{}", program::Program::module_head(), p.entry("p"));
-            std::io::Write::write_all(out, text.as_bytes())?;
+            out.write_all(text.as_bytes())?;
             Ok(true)
         }
     }

@@ -36,11 +36,15 @@ pub enum Stmt {
         /// Registers whose values are kept, and from which place of the output on.
         dests: Vec<(Class, String)>,
         slot: usize,
-        /// Whether a guard may stand before the line.
+        /// What stands before each of the lines.
         guard: Option<String>,
+        /// Lines after those, never guarded.
+        after: Vec<String>,
     },
     If {
         predicate: String,
+        /// Where the predicate is kept, and read back for the branch.
+        slot: usize,
         then: Vec<Stmt>,
         otherwise: Vec<Stmt>,
     },
@@ -92,6 +96,34 @@ fn ty(class: Class) -> &'static str {
     }
 }
 
+/// The type of a result whose NaN the ISA leaves open, and hardware too: it depends on the order in
+/// which ptxas puts the operands of a sum, or on whether it folds a sign into what reads it.
+fn open_nan(op: &str) -> Option<&'static str> {
+    let (name, ty) = (op.split('.').next()?, op.rsplit('.').next()?);
+    match (name, ty) {
+        ("add" | "sub" | "mul" | "div" | "fma" | "min" | "max" | "neg" | "abs", "f64") => {
+            Some("f64")
+        }
+        ("neg" | "abs", "f32") => Some("f32"),
+        ("neg" | "abs", "f16") => Some("f16"),
+        ("neg" | "abs", "bf16") => Some("bf16"),
+        _ => None,
+    }
+}
+
+/// Makes a NaN in the register the canonical one.
+fn canonical(ty: &str, register: &str) -> Vec<String> {
+    let (bits, nan) = match ty {
+        "f64" => (64, 0x7ff8_0000_0000_0000_u64),
+        "f32" => (32, 0x7fff_ffff),
+        _ => (16, 0x7fff),
+    };
+    vec![
+        format!("setp.nan.{ty} %q3, {register}, {register};"),
+        format!("@%q3 mov.b{bits} {register}, {nan};"),
+    ]
+}
+
 impl Maker<'_> {
     fn any(&mut self, class: Class) -> String {
         register(class, self.random.below(count(class)))
@@ -131,22 +163,44 @@ impl Maker<'_> {
             dests,
             slot,
             guard: None,
+            after: Vec::new(),
         }
     }
 
     fn scalar(&mut self) -> Stmt {
         let form = &self.forms[self.random.below(self.forms.len())];
         let dests = self.several(&form.dests());
-        let sources: Vec<String> = form.sources().into_iter().map(|c| self.any(c)).collect();
+        // Of two equal operands ptxas makes a copy, NaN and all.
+        let mut sources: Vec<String> = Vec::new();
+        for c in form.sources() {
+            let mut s = self.any(c);
+            while sources.contains(&s) {
+                s = self.any(c);
+            }
+            sources.push(s);
+        }
         let lines = form.write(&dests, &sources, 15, &mut self.random);
         let dests = form.dests().into_iter().zip(dests).collect();
         let mut stmt = self.op(form.op.clone(), lines, dests);
-        let wanted = self.random.chance(15).then(|| {
+        // ptxas 13.0 converts the old value of a guarded `set` whose guard is false.
+        let guarded = self.random.chance(15) && !form.op.starts_with("set.");
+        let wanted = guarded.then(|| {
             let not = if self.random.chance(50) { "!" } else { "" };
             format!("@{not}{} ", self.any(Class::P))
         });
-        if let Stmt::Op { guard, .. } = &mut stmt {
+        if let Stmt::Op {
+            guard,
+            after,
+            dests,
+            ..
+        } = &mut stmt
+        {
             *guard = wanted;
+            if let Some(ty) = open_nan(&form.op)
+                && let Some((_, d)) = dests.first()
+            {
+                *after = canonical(ty, d);
+            }
         }
         stmt
     }
@@ -347,6 +401,13 @@ impl Maker<'_> {
         };
         let d = self.written(class);
         lines.push(format!("atom{word}.{name} {d}, {at}, {b}{third};"));
+        // A NaN that two f64 add up to is whichever of them.
+        if name == "add.f64" {
+            let kept = if generic { "" } else { &word };
+            lines.push(format!("ld{kept}.b64 %m64, {at};"));
+            lines.extend(canonical("f64", "%m64"));
+            lines.push(format!("st{kept}.b64 {at}, %m64;"));
+        }
         self.op(format!("atom{word}.{name}"), lines, vec![(class, d)])
     }
 
@@ -499,7 +560,9 @@ impl Maker<'_> {
             22..30 if depth == 0 => self.convergent(),
             30..34 if depth < 3 => {
                 let (a, b) = (1 + self.random.below(5), self.random.below(4));
+                self.slots += 1;
                 Stmt::If {
+                    slot: self.slots - 1,
                     predicate: self.any(Class::P),
                     then: self.block(a, depth + 1),
                     otherwise: self.block(b, depth + 1),
@@ -788,14 +851,29 @@ fn remove(body: &mut Vec<Stmt>, n: &mut usize, flatten: bool) -> bool {
     false
 }
 
+/// Stores a result, and reads it back where it goes on (`opaque`).
 fn keep(t: &mut String, class: Class, register: &str, slot: usize) {
     let at = 8 * THREADS * slot;
     let _ = match class {
         Class::P => writeln!(
             t,
-            "selp.u32 %t0, 1, 0, {register};\nst.global.b32 [%out+{at}], %t0;"
+            "selp.u32 %t0, 1, 0, {register};\nst.volatile.global.b32 [%out+{at}], %t0;"
         ),
-        c => writeln!(t, "st.global.{} [%out+{at}], {register};", ty(c)),
+        c => writeln!(t, "st.volatile.global.{} [%out+{at}], {register};", ty(c)),
+    };
+}
+
+/// Through memory, so that ptxas cannot fold one instruction into the next: it takes registers
+/// without a type for ones of the type that wrote them, and folds wrongly (CALIBRATION.md).
+fn opaque(t: &mut String, class: Class, register: &str, slot: usize) {
+    keep(t, class, register, slot);
+    let at = 8 * THREADS * slot;
+    let _ = match class {
+        Class::P => writeln!(
+            t,
+            "ld.volatile.global.b32 %t0, [%out+{at}];\nsetp.ne.u32 {register}, %t0, 0;"
+        ),
+        c => writeln!(t, "ld.volatile.global.{} {register}, [%out+{at}];", ty(c)),
     };
 }
 
@@ -807,23 +885,34 @@ fn write_block(t: &mut String, body: &[Stmt], label: &mut usize) {
                 dests,
                 slot,
                 guard,
+                after,
                 ..
             } => {
                 for line in lines {
                     let _ = writeln!(t, "{}{line}", guard.as_deref().unwrap_or(""));
                 }
+                for line in after {
+                    let _ = writeln!(t, "{line}");
+                }
                 for (k, (class, register)) in dests.iter().enumerate() {
-                    keep(t, *class, register, slot + k);
+                    opaque(t, *class, register, slot + k);
                 }
             }
             Stmt::If {
                 predicate,
+                slot,
                 then,
                 otherwise,
             } => {
                 let n = *label;
                 *label += 1;
-                let _ = writeln!(t, "@{predicate} bra T{n};");
+                keep(t, Class::P, predicate, *slot);
+                let at = 8 * THREADS * slot;
+                let _ = writeln!(
+                    t,
+                    "ld.volatile.global.b32 %t0, [%out+{at}];\nsetp.ne.u32 %q3, %t0, 0;\n\
+                     @%q3 bra T{n};"
+                );
                 write_block(t, otherwise, label);
                 let _ = writeln!(t, "bra E{n};\nT{n}:");
                 write_block(t, then, label);

@@ -264,7 +264,7 @@ fn report(v: &Variant, theirs: &[u8], ours: &[u8], out: &mut dyn Write) -> Resul
             .chunks(size)
             .zip(ours[part].chunks(size));
         let equal = pairs.clone().filter(|(g, s)| g == s).count();
-        write!(out, " {:.1} %", 100.0 * equal as f64 / pairs.count() as f64)?;
+        write!(out, " {equal}/{}", pairs.count())?;
     }
     writeln!(out)?;
     Ok(())

@@ -6,7 +6,7 @@
 use crate::report::{Counters, Kind};
 
 /// Grows whenever the same launch may count differently than before: part of a baseline's key.
-pub const COUNTER_MODEL: u32 = 1;
+pub const COUNTER_MODEL: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tier {
@@ -102,9 +102,34 @@ impl Counter {
         }
     }
 
-    /// No counter has been compared with hardware yet.
+    /// By the tables of CALIBRATION.md.
     pub fn tier(self) -> Tier {
-        Tier::Information
+        use Counter::*;
+        match self {
+            GlobalLoadRequests
+            | GlobalLoadSectors
+            | GlobalStoreRequests
+            | GlobalStoreSectors
+            | SharedLoadRequests
+            | SharedLoadWavefronts
+            | SharedStoreRequests
+            | SharedStoreWavefronts
+            | MatrixLoads
+            | MatrixLoadWavefronts => Tier::Gate,
+            // Counted in other units by hardware, not by it at all, or seen in too few kernels.
+            Instructions
+            | LaneInstructions
+            | GlobalLoadSectorsIdeal
+            | GlobalStoreSectorsIdeal
+            | SharedLoadWavefrontsIdeal
+            | SharedStoreWavefrontsIdeal
+            | AsyncCopySectors
+            | AsyncCopyWavefronts
+            | MatrixInstructions
+            | Atomics
+            | Barriers
+            | DivergentBranches => Tier::Information,
+        }
     }
 }
 
@@ -125,13 +150,17 @@ impl Counters {
             Counter::SharedLoadWavefronts => kind(Kind::SharedLoad).wavefronts,
             Counter::SharedLoadWavefrontsIdeal => kind(Kind::SharedLoad).ideal_wavefronts,
             Counter::SharedStoreRequests => kind(Kind::SharedStore).requests,
-            Counter::SharedStoreWavefronts => kind(Kind::SharedStore).wavefronts,
-            Counter::SharedStoreWavefrontsIdeal => kind(Kind::SharedStore).ideal_wavefronts,
+            Counter::SharedStoreWavefronts => {
+                kind(Kind::SharedStore).wavefronts + kind(Kind::MatrixStore).wavefronts
+            }
+            Counter::SharedStoreWavefrontsIdeal => {
+                kind(Kind::SharedStore).ideal_wavefronts + kind(Kind::MatrixStore).ideal_wavefronts
+            }
             Counter::AsyncCopySectors => kind(Kind::AsyncCopy).sectors,
             Counter::AsyncCopyWavefronts => kind(Kind::AsyncCopy).wavefronts,
             Counter::MatrixInstructions => kind(Kind::Matrix).issued,
-            Counter::MatrixLoads => kind(Kind::MatrixMemory).requests,
-            Counter::MatrixLoadWavefronts => kind(Kind::MatrixMemory).wavefronts,
+            Counter::MatrixLoads => kind(Kind::MatrixLoad).requests,
+            Counter::MatrixLoadWavefronts => kind(Kind::MatrixLoad).wavefronts,
             Counter::Atomics => kind(Kind::Atomic).requests,
             Counter::Barriers => kind(Kind::Barrier).issued,
             Counter::DivergentBranches => self.total.divergent,

@@ -1,6 +1,6 @@
 //! What a launch tells: findings, counters, or the fault that stopped it.
 
-use crate::program::{Op, Program};
+use crate::program::{AddressSpace, Op, Program};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,13 +116,31 @@ pub enum Kind {
     WarpSync,
     Exchange,
     Matrix,
-    MatrixMemory,
+    /// `ldmatrix`, and `wmma.load` of A and B from shared memory, which is that on hardware.
+    MatrixLoad,
+    /// `stmatrix`
+    MatrixStore,
     Other,
+}
+
+fn load_from(space: AddressSpace) -> Kind {
+    match space {
+        AddressSpace::Global | AddressSpace::Generic => Kind::GlobalLoad,
+        AddressSpace::Shared => Kind::SharedLoad,
+        _ => Kind::OtherMemory,
+    }
+}
+
+fn store_to(space: AddressSpace) -> Kind {
+    match space {
+        AddressSpace::Global | AddressSpace::Generic => Kind::GlobalStore,
+        AddressSpace::Shared => Kind::SharedStore,
+        _ => Kind::OtherMemory,
+    }
 }
 
 pub fn kind_of(op: &Op, form: &str) -> Kind {
     use crate::exec::mma::Mma;
-    use crate::program::AddressSpace as S;
     match op {
         Op::Alu(_) => {
             let name = form.split('.').next().unwrap_or("");
@@ -142,16 +160,8 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         | Op::CallIndirect(_)
         | Op::Return
         | Op::Exit => Kind::Branch,
-        Op::Load(a) => match a.space {
-            S::Global | S::Generic => Kind::GlobalLoad,
-            S::Shared => Kind::SharedLoad,
-            _ => Kind::OtherMemory,
-        },
-        Op::Store(a) => match a.space {
-            S::Global | S::Generic => Kind::GlobalStore,
-            S::Shared => Kind::SharedStore,
-            _ => Kind::OtherMemory,
-        },
+        Op::Load(a) => load_from(a.space),
+        Op::Store(a) => store_to(a.space),
         Op::CopyLocal { .. } | Op::CopyResult { .. } | Op::Save(_) | Op::Restore { .. } => {
             Kind::OtherMemory
         }
@@ -162,9 +172,13 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::ActiveMask => {
             Kind::Exchange
         }
-        Op::Mma(m) => match **m {
+        Op::Mma(m) => match &**m {
             Mma::Multiply(_) | Mma::MultiplyF64 { .. } => Kind::Matrix,
-            _ => Kind::MatrixMemory,
+            Mma::LdMatrix { .. } => Kind::MatrixLoad,
+            Mma::StMatrix { .. } => Kind::MatrixStore,
+            Mma::WmmaLoad(t) if t.by_matrices() => Kind::MatrixLoad,
+            Mma::WmmaLoad(t) => load_from(t.space),
+            Mma::WmmaStore(t) => store_to(t.space),
         },
         Op::Fence { .. }
         | Op::Clock { .. }

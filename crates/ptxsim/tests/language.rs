@@ -375,7 +375,7 @@ fn mma_with_ldmatrix() {
     }
     assert_eq!(report.counters.by_kind[&Kind::Matrix].issued, 1);
     // rows 48 bytes apart: eight rows of 16 bytes cover each bank once
-    let ldmatrix = report.counters.by_kind[&Kind::MatrixMemory];
+    let ldmatrix = report.counters.by_kind[&Kind::MatrixLoad];
     assert_eq!((ldmatrix.issued, ldmatrix.wavefronts), (2, 6));
 }
 

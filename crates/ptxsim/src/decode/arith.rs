@@ -53,8 +53,9 @@ impl Decoder<'_> {
                     "sat" => m.sat = true,
                     "NaN" => m.nan = true,
                     "relu" => m.relu = true,
-                    // div.full is div.approx with a wider range: both within 2 ulp.
-                    "approx" | "full" => m.approx = true,
+                    "approx" => m.approx = true,
+                    // Within 2 ulp everywhere: as well as rounded.
+                    "full" => {}
                     w => match Round::parse(w) {
                         Some(mode) => m.mode = mode,
                         None => return self.unsupported(i, ""),
@@ -252,6 +253,7 @@ impl Decoder<'_> {
         if q.is_none() && other.is_none() {
             self.alu(op, &[p, a, b]);
         } else {
+            self.keep_guard();
             let (t, n) = (self.register(Class::Pred), self.register(Class::Pred));
             self.alu(op, &[t, a, b]);
             self.alu(op1::<cmp_ops::PredNot>(), &[n, t]);
@@ -294,6 +296,20 @@ impl Decoder<'_> {
             self.alu(op3::<int_ops::w32::Selp>(), &[d, one, zero, p]);
         }
         Ok(())
+    }
+
+    /// Several steps are guarded by what the predicate was before the first.
+    fn keep_guard(&mut self) {
+        if self.guard != 0 {
+            let (register, negated) = (self.guard / 2 - 1, self.guard % 2);
+            let kept = self.register(Class::Pred);
+            // It is the steps themselves that count.
+            let first = std::mem::replace(&mut self.first_step, false);
+            self.guard = 0;
+            self.alu(op1::<cmp_ops::PredMov>(), &[kept, register]);
+            self.first_step = first;
+            self.guard = (kept + 1) * 2 + negated;
+        }
     }
 
     fn predicate_or_sink(&self, name: &str, i: &Instruction) -> Load<u32> {

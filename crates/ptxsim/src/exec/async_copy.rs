@@ -1,5 +1,6 @@
 //! cp.async and its groups (PTX ISA 9.7.9.25).
 
+use super::cost::Way;
 use super::mem::{Site, addresses, lanes};
 use super::regs::LANES;
 use super::state::*;
@@ -23,7 +24,7 @@ impl Machine<'_> {
         let source = addresses(&w.regs, from.address, from.offset);
         self.aligned(b, w, s, &target, bytes)?;
         self.in_window(b, w, s, &target, bytes, b.shared.len(), "shared")?;
-        self.count_shared(s, &target, bytes);
+        self.count_shared(s, &target, bytes, Way::Store);
         let mut reading = 0;
         for l in lanes(s.mask) {
             reading |= u32::from(w.regs.r32[size as usize].0[l] != 0) << l;

@@ -1,6 +1,7 @@
 //! Atomics and reductions (PTX ISA 9.7.13.15 and 16). Lane after lane, so the result is the same on
 //! every run.
 
+use super::cost::Way;
 use super::mem::{Site, addresses, lanes, split, word};
 use super::regs::Class;
 use super::state::*;
@@ -32,7 +33,7 @@ impl Machine<'_> {
             match space {
                 AddressSpace::Shared => {
                     self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
-                    self.count_shared(s, a, bytes);
+                    self.count_shared(s, a, bytes, Way::Store);
                     if CHECKS {
                         self.check_shared(b, w, s, a, bytes, true, Strength::Atomic);
                     }
@@ -90,7 +91,10 @@ impl Machine<'_> {
                     &mut allocation.data[at..at + bytes as usize]
                 };
                 let old = word(slot, bytes);
-                let new = combine(atom.op, bytes, old, y, z);
+                let new = match atom.op {
+                    AtomOp::AddF32 if !shared => add_flushed(old, y),
+                    op => combine(op, bytes, old, y, z),
+                };
                 self.progress += u64::from(new != old);
                 slot.copy_from_slice(&new.to_le_bytes()[..bytes as usize]);
                 if let Some(d) = atom.destination {
@@ -103,6 +107,18 @@ impl Machine<'_> {
         }
         Ok(())
     }
+}
+
+/// In global memory subnormal operands and sums become zeros of their sign (PTX ISA 9.7.13.5, "atom").
+fn add_flushed(old: u64, b: u64) -> u64 {
+    let flush = |x: u64| {
+        if x & 0x7f80_0000 == 0 {
+            x & 0x8000_0000
+        } else {
+            x
+        }
+    };
+    flush(combine(AtomOp::AddF32, 4, flush(old), flush(b), 0))
 }
 
 fn combine(op: AtomOp, bytes: u32, old: u64, b: u64, c: u64) -> u64 {

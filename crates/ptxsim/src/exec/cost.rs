@@ -12,6 +12,13 @@ pub struct Passes {
     pub ideal: u64,
 }
 
+/// Which way an access to shared memory goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Load,
+    Store,
+}
+
 /// The most different units of `bytes` (4, 8 or 16) that any group of banks has to deliver. An
 /// access is aligned to its size, so one of 16 bytes takes four neighbouring banks as one.
 fn worst(a: &[u32; LANES], mask: u32, bytes: u32) -> u32 {
@@ -36,15 +43,26 @@ fn worst(a: &[u32; LANES], mask: u32, bytes: u32) -> u32 {
     worst
 }
 
-/// Wavefronts of an access to shared memory: 32 banks of 4 bytes; 8-byte accesses go in half warps,
-/// 16-byte in quarters; lanes that want the same word share it.
-pub fn wavefronts(a: &[u32; LANES], mask: u32, bytes: u32) -> Passes {
-    let phases = (bytes / 4).clamp(1, 4) as usize;
-    let per_phase = LANES / phases;
+/// Wavefronts of an access to shared memory: 32 banks of 4 bytes; lanes that want the same word
+/// share it. 8-byte accesses go in half warps, 16-byte in quarters, and two of these as one where
+/// it is a load and every lane wants what its neighbour wants, or every lane what the next but one wants (seen on an
+/// H100: CALIBRATION.md).
+pub fn wavefronts(a: &[u32; LANES], mask: u32, bytes: u32, way: Way) -> Passes {
+    let groups: &[u32] = match bytes {
+        16 => &[0x0000_ffff, 0xffff_0000],
+        _ => &[u32::MAX],
+    };
     let mut passes = Passes::default();
-    for phase in 0..phases {
-        let mask = mask & ((((1_u64 << per_phase) - 1) as u32) << (phase * per_phase));
-        if mask != 0 {
+    for group in groups {
+        let mask = mask & group;
+        let joined = way == Way::Load && (paired(a, mask, 1) || paired(a, mask, 2));
+        let halves = if bytes < 8 || joined {
+            [mask, 0]
+        } else {
+            let low = group & (group >> (group.count_ones() / 2));
+            [mask & low, mask & !low]
+        };
+        for mask in halves.into_iter().filter(|m| *m != 0) {
             passes.taken += u64::from(worst(a, mask, bytes.clamp(4, 16)));
             passes.ideal += 1;
         }
@@ -100,6 +118,20 @@ pub fn sectors(a: &Addresses, mask: u32, bytes: u32) -> Passes {
     }
 }
 
+/// Every lane has the address of the lane whose number differs in this bit, if that takes part.
+fn paired(a: &[u32; LANES], mask: u32, bit: usize) -> bool {
+    lanes(mask).all(|l| mask >> (l ^ bit) & 1 == 0 || a[l] == a[l ^ bit])
+}
+
+/// Wavefronts of `ldmatrix` and `stmatrix`: each matrix, 8 rows of 16 bytes, by itself.
+pub fn matrix_wavefronts(rows: &[u32; LANES], matrices: usize) -> Passes {
+    let of = |n: usize| u64::from(worst(rows, 0xff << (8 * n), 16));
+    Passes {
+        taken: (0..matrices).map(of).sum(),
+        ideal: matrices as u64,
+    }
+}
+
 /// How often warps issued each instruction, and with how many lanes. Kept as differences between
 /// neighbouring instructions, modulo 2^64: a run of instructions costs as much as one.
 pub struct Issues(Vec<(u64, u64)>);
@@ -149,9 +181,14 @@ impl Machine<'_> {
         self.add_global(s, bytes, sectors(a, s.mask, bytes));
     }
 
-    pub fn count_shared(&mut self, s: Site, a: &Addresses, bytes: u32) {
+    pub fn count_shared(&mut self, s: Site, a: &Addresses, bytes: u32, way: Way) {
         // What is counted lies in shared memory, which is smaller than 4 GiB.
-        let passes = wavefronts(&a.map(|x| x as u32), s.mask, bytes);
+        let passes = wavefronts(&a.map(|x| x as u32), s.mask, bytes, way);
+        self.add_shared(s, passes);
+    }
+
+    pub fn count_matrices(&mut self, s: Site, rows: &Addresses, matrices: usize) {
+        let passes = matrix_wavefronts(&rows.map(|x| x as u32), matrices);
         self.add_shared(s, passes);
     }
 
@@ -170,5 +207,46 @@ impl Machine<'_> {
         cost.global_bytes += u64::from(bytes) * u64::from(s.mask.count_ones());
         cost.sectors += passes.taken;
         cost.ideal_sectors += passes.ideal;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(at: impl Fn(u32) -> u32, mask: u32, bytes: u32) -> u64 {
+        let at = std::array::from_fn(|l| at(l as u32) * bytes);
+        wavefronts(&at, mask, bytes, Way::Load).taken
+    }
+
+    /// What ncu counted on an H100 (CALIBRATION.md).
+    #[test]
+    fn wide_accesses_go_in_parts_that_may_be_joined() {
+        let all = u32::MAX;
+        assert_eq!([4, 8, 16].map(|b| of(|l| l, all, b)), [1, 2, 4]);
+        assert_eq!([4, 8, 16].map(|b| of(|_| 3, all, b)), [1, 1, 2]);
+        assert_eq!([2, 8, 32].map(|n| of(|l| n * l, all, 4)), [2, 8, 32]);
+        assert_eq!([2, 8, 17].map(|n| of(|l| n * l, all, 8)), [4, 16, 2]);
+        assert_eq!([2, 8, 9].map(|n| of(|l| n * l, all, 16)), [8, 32, 4]);
+        // quarters, pairs, every second
+        assert_eq!([8, 16].map(|b| of(|l| l / 4, all, b)), [1, 2]);
+        assert_eq!(of(|l| l / 2, all, 8), 1);
+        assert_eq!(of(|l| l % 16, all, 8), 2);
+        assert_eq!(of(|l| l % 2 * 16, all, 8), 2);
+        assert_eq!([4, 8].map(|n| of(|l| l % n, all, 16)), [4, 4]);
+        // a lane that is off is no obstacle
+        let odd = 0xaaaa_aaaa;
+        assert_eq!([8, 16].map(|b| of(|l| l / 2, odd, b)), [1, 2]);
+        assert_eq!(of(|l| l / 8 * 4 + l % 4, 0xf0f0_f0f0, 8), 2);
+        let pairs = std::array::from_fn(|l| l as u32 / 2 * 8);
+        assert_eq!(wavefronts(&pairs, all, 8, Way::Store).taken, 2);
+    }
+
+    #[test]
+    fn matrices_go_one_by_one() {
+        let rows = |pitch: u32| std::array::from_fn(|l| l as u32 * pitch);
+        assert_eq!(matrix_wavefronts(&rows(128), 4).taken, 32);
+        assert_eq!(matrix_wavefronts(&rows(144), 4).taken, 4);
+        assert_eq!(matrix_wavefronts(&rows(144), 1).taken, 1);
     }
 }

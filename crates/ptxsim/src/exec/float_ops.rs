@@ -240,6 +240,11 @@ ops! { Fn2
     Sub(a: u32, b: u32) -> u32 { w(f(a) - f(b)) }
     Mul(a: u32, b: u32) -> u32 { w(f(a) * f(b)) }
     Div(a: u32, b: u32) -> u32 { w(f(a) / f(b)) }
+    // Divisors above 2^126 give zero, or NaN of an infinity (PTX ISA 9.7.3.8).
+    DivApprox(a: u32, b: u32) -> u32 {
+        let far = f(b).abs() > f32::from_bits((127 + 126) << 23) && f(b).is_finite();
+        if far { w(f(a) * 0.0_f32.copysign(f(b))) } else { Div::f(a, b) }
+    }
     Min(a: u32, b: u32) -> u32 { min_f32(a, b) }
     Max(a: u32, b: u32) -> u32 { max_f32(a, b) }
     MinNan(a: u32, b: u32) -> u32 { if f(a).is_nan() || f(b).is_nan() { 0x7fff_ffff } else { min_f32(a, b) } }
@@ -299,7 +304,8 @@ ops! { Fn1
     Tanh(a: u32) -> u32 { w(approx::tanh(f(a))) }
     Ex2H(a: u32) -> u32 { f32_to_f16(approx::ex2(h(a))) }
     TanhH(a: u32) -> u32 { f32_to_f16(approx::tanh(h(a))) }
-    Ex2B(a: u32) -> u32 { f32_to_bf16(approx::ex2(b(a))) }
+    // Of bf16 always with .ftz.
+    Ex2B(a: u32) -> u32 { f32_to_bf16(f(flush(approx::ex2(b(a)).to_bits()))) }
     TanhB(a: u32) -> u32 { f32_to_bf16(approx::tanh(b(a))) }
 }
 
@@ -407,6 +413,7 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
         ("sub", F32) => dressed_modes!(op2, m, Sub, Ftz),
         ("mul", F32) => dressed_modes!(op2, m, Mul, Tiny),
         ("fma" | "mad", F32) => dressed_modes!(op3, m, Fma, Tiny),
+        ("div", F32) if m.approx => dressed!(op2, m, DivApprox),
         ("div", F32) => dressed_modes!(op2, m, Div, Tiny),
         ("rcp", F32) => dressed_modes!(op1, m, Rcp, Tiny),
         ("sqrt", F32) => dressed_modes!(op1, m, Sqrt, Ftz),

@@ -1,5 +1,6 @@
 //! Loads and stores of a warp: where they go, whether they may, and what they move.
 
+use super::cost::Way;
 use super::regs::{Class, LANES, Regs};
 use super::state::*;
 use super::watch::strength;
@@ -442,7 +443,7 @@ impl Machine<'_> {
                 }
                 AddressSpace::Shared => {
                     self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
-                    self.count_shared(s, a, bytes);
+                    self.count_shared(s, a, bytes, Way::Load);
                     if CHECKS {
                         self.meet(b, w, a, mask, true, access.order, false);
                         self.check_shared(b, w, s, a, bytes, false, strength(access.order));
@@ -540,7 +541,7 @@ impl Machine<'_> {
                 }
                 AddressSpace::Shared => {
                     self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
-                    self.count_shared(s, a, bytes);
+                    self.count_shared(s, a, bytes, Way::Store);
                     if CHECKS {
                         self.meet(b, w, a, mask, true, access.order, true);
                         self.check_shared(b, w, s, a, bytes, true, strength(access.order));

@@ -2,7 +2,9 @@
 //!
 //! `mma.sync`: PTX ISA 9.7.15.5, "matrix fragments for mma.m16n8k8/k16/k32". `wmma`: 9.7.15.2 and
 //! 9.7.15.4 leave the fragment layout open; any fixed one is right as long as load, mma and store
-//! agree, and elementwise use of a fragment works with every layout.
+//! agree, and elementwise use of a fragment works with every layout. For accumulators it is the one
+//! that ptxas 13.0 chooses for sm_90, so that they cost what they cost there; fragments of A and B
+//! are loaded from shared memory by `ldmatrix` there, and counted so.
 
 use crate::exec::regs::Class;
 use crate::program::AddressSpace;
@@ -118,7 +120,7 @@ pub struct Places {
 }
 
 impl Tile {
-    /// Up to four registers per access where a lane's elements lie side by side in memory, else one
+    /// Several registers per access where a lane's elements lie side by side in memory, else one
     /// access per element, through register 0.
     pub fn lay_out(&mut self) {
         let per = 32 / self.elem.bits();
@@ -136,13 +138,19 @@ impl Tile {
             })
         };
         self.steps = if self.side_by_side() {
+            // Two neighbouring elements of an accumulator.
+            let registers = match self.part {
+                Part::Acc => 2 / per,
+                _ => 4,
+            };
             let chunk = |(n, r): (usize, &[u32])| {
                 (
                     r.iter().map(|&r| (Class::R32, r)).collect(),
-                    place(4 * n as u32 * per),
+                    place(registers * n as u32 * per),
                 )
             };
-            self.registers.chunks(4).enumerate().map(chunk).collect()
+            let chunks = self.registers.chunks(registers as usize).enumerate();
+            chunks.map(chunk).collect()
         } else {
             (0..self.registers.len() as u32 * per)
                 .map(|i| (vec![(Class::R32, 0)], place(i)))
@@ -150,8 +158,13 @@ impl Tile {
         };
     }
 
+    /// Loaded by `ldmatrix` on hardware.
+    pub fn by_matrices(&self) -> bool {
+        self.part != Part::Acc && self.space == AddressSpace::Shared
+    }
+
     pub fn side_by_side(&self) -> bool {
-        self.part != Part::Acc || !self.column_major
+        self.part != Part::Acc || self.column_major == lies_down(self.shape)
     }
 }
 
@@ -200,6 +213,11 @@ pub fn wmma_registers(part: Part, elem: Elem, s: Shape) -> usize {
     }
 }
 
+/// m8n32k16 is computed as the transpose of m32n8k16.
+fn lies_down(s: Shape) -> bool {
+    s.m == 8
+}
+
 /// Element (row, column) of element `i` in lane `lane` of a wmma fragment.
 #[inline(always)]
 pub fn wmma_place(
@@ -211,11 +229,19 @@ pub fn wmma_place(
     i: u32,
 ) -> (u32, u32) {
     let (rows, columns) = extent(part, s);
-    // Consecutive elements of a lane lie side by side in memory; what is left over repeats. An
-    // accumulator does not say by rows or columns until it is stored: by rows, always.
+    if part == Part::Acc {
+        // The C of m16n8k16, next to or above each other.
+        let (g, t) = (lane / 4, lane % 4);
+        return match s.m {
+            8 => (2 * t + i % 2, g + 8 * (i / 2)),
+            16 => (g + 8 * (i / 2 % 2), 2 * t + i % 2 + 8 * (i / 4)),
+            _ => (g + 8 * (i / 2), 2 * t + i % 2),
+        };
+    }
+    // Consecutive elements of a lane lie side by side in memory; what is left over repeats.
     let per_lane = wmma_registers(part, elem, s) as u32 * 32 / elem.bits();
     let at = (lane * per_lane + i) % (rows * columns);
-    if by_column && part != Part::Acc {
+    if by_column {
         (at % rows, at / rows)
     } else {
         (at / columns, at % columns)

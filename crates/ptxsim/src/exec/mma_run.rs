@@ -1,6 +1,5 @@
-//! Runs the matrix instructions. A product is computed in f64 over all of k and rounded once to
-//! the result type; tensor cores align and truncate inside, so their last bits differ (bound:
-//! k * 2^-23 of the sum of magnitudes).
+//! Runs the matrix instructions, to the bit as the tensor cores of sm_90 do (CALIBRATION.md): they
+//! align and cut off inside, and cut off again where the result is f32.
 
 use super::alu::has_v3;
 use super::mem::{Addresses, Site, addresses, lanes, split};
@@ -10,7 +9,7 @@ use super::state::*;
 use crate::check::race::Strength;
 use crate::exec::regs::Class;
 use crate::num::narrow::*;
-use crate::num::round::Round;
+use crate::num::round::{Round, f64_to_f32};
 use crate::program::{Access, AddressSpace, Order};
 use crate::report::FaultKind;
 
@@ -80,6 +79,7 @@ impl Machine<'_> {
             order: Order::Weak,
         };
         let per_register = 32 / t.elem.bits() as usize;
+        let before = self.costs[s.pc as usize];
         for (n, (registers, place)) in t.steps.iter().enumerate() {
             w.regs.set64(0, |l| {
                 let (major, minor) = place[l];
@@ -114,7 +114,34 @@ impl Machine<'_> {
                 });
             }
         }
+        if t.by_matrices() {
+            let cost = &mut self.costs[s.pc as usize];
+            cost.requests = before.requests;
+            cost.wavefronts = before.wavefronts;
+            cost.ideal_wavefronts = before.ideal_wavefronts;
+            self.count_fragment(t, base[0], stride[0], s);
+        }
         Ok(())
+    }
+
+    /// As the `ldmatrix` that it is on hardware: matrices of 8 rows of 16 bytes, up to four at a
+    /// time.
+    fn count_fragment(&mut self, t: &Tile, base: u64, stride: u32, s: Site) {
+        let (rows, columns) = extent(t.part, t.shape);
+        let (major, minor) = if t.column_major {
+            (columns, rows)
+        } else {
+            (rows, columns)
+        };
+        let pitch = u64::from(stride) * 2;
+        let matrices: Vec<u64> = (0..minor / 8)
+            .flat_map(|chunk| (0..major / 8).map(move |group| (chunk, group)))
+            .map(|(chunk, group)| base + u64::from(chunk) * 16 + u64::from(group) * 8 * pitch)
+            .collect();
+        for four in matrices.chunks(4) {
+            let of = |l: usize| four.get(l / 8).map_or(0, |m| m + (l % 8) as u64 * pitch);
+            self.count_matrices(s, &std::array::from_fn(of), four.len());
+        }
     }
 
     /// Lane 8 i + j gives the address of row j of matrix i. Lane l then holds elements 2 (l % 4) and
@@ -168,7 +195,7 @@ impl Machine<'_> {
             }
         }
         let s = Site { mask: used, ..s };
-        self.count_shared(s, a, 16);
+        self.count_matrices(s, a, registers.len());
         if CHECKS {
             self.check_shared(b, w, s, a, 16, !load, Strength::Weak);
         }
@@ -272,6 +299,126 @@ fn product<const N: usize, const FUSED: bool>(k: usize, a: &[f64], b: &[f64], d:
     }
 }
 
+/// The power of two at or below `x`, but not below what the format's exponent can say; 0 of 0. Of
+/// an infinity or a NaN it is infinite.
+#[inline(always)]
+fn unit(x: f64, least: f64) -> f64 {
+    let unit = f64::from_bits(x.to_bits() & 0x7ff << 52).max(least);
+    if x == 0.0 { 0.0 } else { unit }
+}
+
+/// What tensor cores of sm_90 add up at once (`mma` in crates/proof finds no difference): each
+/// product and the addend is cut off 25 bits below the largest exponent among them (that of a
+/// product is the sum of its factors'), and what is left is added exactly.
+#[inline(always)]
+fn fused<const N: usize>(depths: &[usize], [a, b]: [Operand; 2], d: &mut [f64], least: f64) {
+    const BELOW: f64 = (1 << 25) as f64;
+    let k = a.depth;
+    let (b_values, b_units) = (b.values.as_chunks::<N>().0, b.units.as_chunks::<N>().0);
+    for (i, row) in d.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+        let mut largest = row.map(|c| unit(c, least));
+        for &p in depths {
+            let x = a.units[i * k + p];
+            for (to, y) in largest.iter_mut().zip(&b_units[p]) {
+                // An infinite factor makes it infinite or, with a zero, a NaN, which `max` drops.
+                *to = to.max(x * y);
+            }
+        }
+        let scale = largest.map(|l| BELOW / l);
+        let mut sum = [0.0_f64; N];
+        for l in 0..N {
+            sum[l] = (row[l] * scale[l]).trunc();
+        }
+        for &p in depths {
+            let x = a.values[i * k + p];
+            for l in 0..N {
+                sum[l] += (x * b_values[p][l] * scale[l]).trunc();
+            }
+        }
+        for l in 0..N {
+            let usual = largest[l].is_finite() && largest[l] > 0.0 && !sum[l].is_nan();
+            row[l] = if usual {
+                sum[l] / scale[l]
+            } else {
+                let terms = depths.iter().map(|&p| a.values[i * k + p] * b_values[p][l]);
+                terms.fold(row[l], |s, t| s + t)
+            };
+        }
+    }
+}
+
+/// Towards zero, but to infinity from 2^128 on.
+#[inline(always)]
+fn cut(x: f64) -> f32 {
+    if x.abs() < f64::from_bits((1023 + 128) << 52) {
+        f64_to_f32(x, Round::Zero)
+    } else {
+        x as f32
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Operand<'a> {
+    depth: usize,
+    values: &'a [f64],
+    units: &'a [f64],
+}
+
+#[inline(always)]
+fn rows_of<const N: usize, const FUSED: bool>(
+    m: &Multiply,
+    k: usize,
+    left: &[f64],
+    right: &[f64],
+    sum: &mut [f64],
+) {
+    if m.cd[1] == Elem::S32 {
+        return product::<N, FUSED>(k, left, right, sum);
+    }
+    // fp8 is computed as f16.
+    let least = match m.ab[0] {
+        Elem::F16 | Elem::E4m3 | Elem::E5m2 => -14,
+        _ => -126,
+    };
+    let power = |e: i32| f64::from_bits(((1023 + e) as u64) << 52);
+    let (mut a_units, mut b_units) = ([0.0; 512], [0.0; 512]);
+    for (units, values) in [(&mut a_units, left), (&mut b_units, right)] {
+        for (u, v) in units.iter_mut().zip(values) {
+            *u = unit(*v, power(least));
+        }
+    }
+    let factors = [(left, &a_units[..]), (right, &b_units[..])].map(|(values, units)| Operand {
+        depth: k,
+        values,
+        units,
+    });
+    if m.ab[0].bits() == 8 {
+        // As ptxas writes it: the first two of each four in one go, the last two in another, and
+        // then the addend, rounded.
+        let mut product = [0.0; 512];
+        let product = &mut product[..sum.len()];
+        for late in [false, true] {
+            let depths: Vec<usize> = (0..k).filter(|p| (p % 4 >= 2) == late).collect();
+            fused::<N>(&depths, factors, product, power(-126));
+            product.iter_mut().for_each(|x| *x = f64::from(cut(*x)));
+        }
+        for (c, p) in sum.iter_mut().zip(product) {
+            *c = f64::from(*c as f32 + *p as f32);
+        }
+    } else {
+        const ALL_DEPTHS: [usize; 32] = {
+            let mut all = [0; 32];
+            let mut p = 0;
+            while p < 32 {
+                all[p] = p;
+                p += 1;
+            }
+            all
+        };
+        fused::<N>(&ALL_DEPTHS[..k], factors, sum, power(-126));
+    }
+}
+
 #[inline(always)]
 fn multiply_any<const FUSED: bool>(regs: &mut Regs, m: &Multiply) {
     // The largest parts: 32 x 16, 16 x 32, 32 x 32 never.
@@ -284,9 +431,9 @@ fn multiply_any<const FUSED: bool>(regs: &mut Regs, m: &Multiply) {
     let to = &mut sum[..rows * columns];
     // Those are all that `decode` lets through.
     match columns {
-        32 => product::<32, FUSED>(k, left, right, to),
-        16 => product::<16, FUSED>(k, left, right, to),
-        _ => product::<8, FUSED>(k, left, right, to),
+        32 => rows_of::<32, FUSED>(m, k, left, right, to),
+        16 => rows_of::<16, FUSED>(m, k, left, right, to),
+        _ => rows_of::<8, FUSED>(m, k, left, right, to),
     }
     let elem = m.cd[1];
     let per = 32 / elem.bits();
@@ -301,7 +448,8 @@ fn multiply_any<const FUSED: bool>(regs: &mut Regs, m: &Multiply) {
                     Elem::F16 => F16.encode(x, Round::Nearest, false),
                     // Integers wrap, as without .satfinite.
                     Elem::S32 => x as i64 as u32,
-                    _ => super::float_ops::w(x as f32),
+                    // Cut off, not rounded.
+                    _ => super::float_ops::w(cut(x)),
                 };
                 word[l] |= bits << (step * elem.bits());
             }

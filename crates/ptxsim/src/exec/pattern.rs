@@ -4,7 +4,7 @@
 //!
 //! A pattern is only a memory of results: whether it is there changes no count and no finding.
 
-use super::cost::{Passes, wavefronts};
+use super::cost::{Passes, Way, wavefronts};
 use super::mem::lanes;
 use super::regs::{ALL, Class, LANES, Regs};
 use crate::check::cells::{BLOCK, Touch};
@@ -213,11 +213,11 @@ impl Pattern {
 
     /// Passes through shared memory. Moving all lanes by whole words moves all banks alike.
     #[inline(always)]
-    pub fn wavefronts(&mut self, lowest: u64, bytes: u32) -> Passes {
+    pub fn wavefronts(&mut self, lowest: u64, bytes: u32, way: Way) -> Passes {
         let phase = lowest as u32 % 4;
         if self.wavefronts.0 != phase {
             let at = self.at.map(|x| phase + x);
-            self.wavefronts = (phase, wavefronts(&at, self.mask, bytes));
+            self.wavefronts = (phase, wavefronts(&at, self.mask, bytes, way));
         }
         self.wavefronts.1
     }
@@ -262,6 +262,7 @@ mod tests {
             regular in prop::option::of((0_u64..5, 0_u64..40)),
             (mask, size) in (1..=u32::MAX, 0_u32..5),
             moves in prop::collection::vec(0_u64..500, 1..6),
+            way in prop::sample::select(&[Way::Load, Way::Store]),
         ) {
             let bytes = 1 << size;
             let place = |l: usize| regular.map_or(places[l], |(step, first)| first + step * l as u64);
@@ -277,7 +278,7 @@ mod tests {
                 prop_assert!(lanes(mask).all(|l| lowest + u64::from(p.at[l]) == a[l]));
                 prop_assert_eq!(p.sectors(lowest, bytes), cost::sectors(&a, mask, bytes));
                 let low = a.map(|x| x as u32);
-                prop_assert_eq!(p.wavefronts(lowest, bytes), cost::wavefronts(&low, mask, bytes));
+                prop_assert_eq!(p.wavefronts(lowest, bytes, way), cost::wavefronts(&low, mask, bytes, way));
                 let touched: u32 = p.touches(lowest as u32, bytes, 0).iter()
                     .flat_map(|t| t.lanes).map(|l| u32::from(l != 0)).sum();
                 prop_assert_eq!(touched, p.stretches.iter().map(|s| s.bytes).sum::<u32>());

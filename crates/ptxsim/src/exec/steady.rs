@@ -5,6 +5,7 @@
 //! say. So every check is written twice, and this one may only err by saying no.
 
 use super::alu::has_v3;
+use super::cost::Way;
 use super::mem::{Site, addresses};
 use super::pattern::{Pattern, Shape};
 use super::regs::{ALL, Class, LANES, Regs, Word};
@@ -110,7 +111,7 @@ impl Machine<'_> {
                 if CHECKS && !reads_in_order(b, w, p, from, bytes, s.pc) {
                     return false;
                 }
-                let passes = p.wavefronts(place.lowest, bytes);
+                let passes = p.wavefronts(place.lowest, bytes, Way::Load);
                 deposit(&mut w.regs, access, &b.shared[from..from + span], p, s.mask);
                 self.add_shared(s, passes);
                 true
@@ -184,7 +185,7 @@ impl Machine<'_> {
                 if CHECKS && !writes_in_order(b, w, p, from, bytes, s.pc) {
                     return false;
                 }
-                let passes = p.wavefronts(place.lowest, bytes);
+                let passes = p.wavefronts(place.lowest, bytes, Way::Store);
                 collect(&w.regs, access, &mut b.shared[from..from + span], p, s.mask);
                 self.add_shared(s, passes);
                 true

@@ -1,7 +1,8 @@
 //! The `.approx` functions (PTX ISA 9.7.3). The ISA gives bounds, not bits; what is here lies
 //! within half an ulp and a little of the exact value in f32, hence inside every bound: 2 ulp for
-//! ex2, 1 ulp for rcp, 2^-22.9 relative for rsqrt, 2^-22.6 for lg2, 2^-20.5 absolute for sin and
-//! cos in [-pi, pi], 2^-11 relative for tanh. The last bits of a GPU differ.
+//! ex2, 1 ulp for rcp, 2^-22.9 relative for rsqrt, 2^-22.6 for lg2, 2^-11 relative for tanh; and
+//! within 2^-20.5 absolute for sin and cos in [-pi, pi]. The last bits of a GPU differ:
+//! CALIBRATION.md says by how much.
 //!
 //! Nothing calls the platform's mathematics library: only + - * / and square roots of f64, which
 //! IEEE 754 defines, so the bits are the same on every machine.
@@ -75,16 +76,17 @@ pub fn lg2(x: f32) -> f32 {
     (f64::from(exponent) + 2.0 * std::f64::consts::LOG2_E * s * p) as f32
 }
 
-/// (sin x, cos x), with the argument reduced in f64: good to f32 for |x| up to about 2^26.
+/// (sin x, cos x). The argument becomes turns, rounded to f32 as on hardware: outside a few turns
+/// its place within one is lost, and from 2^24 turns on it counts as a whole number of them.
 fn sin_cos(x: f32) -> (f64, f64) {
-    use std::f64::consts::FRAC_PI_2;
-    const FRAC_PI_2_LOW: f64 = 6.123_233_995_736_766e-17;
-    let x = f64::from(x);
-    if !x.is_finite() {
+    const TURNS_PER_RADIAN: f32 = f32::from_bits(0x3e22_f983);
+    let turns = f64::from(x * TURNS_PER_RADIAN);
+    if !turns.is_finite() {
         return (f64::NAN, f64::NAN);
     }
-    let n = (x / FRAC_PI_2).round_ties_even();
-    let r = (x - n * FRAC_PI_2) - n * FRAC_PI_2_LOW;
+    let part = turns - turns.round_ties_even();
+    let n = (part * 4.0).round_ties_even();
+    let r = (part - n / 4.0) * std::f64::consts::TAU;
     let r2 = r * r;
     let (mut sin, mut cos) = (1.0, 1.0);
     // Horner form of the Taylor series, up to r^17 and r^16.
@@ -149,8 +151,13 @@ mod tests {
         let ulp = f64::from(f32::EPSILON);
         assert!(worst(ex2, f64::exp2, (-120.0, 120.0)) < 0.51 * ulp);
         assert!(worst(lg2, f64::log2, (1e-6, 10.0)) < 0.51 * ulp);
-        assert!(worst(sin, f64::sin, (-100.0, 100.0)) < 0.51 * ulp);
-        assert!(worst(cos, f64::cos, (-100.0, 100.0)) < 0.51 * ulp);
+        for i in -100_000..=100_000 {
+            let x = i as f32 * std::f32::consts::PI / 100_000.0;
+            let exact = f64::from(x).sin_cos();
+            let bound = 2.0_f64.powf(-20.5);
+            assert!((f64::from(sin(x)) - exact.0).abs() < bound);
+            assert!((f64::from(cos(x)) - exact.1).abs() < bound);
+        }
         assert!(worst(tanh, f64::tanh, (-9.0, 9.0)) < 0.51 * ulp);
     }
 
@@ -167,6 +174,8 @@ mod tests {
         assert_eq!(lg2(0.0), f32::NEG_INFINITY);
         assert!(lg2(-1.0).is_nan());
         assert_eq!(lg2(8.0), 3.0);
+        assert_eq!((sin(1e30), cos(-1e30)), (0.0, 1.0));
+        assert!(sin(f32::INFINITY).is_nan());
         assert_eq!(sin(-0.0).to_bits(), (-0.0_f32).to_bits());
         assert_eq!(tanh(f32::INFINITY), 1.0);
     }
