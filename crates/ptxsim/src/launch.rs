@@ -1,5 +1,6 @@
 //! A launch: whether it fits the kernel, how it is run, what is told of it.
 
+use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::GlobalShadow;
 use crate::exec::cost::Issues;
 use crate::exec::state::*;
@@ -74,6 +75,12 @@ pub(crate) fn launch(
             "grid {grid:?} of blocks {block:?}: a block has 1 to 1024 threads, a grid at least one block"
         ));
     }
+    if program.code.len() > MAX_INSTRUCTIONS {
+        return refuse(format!(
+            "{} instructions, more than {MAX_INSTRUCTIONS}",
+            program.code.len()
+        ));
+    }
     if let Some(max) = program.max_threads
         && threads > max.iter().product::<u32>()
     {
@@ -141,7 +148,13 @@ pub(crate) fn launch(
             } else {
                 machine.run_grid::<false>(blocks, limits.every)
             };
-            run.map_err(|f| *f)?;
+            run.map_err(|mut f| {
+                let last = machine.printed.iter().rev().take(3).rev();
+                for text in last {
+                    f.message += &format!("; printf wrote {text:?}");
+                }
+                *f
+            })?;
             let full = machine.global.as_ref().is_some_and(|g| g.full);
             (machine.outcome(), full)
         }
@@ -216,6 +229,7 @@ impl<'a> Job<'a> {
             progress: 0,
             crossed: false,
             printed: Vec::new(),
+            unprinted: 0,
         }
     }
 }
@@ -223,6 +237,10 @@ impl<'a> Job<'a> {
 impl Machine<'_> {
     pub fn outcome(&mut self) -> Outcome {
         self.issues.settle(&mut self.costs);
+        if self.unprinted > 0 {
+            self.printed
+                .push(format!("... and {} more", self.unprinted));
+        }
         Outcome {
             costs: std::mem::take(&mut self.costs),
             findings: std::mem::take(&mut self.findings),

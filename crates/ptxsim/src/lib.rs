@@ -6,8 +6,8 @@
 //! of gates, files or the clock.
 //!
 //! The way through: `parse` (text to syntax tree), `decode` (names to register numbers, words to
-//! operations), `exec` (a warp's lanes side by side), `launch` (blocks and warps in turn), `check`
-//! (races), `report`.
+//! operations), `exec` (a warp's lanes side by side), `launch` (what fits), `schedule` (blocks and
+//! warps in turn), `parallel` (blocks on several threads), `check` (races), `report`.
 //!
 //! # Where the ISA leaves the result open
 //! - The `.approx` functions are within an ulp of exact (`num::approx`); a GPU's last bits differ.
@@ -16,21 +16,41 @@
 //!   of that layout and not of a GPU.
 //! - Integer division by zero gives all ones; NaN payloads of f64 are canonical.
 //! - `%clock` and `%globaltimer` count the instructions of the warp; `%smid` is 0.
-//! - All blocks count as resident; memory is sequentially consistent.
+//! - As many blocks count as resident as a large GPU or 1 GiB of this machine's memory holds, at most
+//!   4096; memory is sequentially consistent. A loop that polls memory gives way to others, and the
+//!   report names its line: how often it turns is a matter of the schedule.
+//! - `mbarrier.try_wait` waits as long as it takes, `cp.async` arrives at the last moment allowed.
+//! - A kernel's blocks run on several threads ([`Limits::threads`]) where that changes nothing: not
+//!   without checks, not with atomics or strong accesses to global memory, not when blocks of two
+//!   threads touch a place that one of them writes, and not where copies of the buffers would take
+//!   more memory than the checks have. Then they run one after the other.
 //!
 //! # What the checks cannot see
-//! Races in global memory are not looked for. Of the reads of a place in shared memory the last
-//! two by different warps are remembered. Order between warps is known per warp, not per thread.
+//! - Memory: of the reads of a place in shared memory the last two by different warps are remembered,
+//!   in global memory one. Races against the others are missed; none is invented.
+//! - Order between warps is known per warp, not per thread. Between blocks it comes from fences and
+//!   strong accesses (atomics, volatile, relaxed, acquire, release): the side that hands on has to
+//!   have fenced, or released; a fence that is missing on the side that takes over is not told.
+//!   Within a block atomics and flags order without a fence.
+//! - Strong accesses do not race with one another, except volatile ones by lanes of one warp.
+//! - Two weak writes of the same value to global memory are not told, whoever comes last: programs set
+//!   flags so. In shared memory they are.
+//! - Races by way of a device-side launch, of `.nc` loads' own caches, and between launches.
+//! - A `try_wait` whose result the program ignores, as it always succeeds here; an `mbarrier.inval`
+//!   that is not ordered behind the last use.
+//! - Buffers that need more than the checks have room for (as much as the buffers less an eighth,
+//!   plus 90 MB) are watched in part, and the report says so.
+//!
 //! Every report says what was not judged.
 //!
 //! # Counters
 //! None has been compared with hardware yet: all are information, none is fit for a gate.
 //!
 //! # Not built
-//! wgmma, TMA and bulk copies, tcgen05, textures, clusters, mbarrier, indirect and recursive calls,
-//! `.b128` and vector registers, video instructions, f64 fma and sqrt with directed rounding, f64
-//! wmma and mma, sparse mma, integer and tf32 wmma. Each is refused by [`Module::load`]. The text
-//! of `printf` is dropped.
+//! wgmma, TMA and bulk copies, tcgen05, textures, clusters, indirect and recursive calls, `.b128` and
+//! vector registers, video instructions, f64 fma and sqrt with directed rounding, f64 wmma, mma of
+//! f64 other than m8n8k4, sparse mma, mma of integers with saturation or of fewer than 8 bits, integer
+//! and tf32 wmma. Each is refused by [`Module::load`].
 
 mod check;
 mod counters;

@@ -66,7 +66,7 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
         done
     };
     let shares: Vec<Option<Shard>> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut all = vec![work()];
         all.extend(others.into_iter().map(|t| t.join().ok().flatten()));
         all

@@ -125,6 +125,42 @@ pub enum BarrierKind {
     RedOr,
 }
 
+/// Operations on mbarrier objects (PTX ISA 9.7.13.15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MbarrierOp {
+    /// Count `o[1]`.
+    Init,
+    Inval,
+    /// State to `o[0]`; count `o[1]`; bytes to expect `o[2]`. `drop`: also of all later phases.
+    Arrive {
+        drop: bool,
+        expects: bool,
+    },
+    /// Bytes `o[2]`.
+    ExpectTx,
+    CompleteTx,
+    /// Result to predicate `o[0]`; state `o[3]`.
+    WaitState {
+        blocks: bool,
+    },
+    /// Result to predicate `o[0]`; parity `o[1]`.
+    WaitParity {
+        blocks: bool,
+    },
+    /// Once the thread's copies have arrived. `counted`: among those that the barrier expects.
+    CopiesArrive {
+        counted: bool,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct Mbarrier {
+    pub op: MbarrierOp,
+    pub space: AddressSpace,
+    pub address: (Class, u32),
+    pub offset: i64,
+}
+
 #[derive(Clone, Debug)]
 pub enum Op {
     Alu(AluOp),
@@ -180,6 +216,12 @@ pub enum Op {
     Redux(ReduxOp),
     ActiveMask,
     Mma(Box<Mma>),
+    Mbarrier(Box<Mbarrier>),
+    /// `o[0]`: how many arrivals were pending in `o[1]`, a state of an mbarrier.
+    PendingCount,
+    /// `printf`: local addresses of the pointers to its text and to its arguments; the number of
+    /// arguments goes to `o[0]`.
+    Print([u32; 2]),
     /// `device`: it reaches other blocks.
     Fence {
         device: bool,
@@ -208,6 +250,10 @@ impl Op {
                 let waits = matches!(a.op, AtomOp::Cas | AtomOp::Exch);
                 a.destination.is_some() && (waits || a.access.space != AddressSpace::Shared)
             }
+            Op::Mbarrier(m) => matches!(
+                m.op,
+                MbarrierOp::WaitState { blocks: false } | MbarrierOp::WaitParity { blocks: false }
+            ),
             _ => false,
         }
     }

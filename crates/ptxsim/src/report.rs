@@ -156,12 +156,18 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Kind::Exchange
         }
         Op::Mma(m) => match **m {
-            Mma::Multiply(_) => Kind::Matrix,
+            Mma::Multiply(_) | Mma::MultiplyF64 { .. } => Kind::Matrix,
             _ => Kind::MatrixMemory,
         },
-        Op::Fence { .. } | Op::Clock { .. } | Op::Trap | Op::Assert(_) | Op::Sleep | Op::Nop => {
-            Kind::Other
-        }
+        Op::Fence { .. }
+        | Op::Clock { .. }
+        | Op::Trap
+        | Op::Assert(_)
+        | Op::Mbarrier(_)
+        | Op::PendingCount
+        | Op::Print(_)
+        | Op::Sleep
+        | Op::Nop => Kind::Other,
     }
 }
 

@@ -4,6 +4,7 @@
 //! ends, has had its share, or only polls; one that spins on what another block does is therefore
 //! served. The order depends on the program alone, so every run is the same.
 
+use crate::exec::mbarrier::has_turned;
 use crate::exec::state::*;
 use crate::exec::warp::Turn;
 use crate::report::*;
@@ -140,7 +141,9 @@ impl Machine<'_> {
                         Wait::Barrier { id, generation } => {
                             b.barriers[id as usize].generation != generation
                         }
-                        wait => wait == Wait::Ready,
+                        Wait::Mbarrier { address, phase } => has_turned(b, address, phase),
+                        Wait::Sync => false,
+                        Wait::Ready => true,
                     })
                 })
             });
@@ -195,6 +198,9 @@ impl Machine<'_> {
                         Wait::Barrier { id, .. } => format!("wait at barrier {id}"),
                         Wait::Sync => {
                             "wait for the other members of a warp-wide instruction".into()
+                        }
+                        Wait::Mbarrier { address, .. } => {
+                            format!("wait for the mbarrier at {address:#x} of shared memory")
                         }
                         Wait::Ready => "are".into(),
                     };

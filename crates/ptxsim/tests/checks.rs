@@ -336,7 +336,7 @@ fn unsupported_forms_are_refused_by_name() {
         "wgmma.fence.sync.aligned",
         "cp.async.bulk.commit_group",
         "tcgen05.fence::before_thread_sync",
-        "mbarrier.arrive.shared.b64 %rd1, [%rd2]",
+        "mbarrier.arrive.shared::cluster.b64 _, [%rd2]",
         "griddepcontrol.wait",
     ] {
         let text =

@@ -68,11 +68,11 @@ fn changed_modules_load_or_say_why() {
 
 #[test]
 fn changed_kernels_run_or_fault() {
-    let text = fixture("misc");
+    let texts = ["misc", "sync", "pipeline"].map(fixture);
     let mut r = Random(99);
     let mut faults = 0;
-    for _ in 0..150 {
-        let Ok(module) = Module::load(&mutate(&text, &mut r)) else {
+    for turn in 0..300 {
+        let Ok(module) = Module::load(&mutate(&texts[turn % 3], &mut r)) else {
             continue;
         };
         for kernel in module.kernels() {
@@ -149,5 +149,80 @@ fn huge_demands_are_refused() {
         )
         .unwrap_err();
         assert_eq!(fault.kind, FaultKind::Launch);
+    }
+}
+
+/// What is too much is said with its line, without the memory or the time that it asks for.
+#[test]
+fn enormous_texts_are_refused_in_time() {
+    let header = ".version 8.4\n.target sm_90\n.address_size 64\n";
+    let refused = |text: String, line: u32, what: &str| {
+        let error = Module::load(&text).err().unwrap().to_string();
+        assert!(
+            error.starts_with(&format!("PTX line {line}, column ")) && error.contains(what),
+            "{error}"
+        );
+    };
+    let entry = |body: &str| format!("{header}.entry k()\n{{\n{body}\nret;\n}}\n");
+    let times = |n: usize, text: &str| text.repeat(n);
+    refused(entry(&times(100_000, "{")), 6, "nested deeper");
+    refused(entry(".shared .b8 x[4000000000];"), 6, "256 KiB");
+    refused(entry(".local .b8 x[18446744073709551615];"), 6, "too large");
+    refused(entry(".local .b8 x[600000];"), 6, "512 KiB");
+    refused(entry(".reg .b32 %r<4000000000>;"), 6, "");
+    let many: String = (0..3)
+        .map(|i| format!(".reg .b32 %a{i}_<900000>;\n"))
+        .collect();
+    refused(entry(&many), 7, "million registers");
+    refused(
+        format!("{header}{}", times(3, ".global .b64 x[60000000];\n")),
+        6,
+        "1 GiB",
+    );
+    refused(
+        format!("{header}.global .b32 x[2] = {{1, 2, 3}};"),
+        4,
+        "more values",
+    );
+    let chain: String = (0..2000)
+        .rev()
+        .map(|i| match i {
+            1999 => ".func f1999() { ret; }\n".to_string(),
+            i => format!(".func f{i}() {{ call f{}; ret; }}\n", i + 1),
+        })
+        .collect();
+    let error = Module::load(&format!("{header}{chain}.entry k() {{ call f0; ret; }}"));
+    assert!(error.err().unwrap().to_string().contains("so deep"));
+    // Open to the end of the text.
+    for cut in [
+        ".entry k()",
+        ".entry k() {",
+        ".entry k() { mov.u32 %r1",
+        ".entry k() { {",
+    ] {
+        refused(format!("{header}{cut}"), 4, "");
+    }
+    // Long, but nothing is wrong with it.
+    let long =
+        entry(&(".reg .b32 %r<9>;\n".to_string() + &times(200_000, "add.u32 %r1, %r1, 1;\n")));
+    assert!(Module::load(&long).is_ok());
+}
+
+/// Each fixture cut anywhere: an error with its place, or a smaller module.
+#[test]
+fn truncated_modules() {
+    for name in ["reduce", "sync", "pipeline", "misc"] {
+        let text = fixture(name);
+        let step = (text.len() / 200).max(1);
+        for end in (0..text.len()).step_by(step) {
+            if let Some(part) = text.get(..end)
+                && let Err(e) = Module::load(part)
+            {
+                assert!(
+                    e.to_string().starts_with("PTX line "),
+                    "{name} cut at {end}: {e}"
+                );
+            }
+        }
     }
 }

@@ -374,7 +374,7 @@ impl Check<'_> {
         };
         me.strength
             .excuses(s.strength, u32::from(s.warp) == me.warp)
-            || me.clocks.knows(who, s.warp, other, s.epoch)
+            || me.clocks.knows(who, u32::from(s.warp), other, s.epoch)
     }
 
     #[cold]

@@ -6,7 +6,7 @@
 //! `bar.warp.sync` and barriers; running in step is none. Of the reads of a location the last two
 //! by different warps are kept: a race against an older one can be missed, none is invented.
 
-use crate::exec::pattern::Unit;
+use super::cells::*;
 
 pub const WARPS: usize = 32;
 
@@ -37,65 +37,14 @@ pub struct Past {
     pub was_write: bool,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Reader {
-    /// 0: nobody.
-    epoch: u32,
-    instruction: u32,
-    lanes: u32,
-    warp: u8,
-    strength: Strength,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Cell {
-    epoch: u32,
-    instruction: u32,
-    warp: u8,
-    lane: u8,
-    strength: Strength,
-    readers: [Reader; 2],
-}
-
-impl Cell {
-    #[inline(always)]
-    fn note_read(
-        &mut self,
-        warp: u32,
-        epoch: u32,
-        instruction: u32,
-        lanes: u32,
-        strength: Strength,
-    ) {
-        let [r0, r1] = &mut self.readers;
-        if r0.epoch != 0 && u32::from(r0.warp) != warp {
-            std::mem::swap(r0, r1);
-        }
-        if u32::from(r0.warp) == warp && r0.epoch == epoch {
-            r0.lanes |= lanes;
-            r0.instruction = instruction;
-            r0.strength = r0.strength.min(strength);
-        } else {
-            if r0.epoch != 0 && u32::from(r0.warp) != warp {
-                *r1 = *r0;
-            }
-            *r0 = Reader {
-                epoch,
-                instruction,
-                lanes,
-                warp: warp as u8,
-                strength,
-            };
-        }
-    }
-}
-
 #[derive(Clone)]
 struct WarpClock {
     /// What this warp knows of each warp; at its own place the present epoch.
     knows: [u32; WARPS],
     /// Up to this epoch of its own, all lanes know of one another.
     full: u32,
+    /// Up to which epoch it knows of every other warp.
+    others: u32,
     /// lanes[l][m]: up to which epoch lane l knows of lane m; only kept after partial syncs.
     lanes: Option<Box<[[u32; 32]; 32]>>,
 }
@@ -103,7 +52,7 @@ struct WarpClock {
 pub struct Shadow {
     /// log2 of the bytes that a cell stands for.
     shift: u32,
-    cells: Vec<Cell>,
+    cells: Cells,
     warps: Vec<WarpClock>,
 }
 
@@ -126,19 +75,20 @@ impl Shadow {
             WarpClock {
                 knows,
                 full: 0,
+                others: 0,
                 lanes: None,
             }
         };
         Shadow {
             shift: granule.trailing_zeros(),
-            cells: vec![Cell::default(); bytes.div_ceil(granule) as usize],
+            cells: Cells::new(bytes.div_ceil(granule) as usize),
             warps: (0..warps).map(clock).collect(),
         }
     }
 
     #[inline(always)]
-    fn ordered(clock: &WarpClock, who: Who, warp: u8, lane: u32, epoch: u32) -> bool {
-        if u32::from(warp) != who.warp {
+    fn ordered(clock: &WarpClock, who: Who, warp: u32, lane: u32, epoch: u32) -> bool {
+        if warp != who.warp {
             return epoch <= clock.knows[warp as usize % WARPS];
         }
         lane == who.lane
@@ -149,23 +99,24 @@ impl Shadow {
                 .is_some_and(|k| epoch <= k[who.lane as usize % 32][lane as usize % 32])
     }
 
-    /// Of readers of the same warp: one that is not ordered before `who`.
+    /// Of the lanes of an access: one that is not ordered before `who`.
     #[inline(always)]
-    fn unordered_reader(clock: &WarpClock, who: Who, r: &Reader) -> Option<u32> {
-        if r.epoch == 0 {
+    fn unordered(clock: &WarpClock, who: Who, seen: Seen) -> Option<u32> {
+        if seen.epoch == 0 {
             return None;
         }
-        if u32::from(r.warp) != who.warp {
-            return (!Self::ordered(clock, who, r.warp, 0, r.epoch))
-                .then(|| r.lanes.trailing_zeros());
+        let warp = seen.mark.warp();
+        if warp != who.warp {
+            return (!Self::ordered(clock, who, warp, 0, seen.epoch))
+                .then(|| seen.lanes.trailing_zeros());
         }
-        if r.epoch <= clock.full {
+        if seen.epoch <= clock.full {
             return None;
         }
-        let mut others = r.lanes & !(1 << who.lane);
+        let mut others = seen.lanes & !(1 << who.lane);
         while others != 0 {
             let lane = others.trailing_zeros();
-            if !Self::ordered(clock, who, r.warp, lane, r.epoch) {
+            if !Self::ordered(clock, who, warp, lane, seen.epoch) {
                 return Some(lane);
             }
             others &= others - 1;
@@ -174,161 +125,142 @@ impl Shadow {
     }
 
     #[inline(always)]
+    fn race(
+        clock: &WarpClock,
+        who: Who,
+        strength: Strength,
+        seen: Seen,
+        write: bool,
+    ) -> Option<Past> {
+        let lane = Self::unordered(clock, who, seen)?;
+        let warp = seen.mark.warp();
+        if strength.excuses(seen.mark.strength(), warp == who.warp) {
+            return None;
+        }
+        Some(Past {
+            instruction: seen.mark.instruction(),
+            warp: warp as u8,
+            lane: lane as u8,
+            was_write: write,
+        })
+    }
+
+    #[inline(always)]
+    fn places(&self, offset: u32, bytes: u32) -> std::ops::RangeInclusive<usize> {
+        let last = (offset + bytes - 1) >> self.shift;
+        (offset >> self.shift) as usize..=last as usize
+    }
+
+    /// What `who` does now, as it will be remembered.
+    #[inline(always)]
+    fn present(clock: &WarpClock, who: Who, strength: Strength) -> Seen {
+        Seen {
+            epoch: clock.knows[who.warp as usize % WARPS],
+            lanes: 1 << who.lane,
+            mark: Mark::new(who.instruction, strength, who.warp),
+        }
+    }
+
     pub fn read(&mut self, offset: u32, bytes: u32, who: Who, strength: Strength) -> Option<Past> {
         let mut race = None;
-        let first = (offset >> self.shift) as usize;
-        let last = ((offset + bytes - 1) >> self.shift) as usize;
         let clock = &self.warps[who.warp as usize];
-        let epoch = clock.knows[who.warp as usize % WARPS];
-        for cell in &mut self.cells[first..=last] {
-            if cell.epoch != 0
-                && !strength.excuses(cell.strength, u32::from(cell.warp) == who.warp)
-                && !Self::ordered(clock, who, cell.warp, u32::from(cell.lane), cell.epoch)
-            {
-                race = Some(Past {
-                    instruction: cell.instruction,
-                    warp: cell.warp,
-                    lane: cell.lane,
-                    was_write: true,
-                });
-            }
-            cell.note_read(who.warp, epoch, who.instruction, 1 << who.lane, strength);
+        let present = Self::present(clock, who, strength);
+        for place in self.places(offset, bytes) {
+            let written = self.cells.written(place);
+            race = Self::race(clock, who, strength, written, true).or(race);
+            self.cells.note_read(place, present);
         }
         race
     }
 
-    #[inline(always)]
     pub fn write(&mut self, offset: u32, bytes: u32, who: Who, strength: Strength) -> Option<Past> {
         let mut race = None;
-        let first = (offset >> self.shift) as usize;
-        let last = ((offset + bytes - 1) >> self.shift) as usize;
         let clock = &self.warps[who.warp as usize];
-        let epoch = clock.knows[who.warp as usize % WARPS];
-        for cell in &mut self.cells[first..=last] {
-            if cell.epoch != 0
-                && !strength.excuses(cell.strength, u32::from(cell.warp) == who.warp)
-                && !Self::ordered(clock, who, cell.warp, u32::from(cell.lane), cell.epoch)
-            {
-                race = Some(Past {
-                    instruction: cell.instruction,
-                    warp: cell.warp,
-                    lane: cell.lane,
-                    was_write: true,
-                });
+        let present = Self::present(clock, who, strength);
+        for place in self.places(offset, bytes) {
+            let written = self.cells.written(place);
+            race = Self::race(clock, who, strength, written, true).or(race);
+            for read in self.cells.read(place) {
+                race = Self::race(clock, who, strength, read, false).or(race);
             }
-            for r in &cell.readers {
-                if let Some(lane) = Self::unordered_reader(clock, who, r)
-                    && !strength.excuses(r.strength, u32::from(r.warp) == who.warp)
-                {
-                    race = Some(Past {
-                        instruction: r.instruction,
-                        warp: r.warp,
-                        lane: lane as u8,
-                        was_write: false,
-                    });
-                }
-            }
-            *cell = Cell {
-                epoch,
-                instruction: who.instruction,
-                warp: who.warp as u8,
-                lane: who.lane as u8,
-                strength,
-                readers: [Reader::default(); 2],
-            };
+            self.cells.note_write(place, present);
         }
         race
     }
 
-    /// Whether an access in an earlier epoch of some warp comes before what all of `lanes` of `clock`'s
-    /// warp do now. `false` also where only a closer look could tell.
-    #[inline(always)]
-    fn plainly_before(
-        clock: &WarpClock,
-        me: u32,
-        lanes: u32,
-        epoch: u32,
-        warp: u8,
-        by: u32,
-    ) -> bool {
-        if u32::from(warp) != me {
-            epoch <= clock.knows[warp as usize % WARPS]
-        } else {
-            epoch <= clock.full || by == lanes && lanes.is_power_of_two()
+    /// Whether an access comes before what all of `lanes` of the warp do at that place now. `false` also
+    /// where only a closer look could tell.
+    fn plainly_before(clock: &WarpClock, me: u32, seen: Seen, lanes: u32) -> bool {
+        let warp = seen.mark.warp();
+        if warp != me {
+            return seen.epoch <= clock.knows[warp as usize % WARPS];
         }
+        seen.epoch <= clock.full || seen.lanes == lanes && lanes.is_power_of_two()
     }
 
-    /// Reads by several lanes of a warp, at `units` from `base`, as [`Shadow::read`] for each lane.
-    /// `false` where one of them may race: the same reads have to go through [`Shadow::read`], and
-    /// what was noted here does no harm.
+    /// Weak accesses by lanes of a warp, as [`Shadow::read`] or [`Shadow::write`] for each lane; `base`
+    /// is the lowest address. `false` where one of them may race: the same accesses have to go through
+    /// those, and what was noted here does no harm. For writes, no place has two lanes.
     #[inline(always)]
-    pub fn read_plainly(
+    pub fn plainly(
         &mut self,
         base: u32,
-        units: &[Unit],
-        bytes: u32,
-        warp: u32,
-        instruction: u32,
+        touches: &[Touch],
+        (warp, instruction): (u32, u32),
+        write: bool,
     ) -> bool {
         let clock = &self.warps[warp as usize];
         let epoch = clock.knows[warp as usize % WARPS];
-        let cells_each = (bytes >> self.shift).max(1) as usize;
-        for unit in units {
-            let first = ((base + unit.at) >> self.shift) as usize;
-            for cell in &mut self.cells[first..first + cells_each] {
-                let by = 1 << (cell.lane % 32);
-                if cell.epoch != 0
-                    && !Self::plainly_before(clock, warp, unit.lanes, cell.epoch, cell.warp, by)
-                {
-                    return false;
+        let mark = Mark::new(instruction, Strength::Weak, warp);
+        let before = Before {
+            warp,
+            own: clock.full,
+            others: clock.others,
+        };
+        let base = (base >> self.shift) as usize / BLOCK;
+        for touch in touches {
+            let mut late = self.cells.late_writes(base, touch, before);
+            if write {
+                let reads = self.cells.late_reads(base, touch, before);
+                for (l, r) in late.iter_mut().zip(reads) {
+                    *l |= r;
                 }
-                cell.note_read(warp, epoch, instruction, unit.lanes, Strength::Weak);
             }
-        }
-        true
-    }
-
-    /// Writes, as [`Shadow::read_plainly`].
-    #[inline(always)]
-    pub fn write_plainly(
-        &mut self,
-        base: u32,
-        units: &[Unit],
-        bytes: u32,
-        warp: u32,
-        instruction: u32,
-    ) -> bool {
-        let clock = &self.warps[warp as usize];
-        let epoch = clock.knows[warp as usize % WARPS];
-        let cells_each = (bytes >> self.shift).max(1) as usize;
-        for unit in units {
-            // Two lanes that write one place race with one another.
-            if !unit.lanes.is_power_of_two() {
+            if some(late) && !self.look_closer(warp, base, touch, late, write) {
                 return false;
             }
-            let before = |epoch: u32, by_warp: u8, by: u32| {
-                epoch == 0 || Self::plainly_before(clock, warp, unit.lanes, epoch, by_warp, by)
-            };
-            let first = ((base + unit.at) >> self.shift) as usize;
-            for cell in &mut self.cells[first..first + cells_each] {
-                let [r0, r1] = &cell.readers;
-                if !(before(cell.epoch, cell.warp, 1 << (cell.lane % 32))
-                    && before(r0.epoch, r0.warp, r0.lanes)
-                    && before(r1.epoch, r1.warp, r1.lanes))
-                {
-                    return false;
-                }
-                *cell = Cell {
-                    epoch,
-                    instruction,
-                    warp: warp as u8,
-                    lane: unit.lanes.trailing_zeros() as u8,
-                    strength: Strength::Weak,
-                    readers: [Reader::default(); 2],
-                };
+            if write {
+                self.cells.note_writes(base, touch, epoch, mark);
+            } else {
+                self.cells.note_reads(base, touch, epoch, mark);
             }
         }
         true
+    }
+
+    /// Whether the `late` places of a touch are in order after all.
+    #[cold]
+    fn look_closer(&self, warp: u32, base: usize, touch: &Touch, late: Row, write: bool) -> bool {
+        let clock = &self.warps[warp as usize];
+        (0..BLOCK).filter(|&i| late[i] != 0).all(|i| {
+            let place = (base + touch.block as usize) * BLOCK + i;
+            let before = |s| Self::plainly_before(clock, warp, s, touch.lanes[i]);
+            before(self.cells.written(place))
+                && (!write || self.cells.read(place).into_iter().all(before))
+        })
+    }
+
+    /// log2 of the bytes of a place.
+    pub fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    fn renew_others(&mut self, warp: usize) {
+        let count = self.warps.len();
+        let clock = &mut self.warps[warp];
+        let others = clock.knows.iter().take(count).enumerate();
+        let others = others.filter(|(w, _)| *w != warp).map(|(_, e)| *e);
+        clock.others = others.min().unwrap_or(0);
     }
 
     /// `members` of a warp meet; `live` are those that have not ended.
@@ -371,7 +303,7 @@ impl Shadow {
 
     /// Whether the access of a lane in an epoch of its warp comes before what `who` does now.
     #[inline(always)]
-    pub fn knows(&self, who: Who, warp: u8, lane: u32, epoch: u32) -> bool {
+    pub fn knows(&self, who: Who, warp: u32, lane: u32, epoch: u32) -> bool {
         Self::ordered(&self.warps[who.warp as usize], who, warp, lane, epoch)
     }
 
@@ -407,6 +339,7 @@ impl Shadow {
             self.warps[w].full = own - 1;
             self.warps[w].lanes = None;
         }
+        self.renew_others(w);
     }
 }
 

@@ -45,7 +45,7 @@ impl Decoder<'_> {
                 },
                 [0; 6],
             ),
-            "fence" if !words.contains(&"proxy") && !words.contains(&"mbarrier_init") => self.emit(
+            "fence" if !words.contains(&"proxy") => self.emit(
                 Op::Fence {
                     device: !words.contains(&"cta"),
                 },
@@ -82,18 +82,30 @@ impl Decoder<'_> {
         if matches!(self.scopes.get(name), Some(Symbol::Register(..))) {
             return self.unsupported(i, "indirect calls");
         }
+        let scopes = &self.scopes;
+        let slot = |n: usize| match params.get(n) {
+            Some(Operand::Name(name)) => match scopes.get(name) {
+                Some(Symbol::Local(at)) => Some(at),
+                _ => None,
+            },
+            _ => None,
+        };
         match name.as_str() {
             "vprintf" => {
-                // The text is dropped; the return value is the number of arguments, 0 is as good.
+                let [Some(text), Some(arguments)] = [slot(0), slot(1)] else {
+                    return self.unsupported(i, "arguments that are no .param variables");
+                };
+                let count = self.register(Class::R32);
+                self.emit(Op::Print([text, arguments]), [count, 0, 0, 0, 0, 0]);
                 if let Some(Operand::Name(n)) = returns.first()
                     && let Some(Symbol::Local(at)) = self.scopes.get(n)
                 {
-                    let (zero, address) = (self.constant32(0), self.constant64(u64::from(at)));
+                    let address = self.constant64(u64::from(at));
                     let access = Access {
                         space: AddressSpace::Local,
                         width: 4,
                         signed: false,
-                        registers: vec![(Class::R32, zero)],
+                        registers: vec![(Class::R32, count)],
                         narrow: false,
                         address: (Class::R64, address),
                         offset: 0,
@@ -105,13 +117,6 @@ impl Decoder<'_> {
             }
             // void __assertfail(text, file, line, function, size_t)
             "__assertfail" => {
-                let slot = |n: usize| match params.get(n) {
-                    Some(Operand::Name(name)) => match self.scopes.get(name) {
-                        Some(Symbol::Local(at)) => Some(at),
-                        _ => None,
-                    },
-                    _ => None,
-                };
                 let told = match (slot(0), slot(1), slot(2), slot(3)) {
                     (Some(text), Some(file), Some(line), Some(function)) => {
                         Some([text, file, function, line])

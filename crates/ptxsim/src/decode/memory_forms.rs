@@ -298,6 +298,7 @@ impl Decoder<'_> {
                 };
                 self.emit(Op::CpWait((*n).min(1 << 20) as u32), [0; 6]);
             }
+            ["cp", "async", "mbarrier", "arrive", rest @ ..] => self.copies_arrive(i, rest)?,
             ["cp", "async", "ca" | "cg", rest @ ..]
                 if !rest.iter().any(|w| w.contains("mbarrier")) =>
             {

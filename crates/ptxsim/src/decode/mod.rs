@@ -7,6 +7,7 @@
 mod arith;
 mod control;
 mod convert;
+mod mbarrier;
 mod memory_forms;
 mod operand;
 mod scope;
@@ -65,8 +66,8 @@ pub fn lay_out(module: &Module) -> Load<Vec<ModuleVariable>> {
             read_only: var.space == Space::Const,
         });
         next += (bytes + 8192).next_multiple_of(4096);
-        if next - MODULE_BASE > 4 << 30 {
-            return Err(invalid("the module's variables take more than 4 GiB"));
+        if next - MODULE_BASE > 1 << 30 {
+            return Err(invalid("the module's variables take more than 1 GiB"));
         }
     }
     for (var, slot) in module.variables.iter().filter(wanted).zip(&mut all) {
@@ -130,6 +131,9 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
         shared_granule: d.shared_granule.clamp(1, 4),
     })
 }
+
+/// Functions that call functions: each takes stack of this library.
+const MAX_CALLS: usize = 256;
 
 /// A device function that has been placed.
 struct Placed {
@@ -335,6 +339,9 @@ impl<'a> Decoder<'a> {
                 if !self.placing.insert(name.clone()) {
                     return self.unsupported(i, "recursive calls");
                 }
+                if self.placing.len() > MAX_CALLS {
+                    return self.unsupported(i, "functions that call functions so deep");
+                }
                 self.callees(callee)?;
                 self.function(callee)?;
                 self.placing.remove(name);
@@ -519,6 +526,7 @@ impl<'a> Decoder<'a> {
             | "trap" | "brkpt" | "nanosleep" | "pmevent" | "griddepcontrol" => {
                 self.control(i, &words)
             }
+            "mbarrier" => self.mbarrier(i, &words),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "wmma" | "mma" | "ldmatrix"
             | "stmatrix" | "movmatrix" | "elect" => self.warp(i, &words),
             _ => self.arithmetic(i, &words),

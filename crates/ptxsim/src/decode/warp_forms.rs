@@ -304,6 +304,13 @@ impl Decoder<'_> {
 
     /// mma.sync.aligned.m16n8k*.row.col.d.a.b.c
     fn mma(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        if words[1..]
+            == [
+                "sync", "aligned", "m8n8k4", "row", "col", "f64", "f64", "f64", "f64",
+            ]
+        {
+            return self.mma_f64(i);
+        }
         let ["mma", "sync", "aligned", shape, "row", "col", rest @ ..] = words else {
             return self.unsupported(i, "");
         };
@@ -336,6 +343,30 @@ impl Decoder<'_> {
             return self.unsupported(i, "this shape with these types");
         }
         self.multiply(i, None, shape, [*a, *b], [*c, *d])
+    }
+
+    fn mma_f64(&mut self, i: &Instruction) -> Load<()> {
+        self.expect_operands(i, 4..=4)?;
+        let mut registers = [[0; 2]; 4];
+        for (n, (to, held)) in registers.iter_mut().zip([2, 1, 1, 2]).enumerate() {
+            let operand = self.operand(i, n)?;
+            let elements = match operand {
+                Operand::Vector(v) => v.as_slice(),
+                other => std::slice::from_ref(other),
+            };
+            if elements.len() != held {
+                return self.invalid(i.pos, "a fragment has the wrong number of registers");
+            }
+            for (to, e) in to.iter_mut().zip(elements) {
+                *to = match n {
+                    0 => self.destination(i, e, Class::R64)?,
+                    _ => self.value(i, e, Class::R64, Ty::F64)?,
+                };
+            }
+        }
+        let [d, [a, _], [b, _], c] = registers;
+        self.emit(Op::Mma(Box::new(Mma::MultiplyF64 { d, a, b, c })), [0; 6]);
+        Ok(())
     }
 
     /// ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16

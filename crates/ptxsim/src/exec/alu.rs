@@ -36,6 +36,10 @@ impl AluOp {
 /// Whether what was compiled for AVX2 and FMA can run here. Looked up once by the standard library.
 #[inline(always)]
 pub fn has_v3() -> bool {
+    #[cfg(test)]
+    if BASE_ONLY.load(std::sync::atomic::Ordering::Relaxed) {
+        return false;
+    }
     #[cfg(target_arch = "x86_64")]
     {
         is_x86_feature_detected!("avx2")
@@ -47,6 +51,10 @@ pub fn has_v3() -> bool {
         false
     }
 }
+
+/// Lets a test run what processors without AVX2 run. Tests beside it may see it: both give the same.
+#[cfg(test)]
+static BASE_ONLY: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 macro_rules! arity {
     ($tr:ident, $make:ident, $run:ident, $v1:ident, $v3:ident, $(($arg:ident, $slot:literal)),*) => {
@@ -218,5 +226,64 @@ mod tests {
         };
         op3::<int_ops::w32::MadLo>().run(&mut regs, &[0, 1, 2, 3, 0, 0], 0b101);
         assert_eq!(regs.r32[0].0[..4], [5, 0, 5, 0]);
+    }
+
+    /// A launch over buffers of bytes that are finite numbers in every format, and what the buffers
+    /// hold then.
+    fn launched(name: &str, pointers: usize, ints: &[i32], grid: [u32; 3], shared: u32) -> String {
+        let path = format!("{}/tests/fixtures/{name}.ptx", env!("CARGO_MANIFEST_DIR"));
+        let module = crate::Module::load(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let mut memory = crate::Memory::default();
+        let bytes: Vec<u8> = (0..1_u32 << 16)
+            .map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8 & 0xbf)
+            .collect();
+        let mut params = Vec::new();
+        let mut buffers = Vec::new();
+        for n in 0..pointers {
+            let p = memory.alloc(&n.to_string(), bytes.len() as u64).unwrap();
+            memory.write(p, &bytes).unwrap();
+            params.extend(p.to_le_bytes());
+            buffers.push(p);
+        }
+        params.extend(ints.iter().flat_map(|i| i.to_le_bytes()));
+        let limits = crate::Limits::default();
+        let kernel = &module.kernels()[0];
+        let report = crate::launch(
+            kernel,
+            grid,
+            [256, 1, 1],
+            shared,
+            &params,
+            &mut memory,
+            limits,
+        );
+        let held = buffers
+            .iter()
+            .map(|&p| memory.read(p, bytes.len()).unwrap());
+        format!("{report:?} {:?}", held.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn whole_launches_are_the_same_without_avx2() {
+        if !has_v3() {
+            return;
+        }
+        let all = || {
+            [
+                launched("gemm", 3, &[100, 90, 70], [2, 2, 1], 0),
+                launched("f16_scalar", 4, &[1, 77], [3, 1, 1], 32 * 420 + 18432),
+                launched("f16_wmma", 4, &[1, 77], [2, 1, 1], 64 * 420 + 18432),
+                launched("fp8_direct", 7, &[1, 77], [2, 1, 1], 0),
+                launched("fp8_stage2", 7, &[1, 77], [2, 1, 1], 0),
+            ]
+        };
+        let with = all();
+        BASE_ONLY.store(true, std::sync::atomic::Ordering::Relaxed);
+        let without = all();
+        BASE_ONLY.store(false, std::sync::atomic::Ordering::Relaxed);
+        for (with, without) in with.iter().zip(&without) {
+            assert!(with.starts_with("Ok("), "{with:.300}");
+            assert!(with == without);
+        }
     }
 }

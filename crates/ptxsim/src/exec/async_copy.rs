@@ -130,23 +130,44 @@ impl Machine<'_> {
             .groups
             .retain(|(lanes, copies)| *lanes != 0 || !copies.is_empty());
         for copy in arrived.into_iter().rev().flatten() {
-            let at = copy.to as usize;
-            b.shared[at..at + copy.bytes as usize]
-                .copy_from_slice(&copy.data[..copy.bytes as usize]);
-            b.shared_known.set(at, copy.bytes as usize);
-            for word in &mut b.in_flight[at / 4..(at + copy.bytes as usize).div_ceil(4)] {
-                b.words_in_flight -= u32::from(*word != 0);
-                *word = 0;
-            }
-            if let Some(shadow) = &mut b.shadow {
-                // It arrives now, in the copying thread's name. What raced was told at the start.
-                let who = Who {
-                    warp: w.index,
-                    lane: copy.lane,
-                    instruction: copy.instruction,
-                };
-                shadow.write(copy.to, copy.bytes, who, Strength::Weak);
-            }
+            b.land(w.index, &copy);
         }
+    }
+}
+
+impl BlockState {
+    /// A copy by a lane of the warp arrives.
+    pub fn land(&mut self, warp: u32, copy: &CopyOp) {
+        let at = copy.to as usize;
+        self.shared[at..at + copy.bytes as usize]
+            .copy_from_slice(&copy.data[..copy.bytes as usize]);
+        self.shared_known.set(at, copy.bytes as usize);
+        for word in &mut self.in_flight[at / 4..(at + copy.bytes as usize).div_ceil(4)] {
+            self.words_in_flight -= u32::from(*word != 0);
+            *word = 0;
+        }
+        if let Some(shadow) = &mut self.shadow {
+            // It arrives now, in the copying thread's name. What raced was told at the start.
+            let who = Who {
+                warp,
+                lane: copy.lane,
+                instruction: copy.instruction,
+            };
+            shadow.write(copy.to, copy.bytes, who, Strength::Weak);
+        }
+    }
+}
+
+impl Copies {
+    /// All that a lane has under way, oldest first.
+    pub fn take(&mut self, lane: u32) -> Vec<CopyOp> {
+        let mut all = Vec::new();
+        let groups = self.groups.iter_mut().map(|(_, copies)| copies);
+        for copies in groups.chain([&mut self.open]) {
+            let (mine, rest): (Vec<_>, Vec<_>) = copies.drain(..).partition(|c| c.lane == lane);
+            *copies = rest;
+            all.extend(mine);
+        }
+        all
     }
 }

@@ -78,6 +78,13 @@ impl Issues {
         self.0[at + 1].1 = self.0[at + 1].1.wrapping_add(lanes.into());
     }
 
+    /// One issue of this one, which a span counted, was none.
+    pub fn not_at_all(&mut self, instruction: u32) {
+        let at = instruction as usize;
+        self.0[at].0 = self.0[at].0.wrapping_sub(1);
+        self.0[at + 1].0 = self.0[at + 1].0.wrapping_add(1);
+    }
+
     /// Adds what was counted to the costs of the instructions.
     pub fn settle(&self, costs: &mut [Cost]) {
         let mut now = (0_u64, 0_u64);

@@ -71,6 +71,13 @@ pub enum Mma {
     WmmaLoad(Tile),
     WmmaStore(Tile),
     Multiply(Multiply),
+    /// m8n8k4 in f64: one element of A and of B, two of C and D in each lane.
+    MultiplyF64 {
+        d: [u32; 2],
+        a: u32,
+        b: u32,
+        c: [u32; 2],
+    },
     /// `ldmatrix` of 8x8 matrices of 16-bit elements.
     LdMatrix {
         transpose: bool,

@@ -2,6 +2,7 @@
 //! the result type; tensor cores align and truncate inside, so their last bits differ (bound:
 //! k * 2^-23 of the sum of magnitudes).
 
+use super::alu::has_v3;
 use super::mem::{Addresses, Site, addresses, lanes, split};
 use super::mma::*;
 use super::regs::{ALL, LANES, Regs};
@@ -26,6 +27,10 @@ impl Machine<'_> {
             Mma::WmmaStore(t) => self.wmma_memory::<CHECKS>(b, w, t, s, true),
             Mma::Multiply(m) => {
                 multiply(&mut w.regs, m);
+                Ok(())
+            }
+            Mma::MultiplyF64 { d, a, b, c } => {
+                multiply_f64(&mut w.regs, *d, [*a, *b], *c);
                 Ok(())
             }
             Mma::LdMatrix {
@@ -190,6 +195,22 @@ impl Machine<'_> {
     }
 }
 
+/// Lane 4 g + t holds A(g, t), B(t, g), C(g, 2t) and C(g, 2t + 1) (PTX ISA 9.7.15.5.1). Each
+/// product is added exactly and rounded, k ascending.
+fn multiply_f64(regs: &mut Regs, d: [u32; 2], [a, b]: [u32; 2], c: [u32; 2]) {
+    let read = |r: u32| regs.r64[r as usize].0.map(f64::from_bits);
+    let (a, b, c) = (read(a), read(b), c.map(read));
+    for (n, d) in d.into_iter().enumerate() {
+        regs.set64(d, |lane| {
+            let (row, column) = (lane / 4, 2 * (lane % 4) + n);
+            let sum = (0..4).fold(c[n][lane], |sum, k| {
+                a[4 * row + k].mul_add(b[4 * column + k], sum)
+            });
+            sum.to_bits()
+        });
+    }
+}
+
 #[inline(always)]
 fn gather(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], out: &mut [f64]) {
     let per = 32 / elem.bits();
@@ -232,35 +253,41 @@ fn decode(elem: Elem, bits: u32) -> f64 {
     }
 }
 
+/// d += a * b with `N` columns. Products of the element types are exact in f64, so a fused
+/// multiplication and addition gives the same bits as two steps.
 #[inline(always)]
-fn product_rows(m: usize, n: usize, k: usize, a: &[f64], b: &[f64], d: &mut [f64]) {
-    for i in 0..m {
-        let row = &mut d[i * n..(i + 1) * n];
-        for p in 0..k {
-            let x = a[i * k + p];
-            for (to, y) in row.iter_mut().zip(&b[p * n..(p + 1) * n]) {
-                *to += x * y;
+fn product<const N: usize, const FUSED: bool>(k: usize, a: &[f64], b: &[f64], d: &mut [f64]) {
+    for (row, xs) in d.as_chunks_mut::<N>().0.iter_mut().zip(a.chunks_exact(k)) {
+        let mut sum = *row;
+        for (x, ys) in xs.iter().zip(b.as_chunks::<N>().0) {
+            for (sum, y) in sum.iter_mut().zip(ys) {
+                *sum = if FUSED {
+                    x.mul_add(*y, *sum)
+                } else {
+                    *sum + x * y
+                };
             }
         }
+        *row = sum;
     }
 }
 
 #[inline(always)]
-fn multiply_any(regs: &mut Regs, m: &Multiply) {
+fn multiply_any<const FUSED: bool>(regs: &mut Regs, m: &Multiply) {
     // The largest parts: 32 x 16, 16 x 32, 32 x 32 never.
     let (mut left, mut right, mut sum) = ([0.0; 512], [0.0; 512], [0.0; 512]);
     gather(regs, &m.places[0], m.ab[0], &m.a, &mut left);
     gather(regs, &m.places[1], m.ab[1], &m.b, &mut right);
     gather(regs, &m.places[2], m.cd[0], &m.c, &mut sum);
-    let s = m.shape;
-    product_rows(
-        s.m as usize,
-        s.n as usize,
-        s.k as usize,
-        &left,
-        &right,
-        &mut sum,
-    );
+    let [rows, columns, k] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
+    let (left, right) = (&left[..rows * k], &right[..k * columns]);
+    let to = &mut sum[..rows * columns];
+    // Those are all that `decode` lets through.
+    match columns {
+        32 => product::<32, FUSED>(k, left, right, to),
+        16 => product::<16, FUSED>(k, left, right, to),
+        _ => product::<8, FUSED>(k, left, right, to),
+    }
     let elem = m.cd[1];
     let per = 32 / elem.bits();
     let mut place = m.places[3].of.chunks_exact(LANES);
@@ -284,16 +311,16 @@ fn multiply_any(regs: &mut Regs, m: &Multiply) {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn multiply_avx2(regs: &mut Regs, m: &Multiply) {
-    multiply_any(regs, m);
+#[target_feature(enable = "avx2,fma,bmi2")]
+fn multiply_v3(regs: &mut Regs, m: &Multiply) {
+    multiply_any::<true>(regs, m);
 }
 
 fn multiply(regs: &mut Regs, m: &Multiply) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has it.
-        return unsafe { multiply_avx2(regs, m) };
+    if has_v3() {
+        // SAFETY: the processor has what it was compiled for.
+        return unsafe { multiply_v3(regs, m) };
     }
-    multiply_any(regs, m);
+    multiply_any::<false>(regs, m);
 }

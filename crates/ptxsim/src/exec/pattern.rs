@@ -7,6 +7,7 @@
 use super::cost::{Passes, wavefronts};
 use super::mem::lanes;
 use super::regs::{ALL, Class, LANES, Regs};
+use crate::check::cells::{BLOCK, Touch};
 
 /// Lanes that access the same bytes. Accesses are aligned to their size, so two units never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,10 @@ pub struct Pattern {
     /// Rising.
     pub units: Vec<Unit>,
     pub stretches: Vec<Stretch>,
+    /// By where in a block of places the lowest address lies; empty until asked for.
+    touches: [Vec<Touch>; BLOCK],
+    /// Two lanes share an address.
+    pub shared: bool,
     /// Where in a word or a sector the lowest address lay when wavefronts or sectors were counted
     /// last, and what came out.
     wavefronts: (u32, Passes),
@@ -129,6 +134,8 @@ impl Pattern {
             sectors: (u32::MAX, Passes::default()),
             allocation: usize::MAX,
             at,
+            shared: units.iter().any(|u| !u.lanes.is_power_of_two()),
+            touches: Default::default(),
             units,
             stretches,
         })
@@ -152,10 +159,10 @@ impl Pattern {
                 let a = &regs.r64[register as usize].0;
                 let base = a[self.first % LANES];
                 let mut wide = 0;
-                for l in 0..LANES {
-                    let distance = self.distances[l] as i32 as u64;
-                    let present = self.present[l] as i32 as u64;
-                    wide |= (a[l].wrapping_sub(base) ^ distance) & present;
+                for ((a, distance), present) in a.iter().zip(&self.distances).zip(&self.present) {
+                    // Both are sign-extended.
+                    let (distance, present) = (*distance as i32 as u64, *present as i32 as u64);
+                    wide |= (a.wrapping_sub(base) ^ distance) & present;
                 }
                 off |= u32::from(wide != 0);
                 base.wrapping_add(offset as u64)
@@ -163,14 +170,45 @@ impl Pattern {
             _ => {
                 let a = &regs.r32[register as usize].0;
                 let base = a[self.first % LANES];
-                for l in 0..LANES {
-                    off |= (a[l].wrapping_sub(base) ^ self.distances[l]) & self.present[l];
+                for ((a, distance), present) in a.iter().zip(&self.distances).zip(&self.present) {
+                    off |= (a.wrapping_sub(base) ^ distance) & present;
                 }
                 u64::from(base.wrapping_add(offset as u32))
             }
         };
         (off == 0).then_some(())?;
         base.checked_add_signed(self.lowest)
+    }
+
+    /// The places of `1 << shift` bytes that the lanes touch, for the race checks. `shift` is the same in
+    /// all calls, and at most the size of the access.
+    #[inline(always)]
+    pub fn touches(&mut self, lowest: u32, bytes: u32, shift: u32) -> &[Touch] {
+        let phase = (lowest >> shift) as usize % BLOCK;
+        if self.touches[phase].is_empty() {
+            self.touches[phase] = self.list_touches(phase, bytes, shift);
+        }
+        &self.touches[phase]
+    }
+
+    fn list_touches(&self, phase: usize, bytes: u32, shift: u32) -> Vec<Touch> {
+        let mut all: Vec<Touch> = Vec::new();
+        for u in &self.units {
+            for n in 0..(bytes >> shift).max(1) {
+                let place = phase + ((u.at >> shift) + n) as usize;
+                let (block, i) = ((place / BLOCK) as u32, place % BLOCK);
+                if all.last().is_none_or(|t| t.block != block) {
+                    all.push(Touch {
+                        block,
+                        lanes: [0; BLOCK],
+                    });
+                }
+                if let Some(last) = all.last_mut() {
+                    last.lanes[i] |= u.lanes;
+                }
+            }
+        }
+        all
     }
 
     /// Passes through shared memory. Moving all lanes by whole words moves all banks alike.

@@ -1,5 +1,6 @@
 //! The state of a launch, of its blocks and of its warps.
 
+use super::mbarrier::{Delivery, Meeting};
 use super::regs::{Block as Lanes, LANES, Regs};
 use crate::check::global::GlobalShadow;
 use crate::check::order::{Inter, Sparse};
@@ -20,6 +21,11 @@ pub enum Wait {
     Barrier {
         id: u32,
         generation: u32,
+    },
+    /// Until this phase of the mbarrier at an address has ended.
+    Mbarrier {
+        address: u32,
+        phase: bool,
     },
 }
 
@@ -59,6 +65,8 @@ pub struct Warp {
     pub polls: u32,
     pub copies: Copies,
     pub inter: Inter,
+    /// Its epoch at its last fence: what lanes that meet at an atomic tell one another.
+    pub fenced: u32,
     /// Thread index in the block of each lane's thread, for messages.
     pub first_thread: u32,
 }
@@ -98,6 +106,8 @@ pub struct BlockState {
     pub words_in_flight: u32,
     /// Clocks that atomics hand on, by address.
     pub atomics: HashMap<u64, (Clock, Inter)>,
+    pub meetings: HashMap<u32, Meeting>,
+    pub deliveries: Vec<Delivery>,
     pub local: Vec<u8>,
     pub local_known: Known,
     pub barriers: Vec<Barrier>,
@@ -134,6 +144,8 @@ pub struct Machine<'a> {
     /// A block did what others may see at once: the order of the blocks matters.
     pub crossed: bool,
     pub printed: Vec<String>,
+    /// Texts that were too many.
+    pub unprinted: u64,
 }
 
 impl Machine<'_> {
@@ -171,30 +183,34 @@ impl Machine<'_> {
         }
     }
 
+    /// Up to 8 bytes of a thread's local memory.
+    pub fn local_number(&self, b: &BlockState, thread: u32, at: u32, bytes: usize) -> u64 {
+        let base = (thread * self.program.local_bytes) as usize;
+        let all = b
+            .local
+            .get(base + at as usize..)
+            .and_then(|l| l.get(..bytes));
+        all.into_iter()
+            .flatten()
+            .rev()
+            .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
+    }
+
+    /// Text in global memory, up to its end or 1000 bytes.
+    pub fn text(&self, start: u64) -> Vec<u8> {
+        let byte = |i: u64| {
+            self.memory
+                .read(start.wrapping_add(i), 1)
+                .ok()
+                .map(|b| b[0])
+        };
+        (0..1000).map_while(byte).take_while(|&b| b != 0).collect()
+    }
+
     /// What a failed `assert` says of itself.
     pub fn assertion(&self, b: &BlockState, thread: u32, told: Option<[u32; 4]>) -> String {
-        let base = (thread * self.program.local_bytes) as usize;
-        let number = |at: u32, bytes: usize| {
-            let all = b
-                .local
-                .get(base + at as usize..)
-                .and_then(|l| l.get(..bytes));
-            all.into_iter()
-                .flatten()
-                .rev()
-                .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
-        };
-        let text = |at: u32| {
-            let start = number(at, 8);
-            let byte = |i: u64| {
-                self.memory
-                    .read(start.wrapping_add(i), 1)
-                    .ok()
-                    .map(|b| b[0])
-            };
-            let bytes: Vec<u8> = (0..1000).map_while(byte).take_while(|&b| b != 0).collect();
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
+        let number = |at: u32, bytes: usize| self.local_number(b, thread, at, bytes);
+        let text = |at: u32| String::from_utf8_lossy(&self.text(number(at, 8))).into_owned();
         match told {
             None => "assertion failed".into(),
             Some([what, file, function, line]) => format!(
@@ -271,6 +287,8 @@ impl Machine<'_> {
                 .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
             words_in_flight: 0,
             atomics: HashMap::new(),
+            meetings: HashMap::new(),
+            deliveries: Vec::new(),
             local: vec![0; local],
             local_known: Known::none(local),
             barriers: vec![
@@ -349,6 +367,7 @@ impl Machine<'_> {
             polls: 0,
             copies: Copies::default(),
             inter: Inter::default(),
+            fenced: 0,
             first_thread,
         }
     }

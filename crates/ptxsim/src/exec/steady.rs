@@ -201,7 +201,7 @@ impl Machine<'_> {
                 let from = (place.lowest - allocation.base) as usize;
                 if CHECKS && let (Some(global), Some(clocks)) = (&mut self.global, &b.shadow) {
                     // Two lanes that write one place race with one another.
-                    if p.units.iter().any(|u| !u.lanes.is_power_of_two()) {
+                    if p.shared {
                         return false;
                     }
                     let me = accessor(b, w, clocks, s.pc);
@@ -304,7 +304,7 @@ fn copies_under_way(b: &BlockState, p: &Pattern, from: usize) -> bool {
 fn reads_in_order(
     b: &mut BlockState,
     w: &Warp,
-    p: &Pattern,
+    p: &mut Pattern,
     from: usize,
     bytes: u32,
     pc: u32,
@@ -313,28 +313,31 @@ fn reads_in_order(
     if copies_under_way(b, p, from) || !p.stretches.iter().all(|t| known(t.at, t.bytes)) {
         return false;
     }
-    match &mut b.shadow {
-        Some(shadow) => shadow.read_plainly(from as u32, &p.units, bytes, w.index, pc),
-        None => true,
-    }
+    let Some(shadow) = &mut b.shadow else {
+        return true;
+    };
+    let touches = p.touches(from as u32, bytes, shadow.shift());
+    shadow.plainly(from as u32, touches, (w.index, pc), false)
 }
 
 #[inline(always)]
 fn writes_in_order(
     b: &mut BlockState,
     w: &Warp,
-    p: &Pattern,
+    p: &mut Pattern,
     from: usize,
     bytes: u32,
     pc: u32,
 ) -> bool {
-    if copies_under_way(b, p, from) {
+    // Two lanes that write one place race with one another.
+    if p.shared || copies_under_way(b, p, from) {
         return false;
     }
-    if let Some(shadow) = &mut b.shadow
-        && !shadow.write_plainly(from as u32, &p.units, bytes, w.index, pc)
-    {
-        return false;
+    if let Some(shadow) = &mut b.shadow {
+        let touches = p.touches(from as u32, bytes, shadow.shift());
+        if !shadow.plainly(from as u32, touches, (w.index, pc), true) {
+            return false;
+        }
     }
     for t in &p.stretches {
         b.shared_known.cover(from + t.at as usize, t.bytes as usize);
@@ -455,9 +458,9 @@ fn collect(regs: &Regs, a: &Access, data: &mut [u8], p: &Pattern, mask: u32) {
         if let (Class::R32, 4) = (class, a.width) {
             let from = &regs.r32[r as usize].0;
             if mask == ALL {
-                for l in 0..LANES {
-                    let to = p.at[l] as usize + skip;
-                    data[to..to + 4].copy_from_slice(&from[l].to_le_bytes());
+                for (value, at) in from.iter().zip(&p.at) {
+                    let to = *at as usize + skip;
+                    data[to..to + 4].copy_from_slice(&value.to_le_bytes());
                 }
                 continue;
             }

@@ -280,7 +280,39 @@ impl Machine<'_> {
                 self.cp_async::<CHECKS>(b, w, to, from, *bytes, o[2], s)?
             }
             Op::CpCommit => self.cp_commit(w, mask),
-            Op::CpWait(keep) => self.cp_wait(b, w, *keep, mask),
+            Op::CpWait(keep) => {
+                self.deliver_to(b, w.index, mask);
+                self.cp_wait(b, w, *keep, mask);
+            }
+            Op::Mbarrier(m) => {
+                let (done, wait) = self.mbarrier::<CHECKS>(b, w, m, o, s)?;
+                if let Some((address, phase)) = wait {
+                    // Those who wait come here again; that is one instruction, not two.
+                    let waiting = mask & !done;
+                    self.issues.without(now.pc, waiting.count_ones());
+                    if done == 0 {
+                        self.issues.not_at_all(now.pc);
+                    }
+                    w.groups.push(Group {
+                        pc: now.pc,
+                        mask: waiting,
+                        stack: now.stack.clone(),
+                        wait: Wait::Mbarrier { address, phase },
+                    });
+                    park(w, now, now.mask & !waiting, now.pc + 1);
+                    return Ok(Next::Reschedule);
+                }
+                if inst.op.polls() && w.look() {
+                    return Ok(Next::Yield);
+                }
+            }
+            Op::PendingCount => {
+                let state = w.regs.r64[o[1] as usize].0;
+                for l in lanes(mask) {
+                    w.regs.r32[o[0] as usize].0[l] = super::mbarrier::pending(state[l]);
+                }
+            }
+            Op::Print(told) => self.print(b, w, *told, o[0], mask),
             Op::ActiveMask => w.regs.set32(o[0], |_| mask),
             Op::Clock { wide } => {
                 let t = w.executed;
@@ -563,8 +595,15 @@ impl Machine<'_> {
     /// Moves groups whose barrier has ended past it, with what the barrier brings.
     pub fn leave_barriers(&mut self, b: &mut BlockState, w: &mut Warp) {
         for g in &mut w.groups {
-            let Wait::Barrier { id, generation } = g.wait else {
-                continue;
+            let (id, generation) = match g.wait {
+                Wait::Barrier { id, generation } => (id, generation),
+                Wait::Mbarrier { address, phase } => {
+                    if super::mbarrier::has_turned(b, address, phase) {
+                        g.wait = Wait::Ready;
+                    }
+                    continue;
+                }
+                Wait::Ready | Wait::Sync => continue,
             };
             let bar = &b.barriers[id as usize];
             if bar.generation == generation {

@@ -34,9 +34,14 @@ impl Machine<'_> {
         };
         self.crossed |= !shared;
         let Some(clocks) = &mut b.shadow else { return };
+        if writes && release {
+            w.fenced = clocks.epoch(w.index);
+        }
         let mut last = None;
         for l in lanes(mask) {
             if last.replace(a[l]) == Some(a[l]) {
+                // Lanes that met here hand on to one another what was fenced.
+                clocks.lanes_know(w.index, if writes { w.fenced } else { 0 });
                 continue;
             }
             let key = a[l] << 1 | u64::from(shared);
@@ -49,7 +54,7 @@ impl Machine<'_> {
                 .or_insert_with(|| ([0; WARPS], Inter::default()));
             let own = clock[w.index as usize % WARPS];
             clocks.acquire(w.index, clock, false);
-            clocks.lanes_know(w.index, own);
+            clocks.lanes_know(w.index, own.min(w.fenced));
             w.inter.join(inter);
             if writes {
                 clocks.release(w.index, clock);
@@ -81,6 +86,7 @@ impl Machine<'_> {
     /// What the warp has done so far may be handed on from here.
     pub fn fence(&mut self, b: &mut BlockState, w: &mut Warp, device: bool) {
         let Some(clocks) = &mut b.shadow else { return };
+        w.fenced = clocks.epoch(w.index);
         if device {
             fence(
                 b.number,
@@ -88,8 +94,8 @@ impl Machine<'_> {
                 clocks.knowledge(w.index),
                 &mut w.inter,
             );
-            clocks.tick(w.index);
         }
+        clocks.tick(w.index);
     }
 
     /// One lane's access at `at` of allocation `i`.

@@ -4,6 +4,9 @@ use super::ast::*;
 use super::scan::is_name_start;
 use super::{ParseError, Parser};
 
+/// Braces within braces: names are looked for outwards, so that depth costs time.
+const MAX_DEPTH: u32 = 256;
+
 impl Parser<'_> {
     /// Everything behind the opening brace, up to and with the closing one.
     pub(super) fn body(&mut self) -> Result<Vec<Statement>, ParseError> {
@@ -15,6 +18,11 @@ impl Parser<'_> {
                 Some(b'{') => {
                     self.s.expect(b'{')?;
                     depth += 1;
+                    if depth > MAX_DEPTH {
+                        return self
+                            .s
+                            .error(format!("braces are nested deeper than {MAX_DEPTH}"));
+                    }
                     out.push(Statement::Open);
                 }
                 Some(b'}') => {

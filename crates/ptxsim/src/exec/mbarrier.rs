@@ -1,0 +1,350 @@
+//! mbarrier objects (PTX ISA 9.7.13.15).
+//!
+//! The 8 bytes in shared memory are the state, in a layout of this library's own. A `try_wait` waits
+//! for as long as it takes: its loop turns once, on every run.
+
+use super::mem::{Addresses, Site, addresses, lanes, split};
+use super::regs::LANES;
+use super::state::*;
+use crate::check::order::Inter;
+use crate::check::race::{Clock, Strength, WARPS};
+use crate::program::*;
+use crate::report::*;
+
+const COUNT: u64 = (1 << 20) - 1;
+
+/// What an mbarrier is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    /// Arrivals that the present phase still waits for, and how many each phase expects.
+    pending: u64,
+    expected: u64,
+    /// Bytes under way, in 21 bits.
+    tx: i64,
+    phase: bool,
+}
+
+impl State {
+    fn of(word: u64) -> State {
+        State {
+            pending: word & COUNT,
+            expected: word >> 20 & COUNT,
+            tx: ((word << 3) as i64) >> 43,
+            phase: word >> 63 == 1,
+        }
+    }
+
+    fn word(self) -> u64 {
+        let tx = (self.tx as u64 & 0x1f_ffff) << 40;
+        self.pending & COUNT | (self.expected & COUNT) << 20 | tx | u64::from(self.phase) << 63
+    }
+
+    fn arrive(&mut self, count: u64) -> Result<(), String> {
+        if count == 0 || count > self.pending {
+            let left = self.pending;
+            return Err(format!(
+                "{count} arrivals at an mbarrier that waits for {left}"
+            ));
+        }
+        self.pending -= count;
+        Ok(())
+    }
+
+    /// True when a phase has come to its end.
+    fn turn(&mut self) -> bool {
+        let over = self.pending == 0 && self.tx == 0;
+        if over {
+            self.phase = !self.phase;
+            self.pending = self.expected;
+        }
+        over
+    }
+}
+
+/// What those who arrive hand on, and what the last phase has handed to those who wait.
+#[derive(Clone)]
+pub struct Meeting {
+    arrived: (Clock, Inter),
+    released: (Clock, Inter),
+}
+
+impl Default for Meeting {
+    fn default() -> Self {
+        let nothing = || ([0; WARPS], Inter::default());
+        Meeting {
+            arrived: nothing(),
+            released: nothing(),
+        }
+    }
+}
+
+/// Copies whose arrival an mbarrier is told of.
+pub struct Delivery {
+    address: u32,
+    warp: u32,
+    lane: u32,
+    copies: Vec<CopyOp>,
+}
+
+fn state_at(b: &BlockState, address: u32) -> State {
+    let bytes = b
+        .shared
+        .get(address as usize..)
+        .and_then(|s| s.first_chunk::<8>());
+    State::of(bytes.map_or(0, |w| u64::from_le_bytes(*w)))
+}
+
+/// Whether the phase that somebody waits to end has ended.
+pub fn has_turned(b: &BlockState, address: u32, phase: bool) -> bool {
+    state_at(b, address).phase != phase || b.deliveries.iter().any(|d| d.address == address)
+}
+
+impl Machine<'_> {
+    /// The lanes for which it is done; the others have to wait for a phase of theirs to end: the
+    /// address and the phase of the first of them.
+    pub fn mbarrier<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        m: &Mbarrier,
+        o: &[u32; 6],
+        s: Site,
+    ) -> Run<(u32, Option<(u32, bool)>)> {
+        let all = addresses(&w.regs, m.address, m.offset);
+        let mut room = [0; LANES];
+        let (space, mask, a) = split(m.space, &all, s.mask, &mut room);
+        if space != AddressSpace::Shared || mask != s.mask {
+            let lane = s.mask.trailing_zeros();
+            let what = "an mbarrier outside shared memory";
+            return self.fault(
+                FaultKind::OutOfBounds,
+                s.pc,
+                b.id,
+                w.first_thread + lane,
+                Some(all[lane as usize]),
+                what,
+            );
+        }
+        self.aligned(b, w, s, a, 8)?;
+        self.in_window(b, w, s, a, 8, b.shared.len(), "shared")?;
+        if CHECKS {
+            // libcu++ lets one lane end an mbarrier after no more than a `match.sync` with those
+            // that used it, so that is not held against anybody.
+            let strength = match m.op {
+                MbarrierOp::Init => Strength::Weak,
+                _ => Strength::Atomic,
+            };
+            self.check_shared(b, w, s, a, 8, true, strength);
+        }
+        let mut done = 0;
+        let mut wait = None;
+        for l in lanes(mask) {
+            match self.mbarrier_lane(b, w, m, o, s, a, l)? {
+                None => done |= 1 << l,
+                Some(phase) => wait = wait.or(Some((a[l] as u32, phase))),
+            }
+        }
+        Ok((done, wait))
+    }
+
+    /// `Some(phase)`: the lane has to wait for it to end.
+    fn mbarrier_lane(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        m: &Mbarrier,
+        o: &[u32; 6],
+        s: Site,
+        a: &Addresses,
+        l: usize,
+    ) -> Run<Option<bool>> {
+        let address = a[l] as u32;
+        let r32 = |n: usize| u64::from(w.regs.r32[o[n] as usize].0[l]);
+        let mut problem = Ok(());
+        match m.op {
+            MbarrierOp::Init => {
+                let count = r32(1);
+                if count == 0 || count > COUNT {
+                    problem = Err(format!("an mbarrier for {count} arrivals"));
+                }
+                let state = State {
+                    pending: count,
+                    expected: count,
+                    tx: 0,
+                    phase: false,
+                };
+                b.meetings.insert(address, Meeting::default());
+                put(b, address, state);
+            }
+            MbarrierOp::Inval => {
+                b.meetings.remove(&address);
+                b.shared[address as usize..][..8].fill(0);
+            }
+            MbarrierOp::Arrive { drop, expects } => {
+                let mut state = state_at(b, address);
+                if o[0] != 0 {
+                    w.regs.r64[o[0] as usize].0[l] = state.word();
+                }
+                state.tx += if expects { r32(2) as i64 } else { 0 };
+                let count = r32(1);
+                problem = state.arrive(count);
+                state.expected -= if drop { count.min(state.expected) } else { 0 };
+                put(b, address, state);
+                hand_on(b, w.index, &w.inter, address);
+                self.turn(b, address);
+            }
+            MbarrierOp::ExpectTx | MbarrierOp::CompleteTx => {
+                let mut state = state_at(b, address);
+                let sign = if m.op == MbarrierOp::ExpectTx { 1 } else { -1 };
+                state.tx += sign * r32(2) as i64;
+                put(b, address, state);
+                self.turn(b, address);
+            }
+            MbarrierOp::CopiesArrive { counted } => {
+                let mut state = state_at(b, address);
+                state.pending += u64::from(!counted);
+                put(b, address, state);
+                let lane = l as u32;
+                let copies = w.copies.take(lane);
+                b.deliveries.push(Delivery {
+                    address,
+                    warp: w.index,
+                    lane,
+                    copies,
+                });
+            }
+            MbarrierOp::WaitState { blocks } | MbarrierOp::WaitParity { blocks } => {
+                problem = self.deliver(b, |d| d.address == address);
+                let phase = match m.op {
+                    MbarrierOp::WaitParity { .. } => r32(1) & 1 == 1,
+                    _ => State::of(w.regs.r64[o[3] as usize].0[l]).phase,
+                };
+                let over = state_at(b, address).phase != phase;
+                if over {
+                    take_over(b, w, address);
+                } else if blocks && problem.is_ok() {
+                    return Ok(Some(phase));
+                }
+                let p = &mut w.regs.pred[o[0] as usize];
+                *p = *p & !(1 << l) | u32::from(over) << l;
+            }
+        }
+        match problem {
+            Ok(()) => Ok(None),
+            Err(what) => self.fault(
+                FaultKind::Undefined,
+                s.pc,
+                b.id,
+                w.first_thread + l as u32,
+                Some(a[l]),
+                &what,
+            ),
+        }
+    }
+
+    fn turn(&mut self, b: &mut BlockState, address: u32) {
+        self.progress += 1;
+        let mut state = state_at(b, address);
+        if state.turn() {
+            let meeting = b.meetings.entry(address).or_default();
+            meeting.released = meeting.arrived.clone();
+        }
+        put(b, address, state);
+    }
+
+    /// Copies come in at the last moment that is allowed: when somebody looks.
+    pub fn deliver(
+        &mut self,
+        b: &mut BlockState,
+        whose: impl Fn(&Delivery) -> bool,
+    ) -> Result<(), String> {
+        if b.deliveries.is_empty() {
+            return Ok(());
+        }
+        let all = std::mem::take(&mut b.deliveries);
+        let (now, later) = all.into_iter().partition(|d| whose(d));
+        b.deliveries = later;
+        let mut result = Ok(());
+        for d in now {
+            for copy in &d.copies {
+                b.land(d.warp, copy);
+            }
+            let mut state = state_at(b, d.address);
+            result = result.and(state.arrive(1));
+            put(b, d.address, state);
+            hand_on(b, d.warp, &Inter::default(), d.address);
+            self.turn(b, d.address);
+        }
+        result
+    }
+
+    /// Copies of some lanes of a warp, for a wait of another kind.
+    pub fn deliver_to(&mut self, b: &mut BlockState, warp: u32, mask: u32) {
+        // Too many arrivals are told to those who wait at the mbarrier.
+        let _ = self.deliver(b, |d| d.warp == warp && mask >> d.lane & 1 == 1);
+    }
+}
+
+fn put(b: &mut BlockState, address: u32, state: State) {
+    let at = address as usize;
+    b.shared[at..at + 8].copy_from_slice(&state.word().to_le_bytes());
+    b.shared_known.set(at, 8);
+}
+
+fn hand_on(b: &mut BlockState, warp: u32, inter: &Inter, address: u32) {
+    if let Some(shadow) = &mut b.shadow {
+        let (clock, known) = &mut b.meetings.entry(address).or_default().arrived;
+        shadow.release(warp, clock);
+        known.join(inter);
+    }
+}
+
+fn take_over(b: &mut BlockState, w: &mut Warp, address: u32) {
+    if let (Some(shadow), Some(meeting)) = (&mut b.shadow, b.meetings.get(&address)) {
+        let (clock, known) = &meeting.released;
+        shadow.acquire(w.index, clock, false);
+        shadow.lanes_know(w.index, clock[w.index as usize % WARPS]);
+        w.inter.join(known);
+    }
+}
+
+/// Arrivals that a state was waiting for.
+pub fn pending(state: u64) -> u32 {
+    State::of(state).pending as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_survives_its_word() {
+        for (pending, expected, tx, phase) in [
+            (1, 2, 0, false),
+            (COUNT, COUNT, -5, true),
+            (0, 7, 1_000_000, false),
+        ] {
+            let state = State {
+                pending,
+                expected,
+                tx,
+                phase,
+            };
+            assert_eq!(State::of(state.word()), state);
+        }
+    }
+
+    #[test]
+    fn a_phase_ends_with_its_arrivals_and_bytes() {
+        let mut s = State {
+            pending: 2,
+            expected: 2,
+            tx: 16,
+            phase: false,
+        };
+        assert!(s.arrive(2).is_ok() && !s.turn());
+        assert!(s.arrive(1).is_err());
+        s.tx -= 16;
+        assert!(s.turn() && s.phase && s.pending == 2);
+    }
+}
