@@ -1,6 +1,6 @@
 //! Lane-instructions per second: SGEMM, scalar attention, tensor-core attention; with and without
 //! checks. Throughput is reported in elements, one element being one lane-instruction, and time is
-//! processor time of all threads, not that of a clock on the wall.
+//! processor time of one thread, not that of a clock on the wall.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../tests/common/mod.rs"]
@@ -23,6 +23,7 @@ fn speed(c: &mut Criterion) {
     for checks in [false, true] {
         let limits = Limits {
             checks,
+            threads: 1,
             ..Limits::default()
         };
         let mut group = c.benchmark_group(if checks {

@@ -52,6 +52,54 @@ pub fn wavefronts(a: &[u32; LANES], mask: u32, bytes: u32) -> Passes {
     passes
 }
 
+/// Sectors of 32 bytes that an access to global memory touches. The ideal counts each different
+/// address once: a broadcast needs one sector.
+pub fn sectors(a: &Addresses, mask: u32, bytes: u32) -> Passes {
+    let mut sectors = [0_u64; 2 * LANES];
+    let mut n = 0;
+    let mut sorted = true;
+    for l in lanes(mask) {
+        let (first, last) = (a[l] >> 5, a[l].saturating_add(u64::from(bytes) - 1) >> 5);
+        for sector in [first, last] {
+            if n == 0 || sectors[n - 1] != sector {
+                sorted &= n == 0 || sectors[n - 1] < sector;
+                sectors[n] = sector;
+                n += 1;
+            }
+        }
+    }
+    if !sorted {
+        sectors[..n].sort_unstable();
+    }
+    let distinct = if sorted {
+        n
+    } else {
+        1 + sectors[..n].windows(2).filter(|p| p[0] != p[1]).count()
+    };
+    let mut starts = [0_u64; LANES];
+    let mut m = 0;
+    let mut rising = true;
+    for l in lanes(mask) {
+        if m == 0 || starts[m - 1] != a[l] {
+            rising &= m == 0 || starts[m - 1] < a[l];
+            starts[m] = a[l];
+            m += 1;
+        }
+    }
+    if !rising {
+        starts[..m].sort_unstable();
+    }
+    let different = if rising {
+        m
+    } else {
+        1 + starts[..m].windows(2).filter(|p| p[0] != p[1]).count()
+    };
+    Passes {
+        taken: distinct as u64,
+        ideal: (different as u64 * u64::from(bytes)).div_ceil(32),
+    }
+}
+
 /// How often warps issued each instruction, and with how many lanes. Kept as differences between
 /// neighbouring instructions, modulo 2^64: a run of instructions costs as much as one.
 pub struct Issues(Vec<(u64, u64)>);
@@ -98,51 +146,7 @@ impl Issues {
 
 impl Machine<'_> {
     pub fn count_global(&mut self, s: Site, a: &Addresses, bytes: u32) {
-        let mut sectors = [0_u64; 2 * LANES];
-        let mut n = 0;
-        let mut sorted = true;
-        for l in lanes(s.mask) {
-            let (first, last) = (a[l] >> 5, a[l].saturating_add(u64::from(bytes) - 1) >> 5);
-            for sector in [first, last] {
-                if n == 0 || sectors[n - 1] != sector {
-                    sorted &= n == 0 || sectors[n - 1] < sector;
-                    sectors[n] = sector;
-                    n += 1;
-                }
-            }
-        }
-        if !sorted {
-            sectors[..n].sort_unstable();
-        }
-        let distinct = if sorted {
-            n
-        } else {
-            1 + sectors[..n].windows(2).filter(|p| p[0] != p[1]).count()
-        };
-        // The ideal counts each different address once: a broadcast needs one sector.
-        let mut starts = [0_u64; LANES];
-        let mut m = 0;
-        let mut rising = true;
-        for l in lanes(s.mask) {
-            if m == 0 || starts[m - 1] != a[l] {
-                rising &= m == 0 || starts[m - 1] < a[l];
-                starts[m] = a[l];
-                m += 1;
-            }
-        }
-        if !rising {
-            starts[..m].sort_unstable();
-        }
-        let different = if rising {
-            m
-        } else {
-            1 + starts[..m].windows(2).filter(|p| p[0] != p[1]).count()
-        };
-        let passes = Passes {
-            taken: distinct as u64,
-            ideal: (different as u64 * u64::from(bytes)).div_ceil(32),
-        };
-        self.add_global(s, bytes, passes);
+        self.add_global(s, bytes, sectors(a, s.mask, bytes));
     }
 
     pub fn count_shared(&mut self, s: Site, a: &Addresses, bytes: u32) {

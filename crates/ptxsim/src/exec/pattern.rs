@@ -246,3 +246,48 @@ impl Pattern {
         passes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exec::cost;
+    use crate::exec::regs::Block;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What is kept is what counting the addresses themselves gives, also at another base.
+        #[test]
+        fn as_counted_lane_by_lane(
+            places in prop::array::uniform32(0_u64..90),
+            regular in prop::option::of((0_u64..5, 0_u64..40)),
+            (mask, size) in (1..=u32::MAX, 0_u32..5),
+            moves in prop::collection::vec(0_u64..500, 1..6),
+        ) {
+            let bytes = 1 << size;
+            let place = |l: usize| regular.map_or(places[l], |(step, first)| first + step * l as u64);
+            let address = |base: u64| -> [u64; LANES] {
+                std::array::from_fn(|l| 0x10_0000_0000 + (base + place(l)) * u64::from(bytes))
+            };
+            let mut p = Pattern::of(&address(0), mask, bytes).unwrap();
+            for base in moves {
+                let a = address(base);
+                let regs = Regs { r64: vec![Block(a)], ..Regs::default() };
+                let lowest = p.lowest(&regs, (Class::R64, 0), 0, mask).unwrap();
+                prop_assert_eq!(lowest, lanes(mask).map(|l| a[l]).min().unwrap());
+                prop_assert!(lanes(mask).all(|l| lowest + u64::from(p.at[l]) == a[l]));
+                prop_assert_eq!(p.sectors(lowest, bytes), cost::sectors(&a, mask, bytes));
+                let low = a.map(|x| x as u32);
+                prop_assert_eq!(p.wavefronts(lowest, bytes), cost::wavefronts(&low, mask, bytes));
+                let touched: u32 = p.touches(lowest as u32, bytes, 0).iter()
+                    .flat_map(|t| t.lanes).map(|l| u32::from(l != 0)).sum();
+                prop_assert_eq!(touched, p.stretches.iter().map(|s| s.bytes).sum::<u32>());
+                if let Some(l) = lanes(mask).nth(1) {
+                    let mut other = a;
+                    other[l] ^= u64::from(bytes) << 9;
+                    let regs = Regs { r64: vec![Block(other)], ..Regs::default() };
+                    prop_assert_eq!(p.lowest(&regs, (Class::R64, 0), 0, mask), None);
+                }
+            }
+        }
+    }
+}
