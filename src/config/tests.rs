@@ -12,6 +12,7 @@ mod mistakes_in_structure;
 mod mistakes_in_values;
 mod references;
 mod selection;
+mod simulation;
 
 /// A disk where what has an extension is a file.
 fn disk(path: &str) -> Option<Entry> {

@@ -92,6 +92,54 @@ fn a_run_without_a_gpu() {
 }
 
 #[test]
+fn a_run_in_the_simulator() {
+    let mut record = fixture::record_simulated();
+    let (finding, skipped) = (
+        fixture::case_id("direct", "small"),
+        fixture::case_id("fast", "large"),
+    );
+    fixture::resimulate(&mut record, &finding, |seed, facts| {
+        if let Seen::Got(facts) = facts {
+            facts.not_judged = vec!["races in global memory".into()];
+            *facts
+                .counters
+                .entry(verdict::model::Counter::SharedLoadWavefronts)
+                .or_default() += seed;
+            facts.findings.push(verdict::model::Finding {
+                message: "race on shared memory 0x40: this read and the write at k.cu:9 have no order at k.cu:11, \
+                          block [0, 0, 0], thread [32, 0, 0]"
+                    .into(),
+                places: vec!["k.cu:11".into(), "k.cu:9".into()],
+                block: [0; 3],
+                thread: [32, 0, 0],
+                address: Some(0x40),
+                times: 3,
+            });
+        }
+    });
+    let reason = format!(
+        "{}, 1.0 million warp instructions a case (--sim-budget raises it): about 7 million warp instructions",
+        verdict::judge::words::OVER_BUDGET
+    );
+    for piece in &mut record.evidence {
+        match piece {
+            Evidence::Check { case, facts, .. } if *case == skipped => {
+                *facts = Seen::NotRun {
+                    reason: reason.clone(),
+                };
+            }
+            Evidence::Simulation { case, facts, .. } if *case == skipped => {
+                *facts = Seen::NotRun {
+                    reason: reason.clone(),
+                };
+            }
+            _ => {}
+        }
+    }
+    everywhere("simulated", &record);
+}
+
+#[test]
 fn two_records_compared() {
     let head = broken();
     let judgement = compare(&fixture::record(), &head, Loosening::Fails);

@@ -18,8 +18,12 @@ pub(super) fn no_findings(facts: &Facts, subject: &Subject) -> Found<String> {
         if findings.is_empty() {
             return Ok(());
         }
-        let told: Vec<_> = findings.iter().take(TOLD).map(finding).collect();
-        let more = match findings.len().saturating_sub(TOLD) {
+        // One source line can be several instructions, each with its own finding in the same words.
+        let mut told: Vec<String> = findings.iter().map(finding).collect();
+        told.dedup();
+        let all = told.len();
+        told.truncate(TOLD);
+        let more = match all - told.len() {
             0 => String::new(),
             more => format!("; and {more} more"),
         };
