@@ -61,7 +61,8 @@ impl Gpu {
     /// Makes the context current on this thread.
     pub fn bind(&self) -> Result<()> {
         // SAFETY: the context lives as long as the process.
-        Ok(unsafe { result::ctx::set_current(self.context)? })
+        unsafe { result::ctx::set_current(self.context)? };
+        Ok(())
     }
 
     /// For tables.
@@ -126,7 +127,8 @@ impl Gpu {
     }
 
     pub fn wait(&self) -> Result<()> {
-        Ok(result::ctx::synchronize()?)
+        result::ctx::synchronize()?;
+        Ok(())
     }
 }
 

@@ -17,11 +17,13 @@
 
 mod approx;
 mod cases;
+mod conversions;
 mod counters;
 mod forms;
 mod gpu;
 mod job;
 mod kernels;
+mod make;
 mod program;
 mod random;
 mod sweep;

@@ -11,10 +11,15 @@
 //!
 //! # Where the ISA leaves the result open
 //! - The `.approx` functions are within an ulp of exact (`num::approx`); a GPU's last bits differ.
-//! - A matrix product is summed in f64 and rounded once. Tensor cores truncate inside.
-//! - The fragment layout of `wmma` is this library's own, so its shared-memory wavefronts are those
-//!   of that layout and not of a GPU.
-//! - Integer division by zero gives all ones; NaN payloads of f64 are canonical.
+//! - A matrix product is what the tensor cores of sm_90 compute, to the bit; f64 ones aside.
+//! - The fragment layout of `wmma` is that of sm_90 for accumulators and this library's own for A
+//!   and B, which cost what `ldmatrix` does.
+//! - Integer division by zero gives all ones, and so does its rest. NaNs are those of an H100.
+//!
+//! CALIBRATION.md, beside this crate's Cargo.toml, has the comparison with hardware: instructions and
+//! random programs without a difference, the bounds of the approximations, kernels, counters.
+//!
+//! Further:
 //! - `%clock` and `%globaltimer` count the instructions of the warp; `%smid` is 0.
 //! - As many blocks count as resident as a large GPU or 1 GiB of this machine's memory holds, at most
 //!   4096; memory is sequentially consistent. A loop that polls memory gives way to others, and the
@@ -44,13 +49,13 @@
 //! Every report says what was not judged.
 //!
 //! # Counters
-//! None has been compared with hardware yet: all are information, none is fit for a gate.
+//! [`Counter::tier`] says which equal those of a GPU ([`Tier::Gate`]) by the table of CALIBRATION.md.
 //!
 //! # Not built
 //! wgmma, TMA and bulk copies, tcgen05, textures, clusters, recursion through addresses, under a
-//! predicate or with variables in local memory, `.b128` and vector registers, video instructions, f64 fma and sqrt with directed rounding, f64 wmma, mma of
-//! f64 other than m8n8k4, sparse mma, mma of integers with saturation or of fewer than 8 bits, integer
-//! and tf32 wmma. Each is refused by [`Module::load`].
+//! predicate or with variables in local memory, `.b128` and vector registers, video instructions, f64
+//! wmma, mma of f64 other than m8n8k4, sparse mma, mma of integers with saturation or of fewer than 8
+//! bits, integer and tf32 wmma. Each is refused by [`Module::load`].
 
 mod check;
 mod counters;

@@ -154,6 +154,7 @@ macro_rules! ops {
 pub(crate) use ops;
 
 #[cfg(all(test, target_arch = "x86_64"))]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::exec::regs::{Block, LANES};
