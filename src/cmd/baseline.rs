@@ -7,11 +7,11 @@ use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::store;
 use globset::Glob;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 use verdict::judge::words;
-use verdict::model::{BaselineKey, Subject};
+use verdict::model::{BaselineKey, Facet, Outcome, Subject};
 
 pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<Exit> {
     let selection = Selection {
@@ -54,12 +54,27 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{change}");
     }
-    for refused in &update.refused {
+    let (unmeasured, refused): (Vec<_>, Vec<_>) = update
+        .refused
+        .iter()
+        .partition(|refused| refused.outcome == Outcome::Skipped);
+    for refused in &refused {
         let _ = writeln!(
             text,
             "left as it is: {} {}: {}",
             refused.subject, refused.facet, refused.reason
         );
+    }
+    if !unmeasured.is_empty() {
+        let mut facets: BTreeMap<Facet, usize> = BTreeMap::new();
+        for refused in &unmeasured {
+            *facets.entry(refused.facet).or_default() += 1;
+        }
+        let facets: Vec<_> = facets
+            .iter()
+            .map(|(facet, count)| format!("{facet} of {}", counted(*count, "case")))
+            .collect();
+        let _ = writeln!(text, "not measured by this run: {}", facets.join(", "));
     }
     let files: BTreeSet<_> = update.changes.iter().map(|change| &change.file).collect();
     let _ = writeln!(
@@ -67,11 +82,11 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
         "{} changed in {}, {} refused",
         counted(update.changes.len(), "figure"),
         counted(files.len(), "file"),
-        update.refused.len()
+        refused.len()
     );
     print(&text)?;
     // Whoever accepts a run wants all of it accepted; what was refused has to be seen.
-    Ok(if update.refused.is_empty() {
+    Ok(if refused.is_empty() {
         Exit::Held
     } else {
         Exit::Failed

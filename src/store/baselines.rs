@@ -259,6 +259,7 @@ pub fn update_baselines(
             subject,
             facet,
             reason,
+            ..
         } in refused.iter().take(8)
         {
             diagnostic = diagnostic.help(format!("{subject}, {facet}: {reason}"));

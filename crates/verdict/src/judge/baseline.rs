@@ -33,7 +33,7 @@ impl From<Ruling> for Lack {
 }
 
 /// What a base side could not give, where the baselines are made from a record.
-pub(super) type Refusals = BTreeMap<(Subject, Facet), String>;
+pub(super) type Refusals = BTreeMap<(Subject, Facet), Ruling>;
 
 impl Facts<'_> {
     /// The key under which a metric of this run would be agreed.
@@ -134,7 +134,7 @@ impl Facts<'_> {
                 reason: self.unusable(broken, subject),
             }));
         }
-        if let Some(reason) = refusals.get(&(subject.clone(), facet)) {
+        if let Some(Ruling { reason, .. }) = refusals.get(&(subject.clone(), facet)) {
             return Err(Lack::Refused(Ruling {
                 outcome: Outcome::Inconclusive,
                 reason: format!("the base has no {metric} to compare with: {reason}"),
@@ -259,7 +259,7 @@ impl Facts<'_> {
                     baseline.cases.insert(shape.to_owned(), metrics);
                 }
                 Err(why) => {
-                    refusals.insert((subject, facet), why.reason);
+                    refusals.insert((subject, facet), why);
                 }
             }
         }

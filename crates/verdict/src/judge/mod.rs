@@ -56,7 +56,13 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
     let facts = Facts::new(&head.plan, &head.environment, &policy, &head.evidence);
     let refusals = refusals
         .into_iter()
-        .map(|refused| ((refused.subject, refused.facet), refused.reason))
+        .map(|refused| {
+            let why = Ruling {
+                outcome: refused.outcome,
+                reason: refused.reason,
+            };
+            ((refused.subject, refused.facet), why)
+        })
         .collect();
     let mut judgement = judged(&facts, &refusals);
     let loosened = loosened::loosened(base, head, loosening);
@@ -76,6 +82,9 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
 pub struct Refused {
     pub subject: Subject,
     pub facet: Facet,
+    /// `Skipped` where this run did not try to measure it: whatever stands in its way has an entry of its
+    /// own that says more.
+    pub outcome: Outcome,
     pub reason: String,
 }
 
@@ -96,13 +105,12 @@ pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) 
     };
     let facts = Facts::new(&record.plan, environment, &record.policy, &record.evidence);
     let (baselines, refusals) = facts.acceptable(&origin);
-    let refused = refusals
-        .into_iter()
-        .map(|((subject, facet), reason)| Refused {
-            subject,
-            facet,
-            reason,
-        });
+    let refused = refusals.into_iter().map(|((subject, facet), why)| Refused {
+        subject,
+        facet,
+        outcome: why.outcome,
+        reason: why.reason,
+    });
     (baselines, refused.collect())
 }
 
