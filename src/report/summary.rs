@@ -134,6 +134,7 @@ enum Kind {
     Resources,
     Driver,
     Correctness,
+    Determinism,
     Findings,
     Counters,
     Times,
@@ -146,6 +147,7 @@ impl fmt::Display for Kind {
             Self::Resources => "resources",
             Self::Driver => "agreement with the driver",
             Self::Correctness => "correctness",
+            Self::Determinism => "determinism",
             Self::Findings => "memory and races",
             Self::Counters => "counters",
             Self::Times => "times",
@@ -158,9 +160,8 @@ fn kind(rule: &Rule) -> Kind {
     match rule {
         Rule::Built | Rule::HasEffect => Kind::Resources,
         Rule::AgreesWithDriver => Kind::Driver,
-        Rule::Finite | Rule::Written | Rule::Deterministic | Rule::InputsIntact => {
-            Kind::Correctness
-        }
+        Rule::Finite | Rule::Written | Rule::InputsIntact => Kind::Correctness,
+        Rule::Deterministic => Kind::Determinism,
         Rule::Limit { metric, .. } => match metric.facet() {
             Facet::Resources => Kind::Resources,
             Facet::Correctness => Kind::Correctness,

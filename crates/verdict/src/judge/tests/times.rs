@@ -544,6 +544,7 @@ fn what_may_be_agreed_on() {
         [Refused {
             subject: subject(),
             facet: Facet::Times,
+            outcome: Outcome::Inconclusive,
             reason: "3 timing processes ran on a throttled GPU".into()
         }]
     );
@@ -555,6 +556,8 @@ fn what_may_be_agreed_on() {
             .all(|baseline| baseline.key.facet() == Facet::Resources)
     );
     assert_eq!(refused.len(), 8);
+    // Nothing went wrong there: it was not tried.
+    assert!(refused.iter().all(|left| left.outcome == Outcome::Skipped));
 
     // A part of the shapes is not the worst of all of them.
     record.plan.left_out.insert("k".into());

@@ -1,5 +1,7 @@
 //! The sequence of a check against a device made of closures: each thing that a kernel can do wrong.
 
+mod fake;
+
 use super::check::check;
 use super::metered::Metered;
 use super::orders::Orders;
@@ -8,206 +10,19 @@ use super::time::time;
 use crate::build::Artifact;
 use crate::cache::Cache;
 use crate::check::cache::{self, References};
-use crate::device::args::Value;
-use crate::device::{Address, Call, Device, Failure, Program, Result, Target, Timer, redzone};
+use crate::device::{Failure, Result};
 use crate::worker::protocol::{CheckJob, Expected, Frame, Job, Order, TimeJob};
+use fake::Fake;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use verdict::model::{
-    Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, DriverFacts, ElemType,
-    Fault, FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Tensor,
+    Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, ElemType, Fault,
+    FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Tensor,
 };
 
 const N: usize = 6;
-
-/// Memory, and what a launch does to it: `(memory, arguments, launch number)`.
-type Kernel = fn(&mut Memory, &[u64], u32) -> Result<()>;
-
-struct Memory(BTreeMap<Address, Vec<u8>>);
-
-impl Memory {
-    fn at(&mut self, address: Address, bytes: usize) -> &mut [u8] {
-        let (base, block) = self
-            .0
-            .range_mut(..=address)
-            .next_back()
-            .expect("an address");
-        let offset = (address - base) as usize;
-        &mut block[offset..offset + bytes]
-    }
-    fn get(&mut self, array: Address, i: usize) -> f32 {
-        f32::from_le_bytes(self.at(array + 4 * i as u64, 4).try_into().unwrap())
-    }
-    fn set(&mut self, array: Address, i: usize, value: f32) {
-        self.at(array + 4 * i as u64, 4)
-            .copy_from_slice(&value.to_le_bytes());
-    }
-}
-
-struct Fake {
-    memory: Memory,
-    next: Address,
-    launches: u32,
-}
-
-impl Fake {
-    fn new() -> Self {
-        Self {
-            memory: Memory(BTreeMap::new()),
-            next: 0x1000,
-            launches: 0,
-        }
-    }
-}
-
-/// By symbol. Arguments: x, y, and for `scaled` the scales of x.
-fn kernel(symbol: &str) -> Kernel {
-    fn each(memory: &mut Memory, args: &[u64], value: impl Fn(f32) -> f32) {
-        for i in 0..N {
-            let x = memory.get(args[0], i);
-            memory.set(args[1], i, value(x));
-        }
-    }
-    match symbol {
-        "double" => |memory, args, _| {
-            each(memory, args, |x| x * 2.0);
-            Ok(())
-        },
-        "wrong" => |memory, args, _| {
-            each(memory, args, |x| x * 2.0);
-            memory.set(args[1], 3, 1000.0);
-            Ok(())
-        },
-        "forgets" => |memory, args, launch| {
-            let left = memory.at(args[1] + 8, 4).to_vec();
-            kernel("double")(memory, args, launch)?;
-            memory.at(args[1] + 8, 4).copy_from_slice(&left);
-            Ok(())
-        },
-        "overruns" => |memory, args, launch| {
-            kernel("double")(memory, args, launch)?;
-            // Copies what stands behind x behind y: the guards must differ for this to be seen.
-            let behind = memory.at(args[0] + 4 * N as u64, 4).to_vec();
-            memory
-                .at(args[1] + 4 * N as u64, 4)
-                .copy_from_slice(&behind);
-            Ok(())
-        },
-        "underruns" => |memory, args, launch| {
-            kernel("double")(memory, args, launch)?;
-            memory.at(args[1] - 8, 4).fill(0);
-            Ok(())
-        },
-        "clobbers" => |memory, args, launch| {
-            kernel("double")(memory, args, launch)?;
-            memory.set(args[0], 0, 0.5);
-            Ok(())
-        },
-        "clobbers_scales" => |memory, args, _| {
-            each(memory, args, |_| 0.0);
-            memory.set(args[2], 0, 0.5);
-            Ok(())
-        },
-        "races" => |memory, args, launch| {
-            kernel("double")(memory, args, launch)?;
-            if launch == 5 {
-                memory.set(args[1], 4, f32::NAN);
-            }
-            Ok(())
-        },
-        "in_place" => |memory, args, _| {
-            for i in 0..N {
-                let x = memory.get(args[1], i);
-                memory.set(args[1], i, x * 2.0);
-            }
-            Ok(())
-        },
-        "faults" => |_, _, _| {
-            Err(Failure::Fault {
-                fault: Fault {
-                    kind: FaultKind::DeviceFault,
-                    message: "an illegal memory access was encountered".into(),
-                },
-                sticky: true,
-            })
-        },
-        other => panic!("no kernel {other}"),
-    }
-}
-
-const KERNELS: [&str; 10] = [
-    "double",
-    "wrong",
-    "forgets",
-    "overruns",
-    "underruns",
-    "clobbers",
-    "clobbers_scales",
-    "races",
-    "in_place",
-    "faults",
-];
-
-impl Device for Fake {
-    fn stream(&self) -> u64 {
-        0
-    }
-    fn load(&mut self, artifact: &Artifact) -> Result<Program> {
-        let Artifact::Cubin { symbol, .. } = artifact else {
-            panic!("cubins only")
-        };
-        KERNELS
-            .iter()
-            .position(|kernel| kernel == symbol)
-            .map(Program)
-            .ok_or_else(|| Failure::of_case(FaultKind::EntryNotFound, symbol.as_str()))
-    }
-    fn guard(&self) -> usize {
-        redzone::BYTES
-    }
-    fn alloc(&mut self, _: &str, bytes: usize) -> Result<Address> {
-        let address = self.next;
-        self.memory.0.insert(address, vec![0xcc; bytes]);
-        self.next += bytes.next_multiple_of(256) as u64 + 0x1000;
-        Ok(address)
-    }
-    fn reset(&mut self) -> Result<()> {
-        self.memory.0.clear();
-        Ok(())
-    }
-    fn write(&mut self, to: Address, bytes: &[u8]) -> Result<()> {
-        self.memory.at(to, bytes.len()).copy_from_slice(bytes);
-        Ok(())
-    }
-    fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()> {
-        self.write(to, &pattern.repeat(count))
-    }
-    fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()> {
-        bytes.copy_from_slice(self.memory.at(from, bytes.len()));
-        Ok(())
-    }
-    fn launch(&mut self, call: &Call) -> Result<()> {
-        self.launches += 1;
-        let args: Vec<u64> = call
-            .args
-            .iter()
-            .map(Value::bytes)
-            .map(|bytes| u64::from_ne_bytes(bytes.try_into().unwrap()))
-            .collect();
-        kernel(KERNELS[call.program.0])(&mut self.memory, &args, self.launches)
-    }
-    fn sync(&mut self) -> Result<()> {
-        Ok(())
-    }
-    fn describe(&mut self, _: &Call) -> Result<DriverFacts> {
-        Ok(DriverFacts { entries: vec![] })
-    }
-    fn timer<'a>(&'a mut self, _: Target<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
-        None
-    }
-}
 
 fn tensor(name: &str, role: Role) -> Tensor {
     Tensor {
