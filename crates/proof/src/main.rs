@@ -17,6 +17,7 @@
 
 mod approx;
 mod cases;
+mod comparisons;
 mod conversions;
 mod counters;
 mod forms;

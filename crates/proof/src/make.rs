@@ -96,8 +96,10 @@ impl Maker<'_> {
         let lines = form.write(&dests, &sources, 15, &mut self.random);
         let dests = form.dests().into_iter().zip(dests).collect();
         let mut stmt = self.op(form.op.clone(), lines, dests);
-        // ptxas 13.0 converts the old value of a guarded `set` whose guard is false.
-        let guarded = self.random.chance(15) && !form.op.starts_with("set.");
+        // ptxas 13.0 converts the old value of a guarded `set` whose guard is false, and drops the
+        // guard of a `testp`.
+        let unguarded = ["set.", "testp."].iter().any(|w| form.op.starts_with(w));
+        let guarded = self.random.chance(15) && !unguarded;
         let wanted = guarded.then(|| {
             let not = if self.random.chance(50) { "!" } else { "" };
             format!("@{not}{} ", self.any(Class::P))

@@ -16,6 +16,11 @@ impl Decoder<'_> {
             "addc" | "subc" | "madc" => self.carry(i, words),
             "add" | "sub" | "mad" if words.contains(&"cc") => self.carry(i, words),
             "dp4a" => self.dp4a(i, words),
+            "dp2a" => self.word_op(i, int_ops::dp2a(&words[1..])),
+            "prmt" if words.len() == 3 && words[1] == "b32" => {
+                self.word_op(i, int_ops::prmt(words[2]))
+            }
+            "testp" => self.testp(i, words),
             _ => self.table(i, words),
         }
     }
@@ -44,11 +49,14 @@ impl Decoder<'_> {
                 ftz: false,
                 sat: false,
                 nan: false,
+                xorsign: false,
                 relu: false,
                 approx: false,
             };
-            for word in middle {
+            for (n, word) in middle.iter().enumerate() {
                 match *word {
+                    "xorsign" if middle.get(n + 1) == Some(&"abs") => m.xorsign = true,
+                    "abs" if m.xorsign => {}
                     "ftz" => m.ftz = true,
                     "sat" => m.sat = true,
                     "NaN" => m.nan = true,
@@ -226,7 +234,13 @@ impl Decoder<'_> {
                 _ => return self.unsupported(i, ""),
             }
         }
-        let Some(op) = relation.and_then(|r| cmp_ops::lookup(r, ty, flush)) else {
+        let packed = matches!(ty, Ty::F16x2 | Ty::Bf16x2);
+        let element = match ty {
+            Ty::F16x2 => Ty::F16,
+            Ty::Bf16x2 => Ty::Bf16,
+            ty => ty,
+        };
+        let Some(op) = relation.and_then(|r| cmp_ops::lookup(r, element, flush)) else {
             return self.unsupported(i, "");
         };
         self.expect_operands(i, 3..=4)?;
@@ -243,12 +257,18 @@ impl Decoder<'_> {
             _ => return self.unsupported(i, "this combination"),
         };
         let (p, q) = match self.operand(i, 0)? {
-            Operand::Pair(p, q) => (
+            Operand::Pair(p, q) if words[0] == "setp" => (
                 self.predicate_or_sink(p, i)?,
                 Some(self.predicate_or_sink(q, i)?),
             ),
-            Operand::Name(p) if words[0] == "setp" => (self.predicate_or_sink(p, i)?, None),
-            _ => (self.register(Class::Pred), None),
+            Operand::Name(p) if words[0] == "setp" && !packed => {
+                (self.predicate_or_sink(p, i)?, None)
+            }
+            _ if words[0] == "setp" => return self.unsupported(i, "this destination"),
+            _ => (
+                self.register(Class::Pred),
+                packed.then(|| self.register(Class::Pred)),
+            ),
         };
         if q.is_none() && other.is_none() {
             self.alu(op, &[p, a, b]);
@@ -256,7 +276,14 @@ impl Decoder<'_> {
             self.keep_guard();
             let (t, n) = (self.register(Class::Pred), self.register(Class::Pred));
             self.alu(op, &[t, a, b]);
-            self.alu(op1::<cmp_ops::PredNot>(), &[n, t]);
+            if packed {
+                let (high_a, high_b) = (self.register(Class::R32), self.register(Class::R32));
+                self.alu(op1::<int_ops::HighHalf>(), &[high_a, a]);
+                self.alu(op1::<int_ops::HighHalf>(), &[high_b, b]);
+                self.alu(op, &[n, high_a, high_b]);
+            } else {
+                self.alu(op1::<cmp_ops::PredNot>(), &[n, t]);
+            }
             for (to, from) in [(Some(p), t), (q, n)] {
                 let Some(to) = to else { continue };
                 match other {
@@ -281,20 +308,42 @@ impl Decoder<'_> {
             }
         }
         if let Some(result) = result {
-            let (one, d) = match result {
-                Ty::F32 => (
-                    0x3f80_0000,
-                    self.destination(i, self.operand(i, 0)?, Class::R32)?,
-                ),
-                Ty::U32 | Ty::S32 | Ty::B32 => (
-                    u32::MAX,
-                    self.destination(i, self.operand(i, 0)?, Class::R32)?,
-                ),
-                _ => return self.unsupported(i, ""),
-            };
-            let (one, zero) = (self.constant32(one), self.constant32(0));
-            self.alu(op3::<int_ops::w32::Selp>(), &[d, one, zero, p]);
+            self.store_comparison(i, (ty, result), p, q)?;
         }
+        Ok(())
+    }
+
+    /// What `set` writes for true: 1.0 or all ones. Of halves compared, each has its own.
+    fn store_comparison(
+        &mut self,
+        i: &Instruction,
+        (compared, result): (Ty, Ty),
+        p: u32,
+        q: Option<u32>,
+    ) -> Load<()> {
+        let one = match (result, q) {
+            (Ty::F32, None) => 0x3f80_0000,
+            (Ty::F16, None) => 0x3c00,
+            (Ty::Bf16, None) => 0x3f80,
+            (Ty::U32 | Ty::S32, None) => u32::MAX,
+            (Ty::U16 | Ty::S16, None) if matches!(compared, Ty::F16 | Ty::Bf16) => 0xffff,
+            (Ty::F16x2, Some(_)) if compared == Ty::F16x2 => 0x3c00,
+            (Ty::Bf16x2, Some(_)) if compared == Ty::Bf16x2 => 0x3f80,
+            (Ty::U32 | Ty::S32, Some(_)) => 0xffff,
+            _ => return self.unsupported(i, ""),
+        };
+        let d = self.destination(i, self.operand(i, 0)?, Class::R32)?;
+        let (low, zero) = (self.constant32(one), self.constant32(0));
+        let select = op3::<int_ops::w32::Selp>();
+        let Some(q) = q else {
+            self.alu(select, &[d, low, zero, p]);
+            return Ok(());
+        };
+        let high = self.constant32(one << 16);
+        let (a, b) = (self.register(Class::R32), self.register(Class::R32));
+        self.alu(select, &[a, low, zero, p]);
+        self.alu(select, &[b, high, zero, q]);
+        self.alu(op2::<int_ops::w32::Or>(), &[d, a, b]);
         Ok(())
     }
 
@@ -322,21 +371,45 @@ impl Decoder<'_> {
 
     fn select(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         let is_slct = words[0] == "slct";
-        let at = if is_slct { 1 } else { words.len() - 1 };
+        let ftz = words.get(1) == Some(&"ftz");
+        let at = if is_slct {
+            1 + usize::from(ftz)
+        } else {
+            words.len() - 1
+        };
         let Some(ty) = words.get(at).and_then(|w| Ty::parse(w)) else {
             return self.unsupported(i, "");
         };
-        if is_slct && words.last() != Some(&"s32") {
-            return self.unsupported(i, "");
-        }
-        let op = match (class(ty), is_slct) {
-            (Class::R32, false) => op3::<int_ops::w32::Selp>(),
-            (Class::R64, false) => op3::<int_ops::w64::Selp>(),
-            (Class::R32, true) => op3::<int_ops::w32::Slct>(),
-            (Class::R64, true) => op3::<int_ops::w64::Slct>(),
+        let (op, third) = match (class(ty), is_slct, words.get(at + 1..)) {
+            (Class::R32, false, _) => (op3::<int_ops::w32::Selp>(), Ty::Pred),
+            (Class::R64, false, _) => (op3::<int_ops::w64::Selp>(), Ty::Pred),
+            (Class::R32, true, Some(["s32"])) if !ftz => (op3::<int_ops::w32::Slct>(), Ty::S32),
+            (Class::R64, true, Some(["s32"])) if !ftz => (op3::<int_ops::w64::Slct>(), Ty::S32),
+            (Class::R32, true, Some(["f32"])) if ftz => (op3::<int_ops::w32::SlctFtz>(), Ty::F32),
+            (Class::R64, true, Some(["f32"])) if ftz => (op3::<int_ops::w64::SlctFtz>(), Ty::F32),
+            (Class::R32, true, Some(["f32"])) => (op3::<int_ops::w32::SlctF>(), Ty::F32),
+            (Class::R64, true, Some(["f32"])) => (op3::<int_ops::w64::SlctF>(), Ty::F32),
             _ => return self.unsupported(i, ""),
         };
-        self.plain(i, op, ty)
+        self.plain_with(i, op, ty, third)
+    }
+
+    fn testp(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        let [_, property, ty] = words else {
+            return self.unsupported(i, "");
+        };
+        match Ty::parse(ty).and_then(|ty| Some((cmp_ops::property(property, ty)?, ty))) {
+            Some((op, ty)) => self.plain(i, op, ty),
+            None => self.unsupported(i, ""),
+        }
+    }
+
+    /// An operation on words, if there is one.
+    fn word_op(&mut self, i: &Instruction, op: Option<AluOp>) -> Load<()> {
+        match op {
+            Some(op) => self.plain(i, op, Ty::B32),
+            None => self.unsupported(i, ""),
+        }
     }
 
     fn dp4a(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {

@@ -2,7 +2,7 @@
 
 use super::{Decoder, Load, class};
 use crate::exec::regs::Class;
-use crate::exec::{alu::*, cmp_ops, int_ops};
+use crate::exec::{alu::*, convert_ops, int_ops};
 use crate::num::round::Round;
 use crate::parse::ast::*;
 
@@ -13,40 +13,20 @@ impl Decoder<'_> {
         for &word in &words[1..] {
             match word {
                 "ftz" => ftz = true,
-                "sat" | "satfinite" => sat = true,
+                "sat" => sat = true,
                 "relu" => relu = true,
                 w if Round::parse(w).is_some() => mode = Round::parse(w),
                 w => types.push(w),
             }
         }
-        // Packed forms, one step each.
-        let packed = match (types.as_slice(), mode) {
-            (["f16x2", "f32"], Some(Round::Nearest)) if !relu && !sat => {
-                Some(op2::<cmp_ops::F32sToHalves>())
-            }
-            (["bf16x2", "f32"], Some(Round::Nearest)) if !relu && !sat => {
-                Some(op2::<cmp_ops::F32sToBf16s>())
-            }
-            (["e4m3x2", "f32"], Some(Round::Nearest)) if sat && !relu => {
-                Some(op2::<cmp_ops::F32sToE4m3>())
-            }
-            (["e5m2x2", "f32"], Some(Round::Nearest)) if sat && !relu => {
-                Some(op2::<cmp_ops::F32sToE5m2>())
-            }
-            (["e4m3x2", "f16x2"], Some(Round::Nearest)) if sat && !relu => {
-                Some(op1::<cmp_ops::HalvesToE4m3x2>())
-            }
-            (["e5m2x2", "f16x2"], Some(Round::Nearest)) if sat && !relu => {
-                Some(op1::<cmp_ops::HalvesToE5m2x2>())
-            }
-            (["f16x2", "e4m3x2"], Some(Round::Nearest)) if !relu => {
-                Some(op1::<cmp_ops::E4m3x2ToHalves>())
-            }
-            (["f16x2", "e5m2x2"], Some(Round::Nearest)) if !relu => {
-                Some(op1::<cmp_ops::E5m2x2ToHalves>())
-            }
-            _ => None,
-        };
+        // Forms of one step each; they have no `.ftz`, and `.satfinite` in place of `.sat`.
+        let satfinite = words.contains(&"satfinite");
+        let key: Vec<&str> = words[1..]
+            .iter()
+            .copied()
+            .filter(|w| !matches!(*w, "relu" | "satfinite"))
+            .collect();
+        let packed = convert_ops::packed(&key, satfinite, relu);
         if let Some(op) = packed {
             return self.plain(i, op, Ty::B32);
         }
@@ -54,6 +34,9 @@ impl Decoder<'_> {
         else {
             return self.unsupported(i, "");
         };
+        if matches!(to, Ty::F16x2 | Ty::Bf16x2) || matches!(from, Ty::F16x2 | Ty::Bf16x2) {
+            return self.unsupported(i, "");
+        }
         self.expect_operands(i, 2..=2)?;
         let source = self.operand(i, 1)?;
         // Sources may live in wider registers than their type.
@@ -77,14 +60,14 @@ impl Decoder<'_> {
             (true, false) => {
                 let t = self.register(Class::R64);
                 let (Some(widen), Some(mode), Some(narrow)) = (
-                    cmp_ops::float_to_f64(from, ftz),
+                    convert_ops::float_to_f64(from, ftz),
                     mode,
-                    cmp_ops::f64_to_integer(to, from),
+                    convert_ops::f64_to_integer(to, from),
                 ) else {
                     return self.unsupported(i, "");
                 };
                 self.alu(widen, &[t, a]);
-                self.alu(cmp_ops::integral(mode), &[t, t]);
+                self.alu(convert_ops::integral(mode), &[t, t]);
                 self.alu(narrow, &[t, t]);
                 self.finish_integer(t, (to, to_class, to_register, d));
                 Ok(())
@@ -93,18 +76,32 @@ impl Decoder<'_> {
                 let mode = mode.unwrap_or(Round::Nearest);
                 match (from, to, mode, sat) {
                     (Ty::S32, Ty::F32, Round::Nearest, false) => {
-                        self.alu(op1::<cmp_ops::F32FromS32>(), &[d, a])
+                        self.alu(op1::<convert_ops::F32FromS32>(), &[d, a])
                     }
                     (Ty::U32, Ty::F32, Round::Nearest, false) => {
-                        self.alu(op1::<cmp_ops::F32FromU32>(), &[d, a])
+                        self.alu(op1::<convert_ops::F32FromU32>(), &[d, a])
                     }
                     _ => {
+                        // bf16 has neither `.sat` nor a conversion from 8 bits.
+                        if to == Ty::Bf16 && (sat || from.bytes() == 1) {
+                            return self.unsupported(i, "");
+                        }
                         let Some(convert) =
-                            cmp_ops::integer_to_float(from.is_signed(), to, mode).filter(|_| !sat)
+                            convert_ops::integer_to_float(from.is_signed(), to, mode)
                         else {
                             return self.unsupported(i, "");
                         };
-                        let wide = self.widen_integer(from, a);
+                        let mut wide = self.widen_integer(from, a);
+                        if sat {
+                            let t = self.register(Class::R64);
+                            let unit = if from.is_signed() {
+                                op1::<convert_ops::UnitS>()
+                            } else {
+                                op1::<convert_ops::UnitU>()
+                            };
+                            self.alu(unit, &[t, wide]);
+                            wide = t;
+                        }
                         self.alu(convert, &[d, wide]);
                     }
                 }
@@ -180,7 +177,7 @@ impl Decoder<'_> {
         let mut value = wide;
         if sat {
             // Where the target holds every value of the source there is nothing to clamp.
-            if let Some(clamp) = cmp_ops::clamp(from.is_signed(), to.0) {
+            if let Some(clamp) = convert_ops::clamp(from.is_signed(), to.0) {
                 value = self.register(Class::R64);
                 self.alu(clamp, &[value, wide]);
             }
@@ -204,16 +201,16 @@ impl Decoder<'_> {
         let plain = !sat && !relu;
         match (from, to, mode) {
             (Ty::F16, Ty::F32, None) if plain && !ftz => {
-                self.alu(op1::<cmp_ops::HalfToF32>(), &[d, a])
+                self.alu(op1::<convert_ops::HalfToF32>(), &[d, a])
             }
             (Ty::Bf16, Ty::F32, None) if plain && !ftz => {
-                self.alu(op1::<cmp_ops::Bf16ToF32>(), &[d, a])
+                self.alu(op1::<convert_ops::Bf16ToF32>(), &[d, a])
             }
             (Ty::F32, Ty::F16, Some(Round::Nearest)) if plain && !ftz => {
-                self.alu(op1::<cmp_ops::F32ToHalf>(), &[d, a])
+                self.alu(op1::<convert_ops::F32ToHalf>(), &[d, a])
             }
             (Ty::F32, Ty::Bf16, Some(Round::Nearest)) if plain && !ftz => {
-                self.alu(op1::<cmp_ops::F32ToBf16>(), &[d, a])
+                self.alu(op1::<convert_ops::F32ToBf16>(), &[d, a])
             }
             (Ty::F32, Ty::F32, None) if plain && !ftz => {
                 self.alu(op1::<int_ops::w32::Mov>(), &[d, a])
@@ -223,12 +220,12 @@ impl Decoder<'_> {
                 // From f32 to a half the hardware rounds subnormals before it would flush them.
                 let flush_source = ftz && to != Ty::F16;
                 let widen = match to {
-                    Ty::F64 => cmp_ops::float_to_f64_whole(from, flush_source),
-                    _ => cmp_ops::float_to_f64(from, flush_source),
+                    Ty::F64 => convert_ops::float_to_f64_whole(from, flush_source),
+                    _ => convert_ops::float_to_f64(from, flush_source),
                 };
                 let (Some(widen), Some(narrow)) = (
                     widen,
-                    cmp_ops::f64_to_float(to, mode.unwrap_or(Round::Nearest), ftz),
+                    convert_ops::f64_to_float(to, mode.unwrap_or(Round::Nearest), ftz),
                 ) else {
                     return self.unsupported(i, "");
                 };
@@ -239,13 +236,13 @@ impl Decoder<'_> {
                     .iter()
                     .any(|w| matches!(w.as_str(), "rni" | "rzi" | "rmi" | "rpi"));
                 if let (true, Some(mode)) = (integral, mode) {
-                    self.alu(cmp_ops::integral(mode), &[t, t]);
+                    self.alu(convert_ops::integral(mode), &[t, t]);
                 }
                 if sat {
-                    self.alu(op1::<cmp_ops::SatD>(), &[t, t]);
+                    self.alu(op1::<convert_ops::SatD>(), &[t, t]);
                 }
                 if relu {
-                    self.alu(op1::<cmp_ops::ReluD>(), &[t, t]);
+                    self.alu(op1::<convert_ops::ReluD>(), &[t, t]);
                 }
                 self.alu(narrow, &[d, t]);
             }

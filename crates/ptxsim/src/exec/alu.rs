@@ -158,7 +158,7 @@ pub(crate) use ops;
 mod tests {
     use super::*;
     use crate::exec::regs::{Block, LANES};
-    use crate::exec::{float_ops, int_ops};
+    use crate::exec::{float_ops, half_ops, int_ops};
 
     /// The same operation through both compilations, over bits of every kind.
     fn same3<O: Fn3<A = u32, B = u32, C = u32, D = u32>>() {
@@ -211,8 +211,8 @@ mod tests {
             same3::<float_ops::Fma>();
             same3::<float_ops::Ftz<float_ops::Fma>>();
             same3::<float_ops::rm::Fma>();
-            same3::<float_ops::FmaH>();
-            same3::<float_ops::FmaB>();
+            same3::<half_ops::FmaH>();
+            same3::<half_ops::FmaB>();
             same3::<int_ops::Prmt>();
             same3::<int_ops::w32::BfeS>();
         }

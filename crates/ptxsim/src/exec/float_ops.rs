@@ -1,4 +1,4 @@
-//! Floating-point operations on one lane (PTX ISA 9.7.3 to 9.7.5) and their table.
+//! f32 and f64 operations on one lane (PTX ISA 9.7.3) and their table; halves are in `half_ops`.
 //!
 //! NaNs: an f32 result is 0x7fffffff, an f16 or bf16 result 0x7fff (9.7.3), also of `neg` and
 //! `abs`. For f64 the ISA leaves the payload open; here it is that of an H100: an operand that is a
@@ -6,14 +6,14 @@
 //! operand is one. Of two NaNs the second, in a division the first; of three the second, the third.
 
 use super::alu::*;
-use crate::num::narrow::*;
+use super::half_ops;
 use crate::num::round::*;
 use crate::num::{approx, exact};
 use crate::parse::ast::Ty;
 use std::marker::PhantomData;
 
 #[inline(always)]
-fn f(x: u32) -> f32 {
+pub fn f(x: u32) -> f32 {
     f32::from_bits(x)
 }
 #[inline(always)]
@@ -54,25 +54,7 @@ fn wd3(x: f64, a: u64, b: u64, c: u64) -> u64 {
     }
 }
 #[inline(always)]
-fn h(x: u32) -> f32 {
-    f16_to_f32(x & 0xffff)
-}
-#[inline(always)]
-fn b(x: u32) -> f32 {
-    bf16_to_f32(x & 0xffff)
-}
-/// An f64 that rounds once, correctly, to f16 or bf16.
-#[inline(always)]
-fn wh(x: f64) -> u32 {
-    F16.encode(x, Round::Nearest, false)
-}
-#[inline(always)]
-fn wb(x: f64) -> u32 {
-    BF16.encode(x, Round::Nearest, false)
-}
-
-#[inline(always)]
-fn flush(x: u32) -> u32 {
+pub fn flush(x: u32) -> u32 {
     if x & 0x7f80_0000 == 0 {
         x & 0x8000_0000
     } else {
@@ -108,8 +90,6 @@ pub fn flush_converted(x: f64, mode: Round) -> u32 {
 }
 /// `.sat`: clamped to [0, 1], a NaN becomes +0.
 pub struct Sat<O>(PhantomData<O>);
-/// `.relu`
-pub struct Packed<O>(PhantomData<O>);
 
 #[inline(always)]
 pub fn saturate(x: u32) -> u32 {
@@ -118,6 +98,25 @@ pub fn saturate(x: u32) -> u32 {
         if v < 1.0 { x } else { 0x3f80_0000 }
     } else {
         0
+    }
+}
+
+/// `.xorsign.abs`: of the magnitudes, with the sign of the product. A NaN stays canonical.
+pub struct Xorsign<O, const SIGN: u32>(PhantomData<O>);
+const SIGN: u32 = 1 << 31;
+impl<O: Fn2<A = u32, B = u32, D = u32>, const SIGN: u32> Fn2 for Xorsign<O, SIGN> {
+    type D = u32;
+    type A = u32;
+    type B = u32;
+    #[inline(always)]
+    fn f(a: u32, b: u32) -> u32 {
+        let picked = O::f(a & !SIGN, b & !SIGN);
+        let sign = (a ^ b) & SIGN;
+        if picked == SIGN - 1 {
+            picked
+        } else {
+            picked | sign
+        }
     }
 }
 
@@ -134,15 +133,6 @@ macro_rules! wrap {
             $(type $t = u32;)*
             #[inline(always)]
             fn f($($arg: u32),*) -> u32 { saturate(O::f($($arg),*)) }
-        }
-        /// Both halves of a packed pair.
-        impl<O: $tr<D = u32, $($t = u32),*>> $tr for Packed<O> {
-            type D = u32;
-            $(type $t = u32;)*
-            #[inline(always)]
-            fn f($($arg: u32),*) -> u32 {
-                O::f($($arg & 0xffff),*) & 0xffff | O::f($($arg >> 16),*) << 16
-            }
         }
     };
 }
@@ -257,40 +247,16 @@ ops! { Fn2
     MinD(a: u64, b: u64) -> u64 { pick_d(a, b, d(a) < d(b) || d(a) == d(b) && a >> 63 == 1) }
     MaxD(a: u64, b: u64) -> u64 { pick_d(a, b, d(a) > d(b) || d(a) == d(b) && a >> 63 == 0) }
     CopysignD(a: u64, b: u64) -> u64 { a & 1 << 63 | b & !(1 << 63) }
-    // f16: f32 holds sums and products with enough bits to spare that rounding twice is
-    // rounding once (24 >= 2 * 11 + 2, Figueroa 1995).
-    AddH(a: u32, b: u32) -> u32 { f32_to_f16(h(a) + h(b)) }
-    SubH(a: u32, b: u32) -> u32 { f32_to_f16(h(a) - h(b)) }
-    MulH(a: u32, b: u32) -> u32 { f32_to_f16(h(a) * h(b)) }
-    MinH(a: u32, b: u32) -> u32 { f32_to_f16(f(min_f32(h(a).to_bits(), h(b).to_bits()))) }
-    MaxH(a: u32, b: u32) -> u32 { f32_to_f16(f(max_f32(h(a).to_bits(), h(b).to_bits()))) }
-    AddB(a: u32, c: u32) -> u32 { wb(f64::from(b(a)) + f64::from(b(c))) }
-    SubB(a: u32, c: u32) -> u32 { wb(f64::from(b(a)) - f64::from(b(c))) }
-    MulB(a: u32, c: u32) -> u32 { wb(f64::from(b(a)) * f64::from(b(c))) }
-    MinB(a: u32, c: u32) -> u32 { f32_to_bf16(f(min_f32(a << 16, c << 16))) }
-    MaxB(a: u32, c: u32) -> u32 { f32_to_bf16(f(max_f32(a << 16, c << 16))) }
-    MinNanH(a: u32, c: u32) -> u32 { if h(a).is_nan() || h(c).is_nan() { 0x7fff } else { MinH::f(a, c) } }
-    MaxNanH(a: u32, c: u32) -> u32 { if h(a).is_nan() || h(c).is_nan() { 0x7fff } else { MaxH::f(a, c) } }
-    MinNanB(a: u32, c: u32) -> u32 { if b(a).is_nan() || b(c).is_nan() { 0x7fff } else { MinB::f(a, c) } }
-    MaxNanB(a: u32, c: u32) -> u32 { if b(a).is_nan() || b(c).is_nan() { 0x7fff } else { MaxB::f(a, c) } }
 }
 ops! { Fn3
     Fma(a: u32, b: u32, c: u32) -> u32 { w(f(a).mul_add(f(b), f(c))) }
     FmaD(a: u64, b: u64, c: u64) -> u64 { wd3(d(a).mul_add(d(b), d(c)), a, b, c) }
-    FmaH(a: u32, b: u32, c: u32) -> u32 { wh(fma_to_odd(f64::from(h(a)), f64::from(h(b)), f64::from(h(c)))) }
-    FmaB(a: u32, c: u32, e: u32) -> u32 { wb(fma_to_odd(f64::from(b(a)), f64::from(b(c)), f64::from(b(e)))) }
-    FmaReluH(a: u32, b: u32, c: u32) -> u32 { relu16(FmaH::f(a, b, c)) }
-    FmaReluB(a: u32, b: u32, c: u32) -> u32 { relu16(FmaB::f(a, b, c)) }
 }
 ops! { Fn1
     Neg(a: u32) -> u32 { w(-f(a)) }
     Abs(a: u32) -> u32 { w(f(a).abs()) }
     NegD(a: u64) -> u64 { if is_nan_d(a) { quiet_d(a) } else { a ^ 1 << 63 } }
     AbsD(a: u64) -> u64 { if is_nan_d(a) { quiet_d(a) } else { a & !(1 << 63) } }
-    NegH(a: u32) -> u32 { if a & 0x7fff > 0x7c00 { 0x7fff } else { a ^ 0x8000 } }
-    AbsH(a: u32) -> u32 { if a & 0x7fff > 0x7c00 { 0x7fff } else { a & 0x7fff } }
-    NegB(a: u32) -> u32 { if a & 0x7fff > 0x7f80 { 0x7fff } else { a ^ 0x8000 } }
-    AbsB(a: u32) -> u32 { if a & 0x7fff > 0x7f80 { 0x7fff } else { a & 0x7fff } }
     Rcp(a: u32) -> u32 { w(1.0 / f(a)) }
     Sqrt(a: u32) -> u32 { w(f(a).sqrt()) }
     RcpD(a: u64) -> u64 { wd1(1.0 / d(a), a) }
@@ -302,29 +268,18 @@ ops! { Fn1
     Sin(a: u32) -> u32 { w(approx::sin(f(a))) }
     Cos(a: u32) -> u32 { w(approx::cos(f(a))) }
     Tanh(a: u32) -> u32 { w(approx::tanh(f(a))) }
-    Ex2H(a: u32) -> u32 { f32_to_f16(approx::ex2(h(a))) }
-    TanhH(a: u32) -> u32 { f32_to_f16(approx::tanh(h(a))) }
-    // Of bf16 always with .ftz.
-    Ex2B(a: u32) -> u32 { f32_to_bf16(f(flush(approx::ex2(b(a)).to_bits()))) }
-    TanhB(a: u32) -> u32 { f32_to_bf16(approx::tanh(b(a))) }
-}
-
-#[inline(always)]
-fn relu16(x: u32) -> u32 {
-    // A NaN stays canonical; everything negative becomes +0.
-    if x & 0x8000 != 0 { 0 } else { x }
 }
 
 /// IEEE 754-2008 minNum with -0 < +0 (PTX ISA 9.7.3.11).
 #[inline(always)]
-fn min_f32(a: u32, b: u32) -> u32 {
+pub fn min_f32(a: u32, b: u32) -> u32 {
     let (x, y) = (f(a), f(b));
     let less = x < y || x == y && a >> 31 == 1;
     let picked = if less || y.is_nan() { a } else { b };
     w(f(picked))
 }
 #[inline(always)]
-fn max_f32(a: u32, b: u32) -> u32 {
+pub fn max_f32(a: u32, b: u32) -> u32 {
     let (x, y) = (f(a), f(b));
     let more = x > y || x == y && a >> 31 == 0;
     let picked = if more || y.is_nan() { a } else { b };
@@ -374,18 +329,6 @@ macro_rules! dressed_modes {
         }
     };
 }
-macro_rules! halves {
-    ($make:ident, $ty:expr, $h:ty, $b:ty) => {
-        match $ty {
-            Ty::F16 => $make::<$h>(),
-            Ty::F16x2 => $make::<Packed<$h>>(),
-            Ty::Bf16 => $make::<$b>(),
-            Ty::Bf16x2 => $make::<Packed<$b>>(),
-            _ => return None,
-        }
-    };
-}
-
 /// What stands between the name of a floating-point instruction and its type.
 #[derive(Clone, Copy)]
 pub struct Modifiers {
@@ -393,6 +336,8 @@ pub struct Modifiers {
     pub ftz: bool,
     pub sat: bool,
     pub nan: bool,
+    /// `.xorsign.abs`
+    pub xorsign: bool,
     pub relu: bool,
     pub approx: bool,
 }
@@ -400,12 +345,14 @@ pub struct Modifiers {
 /// The operation, or `None` where this table has none.
 pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
     use Ty::{F32, F64};
-    let half = !matches!(ty, F32 | F64);
-    // Halves: .ftz would flush subnormal f16, saturation and directed modes are not built.
-    if half && (m.ftz && !matches!(name, "ex2") || m.sat || m.mode != Round::Nearest) {
+    let extreme = matches!(name, "min" | "max");
+    if (m.nan || m.xorsign) && !extreme || m.relu && name != "fma" {
         return None;
     }
-    if m.relu && !(half && name == "fma") || m.nan && !matches!(name, "min" | "max") {
+    if !matches!(ty, F32 | F64) {
+        return half_ops::lookup(name, ty, m);
+    }
+    if m.relu || ty == F64 && (m.nan || m.xorsign || m.sat) {
         return None;
     }
     Some(match (name, ty) {
@@ -417,6 +364,10 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
         ("div", F32) => dressed_modes!(op2, m, Div, Tiny),
         ("rcp", F32) => dressed_modes!(op1, m, Rcp, Tiny),
         ("sqrt", F32) => dressed_modes!(op1, m, Sqrt, Ftz),
+        ("min", F32) if m.xorsign && m.nan => dressed!(op2, m, Xorsign<MinNan, SIGN>),
+        ("max", F32) if m.xorsign && m.nan => dressed!(op2, m, Xorsign<MaxNan, SIGN>),
+        ("min", F32) if m.xorsign => dressed!(op2, m, Xorsign<Min, SIGN>),
+        ("max", F32) if m.xorsign => dressed!(op2, m, Xorsign<Max, SIGN>),
         ("min", F32) if m.nan => dressed!(op2, m, MinNan),
         ("max", F32) if m.nan => dressed!(op2, m, MaxNan),
         ("min", F32) => dressed!(op2, m, Min),
@@ -445,19 +396,6 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
         ("neg", F64) => op1::<NegD>(),
         ("abs", F64) => op1::<AbsD>(),
         ("copysign", F64) => op2::<CopysignD>(),
-        ("add", _) => halves!(op2, ty, AddH, AddB),
-        ("sub", _) => halves!(op2, ty, SubH, SubB),
-        ("mul", _) => halves!(op2, ty, MulH, MulB),
-        ("fma", _) if m.relu => halves!(op3, ty, FmaReluH, FmaReluB),
-        ("fma", _) => halves!(op3, ty, FmaH, FmaB),
-        ("min", _) if m.nan => halves!(op2, ty, MinNanH, MinNanB),
-        ("max", _) if m.nan => halves!(op2, ty, MaxNanH, MaxNanB),
-        ("min", _) => halves!(op2, ty, MinH, MinB),
-        ("max", _) => halves!(op2, ty, MaxH, MaxB),
-        ("neg", _) => halves!(op1, ty, NegH, NegB),
-        ("abs", _) => halves!(op1, ty, AbsH, AbsB),
-        ("ex2", _) => halves!(op1, ty, Ex2H, Ex2B),
-        ("tanh", _) => halves!(op1, ty, TanhH, TanhB),
         _ => return None,
     })
 }
@@ -468,22 +406,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #[test]
-        fn half_arithmetic_rounds_once(a in 0u32..0x10000, c in 0u32..0x10000, e in 0u32..0x10000) {
-            let (x, y, z) = (F16.decode(a), F16.decode(c), F16.decode(e));
-            // f64 holds sums and products of f16 exactly
-            prop_assert_eq!(AddH::f(a, c), wh(x + y));
-            prop_assert_eq!(MulH::f(a, c), wh(x * y));
-            // a fused result: between the two directed roundings of a sum that f64 may have rounded
-            let got = FmaH::f(a, c, e);
-            let near = x * y + z;
-            if near.is_finite() && near.abs() < 65000.0 {
-                let gap = (F16.decode(got) - near).abs();
-                let step = (F16.decode(F16.encode(near, Round::Up, false)) - F16.decode(F16.encode(near, Round::Down, false))).abs();
-                prop_assert!(gap <= step * 0.5000001, "{x} {y} {z}: {gap} {step}");
-            }
-        }
-
         #[test]
         fn flush_and_saturate(x in any::<u32>(), y in any::<u32>()) {
             let clean = |v: u32| if f(v).is_subnormal() { f(v).signum() * 0.0 } else { f(v) };
@@ -511,12 +433,5 @@ mod tests {
             Add::f(f32::INFINITY.to_bits(), f32::NEG_INFINITY.to_bits()),
             0x7fff_ffff
         );
-    }
-
-    #[test]
-    fn packed_is_both_halves() {
-        let two_one = 0x4000_3c00;
-        assert_eq!(<Packed<AddH> as Fn2>::f(two_one, 0x3c00_3c00), 0x4200_4000);
-        assert_eq!(<Packed<NegH> as Fn1>::f(two_one), 0xc000_bc00);
     }
 }

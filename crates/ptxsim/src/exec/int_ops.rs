@@ -114,6 +114,10 @@ macro_rules! per_width {
                 }
                 Selp(a: $u, b: $u, c: bool) -> $u { if c { a } else { b } }
                 Slct(a: $u, b: $u, c: u32) -> $u { if c as i32 >= 0 { a } else { b } }
+                // -0 counts as 0, a NaN as below it.
+                SlctF(a: $u, b: $u, c: u32) -> $u { if f32::from_bits(c) >= 0.0 { a } else { b } }
+                // Subnormals are zeros.
+                SlctFtz(a: $u, b: $u, c: u32) -> $u { if f32::from_bits(c) > -f32::MIN_POSITIVE { a } else { b } }
             }
             ops! { Fn4
                 Bfi(a: $u, b: $u, c: u32, e: u32) -> $u {
@@ -138,12 +142,18 @@ ops! { Fn2
     MulHiS16(a: u32, b: u32) -> u32 { extend::<true>(a).wrapping_mul(extend::<true>(b)) >> 16 }
     Mul24LoU(a: u32, b: u32) -> u32 { (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff) }
     Mul24LoS(a: u32, b: u32) -> u32 { (((a << 8) as i32) >> 8).wrapping_mul(((b << 8) as i32) >> 8) as u32 }
+    Mul24HiU(a: u32, b: u32) -> u32 { ((u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff)) >> 16) as u32 }
+    Mul24HiS(a: u32, b: u32) -> u32 { ((i64::from(((a << 8) as i32) >> 8) * i64::from(((b << 8) as i32) >> 8)) >> 16) as u32 }
+    AddSat(a: u32, b: u32) -> u32 { (a as i32).saturating_add(b as i32) as u32 }
+    SubSat(a: u32, b: u32) -> u32 { (a as i32).saturating_sub(b as i32) as u32 }
     Shl16(a: u32, b: u32) -> u32 { w32::Shl::f(a, b) & 0xffff }
     ShrS16(a: u32, b: u32) -> u32 { w32::ShrS::f(extend::<true>(a), b) & 0xffff }
     BmskClamp(a: u32, b: u32) -> u32 { w32::Shl::f(if b >= 32 { u32::MAX } else { (1 << b) - 1 }, a) }
     BmskWrap(a: u32, b: u32) -> u32 { ((1_u32 << (b & 31)) - 1) << (a & 31) }
     SzextU(a: u32, b: u32) -> u32 { w32::BfeU::f(a, 0, b.min(32)) }
     SzextS(a: u32, b: u32) -> u32 { w32::BfeS::f(a, 0, b.min(32)) }
+    SzextWrapU(a: u32, b: u32) -> u32 { w32::BfeU::f(a, 0, b & 31) }
+    SzextWrapS(a: u32, b: u32) -> u32 { w32::BfeS::f(a, 0, b & 31) }
     PackHalves(a: u32, b: u32) -> u32 { a & 0xffff | b << 16 }
     PackWords(a: u32, b: u32) -> u64 { u64::from(a) | u64::from(b) << 32 }
 }
@@ -189,8 +199,69 @@ ops! { Fn3
     Dp4aUS(a: u32, b: u32, c: u32) -> u32 { dp4(a, b, c, false, true) }
     Dp4aSU(a: u32, b: u32, c: u32) -> u32 { dp4(a, b, c, true, false) }
     Dp4aSS(a: u32, b: u32, c: u32) -> u32 { dp4(a, b, c, true, true) }
+    Mad24LoU(a: u32, b: u32, c: u32) -> u32 { Mul24LoU::f(a, b).wrapping_add(c) }
+    Mad24LoS(a: u32, b: u32, c: u32) -> u32 { Mul24LoS::f(a, b).wrapping_add(c) }
+    Mad24HiU(a: u32, b: u32, c: u32) -> u32 { Mul24HiU::f(a, b).wrapping_add(c) }
+    Mad24HiS(a: u32, b: u32, c: u32) -> u32 { Mul24HiS::f(a, b).wrapping_add(c) }
+    Mad24HiSat(a: u32, b: u32, c: u32) -> u32 { AddSat::f(Mul24HiS::f(a, b), c) }
+    MadHiSat(a: u32, b: u32, c: u32) -> u32 { AddSat::f(w32::MulHiS::f(a, b), c) }
+    MadHiU16(a: u32, b: u32, c: u32) -> u32 { MulHiU16::f(a, b).wrapping_add(c) & 0xffff }
+    MadHiS16(a: u32, b: u32, c: u32) -> u32 { MulHiS16::f(a, b).wrapping_add(c) & 0xffff }
+    // The n-th set bit of a, n = c, counted from bit b up or, below zero, down (PTX ISA 9.7.1.17).
+    Fns(a: u32, b: u32, c: u32) -> u32 {
+        // Its magnitude is no 32-bit integer: this is what hardware makes of it.
+        if c == 1 << 31 { return 0; }
+        let up = c as i32 >= 0;
+        let mut left = (c as i32).unsigned_abs().max(1);
+        let mut at = b;
+        while at < 32 {
+            left -= a >> at & 1;
+            if left == 0 { return at; }
+            // Without a number only the base itself is looked at.
+            if c == 0 { break; }
+            at = if up { at + 1 } else { at.wrapping_sub(1) };
+        }
+        u32::MAX
+    }
     SadU16(a: u32, b: u32, c: u32) -> u32 { (a & 0xffff).abs_diff(b & 0xffff).wrapping_add(c) & 0xffff }
 }
+
+/// `prmt` with a mode: which of four selectors, 16 bits each in `SELECTORS`, says the last operand.
+pub struct PrmtBy<const SELECTORS: u64>;
+impl<const SELECTORS: u64> Fn3 for PrmtBy<SELECTORS> {
+    type D = u32;
+    type A = u32;
+    type B = u32;
+    type C = u32;
+    #[inline(always)]
+    fn f(a: u32, b: u32, c: u32) -> u32 {
+        Prmt::f(a, b, (SELECTORS >> (16 * (c & 3))) as u32 & 0xffff)
+    }
+}
+
+/// Two halves of a by two bytes of b, from byte `FIRST` on, and c.
+pub struct Dp2a<const FIRST: u32, const A_SIGNED: bool, const B_SIGNED: bool>;
+impl<const FIRST: u32, const A_SIGNED: bool, const B_SIGNED: bool> Fn3
+    for Dp2a<FIRST, A_SIGNED, B_SIGNED>
+{
+    type D = u32;
+    type A = u32;
+    type B = u32;
+    type C = u32;
+    #[inline(always)]
+    fn f(a: u32, b: u32, c: u32) -> u32 {
+        let product = |half: u32, byte: u32| {
+            let byte = byte & 0xff;
+            let byte = if B_SIGNED { SignByte::f(byte) } else { byte };
+            extend::<A_SIGNED>(half).wrapping_mul(byte)
+        };
+        let b = b >> (8 * FIRST);
+        product(a, b)
+            .wrapping_add(product(a >> 16, b >> 8))
+            .wrapping_add(c)
+    }
+}
+
 ops! { Fn4
     Lop3(a: u32, b: u32, c: u32, e: u32) -> u32 {
         let mut out = 0;
@@ -272,8 +343,31 @@ pub fn lookup(words: &[&str], ty: Ty) -> Option<AluOp> {
             S32 => op2::<Mul24LoS>(),
             _ => return None,
         },
+        ["mul24", "hi"] => match ty {
+            U32 => op2::<Mul24HiU>(),
+            S32 => op2::<Mul24HiS>(),
+            _ => return None,
+        },
+        ["mad24", "lo"] => match ty {
+            U32 => op3::<Mad24LoU>(),
+            S32 => op3::<Mad24LoS>(),
+            _ => return None,
+        },
+        ["mad24", "hi"] => match ty {
+            U32 => op3::<Mad24HiU>(),
+            S32 => op3::<Mad24HiS>(),
+            _ => return None,
+        },
+        ["mad24", "hi", "sat"] if ty == S32 => op3::<Mad24HiSat>(),
+        ["mad", "hi", "sat"] if ty == S32 => op3::<MadHiSat>(),
+        ["add", "sat"] if ty == S32 => op2::<AddSat>(),
+        ["sub", "sat"] if ty == S32 => op2::<SubSat>(),
         ["mad", "lo"] => any_width!(op3, ty, MadLo),
-        ["mad", "hi"] => two_widths!(op3, ty, MadHiU, MadHiS),
+        ["mad", "hi"] => match ty {
+            U16 => op3::<MadHiU16>(),
+            S16 => op3::<MadHiS16>(),
+            _ => two_widths!(op3, ty, MadHiU, MadHiS),
+        },
         ["mad", "wide"] => match ty {
             U16 => op3::<MadWideU16>(),
             S16 => op3::<MadWideS16>(),
@@ -282,6 +376,7 @@ pub fn lookup(words: &[&str], ty: Ty) -> Option<AluOp> {
             _ => return None,
         },
         ["sad"] if ty == U16 => op3::<SadU16>(),
+        ["sad"] if ty == S16 => op3::<Narrow<w32::SadS, true>>(),
         ["sad"] => two_widths!(op3, ty, SadU, SadS),
         ["div"] => any_width!(op2, ty, DivU, DivS),
         ["rem"] => any_width!(op2, ty, RemU, RemS),
@@ -303,6 +398,12 @@ pub fn lookup(words: &[&str], ty: Ty) -> Option<AluOp> {
             S32 => op2::<SzextS>(),
             _ => return None,
         },
+        ["szext", "wrap"] => match ty {
+            U32 => op2::<SzextWrapU>(),
+            S32 => op2::<SzextWrapS>(),
+            _ => return None,
+        },
+        ["fns"] if ty == B32 => op3::<Fns>(),
         ["and"] => any_width!(op2, ty, And),
         ["or"] => any_width!(op2, ty, Or),
         ["xor"] => any_width!(op2, ty, Xor),
@@ -323,6 +424,34 @@ pub fn lookup(words: &[&str], ty: Ty) -> Option<AluOp> {
         ["shf", "r", "wrap"] => op3::<ShfRWrap>(),
         ["shf", "r", "clamp"] => op3::<ShfRClamp>(),
         ["prmt"] => op3::<Prmt>(),
+        _ => return None,
+    })
+}
+
+/// `prmt.b32.MODE` (PTX ISA 9.7.9.7): the bytes that each of its four selectors takes.
+pub fn prmt(mode: &str) -> Option<AluOp> {
+    Some(match mode {
+        "f4e" => op3::<PrmtBy<0x6543_5432_4321_3210>>(),
+        "b4e" => op3::<PrmtBy<0x0123_7012_6701_5670>>(),
+        "rc8" => op3::<PrmtBy<0x3333_2222_1111_0000>>(),
+        "ecl" => op3::<PrmtBy<0x3333_3222_3211_3210>>(),
+        "ecr" => op3::<PrmtBy<0x3210_2210_1110_0000>>(),
+        "rc16" => op3::<PrmtBy<0x3232_1010_3232_1010>>(),
+        _ => return None,
+    })
+}
+
+/// `dp2a.HALF.A.B`
+pub fn dp2a(words: &[&str]) -> Option<AluOp> {
+    Some(match words {
+        ["lo", "u32", "u32"] => op3::<Dp2a<0, false, false>>(),
+        ["lo", "u32", "s32"] => op3::<Dp2a<0, false, true>>(),
+        ["lo", "s32", "u32"] => op3::<Dp2a<0, true, false>>(),
+        ["lo", "s32", "s32"] => op3::<Dp2a<0, true, true>>(),
+        ["hi", "u32", "u32"] => op3::<Dp2a<2, false, false>>(),
+        ["hi", "u32", "s32"] => op3::<Dp2a<2, false, true>>(),
+        ["hi", "s32", "u32"] => op3::<Dp2a<2, true, false>>(),
+        ["hi", "s32", "s32"] => op3::<Dp2a<2, true, true>>(),
         _ => return None,
     })
 }
@@ -385,6 +514,40 @@ mod tests {
     fn named_values() {
         assert_eq!(Prmt::f(0x3322_1100, 0x7766_5544, 0x5150), 0x5511_5500);
         assert_eq!(Prmt::f(0x8000_0000, 0, 0xbbbb), u32::MAX);
+        assert_eq!(
+            PrmtBy::<0x6543_5432_4321_3210>::f(0x3322_1100, 0x7766_5544, 1),
+            0x4433_2211
+        );
+        assert_eq!(
+            PrmtBy::<0x0123_7012_6701_5670>::f(0x3322_1100, 0x7766_5544, 4),
+            0x5566_7700
+        );
+        assert_eq!(
+            Dp2a::<2, true, false>::f(0xffff_0002, 0xff03_0000, 5),
+            (2 * 3 - 0xff + 5_i32) as u32
+        );
+        assert_eq!(
+            (Fns::f(0b1011, 1, 2), Fns::f(0b1011, 3, -3_i32 as u32)),
+            (3, 0)
+        );
+        assert_eq!(
+            (Fns::f(0b1011, 1, 0), Fns::f(0b1011, 2, 0), Fns::f(0, 0, 1)),
+            (1, u32::MAX, u32::MAX)
+        );
+        assert_eq!(Mul24HiS::f(0xff_ffff, 0x01_0000), u32::MAX);
+        assert_eq!(
+            MadHiSat::f(0x4000_0000, 0x7fff_ffff, i32::MAX as u32),
+            i32::MAX as u32
+        );
+        assert_eq!(w32::SlctF::f(1, 2, 0x8000_0000), 1);
+        assert_eq!(w32::SlctF::f(1, 2, 0x7fc0_0000), 2);
+        assert_eq!(
+            (
+                w32::SlctF::f(1, 2, 0x8000_0001),
+                w32::SlctFtz::f(1, 2, 0x8000_0001)
+            ),
+            (2, 1)
+        );
         assert_eq!(Dp4aSS::f(0xff01_02fe, 0x0101_0101, 10), 10);
         assert_eq!(Dp4aUS::f(0xff00_0000, 0xff00_0000, 0), -255_i32 as u32);
         assert_eq!(w32::BfindS::f(u32::MAX), u32::MAX);
