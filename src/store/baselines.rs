@@ -7,7 +7,7 @@
 use super::file::{Problem, version, write_whole};
 use super::record;
 use crate::error::{Diagnostic, Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use verdict::judge::{ANY_SHAPE, Refused, acceptable, words};
@@ -189,7 +189,8 @@ pub struct Change {
     pub subject: Subject,
     pub metric: Metric,
     pub old: Option<f64>,
-    pub new: f64,
+    /// `None` where the run has no such figure any more.
+    pub new: Option<f64>,
 }
 
 impl fmt::Display for Change {
@@ -201,15 +202,18 @@ impl fmt::Display for Change {
             new,
             ..
         } = self;
-        let shown = words::quantity(*metric, *new);
-        match old {
-            None => write!(f, "{subject} {metric}: {shown} (new)"),
-            Some(old) => {
-                let change = words::change(*metric, words::relative(*new, *old));
+        let quantity = |value: f64| words::quantity(*metric, value);
+        match (*old, *new) {
+            (None, None) => Ok(()),
+            (None, Some(new)) => write!(f, "{subject} {metric}: {} (new)", quantity(new)),
+            (Some(old), None) => write!(f, "{subject} {metric}: {} (removed)", quantity(old)),
+            (Some(old), Some(new)) => {
+                let change = words::change(*metric, words::relative(new, old));
                 write!(
                     f,
-                    "{subject} {metric}: {} -> {shown} ({change})",
-                    words::quantity(*metric, *old)
+                    "{subject} {metric}: {} -> {} ({change})",
+                    quantity(old),
+                    quantity(new)
                 )
             }
         }
@@ -349,17 +353,16 @@ fn told(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Change> {
     let figures = new.cases.iter().flat_map(|(shape, metrics)| {
         let before: &BTreeMap<Metric, Agreed> =
             old.and_then(|old| old.cases.get(shape)).unwrap_or(&nothing);
-        metrics.iter().map(move |(metric, agreed)| Change {
+        let both: BTreeSet<&Metric> = before.keys().chain(metrics.keys()).collect();
+        both.into_iter().map(move |metric| Change {
             file: file.to_owned(),
             subject: subject(&new.kernel, &new.variant, &new.key, shape),
             metric: *metric,
             old: before.get(metric).map(|agreed| agreed.value.0),
-            new: agreed.value.0,
+            new: metrics.get(metric).map(|agreed| agreed.value.0),
         })
     });
-    figures
-        .filter(|change| change.old != Some(change.new))
-        .collect()
+    figures.filter(|change| change.old != change.new).collect()
 }
 
 #[cfg(test)]

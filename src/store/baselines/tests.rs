@@ -68,6 +68,27 @@ fn what_was_agreed_is_what_is_loaded_and_the_same_run_passes() {
 }
 
 #[test]
+fn a_figure_that_a_run_has_no_more_is_removed_and_told() {
+    let (dir, _) = repository();
+    let file = dir.path().join(&files(dir.path())[0]);
+    let mut baseline: Baseline =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let figures = baseline.cases.values_mut().next().unwrap();
+    let agreed = figures.values().next().unwrap().clone();
+    assert!(figures.insert(Metric::Cycles, agreed).is_none());
+    std::fs::write(&file, serde_json::to_string(&baseline).unwrap()).unwrap();
+
+    let update = update_baselines(dir.path(), &fixture::record(), &all).unwrap();
+    let told: Vec<_> = update.changes.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains(" cycles: ") && told[0].ends_with("(removed)"),
+        "{told:?}"
+    );
+    assert!(!std::fs::read_to_string(&file).unwrap().contains("cycles"));
+}
+
+#[test]
 fn nothing_there_is_nothing_agreed() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(load_baselines(dir.path()).unwrap(), (vec![], vec![]));

@@ -139,7 +139,8 @@ pub(super) fn counters(facts: &Facts, gate: &Gate, allowed: f64, refusals: &Refu
             .find(|counter| !counted.contains_key(counter) && agreed(*counter).is_ok());
         if let Some(counter) = lost {
             return inconclusive(format!(
-                "{counter} has a baseline, and this launch cannot be held to it"
+                "{counter} has a baseline, and this launch cannot be held to it; where that is meant, accept it with `{}`",
+                words::update_command(facts.environment, &gate.subject)
             ));
         }
         if counted.is_empty() {

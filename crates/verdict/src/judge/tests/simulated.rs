@@ -301,7 +301,7 @@ fn a_counter_that_cannot_be_held_to_its_baseline_any_more_is_not_forgotten() {
         &case("direct", "small"),
         COUNTERS,
         Outcome::Inconclusive,
-        "shared_load_wavefronts has a baseline, and this launch cannot be held to it",
+        "shared_load_wavefronts has a baseline, and this launch cannot be held to it; where that is meant, accept it with `gatekeeper baseline update 'k/direct@small'`",
     );
 }
 
