@@ -6,8 +6,8 @@ use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::{report, store};
 use std::io::IsTerminal;
-use verdict::judge::{self, Loosening};
-use verdict::model::{Judgement, Record};
+use verdict::judge;
+use verdict::model::{Judgement, Loosening, Record};
 
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
     let record = store::read_record(&args.record)?;

@@ -2,6 +2,7 @@
 
 mod limits;
 mod loosened;
+mod pairs;
 mod properties;
 mod rules;
 mod simulated;
