@@ -4,8 +4,9 @@
 
 #![allow(clippy::print_stdout)]
 
+use power::Process;
 use power::Share;
-use power::simulate::{Dice, Tail};
+use power::simulate::{Dice, Tail, World};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use verdict::stats::sequential::{Decision, Rule, Schedule, Undecidable};
 
@@ -281,7 +282,115 @@ fn tails() -> Result<(), Undecidable> {
     Ok(())
 }
 
+/// How to sum up the blocks of a process: the spread of its ln ratio by each statistic, in percent.
+fn statistics() {
+    println!(
+        "\n| within a process | blocks | median of blocks | mean of blocks | mean of the middle half | ratio of medians |"
+    );
+    println!("|---|---|---|---|---|---|");
+    let quiet = World {
+        between: 0.0,
+        ..World::quiet()
+    };
+    let worlds = [
+        ("white noise 0.1 %", quiet.clone()),
+        (
+            "autocorrelated 0.2 %",
+            World {
+                wander: 0.002,
+                ..quiet.clone()
+            },
+        ),
+        (
+            "drift 2 %",
+            World {
+                drift: 0.02,
+                ..quiet.clone()
+            },
+        ),
+        (
+            "interrupts, 1 of 50 samples",
+            World {
+                interrupt: 0.02,
+                ..quiet.clone()
+            },
+        ),
+        (
+            "slow mode, 30 % of samples, +0.6 %",
+            World {
+                slow: 0.3,
+                slow_by: 0.006,
+                ..quiet.clone()
+            },
+        ),
+        (
+            "slow mode, 30 % of samples, +2 %",
+            World {
+                slow: 0.3,
+                slow_by: 0.02,
+                ..quiet.clone()
+            },
+        ),
+        (
+            "slow mode, 50 % of samples, +2 %",
+            World {
+                slow: 0.5,
+                slow_by: 0.02,
+                ..quiet
+            },
+        ),
+    ];
+    for (name, world) in worlds {
+        for blocks in [10, 20, 40] {
+            let world = World {
+                blocks,
+                ..world.clone()
+            };
+            let mut found = [const { Vec::new() }; 4];
+            for process in 0..4000 {
+                let process = world.process(&mut Dice::new(7, process));
+                let ratios = summed(&process);
+                for (of, ratio) in found.iter_mut().zip(ratios) {
+                    of.push(ratio);
+                }
+            }
+            let cells = found.map(|ratios| {
+                let n = ratios.len() as f64;
+                let mean = ratios.iter().sum::<f64>() / n;
+                let squares: f64 = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
+                format!("{:.3}", (squares / n).sqrt() * 100.0)
+            });
+            println!("| {name} | {blocks} | {} |", cells.join(" | "));
+        }
+    }
+}
+
+fn summed(process: &Process) -> [f64; 4] {
+    let sum = |pair: [u64; 2]| pair.map(|ns| ns as f64).iter().sum::<f64>();
+    let mut ratios: Vec<f64> = process
+        .blocks
+        .iter()
+        .map(|block| (sum(block.ns.head) / sum(block.ns.base)).ln())
+        .collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let quarter = ratios.len() / 4;
+    let middle = ratios
+        .get(quarter..ratios.len() - quarter)
+        .unwrap_or_default();
+    let median_of = |pairs: Vec<[u64; 2]>| {
+        let mut all: Vec<u64> = pairs.into_iter().flatten().collect();
+        all.sort_unstable();
+        all.get(all.len() / 2).map_or(f64::NAN, |&ns| ns as f64)
+    };
+    let head = median_of(process.blocks.iter().map(|block| block.ns.head).collect());
+    let base = median_of(process.blocks.iter().map(|block| block.ns.base).collect());
+    let median = process.ln_ratio().unwrap_or(f64::NAN);
+    [median, mean(&ratios), mean(middle), (head / base).ln()]
+}
+
 fn main() -> Result<(), Undecidable> {
+    statistics();
     schedules()?;
     tails()
 }

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use verdict::stats::sequential::{Rule, Undecidable};
 
+use crate::prepared::{Pair, Prepared};
 use crate::recording::{Contest, Recording};
-use crate::resample::{self, Counted, Own, Pair, Prepared};
+use crate::resample::{self, Counted, Own};
 use crate::rivals::Rival;
 use crate::share::Share;
 
@@ -58,7 +59,7 @@ impl Default for Settings {
 
 impl Settings {
     /// The rule for one contest whose clock resolves a log ratio to `resolution`.
-    fn rule(&self, resolution: f64) -> Rule {
+    pub(crate) fn rule(&self, resolution: f64) -> Rule {
         Rule {
             tolerance: self.tolerance,
             looks: self.looks.clone(),
@@ -124,6 +125,8 @@ pub struct Analysis {
     pub contests: Vec<Spread>,
     /// The rule as asked for first, then at other settings, then its rivals.
     pub points: Vec<Point>,
+    /// What the rule says of each contest with its processes in the order of measurement, each used once.
+    pub replayed: Vec<Cell>,
 }
 
 /// What the processes of one contest say together.
@@ -138,6 +141,8 @@ pub struct Spread {
     pub ln_deviation: f64,
     /// Distance of the farthest process, in standard deviations.
     pub farthest: f64,
+    /// Of each process with the one after it: the rule takes them for independent.
+    pub correlation: f64,
     /// GPU time of a process, with the overhead.
     pub seconds: f64,
 }
@@ -217,6 +222,7 @@ pub fn analyse(recording: &Recording, settings: &Settings) -> Result<Analysis, U
         return Err(Unusable::NothingUnchanged);
     }
     let mut points = vec![own(&prepared, settings, 0)?];
+    let replayed = resample::replay(&prepared, settings.overhead, &rule_of(&prepared, settings)?);
     let thin = settings.thin();
     for other in thin.around() {
         points.push(own(&prepared, &other, points.len() as u64)?);
@@ -242,16 +248,22 @@ pub fn analyse(recording: &Recording, settings: &Settings) -> Result<Analysis, U
             .map(|contest| contest.spread(settings.overhead))
             .collect(),
         points,
+        replayed,
+    })
+}
+
+/// The schedule of `settings` for each contest.
+fn rule_of(prepared: &[Prepared], settings: &Settings) -> Result<Own, Unusable> {
+    let schedule = |contest: &Prepared| settings.rule(contest.resolution()).schedule();
+    Ok(Own {
+        schedules: prepared.iter().map(schedule).collect::<Result<_, _>>()?,
+        most: settings.most_processes(),
     })
 }
 
 fn own(prepared: &[Prepared], settings: &Settings, stream: u64) -> Result<Point, Unusable> {
-    let schedules = prepared
-        .iter()
-        .map(|contest| settings.rule(contest.resolution()).schedule())
-        .collect::<Result<_, _>>()?;
-    let most = settings.most_processes();
-    let counted = resample::own(prepared, settings, &Own { schedules, most }, stream);
+    let rule = rule_of(prepared, settings)?;
+    let counted = resample::own(prepared, settings, &rule, stream);
     let setting = format!(
         "tolerance {} %, {} % a run",
         crate::rivals::percent(settings.tolerance),

@@ -6,8 +6,9 @@
 
 pub mod analysis;
 pub mod packed;
+pub mod prepared;
 pub mod recording;
-pub mod resample;
+mod resample;
 pub mod rivals;
 pub mod share;
 pub mod simulate;

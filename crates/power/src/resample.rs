@@ -6,210 +6,11 @@
 
 use verdict::stats::sequential::{Decision, Schedule};
 
-use crate::analysis::{Cell, How, Settings, Spread, Unusable};
-use crate::recording::{Contest, Process};
-use crate::rivals::{Call, Half, Rival};
+use crate::analysis::{Cell, How, Settings};
+use crate::prepared::{Halves, Pair, Prepared, Processes, Samples, Timed};
+use crate::rivals::{Call, Rival};
 use crate::share::Share;
 use crate::simulate::Dice;
-
-/// Which halves a comparer of one pair of processes gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair {
-    pub processes: Processes,
-    pub samples: Samples,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Processes {
-    /// Head from one process and base from another, as in practice.
-    Apart,
-    /// Both from one process that measured them side by side: what our blocks alone would give a rival.
-    Together,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Samples {
-    /// Of the blocks: as many launches as one of our samples holds.
-    Batched,
-    /// Of one launch each.
-    Single,
-}
-
-impl Pair {
-    pub const ALL: [Self; 4] = [
-        Self::new(Processes::Apart, Samples::Single),
-        Self::new(Processes::Apart, Samples::Batched),
-        Self::new(Processes::Together, Samples::Single),
-        Self::new(Processes::Together, Samples::Batched),
-    ];
-
-    const fn new(processes: Processes, samples: Samples) -> Self {
-        Self { processes, samples }
-    }
-}
-
-/// A contest with everything worked out that many verdicts share.
-pub(crate) struct Prepared {
-    title: String,
-    true_change: f64,
-    processes: Vec<Timed>,
-    /// The clock's step over the sum that a block compares.
-    resolution: f64,
-    batched: Halves,
-    /// `None` where a process has none.
-    single: Option<Halves>,
-}
-
-struct Timed {
-    ln_ratio: f64,
-    seconds: f64,
-}
-
-/// One half of each process.
-struct Halves {
-    base: Vec<Half>,
-    /// As measured, then scaled by each change.
-    head: Vec<(f64, Vec<Half>)>,
-}
-
-impl Halves {
-    fn of(contest: &Contest, changes: &[f64], samples: Samples) -> Option<Self> {
-        let sides = |process: &Process, head: bool, change: f64| {
-            let mut half = samples_of(process, samples, head);
-            for (ns, _) in &mut half {
-                *ns *= 1.0 + change;
-            }
-            Half::of(&half)
-        };
-        let all = |head: bool, change: f64| {
-            let halves = contest
-                .processes
-                .iter()
-                .map(|process| sides(process, head, change));
-            halves.collect::<Option<Vec<_>>>()
-        };
-        let scaled = if contest.unchanged() { changes } else { &[] };
-        Some(Self {
-            base: all(false, 0.0)?,
-            head: std::iter::once(&0.0)
-                .chain(scaled)
-                .map(|&change| Some((change, all(true, change)?)))
-                .collect::<Option<_>>()?,
-        })
-    }
-}
-
-/// Samples of one side with the SM clock of each.
-fn samples_of(process: &Process, samples: Samples, head: bool) -> Vec<(f64, Option<f64>)> {
-    let clock = |mhz: Option<u32>| mhz.map(f64::from);
-    match samples {
-        Samples::Batched => process
-            .blocks
-            .iter()
-            .flat_map(|block| {
-                let ns = if head { block.ns.head } else { block.ns.base };
-                ns.map(|ns| (ns as f64, clock(block.sm_mhz)))
-            })
-            .collect(),
-        Samples::Single => {
-            let side = if head {
-                &process.single.head
-            } else {
-                &process.single.base
-            };
-            // Their clock was not measured; that of the blocks before them is the nearest.
-            let last = process.blocks.last().and_then(|block| clock(block.sm_mhz));
-            side.iter().map(|&ns| (ns as f64, last)).collect()
-        }
-    }
-}
-
-impl Prepared {
-    pub(crate) fn of(
-        contest: &Contest,
-        tick_ns: f64,
-        needs: usize,
-        changes: &[f64],
-    ) -> Result<Self, Unusable> {
-        let title = contest.title();
-        if contest.processes.len() < needs {
-            return Err(Unusable::TooFewProcesses {
-                contest: title,
-                processes: contest.processes.len(),
-                needs,
-            });
-        }
-        let timed = |(index, process): (usize, &Process)| {
-            let ln_ratio = process.ln_ratio().ok_or_else(|| Unusable::NoRatio {
-                contest: contest.title(),
-                process: index,
-            })?;
-            Ok(Timed {
-                ln_ratio,
-                seconds: process.sample_seconds(),
-            })
-        };
-        let processes: Vec<Timed> = contest
-            .processes
-            .iter()
-            .enumerate()
-            .map(timed)
-            .collect::<Result<_, Unusable>>()?;
-        // Halves exist wherever ratios do, but for a zero in one of two samples of a side.
-        let batched =
-            Halves::of(contest, changes, Samples::Batched).ok_or_else(|| Unusable::NoRatio {
-                contest: contest.title(),
-                process: 0,
-            })?;
-        let sums = contest.processes.iter().flat_map(|process| &process.blocks);
-        let (mut total, mut blocks) = (0.0, 0.0);
-        for block in sums {
-            total += block.ns.base.map(|ns| ns as f64).iter().sum::<f64>();
-            blocks += 1.0;
-        }
-        Ok(Self {
-            title,
-            true_change: contest.true_change,
-            processes,
-            resolution: tick_ns * blocks / total,
-            single: Halves::of(contest, changes, Samples::Single),
-            batched,
-        })
-    }
-
-    pub(crate) fn resolution(&self) -> f64 {
-        self.resolution
-    }
-
-    fn unchanged(&self) -> bool {
-        self.true_change == 0.0
-    }
-
-    pub(crate) fn spread(&self, overhead: f64) -> Spread {
-        let n = self.processes.len() as f64;
-        let ratios = || self.processes.iter().map(|process| process.ln_ratio);
-        let mean = ratios().sum::<f64>() / n;
-        let squares: f64 = ratios().map(|ratio| (ratio - mean).powi(2)).sum();
-        let deviation = (squares / (n - 1.0)).sqrt();
-        let farthest = ratios()
-            .map(|ratio| (ratio - mean).abs())
-            .fold(0.0, f64::max);
-        let seconds: f64 = self.processes.iter().map(|process| process.seconds).sum();
-        Spread {
-            title: self.title.clone(),
-            true_change: self.true_change,
-            processes: self.processes.len(),
-            ratio: mean.exp(),
-            ln_deviation: deviation,
-            farthest: if deviation > 0.0 {
-                farthest / deviation
-            } else {
-                0.0
-            },
-            seconds: seconds / n * overhead,
-        }
-    }
-}
 
 /// What a comparer said once, and what that took.
 struct Ruling {
@@ -241,26 +42,57 @@ pub(crate) fn own(contests: &[Prepared], settings: &Settings, rule: &Own, stream
             .iter()
             .filter_map(|&process| contest.processes.get(process))
             .collect();
-        let shift = change.ln_1p();
-        let ratios: Vec<f64> = drawn
-            .iter()
-            .map(|process| process.ln_ratio + shift)
-            .collect();
-        let (call, processes) = match schedule.decide(&ratios) {
-            Ok(Decision::Pass(evidence)) => (Call::Clear, evidence.processes_used()),
-            Ok(Decision::Fail(evidence)) => (Call::Slower, evidence.processes_used()),
-            Ok(Decision::Open(evidence)) => (Call::Open, evidence.processes_used()),
-            // As many as it may ask for were dealt, so it did not decide.
-            Ok(Decision::More(most) | Decision::Confirm(most)) => (Call::Open, most),
-            Err(_) => (Call::Open, ratios.len() as u32),
-        };
-        let used = drawn.iter().take(processes as usize);
-        Some(Ruling {
-            call,
-            processes,
-            seconds: used.map(|process| process.seconds).sum(),
-        })
+        Some(ruling(schedule, &drawn, change))
     })
+}
+
+/// As many of `drawn` as the rule asks for.
+fn ruling(schedule: &Schedule, drawn: &[&Timed], change: f64) -> Ruling {
+    let shift = change.ln_1p();
+    let ratios: Vec<f64> = drawn
+        .iter()
+        .map(|process| process.ln_ratio + shift)
+        .collect();
+    let (call, processes) = match schedule.decide(&ratios) {
+        Ok(Decision::Pass(evidence)) => (Call::Clear, evidence.processes_used()),
+        Ok(Decision::Fail(evidence)) => (Call::Slower, evidence.processes_used()),
+        Ok(Decision::Open(evidence)) => (Call::Open, evidence.processes_used()),
+        // As many as it may ask for were dealt, so it did not decide.
+        Ok(Decision::More(most) | Decision::Confirm(most)) => (Call::Open, most),
+        Err(_) => (Call::Open, ratios.len() as u32),
+    };
+    let used = drawn.iter().take(processes as usize);
+    Ruling {
+        call,
+        processes,
+        seconds: used.map(|process| process.seconds).sum(),
+    }
+}
+
+/// Verdicts on each contest by its processes in the order of measurement, none of them used twice: few,
+/// but independent of each other, and with whatever moved the machine between one process and the next.
+pub(crate) fn replay(contests: &[Prepared], overhead: f64, rule: &Own) -> Vec<Cell> {
+    let contests = contests.iter().zip(&rule.schedules).enumerate();
+    contests
+        .map(|(index, (contest, schedule))| {
+            let all: Vec<&Timed> = contest.processes.iter().collect();
+            let mut rest = all.as_slice();
+            let mut tally = Tally::default();
+            while rest.len() >= rule.most {
+                let ruling = ruling(schedule, rest, 0.0);
+                tally.add(&ruling);
+                rest = rest
+                    .get(ruling.processes.max(1) as usize..)
+                    .unwrap_or_default();
+            }
+            let how = if contest.unchanged() {
+                How::Unchanged
+            } else {
+                How::Dial
+            };
+            tally.cell(index, contest.true_change, how, overhead)
+        })
+        .collect()
 }
 
 /// `None` where a contest has no samples of that kind.
@@ -423,36 +255,6 @@ mod tests {
     }
 
     #[test]
-    fn a_contest_of_too_few_processes_is_named() {
-        let error = Prepared::of(&World::quiet().contest("k", 5, 1), 32.0, 17, &[]);
-        assert_eq!(
-            error.err(),
-            Some(Unusable::TooFewProcesses {
-                contest: "k, 20 us, compute".into(),
-                processes: 5,
-                needs: 17
-            })
-        );
-    }
-
-    #[test]
-    fn a_process_without_blocks_is_named() {
-        let mut contest = World::quiet().contest("k", 5, 1);
-        contest.processes[3].blocks.clear();
-        let error = Prepared::of(&contest, 32.0, 2, &[]).err();
-        assert!(matches!(error, Some(Unusable::NoRatio { process: 3, .. })));
-        let mut contest = World::quiet().contest("k", 5, 1);
-        contest.processes[3].blocks[0].ns.head[0] = 0;
-        assert!(Prepared::of(&contest, 32.0, 2, &[]).is_err());
-    }
-
-    #[test]
-    fn the_clock_resolves_its_step_over_a_block() {
-        let contest = prepared(&World::quiet(), 5);
-        assert!((contest.resolution() / (32.0 / 400_000.0) - 1.0).abs() < 0.02);
-    }
-
-    #[test]
     fn only_recorded_kinds_of_samples_are_judged() {
         let settings = Settings {
             runs: 1,
@@ -498,6 +300,23 @@ mod tests {
         let [_, apart, _, together] = Pair::ALL;
         assert!(alarms(apart) > 0.3);
         assert_eq!(alarms(together), 0.0);
+    }
+
+    #[test]
+    fn a_replay_uses_each_process_once_and_in_order() {
+        let settings = Settings {
+            looks: vec![4],
+            ..Settings::default()
+        };
+        let contests = [prepared(&World::quiet(), 43)];
+        let rule = Own {
+            schedules: vec![settings.rule(1e-5).schedule().unwrap()],
+            most: 5,
+        };
+        let [cell] = replay(&contests, 1.0, &rule).try_into().unwrap();
+        // Four each, until the three that are left are too few.
+        assert_eq!((cell.red.of, cell.processes), (10, 4.0));
+        assert_eq!((cell.red.hits, cell.how), (0, How::Unchanged));
     }
 
     proptest! {

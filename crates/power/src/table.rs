@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::analysis::{Analysis, Cell, Comparer, How, Point};
-use crate::resample::{Pair, Processes, Samples};
+use crate::prepared::{Pair, Processes, Samples};
 use crate::rivals::percent;
 use crate::share::Share;
 
@@ -14,8 +14,16 @@ impl Analysis {
             self.head(),
             self.recorded(),
             self.rule(),
+            self.replay(),
             self.by_kernel(),
-            self.operating_points(),
+            self.operating_points(
+                "Receiver operating points, rivals on two processes as in practice",
+                |comparer| !together(comparer),
+            ),
+            self.operating_points(
+                "Receiver operating points, rivals on the paired samples of one of our processes",
+                together,
+            ),
         ];
         sections.join("\n")
     }
@@ -45,6 +53,7 @@ impl Analysis {
             "head / base",
             "s between processes",
             "farthest",
+            "correlation of neighbours",
             "GPU s a process",
         ]);
         for contest in &self.contests {
@@ -55,6 +64,7 @@ impl Analysis {
                 format!("{:.5}", contest.ratio),
                 format!("{:.4} %", contest.ln_deviation * 100.0),
                 format!("{:.1} s", contest.farthest),
+                format!("{:.2}", contest.correlation),
                 format!("{:.3}", contest.seconds),
             ]);
         }
@@ -65,30 +75,9 @@ impl Analysis {
         let Some(point) = self.points.first() else {
             return String::new();
         };
-        let mut table = Table::new(&[
-            "contest",
-            "change",
-            "red",
-            "inconclusive",
-            "processes",
-            "GPU s",
-        ]);
-        for cell in &point.cells {
-            let how = match cell.how {
-                How::Unchanged => "none".to_owned(),
-                How::Dial => format!("{}, dial", change(cell.change)),
-                How::Scaled => format!("{}, scaled", change(cell.change)),
-            };
-            table.row(&[
-                self.title(cell),
-                how,
-                self.bounded(cell.red),
-                self.bounded(cell.open),
-                format!("{:.1}", cell.processes),
-                format!("{:.2}", cell.seconds),
-            ]);
-        }
-        let mut text = table.titled("The rule");
+        let mut text = self
+            .cells(&point.cells)
+            .titled("The rule on processes drawn at random");
         let runs = format!(
             "\nOf {} runs of {} unchanged cases {} had anything red, {} anything inconclusive.\n",
             point.runs_red.of,
@@ -98,6 +87,40 @@ impl Analysis {
         );
         text.push_str(&runs);
         text
+    }
+
+    fn replay(&self) -> String {
+        self.cells(&self.replayed)
+            .titled("The rule on processes in the order of measurement, each used once")
+    }
+
+    fn cells(&self, cells: &[Cell]) -> Table {
+        let mut table = Table::new(&[
+            "contest",
+            "change",
+            "verdicts",
+            "red",
+            "inconclusive",
+            "processes",
+            "GPU s",
+        ]);
+        for cell in cells {
+            let how = match cell.how {
+                How::Unchanged => "none".to_owned(),
+                How::Dial => format!("{}, dial", change(cell.change)),
+                How::Scaled => format!("{}, scaled", change(cell.change)),
+            };
+            table.row(&[
+                self.title(cell),
+                how,
+                cell.red.of.to_string(),
+                self.bounded(cell.red),
+                self.bounded(cell.open),
+                format!("{:.1}", cell.processes),
+                format!("{:.2}", cell.seconds),
+            ]);
+        }
+        table
     }
 
     /// Each comparer at its own setting, which is the first of its points.
@@ -149,7 +172,7 @@ impl Analysis {
         format!("{}; {}", null.join(""), seen.join(", "))
     }
 
-    fn operating_points(&self) -> String {
+    fn operating_points(&self, title: &str, shown: fn(Comparer) -> bool) -> String {
         let mut header = vec![
             "comparer".to_owned(),
             "setting".to_owned(),
@@ -163,7 +186,7 @@ impl Analysis {
         }
         header.extend(["processes".to_owned(), "GPU s".to_owned()]);
         let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
-        for point in &self.points {
+        for point in self.points.iter().filter(|point| shown(point.comparer)) {
             let mut row = vec![
                 name(point.comparer).to_owned(),
                 point.setting.clone(),
@@ -185,7 +208,7 @@ impl Analysis {
             row.push(format!("{:.2}", mean(|cell| cell.seconds)));
             table.row(&row);
         }
-        table.titled("Receiver operating points (seen: least to most over the contests)")
+        table.titled(&format!("{title} (seen: least to most over the contests)"))
     }
 
     fn title(&self, cell: &Cell) -> String {
@@ -197,6 +220,10 @@ impl Analysis {
         let [lower, upper] = share.bounds(self.settings.confidence);
         format!("{} [{}, {}]", rate(share), short(lower), short(upper))
     }
+}
+
+fn together(comparer: Comparer) -> bool {
+    matches!(comparer, Comparer::Rival { pair, .. } if pair.processes == Processes::Together)
 }
 
 fn name(comparer: Comparer) -> &'static str {
@@ -254,6 +281,7 @@ fn range(shares: impl Iterator<Item = Share>) -> String {
     shares.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
     match shares.as_slice() {
         [] => "-".to_owned(),
+        [least, .., most] if least.rate() == most.rate() => rate(*least),
         [only] => rate(*only),
         [least, .., most] => format!("{} - {}", short(least.rate()), rate(*most)),
     }
@@ -335,6 +363,7 @@ mod tests {
             ratio: 1.0 + true_change,
             ln_deviation: 0.0007,
             farthest: 3.2,
+            correlation: -0.02,
             seconds: 0.08,
         };
         let rival = |pair| Comparer::Rival {
@@ -360,6 +389,10 @@ mod tests {
                 point(rival(Pair::ALL[0]), "2 %", 150),
                 point(rival(Pair::ALL[3]), "2 %", 15),
                 point(rival(Pair::ALL[3]), "5 %", 7),
+            ],
+            replayed: vec![
+                cell(0, 0.0, How::Unchanged, 0, 1),
+                cell(2, 0.0101, How::Dial, 1000, 0),
             ],
         };
         insta::assert_snapshot!(analysis.markdown());

@@ -1,5 +1,7 @@
 //! A whole analysis of a recording whose truth is known.
 
+#![allow(clippy::unwrap_used)]
+
 use power::analysis::{Comparer, How};
 use power::simulate::World;
 use power::{Bound, Recording, Settings, analyse, packed};

@@ -128,7 +128,7 @@ impl Rule {
 
     /// How many processes at one look would have decided, were their mean and spread those of
     /// `evidence`: what an open verdict lacks. `None` where that is beyond reason, as it is for a ratio
-    /// that lies at the tolerance itself.
+    /// that lies at the tolerance itself, and for a failure that its own confirmation denied.
     pub fn processes_needed(&self, evidence: &Evidence) -> Option<u32> {
         let share = self.looks.len() as f64;
         let distance = evidence.ratio.ln() - self.tolerance.ln_1p();
@@ -143,7 +143,7 @@ impl Rule {
         };
         // The half width falls with every process, so the least number is found by bisection.
         let (mut few, mut many) = (evidence.processes.max(2), MOST_PROCESSES);
-        if !enough(many) {
+        if evidence.confirmation.is_some() || !enough(many) {
             return None;
         }
         while few < many {

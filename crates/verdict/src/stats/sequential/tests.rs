@@ -129,6 +129,7 @@ fn an_unconfirmed_failure_at_the_last_look_is_open() {
         panic!("not open")
     };
     assert_eq!(evidence.confirmation, Some(1.0));
+    assert_eq!(rule.processes_needed(&evidence), None);
 }
 
 #[test]
