@@ -1,6 +1,6 @@
 //! A whole analysis of a recording whose truth is known.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use power::analysis::{Comparer, How};
 use power::simulate::World;

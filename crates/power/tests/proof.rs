@@ -2,7 +2,7 @@
 //! exact binomial bounds, under each fault that measured processes have. Seeds are fixed, so a test that
 //! passes once passes always; bounds are at 1 - 1e-4, so a rule that is right passes for nearly any seed.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use power::Share;
 use power::simulate::{Dice, Tail, World};

@@ -89,6 +89,25 @@ fn nothing_changed_passes_at_the_first_look() {
 }
 
 #[test]
+fn bounds_by_hand() {
+    // Mean 0.002, from which they are 10, 6, 2, 2, 6 and 10 e-4 away.
+    let ratios = [0.001, 0.0014, 0.0018, 0.0022, 0.0026, 0.003];
+    let one_look = Rule {
+        looks: vec![6],
+        miss: 0.025,
+        ..rule()
+    };
+    let Ok(Decision::Pass(evidence)) = decide(&one_look, &ratios) else {
+        panic!("not passed")
+    };
+    let deviation = (280e-8f64 / 5.0).sqrt();
+    assert!((evidence.ln_deviation / deviation - 1.0).abs() < 1e-9);
+    assert!((evidence.ratio - 0.002f64.exp()).abs() < 1e-12);
+    let upper = 0.002 + 2.57058183563632 * deviation / 6.0f64.sqrt();
+    assert!((evidence.interval[1] - upper.exp()).abs() < 1e-12);
+}
+
+#[test]
 fn an_improvement_passes() {
     assert!(matches!(
         decision(&around(-0.2, 1e-3, 6)),
