@@ -1,6 +1,7 @@
 //! Records: written once, sealed, and never judged after an edit.
 
 use super::file::{Problem, version, write_whole};
+use super::nvbench;
 use crate::error::{Diagnostic, Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -59,17 +60,39 @@ pub fn write_record(path: &Path, record: &Record) -> Result<String> {
     Ok(seal)
 }
 
+/// A record, or what NVBench measured as one: its JSON file, or a directory of such files.
+///
+/// # Errors
+/// Usage, as `read_record`; and where NVBench's files are damaged or do not belong together.
+pub fn read(path: &Path) -> Result<Record> {
+    if path.is_dir() {
+        return nvbench::read_dir(path);
+    }
+    let text = text(path)?;
+    match nvbench::is_nvbench(&text) {
+        true => nvbench::read_file(path, &text),
+        false => parse(path, &text),
+    }
+}
+
 /// # Errors
 /// Usage, where it is no record, is damaged, newer than this gatekeeper, or was edited.
 pub fn read_record(path: &Path) -> Result<Record> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    parse(path, &text(path)?)
+}
+
+fn text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| {
         Error::Usage(
             Diagnostic::new(format!("the record cannot be read: {error}"))
-                .at(&name)
+                .at(path.display().to_string())
                 .help("`gatekeeper run` writes one to gatekeeper-out/record.json"),
         )
-    })?;
+    })
+}
+
+fn parse(path: &Path, text: &str) -> Result<Record> {
+    let name = path.display().to_string();
     let refuse = |problem: Problem| {
         Error::Usage(
             problem
@@ -77,8 +100,8 @@ pub fn read_record(path: &Path) -> Result<Record> {
                 .help("make the record again with `gatekeeper run`"),
         )
     };
-    let version = version(&text, KIND, NEWEST).map_err(refuse)?;
-    let file: File = serde_json::from_str(&text).map_err(|error| refuse(Problem::json(&error)))?;
+    let version = version(text, KIND, NEWEST).map_err(refuse)?;
+    let file: File = serde_json::from_str(text).map_err(|error| refuse(Problem::json(&error)))?;
     let seal = seal_of(&file.record)?;
     if seal != file.seal {
         return Err(Error::Usage(

@@ -136,6 +136,11 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// Times of another program, of whose kernels nothing else is known.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.environment.timed_by.is_some()
+    }
+
     pub(super) fn is_simulated(&self) -> bool {
         matches!(self.executor(), Ok(Executor::Simulator(_)))
     }

@@ -129,6 +129,7 @@ pub fn environment() -> Environment {
         }),
         device: Seen::Got(device()),
         simulator: None,
+        timed_by: None,
     }
 }
 
