@@ -71,6 +71,7 @@ pub struct ConfigArg {
   gatekeeper run                                  every case of gates.yaml
   gatekeeper run sdpa_fp8/stage2@mission          one case
   gatekeeper run 'sdpa_*' --shapes small,ragged   globs; only these shapes
+  gatekeeper run --base origin/main               a pull request: timed side by side with what it changes
   gatekeeper run --provision                      install the compiler first, where there is none
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/")]
 pub struct RunArgs {
@@ -98,6 +99,17 @@ pub struct RunArgs {
     /// takes more is skipped
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
     pub sim_budget: Option<u64>,
+    /// Hold this revision (a branch, tag or commit) against another: relative limits on times are measured side by
+    /// side on this GPU, and gates that the change loosens fail
+    #[arg(long, value_name = "REF")]
+    pub base: Option<String>,
+    /// Take what is asked less strictly than at the base; for a workflow to set, from a label that only
+    /// maintainers can put on
+    #[arg(long, requires = "base")]
+    pub allow_loosened: bool,
+    /// Also time cases whose machine code, launch and arguments are those of the base
+    #[arg(long, requires = "base")]
+    pub time_unchanged: bool,
     /// Without a usable GPU, fail with exit code 4 instead of skipping what needs one
     #[arg(long)]
     pub require_gpu: bool,

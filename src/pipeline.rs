@@ -1,27 +1,31 @@
 //! A run from gates.yaml to its judgement. Alone knows the order of the stages; decides nothing: whether a
 //! case may go on, needs another process, or holds is asked of `verdict::judge`.
 
+mod base;
 mod simulate;
+mod time;
+
+pub use base::Asked;
 
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
 use crate::check::cache::{Expected as Answer, References};
-use crate::config::Loaded;
+use crate::config::{self, Loaded};
 use crate::counters::COUNTER_MODEL;
 use crate::device::DeviceChoice;
 use crate::device::choice::driver_problem;
 use crate::error::{Error, Result};
 use crate::report::progress::{Event, Phase};
 use crate::toolchain::{self, Toolchain};
-use crate::worker::{CheckAnswer, CheckJob, Crew, Expected, Job, TimeJob};
+use crate::worker::{CheckAnswer, CheckJob, Crew, Expected, Job};
 use crate::{repo, store};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use verdict::judge::{self, Admission, Stage};
 use verdict::model::{
-    Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, FaultKind, Judgement, Plan,
-    Policy, RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, Unit, UnitId,
+    BuildFacts, Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, FaultKind,
+    Judgement, Plan, Policy, RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, Unit, UnitId,
 };
 
 /// What `run` was asked for.
@@ -32,6 +36,8 @@ pub struct Request {
     pub require_gpu: bool,
     pub provision: bool,
     pub dump: Option<PathBuf>,
+    /// The revision to compare with.
+    pub base: Option<Asked>,
     /// The command line, for the record.
     pub command: String,
 }
@@ -52,17 +58,23 @@ pub fn run(
     let began = Instant::now();
     let Loaded {
         root,
-        plan,
+        file,
+        mut plan,
         gates,
         toolchain: pin,
-        ..
     } = loaded;
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
+    let base = request.base.as_ref().map(|asked| {
+        plan.pairing = Some(config::pairing(asked.unchanged));
+        base::find(asked, &root, &file, &baselines, cache)
+    });
+    let (base_root, base) = base.transpose()?.map(|it| (it.root, it.base)).unzip();
     let policy = Policy {
         gates,
         baselines,
         broken_baselines,
         require_gpu: request.require_gpu,
+        base,
     };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;
 
@@ -73,8 +85,18 @@ pub fn run(
         },
         DeviceChoice::Auto | DeviceChoice::Cuda { .. } => crew.device(),
     };
+    let sources = Sources {
+        head: (&root, plan.units.clone()),
+        base: base_root
+            .as_deref()
+            .zip(policy.base.as_ref())
+            .map(|(root, base)| {
+                let units = base::units(&plan, &base.plan);
+                (root, units)
+            }),
+    };
     let (device, built, answers) =
-        prepare(&root, &plan, &toolchain, cache, || device(&mut crew), on)?;
+        prepare(&sources, &plan, &toolchain, cache, || device(&mut crew), on)?;
     // In the place of a GPU, not of one that is broken or required.
     let absent = matches!(device, Seen::NotRun { .. });
     let simulator = (absent && !request.require_gpu).then_some(Simulator {
@@ -109,17 +131,18 @@ pub fn run(
     };
     record.costs.compiler_ms = milliseconds(built.wall);
     record.costs.reference_ms = milliseconds(answers.wall - behind_the_compiler.reference);
-    let artifacts = built.append_to(&mut record);
+    let (artifacts, base_artifacts) = built.append_to(&mut record);
     let mut work = Work {
         executor: Executor::Simulator,
         artifacts,
+        base_artifacts,
         answers,
         dump: request.dump.clone(),
     };
     if let Seen::Got(device) = record.environment.device.clone() {
         work.executor = Executor::Gpu(device);
         check_all(&work, &mut crew, &mut record, on);
-        time_all(&work, &mut crew, &mut record, on);
+        time::time_all(&work, &mut crew, &mut record, on);
     } else if record.environment.simulator.is_some() {
         let references = References::open(&root, cache, Some(&toolchain.host_compiler))?;
         simulate::simulate_all(&mut work, &references, &mut record, on)?;
@@ -155,40 +178,50 @@ fn compiler(
     }
 }
 
+/// What is to be built, and where its files are.
+struct Sources<'a> {
+    head: (&'a Path, Vec<Unit>),
+    base: Option<(&'a Path, Vec<Unit>)>,
+}
+
 /// Everything that needs no GPU time, at once: nvcc, the device's own waking up, and then, if there is a
 /// device, the references.
 fn prepare(
-    root: &std::path::Path,
+    sources: &Sources,
     plan: &Plan,
     toolchain: &Toolchain,
     cache: &Cache,
     device: impl FnOnce() -> Seen<DeviceFacts>,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<(Seen<DeviceFacts>, Builds, Answers)> {
+    let (root, head) = &sources.head;
     let references = References::open(root, cache, Some(&toolchain.host_compiler))?;
     std::thread::scope(|scope| {
         let builds = scope.spawn(|| {
             let began = Instant::now();
             let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+            let base = sources.base.as_ref();
+            let steps = head.len() + base.map_or(0, |(_, units)| units.len());
             on(Event::Began {
                 phase: Phase::Build,
-                steps: plan.units.len() as u64,
+                steps: steps as u64,
             });
-            let built = build::build_all(
-                root,
-                toolchain,
-                cache,
-                &plan.units,
-                jobs,
-                &|unit: &Unit, _| {
+            let built = |what: &str, root: &Path, units: &[Unit]| {
+                let stepped = |unit: &Unit, _: &Built| {
                     on(Event::Stepped {
                         phase: Phase::Build,
-                        what: unit.id.to_string(),
+                        what: format!("{what}{}", unit.id),
                     });
-                },
-            )?;
+                };
+                let built = build::build_all(root, toolchain, cache, units, jobs, &stepped)?;
+                let ids = units.iter().map(|unit| unit.id.clone());
+                Ok(ids.zip(built).collect())
+            };
             Ok(Builds {
-                built,
+                head: built("", root, head)?,
+                base: base.map_or(Ok(Vec::new()), |(root, units)| {
+                    built("base revision of ", root, units)
+                })?,
                 wall: began.elapsed(),
             })
         });
@@ -226,36 +259,46 @@ struct Overlap {
 }
 
 struct Builds {
-    built: Vec<Built>,
+    head: Vec<(UnitId, Built)>,
+    base: Vec<(UnitId, Built)>,
     wall: Duration,
 }
 
+type Artifacts = HashMap<UnitId, Artifact>;
+
 impl Builds {
-    /// Evidence into the record; where the artifacts are stays here.
-    fn append_to(self, record: &mut Record) -> HashMap<UnitId, Artifact> {
-        let ids: Vec<UnitId> = record
-            .plan
-            .units
-            .iter()
-            .map(|unit| unit.id.clone())
-            .collect();
-        let mut artifacts = HashMap::new();
-        for (id, built) in ids.into_iter().zip(self.built) {
-            *(if built.cached {
-                &mut record.costs.cached
-            } else {
-                &mut record.costs.compiled
-            }) += 1;
-            record.evidence.push(Evidence::Build {
-                unit: id.clone(),
-                facts: built.facts,
-            });
-            if let Some(artifact) = built.artifact {
-                artifacts.insert(id, artifact);
-            }
-        }
-        artifacts
+    /// Evidence into the record; where the artifacts are, of head and of base, stays here.
+    fn append_to(self, record: &mut Record) -> (Artifacts, Artifacts) {
+        let head = append(record, self.head, |unit, facts| Evidence::Build {
+            unit,
+            facts,
+        });
+        let base = append(record, self.base, |unit, facts| Evidence::BaseBuild {
+            unit,
+            facts,
+        });
+        (head, base)
     }
+}
+
+fn append(
+    record: &mut Record,
+    built: Vec<(UnitId, Built)>,
+    evidence: fn(UnitId, Seen<BuildFacts>) -> Evidence,
+) -> Artifacts {
+    let mut artifacts = Artifacts::new();
+    for (id, built) in built {
+        *(if built.cached {
+            &mut record.costs.cached
+        } else {
+            &mut record.costs.compiled
+        }) += 1;
+        record.evidence.push(evidence(id.clone(), built.facts));
+        if let Some(artifact) = built.artifact {
+            artifacts.insert(id, artifact);
+        }
+    }
+    artifacts
 }
 
 /// Right answers by case and seed.
@@ -306,7 +349,8 @@ enum Executor {
 /// What checks and timings of one run share.
 struct Work {
     executor: Executor,
-    artifacts: HashMap<UnitId, Artifact>,
+    artifacts: Artifacts,
+    base_artifacts: Artifacts,
     answers: Answers,
     dump: Option<PathBuf>,
 }
@@ -319,15 +363,6 @@ impl Work {
             seed,
             expected: self.expected(plan, case, seed)?,
             dump: self.dump.clone(),
-        })
-    }
-
-    fn time_job(&self, plan: &Plan, case: &Case) -> std::result::Result<TimeJob, Why> {
-        Ok(TimeJob {
-            case: case.clone(),
-            artifact: self.artifact(plan, &case.id)?.clone(),
-            seed: case.seeds.first().copied().unwrap_or_default(),
-            schedule: plan.timing.clone(),
         })
     }
 
@@ -424,50 +459,6 @@ fn check_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Eve
             phase: Phase::Check,
             what: case.id.to_string(),
         });
-    }
-}
-
-/// Process after process, each fresh and over all cases that still need one, until the judge asks no more.
-fn time_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Event) + Sync)) {
-    for process in 0..record.plan.timing.max_processes {
-        let wanted = judge::next(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        );
-        if wanted.is_empty() {
-            break;
-        }
-        crew.retire();
-        on(Event::Began {
-            phase: Phase::Time,
-            steps: wanted.len() as u64,
-        });
-        let plan = &record.plan;
-        let mut jobs = wanted
-            .iter()
-            .filter_map(|id| plan.case(id))
-            .map(|case| (case, work.time_job(plan, case)))
-            .peekable();
-        while let Some((case, job)) = jobs.next() {
-            let next = jobs.peek().and_then(|(_, job)| job.as_ref().ok());
-            crew.announce(next.map(|next| Job::Time(Box::new(next.clone()))));
-            // The judge asks for those alone that it admits.
-            let facts = match job {
-                Ok(job) => crew.time(job),
-                Err(why) => why.into_seen(),
-            };
-            record.evidence.push(Evidence::Time {
-                case: case.id.clone(),
-                process,
-                facts,
-            });
-            on(Event::Stepped {
-                phase: Phase::Time,
-                what: case.id.to_string(),
-            });
-        }
     }
 }
 

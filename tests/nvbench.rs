@@ -156,7 +156,10 @@ fn a_record_goes_there_and_back() {
          help: redirect it: > FILE\n",
     );
     let output = run(dir, &[&write[..], &["--out", "out"]].concat(), 0);
-    assert_eq!(stdout(&output), "out: 3 processes\n");
+    assert_eq!(
+        stdout(&output),
+        "out: 3 files of NVBench's JSON, with their samples\n"
+    );
     assert_eq!(
         names(&dir.join("out"))[..3],
         [
@@ -178,6 +181,23 @@ fn a_record_goes_there_and_back() {
     let line = "k/direct@small        -  100 us  103.4 us  103.9 us  0.9789 %";
     assert!(said.contains(line), "{said}");
     run(dir, &["compare", "out", "out", "--p50", "+1%"], 0);
+}
+
+/// Head and base of one record, each as NVBench would have written it.
+#[test]
+fn both_sides_of_a_record_beside_a_base_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let record = root().join("tests/fixtures/golden/record-3.json");
+    let record = record.display().to_string();
+    let args = ["report", &record, "--format", "nvbench", "--out", "out"];
+    let said = stdout(&run(dir, &args, 0));
+    // Three processes timed the variant that did not change, six the other beside the base.
+    assert!(said.starts_with("out: 15 files "), "{said}");
+    assert_eq!(names(&dir.join("out/base")), names(&dir.join("out/head")));
+    let compare = ["compare", "out/base", "out/head", "--p50", "+2%"];
+    let said = stdout(&run(dir, &compare, 0));
+    assert!(said.contains("\nPASS: 2 of 2 gates passed\n"), "{said}");
 }
 
 #[test]

@@ -7,8 +7,8 @@ use crate::exit::Exit;
 use crate::{report, store};
 use std::io::IsTerminal;
 use std::path::Path;
-use verdict::judge::{self, Loosening};
-use verdict::model::{Gate, Judgement, Limit, Metric, Num, Record, Rule, Subject};
+use verdict::judge;
+use verdict::model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Subject};
 
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
@@ -64,7 +64,10 @@ fn write_nvbench(record: &Record, dir: &Path) -> Result<()> {
         std::fs::write(&path, &file.bytes).map_err(|error| failed(&path, error))?;
         written += usize::from(file.path.ends_with(".json"));
     }
-    print(&format!("{}: {written} processes\n", dir.display()))
+    print(&format!(
+        "{}: {written} files of NVBench's JSON, with their samples\n",
+        dir.display()
+    ))
 }
 
 pub fn compare(args: &CompareArgs) -> Result<Exit> {

@@ -6,11 +6,12 @@ use crate::cli::{Format, RunArgs};
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
-use crate::pipeline::{self, Outcome, Request};
+use crate::pipeline::{self, Asked, Outcome, Request};
 use crate::report;
 use crate::report::progress::Progress;
 use crate::store;
 use std::path::Path;
+use verdict::model::Loosening;
 
 const RECORD: &str = "record.json";
 const JSON: &str = "report.json";
@@ -43,6 +44,14 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         require_gpu: args.require_gpu,
         provision: args.provision,
         dump: args.dump.clone(),
+        base: args.base.as_ref().map(|revision| Asked {
+            revision: revision.clone(),
+            loosening: match args.allow_loosened {
+                true => Loosening::Allowed,
+                false => Loosening::Fails,
+            },
+            unchanged: args.time_unchanged,
+        }),
         command: command_line(),
     };
     let progress = Progress::default();

@@ -1,6 +1,6 @@
 //! What holds where gates.yaml says nothing.
 
-use verdict::model::{Mode, Schedule, Simulation};
+use verdict::model::{Mode, Num, Pairing, Schedule, Simulation};
 
 /// Seeds 1 to this.
 pub const SEEDS: u64 = 5;
@@ -28,3 +28,18 @@ pub const TIMING: Schedule = Schedule {
     processes: 3,
     max_processes: 8,
 };
+
+/// The table in the documentation of `power` is where these come from.
+pub fn pairing(unchanged: bool) -> Pairing {
+    Pairing {
+        looks: vec![6, 10, 16],
+        blocks: 16,
+        // Thousands of event ticks.
+        sample_ns: 200_000,
+        singles: 100,
+        false_alarms: Num(0.01),
+        misses: Num(0.01),
+        seed: 1,
+        unchanged,
+    }
+}

@@ -131,6 +131,17 @@ fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Pr
     } else {
         ('+', '-')
     };
+    let (text, of_base) = match text.strip_suffix("of base") {
+        Some(change) => (change.trim_end(), true),
+        None => (text, false),
+    };
+    if of_base && metric.facet() != Facet::Times {
+        return Err(Problem::new(
+            spot.at,
+            format!("{metric} is no time, and only times are measured beside the base revision"),
+        )
+        .help(format!("against the baseline it is `{text}`")));
+    }
     let number = text.trim_end_matches('%');
     if number.starts_with(better) {
         return Err(Problem::new(
@@ -141,9 +152,13 @@ fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Pr
     }
     let share = number.trim_start_matches(worse);
     match share.parse::<f64>() {
-        Ok(share) if (0.0..=1000.0).contains(&share) => Ok(Limit::Baseline {
-            change: Num(share / 100.0),
-        }),
+        Ok(share) if (0.0..=1000.0).contains(&share) => {
+            let change = Num(share / 100.0);
+            Ok(match of_base {
+                true => Limit::Base { change },
+                false => Limit::Baseline { change },
+            })
+        }
         _ => Err(Problem::new(
             spot.at,
             format!("`{text}` is not a change: write `{worse}2%`"),

@@ -29,7 +29,7 @@ use kernel::{Entry, Shared};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use verdict::model::{Arch, DEFAULT_CONFIG, Gate, Plan, Schedule, Simulation};
+use verdict::model::{Arch, DEFAULT_CONFIG, Gate, Pairing, Plan, Schedule, Simulation};
 use yaml::{Problem, Source, Spot};
 
 /// Version of the format that this program reads.
@@ -128,6 +128,16 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
     })
 }
 
+/// How head is timed beside a base revision.
+pub fn pairing(unchanged: bool) -> Pairing {
+    defaults::pairing(unchanged)
+}
+
+/// What holds where there is no gates.yaml.
+pub fn default_timing() -> Schedule {
+    defaults::TIMING
+}
+
 /// JSON Schema of gates.yaml, for editors.
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(raw::File).to_value()
@@ -195,6 +205,7 @@ fn resolve(
             cases: Vec::new(),
             timing: timing(&raw.timing)?,
             simulation: simulation(&raw.simulation)?,
+            pairing: None,
             left_out: BTreeSet::new(),
         },
         gates: Vec::new(),

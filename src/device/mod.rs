@@ -95,10 +95,24 @@ pub trait Device {
     fn describe(&mut self, call: &Call) -> Result<DriverFacts>;
 
     /// `None` where there is no clock to trust.
-    fn timer<'a>(&'a mut self, target: Target<'a>) -> Option<Result<Box<dyn Timer + 'a>>>;
+    fn timer<'a>(&'a mut self, targets: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>>;
 }
 
-/// What is timed.
+/// What is timed: one call, or two side by side.
+#[derive(Clone, Copy, Debug)]
+pub struct Targets<'a> {
+    pub head: Target<'a>,
+    pub base: Option<Target<'a>>,
+}
+
+/// Which of the two calls. What is timed alone is the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Head,
+    Base,
+}
+
+/// One call, and what it needs before each sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     pub call: &'a Call,
@@ -114,19 +128,19 @@ pub struct Restore {
     pub bytes: usize,
 }
 
-/// The GPU's own clock around one call. All times are GPU time in ns.
+/// The GPU's own clock around calls. All times are GPU time in ns.
 pub trait Timer {
     /// Launches that are not timed, and waits for them.
-    fn warm_up(&mut self, launches: u32) -> Result<()>;
+    fn warm_up(&mut self, side: Side, launches: u32) -> Result<()>;
 
     /// Prepares `launches` calls back to back that can be run without the host between them.
-    fn batch(&mut self, launches: u32) -> Result<()>;
+    fn batch(&mut self, side: Side, launches: u32) -> Result<()>;
 
     /// One run of the prepared batch.
-    fn batched(&mut self) -> Result<u64>;
+    fn batched(&mut self, side: Side) -> Result<u64>;
 
     /// One launch alone; with the L2 cache flushed first where `cold`.
-    fn single(&mut self, cold: bool) -> Result<u64>;
+    fn single(&mut self, side: Side, cold: bool) -> Result<u64>;
 
     /// A batch that holds nothing.
     fn empty(&mut self) -> Result<u64>;
@@ -137,6 +151,9 @@ pub trait Timer {
     /// Clock of the multiprocessors right now, counted by themselves.
     fn sm_mhz(&mut self) -> Result<f64>;
 
+    /// Whether a thermal or hardware slowdown is active; `None` where the device does not tell.
+    fn slowed(&mut self) -> Option<bool>;
+
     /// The device's own report while it works on this many launches; `sm_mhz_*` stay empty.
-    fn state(&mut self, launches: u32) -> Result<GpuState>;
+    fn state(&mut self, side: Side, launches: u32) -> Result<GpuState>;
 }

@@ -50,6 +50,12 @@ impl Monitor {
         }
     }
 
+    /// Whether clocks are lowered right now because of heat or by hardware.
+    pub fn slowed(&self) -> Option<bool> {
+        let reasons = self.device()?.current_throttle_reasons().ok()?;
+        Some(reasons.intersects(slowdowns()))
+    }
+
     pub fn state(&self) -> GpuState {
         let device = self.device();
         let device = device.as_ref();

@@ -1,7 +1,7 @@
 //! PTX on the CPU, through ptxsim: what executes kernels where there is no GPU. Every access is checked,
 //! so nothing is kept around buffers, and no clock can be trusted, so there is no timer.
 
-use super::{Address, Call, Device, Failure, Program, Result, Target, Timer};
+use super::{Address, Call, Device, Failure, Program, Result, Targets, Timer};
 use crate::build::Artifact;
 use crate::counters::{counted, instructions};
 use ptxsim::{Kernel, Limits, LoadError, Memory, Module, Report};
@@ -359,7 +359,7 @@ impl Device for SimDevice {
         })
     }
 
-    fn timer<'a>(&'a mut self, _: Target<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
+    fn timer<'a>(&'a mut self, _: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
         None
     }
 }

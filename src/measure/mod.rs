@@ -1,11 +1,15 @@
-//! One timing process of one case: what is sampled, in which order. The device's `Timer` takes the
+//! One timing process of one case, alone or beside its base (`pair`): what is sampled, in which order. The device's `Timer` takes the
 //! samples; no statistics and no limits here.
 //!
 //! An input that the kernel overwrites is restored before each sample, never inside one: within a batch
 //! the kernel works on its own results.
 
+mod pair;
+
+pub use pair::{Dice, measure_pair, of_base};
+
 use crate::device::nvml::worst;
-use crate::device::{Result, Timer};
+use crate::device::{Result, Side, Timer};
 use verdict::model::{Mode, Num, Schedule, TimeFacts};
 
 /// The most launches in one graph: more make instantiating it slower, and no sample better.
@@ -33,10 +37,10 @@ pub fn measure(
 ) -> Result<TimeFacts> {
     let cold = schedule.mode == Mode::Cold;
     step("warming up");
-    timer.warm_up(schedule.warmup.max(1))?;
+    timer.warm_up(Side::Head, schedule.warmup.max(1))?;
     let tick_ns = timer.tick()?;
     let empty_graph_ns = median(EMPTY, || timer.empty())?;
-    let one = timer.single(cold)?;
+    let one = timer.single(Side::Head, cold)?;
     let launches = match schedule.mode {
         Mode::Cold => 1,
         Mode::Warm => prepare_batch(timer, one, schedule.batch_ns)?,
@@ -44,20 +48,20 @@ pub fn measure(
     let sm_mhz_before = settle(timer, cold)?;
 
     let work = launches_for(one, STATE_NS);
-    let mut states = vec![timer.state(work)?];
+    let mut states = vec![timer.state(Side::Head, work)?];
     step("taking batched samples");
     let mut batched_ns = Vec::with_capacity(schedule.iterations as usize);
     for _ in 0..schedule.iterations {
         batched_ns.push(sample(timer, cold)?);
     }
     let sm_mhz_after = timer.sm_mhz()?;
-    states.push(timer.state(work)?);
+    states.push(timer.state(Side::Head, work)?);
     step("taking samples of one launch each");
     let mut single_ns = Vec::with_capacity(schedule.singles as usize);
     for _ in 0..schedule.singles {
-        single_ns.push(timer.single(cold)?);
+        single_ns.push(timer.single(Side::Head, cold)?);
     }
-    states.push(timer.state(work)?);
+    states.push(timer.state(Side::Head, work)?);
 
     let mut gpu = worst(states);
     gpu.sm_mhz_before = Some(Num(sm_mhz_before));
@@ -75,22 +79,22 @@ pub fn measure(
 
 fn sample(timer: &mut dyn Timer, cold: bool) -> Result<u64> {
     if cold {
-        timer.single(true)
+        timer.single(Side::Head, true)
     } else {
-        timer.batched()
+        timer.batched(Side::Head)
     }
 }
 
 /// One launch alone reads longer than one of many, so a short kernel is estimated from a small batch.
 fn prepare_batch(timer: &mut dyn Timer, one: u64, batch_ns: u64) -> Result<u32> {
     let each = if launches_for(one, batch_ns) > 1 {
-        timer.batch(PILOT)?;
-        timer.batched()? / u64::from(PILOT)
+        timer.batch(Side::Head, PILOT)?;
+        timer.batched(Side::Head)? / u64::from(PILOT)
     } else {
         one
     };
     let launches = launches_for(each, batch_ns);
-    timer.batch(launches)?;
+    timer.batch(Side::Head, launches)?;
     Ok(launches)
 }
 
@@ -106,13 +110,17 @@ fn settle(timer: &mut dyn Timer, cold: bool) -> Result<f64> {
     for _ in 0..MAX_SETTLING {
         sample(timer, cold)?;
         let now = timer.sm_mhz()?;
-        let settled = (now - clock).abs() <= SETTLED * clock;
+        let settled = settled(clock, now);
         clock = now;
         if settled {
             break;
         }
     }
     Ok(clock)
+}
+
+fn settled(before: f64, now: f64) -> bool {
+    (now - before).abs() <= SETTLED * before
 }
 
 fn median(count: usize, mut take: impl FnMut() -> Result<u64>) -> Result<u64> {
@@ -154,19 +162,19 @@ mod tests {
     }
 
     impl Timer for Fake {
-        fn warm_up(&mut self, launches: u32) -> Result<()> {
+        fn warm_up(&mut self, _: Side, launches: u32) -> Result<()> {
             assert!(launches > 0);
             Ok(())
         }
-        fn batch(&mut self, launches: u32) -> Result<()> {
+        fn batch(&mut self, _: Side, launches: u32) -> Result<()> {
             self.batch = Some(launches);
             Ok(())
         }
-        fn batched(&mut self) -> Result<u64> {
+        fn batched(&mut self, _: Side) -> Result<u64> {
             self.batched += 1;
             Ok(self.each_ns * u64::from(self.batch.expect("a batch was prepared")))
         }
-        fn single(&mut self, cold: bool) -> Result<u64> {
+        fn single(&mut self, _: Side, cold: bool) -> Result<u64> {
             self.singles.push(cold);
             match self.faults_after {
                 Some(after) if self.singles.len() > after => {
@@ -184,7 +192,10 @@ mod tests {
         fn sm_mhz(&mut self) -> Result<f64> {
             Ok(self.clocks.pop().unwrap_or(1980.0))
         }
-        fn state(&mut self, launches: u32) -> Result<GpuState> {
+        fn slowed(&mut self) -> Option<bool> {
+            None
+        }
+        fn state(&mut self, _: Side, launches: u32) -> Result<GpuState> {
             assert!(launches > 0);
             self.states += 1;
             Ok(GpuState {

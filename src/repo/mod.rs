@@ -1,4 +1,9 @@
-//! Where and when a run took place: the commit of the tree, the machine, the date. The only user of git.
+//! Where and when a run took place: the commit of the tree, the machine, the date; and the trees of other
+//! revisions. The only user of git.
+
+mod worktree;
+
+pub use worktree::{Tree, revision};
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,24 +11,29 @@ use verdict::model::Host;
 
 /// Commit of the tree with `+` where it has changes; `None` outside git or without git.
 pub fn commit(root: &Path) -> Option<String> {
-    let git = |args: &[&str]| {
-        let output = Command::new("git")
-            .arg("-C")
-            .arg(root)
-            .args(args)
-            .stdin(Stdio::null())
-            .output()
-            .ok()
-            .filter(|output| output.status.success())?;
-        String::from_utf8(output.stdout).ok()
-    };
-    let head = git(&["rev-parse", "--short=12", "HEAD"])?;
-    let dirty = git(&["status", "--porcelain", "--untracked-files=no"])?;
+    let head = git(root, &["rev-parse", "--short=12", "HEAD"]).ok()?;
+    let dirty = git(root, &["status", "--porcelain", "--untracked-files=no"]).ok()?;
     Some(format!(
         "{}{}",
-        head.trim(),
+        head,
         if dirty.is_empty() { "" } else { "+" }
     ))
+}
+
+/// What git prints, without the line's end; or what it says of its failure.
+fn git(dir: &Path, args: &[&str]) -> Result<String, String> {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(dir)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("git cannot be run: {error}"))?;
+    let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr)),
+    }
 }
 
 pub fn host() -> Host {

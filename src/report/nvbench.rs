@@ -24,7 +24,8 @@ pub struct File {
     pub bytes: Vec<u8>,
 }
 
-/// `process-0.json` and its side files, and so on for every timing process.
+/// `process-0.json` and its side files, and so on for every timing process; what was timed beside a base
+/// revision in two directories, `base/` and `head/`, with the same processes in both.
 ///
 /// # Errors
 /// Usage, where the record has no times.
@@ -84,22 +85,40 @@ type Timed<'a> = std::result::Result<&'a TimeFacts, String>;
 fn processes(evidence: &[Evidence]) -> Processes<'_> {
     let mut processes = Processes::new();
     for piece in evidence {
-        if let Evidence::Time {
-            case,
-            process,
-            facts,
-        } = piece
-        {
-            let timed = match facts {
-                Seen::Got(facts) => Ok(facts),
-                Seen::Fault(fault) => Err(format!("{}: {}", fault.kind.words(), fault.message)),
-                Seen::Unsupported { reason } | Seen::NotRun { reason } => Err(reason.clone()),
-            };
-            let cases = processes.entry(("", *process)).or_default();
+        let mut add = |side, process, case, timed| {
+            let cases: &mut BTreeMap<_, _> = processes.entry((side, process)).or_default();
             cases.insert(case, timed);
+        };
+        match piece {
+            Evidence::Time {
+                case,
+                process,
+                facts,
+            } => add("", *process, case, timed(facts, |facts| facts)),
+            Evidence::Pair {
+                case,
+                process,
+                facts,
+            } => {
+                add("head/", *process, case, timed(facts, |pair| &pair.head));
+                add("base/", *process, case, timed(facts, |pair| &pair.base));
+            }
+            Evidence::Build { .. }
+            | Evidence::BaseBuild { .. }
+            | Evidence::Check { .. }
+            | Evidence::Simulation { .. }
+            | Evidence::Driver { .. } => {}
         }
     }
     processes
+}
+
+fn timed<T>(seen: &Seen<T>, of: impl FnOnce(&T) -> &TimeFacts) -> Timed<'_> {
+    match seen {
+        Seen::Got(facts) => Ok(of(facts)),
+        Seen::Fault(fault) => Err(format!("{}: {}", fault.kind.words(), fault.message)),
+        Seen::Unsupported { reason } | Seen::NotRun { reason } => Err(reason.clone()),
+    }
 }
 
 fn device(facts: &DeviceFacts) -> Device {

@@ -2,9 +2,9 @@ use super::terminal::Options;
 use super::*;
 use crate::store::fixture;
 use proptest::prelude::*;
-use verdict::judge::{Loosening, compare, judge};
+use verdict::judge::{compare, judge};
 use verdict::model::{
-    Evidence, Fault, FaultKind, Judgement, Num, Outcome, Record, Seen, Subject, Worst,
+    Evidence, Fault, FaultKind, Judgement, Loosening, Num, Outcome, Record, Seen, Subject, Worst,
 };
 
 const PLAIN: Options = Options {

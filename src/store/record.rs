@@ -9,7 +9,7 @@ use std::path::Path;
 use verdict::model::{RECORD_SCHEMA, Record};
 
 const KIND: &str = "gatekeeper.record";
-const NEWEST: u32 = 2;
+const NEWEST: u32 = 3;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -116,8 +116,9 @@ fn parse(path: &Path, text: &str) -> Result<Record> {
     }
     match version {
         // An older version gets an arm here that puts it into the words of the next.
-        1 => typed(before_the_simulator(file.record)).map_err(refuse),
-        2 => typed(file.record).map_err(refuse),
+        1 => typed(before_the_base(before_the_simulator(file.record))).map_err(refuse),
+        2 => typed(before_the_base(file.record)).map_err(refuse),
+        3 => typed(file.record).map_err(refuse),
         other => Err(refuse(Problem::of(format!(
             "{KIND}/{other} cannot be read"
         )))),
@@ -132,12 +133,25 @@ fn typed(record: Value) -> std::result::Result<Record, Problem> {
 }
 
 /// Version 1 knows no simulator: nothing was simulated, and nothing was to be.
-fn before_the_simulator(mut record: Value) -> Value {
+fn before_the_simulator(record: Value) -> Value {
     let absent = [
         ("environment", "simulator", Value::Null),
         ("plan", "simulation", serde_json::json!({"budget": 0})),
         ("costs", "simulator_ms", 0.into()),
     ];
+    with(record, absent)
+}
+
+/// Version 2 knows no base revision: none was named.
+fn before_the_base(record: Value) -> Value {
+    let absent = [
+        ("plan", "pairing", Value::Null),
+        ("policy", "base", Value::Null),
+    ];
+    with(record, absent)
+}
+
+fn with<const N: usize>(mut record: Value, absent: [(&str, &str, Value); N]) -> Value {
     for (part, key, value) in absent {
         if let Some(part) = record.get_mut(part).and_then(Value::as_object_mut) {
             part.insert(key.to_owned(), value);
@@ -254,8 +268,8 @@ mod tests {
         );
         assert!(refused(&text[..text.len() / 2]).contains("it ends in the middle"));
         assert_eq!(
-            refused(&text.replacen("gatekeeper.record/2", "gatekeeper.record/3", 1)),
-            "R: it has schema gatekeeper.record/3, and this gatekeeper reads up to gatekeeper.record/2: a newer one wrote it"
+            refused(&text.replacen("gatekeeper.record/3", "gatekeeper.record/4", 1)),
+            "R: it has schema gatekeeper.record/4, and this gatekeeper reads up to gatekeeper.record/3: a newer one wrote it"
         );
         for schema in [
             "gatekeeper.record/0",
@@ -264,8 +278,8 @@ mod tests {
             "",
         ] {
             assert_eq!(
-                refused(&text.replacen("gatekeeper.record/2", schema, 1)),
-                format!("R: its schema is `{schema}` and not gatekeeper.record/2")
+                refused(&text.replacen("gatekeeper.record/3", schema, 1)),
+                format!("R: its schema is `{schema}` and not gatekeeper.record/3")
             );
         }
         assert!(matches!(
@@ -276,12 +290,20 @@ mod tests {
 
     /// `UPDATE_GOLDEN=1` writes it, once for a version.
     #[test]
+    fn version_3_is_read_as_it_was_written_then() {
+        let golden =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/golden/record-3.json");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            write_record(&golden, &fixture::record_beside_base()).unwrap();
+        }
+        let record = read_record(&golden).unwrap();
+        assert_eq!(record, fixture::record_beside_base());
+    }
+
+    #[test]
     fn version_2_is_read_as_it_was_written_then() {
         let golden =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/golden/record-2.json");
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            write_record(&golden, &fixture::record_simulated()).unwrap();
-        }
         let record = read_record(&golden).unwrap();
         assert_eq!(record, fixture::record_simulated());
     }

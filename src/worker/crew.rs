@@ -2,7 +2,7 @@
 //! the kernel or the machine, and the next job goes on there.
 
 use super::host::{Lost, Sent, Worker};
-use super::protocol::{CheckJob, Frame, Job, Ready, TimeJob};
+use super::protocol::{CheckJob, Frame, Job, PairJob, Ready, TimeJob};
 use crate::device::lock::{GpuLock, SHARED, Use};
 use crate::device::{DeviceChoice, Failure};
 use crate::error::Error;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use verdict::model::{
-    Case, CheckFacts, DeviceFacts, DriverFacts, Fault, FaultKind, Seen, TimeFacts,
+    Case, CheckFacts, DeviceFacts, DriverFacts, Fault, FaultKind, PairFacts, Seen, TimeFacts,
 };
 
 /// A driver without persistence mode takes seconds to wake up eight GPUs.
@@ -144,6 +144,16 @@ impl Crew {
         let end = self.run(Use::Measure, &Job::Time(Box::new(job)), deadline, |_| {});
         answer(end, |frame| match frame {
             Frame::Timed(facts) => Ok(*facts),
+            other => Err(Box::new(other)),
+        })
+    }
+
+    /// As `time`, of head and base side by side.
+    pub fn pair(&mut self, job: PairJob) -> Seen<PairFacts> {
+        let deadline = deadline(&job.head.case);
+        let end = self.run(Use::Measure, &Job::Pair(Box::new(job)), deadline, |_| {});
+        answer(end, |frame| match frame {
+            Frame::Paired(facts) => Ok(*facts),
             other => Err(Box::new(other)),
         })
     }

@@ -13,7 +13,9 @@ mod simulators;
 mod tests;
 
 pub use crew::{CheckAnswer, Costs, Crew};
-pub use protocol::{CheckJob, EstimateJob, Expected, Frame, Job, SimulateJob, Simulated, TimeJob};
+pub use protocol::{
+    Arm, CheckJob, EstimateJob, Expected, Frame, Job, PairJob, SimulateJob, Simulated, TimeJob,
+};
 pub use simulators::{Simulators, Spent};
 
 /// The hidden subcommand that makes this executable a worker: `gatekeeper __worker auto`.

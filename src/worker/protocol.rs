@@ -5,8 +5,8 @@ use crate::device::Failure;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use verdict::model::{
-    Case, CheckFacts, DeviceFacts, DriverFacts, Schedule, Seen, SimulationFacts, Simulator,
-    TimeFacts,
+    Case, CheckFacts, DeviceFacts, DriverFacts, PairFacts, Pairing, Schedule, Seen,
+    SimulationFacts, Simulator, TimeFacts,
 };
 
 /// One line on the worker's standard input.
@@ -24,6 +24,7 @@ pub enum Job {
     KnownGood,
     Check(Box<CheckJob>),
     Time(Box<TimeJob>),
+    Pair(Box<PairJob>),
     Estimate(Box<EstimateJob>),
     Simulate(Box<SimulateJob>),
 }
@@ -59,6 +60,25 @@ pub struct TimeJob {
     pub artifact: Artifact,
     pub seed: u64,
     pub schedule: Schedule,
+}
+
+/// Head and base of one case, side by side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairJob {
+    pub head: Arm,
+    pub base: Arm,
+    pub seed: u64,
+    /// Counted from 0 for each case.
+    pub process: u32,
+    pub schedule: Schedule,
+    pub pairing: Pairing,
+}
+
+/// A case as one of the two sides builds and calls it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Arm {
+    pub case: Case,
+    pub artifact: Artifact,
 }
 
 /// What would it cost to simulate one seed of one case?
@@ -112,6 +132,7 @@ pub enum Frame {
     Sane,
     Checked(Box<CheckFacts>),
     Timed(Box<TimeFacts>),
+    Paired(Box<PairFacts>),
     /// Warp instructions of the whole launch; `None` where a sample of its blocks alone passed the limit.
     Estimated(Option<u64>),
     Simulated(Box<Simulated>),
@@ -135,6 +156,7 @@ impl Frame {
             Self::Sane
             | Self::Checked(_)
             | Self::Timed(_)
+            | Self::Paired(_)
             | Self::Estimated(_)
             | Self::Simulated(_)
             | Self::Failed(_) => true,

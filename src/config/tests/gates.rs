@@ -31,6 +31,10 @@ fn written(resolved: &Resolved) -> Vec<String> {
                 metric,
                 limit: Limit::Baseline { change },
             } => format!("{metric} by {change}"),
+            Rule::Limit {
+                metric,
+                limit: Limit::Base { change },
+            } => format!("{metric} by {change} of base"),
             Rule::Condition { expr } => text(expr),
             other => panic!("{other:?} is not written"),
         };

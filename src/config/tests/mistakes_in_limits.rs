@@ -174,6 +174,16 @@ fn limits() {
     );
     check(
         "p50: \"+2%\"",
+        "p50: \"+2us of base\"",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `+2us` is not a change: write `+2%`",
+    );
+    check(
+        "max_err: 1e-6",
+        "max_err: [1e-6, \"+2% of base\"]",
+        "gates.yaml:23:23: kernels.scale.gates.max_err[1]: max_err is no time, and only times are measured beside the base revision\n  help: against the baseline it is `+2%`",
+    );
+    check(
+        "p50: \"+2%\"",
         "p50: 2%",
         "gates.yaml:24:12: kernels.scale.gates.p50: 2% of what?\n  help: against the baseline it is `+2%`",
     );

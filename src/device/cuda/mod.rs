@@ -12,7 +12,7 @@ mod timer;
 mod tools;
 
 use super::nvml::Monitor;
-use super::{Address, Call, Device, Failure, Program, Result, Target, Timer, redzone};
+use super::{Address, Call, Device, Failure, Program, Result, Targets, Timer, redzone};
 use crate::build::Artifact;
 use cudarc::driver::sys;
 use error::check;
@@ -177,7 +177,7 @@ impl Device for CudaDevice {
         program::describe(self.loaded(call.program)?, call, self.stream, &self.facts)
     }
 
-    fn timer<'a>(&'a mut self, target: Target<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
-        Some(timer::CudaTimer::new(self, target).map(|timer| Box::new(timer) as Box<dyn Timer>))
+    fn timer<'a>(&'a mut self, targets: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
+        Some(timer::CudaTimer::new(self, targets).map(|timer| Box::new(timer) as Box<dyn Timer>))
     }
 }

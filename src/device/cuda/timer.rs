@@ -6,7 +6,7 @@ use super::error::check;
 use super::graph::{Executable, Graph};
 use super::tools::Tools;
 use crate::device::nvml::{Monitor, unknown_state};
-use crate::device::{Address, Device, Failure, Result, Target, Timer};
+use crate::device::{Address, Device, Failure, Result, Side, Target, Targets, Timer};
 use cudarc::driver::sys;
 use std::ptr::null_mut;
 use std::time::Instant;
@@ -26,11 +26,11 @@ const TICK_PAIRS: usize = 64;
 
 pub struct CudaTimer<'a> {
     device: &'a mut CudaDevice,
-    target: Target<'a>,
+    head: Timed<'a>,
+    base: Option<Timed<'a>>,
     tools: Tools,
     from: Event,
     to: Event,
-    batch: Option<Executable>,
     nothing: Executable,
     /// Written to evict everything else from L2: twice its size.
     flush: Option<(Address, usize)>,
@@ -40,19 +40,36 @@ pub struct CudaTimer<'a> {
     host_ns: u64,
 }
 
-impl<'a> CudaTimer<'a> {
-    pub fn new(device: &'a mut CudaDevice, target: Target<'a>) -> Result<Self> {
+struct Timed<'a> {
+    target: Target<'a>,
+    batch: Option<Executable>,
+}
+
+impl<'a> Timed<'a> {
+    fn new(device: &CudaDevice, target: Target<'a>) -> Result<Self> {
         device.loaded(target.call.program)?.allow(target.call)?;
+        Ok(Self {
+            target,
+            batch: None,
+        })
+    }
+}
+
+impl<'a> CudaTimer<'a> {
+    pub fn new(device: &'a mut CudaDevice, targets: Targets<'a>) -> Result<Self> {
+        let head = Timed::new(device, targets.head)?;
+        let base = targets.base.map(|base| Timed::new(device, base));
+        let base = base.transpose()?;
         let tools = device.tools()?;
         let clock = device.alloc("clock", 16)?;
         let nothing = Graph::capture(device.stream, || Ok(()))?.instantiate()?;
         Ok(Self {
             device,
-            target,
+            head,
+            base,
             tools,
             from: Event::new()?,
             to: Event::new()?,
-            batch: None,
             nothing,
             flush: None,
             clock,
@@ -60,8 +77,21 @@ impl<'a> CudaTimer<'a> {
         })
     }
 
-    fn restore(&self) -> Result<()> {
-        self.target.restore.iter().try_for_each(|restore| {
+    fn timed(&mut self, side: Side) -> Result<&mut Timed<'a>> {
+        match side {
+            Side::Head => Ok(&mut self.head),
+            Side::Base => self.base.as_mut().ok_or_else(|| Failure::Unsupported {
+                reason: "nothing is timed beside it".to_owned(),
+            }),
+        }
+    }
+
+    fn target(&mut self, side: Side) -> Result<Target<'a>> {
+        Ok(self.timed(side)?.target)
+    }
+
+    fn restore(&self, target: Target) -> Result<()> {
+        target.restore.iter().try_for_each(|restore| {
             // SAFETY: both ranges are allocations of this device.
             check("cuMemcpyDtoDAsync", unsafe {
                 sys::cuMemcpyDtoDAsync_v2(
@@ -74,20 +104,27 @@ impl<'a> CudaTimer<'a> {
         })
     }
 
-    fn launch(&self) -> Result<()> {
+    fn launch(&self, target: Target) -> Result<()> {
         self.device
-            .loaded(self.target.call.program)?
-            .launch(self.target.call, self.device.stream)
+            .loaded(target.call.program)?
+            .launch(target.call, self.device.stream)
     }
 
     /// GPU time between two events around what `queue` puts on the stream.
     ///
     /// Where the host needed longer than the GPU spun, the GPU waited for it inside the sample: that is
     /// known without looking at the time measured, and the sample is taken again.
-    fn sample(&mut self, queue: impl Fn(&Self) -> Result<()>, cold: bool) -> Result<u64> {
+    fn sample(
+        &mut self,
+        before: Option<Target>,
+        queue: impl Fn(&Self) -> Result<()>,
+        cold: bool,
+    ) -> Result<u64> {
         for _ in 0..ATTEMPTS {
             let spin = (2 * self.host_ns).clamp(*SPIN_NS.start(), *SPIN_NS.end());
-            self.restore()?;
+            if let Some(target) = before {
+                self.restore(target)?;
+            }
             self.tools.spin(self.device.stream, 0, spin)?;
             let before = Instant::now();
             if cold {
@@ -129,48 +166,61 @@ impl<'a> CudaTimer<'a> {
 }
 
 impl Timer for CudaTimer<'_> {
-    fn warm_up(&mut self, launches: u32) -> Result<()> {
+    fn warm_up(&mut self, side: Side, launches: u32) -> Result<()> {
+        let target = self.target(side)?;
         for _ in 0..launches {
-            self.restore()?;
+            self.restore(target)?;
             let before = Instant::now();
-            self.launch()?;
+            self.launch(target)?;
             self.host_ns = nanoseconds(before);
         }
         self.device.sync()
     }
 
-    fn batch(&mut self, launches: u32) -> Result<()> {
-        self.batch = None;
+    fn batch(&mut self, side: Side, launches: u32) -> Result<()> {
+        let target = self.target(side)?;
+        self.timed(side)?.batch = None;
         let batch = Graph::capture(self.device.stream, || {
-            (0..launches).try_for_each(|_| self.launch())
+            (0..launches).try_for_each(|_| self.launch(target))
         })?
         .instantiate()?;
         batch.upload(self.device.stream)?;
         // The first run of a graph is not like the others.
-        self.restore()?;
+        self.restore(target)?;
         let before = Instant::now();
         batch.launch(self.device.stream)?;
         self.host_ns = self.host_ns.max(nanoseconds(before));
         self.device.sync()?;
-        self.batch = Some(batch);
+        self.timed(side)?.batch = Some(batch);
         Ok(())
     }
 
-    fn batched(&mut self) -> Result<u64> {
-        let batch = self.batch.take().ok_or_else(|| Failure::Unsupported {
+    fn batched(&mut self, side: Side) -> Result<u64> {
+        let timed = self.timed(side)?;
+        let target = timed.target;
+        let batch = timed.batch.take().ok_or_else(|| Failure::Unsupported {
             reason: "no batch was prepared".to_owned(),
         })?;
-        let sample = self.sample(|timer| batch.launch(timer.device.stream), false);
-        self.batch = Some(batch);
+        let sample = self.sample(
+            Some(target),
+            |timer| batch.launch(timer.device.stream),
+            false,
+        );
+        self.timed(side)?.batch = Some(batch);
         sample
     }
 
-    fn single(&mut self, cold: bool) -> Result<u64> {
-        self.sample(Self::launch, cold)
+    fn single(&mut self, side: Side, cold: bool) -> Result<u64> {
+        let target = self.target(side)?;
+        self.sample(Some(target), |timer| timer.launch(target), cold)
     }
 
     fn empty(&mut self) -> Result<u64> {
-        self.sample(|timer| timer.nothing.launch(timer.device.stream), false)
+        self.sample(
+            None,
+            |timer| timer.nothing.launch(timer.device.stream),
+            false,
+        )
     }
 
     /// Events right behind one another differ by a few steps of the clock; the smallest difference
@@ -178,7 +228,7 @@ impl Timer for CudaTimer<'_> {
     fn tick(&mut self) -> Result<u64> {
         let mut gaps = Vec::with_capacity(TICK_PAIRS);
         for _ in 0..TICK_PAIRS {
-            gaps.push(self.sample(|_| Ok(()), false)?);
+            gaps.push(self.sample(None, |_| Ok(()), false)?);
         }
         gaps.push(0);
         gaps.sort_unstable();
@@ -203,10 +253,15 @@ impl Timer for CudaTimer<'_> {
         Ok(words[0] / words[1] * 1000.0)
     }
 
-    fn state(&mut self, launches: u32) -> Result<GpuState> {
-        self.restore()?;
+    fn slowed(&mut self) -> Option<bool> {
+        self.device.monitor.as_ref()?.slowed()
+    }
+
+    fn state(&mut self, side: Side, launches: u32) -> Result<GpuState> {
+        let target = self.target(side)?;
+        self.restore(target)?;
         for _ in 0..launches {
-            self.launch()?;
+            self.launch(target)?;
         }
         let state = self
             .device

@@ -147,6 +147,7 @@ fn record(files: Vec<File>) -> Result<Record> {
             cases,
             timing,
             simulation: Simulation { budget: 0 },
+            pairing: None,
             left_out: BTreeSet::new(),
         },
         policy: Policy {
@@ -154,6 +155,7 @@ fn record(files: Vec<File>) -> Result<Record> {
             baselines: Vec::new(),
             broken_baselines: Vec::new(),
             require_gpu: false,
+            base: None,
         },
         evidence,
         costs: Costs::default(),

@@ -1,7 +1,7 @@
 //! A device with a clock beside it: how long a job was inside the driver, which is what a run cannot save.
 
 use crate::build::Artifact;
-use crate::device::{Address, Call, Device, Program, Result, Target, Timer};
+use crate::device::{Address, Call, Device, Program, Result, Targets, Timer};
 use std::time::{Duration, Instant};
 use verdict::model::DriverFacts;
 
@@ -67,7 +67,7 @@ impl Device for Metered<'_> {
         self.whole(|device| device.describe(call))
     }
     /// What the timer then does is not seen here: see `whole`.
-    fn timer<'a>(&'a mut self, target: Target<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
-        self.device.timer(target)
+    fn timer<'a>(&'a mut self, targets: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
+        self.device.timer(targets)
     }
 }

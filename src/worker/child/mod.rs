@@ -4,6 +4,7 @@ mod buffers;
 mod check;
 mod metered;
 mod orders;
+mod pair;
 mod shelves;
 mod simulate;
 mod stage;
@@ -69,6 +70,10 @@ fn run(device: &mut CudaDevice, shelves: &mut Shelves, job: &Job, frames: &mut F
         Job::Time(job) => metered(device, frames, |device, say| {
             let facts = time::time(device, shelves, job, say)?;
             Ok(Frame::Timed(Box::new(facts)))
+        }),
+        Job::Pair(job) => metered(device, frames, |device, say| {
+            let facts = pair::pair(device, shelves, job, say)?;
+            Ok(Frame::Paired(Box::new(facts)))
         }),
         Job::Estimate(_) | Job::Simulate(_) => Frame::Failed(Failure::Unsupported {
             reason: "a GPU does not simulate".to_owned(),

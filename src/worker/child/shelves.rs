@@ -96,6 +96,7 @@ impl Shared {
             Job::Estimate(job) => (&job.case, job.seed),
             Job::Simulate(job) => (&job.check.case, job.check.seed),
             Job::Time(job) => (&job.case, job.seed),
+            Job::Pair(job) => (&job.head.case, job.seed),
         };
         if let Job::Check(job) = next
             && let Expected::Files { seen, original } = &job.expected

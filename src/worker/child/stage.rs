@@ -6,9 +6,9 @@ use crate::build::Artifact;
 use crate::check::images::{self, Image};
 use crate::check::poison::{gaps_changed, poison, poisoned};
 use crate::check::same;
-use crate::device::args::{Pointers, pack};
+use crate::device::args::{Pointers, Value, pack};
 use crate::device::redzone::{Guarded, Pattern};
-use crate::device::{Address, Call, Device, Failure, Restore, Result};
+use crate::device::{Address, Call, Device, Failure, Program, Restore, Result};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,6 +40,17 @@ impl<'a> Stage<'a> {
         seed: u64,
     ) -> Result<Self> {
         let program = device.load(artifact)?;
+        Self::of(device, shelves, case, program, seed)
+    }
+
+    /// Makes the inputs and writes them.
+    pub fn of(
+        device: &mut dyn Device,
+        shelves: &mut Shelves,
+        case: &'a Case,
+        program: Program,
+        seed: u64,
+    ) -> Result<Self> {
         let inputs = shelves.inputs(case, seed)?;
         let tensors = case
             .tensors
@@ -60,6 +71,15 @@ impl<'a> Stage<'a> {
             call,
             tensors,
         })
+    }
+
+    /// What another case over the same tensors is called with.
+    pub fn arguments(&self, device: &dyn Device, case: &Case) -> Result<Vec<Value>> {
+        let pointers = Placement {
+            tensors: &self.tensors,
+            stream: device.stream(),
+        };
+        pack(&case.args, &pointers)
     }
 
     /// Before launch number `launch`, counted from 1: outputs poisoned, in-out tensors as they were drawn.

@@ -3,7 +3,7 @@
 use super::metered::Metered;
 use super::shelves::Shelves;
 use super::stage::Stage;
-use crate::device::{Failure, Result, Target};
+use crate::device::{Failure, Result, Target, Targets};
 use crate::measure::measure;
 use crate::worker::protocol::{Frame, TimeJob};
 use verdict::model::TimeFacts;
@@ -21,12 +21,15 @@ pub fn time(
     shelves.read_ahead();
     stage.prepare(device, 1)?;
     let restore = stage.restores(device)?;
-    let target = Target {
-        call: &stage.call,
-        restore: &restore,
+    let targets = Targets {
+        head: Target {
+            call: &stage.call,
+            restore: &restore,
+        },
+        base: None,
     };
     device.whole(|device| {
-        let mut timer = device.timer(target).ok_or_else(|| Failure::Unsupported {
+        let mut timer = device.timer(targets).ok_or_else(|| Failure::Unsupported {
             reason: "this device has no clock to trust: times come from a GPU".to_owned(),
         })??;
         measure(timer.as_mut(), &job.schedule, &mut |step| {

@@ -209,6 +209,7 @@ impl Facts<'_> {
                         change: None,
                         interval: None,
                         smallest_visible: None,
+                        effort: None,
                         declared: None,
                         subject,
                     });

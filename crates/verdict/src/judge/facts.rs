@@ -37,6 +37,8 @@ pub struct Facts<'a> {
     simulations: HashMap<(&'a CaseId, u64), Vec<&'a Seen<SimulationFacts>>>,
     drivers: HashMap<&'a CaseId, Vec<&'a Seen<DriverFacts>>>,
     times: HashMap<&'a CaseId, Vec<(u32, &'a Seen<TimeFacts>)>>,
+    base_builds: HashMap<&'a UnitId, Vec<&'a Seen<BuildFacts>>>,
+    pairs: HashMap<&'a CaseId, Vec<(u32, &'a Seen<PairFacts>)>>,
 }
 
 impl<'a> Facts<'a> {
@@ -55,6 +57,8 @@ impl<'a> Facts<'a> {
             simulations: HashMap::new(),
             drivers: HashMap::new(),
             times: HashMap::new(),
+            base_builds: HashMap::new(),
+            pairs: HashMap::new(),
         };
         for piece in evidence {
             match piece {
@@ -86,9 +90,22 @@ impl<'a> Facts<'a> {
                 } => {
                     facts.times.entry(case).or_default().push((*process, seen));
                 }
+                Evidence::BaseBuild { unit, facts: seen } => {
+                    facts.base_builds.entry(unit).or_default().push(seen);
+                }
+                Evidence::Pair {
+                    case,
+                    process,
+                    facts: seen,
+                } => {
+                    facts.pairs.entry(case).or_default().push((*process, seen));
+                }
             }
         }
         for processes in facts.times.values_mut() {
+            processes.sort_by_key(|(process, _)| *process);
+        }
+        for processes in facts.pairs.values_mut() {
             processes.sort_by_key(|(process, _)| *process);
         }
         facts
@@ -183,6 +200,20 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// Of a unit of the base revision; whatever became of it there is no failure of head.
+    pub(super) fn base_build(&self, unit: &UnitId) -> Found<&'a BuildFacts> {
+        let seen = self.base_builds.get(unit).map_or(&[][..], Vec::as_slice);
+        single(seen, format_args!("the build of the base's {unit}")).map_err(|why| Ruling {
+            outcome: Outcome::Inconclusive,
+            reason: format!("the base revision was not built: {}", why.reason),
+        })
+    }
+
+    /// Processes that timed a case beside the base, in order.
+    pub(super) fn paired(&self, case: &CaseId) -> &[(u32, &'a Seen<PairFacts>)] {
+        self.pairs.get(case).map_or(&[], Vec::as_slice)
+    }
+
     pub(super) fn check(&self, case: &CaseId, seed: u64) -> Found<&'a CheckFacts> {
         self.case(case)?;
         match self.checks.get(&(case, seed)) {
@@ -247,10 +278,11 @@ impl<'a> Facts<'a> {
 
     /// Timing processes of a case that ended well and are of this kind.
     fn count(&self, case: &CaseId, kind: impl Fn(&TimeFacts) -> bool) -> u32 {
-        let seen = self.times.get(case).into_iter().flatten();
-        let kind = seen
-            .filter_map(|(_, seen)| seen.got())
-            .filter(|facts| kind(facts));
+        let alone = self.times.get(case).into_iter().flatten();
+        let alone = alone.filter_map(|(_, seen)| seen.got());
+        let beside = self.paired(case).iter();
+        let beside = beside.filter_map(|(_, seen)| Some(&seen.got()?.head));
+        let kind = alone.chain(beside).filter(|facts| kind(facts));
         u32::try_from(kind.count()).unwrap_or(u32::MAX)
     }
 
@@ -260,6 +292,9 @@ impl<'a> Facts<'a> {
         self.case(case)?;
         let schedule = &self.plan.timing;
         let Some(seen) = self.times.get(case) else {
+            if !self.paired(case).is_empty() {
+                return self.head_series(case);
+            }
             return self.absent(format_args!("a timing of {case}"));
         };
         let mut used = Vec::new();
@@ -366,7 +401,7 @@ fn single<'a, T>(seen: &[&'a Seen<T>], what: impl Display) -> Found<&'a T> {
     }
 }
 
-fn only<T>(seen: &Seen<T>, what: impl Display) -> Found<&T> {
+pub(super) fn only<T>(seen: &Seen<T>, what: impl Display) -> Found<&T> {
     match seen {
         Seen::Got(value) => Ok(value),
         Seen::Fault(fault) => ruling(
@@ -379,6 +414,7 @@ fn only<T>(seen: &Seen<T>, what: impl Display) -> Found<&T> {
                 | FaultKind::Hang
                 | FaultKind::WorkerDied
                 | FaultKind::Reference => Outcome::Fail,
+                FaultKind::Base => Outcome::Inconclusive,
             },
             format!("{}: {}", fault.kind.words(), fault.message),
         ),

@@ -37,6 +37,7 @@ impl Ruled {
                 change: None,
                 interval: None,
                 smallest_visible: None,
+                effort: None,
                 declared: gate.declared.clone(),
             },
             wins: Vec::new(),

@@ -1,24 +1,32 @@
 //! What head holds less strictly than base did: a gate that a change loosens or removes is a verdict too.
 //!
-//! Pure, over plans and gates alone: it knows no evidence, and what a gate says of it is not its matter.
+//! Pure, over plans, gates and baselines alone: it knows no evidence, and what a gate says of it is not its matter.
 //! What cannot be compared (another expression, another reference) counts as loosened: nobody can tell
 //! that it is not.
 
 use super::words;
 use crate::model::*;
 
-/// What a loosened gate comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loosening {
-    Fails,
-    /// Whoever asks for the comparison takes it; it is still said.
-    Allowed,
+/// What one side asks of its kernels.
+#[derive(Clone, Copy)]
+pub(super) struct Side<'a> {
+    pub plan: &'a Plan,
+    pub gates: &'a [Gate],
+}
+
+impl<'a> Side<'a> {
+    pub fn of(record: &'a Record) -> Self {
+        Self {
+            plan: &record.plan,
+            gates: &record.policy.gates,
+        }
+    }
 }
 
 /// A verdict for everything that base asked and head no longer asks as strictly, in the order of base.
 /// Stricter and additional gates are no matter here, and neither is what a filter left out of head.
-pub(super) fn loosened(base: &Record, head: &Record, loosening: Loosening) -> Vec<Verdict> {
-    let gates = base.policy.gates.iter().filter_map(|gate| {
+pub(super) fn loosened(base: Side, head: Side, loosening: Loosening) -> Vec<Verdict> {
+    let gates = base.gates.iter().filter_map(|gate| {
         let found = of_gate(gate, head)?;
         Some(found.verdict(&gate.subject, &words::gate(&gate.rule), loosening))
     });
@@ -64,12 +72,13 @@ impl Loosened {
             change: None,
             interval: None,
             smallest_visible: None,
+            effort: None,
             declared: self.declared,
         }
     }
 }
 
-fn of_gate(gate: &Gate, head: &Record) -> Option<Loosened> {
+fn of_gate(gate: &Gate, head: Side) -> Option<Loosened> {
     let partial = head.plan.is_partial(gate.subject.kernel());
     let there = match &gate.subject {
         Subject::Unit(id) => head.plan.unit(id).is_some(),
@@ -93,7 +102,6 @@ fn of_gate(gate: &Gate, head: &Record) -> Option<Loosened> {
         return None;
     }
     let rivals: Vec<_> = head
-        .policy
         .gates
         .iter()
         .filter(|other| other.subject == gate.subject && rival(&gate.rule, &other.rule))
@@ -147,6 +155,16 @@ fn rival(base: &Rule, head: &Rule) -> bool {
                 metric: other,
                 limit: Limit::Baseline { .. },
             },
+        )
+        | (
+            Rule::Limit {
+                metric,
+                limit: Limit::Base { .. },
+            },
+            Rule::Limit {
+                metric: other,
+                limit: Limit::Base { .. },
+            },
         ) => metric == other,
         (Rule::Condition { .. }, Rule::Condition { .. })
         | (Rule::Counters { .. }, Rule::Counters { .. }) => true,
@@ -198,6 +216,16 @@ fn strictness(base: &Rule, head: &Rule) -> Strictness {
             },
             Rule::Limit {
                 limit: Limit::Baseline { change: head },
+                ..
+            },
+        )
+        | (
+            Rule::Limit {
+                limit: Limit::Base { change },
+                ..
+            },
+            Rule::Limit {
+                limit: Limit::Base { change: head },
                 ..
             },
         )
@@ -311,6 +339,90 @@ fn of_case(base: &Case, head: &Case) -> Vec<(String, String)> {
         }
     }
     found
+}
+
+/// A verdict for each case of which head's baseline files agree on worse than base's did, or on nothing.
+pub(super) fn edited(
+    base: &[Baseline],
+    head: &[Baseline],
+    plan: &Plan,
+    loosening: Loosening,
+) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for theirs in base {
+        let ours = head.iter().find(|ours| {
+            (&ours.kernel, &ours.variant, &ours.key)
+                == (&theirs.kernel, &theirs.variant, &theirs.key)
+        });
+        for (shape, agreed) in &theirs.cases {
+            let now = ours.and_then(|ours| ours.cases.get(shape));
+            let worse = match now {
+                None => vec!["removed".to_owned()],
+                Some(now) => agreed
+                    .iter()
+                    .filter_map(|(metric, was)| looser(*metric, was, now.get(metric)))
+                    .collect(),
+            };
+            if let (false, Some(subject)) = (worse.is_empty(), subject(theirs, shape, plan)) {
+                let found = Loosened {
+                    reason: format!("the head edits what was agreed: {}", worse.join("; ")),
+                    declared: None,
+                };
+                let what = format!("baseline of {}", theirs.key.facet());
+                verdicts.push(found.verdict(&subject, &what, loosening));
+            }
+        }
+    }
+    verdicts
+}
+
+fn looser(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<String> {
+    let Some(now) = now else {
+        return Some(format!("{metric} is gone"));
+    };
+    let worse = match metric.larger_is_better() {
+        true => now.value.0 < was.value.0,
+        false => now.value.0 > was.value.0,
+    };
+    let told = |value: Num| words::quantity(metric, value.0);
+    // What is no number is neither better nor worse.
+    if worse || now.value.0.is_nan() {
+        return Some(format!(
+            "{metric} {} -> {}",
+            told(was.value),
+            told(now.value)
+        ));
+    }
+    let wider = match (was.spread, now.spread) {
+        (Some(was), Some(now)) => now.0 > was.0,
+        (was, now) => was != now,
+    };
+    (wider && now.value == was.value).then(|| format!("{metric} keeps its value and spreads more"))
+}
+
+/// The case that a baseline file speaks of, or for resources the unit; `None` where a filter left out
+/// what is no longer to be seen.
+fn subject(baseline: &Baseline, shape: &str, plan: &Plan) -> Option<Subject> {
+    let (kernel, variant) = (&baseline.kernel, &baseline.variant);
+    let units = || {
+        let mut units = plan.units.iter().map(|unit| &unit.id);
+        units.find(|id| id.kernel == *kernel && id.variant == *variant)
+    };
+    if plan.is_partial(kernel) && units().is_none() {
+        return None;
+    }
+    Some(match (&baseline.key, units()) {
+        (BaselineKey::Resources { arch, .. }, _) => Subject::Unit(UnitId {
+            kernel: kernel.clone(),
+            variant: variant.clone(),
+            arch: *arch,
+        }),
+        _ => Subject::Case(CaseId {
+            kernel: kernel.clone(),
+            variant: variant.clone(),
+            shape: shape.to_owned(),
+        }),
+    })
 }
 
 fn listed(seeds: &[u64]) -> String {

@@ -279,7 +279,7 @@ fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> Found<f64> {
 
 /// Value of one process and the standard error that the clock's step alone gives it, both in the unit of
 /// the metric.
-fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
+pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
     let tick = ROUNDING * facts.tick_ns as f64;
     let launches = f64::from(facts.launches_per_sample);
     let batched = || match Sample::new(&facts.batched_ns) {

@@ -9,6 +9,7 @@ mod facts;
 mod limit;
 mod loosened;
 mod metric;
+mod pair;
 mod rules;
 mod simulated;
 pub mod words;
@@ -20,7 +21,6 @@ mod tests;
 
 pub use baseline::ANY_SHAPE;
 pub use facts::{Facts, Found, Ruling, unit_for, unit_to_simulate};
-pub use loosened::Loosening;
 pub use metric::Value;
 
 #[cfg(test)]
@@ -29,6 +29,8 @@ use crate::model::*;
 use baseline::Refusals;
 use facts::inconclusive;
 use limit::Ruled;
+use loosened::Side;
+use pair::Footing;
 use std::collections::BTreeSet;
 
 /// Every gate's verdict, in the order of the policy, and what they come to together.
@@ -39,7 +41,26 @@ pub fn judge(
     evidence: &[Evidence],
 ) -> Judgement {
     let facts = Facts::new(plan, environment, policy, evidence);
-    judged(&facts, &Refusals::new())
+    let mut judgement = judged(&facts, &Refusals::new());
+    if let Some(base) = &policy.base {
+        let was = Side {
+            plan: &base.plan,
+            gates: &base.gates,
+        };
+        let is = Side {
+            plan,
+            gates: &policy.gates,
+        };
+        let mut loosened = loosened::loosened(was, is, base.loosening);
+        loosened.extend(loosened::edited(
+            &base.baselines,
+            &policy.baselines,
+            plan,
+            base.loosening,
+        ));
+        judgement.add_loosened(loosened);
+    }
+    judgement
 }
 
 /// `head` by its own gates, against what `base` measured. Keys, limits and intervals are those of any
@@ -52,6 +73,8 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         baselines,
         broken_baselines: Vec::new(),
         require_gpu: head.policy.require_gpu,
+        // Both records are measured already.
+        base: None,
     };
     let facts = Facts::new(&head.plan, &head.environment, &policy, &head.evidence);
     let refusals = refusals
@@ -65,16 +88,25 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         })
         .collect();
     let mut judgement = judged(&facts, &refusals);
-    let loosened = loosened::loosened(base, head, loosening);
-    // One that is allowed decides nothing: it is no proof that anything of head was judged.
-    if loosened
-        .iter()
-        .any(|verdict| verdict.outcome == Outcome::Fail)
-    {
-        judgement.conclusion = Conclusion::Fail;
-    }
-    judgement.verdicts.extend(loosened);
+    judgement.add_loosened(loosened::loosened(
+        Side::of(base),
+        Side::of(head),
+        loosening,
+    ));
     judgement
+}
+
+impl Judgement {
+    /// One that is allowed decides nothing: it is no proof that anything of head was judged.
+    fn add_loosened(&mut self, loosened: Vec<Verdict>) {
+        if loosened
+            .iter()
+            .any(|verdict| verdict.outcome == Outcome::Fail)
+        {
+            self.conclusion = Conclusion::Fail;
+        }
+        self.verdicts.extend(loosened);
+    }
 }
 
 /// What of a record may not be agreed on, and why.
@@ -151,6 +183,13 @@ pub fn admit(
         .collect()
 }
 
+/// How a case is to be timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    Alone,
+    BesideBase,
+}
+
 /// Cases that need one more timing process, in the order of the plan: admitted, and either timed in fewer
 /// than planned or still open and below the most that is allowed.
 pub fn next(
@@ -158,12 +197,11 @@ pub fn next(
     environment: &Environment,
     policy: &Policy,
     evidence: &[Evidence],
-) -> Vec<CaseId> {
+) -> Vec<(CaseId, Timing)> {
     let facts = Facts::new(plan, environment, policy, evidence);
     let cases = plan.cases.iter().filter(|case| case.timed);
     cases
-        .filter(|case| facts.wants_process(&case.id))
-        .map(|case| case.id.clone())
+        .filter_map(|case| Some((case.id.clone(), facts.wants_process(&case.id)?)))
         .collect()
 }
 
@@ -187,7 +225,14 @@ fn rule(facts: &Facts, gate: &Gate, refusals: &Refusals) -> Ruled {
         Rule::Limit {
             metric,
             limit: Limit::Baseline { change },
-        } => limit::against_baseline(facts, gate, *metric, change.0, refusals),
+        } => match facts.is_beside_base(subject, *metric) {
+            true => pair::against_base(facts, gate, *metric, change.0),
+            false => limit::against_baseline(facts, gate, *metric, change.0, refusals),
+        },
+        Rule::Limit {
+            metric,
+            limit: Limit::Base { change },
+        } => pair::against_base(facts, gate, *metric, change.0),
         Rule::Condition { expr } => limit::condition(facts, gate, expr),
     }
 }
@@ -271,12 +316,43 @@ impl Facts<'_> {
         Ok(())
     }
 
-    fn wants_process(&self, case: &CaseId) -> bool {
+    /// A relative limit on times is held against the base wherever it has the case: what was measured
+    /// beside it says more than what was agreed on another day.
+    fn is_beside_base(&self, subject: &Subject, metric: Metric) -> bool {
+        match subject {
+            Subject::Case(case) if metric.facet() == Facet::Times => {
+                !matches!(self.footing(case), Ok(Footing::Alone | Footing::New))
+            }
+            Subject::Case(_) | Subject::Unit(_) => false,
+        }
+    }
+
+    fn wants_process(&self, case: &CaseId) -> Option<Timing> {
+        if self.device().is_err() || self.timeable(case).is_err() {
+            return None;
+        }
+        let again = self.plan.pairing.as_ref().is_some_and(|it| it.unchanged);
+        match self.footing(case) {
+            Ok(Footing::Changed) => self.wants_beside(case),
+            Ok(Footing::Unchanged) if again => self.wants_beside(case),
+            // Nothing is to be found out about how it changed.
+            Ok(Footing::Unchanged) if !self.needs_own_times(case) => None,
+            Ok(Footing::Alone | Footing::New | Footing::Unchanged) | Err(_) => {
+                self.wants_alone(case).then_some(Timing::Alone)
+            }
+        }
+    }
+
+    fn wants_beside(&self, case: &CaseId) -> Option<Timing> {
+        self.wants_pair(case, self.is_open(case))
+            .then_some(Timing::BesideBase)
+    }
+
+    fn wants_alone(&self, case: &CaseId) -> bool {
         let schedule = &self.plan.timing;
-        let admitted = self.device().is_ok() && self.timeable(case).is_ok();
         let seen = self.processes(case);
         let planned = schedule.processes.max(1);
-        if !admitted || self.timing_ended(case) {
+        if self.timing_ended(case) {
             return false;
         }
         if seen < planned {
@@ -285,14 +361,15 @@ impl Facts<'_> {
         if seen >= schedule.max_processes {
             return false;
         }
-        let subject = Subject::Case(case.clone());
-        seen - self.throttled(case) < planned
-            || self
-                .policy
-                .gates
-                .iter()
-                .filter(|gate| gate.subject == subject)
-                .any(|gate| rule(self, gate, &Refusals::new()).open)
+        seen - self.throttled(case) < planned || self.is_open(case)
+    }
+
+    /// Whether more times could decide any gate of the case.
+    fn is_open(&self, case: &CaseId) -> bool {
+        let gates = self.policy.gates.iter();
+        gates
+            .filter(|gate| matches!(&gate.subject, Subject::Case(id) if id == case))
+            .any(|gate| rule(self, gate, &Refusals::new()).open)
     }
 }
 

@@ -86,12 +86,15 @@ fn same_calls(facts: &Facts, a: &UnitId, b: &UnitId) -> Option<bool> {
             .cases_of(b)
             .find(|other| other.id.shape == case.id.shape)
         {
-            let equal = (&case.launch, &case.args, &case.tensors)
-                == (&other.launch, &other.args, &other.tensors);
-            same = Some(same.unwrap_or(true) && equal);
+            same = Some(same.unwrap_or(true) && same_call(case, other));
         }
     }
     same
+}
+
+/// Whether two cases launch alike over the same arguments.
+pub(super) fn same_call(a: &Case, b: &Case) -> bool {
+    (&a.launch, &a.args, &a.tensors) == (&b.launch, &b.args, &b.tensors)
 }
 
 fn each_seed(

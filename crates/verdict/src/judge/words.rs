@@ -13,6 +13,9 @@ pub const NEW: &str = "new";
 /// the budget.
 pub const OVER_BUDGET: &str = "over the budget of the simulator";
 
+/// Why a limit against the base revision is not judged where none was named.
+pub const NO_BASE: &str = "no base was named to time it beside; `--base REF` does";
+
 /// Why nothing of the simulator's is judged where there is a GPU.
 pub const NOT_SIMULATED: &str = "this run used a GPU; the simulator checks it with --device sim";
 
@@ -200,6 +203,7 @@ pub fn gate(rule: &Rule) -> String {
                 let sign = if metric.larger_is_better() { '-' } else { '+' };
                 format!("{metric} {sign}{}%", number(change.0 * 100.0))
             }
+            Limit::Base { change } => format!("{metric} +{}% of base", number(change.0 * 100.0)),
         },
         Rule::Condition { expr } => expr.text.clone(),
     }

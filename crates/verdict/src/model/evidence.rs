@@ -38,6 +38,51 @@ pub enum Evidence {
         process: u32,
         facts: Seen<TimeFacts>,
     },
+    /// The base revision's kernel, built by the same compiler.
+    BaseBuild {
+        unit: UnitId,
+        facts: Seen<BuildFacts>,
+    },
+    /// One case of head and of base, side by side in one timing process.
+    Pair {
+        case: CaseId,
+        /// Counted from 0, without gaps for each case.
+        process: u32,
+        facts: Seen<PairFacts>,
+    },
+}
+
+/// Head and base on the same buffers in one process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PairFacts {
+    /// Each side's samples; the batched ones are two for each block, in the order of the blocks. What is
+    /// known of the process stands in both: clock, step and state of the GPU.
+    pub head: TimeFacts,
+    pub base: TimeFacts,
+    pub blocks: Vec<Block>,
+    /// Time inside the driver that this process spent on the case.
+    pub device_us: u64,
+}
+
+/// Four samples right after one another, so that what drifts evenly cancels.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Block {
+    pub order: BlockOrder,
+    /// SM clock right before the block.
+    pub sm_mhz: Num,
+    /// A thermal or hardware slowdown was active: neither side's samples count.
+    pub throttled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BlockOrder {
+    /// Head, base, base, head.
+    Abba,
+    /// Base, head, head, base.
+    Baab,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

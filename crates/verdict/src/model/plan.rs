@@ -15,6 +15,8 @@ pub struct Plan {
     pub cases: Vec<Case>,
     pub timing: Schedule,
     pub simulation: Simulation,
+    /// How head and base are timed side by side; `None` where no base was named.
+    pub pairing: Option<Pairing>,
     /// Kernels of which a filter left out cases that gates.yaml has: what is missing of them here is not
     /// gone, and the worst over the shapes that are here need not be the worst of all.
     pub left_out: BTreeSet<String>,
@@ -526,6 +528,29 @@ pub struct Schedule {
     /// Fresh worker processes that time every case at first, and at most.
     pub processes: u32,
     pub max_processes: u32,
+}
+
+/// How two code states are timed side by side in the same processes, and when the judge looks. Part of the
+/// record, so that a verdict can be repeated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pairing {
+    /// Numbers of fresh processes after which the judge looks, ascending, the first at least 2.
+    pub looks: Vec<u32>,
+    /// Blocks of four samples, ABBA or BAAB, of each process.
+    pub blocks: u32,
+    /// A sample of a block lasts at least this long.
+    pub sample_ns: u64,
+    /// Samples of one launch each, of each side and process, taken in turns (p90, p99, CV).
+    pub singles: u32,
+    /// Chance that a run in which nothing changed has any failure, split over all contests of the plan.
+    pub false_alarms: Num,
+    /// Chance that a change beyond the limit passes, of each contest.
+    pub misses: Num,
+    /// Orders of blocks, of loading and of allocation follow from it.
+    pub seed: u64,
+    /// Also where machine code, launch and arguments are those of the base.
+    pub unchanged: bool,
 }
 
 #[derive(

@@ -1,6 +1,6 @@
 //! What was agreed: gates and baselines.
 
-use super::{Baseline, Facet, Metric, Num, Subject};
+use super::{Baseline, Facet, Metric, Num, Plan, Subject};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,6 +15,33 @@ pub struct Policy {
     pub broken_baselines: Vec<BrokenBaseline>,
     /// Without a GPU, checks and times are skipped; with this they are verdicts of the environment.
     pub require_gpu: bool,
+    /// The revision that head is held against.
+    pub base: Option<Base>,
+}
+
+/// Another revision of the same repository: what it asked of its kernels, and how it calls them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Base {
+    /// As it was named: `origin/main`.
+    pub revision: String,
+    /// Abbreviated hash.
+    pub commit: String,
+    /// Whole, whatever was selected of head.
+    pub plan: Plan,
+    pub gates: Vec<Gate>,
+    /// Those of its baselines that head has otherwise, or not at all.
+    pub baselines: Vec<Baseline>,
+    pub loosening: Loosening,
+}
+
+/// What a gate that head holds less strictly than base comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loosening {
+    Fails,
+    /// Whoever asks for the comparison takes it; it is still said.
+    Allowed,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +94,10 @@ pub enum Limit {
     },
     /// Worse than the baseline by at most this share (0.02 for `+2%`); worse as the metric defines it.
     Baseline {
+        change: Num,
+    },
+    /// Worse than the base revision, measured beside it, by at most this share; `+0.5% of base`. Times only.
+    Base {
         change: Num,
     },
 }

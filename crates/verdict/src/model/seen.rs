@@ -63,6 +63,8 @@ pub enum FaultKind {
     WorkerDied,
     /// The reference could not be computed.
     Reference,
+    /// The base revision's kernel broke where head's was timed beside it.
+    Base,
     /// A known-good kernel failed as well: device, driver or machine, not the kernel under gate.
     Environment,
 }
@@ -77,6 +79,7 @@ impl FaultKind {
             Self::Hang => "hung past its deadline",
             Self::WorkerDied => "worker died",
             Self::Reference => "no reference",
+            Self::Base => "the base revision broke",
             Self::Environment => "environment failed",
         }
     }

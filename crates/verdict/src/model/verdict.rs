@@ -23,8 +23,21 @@ pub struct Verdict {
     pub interval: Option<[Num; 2]>,
     /// The smallest change that this verdict could have told from none.
     pub smallest_visible: Option<Num>,
+    /// What the comparison of times took.
+    pub effort: Option<Effort>,
     /// Where the gate was written.
     pub declared: Option<String>,
+}
+
+/// What a verdict on times rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Effort {
+    pub processes: u32,
+    /// Of both sides, over all processes.
+    pub samples: u64,
+    /// Time inside the driver, of the case as a whole: its other verdicts on times rest on it too.
+    pub gpu_ms: Num,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

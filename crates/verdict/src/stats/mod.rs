@@ -6,6 +6,7 @@
 
 mod group;
 mod sample;
+pub mod sequential;
 
 pub use group::{Comparison, Group, compare};
 pub use sample::Sample;

@@ -3,7 +3,7 @@
 use super::N;
 use crate::build::Artifact;
 use crate::device::args::Value;
-use crate::device::{Address, Call, Device, Failure, Program, Result, Target, Timer, redzone};
+use crate::device::{Address, Call, Device, Failure, Program, Result, Targets, Timer, redzone};
 use std::collections::BTreeMap;
 use verdict::model::{DriverFacts, Fault, FaultKind};
 
@@ -189,7 +189,7 @@ impl Device for Fake {
     fn describe(&mut self, _: &Call) -> Result<DriverFacts> {
         Ok(DriverFacts { entries: vec![] })
     }
-    fn timer<'a>(&'a mut self, _: Target<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
+    fn timer<'a>(&'a mut self, _: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
         None
     }
 }

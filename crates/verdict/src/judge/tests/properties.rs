@@ -116,6 +116,8 @@ fn run(breaks: &[Break]) -> Record {
                 Some(Evidence::Driver { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::Simulation { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::Time { facts, .. }) => *facts = not_seen(*how),
+                Some(Evidence::BaseBuild { facts, .. }) => *facts = not_seen(*how),
+                Some(Evidence::Pair { facts, .. }) => *facts = not_seen(*how),
                 None => {}
             },
             Break::Throttled { case, process } => drop(throttled.insert((nth(*case), *process))),
@@ -131,7 +133,7 @@ fn run(breaks: &[Break]) -> Record {
         if asked.is_empty() {
             break;
         }
-        for case in asked {
+        for (case, _) in asked {
             let ns = *speeds.get(&case).unwrap_or(&usual(&case.variant));
             let mut facts = time_facts(ns, process);
             facts.gpu.throttled = throttled.contains(&(case.clone(), process));
@@ -208,7 +210,7 @@ proptest! {
         for (at, piece) in record.evidence.iter().enumerate() {
             if let Evidence::Time { case, .. } = piece {
                 let asked = next(&record.plan, &record.environment, &record.policy, &record.evidence[..at]);
-                prop_assert!(asked.contains(case));
+                prop_assert!(asked.contains(&(case.clone(), Timing::Alone)));
             }
         }
     }

@@ -16,7 +16,7 @@ fn asks(record: &Record) -> Vec<String> {
         &record.evidence,
     )
     .iter()
-    .map(CaseId::to_string)
+    .map(|(case, _)| case.to_string())
     .collect()
 }
 

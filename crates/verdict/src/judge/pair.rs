@@ -1,0 +1,391 @@
+//! Head beside the base revision: which cases have to be timed for it, and what their times come to.
+//!
+//! Each process gives one ratio, of samples taken in turns on the same buffers: what moves both sides
+//! (clock, heat, placement) cancels, and what is left is one independent value a process.
+
+use super::facts::{Facts, Found, inconclusive, only, ruling, unit_for};
+use super::limit::Ruled;
+use super::metric::time_of;
+use super::{rules, words};
+use crate::expr::{Expression, Name};
+use crate::model::*;
+use crate::stats::sequential::{Decision, Evidence as Estimate, Rule as Contest, decide};
+
+/// Processes that may be set aside (throttled) beyond those that the last look needs.
+const SPARE: u32 = 4;
+
+/// How a case stands to the base revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Footing {
+    /// No base was named.
+    Alone,
+    /// The base has no such case.
+    New,
+    /// Same machine code, launch and arguments.
+    Unchanged,
+    Changed,
+}
+
+impl<'a> Facts<'a> {
+    /// # Errors
+    /// Where it cannot be known: no device, or one of the two was not built.
+    pub(super) fn footing(&self, id: &CaseId) -> Found<Footing> {
+        let Some(base) = &self.policy.base else {
+            return Ok(Footing::Alone);
+        };
+        let Some(theirs) = base.plan.case(id) else {
+            return Ok(Footing::New);
+        };
+        let ours = self.case(id)?;
+        let device = self.device()?;
+        let Some(base_unit) = unit_for(&base.plan, id, device) else {
+            return inconclusive(format!(
+                "the base ({}) declares no architecture of {id} that runs on {}",
+                base.revision, device.name
+            ));
+        };
+        let head = self.build(&self.unit_on_device(id)?.id)?;
+        let built = self.base_build(&base_unit.id)?;
+        let same = head.identity == built.identity && rules::same_call(ours, theirs);
+        Ok(match same {
+            true => Footing::Unchanged,
+            false => Footing::Changed,
+        })
+    }
+
+    /// Whether a gate of this run needs how long the case takes, and not only how that changed.
+    pub(super) fn needs_own_times(&self, id: &CaseId) -> bool {
+        self.policy.gates.iter().any(|gate| {
+            let Subject::Case(case) = &gate.subject else {
+                return false;
+            };
+            let near = case.kernel == id.kernel && case.shape == id.shape;
+            let own = case.variant == id.variant;
+            near && match &gate.rule {
+                Rule::Limit {
+                    metric,
+                    limit: Limit::Absolute { bound, .. },
+                } => {
+                    own && metric.facet() == Facet::Times
+                        || matches!(bound, Bound::Expr(expr) if names_time(expr, own, &id.variant))
+                }
+                Rule::Condition { expr } => names_time(expr, own, &id.variant),
+                _ => false,
+            }
+        })
+    }
+
+    /// How many verdicts of this run rest on a ratio of times: the chance of a false alarm is split over
+    /// all that are planned, whatever happens to be measured.
+    fn contests(&self) -> usize {
+        let relative = self.policy.gates.iter().filter(|gate| {
+            matches!(
+                &gate.rule,
+                Rule::Limit { metric, limit: Limit::Baseline { .. } | Limit::Base { .. } }
+                    if metric.facet() == Facet::Times
+            )
+        });
+        relative.count().max(1)
+    }
+
+    /// The processes that count of a case that was timed beside the base.
+    fn pairs(&self, id: &CaseId) -> Found<Vec<&'a PairFacts>> {
+        let mut used = Vec::new();
+        for (expected, (process, seen)) in (0u32..).zip(self.paired(id)) {
+            if expected != *process {
+                return inconclusive(format!(
+                    "timing process {expected} of {id} is missing or process {process} is there twice"
+                ));
+            }
+            let facts = only(seen, format_args!("timing process {process}"))?;
+            whole(facts, self.pairing()?, *process)?;
+            if !set_aside(facts) {
+                used.push(facts);
+            }
+        }
+        Ok(used)
+    }
+
+    fn pairing(&self) -> Found<&'a Pairing> {
+        match &self.plan.pairing {
+            Some(pairing) => Ok(pairing),
+            None => inconclusive("the plan does not say how head and base are timed side by side"),
+        }
+    }
+
+    /// Head's own samples of the processes that count, where the case was timed beside the base.
+    pub(super) fn head_series(&self, id: &CaseId) -> Found<Vec<&'a TimeFacts>> {
+        let used = self.pairs(id)?;
+        if used.len() < 2 {
+            return inconclusive(format!("timed in {} of 2 processes", used.len()));
+        }
+        Ok(used.into_iter().map(|pair| &pair.head).collect())
+    }
+
+    /// Whether another process beside the base could decide any gate of the case.
+    pub(super) fn wants_pair(&self, id: &CaseId, open: bool) -> bool {
+        let Ok(pairing) = self.pairing() else {
+            return false;
+        };
+        let seen = self.paired(id);
+        let broken = seen.iter().any(|(_, seen)| seen.got().is_none());
+        let count = u32::try_from(seen.len()).unwrap_or(u32::MAX);
+        let most = pairing.looks.last().copied().unwrap_or(0) + 1 + SPARE;
+        let first = pairing.looks.first().copied().unwrap_or(0);
+        !broken && count < most && (open || count < first)
+    }
+}
+
+/// Half of the blocks are enough for a median; with fewer the process says how warm the room is.
+fn set_aside(facts: &PairFacts) -> bool {
+    let good = facts.blocks.iter().filter(|block| !block.throttled).count();
+    good == 0 || good * 2 < facts.blocks.len()
+}
+
+fn names_time(expr: &Expr, own: bool, variant: &str) -> bool {
+    let Ok(expression) = Expression::parse(&expr.text) else {
+        return true;
+    };
+    expression.names().iter().any(|name| {
+        let (meant, metric) = match name {
+            Name::Plain(metric) => (own, metric),
+            Name::Dotted(of, metric) => (of == variant, metric),
+        };
+        meant && Metric::from_name(metric).is_some_and(|metric| metric.facet() == Facet::Times)
+    })
+}
+
+/// Whether one process measured what the pairing asks for.
+fn whole(facts: &PairFacts, pairing: &Pairing, process: u32) -> Found<()> {
+    let blocks = facts.blocks.len();
+    for (side, what) in [(&facts.head, "head"), (&facts.base, "base")] {
+        if blocks < pairing.blocks as usize || side.batched_ns.len() != 2 * blocks {
+            return inconclusive(format!(
+                "timing process {process} has {} samples of {what} in {blocks} blocks, and {} blocks were planned",
+                side.batched_ns.len(),
+                pairing.blocks
+            ));
+        }
+        if side.single_ns.len() < pairing.singles as usize {
+            return inconclusive(format!(
+                "timing process {process} has {} of {} single-launch samples of {what}",
+                side.single_ns.len(),
+                pairing.singles
+            ));
+        }
+        if side.launches_per_sample == 0 {
+            return inconclusive(format!(
+                "timing process {process} launched nothing of {what}"
+            ));
+        }
+    }
+    if facts.head.mode != facts.base.mode {
+        return inconclusive(format!("timing process {process} ran two modes"));
+    }
+    Ok(())
+}
+
+/// ln(head / base) of one process, and the standard error that the clock's step alone gives it.
+///
+/// Of p50 the median over the blocks, each of which gives the ratio of its own four samples. Both sides
+/// of a block run at one clock, so that of cycles is the same.
+fn ln_ratio(facts: &PairFacts, metric: Metric) -> Found<(f64, f64)> {
+    let (head, head_step) = time_of(&facts.head, metric)?;
+    let (base, base_step) = time_of(&facts.base, metric)?;
+    for (value, what) in [(head, "head"), (base, "base")] {
+        if !(value > 0.0 && value.is_finite()) {
+            return inconclusive(format!(
+                "{metric} of {what} is {value} in a process, beyond what the clock of {} ns steps can tell",
+                facts.head.tick_ns
+            ));
+        }
+    }
+    let step = (head_step / head).hypot(base_step / base);
+    let ratio = match metric {
+        Metric::P50 | Metric::Cycles => median_of_blocks(facts)?,
+        _ => (head / base).ln(),
+    };
+    Ok((ratio, step))
+}
+
+fn median_of_blocks(facts: &PairFacts) -> Found<f64> {
+    let launches = f64::from(facts.head.launches_per_sample).ln()
+        - f64::from(facts.base.launches_per_sample).ln();
+    let halves = facts
+        .head
+        .batched_ns
+        .chunks(2)
+        .zip(facts.base.batched_ns.chunks(2));
+    let mut ratios: Vec<f64> = halves
+        .zip(&facts.blocks)
+        .filter(|(_, block)| !block.throttled)
+        .map(|((head, base), _)| {
+            let sum = |side: &[u64]| side.iter().sum::<u64>() as f64;
+            (sum(head) / sum(base)).ln() - launches
+        })
+        .collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let middle = ratios.len() / 2;
+    let found = match ratios.get(middle) {
+        Some(&upper) if ratios.len().is_multiple_of(2) => {
+            let lower = middle.checked_sub(1).and_then(|at| ratios.get(at));
+            (lower.copied().unwrap_or(upper) + upper) / 2.0
+        }
+        Some(&only) => only,
+        None => f64::NAN,
+    };
+    if found.is_finite() {
+        Ok(found)
+    } else {
+        inconclusive("a block of samples took no time at all")
+    }
+}
+
+/// A relative limit on times, held against the base revision.
+pub(super) fn against_base(facts: &Facts, gate: &Gate, metric: Metric, allowed: f64) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let found = (|| {
+        let Subject::Case(id) = &gate.subject else {
+            return rules::misplaced(&gate.subject);
+        };
+        if !(allowed >= 0.0 && allowed.is_finite()) {
+            return inconclusive(format!("a change of {allowed} cannot be allowed"));
+        }
+        facts.device()?;
+        facts.timeable(id)?;
+        let revision = facts.policy.base.as_ref().map_or("", |base| &base.revision);
+        match facts.footing(id)? {
+            Footing::Alone => return ruling(Outcome::Skipped, words::NO_BASE),
+            Footing::New => {
+                return ruling(
+                    Outcome::Skipped,
+                    format!("{}: the base ({revision}) has no such case", words::NEW),
+                );
+            }
+            Footing::Unchanged if !facts.pairing()?.unchanged => {
+                return Ok(format!(
+                    "unchanged since {revision}: same machine code, launch and arguments"
+                ));
+            }
+            Footing::Unchanged | Footing::Changed => {}
+        }
+        judged(facts, &mut ruled, id, metric, allowed)
+    })();
+    ruled.end(found)
+}
+
+fn judged(
+    facts: &Facts,
+    ruled: &mut Ruled,
+    id: &CaseId,
+    metric: Metric,
+    allowed: f64,
+) -> Found<String> {
+    let pairing = facts.pairing()?;
+    let pairs = facts.pairs(id)?;
+    let mut ratios = Vec::new();
+    let mut resolution: f64 = 0.0;
+    for pair in &pairs {
+        let (ratio, step) = ln_ratio(pair, metric)?;
+        ratios.push(ratio);
+        resolution = resolution.max(step);
+    }
+    let contest = Contest {
+        tolerance: allowed,
+        looks: pairing.looks.clone(),
+        false_alarm: pairing.false_alarms.0 / facts.contests() as f64,
+        miss: pairing.misses.0,
+        resolution,
+    };
+    let decision = match decide(&contest, &ratios) {
+        Ok(decision) => decision,
+        Err(problem) => return inconclusive(format!("{metric}: {problem}")),
+    };
+    let mut tell = |estimate: &Estimate| {
+        let counted = pairs.get(..estimate.processes as usize).unwrap_or(&pairs);
+        show(ruled, counted, metric, allowed, estimate);
+        told(metric, estimate)
+    };
+    match decision {
+        Decision::Pass(estimate) => Ok(tell(&estimate)),
+        Decision::Fail(estimate) => {
+            let told = tell(&estimate);
+            ruling(
+                Outcome::Fail,
+                format!(
+                    "{told}, confirmed in a fresh process; {}",
+                    words::agreed(metric, allowed)
+                ),
+            )
+        }
+        Decision::More(processes) | Decision::Confirm(processes) => {
+            ruled.open = true;
+            inconclusive(format!(
+                "timed beside the base in {} processes, and {processes} are needed",
+                ratios.len()
+            ))
+        }
+        Decision::Open(estimate) => {
+            let told = tell(&estimate);
+            let needed = contest.processes_needed(&estimate).map_or_else(
+                || "no number of processes would decide it".to_owned(),
+                |processes| format!("about {processes} processes of this spread would decide it"),
+            );
+            inconclusive(format!(
+                "{told}; {}, which lies within that: {needed}",
+                words::agreed(metric, allowed),
+            ))
+        }
+    }
+}
+
+fn show(
+    ruled: &mut Ruled,
+    pairs: &[&PairFacts],
+    metric: Metric,
+    allowed: f64,
+    estimate: &Estimate,
+) {
+    let verdict = &mut ruled.verdict;
+    let value = |side: fn(&PairFacts) -> &TimeFacts| {
+        let logs: Vec<f64> = pairs
+            .iter()
+            .filter_map(|pair| time_of(side(pair), metric).ok())
+            .map(|(value, _)| value.ln())
+            .collect();
+        (logs.iter().sum::<f64>() / logs.len() as f64).exp()
+    };
+    let base = value(|pair| &pair.base);
+    verdict.measured = Some(Num(value(|pair| &pair.head)));
+    verdict.baseline = Some(Num(base));
+    verdict.limit = Some(Num(base * (1.0 + allowed)));
+    verdict.change = Some(Num(estimate.ratio - 1.0));
+    verdict.interval = Some(estimate.interval.map(|ratio| Num(ratio - 1.0)));
+    verdict.smallest_visible = Some(Num(estimate.smallest_visible));
+    verdict.effort = Some(Effort {
+        processes: estimate.processes,
+        samples: pairs
+            .iter()
+            .map(|pair| samples(&pair.head, metric) + samples(&pair.base, metric))
+            .sum(),
+        gpu_ms: Num(pairs.iter().map(|pair| pair.device_us as f64).sum::<f64>() / 1000.0),
+    });
+}
+
+fn samples(facts: &TimeFacts, metric: Metric) -> u64 {
+    let samples = match metric {
+        Metric::P90 | Metric::P99 | Metric::Cv => &facts.single_ns,
+        _ => &facts.batched_ns,
+    };
+    samples.len() as u64
+}
+
+fn told(metric: Metric, estimate: &Estimate) -> String {
+    let [low, high] = estimate.interval.map(|ratio| ratio - 1.0);
+    format!(
+        "{} than the base ({} in {} processes)",
+        words::change(metric, estimate.ratio - 1.0),
+        words::interval(metric, [low, high]),
+        estimate.processes
+    )
+}

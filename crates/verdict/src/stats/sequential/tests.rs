@@ -1,0 +1,334 @@
+use super::*;
+use proptest::prelude::*;
+
+/// One contest of a run of 60 with 1 % of false alarm in all of them.
+fn rule() -> Rule {
+    Rule {
+        tolerance: 0.005,
+        looks: vec![6, 10, 16],
+        false_alarm: 0.01 / 60.0,
+        miss: 0.01,
+        resolution: 1e-5,
+    }
+}
+
+/// `n` ratios, alternating by `spread` around `mean`.
+fn around(mean: f64, spread: f64, n: usize) -> Vec<f64> {
+    (0..n)
+        .map(|i| {
+            if i % 2 == 0 {
+                mean + spread
+            } else {
+                mean - spread
+            }
+        })
+        .collect()
+}
+
+fn decision(ln_ratios: &[f64]) -> Decision {
+    decide(&rule(), ln_ratios).unwrap()
+}
+
+#[test]
+fn quantiles_far_out() {
+    // mpmath with 30 digits.
+    for (p, df, t) in [
+        (1e-5, 1.0, 31830.9886079071),
+        (5e-5, 2.0, 99.9924998437445),
+        (1e-6, 3.0, 103.299467780419),
+        (0.01 / 180.0, 5.0, 10.9365898950618),
+        (0.01 / 180.0, 9.0, 6.50262508821218),
+        (0.01 / 180.0, 15.0, 5.18396857459287),
+        (1e-8, 5.0, 62.4045061109673),
+        (1e-10, 15.0, 14.9683643411873),
+        (0.025, 5.0, 2.57058183563632),
+    ] {
+        assert!((t_beyond(p, df) / t - 1.0).abs() < 1e-12, "{p} {df}");
+        assert!((t_above(t, df) / p - 1.0).abs() < 1e-11, "{p} {df}");
+    }
+    assert_eq!(t_beyond(0.01, 0.0), f64::INFINITY);
+}
+
+#[test]
+fn asks_until_the_first_look() {
+    for n in 0..6 {
+        assert_eq!(decision(&around(0.0, 1e-4, n)), Decision::More(6));
+    }
+}
+
+#[test]
+fn nothing_changed_passes_at_the_first_look() {
+    let Decision::Pass(evidence) = decision(&around(0.0, 1e-4, 9)) else {
+        panic!("not passed")
+    };
+    assert_eq!((evidence.processes, evidence.confirmation), (6, None));
+    let [lower, upper] = evidence.interval;
+    assert!(lower < evidence.ratio && evidence.ratio < upper && upper < 1.005);
+    assert!(evidence.smallest_visible > 0.005);
+}
+
+#[test]
+fn an_improvement_passes() {
+    assert!(matches!(
+        decision(&around(-0.2, 1e-3, 6)),
+        Decision::Pass(_)
+    ));
+}
+
+#[test]
+fn a_failure_is_confirmed_by_one_process_more() {
+    let mut ratios = around(0.02, 1e-3, 6);
+    assert_eq!(decision(&ratios), Decision::Confirm(7));
+    ratios.push(0.0051);
+    let Decision::Fail(evidence) = decision(&ratios) else {
+        panic!("not failed")
+    };
+    assert_eq!(evidence.processes_used(), 7);
+    assert_eq!(evidence.confirmation, Some(0.0051f64.exp()));
+    assert!(evidence.interval[0] > 1.005);
+}
+
+#[test]
+fn a_failure_that_is_not_confirmed_goes_on() {
+    let mut ratios = around(0.02, 1e-3, 6);
+    // The tolerance itself is not beyond it.
+    ratios.push(0.005f64.ln_1p());
+    assert_eq!(decision(&ratios), Decision::More(10));
+}
+
+#[test]
+fn an_unconfirmed_failure_at_the_last_look_is_open() {
+    let rule = Rule {
+        looks: vec![6],
+        ..rule()
+    };
+    let mut ratios = around(0.02, 1e-3, 6);
+    ratios.push(0.0);
+    let Ok(Decision::Open(evidence)) = decide(&rule, &ratios) else {
+        panic!("not open")
+    };
+    assert_eq!(evidence.confirmation, Some(1.0));
+}
+
+#[test]
+fn what_lies_at_the_tolerance_stays_open() {
+    let ratios = around(0.005f64.ln_1p(), 1e-3, 16);
+    let Decision::Open(evidence) = decision(&ratios) else {
+        panic!("not open")
+    };
+    assert_eq!(evidence.processes_used(), 16);
+    assert_eq!(rule().processes_needed(&evidence), None);
+}
+
+#[test]
+fn what_an_open_verdict_needs_would_decide() {
+    let ratios = around(0.0, 0.009, 16);
+    let Decision::Open(evidence) = decision(&ratios) else {
+        panic!("not open")
+    };
+    let needed = rule().processes_needed(&evidence).unwrap();
+    assert!(needed > 16);
+    let at = |n: u32| {
+        let look = Look::of(n, rule().false_alarm / 3.0, rule().miss / 3.0);
+        evidence.ratio.ln() + look.up * evidence.ln_deviation < 0.005f64.ln_1p()
+    };
+    assert!(at(needed) && !at(needed - 1));
+}
+
+#[test]
+fn one_outlier_fails_nothing() {
+    let mut ratios = around(0.0, 1e-4, 16);
+    ratios[2] = 1.0;
+    assert!(matches!(decision(&ratios), Decision::Open(_)));
+}
+
+#[test]
+fn a_ratio_that_is_no_number_is_no_verdict() {
+    for unusable in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        for index in 0..6 {
+            let mut ratios = around(0.0, 1e-4, 6);
+            ratios[index] = unusable;
+            let error = Err(Undecidable::Ratio { index });
+            assert_eq!(decide(&rule(), &ratios), error);
+            // Known as soon as it is there.
+            assert_eq!(decide(&rule(), &ratios[..=index]), error);
+        }
+        let mut ratios = around(0.02, 1e-4, 6);
+        ratios.push(unusable);
+        assert_eq!(
+            decide(&rule(), &ratios),
+            Err(Undecidable::Ratio { index: 6 })
+        );
+    }
+}
+
+#[test]
+fn certainty_from_nothing_is_none() {
+    let same = [0.0; 6];
+    let rule = Rule {
+        resolution: 0.0,
+        ..rule()
+    };
+    assert_eq!(
+        decide(&rule, &same),
+        Err(Undecidable::NoSpread { processes: 6 })
+    );
+    // A clock of so coarse a step that equal figures say little.
+    let coarse = Rule {
+        resolution: 0.01,
+        ..rule
+    };
+    assert_eq!(decide(&coarse, &same), Ok(Decision::More(10)));
+    assert!(matches!(decision(&same), Decision::Pass(_)));
+}
+
+#[test]
+fn rules_that_make_no_sense() {
+    let looks = |looks: &[u32]| Rule {
+        looks: looks.to_vec(),
+        ..rule()
+    };
+    let refused = [
+        looks(&[]),
+        looks(&[1, 5]),
+        looks(&[6, 6]),
+        looks(&[6, 5]),
+        Rule {
+            tolerance: -0.1,
+            ..rule()
+        },
+        Rule {
+            tolerance: f64::NAN,
+            ..rule()
+        },
+        Rule {
+            tolerance: f64::INFINITY,
+            ..rule()
+        },
+        Rule {
+            false_alarm: 0.0,
+            ..rule()
+        },
+        Rule {
+            false_alarm: 0.5,
+            ..rule()
+        },
+        Rule {
+            false_alarm: f64::NAN,
+            ..rule()
+        },
+        Rule {
+            miss: 0.0,
+            ..rule()
+        },
+        Rule {
+            resolution: -1.0,
+            ..rule()
+        },
+        Rule {
+            resolution: f64::NAN,
+            ..rule()
+        },
+    ];
+    for rule in refused {
+        assert!(rule.schedule().is_err(), "{rule:?}");
+    }
+}
+
+#[test]
+fn more_looks_ask_more_of_each() {
+    let one = Rule {
+        looks: vec![6],
+        ..rule()
+    }
+    .schedule()
+    .unwrap();
+    let three = rule().schedule().unwrap();
+    assert!(three.looks[0].down > one.looks[0].down);
+    assert!(three.looks[0].up > one.looks[0].up);
+    // 10.93659 / sqrt(6): the level of one look of three.
+    assert!((three.looks[0].down - 10.9365898950618 / 6.0f64.sqrt()).abs() < 1e-9);
+}
+
+#[test]
+fn the_smallest_visible_change_falls_with_processes_and_spread() {
+    let schedule = rule().schedule().unwrap();
+    let visible: Vec<f64> = schedule.looks.iter().map(|look| look.visible).collect();
+    assert!(visible.is_sorted_by(|a, b| a > b), "{visible:?}");
+    let at = |spread: f64| match decision(&around(0.0, spread, 16)) {
+        Decision::Pass(evidence) => evidence.smallest_visible,
+        other => panic!("{other:?}"),
+    };
+    assert!(at(1e-4) < at(2e-4));
+}
+
+/// Around the tolerance, so that every decision comes up.
+fn ratios() -> impl Strategy<Value = Vec<f64>> {
+    (-0.03f64..0.04, 0.0001f64..0.01, 0usize..20)
+        .prop_flat_map(|(mean, spread, n)| prop::collection::vec(mean - spread..mean + spread, n))
+}
+
+fn settled(decision: &Decision) -> bool {
+    !matches!(decision, Decision::More(_) | Decision::Confirm(_))
+}
+
+proptest! {
+    #[test]
+    fn nothing_after_a_decision_changes_it(ratios in ratios(), later in prop::collection::vec(any::<f64>(), 0..4)) {
+        let before = decision(&ratios);
+        let mut after = ratios.clone();
+        after.extend(later);
+        if settled(&before) {
+            prop_assert_eq!(before, decision(&after));
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_asked_for_what_decides(ratios in ratios()) {
+        let whole = decision(&ratios);
+        for n in 0..ratios.len() {
+            match decision(&ratios[..n]) {
+                Decision::More(k) | Decision::Confirm(k) => prop_assert!(k as usize > n),
+                settled => prop_assert_eq!(settled, whole),
+            }
+        }
+    }
+
+    #[test]
+    fn slower_is_never_better(ratios in ratios(), shift in 0.0f64..0.05) {
+        let shifted: Vec<f64> = ratios.iter().map(|ratio| ratio + shift).collect();
+        match decision(&ratios) {
+            Decision::Fail(_) => prop_assert!(matches!(decision(&shifted), Decision::Fail(_))),
+            Decision::Open(_) => prop_assert!(!matches!(decision(&shifted), Decision::Pass(_))),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn a_common_scale_changes_no_verdict(ratios in ratios(), scale in 0.01f64..100.0) {
+        let rule = Rule { tolerance: 0.0, ..rule() };
+        let scaled: Vec<f64> = ratios.iter().map(|ratio| ratio * scale).collect();
+        let wider = Rule { resolution: rule.resolution * scale, ..rule.clone() };
+        let (a, b) = (decide(&rule, &ratios).unwrap(), decide(&wider, &scaled).unwrap());
+        prop_assert_eq!(std::mem::discriminant(&a), std::mem::discriminant(&b));
+    }
+
+    #[test]
+    fn order_within_a_look_does_not_matter(ratios in ratios()) {
+        let rule = Rule { looks: vec![8], ..rule() };
+        let mut turned = ratios.clone();
+        if let Some(first) = turned.get_mut(..8) {
+            first.reverse();
+        }
+        prop_assert_eq!(decide(&rule, &ratios), decide(&rule, &turned));
+    }
+
+    #[test]
+    fn passes_and_failures_keep_their_side(ratios in ratios()) {
+        match decision(&ratios) {
+            Decision::Pass(evidence) => prop_assert!(evidence.interval[1] <= 1.005 + 1e-12),
+            Decision::Fail(evidence) => prop_assert!(evidence.interval[0] > 1.005 - 1e-12),
+            _ => {}
+        }
+    }
+}

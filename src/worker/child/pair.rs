@@ -1,0 +1,93 @@
+//! One case of head and of base in one timing process, on the same buffers.
+
+use super::metered::Metered;
+use super::shelves::Shelves;
+use super::stage::Stage;
+use crate::device::{Call, Device, Failure, Result, Target, Targets};
+use crate::measure::{Dice, measure_pair, of_base};
+use crate::worker::protocol::{Frame, PairJob};
+use verdict::model::PairFacts;
+
+/// Allocations are shifted by up to this many steps of their own alignment: where a buffer lies moves
+/// times, and must not move them the same way in every process.
+const SHIFTS: u32 = 256;
+const SHIFT_BYTES: usize = 512;
+
+/// # Errors
+/// The kernel's faults, and those of the base as `FaultKind::Base`; `Unsupported` where the device has no
+/// clock to trust.
+pub fn pair(
+    device: &mut Metered,
+    shelves: &mut Shelves,
+    job: &PairJob,
+    say: &mut dyn FnMut(Frame),
+) -> Result<PairFacts> {
+    say(Frame::Step("making the inputs".to_owned()));
+    let what = format!("{} {}", job.head.case.id, job.process);
+    let mut dice = Dice::new(job.pairing.seed, &what);
+    device.alloc("shift", SHIFT_BYTES * (1 + dice.below(SHIFTS) as usize))?;
+    let early = match dice.heads() {
+        true => Some(of_base(device.load(&job.base.artifact))?),
+        false => None,
+    };
+    let head_program = device.load(&job.head.artifact)?;
+    let base_program = match early {
+        Some(program) => program,
+        None => of_base(device.load(&job.base.artifact))?,
+    };
+    let head = Stage::of(device, shelves, &job.head.case, head_program, job.seed)?;
+    // Other tensors are another interface: then each side has its own.
+    let own = match job.head.case.tensors == job.base.case.tensors {
+        true => None,
+        false => {
+            let base = &job.base.case;
+            let stage = Stage::of(device, shelves, base, base_program, job.seed);
+            Some(of_base(stage)?)
+        }
+    };
+    let base_call = match &own {
+        Some(stage) => stage.call.clone(),
+        None => Call {
+            program: base_program,
+            args: of_base(head.arguments(device, &job.base.case))?,
+            launch: job.base.case.launch,
+        },
+    };
+    shelves.read_ahead();
+    head.prepare(device, 1)?;
+    let restore = head.restores(device)?;
+    let base_restore = match &own {
+        Some(stage) => {
+            stage.prepare(device, 1)?;
+            stage.restores(device)?
+        }
+        None => restore.clone(),
+    };
+    let targets = Targets {
+        head: Target {
+            call: &head.call,
+            restore: &restore,
+        },
+        base: Some(Target {
+            call: &base_call,
+            restore: &base_restore,
+        }),
+    };
+    let facts = device.whole(|device| {
+        let mut timer = device.timer(targets).ok_or_else(|| Failure::Unsupported {
+            reason: "this device has no clock to trust: times come from a GPU".to_owned(),
+        })??;
+        let mut step = |step: &str| say(Frame::Step(step.to_owned()));
+        measure_pair(
+            timer.as_mut(),
+            &job.schedule,
+            &job.pairing,
+            &mut dice,
+            &mut step,
+        )
+    })?;
+    Ok(PairFacts {
+        device_us: u64::try_from(device.spent().as_micros()).unwrap_or(u64::MAX),
+        ..facts
+    })
+}
