@@ -339,10 +339,13 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
                 "{subject}: whether the GPU was throttled during {} is not known, NVML does not tell",
                 plural(*processes as usize, "timing process")
             )),
-            Note::Shared { subject, processes } => lines.push(format!(
-                "{subject}: others computed on the GPU during {}",
-                plural(*processes as usize, "timing process")
-            )),
+            Note::Shared { subject, processes, others } => {
+                lines.push(format!(
+                    "{subject}: others computed on the GPU during {}: {}",
+                    plural(*processes as usize, "timing process"),
+                    words::processes(others)
+                ));
+            }
         }
     }
     let new = new.into_iter().map(|(facet, subjects)| {

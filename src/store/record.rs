@@ -116,8 +116,8 @@ fn parse(path: &Path, text: &str) -> Result<Record> {
     }
     match version {
         // An older version gets an arm here that puts it into the words of the next.
-        1 => typed(before_the_base(before_the_simulator(file.record))).map_err(refuse),
-        2 => typed(before_the_base(file.record)).map_err(refuse),
+        1 => typed(before_the_third(before_the_simulator(file.record))).map_err(refuse),
+        2 => typed(before_the_third(file.record)).map_err(refuse),
         3 => typed(file.record).map_err(refuse),
         other => Err(refuse(Problem::of(format!(
             "{KIND}/{other} cannot be read"
@@ -142,14 +142,26 @@ fn before_the_simulator(record: Value) -> Value {
     with(record, absent)
 }
 
-/// Version 2 knows no base revision: none was named.
-fn before_the_base(record: Value) -> Value {
+/// Version 2 knows no base revision: none was named. Of others on the GPU it has the number alone.
+fn before_the_third(mut record: Value) -> Value {
+    let pieces = record.get_mut("evidence").and_then(Value::as_array_mut);
+    for piece in pieces.into_iter().flatten() {
+        if let Some(others) = piece.pointer_mut("/time/facts/got/gpu/other_processes")
+            && let Some(count @ 0..=MOST_OTHERS) = others.as_u64()
+        {
+            let unnamed = serde_json::json!({"pid": null, "name": null});
+            *others = std::iter::repeat_n(unnamed, count as usize).collect();
+        }
+    }
     let absent = [
         ("plan", "pairing", Value::Null),
         ("policy", "base", Value::Null),
     ];
     with(record, absent)
 }
+
+/// More than ever share a GPU; a number beyond it is damage, and is refused as such.
+const MOST_OTHERS: u64 = 10_000;
 
 fn with<const N: usize>(mut record: Value, absent: [(&str, &str, Value); N]) -> Value {
     for (part, key, value) in absent {
@@ -306,6 +318,36 @@ mod tests {
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/golden/record-2.json");
         let record = read_record(&golden).unwrap();
         assert_eq!(record, fixture::record_simulated());
+    }
+
+    /// Of which there are no names: as many without one.
+    #[test]
+    fn a_number_of_others_becomes_that_many() {
+        let mut record = serde_json::to_value(fixture::record()).unwrap();
+        let pieces = record["evidence"].as_array_mut().unwrap();
+        for piece in pieces {
+            if let Some(others) = piece.pointer_mut("/time/facts/got/gpu/other_processes") {
+                *others = 2.into();
+            }
+        }
+        record["plan"].as_object_mut().unwrap().remove("pairing");
+        record["policy"].as_object_mut().unwrap().remove("base");
+        let read = typed(before_the_third(record.clone())).ok().unwrap();
+        let unnamed = verdict::model::OtherProcess {
+            pid: None,
+            name: None,
+        };
+        for piece in &read.evidence {
+            if let verdict::model::Evidence::Time { facts, .. } = piece {
+                let others = facts.got().unwrap().gpu.other_processes.as_ref();
+                assert_eq!(others, Some(&vec![unnamed.clone(); 2]));
+            }
+        }
+        let text = record
+            .to_string()
+            .replace("\"other_processes\":2", "\"other_processes\":99999999");
+        let record = serde_json::from_str(&text).unwrap();
+        assert!(typed(before_the_third(record)).is_err());
     }
 
     #[test]

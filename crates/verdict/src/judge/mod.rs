@@ -426,6 +426,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
             notes.push(Note::Shared {
                 subject: subject(),
                 processes,
+                others: facts.others(&case.id),
             });
         }
     }
