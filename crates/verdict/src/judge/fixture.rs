@@ -130,6 +130,7 @@ pub fn environment() -> Environment {
         }),
         device: Seen::Got(device()),
         simulator: None,
+        timed_by: None,
     }
 }
 
@@ -370,7 +371,7 @@ pub fn time_facts(ns: u64, process: u32) -> TimeFacts {
             power_w: Some(Num(400.0)),
             throttle_reasons: Some(Vec::new()),
             throttled: false,
-            other_processes: Some(0),
+            other_processes: Some(Vec::new()),
         },
     }
 }
