@@ -1,6 +1,6 @@
 //! For CI systems that show tests: a suite for each kernel, a test for each gate.
 
-use super::summary;
+use super::{beside, summary};
 use crate::error::{Error, Result};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use verdict::model::{Judgement, Outcome, Record, Verdict};
@@ -18,11 +18,14 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
     for kernel in kernels {
         let mut suite = TestSuite::new(kernel);
         suite.add_property(("circumstances", summary::circumstances(record).as_str()));
+        if let Some(base) = &judgement.base {
+            suite.add_property(("base", beside::compared_with(base).as_str()));
+        }
         let verdicts = judgement
             .verdicts
             .iter()
             .filter(|verdict| verdict.subject.kernel() == kernel);
-        suite.add_test_cases(verdicts.map(|verdict| test(record, verdict)));
+        suite.add_test_cases(verdicts.map(|verdict| test(record, judgement, verdict)));
         report.add_test_suite(suite);
     }
     report
@@ -30,13 +33,13 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
         .map_err(|error| Error::environment(format!("the JUnit report cannot be written: {error}")))
 }
 
-fn test(record: &Record, verdict: &Verdict) -> TestCase {
+fn test(record: &Record, judgement: &Judgement, verdict: &Verdict) -> TestCase {
     let status = match verdict.outcome {
         Outcome::Pass => TestCaseStatus::success(),
-        Outcome::Fail => broken(NonSuccessKind::Failure, record, verdict),
+        Outcome::Fail => broken(NonSuccessKind::Failure, record, judgement, verdict),
         // Neither held nor broken: a CI that counts only failures must not read them as passed.
         Outcome::Environment | Outcome::Inconclusive => {
-            broken(NonSuccessKind::Error, record, verdict)
+            broken(NonSuccessKind::Error, record, judgement, verdict)
         }
         Outcome::Skipped | Outcome::Unsupported => {
             let mut status = TestCaseStatus::skipped();
@@ -45,6 +48,10 @@ fn test(record: &Record, verdict: &Verdict) -> TestCase {
         }
     };
     let mut case = TestCase::new(format!("{}: {}", verdict.subject, verdict.gate), status);
+    // What a pass on times rests on: measured, or not run as nothing changed.
+    if verdict.outcome == Outcome::Pass && beside::is_of_base(judgement, verdict) {
+        case.set_system_out(verdict.reason.as_str());
+    }
     case.set_classname(format!(
         "{}.{}",
         verdict.subject.kernel(),
@@ -53,7 +60,12 @@ fn test(record: &Record, verdict: &Verdict) -> TestCase {
     case
 }
 
-fn broken(kind: NonSuccessKind, record: &Record, verdict: &Verdict) -> TestCaseStatus {
+fn broken(
+    kind: NonSuccessKind,
+    record: &Record,
+    judgement: &Judgement,
+    verdict: &Verdict,
+) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
     status
         .set_type(verdict.outcome.name())
@@ -64,7 +76,7 @@ fn broken(kind: NonSuccessKind, record: &Record, verdict: &Verdict) -> TestCaseS
                 .declared
                 .as_deref()
                 .map_or(String::new(), |at| format!("by {at}")),
-            summary::reproduce(record, &verdict.subject)
+            summary::reproduce(record, judgement, &verdict.subject)
                 .map_or(String::new(), |command| format!("\nalone: {command}"))
         ));
     status

@@ -270,6 +270,7 @@ pub(super) fn against_baseline(
         }
         let value = facts.metric(&gate.subject, metric)?;
         ruled.verdict.measured = Some(Num(value.number));
+        ruled.verdict.effort = facts.effort_alone(&gate.subject, metric);
         let accepted = match facts.accepted(&gate.subject, metric, refusals) {
             Ok(accepted) => accepted,
             Err(Lack::Refused(ruling)) => return Err(ruling),

@@ -42,6 +42,7 @@ pub fn judge(
 ) -> Judgement {
     let facts = Facts::new(plan, environment, policy, evidence);
     let mut judgement = judged(&facts, &Refusals::new());
+    judgement.base = facts.beside_base();
     if let Some(base) = &policy.base {
         let was = Side {
             plan: &base.plan,
@@ -433,6 +434,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
     Judgement {
         conclusion: conclude(facts, &verdicts),
         verdicts,
+        base: None,
         wins,
         counters,
         notes,
