@@ -47,6 +47,8 @@ pub enum Command {
     /// Install or show the compiler
     #[command(subcommand)]
     Toolchain(ToolchainCommand),
+    /// Measure how far this GPU's verdicts on times can be trusted: false alarms, power and cost
+    Calibrate(CalibrateArgs),
     /// Print the JSON Schema of gates.yaml, for editors
     Schema,
     /// Print a completion script for a shell
@@ -181,6 +183,29 @@ pub struct InitArgs {
     /// Where to write it; an existing file is never overwritten
     #[arg(default_value = "gates.yaml")]
     pub path: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct CalibrateArgs {
+    /// Fresh processes, each of which measures every pair once
+    #[arg(long, default_value_t = 300, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub processes: u32,
+    /// Times of one launch of the built-in kernels, in us
+    #[arg(long, value_delimiter = ',', value_name = "US", default_values_t = [3, 20, 60, 1000])]
+    pub classes: Vec<u32>,
+    /// True changes of the built-in kernels, in per cent; 0 is an unchanged pair
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT", default_values_t = [0.0, 1.0])]
+    pub changes: Vec<f64>,
+    /// Where kernels run: auto, cuda or cuda:N
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    pub device: DeviceChoice,
+    /// The raw samples, compressed
+    #[arg(
+        long,
+        default_value = "gatekeeper-out/calibration.json.gz",
+        value_name = "FILE"
+    )]
+    pub out: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]

@@ -516,6 +516,8 @@ pub fn pairing() -> Pairing {
     Pairing {
         looks: vec![6, 10],
         blocks: 4,
+        least_blocks: 4,
+        blocks_ns: 40_000_000,
         sample_ns: 200_000,
         singles: 4,
         false_alarms: Num(0.01),
