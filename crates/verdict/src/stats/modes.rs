@@ -218,15 +218,15 @@ impl Valley {
             .filter(|log| (first..last).contains(log));
         // Just above a launch the window is emptier than at it.
         let starts = starts.map(f64::next_up).chain([first, last]);
-        let inside = |start: f64| count(logs, start, start + window);
-        let start = starts.min_by(|a, b| inside(*a).cmp(&inside(*b)).then(a.total_cmp(b)))?;
+        let windows = starts.map(|start| (count(logs, start, start + window), start));
+        let (inside, start) = windows.min_by(|(a, at), (b, bt)| a.cmp(b).then(at.total_cmp(bt)))?;
         let at = start + window / 2.0;
         Some(Self {
             fast,
             slow,
             at,
             below: logs.partition_point(|&log| log < at),
-            inside: inside(start),
+            inside,
         })
     }
 
