@@ -3,6 +3,7 @@
 mod foreign;
 mod limits;
 mod loosened;
+mod modes;
 mod pairs;
 mod properties;
 mod rules;
