@@ -357,7 +357,13 @@ fn judged(
     };
     let mut tell = |estimate: &Estimate| {
         let counted = |processes: u32| pairs.get(..processes as usize).unwrap_or(&pairs);
-        show(ruled, counted(estimate.processes), metric, allowed, estimate);
+        show(
+            ruled,
+            counted(estimate.processes),
+            metric,
+            allowed,
+            estimate,
+        );
         ruled.verdict.effort = Some(effort(counted(estimate.processes_used()), Some(metric)));
         told(metric, estimate)
     };
@@ -425,9 +431,11 @@ fn effort(pairs: &[&PairFacts], metric: Option<Metric>) -> Effort {
     Effort {
         processes: u32::try_from(pairs.len()).unwrap_or(u32::MAX),
         samples: sides.map(|side| samples(side, metric)).sum(),
-        gpu_ms: Some(Num(
-            pairs.iter().map(|pair| pair.device_us as f64).sum::<f64>() / 1000.0
-        )),
+        gpu_ms: Some(Num(pairs
+            .iter()
+            .map(|pair| pair.device_us as f64)
+            .sum::<f64>()
+            / 1000.0)),
     }
 }
 
@@ -436,7 +444,7 @@ fn samples(facts: &TimeFacts, metric: Option<Metric>) -> u64 {
     let (batched, single) = (facts.batched_ns.len(), facts.single_ns.len());
     let samples = match metric {
         None => batched + single,
-        Some(Metric::P90 | Metric::P99 | Metric::Cv) => single,
+        Some(Metric::P90 | Metric::P99 | Metric::Cv | Metric::SlowShare) => single,
         Some(_) => batched,
     };
     samples as u64
