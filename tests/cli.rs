@@ -431,6 +431,7 @@ fn help_is_as_agreed() {
         &["toolchain", "install"],
         &["toolchain", "show"],
         &["schema"],
+        &["calibrate"],
         &["completions"],
     ] {
         let output = gatekeeper()

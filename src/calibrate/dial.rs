@@ -98,7 +98,7 @@ impl Dial {
                 let len = 4 * (work.elements as usize).max(threads);
                 let tensors = vec![tensor("in", len), tensor("out", len)];
                 let numbers = [integer(work.elements), integer(work.dial)];
-                let pointers = vec![pointer("in"), pointer("out")];
+                let pointers = [pointer("in"), pointer("out")];
                 (tensors, [&pointers[..], &numbers].concat())
             }
         };
@@ -161,7 +161,7 @@ impl Line {
     /// `None` where more work does not take longer.
     pub fn through(a: (f64, f64), b: (f64, f64)) -> Option<Self> {
         let slope = (b.1 - a.1) / (b.0 - a.0);
-        (slope > 0.0 && slope.is_finite()).then(|| Self {
+        (slope > 0.0 && slope.is_finite()).then_some(Self {
             offset: a.1 - slope * a.0,
             slope,
         })
@@ -175,5 +175,26 @@ impl Line {
     /// Work that takes this long; at least one unit.
     pub fn work(&self, ns: f64) -> f64 {
         ((ns - self.offset) / self.slope).max(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_much_work_takes_how_long() {
+        let line = Line::through((100.0, 1500.0), (200.0, 2000.0)).unwrap();
+        assert_eq!(line.work(3000.0), 400.0);
+        assert_eq!(line.work_for(30.0), 6.0);
+        assert_eq!(line.work(0.0), 1.0, "no launch is without work");
+    }
+
+    #[test]
+    fn work_that_takes_no_longer_gives_no_line() {
+        for later in [1500.0, 1400.0, f64::NAN] {
+            assert_eq!(Line::through((100.0, 1500.0), (200.0, later)), None);
+        }
+        assert_eq!(Line::through((100.0, 1500.0), (100.0, 1600.0)), None);
     }
 }

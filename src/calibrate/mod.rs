@@ -3,19 +3,20 @@
 
 mod dial;
 
-use crate::build::{self, Artifact};
+use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
-use crate::config;
+use crate::config::{self, Loaded};
 use crate::device::DeviceChoice;
 use crate::error::{Error, Result};
 use crate::repo;
 use crate::report::progress::{Event, Phase};
-use crate::toolchain;
+use crate::toolchain::{self, Toolchain};
 use crate::worker::{Arm, Crew, PairJob, TimeJob};
 use dial::{Dial, Line, Work};
 use power::{Bound, Contest, Order, Process, Recording, Sides};
 use std::collections::HashMap;
 use std::path::Path;
+use verdict::judge;
 use verdict::model::{
     Block, BlockOrder, Case, DeviceFacts, PairFacts, Pairing, Schedule, Seen, TimeFacts,
 };
@@ -45,17 +46,36 @@ const TURNS: u32 = 3;
 const TRIALS: u32 = 3;
 
 struct Pair {
-    dial: Dial,
+    name: String,
+    bound: Bound,
     class_us: u32,
     change: f64,
     head: Case,
     base: Case,
+    artifact: Artifact,
+}
+
+/// What is timed beside itself.
+pub enum Kernels {
+    /// With a dial.
+    BuiltIn,
+    /// Of a gates.yaml, unchanged; what a change would do follows from their samples, scaled.
+    Own(Box<Loaded>),
 }
 
 /// # Errors
-/// Environment, where there is no GPU, no compiler, or a built-in kernel broke.
-pub fn record(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Result<Recording> {
-    let toolchain = toolchain::find(None, cache)?;
+/// Environment, where there is no GPU, no compiler, or a kernel broke.
+pub fn record(
+    request: &Request,
+    kernels: &Kernels,
+    cache: &Cache,
+    on: &(dyn Fn(Event) + Sync),
+) -> Result<Recording> {
+    let pin = match kernels {
+        Kernels::BuiltIn => None,
+        Kernels::Own(loaded) => loaded.toolchain.cuda.as_deref(),
+    };
+    let toolchain = toolchain::find(pin, cache)?;
     let mut crew = Crew::new(request.device)?;
     let device = match crew.device() {
         Seen::Got(device) => device,
@@ -66,10 +86,15 @@ pub fn record(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> 
             )));
         }
     };
-    let root = cache.dir("calibrate")?;
-    crate::cache::write_atomically(&root.join(dial::FILE), dial::SOURCE.as_bytes())?;
-    let artifacts = built(&root, &toolchain, cache, &device)?;
-    let pairs = pairs(request, &mut crew, &artifacts, &device)?;
+    let pairs = match kernels {
+        Kernels::BuiltIn => {
+            let root = cache.dir("calibrate")?;
+            crate::cache::write_atomically(&root.join(dial::FILE), dial::SOURCE.as_bytes())?;
+            let artifacts = built(&root, &toolchain, cache, &device)?;
+            pairs(request, &mut crew, &artifacts, &device)?
+        }
+        Kernels::Own(loaded) => own(loaded, &mut crew, &toolchain, cache, &device)?,
+    };
     on(Event::Began {
         phase: Phase::Time,
         steps: u64::from(request.processes),
@@ -79,7 +104,7 @@ pub fn record(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> 
     for process in 0..request.processes {
         crew.retire();
         for (pair, contest) in pairs.iter().zip(&mut contests) {
-            let facts = pair.measure(&mut crew, artifact(&artifacts, pair.dial)?, process)?;
+            let facts = pair.measure(&mut crew, process)?;
             tick_ns = facts.head.tick_ns;
             contest.launches_per_sample = facts.head.launches_per_sample;
             contest.processes.push(process_of(&facts));
@@ -99,11 +124,55 @@ pub fn record(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> 
     })
 }
 
+/// Each timed case beside itself.
+fn own(
+    loaded: &Loaded,
+    crew: &mut Crew,
+    toolchain: &Toolchain,
+    cache: &Cache,
+    device: &DeviceFacts,
+) -> Result<Vec<Pair>> {
+    let mut pairs = Vec::new();
+    for case in loaded.plan.cases.iter().filter(|case| case.timed) {
+        let Some(unit) = judge::unit_for(&loaded.plan, &case.id, device) else {
+            return Err(Error::usage(format!(
+                "no architecture of {} runs on {}",
+                case.id, device.name
+            )));
+        };
+        let units = std::slice::from_ref(unit);
+        let mut built = build::build_all(&loaded.root, toolchain, cache, units, 1, &|_, _| {})?;
+        let Some(Built {
+            facts, artifact, ..
+        }) = built.pop()
+        else {
+            continue;
+        };
+        let name = case.id.to_string();
+        got(facts, &name)?;
+        let Some(artifact) = artifact else { continue };
+        let ns = time(crew, case, &artifact)?;
+        pairs.push(Pair {
+            name,
+            bound: Bound::Unknown,
+            class_us: (ns / 1000.0).round() as u32,
+            change: 0.0,
+            head: case.clone(),
+            base: case.clone(),
+            artifact,
+        });
+    }
+    match pairs.is_empty() {
+        false => Ok(pairs),
+        true => Err(Error::usage("no case that was selected is timed by a gate")),
+    }
+}
+
 type Artifacts = HashMap<Dial, Artifact>;
 
 fn built(
     root: &Path,
-    toolchain: &toolchain::Toolchain,
+    toolchain: &Toolchain,
     cache: &Cache,
     device: &DeviceFacts,
 ) -> Result<Artifacts> {
@@ -166,19 +235,24 @@ fn pairs(
             let line = search.line((from, from + far), turned)?;
             for &change in &request.changes {
                 let mut more = line.work_for(ns * change);
-                let mut pair = |more: f64| Pair {
-                    dial,
+                let pair = |more: f64| Pair {
+                    name: dial.name().to_owned(),
+                    bound: match dial {
+                        Dial::Compute => Bound::Compute,
+                        Dial::Memory => Bound::Memory,
+                    },
                     class_us,
                     change,
                     head: dial.case(&shape, turned(from + more), device),
                     base: dial.case(&shape, base, device),
+                    artifact: artifact.clone(),
                 };
                 // The line is of one process, and a hundredth of a time is less than what it is off by.
                 for attempt in 0..TURNS {
                     if change == 0.0 {
                         break;
                     }
-                    let seen = pair(more).change(crew, artifact, attempt)?;
+                    let seen = pair(more).change(crew, attempt)?;
                     if seen > 0.0 {
                         more *= (change / seen).clamp(0.5, 2.0);
                     }
@@ -241,20 +315,20 @@ fn time(crew: &mut Crew, case: &Case, artifact: &Artifact) -> Result<f64> {
 
 impl Pair {
     /// The mean change over a few fresh processes.
-    fn change(&self, crew: &mut Crew, artifact: &Artifact, attempt: u32) -> Result<f64> {
+    fn change(&self, crew: &mut Crew, attempt: u32) -> Result<f64> {
         let mut ratios = Vec::new();
         for process in 0..TRIALS {
             crew.retire();
-            let facts = self.measure(crew, artifact, process + attempt * TRIALS)?;
+            let facts = self.measure(crew, process + attempt * TRIALS)?;
             ratios.extend(process_of(&facts).ln_ratio());
         }
         Ok((ratios.iter().sum::<f64>() / ratios.len().max(1) as f64).exp_m1())
     }
 
-    fn measure(&self, crew: &mut Crew, artifact: &Artifact, process: u32) -> Result<PairFacts> {
+    fn measure(&self, crew: &mut Crew, process: u32) -> Result<PairFacts> {
         let arm = |case: &Case| Arm {
             case: case.clone(),
-            artifact: artifact.clone(),
+            artifact: self.artifact.clone(),
         };
         let facts = crew.pair(PairJob {
             head: arm(&self.head),
@@ -269,11 +343,8 @@ impl Pair {
 
     fn contest(&self) -> Contest {
         Contest {
-            kernel: self.dial.name().to_owned(),
-            bound: match self.dial {
-                Dial::Compute => Bound::Compute,
-                Dial::Memory => Bound::Memory,
-            },
+            kernel: self.name.clone(),
+            bound: self.bound,
             class_us: self.class_us,
             true_change: self.change,
             launches_per_sample: 0,

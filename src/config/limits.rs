@@ -127,10 +127,6 @@ fn offset(spot: &Spot<String>, part: &str) -> usize {
 }
 
 fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Problem> {
-    if !metric.has_relative() {
-        return Err(Problem::new(spot.at, words::no_relative(metric))
-            .help("write the share that is allowed: `10%`"));
-    }
     let (worse, better) = if metric.larger_is_better() {
         ('-', '+')
     } else {
@@ -140,6 +136,11 @@ fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Pr
         Some(change) => (change.trim_end(), true),
         None => (text, false),
     };
+    // Against the base it is a difference of shares, in points.
+    if !metric.has_relative() && !of_base {
+        return Err(Problem::new(spot.at, words::no_relative(metric))
+            .help("write the share that is allowed: `10%`, or `+5% of base`: five points more than beside it"));
+    }
     if of_base && metric.facet() != Facet::Times {
         return Err(Problem::new(
             spot.at,

@@ -5,7 +5,7 @@ use super::summary::{in_words, plural};
 use std::collections::BTreeSet;
 use verdict::judge::words;
 use verdict::model::{
-    BesideBase, CaseId, Effort, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict,
+    BesideBase, CaseId, Effort, Facet, Judgement, Metric, Num, Outcome, Record, Subject, Verdict,
 };
 
 /// `origin/main (0a34415aaaaa): 2 cases changed, 2 unchanged, 1 new`.
@@ -171,13 +171,27 @@ fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Optio
         .iter()
         .map(|it| it.gate.strip_prefix(&name).unwrap_or(&it.gate))
         .collect();
+    let change = tightest.change?.0;
+    let (change, bounds) = match metric {
+        // A difference of shares, of which neither side is a figure by itself.
+        Metric::SlowShare => (
+            format!("{:+.1} points", 100.0 * change),
+            format!("{:+.1} to {:+.1} points", 100.0 * low.0, 100.0 * high.0),
+        ),
+        _ => (
+            words::change(metric, change),
+            words::interval(metric, [low.0, high.0]),
+        ),
+    };
+    let quantity =
+        |value: Option<Num>| value.map_or("-".to_owned(), |value| words::quantity(metric, value.0));
     Some(Compared {
         subject,
         metric,
-        base: words::quantity(metric, tightest.baseline?.0),
-        head: words::quantity(metric, tightest.measured?.0),
-        change: words::change(metric, tightest.change?.0),
-        bounds: words::interval(metric, [low.0, high.0]),
+        base: quantity(tightest.baseline),
+        head: quantity(tightest.measured),
+        change,
+        bounds,
         visible: tightest
             .smallest_visible
             .map_or("-".to_owned(), |visible| words::percent(visible.0)),

@@ -185,7 +185,7 @@ fn limits() {
     check(
         "p50: \"+2%\"",
         "slow_share: \"+2%\"",
-        "gates.yaml:24:19: kernels.scale.gates.slow_share: slow_share is mostly 0, and a change relative to that says nothing\n  help: write the share that is allowed: `10%`",
+        "gates.yaml:24:19: kernels.scale.gates.slow_share: slow_share is mostly 0, and a change relative to that says nothing\n  help: write the share that is allowed: `10%`, or `+5% of base`: five points more than beside it",
     );
     check(
         "p50: \"+2%\"",
