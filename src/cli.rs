@@ -73,7 +73,7 @@ pub struct ConfigArg {
   gatekeeper run                                  every case of gates.yaml
   gatekeeper run sdpa_fp8/stage2@mission          one case
   gatekeeper run 'sdpa_*' --shapes small,ragged   globs; only these shapes
-  gatekeeper run --base origin/main               a pull request: timed in turns with what it changes
+  gatekeeper run --base origin/main               a pull request: timed in turns with its base
   gatekeeper run --provision                      install the compiler first, where there is none
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/")]
 pub struct RunArgs {
@@ -187,10 +187,10 @@ pub struct InitArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper calibrate                                        300 processes, eight built-in kernels: some ten minutes
-  gatekeeper calibrate --processes 20 --classes 3,60          a quick look
-  gatekeeper calibrate sdpa_fp8/stage2 --processes 100        kernels of your own
-  gatekeeper calibrate --from gatekeeper-out/calibration.json.gz --tolerance 1    the same samples, another limit
+  gatekeeper calibrate                                   eight built-in kernels: some ten minutes
+  gatekeeper calibrate --processes 20 --classes 3,60     a quick look
+  gatekeeper calibrate sdpa_fp8/stage2 --processes 100   kernels of your own
+  gatekeeper calibrate --from calibration.json.gz        a recording that is there already
 
 The tables go to standard output as markdown; docs/timing.md says how to read them.")]
 pub struct CalibrateArgs {
