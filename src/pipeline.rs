@@ -56,12 +56,14 @@ pub fn run(
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Outcome> {
     let began = Instant::now();
+    let accepted = config::acceptances(&loaded)?;
     let Loaded {
         root,
         file,
         mut plan,
         gates,
         toolchain: pin,
+        ..
     } = loaded;
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
     let base = request.base.as_ref().map(|asked| {
@@ -74,6 +76,7 @@ pub fn run(
         baselines,
         broken_baselines,
         require_gpu: request.require_gpu,
+        accepted,
         base,
     };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;

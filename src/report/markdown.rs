@@ -34,6 +34,16 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         }
     }
 
+    if !judgement.accepted.is_empty() {
+        out.push_str("\n### Broken, and accepted\n\n");
+        for accepted in &judgement.accepted {
+            line(
+                &mut out,
+                &format!("- {}", text(&summary::accepted(accepted))),
+            );
+        }
+    }
+
     let (changed, unchanged): (Vec<_>, Vec<_>) = compared(judgement)
         .into_iter()
         .partition(|verdict| moved(verdict));

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use verdict::judge::{Facts, words};
 use verdict::model::{
-    Conclusion, Costs, Counter, Facet, Judgement, Metric, Note, Outcome, Record, Rule, Seen,
-    Subject, Verdict, Win,
+    Accepted, Conclusion, Costs, Counter, Facet, Judgement, Metric, Note, Outcome, Record, Rule,
+    Seen, Subject, Verdict, Win,
 };
 
 /// Verdicts on one subject that ended alike for one reason: a fault breaks many gates and is told once.
@@ -115,6 +115,14 @@ pub fn headline(judgement: &Judgement) -> String {
         "no gate was judged".to_owned()
     } else {
         counts.join(", ")
+    };
+    let accepted = match judgement.accepted.len() {
+        0 => String::new(),
+        count => format!(", {count} of them broken and accepted"),
+    };
+    let counts = match judgement.count(Outcome::Pass) {
+        0 => counts,
+        _ => counts.replacen(" passed", &format!(" passed{accepted}"), 1),
     };
     format!("{}: {counts}", conclusion(judgement.conclusion))
 }
@@ -302,6 +310,14 @@ pub fn win(record: &Record, win: &Win) -> String {
     )
 }
 
+/// A gate that is broken and passes: `k/fast@small p50 +2%: 3.0 % slower ...`.
+pub fn accepted(accepted: &Accepted) -> String {
+    format!(
+        "{} {}: {} ({})",
+        accepted.subject, accepted.gate, accepted.reason, accepted.declared
+    )
+}
+
 /// Notes a line each; what is new is gathered into one for each facet.
 pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
@@ -314,6 +330,9 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
             }
             Note::Gone { kernel, variant, shape, facet } => lines.push(format!(
                 "gone: a baseline of {facet} names {kernel}/{variant}@{shape}, which gates.yaml does not have"
+            )),
+            Note::Accepts { case, instead, by, until, declared } => lines.push(format!(
+                "accepted by this change: `{case}` {instead}, by {by} until {until} ({declared}); the base accepts less"
             )),
             Note::Broken { path, problem } => {
                 lines.push(format!("{path} cannot be used: {problem}"));

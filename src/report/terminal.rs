@@ -87,6 +87,10 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
 
     let remarks = [
         (
+            "accepted",
+            judgement.accepted.iter().map(summary::accepted).collect(),
+        ),
+        (
             "better",
             judgement
                 .wins

@@ -139,6 +139,32 @@ fn a_run_in_the_simulator() {
     everywhere("simulated", &record);
 }
 
+/// One gate broken and accepted, one acceptance that has run out.
+#[test]
+fn a_run_with_acceptances() {
+    let mut record = fixture::record_beside_base();
+    fixture::rebuild(&mut record, "direct", |facts| {
+        facts.entries[0].resources.registers = 100
+    });
+    let accept = |until: &str, line: u32, instead| verdict::model::Acceptance {
+        case: "k/direct".into(),
+        subjects: vec![fixture::unit("direct")],
+        left_out: false,
+        instead,
+        reason: "one load more in flight: 100%, of <N>".into(),
+        by: "jane@example.org".into(),
+        until: until.into(),
+        declared: format!("baselines/accepted.yaml:{line}"),
+    };
+    let registers = verdict::model::Metric::Registers;
+    record.policy.accepted = vec![
+        accept("2027-01-31", 3, fixture::within(registers, 0.05)),
+        accept("2026-11-20", 9, fixture::at_most(registers, 130.0)),
+    ];
+    record.environment.config = "gpu/gates.yaml".into();
+    everywhere("accepted", &record);
+}
+
 #[test]
 fn two_records_compared() {
     let head = broken();

@@ -123,6 +123,7 @@ fn before_the_simulator(record: Value) -> Value {
 fn before_the_base(record: Value) -> Value {
     let absent = [
         ("plan", "pairing", Value::Null),
+        ("policy", "accepted", serde_json::json!([])),
         ("policy", "base", Value::Null),
     ];
     with(record, absent)

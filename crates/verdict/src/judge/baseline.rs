@@ -12,7 +12,7 @@ pub const ANY_SHAPE: &str = "*";
 
 /// What was agreed on one metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Accepted {
+pub(super) struct AgreedOn {
     pub value: f64,
     /// Of times.
     pub group: Option<Group>,
@@ -87,12 +87,12 @@ impl Facts<'_> {
         })
     }
 
-    pub(super) fn accepted(
+    pub(super) fn agreed_on(
         &self,
         subject: &Subject,
         metric: Metric,
         refusals: &Refusals,
-    ) -> Result<Accepted, Lack> {
+    ) -> Result<AgreedOn, Lack> {
         let facet = metric.facet();
         let shape = match subject {
             Subject::Case(case) if facet != Facet::Resources => case.shape.as_str(),
@@ -329,7 +329,7 @@ pub(super) fn over_shapes(metric: Metric) -> bool {
 }
 
 /// Figures of a file that a person may have edited.
-fn usable(metric: Metric, agreed: &Agreed) -> Found<Accepted> {
+fn usable(metric: Metric, agreed: &Agreed) -> Found<AgreedOn> {
     let value = agreed.value.0;
     let broken = |problem: String| {
         Err(Ruling {
@@ -344,11 +344,11 @@ fn usable(metric: Metric, agreed: &Agreed) -> Found<Accepted> {
         return broken(format!("is below zero: {value}"));
     }
     if metric.facet() != Facet::Times {
-        return Ok(Accepted { value, group: None });
+        return Ok(AgreedOn { value, group: None });
     }
     match (agreed.spread, agreed.processes) {
         (Some(spread), Some(processes)) => match Group::from_summary(value, spread.0, processes) {
-            Some(group) => Ok(Accepted {
+            Some(group) => Ok(AgreedOn {
                 value,
                 group: Some(group),
             }),

@@ -290,6 +290,7 @@ pub fn policy() -> Policy {
         baselines: baselines(),
         broken_baselines: Vec::new(),
         require_gpu: false,
+        accepted: Vec::new(),
         base: None,
     }
 }
@@ -570,6 +571,7 @@ pub fn record_beside_base() -> Record {
         plan: plan(),
         gates: gates(),
         baselines: Vec::new(),
+        accepted: Vec::new(),
         loosening: Loosening::Fails,
     };
     record.policy.base = Some(base);

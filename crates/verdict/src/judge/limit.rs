@@ -13,6 +13,7 @@ pub(super) struct Ruled {
     pub verdict: Verdict,
     pub wins: Vec<Win>,
     pub counters: Vec<CounterChange>,
+    pub accepted: Option<Accepted>,
     /// Evidence of this kind has no baseline at all yet.
     pub new: Option<Facet>,
     /// More timing processes could decide it.
@@ -42,6 +43,7 @@ impl Ruled {
             },
             wins: Vec::new(),
             counters: Vec::new(),
+            accepted: None,
             new: None,
             open: false,
         }
@@ -74,9 +76,9 @@ pub(super) fn absolute(
         let verdict = &mut ruled.verdict;
         verdict.measured = Some(Num(value.number));
         verdict.smallest_visible = value.group.map(|group| Num(group.smallest_visible()));
-        if let Ok(accepted) = facts.accepted(&gate.subject, metric, refusals) {
-            verdict.baseline = Some(Num(accepted.value));
-            verdict.change = Some(Num(words::relative(value.number, accepted.value)));
+        if let Ok(agreed) = facts.agreed_on(&gate.subject, metric, refusals) {
+            verdict.baseline = Some(Num(agreed.value));
+            verdict.change = Some(Num(words::relative(value.number, agreed.value)));
         }
         let bound = bound_value(facts, &gate.subject, metric, bound)?;
         verdict.limit = Some(Num(bound));
@@ -270,8 +272,8 @@ pub(super) fn against_baseline(
         }
         let value = facts.metric(&gate.subject, metric)?;
         ruled.verdict.measured = Some(Num(value.number));
-        let accepted = match facts.accepted(&gate.subject, metric, refusals) {
-            Ok(accepted) => accepted,
+        let agreed = match facts.agreed_on(&gate.subject, metric, refusals) {
+            Ok(agreed) => agreed,
             Err(Lack::Refused(ruling)) => return Err(ruling),
             Err(Lack::New { reason }) => {
                 ruled.new = Some(metric.facet());
@@ -279,9 +281,9 @@ pub(super) fn against_baseline(
             }
         };
         let worse = if metric.larger_is_better() { -1.0 } else { 1.0 };
-        ruled.verdict.baseline = Some(Num(accepted.value));
-        ruled.verdict.limit = Some(Num(accepted.value * (1.0 + worse * allowed)));
-        let change = words::relative(value.number, accepted.value);
+        ruled.verdict.baseline = Some(Num(agreed.value));
+        ruled.verdict.limit = Some(Num(agreed.value * (1.0 + worse * allowed)));
+        let change = words::relative(value.number, agreed.value);
         ruled.verdict.change = Some(Num(change));
         if change.is_nan() {
             return ruling(
@@ -290,7 +292,7 @@ pub(super) fn against_baseline(
             );
         }
         let interval = if metric.facet() == Facet::Times {
-            match (value, accepted.group) {
+            match (value, agreed.group) {
                 (
                     Value {
                         group: Some(head), ..
@@ -329,7 +331,7 @@ pub(super) fn against_baseline(
                 subject: gate.subject.clone(),
                 metric,
                 measured: Num(value.number),
-                baseline: Num(accepted.value),
+                baseline: Num(agreed.value),
                 change: Num(change),
             });
         }

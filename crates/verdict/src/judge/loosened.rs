@@ -173,14 +173,14 @@ fn rival(base: &Rule, head: &Rule) -> bool {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Strictness {
+pub(super) enum Strictness {
     Kept,
     Looser,
     Unknown,
 }
 
 /// Of two rules that are rivals.
-fn strictness(base: &Rule, head: &Rule) -> Strictness {
+pub(super) fn strictness(base: &Rule, head: &Rule) -> Strictness {
     let kept_if = |kept| match kept {
         true => Strictness::Kept,
         false => Strictness::Looser,

@@ -15,8 +15,31 @@ pub struct Policy {
     pub broken_baselines: Vec<BrokenBaseline>,
     /// Without a GPU, checks and times are skipped; with this they are verdicts of the environment.
     pub require_gpu: bool,
+    /// In the order of baselines/accepted.yaml.
+    pub accepted: Vec<Acceptance>,
     /// The revision that head is held against.
     pub base: Option<Base>,
+}
+
+/// A regression that is intended: what holds in the place of a gate's own limit, and until when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Acceptance {
+    /// As it was written: `sdpa_fp8/stage2@mission`, each part a glob.
+    pub case: String,
+    /// Those of this run that it names.
+    pub subjects: Vec<Subject>,
+    /// Whether it names others too, or more seeds of these: what a filter left out of this run.
+    pub left_out: bool,
+    /// `Limit` or `Counters`. A change stands in for limits against the baseline and against the base
+    /// revision, a bound for absolute ones.
+    pub instead: Rule,
+    pub reason: String,
+    pub by: String,
+    /// The last day on which it holds, by the date of the record: `2027-01-31`.
+    pub until: String,
+    /// `baselines/accepted.yaml:3`.
+    pub declared: String,
 }
 
 /// Another revision of the same repository: what it asked of its kernels, and how it calls them.
@@ -32,6 +55,7 @@ pub struct Base {
     pub gates: Vec<Gate>,
     /// Those of its baselines that head has otherwise, or not at all.
     pub baselines: Vec<Baseline>,
+    pub accepted: Vec<Acceptance>,
     pub loosening: Loosening,
 }
 

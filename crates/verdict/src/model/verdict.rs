@@ -89,15 +89,30 @@ impl fmt::Display for Outcome {
 #[serde(deny_unknown_fields)]
 pub struct Judgement {
     pub conclusion: Conclusion,
-    /// In the order of the policy's gates. After them: baseline files that cannot be used, and of a
-    /// comparison what head no longer asks.
+    /// In the order of the policy's gates. After them: baseline files that cannot be used, acceptances
+    /// that have run out or are of no use, and of a comparison what head no longer asks.
     pub verdicts: Vec<Verdict>,
+    /// Gates that are broken, and pass because that was accepted.
+    pub accepted: Vec<Accepted>,
     /// Better than the baseline by more than the limit: to be accepted with `baseline update`.
     pub wins: Vec<Win>,
     /// Counters that are not what was agreed, whether or not a gate allows it.
     pub counters: Vec<CounterChange>,
     /// Shapes and variants without any baseline yet, and baselines whose case is gone.
     pub notes: Vec<Note>,
+}
+
+/// A gate that is broken, and that somebody has put a name under.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accepted {
+    pub subject: Subject,
+    /// The gate's own words: `p50 +2%`.
+    pub gate: String,
+    /// How it is broken, and by whom, until when and why that was accepted.
+    pub reason: String,
+    /// Where it was accepted.
+    pub declared: String,
 }
 
 /// The whole run in a word; the exit code follows from it alone.
@@ -145,6 +160,14 @@ pub enum Note {
         variant: String,
         shape: String,
         facet: super::Facet,
+    },
+    /// An acceptance that the base revision does not have, or not as wide or for as long.
+    Accepts {
+        case: String,
+        instead: String,
+        by: String,
+        until: String,
+        declared: String,
     },
     /// A baseline file that cannot be used, of a variant that is not part of this run.
     Broken { path: String, problem: String },
