@@ -47,6 +47,8 @@ pub enum Command {
     /// Install or show the compiler
     #[command(subcommand)]
     Toolchain(ToolchainCommand),
+    /// Measure how far this GPU's verdicts on times can be trusted: false alarms, power and cost
+    Calibrate(CalibrateArgs),
     /// Print the JSON Schema of gates.yaml, for editors
     Schema,
     /// Print a completion script for a shell
@@ -126,12 +128,18 @@ pub struct RunArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  gatekeeper compare main/record.json pr/record.json --format markdown > comment.md")]
+  gatekeeper compare main/record.json pr/record.json --format markdown > comment.md
+  gatekeeper compare main-runs/ pr-runs/ --p50 +2%    directories of NVBench's JSON, a file for each process")]
 pub struct CompareArgs {
-    /// The record.json of what was
+    /// The record.json of what was; or NVBench's JSON (--jsonbin), or a directory of it with one file for
+    /// each process
     pub base: PathBuf,
-    /// The record.json of what is proposed
+    /// The same of what is proposed
     pub head: PathBuf,
+    /// How much slower than BASE the p50 of every case of HEAD may be, beside the gates of HEAD itself;
+    /// NVBench's JSON has none
+    #[arg(long, value_name = "+N%", value_parser = change, allow_hyphen_values = true)]
+    pub p50: Option<f64>,
     /// Take what HEAD asks less strictly than BASE; for a workflow to set, from a label that only
     /// maintainers can put on
     #[arg(long)]
@@ -152,11 +160,16 @@ pub struct JudgeArgs {
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The record.json that `run` wrote
+    /// The record.json that `run` wrote; or NVBench's JSON (--jsonbin), or a directory of it with one file
+    /// for each process
     pub record: PathBuf,
-    /// What to print; github: annotations, for the standard output of a workflow's step
-    #[arg(long, value_enum, default_value_t = Format::Markdown)]
-    pub format: Format,
+    /// What to print; github: annotations, for the standard output of a workflow's step; nvbench: the times
+    /// as NVBench's JSON with its binary samples, into the directory --out
+    #[arg(long, value_enum, default_value_t = ReportFormat::Markdown)]
+    pub format: ReportFormat,
+    /// Where the files of --format nvbench go
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -170,6 +183,29 @@ pub struct InitArgs {
     /// Where to write it; an existing file is never overwritten
     #[arg(default_value = "gates.yaml")]
     pub path: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct CalibrateArgs {
+    /// Fresh processes, each of which measures every pair once
+    #[arg(long, default_value_t = 300, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub processes: u32,
+    /// Times of one launch of the built-in kernels, in us
+    #[arg(long, value_delimiter = ',', value_name = "US", default_values_t = [3, 20, 60, 1000])]
+    pub classes: Vec<u32>,
+    /// True changes of the built-in kernels, in per cent; 0 is an unchanged pair
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT", default_values_t = [0.0, 1.0])]
+    pub changes: Vec<f64>,
+    /// Where kernels run: auto, cuda or cuda:N
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    pub device: DeviceChoice,
+    /// The raw samples, compressed
+    #[arg(
+        long,
+        default_value = "gatekeeper-out/calibration.json.gz",
+        value_name = "FILE"
+    )]
+    pub out: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]
@@ -217,6 +253,43 @@ pub enum Format {
     Json,
     Junit,
     Github,
+}
+
+/// What `report` can make: everything that is printed, and what takes several files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    Terminal,
+    Markdown,
+    Json,
+    Junit,
+    Github,
+    Nvbench,
+}
+
+impl ReportFormat {
+    /// `None` for what is not printed.
+    pub fn printed(self) -> Option<Format> {
+        match self {
+            Self::Terminal => Some(Format::Terminal),
+            Self::Markdown => Some(Format::Markdown),
+            Self::Json => Some(Format::Json),
+            Self::Junit => Some(Format::Junit),
+            Self::Github => Some(Format::Github),
+            Self::Nvbench => None,
+        }
+    }
+}
+
+/// `+2%` as a share.
+fn change(text: &str) -> Result<f64, String> {
+    let number = text
+        .strip_prefix('+')
+        .and_then(|text| text.strip_suffix('%'));
+    number
+        .and_then(|number| number.parse().ok())
+        .filter(|percent: &f64| *percent >= 0.0 && percent.is_finite())
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "write how much worse it may be: +2%".to_owned())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 pub mod build;
 pub mod cache;
+pub mod calibrate;
 pub mod check;
 pub mod cli;
 pub mod cmd;

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Doctor(config) => cmd::doctor::run(&config),
         Command::Toolchain(ToolchainCommand::Install) => cmd::toolchain::install(),
         Command::Toolchain(ToolchainCommand::Show(config)) => cmd::toolchain::show(&config),
+        Command::Calibrate(args) => cmd::calibrate::run(&args),
         Command::Completions { shell } => cmd::completions(shell),
         Command::Worker { device } => return worker::child::main(device),
     };

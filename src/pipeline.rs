@@ -125,6 +125,7 @@ pub fn run(
             compiler: Seen::Got(toolchain.facts.clone()),
             device,
             simulator,
+            timed_by: None,
         },
         plan,
         policy,

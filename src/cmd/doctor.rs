@@ -6,12 +6,14 @@ use crate::cli::ConfigArg;
 use crate::config::{self, Selection};
 use crate::device::DeviceChoice;
 use crate::device::choice::driver_problem;
+use crate::device::nvml;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::toolchain;
 use crate::worker::Crew;
 use std::fmt::Write;
-use verdict::model::{DeviceFacts, Seen};
+use verdict::judge::words;
+use verdict::model::{DeviceFacts, OtherProcess, Seen};
 
 /// One line of the examination.
 enum Finding {
@@ -106,11 +108,12 @@ fn device_finding(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Finding
             match problem {
                 Some(problem) => Finding::Bad(problem),
                 None => Finding::Good(format!(
-                    "{}, {}, driver {}, {} multiprocessors",
+                    "{}, {}, driver {}, {} multiprocessors{}",
                     facts.name,
                     facts.arch(),
                     facts.driver,
-                    facts.multiprocessors
+                    facts.multiprocessors,
+                    busy(&nvml::computing_on(&facts.uuid).unwrap_or_default())
                 )),
             }
         }
@@ -119,5 +122,38 @@ fn device_finding(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Finding
         Seen::NotRun { reason } => Finding::Without(format!(
             "{reason}; kernels are checked in the simulator, and not timed"
         )),
+    }
+}
+
+/// No fault of the machine: measuring waits for nobody but another gatekeeper.
+fn busy(others: &[OtherProcess]) -> String {
+    if others.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\nothers compute on it right now, and times would spread more: {}",
+        words::processes(others)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_computes_on_the_gpu_is_named() {
+        assert_eq!(busy(&[]), "");
+        let python = OtherProcess {
+            pid: Some(4711),
+            name: Some("python3".into()),
+        };
+        let hidden = OtherProcess {
+            name: None,
+            ..python.clone()
+        };
+        assert_eq!(
+            busy(&[python, hidden]),
+            "\nothers compute on it right now, and times would spread more: python3 (pid 4711), pid 4711"
+        );
     }
 }

@@ -6,11 +6,12 @@ use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::{report, store};
 use std::io::IsTerminal;
+use std::path::Path;
 use verdict::judge;
-use verdict::model::{Judgement, Loosening, Record};
+use verdict::model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Subject};
 
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
-    let record = store::read_record(&args.record)?;
+    let record = store::read(&args.record)?;
     let judgement = judged(&record);
     print(&render(args.format, &record, &judgement)?)?;
     Ok(judgement.conclusion.into())
@@ -18,14 +19,66 @@ pub fn judge(args: &JudgeArgs) -> Result<Exit> {
 
 /// The same as `judge`, for a reader: a report of a run that failed is no failure.
 pub fn report(args: &ReportArgs) -> Result<Exit> {
-    let record = store::read_record(&args.record)?;
-    print(&render(args.format, &record, &judged(&record))?)?;
+    let record = store::read(&args.record)?;
+    match (args.format.printed(), &args.out) {
+        (Some(format), None) => print(&render(format, &record, &judged(&record))?)?,
+        (None, Some(dir)) => write_nvbench(&record, dir)?,
+        (None, None) => {
+            return Err(Error::Usage(
+                Diagnostic::new("--format nvbench writes several files and has no --out")
+                    .help("name a directory for them: --out DIR"),
+            ));
+        }
+        (Some(_), Some(_)) => {
+            return Err(Error::Usage(
+                Diagnostic::new("--out is for --format nvbench; every other format is printed")
+                    .help("redirect it: > FILE"),
+            ));
+        }
+    }
     Ok(Exit::Held)
 }
 
+/// Into a directory without any JSON: what is read from it later is all in it.
+fn write_nvbench(record: &Record, dir: &Path) -> Result<()> {
+    let files = report::nvbench::render(record)?;
+    let failed = |path: &Path, error: std::io::Error| {
+        Error::environment(format!("{} cannot be written: {error}", path.display()))
+    };
+    std::fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
+    let there = std::fs::read_dir(dir)
+        .map_err(|error| failed(dir, error))?
+        .next();
+    if there.is_some() {
+        return Err(Error::Usage(
+            Diagnostic::new("the directory is not empty, and its files would be taken for processes of this record")
+                .at(dir.display().to_string())
+                .help("name a new one"),
+        ));
+    }
+    let mut written = 0usize;
+    for file in files {
+        let path = dir.join(&file.path);
+        let parent = path.parent().unwrap_or(dir);
+        std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
+        std::fs::write(&path, &file.bytes).map_err(|error| failed(&path, error))?;
+        written += usize::from(file.path.ends_with(".json"));
+    }
+    print(&format!(
+        "{}: {written} files of NVBench's JSON, with their samples\n",
+        dir.display()
+    ))
+}
+
 pub fn compare(args: &CompareArgs) -> Result<Exit> {
-    let base = store::read_record(&args.base)?;
-    let head = store::read_record(&args.head)?;
+    let mut base = store::read(&args.base)?;
+    let mut head = store::read(&args.head)?;
+    alike(args, &base, &head)?;
+    if let Some(change) = args.p50 {
+        // Of base too: a case that head does not have is then a gate that is gone.
+        hold_p50(&mut base, change);
+        hold_p50(&mut head, change);
+    }
     // Every case would be `new`, and nothing would be compared.
     if !head
         .plan
@@ -49,6 +102,45 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     let judgement = judge::compare(&base, &head, loosening);
     print(&render(args.format, &head, &judgement)?)?;
     Ok(judgement.conclusion.into())
+}
+
+/// What gatekeeper measured and what another program measured are never compared; and of the other program's
+/// somebody has to say what is to hold.
+fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
+    match (&base.environment.timed_by, &head.environment.timed_by) {
+        (None, None) => Ok(()),
+        (Some(_), Some(_)) if args.p50.is_some() => Ok(()),
+        (Some(_), Some(_)) => Err(Error::Usage(
+            Diagnostic::new("NVBench's files have no gates, and nothing would be judged")
+                .help("say how much slower than BASE the p50 of every case may be: --p50 +2%"),
+        )),
+        (Some(_), None) | (None, Some(_)) => {
+            let foreign = match base.environment.timed_by {
+                Some(_) => &args.base,
+                None => &args.head,
+            };
+            Err(Error::Usage(
+                Diagnostic::new("one is a record and the other NVBench's: their times were not taken alike")
+                    .at(foreign.display().to_string())
+                    .help("`gatekeeper report RECORD --format nvbench --out DIR` makes NVBench's of a record"),
+            ))
+        }
+    }
+}
+
+fn hold_p50(record: &mut Record, change: f64) {
+    let timed = record.plan.cases.iter().filter(|case| case.timed);
+    let gates = timed.map(|case| Gate {
+        subject: Subject::Case(case.id.clone()),
+        rule: Rule::Limit {
+            metric: Metric::P50,
+            limit: Limit::Baseline {
+                change: Num(change),
+            },
+        },
+        declared: None,
+    });
+    record.policy.gates.extend(gates);
 }
 
 fn judged(record: &Record) -> Judgement {

@@ -5,7 +5,7 @@
 use crate::error::{Diagnostic, Error, Result};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where the locks of all users stand: two users share a GPU, and neither a home nor a cache.
@@ -56,8 +56,15 @@ impl GpuLock {
             Ok(()) => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
             Err(TryLockError::WouldBlock) => {
+                let holders = std::fs::read_to_string("/proc/locks")
+                    .map(|locks| holders(&locks, &file))
+                    .unwrap_or_default();
                 waiting(&format!(
-                    "waiting for GPU {uuid}: another gatekeeper is using it"
+                    "waiting for GPU {uuid}: {} is using it",
+                    match holders.as_slice() {
+                        [] => "another gatekeeper".to_owned(),
+                        pids => format!("gatekeeper ({})", pids.join(", ")),
+                    }
                 ));
                 match wanted {
                     Use::Check => file.lock_shared(),
@@ -68,6 +75,29 @@ impl GpuLock {
         }
         Ok(Self { _file: file })
     }
+}
+
+/// `pid 4711` of everyone who holds the file, by the kernel's own list: nothing has to be written into a file
+/// that belongs to another user, and nothing in it can be stale. Empty where the holder's process is not
+/// visible from here (another container).
+fn holders(locks: &str, file: &File) -> Vec<String> {
+    let Ok(about) = file.metadata() else {
+        return Vec::new();
+    };
+    // `7: FLOCK  ADVISORY  WRITE 4711 08:01:2622 0 EOF`; those that wait have `->` after the number.
+    let device = about.dev();
+    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+    let place = format!("{major:02x}:{minor:02x}:{}", about.ino());
+    let holder = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [_, "FLOCK", _, _, pid, at, ..] if *at == place && *pid != "0" => {
+                Some(format!("pid {pid}"))
+            }
+            _ => None,
+        }
+    };
+    locks.lines().filter_map(holder).collect()
 }
 
 /// Opens before it creates: Linux refuses `O_CREAT` on another user's file in a sticky directory.
@@ -123,10 +153,38 @@ mod tests {
             .unwrap();
         });
         let text = says.recv_timeout(Duration::from_secs(30)).unwrap();
-        assert!(text.contains("waiting for GPU GPU-1"), "{text}");
+        let pid = std::process::id();
+        let says = [
+            format!("waiting for GPU GPU-1: gatekeeper (pid {pid}) is using it"),
+            // Where /proc/locks names another device than the file has, as on some layered file systems.
+            "waiting for GPU GPU-1: another gatekeeper is using it".to_owned(),
+        ];
+        assert!(says.contains(&text), "{text}");
         assert!(!waiter.is_finished());
         drop(measuring);
         waiter.join().unwrap();
+    }
+
+    #[test]
+    fn the_kernel_says_who_holds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gatekeeper-GPU-1.lock");
+        let file = open(&path).unwrap();
+        let about = file.metadata().unwrap();
+        let device = about.dev();
+        let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+        let place = format!("{major:02x}:{minor:02x}:{}", about.ino());
+        let locks = format!(
+            "1: FLOCK  ADVISORY  READ 4711 {place} 0 EOF\n\
+             2: FLOCK  ADVISORY  READ 4712 {place} 0 EOF\n\
+             2: -> FLOCK  ADVISORY  WRITE 4713 {place} 0 EOF\n\
+             3: POSIX  ADVISORY  WRITE 4714 {place} 0 EOF\n\
+             4: FLOCK  ADVISORY  WRITE 4715 {place}1 0 EOF\n\
+             5: FLOCK  ADVISORY  READ 0 {place} 0 EOF\n\
+             6: nonsense\n"
+        );
+        assert_eq!(holders(&locks, &file), ["pid 4711", "pid 4712"]);
+        assert_eq!(holders("", &file), [""; 0]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
-use verdict::model::{GpuState, Num};
+use verdict::model::{GpuState, Num, OtherProcess};
 
 pub struct Monitor {
     nvml: Nvml,
@@ -70,12 +70,58 @@ impl Monitor {
                 .map(|milliwatts| Num(f64::from(milliwatts) / 1000.0)),
             throttle_reasons: reasons.map(names),
             throttled: reasons.is_some_and(|reasons| reasons.intersects(slowdowns())),
-            // This process is in the list itself, if the list works at all (containers hide it).
             other_processes: device
-                .and_then(|device| device.running_compute_processes_count().ok())
-                .and_then(|count| count.checked_sub(1)),
+                .and_then(|device| computing(&self.nvml, device))
+                .map(|all| others(all, std::process::id())),
         }
     }
+}
+
+/// Who computes on the GPU of this UUID right now; `None` where NVML does not tell.
+pub fn computing_on(uuid: &str) -> Option<Vec<OtherProcess>> {
+    let nvml = Nvml::init().ok()?;
+    let device = nvml.device_by_uuid(uuid).ok()?;
+    let mut all = computing(&nvml, &device)?;
+    all.sort();
+    Some(all)
+}
+
+fn computing(nvml: &Nvml, device: &nvml_wrapper::Device<'_>) -> Option<Vec<OtherProcess>> {
+    let processes = device.running_compute_processes().ok()?;
+    let named = processes.into_iter().map(|process| OtherProcess {
+        pid: Some(process.pid),
+        name: nvml
+            .sys_process_name(process.pid, LONGEST_NAME)
+            .ok()
+            .and_then(|name| program(&name)),
+    });
+    Some(named.collect())
+}
+
+/// Bytes.
+const LONGEST_NAME: usize = 256;
+
+/// `python3` of `/usr/bin/python3 train.py`: paths and arguments of others are none of a record's business.
+fn program(command: &str) -> Option<String> {
+    let path = command.split_whitespace().next()?;
+    let name = path.rsplit('/').next()?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// All but this process, which computes itself. Where it is not in the list by its id, the ids are of
+/// another namespace (a container's own): one of them is still this one, and nobody can say which.
+fn others(mut all: Vec<OtherProcess>, own: u32) -> Vec<OtherProcess> {
+    let listed = all.len();
+    all.retain(|process| process.pid != Some(own));
+    if all.len() == listed {
+        let unnamed = OtherProcess {
+            pid: None,
+            name: None,
+        };
+        return vec![unnamed; listed.saturating_sub(1)];
+    }
+    all.sort();
+    all
 }
 
 /// Where there is no NVML.
@@ -94,7 +140,7 @@ pub fn unknown_state() -> GpuState {
 /// What several looks at the same measurement saw together: the worst of each. Why the GPU was slow is
 /// known only if every look could tell.
 pub fn worst(states: impl IntoIterator<Item = GpuState>) -> GpuState {
-    let together = |mut all: GpuState, state: GpuState| {
+    let worse = |mut all: GpuState, state: GpuState| {
         all.temperature_c = all.temperature_c.max(state.temperature_c);
         all.power_w = match (all.power_w, state.power_w) {
             (Some(a), Some(b)) => Some(Num(a.0.max(b.0))),
@@ -110,12 +156,15 @@ pub fn worst(states: impl IntoIterator<Item = GpuState>) -> GpuState {
                     all
                 });
         all.throttled |= state.throttled;
-        all.other_processes = all.other_processes.max(state.other_processes);
+        all.other_processes = match (all.other_processes, state.other_processes) {
+            (Some(all), Some(more)) => Some(OtherProcess::together(all, more)),
+            (all, more) => all.or(more),
+        };
         all
     };
     states
         .into_iter()
-        .reduce(together)
+        .reduce(worse)
         .unwrap_or_else(unknown_state)
 }
 
@@ -168,6 +217,51 @@ mod tests {
         assert!(ThrottleReasons::SW_THERMAL_SLOWDOWN.intersects(slowdowns()));
     }
 
+    fn process(pid: u32, name: &str) -> OtherProcess {
+        OtherProcess {
+            pid: Some(pid),
+            name: Some(name.into()),
+        }
+    }
+
+    fn unnamed(count: usize) -> Vec<OtherProcess> {
+        let one = OtherProcess {
+            pid: None,
+            name: None,
+        };
+        vec![one; count]
+    }
+
+    #[test]
+    fn everyone_but_this_process_is_another() {
+        let all = || {
+            vec![
+                process(30, "python3"),
+                process(7, "gatekeeper"),
+                process(12, "a"),
+            ]
+        };
+        assert_eq!(others(all(), 7), [process(12, "a"), process(30, "python3")]);
+        assert_eq!(others(vec![process(7, "gatekeeper")], 7), []);
+        // In a container: nothing is shown, this process alone under another id, or with others.
+        assert_eq!(others(vec![], 7), []);
+        assert_eq!(others(vec![process(4711, "gatekeeper")], 7), []);
+        assert_eq!(others(all(), 8), unnamed(2));
+    }
+
+    #[test]
+    fn a_program_is_named_without_its_path_and_arguments() {
+        for (command, name) in [
+            ("/usr/bin/python3", Some("python3")),
+            ("/opt/x/train --key secret", Some("train")),
+            ("nvidia-cuda-mps-server", Some("nvidia-cuda-mps-server")),
+            ("", None),
+            ("/usr/bin/", None),
+        ] {
+            assert_eq!(program(command).as_deref(), name, "{command}");
+        }
+    }
+
     #[test]
     fn one_bad_look_marks_the_measurement() {
         let look = |reasons: &[&str], throttled, temperature, others| GpuState {
@@ -178,13 +272,23 @@ mod tests {
             ..unknown_state()
         };
         let all = worst([
-            look(&["sw_power_cap"], false, Some(60), Some(0)),
-            look(&["hw_slowdown", "sw_power_cap"], true, Some(71), Some(2)),
+            look(&["sw_power_cap"], false, Some(60), Some(vec![])),
+            look(
+                &["hw_slowdown", "sw_power_cap"],
+                true,
+                Some(71),
+                Some(vec![process(12, "python3")]),
+            ),
             look(&[], false, None, None),
         ]);
         assert_eq!(
             all,
-            look(&["hw_slowdown", "sw_power_cap"], true, Some(71), Some(2))
+            look(
+                &["hw_slowdown", "sw_power_cap"],
+                true,
+                Some(71),
+                Some(vec![process(12, "python3")])
+            )
         );
     }
 

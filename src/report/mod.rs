@@ -4,6 +4,7 @@ pub mod github;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+pub mod nvbench;
 pub mod progress;
 mod summary;
 pub mod terminal;

@@ -66,8 +66,12 @@ pub fn problems(judgement: &Judgement) -> Vec<Problem<'_>> {
     problems
 }
 
-/// The command that runs a subject alone; `None` for one that only the base of a comparison has.
+/// The command that runs a subject alone; `None` for one that only the base of a comparison has, and for
+/// what another program ran.
 pub fn reproduce(record: &Record, subject: &Subject) -> Option<String> {
+    if record.environment.timed_by.is_some() {
+        return None;
+    }
     let there = match subject {
         Subject::Unit(unit) => record.plan.unit(unit).is_some(),
         Subject::Case(case) => record.plan.case(case).is_some(),
@@ -299,15 +303,21 @@ fn in_words(subjects: &BTreeSet<&Subject>) -> String {
 }
 
 pub fn win(record: &Record, win: &Win) -> String {
-    format!(
-        "{} {}: {} -> {}, {}; accept it with `{}`",
+    let told = format!(
+        "{} {}: {} -> {}, {}",
         win.subject,
         win.metric,
         words::quantity(win.metric, win.baseline.0),
         words::quantity(win.metric, win.measured.0),
         words::change(win.metric, win.change.0),
-        words::update_command(&record.environment, &win.subject),
-    )
+    );
+    match record.environment.timed_by {
+        Some(_) => told,
+        None => {
+            let command = words::update_command(&record.environment, &win.subject);
+            format!("{told}; accept it with `{command}`")
+        }
+    }
 }
 
 /// A gate that is broken and passes: `k/fast@small p50 +2%: 3.0 % slower ...`.
@@ -348,10 +358,13 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
                 "{subject}: whether the GPU was throttled during {} is not known, NVML does not tell",
                 plural(*processes as usize, "timing process")
             )),
-            Note::Shared { subject, processes } => lines.push(format!(
-                "{subject}: others computed on the GPU during {}",
-                plural(*processes as usize, "timing process")
-            )),
+            Note::Shared { subject, processes, others } => {
+                lines.push(format!(
+                    "{subject}: others computed on the GPU during {}: {}",
+                    plural(*processes as usize, "timing process"),
+                    words::processes(others)
+                ));
+            }
         }
     }
     let new = new.into_iter().map(|(facet, subjects)| {
@@ -544,6 +557,12 @@ pub fn costs(costs: &Costs) -> String {
 /// On what, by what: one line.
 pub fn circumstances(record: &Record) -> String {
     let environment = &record.environment;
+    if let (Some(program), Some(device)) = (&environment.timed_by, environment.device.got()) {
+        return format!(
+            "{}, times by {program}; neither whether the kernels are right nor whether the GPU was throttled is known",
+            device.name
+        );
+    }
     let device = match &environment.device {
         Seen::Got(device) => format!("{}, driver {}", device.name, device.driver),
         Seen::NotRun { .. } | Seen::Unsupported { .. } if environment.simulator.is_some() => {

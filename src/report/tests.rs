@@ -4,7 +4,8 @@ use crate::store::fixture;
 use proptest::prelude::*;
 use verdict::judge::{compare, judge};
 use verdict::model::{
-    Evidence, Fault, FaultKind, Judgement, Loosening, Num, Outcome, Record, Seen, Subject, Worst,
+    Evidence, Fault, FaultKind, Judgement, Loosening, Num, OtherProcess, Outcome, Record, Seen,
+    Subject, Worst,
 };
 
 const PLAIN: Options = Options {
@@ -198,6 +199,35 @@ fn slower_reads_as_slower_in_every_format() {
         "{text}"
     );
     assert!(!text.contains("slower against"), "{text}");
+}
+
+#[test]
+fn others_on_the_gpu_are_named() {
+    let mut record = fixture::record();
+    for piece in &mut record.evidence {
+        if let Evidence::Time {
+            process: 0,
+            facts: Seen::Got(facts),
+            ..
+        } = piece
+        {
+            facts.gpu.other_processes = Some(vec![OtherProcess {
+                pid: Some(4711),
+                name: Some("python3".into()),
+            }]);
+        }
+    }
+    let judgement = judged(&record);
+    let says =
+        "k/fast@small: others computed on the GPU during 1 timing process: python3 (pid 4711)";
+    for text in [
+        terminal::render(&record, &judgement, PLAIN),
+        markdown::render(&record, &judgement),
+    ] {
+        assert!(text.contains(says), "{text}");
+    }
+    let json = json::render(&record, &judgement).unwrap();
+    assert!(json.contains("\"pid\": 4711"), "{json}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod baselines;
 mod file;
+pub mod nvbench;
 mod record;
 
 #[cfg(test)]
@@ -12,4 +13,4 @@ pub(crate) mod fixture;
 use verdict::model;
 
 pub use baselines::{Change, Update, load_baselines, update_baselines};
-pub use record::{read_record, seal, write_record};
+pub use record::{read, read_record, seal, write_record};

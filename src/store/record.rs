@@ -1,6 +1,7 @@
 //! Records: written once, sealed, and never judged after an edit.
 
 use super::file::{Problem, version, write_whole};
+use super::nvbench;
 use crate::error::{Diagnostic, Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -59,17 +60,39 @@ pub fn write_record(path: &Path, record: &Record) -> Result<String> {
     Ok(seal)
 }
 
+/// A record, or what NVBench measured as one: its JSON file, or a directory of such files.
+///
+/// # Errors
+/// Usage, as `read_record`; and where NVBench's files are damaged or do not belong together.
+pub fn read(path: &Path) -> Result<Record> {
+    if path.is_dir() {
+        return nvbench::read_dir(path);
+    }
+    let text = text(path)?;
+    match nvbench::is_nvbench(&text) {
+        true => nvbench::read_file(path, &text),
+        false => parse(path, &text),
+    }
+}
+
 /// # Errors
 /// Usage, where it is no record, is damaged, newer than this gatekeeper, or was edited.
 pub fn read_record(path: &Path) -> Result<Record> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    parse(path, &text(path)?)
+}
+
+fn text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| {
         Error::Usage(
             Diagnostic::new(format!("the record cannot be read: {error}"))
-                .at(&name)
+                .at(path.display().to_string())
                 .help("`gatekeeper run` writes one to gatekeeper-out/record.json"),
         )
-    })?;
+    })
+}
+
+fn parse(path: &Path, text: &str) -> Result<Record> {
+    let name = path.display().to_string();
     let refuse = |problem: Problem| {
         Error::Usage(
             problem
@@ -77,8 +100,8 @@ pub fn read_record(path: &Path) -> Result<Record> {
                 .help("make the record again with `gatekeeper run`"),
         )
     };
-    let version = version(&text, KIND, NEWEST).map_err(refuse)?;
-    let file: File = serde_json::from_str(&text).map_err(|error| refuse(Problem::json(&error)))?;
+    let version = version(text, KIND, NEWEST).map_err(refuse)?;
+    let file: File = serde_json::from_str(text).map_err(|error| refuse(Problem::json(&error)))?;
     let seal = seal_of(&file.record)?;
     if seal != file.seal {
         return Err(Error::Usage(
@@ -93,8 +116,8 @@ pub fn read_record(path: &Path) -> Result<Record> {
     }
     match version {
         // An older version gets an arm here that puts it into the words of the next.
-        1 => typed(before_the_base(before_the_simulator(file.record))).map_err(refuse),
-        2 => typed(before_the_base(file.record)).map_err(refuse),
+        1 => typed(before_the_third(before_the_simulator(file.record))).map_err(refuse),
+        2 => typed(before_the_third(file.record)).map_err(refuse),
         3 => typed(file.record).map_err(refuse),
         other => Err(refuse(Problem::of(format!(
             "{KIND}/{other} cannot be read"
@@ -119,8 +142,17 @@ fn before_the_simulator(record: Value) -> Value {
     with(record, absent)
 }
 
-/// Version 2 knows no base revision: none was named.
-fn before_the_base(record: Value) -> Value {
+/// Version 2 knows no base revision: none was named. Of others on the GPU it has the number alone.
+fn before_the_third(mut record: Value) -> Value {
+    let pieces = record.get_mut("evidence").and_then(Value::as_array_mut);
+    for piece in pieces.into_iter().flatten() {
+        if let Some(others) = piece.pointer_mut("/time/facts/got/gpu/other_processes")
+            && let Some(count @ 0..=MOST_OTHERS) = others.as_u64()
+        {
+            let unnamed = serde_json::json!({"pid": null, "name": null});
+            *others = std::iter::repeat_n(unnamed, count as usize).collect();
+        }
+    }
     let absent = [
         ("plan", "pairing", Value::Null),
         ("policy", "accepted", serde_json::json!([])),
@@ -128,6 +160,9 @@ fn before_the_base(record: Value) -> Value {
     ];
     with(record, absent)
 }
+
+/// More than ever share a GPU; a number beyond it is damage, and is refused as such.
+const MOST_OTHERS: u64 = 10_000;
 
 fn with<const N: usize>(mut record: Value, absent: [(&str, &str, Value); N]) -> Value {
     for (part, key, value) in absent {
@@ -284,6 +319,36 @@ mod tests {
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/golden/record-2.json");
         let record = read_record(&golden).unwrap();
         assert_eq!(record, fixture::record_simulated());
+    }
+
+    /// Of which there are no names: as many without one.
+    #[test]
+    fn a_number_of_others_becomes_that_many() {
+        let mut record = serde_json::to_value(fixture::record()).unwrap();
+        let pieces = record["evidence"].as_array_mut().unwrap();
+        for piece in pieces {
+            if let Some(others) = piece.pointer_mut("/time/facts/got/gpu/other_processes") {
+                *others = 2.into();
+            }
+        }
+        record["plan"].as_object_mut().unwrap().remove("pairing");
+        record["policy"].as_object_mut().unwrap().remove("base");
+        let read = typed(before_the_third(record.clone())).ok().unwrap();
+        let unnamed = verdict::model::OtherProcess {
+            pid: None,
+            name: None,
+        };
+        for piece in &read.evidence {
+            if let verdict::model::Evidence::Time { facts, .. } = piece {
+                let others = facts.got().unwrap().gpu.other_processes.as_ref();
+                assert_eq!(others, Some(&vec![unnamed.clone(); 2]));
+            }
+        }
+        let text = record
+            .to_string()
+            .replace("\"other_processes\":2", "\"other_processes\":99999999");
+        let record = serde_json::from_str(&text).unwrap();
+        assert!(typed(before_the_third(record)).is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@
     reason = "tests; reports of failing runs, where they are asked for"
 )]
 
+mod base;
 #[path = "../common/mod.rs"]
 mod common;
 mod gpu;

@@ -38,6 +38,9 @@ pub(super) type Refusals = BTreeMap<(Subject, Facet), Ruling>;
 impl Facts<'_> {
     /// The key under which a metric of this run would be agreed.
     pub(super) fn key(&self, subject: &Subject, facet: Facet) -> Found<BaselineKey> {
+        if facet == Facet::Times && self.is_foreign() {
+            return self.times_key("unknown".to_owned(), "unknown".to_owned());
+        }
         let unit = match subject {
             Subject::Unit(unit) => self.unit(unit)?,
             Subject::Case(case) => self.unit_on_device(case)?,
@@ -72,18 +75,20 @@ impl Facts<'_> {
                     model: simulator.counter_model,
                 },
             },
-            Facet::Times => {
-                let device = self.device()?;
-                BaselineKey::Times {
-                    gpu: device.name.clone(),
-                    driver_branch: device.driver_branch().to_owned(),
-                    clock_policy: device.clock_policy.clone(),
-                    protocol: self.environment.timing_protocol,
-                    mode: self.plan.timing.mode,
-                    compiler,
-                    flags,
-                }
-            }
+            Facet::Times => return self.times_key(compiler, flags),
+        })
+    }
+
+    fn times_key(&self, compiler: String, flags: String) -> Found<BaselineKey> {
+        let device = self.device()?;
+        Ok(BaselineKey::Times {
+            gpu: device.name.clone(),
+            driver_branch: device.driver_branch().to_owned(),
+            clock_policy: device.clock_policy.clone(),
+            protocol: self.environment.timing_protocol,
+            mode: self.plan.timing.mode,
+            compiler,
+            flags,
         })
     }
 

@@ -153,6 +153,11 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// Times of another program, of whose kernels nothing else is known.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.environment.timed_by.is_some()
+    }
+
     pub(super) fn is_simulated(&self) -> bool {
         matches!(self.executor(), Ok(Executor::Simulator(_)))
     }
@@ -267,18 +272,30 @@ impl<'a> Facts<'a> {
 
     pub(super) fn shared(&self, case: &CaseId) -> u32 {
         self.count(case, |facts| {
-            facts.gpu.other_processes.is_some_and(|others| others > 0)
+            let others = facts.gpu.other_processes.as_ref();
+            others.is_some_and(|others| !others.is_empty())
         })
+    }
+
+    /// Everyone who computed on the GPU while the case was timed, once each.
+    pub(super) fn others(&self, case: &CaseId) -> Vec<OtherProcess> {
+        let looks = self.timed(case);
+        let looks = looks.filter_map(|facts| facts.gpu.other_processes.clone());
+        looks.reduce(OtherProcess::together).unwrap_or_default()
     }
 
     /// Timing processes of a case that ended well and are of this kind.
     fn count(&self, case: &CaseId, kind: impl Fn(&TimeFacts) -> bool) -> u32 {
+        let kind = self.timed(case).filter(|facts| kind(facts));
+        u32::try_from(kind.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Timing processes of a case that ended well, alone or beside the base.
+    fn timed(&self, case: &CaseId) -> impl Iterator<Item = &'a TimeFacts> {
         let alone = self.times.get(case).into_iter().flatten();
         let alone = alone.filter_map(|(_, seen)| seen.got());
         let beside = self.paired(case).iter();
-        let beside = beside.filter_map(|(_, seen)| Some(&seen.got()?.head));
-        let kind = alone.chain(beside).filter(|facts| kind(facts));
-        u32::try_from(kind.count()).unwrap_or(u32::MAX)
+        alone.chain(beside.filter_map(|(_, seen)| Some(&seen.got()?.head)))
     }
 
     /// The timing processes that count. A throttled one says how warm the room is, not how fast the

@@ -130,6 +130,7 @@ pub fn environment() -> Environment {
         }),
         device: Seen::Got(device()),
         simulator: None,
+        timed_by: None,
     }
 }
 
@@ -371,7 +372,7 @@ pub fn time_facts(ns: u64, process: u32) -> TimeFacts {
             power_w: Some(Num(400.0)),
             throttle_reasons: Some(Vec::new()),
             throttled: false,
-            other_processes: Some(0),
+            other_processes: Some(Vec::new()),
         },
     }
 }
@@ -516,6 +517,8 @@ pub fn pairing() -> Pairing {
     Pairing {
         looks: vec![6, 10],
         blocks: 4,
+        least_blocks: 4,
+        blocks_ns: 40_000_000,
         sample_ns: 200_000,
         singles: 4,
         false_alarms: Num(0.01),

@@ -263,6 +263,10 @@ impl Facts<'_> {
 
     /// What failed is told once, by its own gate; here it is the reason of a skip.
     fn timeable(&self, case: &CaseId) -> Found<()> {
+        // Who timed it did not say whether it is right, and nobody claims that it is.
+        if self.is_foreign() {
+            return self.case(case).map(drop);
+        }
         self.runnable(case)
             .and_then(|()| self.proven(case))
             .map_err(|ruling| match ruling.outcome {
@@ -419,7 +423,9 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
                 processes,
             });
         }
-        if let processes @ 1.. = facts.unwatched(&case.id) {
+        if let processes @ 1.. = facts.unwatched(&case.id)
+            && !facts.is_foreign()
+        {
             notes.push(Note::Unwatched {
                 subject: subject(),
                 processes,
@@ -429,6 +435,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
             notes.push(Note::Shared {
                 subject: subject(),
                 processes,
+                others: facts.others(&case.id),
             });
         }
     }

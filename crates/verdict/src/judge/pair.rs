@@ -159,11 +159,11 @@ fn names_time(expr: &Expr, own: bool, variant: &str) -> bool {
 fn whole(facts: &PairFacts, pairing: &Pairing, process: u32) -> Found<()> {
     let blocks = facts.blocks.len();
     for (side, what) in [(&facts.head, "head"), (&facts.base, "base")] {
-        if blocks < pairing.blocks as usize || side.batched_ns.len() != 2 * blocks {
+        if blocks < pairing.least_blocks as usize || side.batched_ns.len() != 2 * blocks {
             return inconclusive(format!(
-                "timing process {process} has {} samples of {what} in {blocks} blocks, and {} blocks were planned",
+                "timing process {process} has {} samples of {what} in {blocks} blocks, and {} blocks are the least",
                 side.batched_ns.len(),
-                pairing.blocks
+                pairing.least_blocks
             ));
         }
         if side.single_ns.len() < pairing.singles as usize {

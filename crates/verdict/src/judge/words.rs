@@ -149,6 +149,18 @@ pub(super) fn worst(worst: &Worst) -> String {
     format!("{} = {}, want {}", place(&worst.at), worst.got, worst.want)
 }
 
+/// `python3 (pid 4711), 2 that are not shown here`: who computed on the GPU.
+pub fn processes(all: &[OtherProcess]) -> String {
+    let shown = |process: &&OtherProcess| process.pid.is_some() || process.name.is_some();
+    let mut words: Vec<_> = all.iter().filter(shown).map(ToString::to_string).collect();
+    match all.len() - words.len() {
+        0 => {}
+        1 => words.push("one that is not shown here".to_owned()),
+        hidden => words.push(format!("{hidden} that are not shown here")),
+    }
+    words.join(", ")
+}
+
 /// The command that runs a subject alone, from where the run was started.
 pub fn run_command(environment: &Environment, subject: &Subject) -> String {
     command("run", environment, subject)
@@ -259,6 +271,38 @@ mod tests {
             interval(Metric::P50, [-0.004, 0.012]),
             "0.4 % faster to 1.2 % slower"
         );
+    }
+
+    #[test]
+    fn processes_are_named_and_hidden_ones_counted() {
+        let process = |pid, name: Option<&str>| OtherProcess {
+            pid,
+            name: name.map(str::to_owned),
+        };
+        let (python, bare, hidden) = (
+            process(Some(4711), Some("python3")),
+            process(Some(12), None),
+            process(None, None),
+        );
+        for (all, text) in [
+            (vec![python.clone()], "python3 (pid 4711)"),
+            (
+                vec![python.clone(), bare.clone(), hidden.clone()],
+                "python3 (pid 4711), pid 12, one that is not shown here",
+            ),
+            (vec![hidden.clone(); 3], "3 that are not shown here"),
+            (vec![], ""),
+        ] {
+            assert_eq!(processes(&all), text);
+        }
+        let together = OtherProcess::together;
+        assert_eq!(
+            together(vec![python.clone(), bare.clone()], vec![bare.clone()]),
+            [bare, python]
+        );
+        let several = |count| vec![hidden.clone(); count];
+        assert_eq!(together(several(1), several(2)), several(2));
+        assert_eq!(together(several(2), vec![]), several(2));
     }
 
     #[test]

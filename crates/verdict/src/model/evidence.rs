@@ -3,13 +3,10 @@
 use super::{Arch, CaseId, Counter, Launch, Mode, Num, Seen, UnitId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a record holds hundreds of them, not millions"
-)]
 pub enum Evidence {
     Build {
         unit: UnitId,
@@ -304,7 +301,47 @@ pub struct GpuState {
     /// A thermal or hardware slowdown was among them. False, too, where they are not known.
     pub throttled: bool,
     /// Other processes that computed on this GPU meanwhile; `None` where NVML does not tell.
-    pub other_processes: Option<u32>,
+    pub other_processes: Option<Vec<OtherProcess>>,
+}
+
+/// A process that computes on the same GPU, as NVML lists it. Where a container has its own process ids
+/// NVML lists none, or those of the host, which mean nothing there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtherProcess {
+    /// `None` where only their number is known.
+    pub pid: Option<u32>,
+    /// Of its program, without the path.
+    pub name: Option<String>,
+}
+
+impl OtherProcess {
+    /// Everyone of two looks once; of those without an id, as many as the look that saw more of them.
+    pub fn together(all: Vec<Self>, more: Vec<Self>) -> Vec<Self> {
+        let apart = |all: Vec<Self>| -> (Vec<_>, Vec<_>) {
+            all.into_iter().partition(|process| process.pid.is_some())
+        };
+        let ((mut together, hidden), (others, more_hidden)) = (apart(all), apart(more));
+        together.extend(others);
+        together.sort();
+        together.dedup_by(|a, b| a.pid == b.pid);
+        together.extend(match hidden.len() >= more_hidden.len() {
+            true => hidden,
+            false => more_hidden,
+        });
+        together
+    }
+}
+
+impl fmt::Display for OtherProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.pid, &self.name) {
+            (Some(pid), Some(name)) => write!(f, "{name} (pid {pid})"),
+            (Some(pid), None) => write!(f, "pid {pid}"),
+            (None, Some(name)) => f.write_str(name),
+            (None, None) => f.write_str("one that is not shown here"),
+        }
+    }
 }
 
 /// The compiler that built everything of a run.

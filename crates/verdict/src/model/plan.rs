@@ -537,8 +537,11 @@ pub struct Schedule {
 pub struct Pairing {
     /// Numbers of fresh processes after which the judge looks, ascending, the first at least 2.
     pub looks: Vec<u32>,
-    /// Blocks of four samples, ABBA or BAAB, of each process.
+    /// Most blocks of four samples, ABBA or BAAB, of each process; the fewest; and the time, in ns, that
+    /// those between the two may take.
     pub blocks: u32,
+    pub least_blocks: u32,
+    pub blocks_ns: u64,
     /// A sample of a block lasts at least this long.
     pub sample_ns: u64,
     /// Samples of one launch each, of each side and process, taken in turns (p90, p99, CV).

@@ -178,7 +178,11 @@ pub enum Note {
     /// Timing processes of which nobody knows whether the GPU was throttled; they count.
     Unwatched { subject: Subject, processes: u32 },
     /// Timing processes during which others computed on the same GPU; they count, and spread more.
-    Shared { subject: Subject, processes: u32 },
+    Shared {
+        subject: Subject,
+        processes: u32,
+        others: Vec<super::OtherProcess>,
+    },
 }
 
 impl Judgement {

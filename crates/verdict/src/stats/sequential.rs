@@ -5,7 +5,7 @@
 //! place: Bonferroni's inequality, which asks nothing of how the looks depend on each other.
 
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, StudentsT};
 
 use super::group::POWER;
 
@@ -128,7 +128,7 @@ impl Rule {
 
     /// How many processes at one look would have decided, were their mean and spread those of
     /// `evidence`: what an open verdict lacks. `None` where that is beyond reason, as it is for a ratio
-    /// that lies at the tolerance itself.
+    /// that lies at the tolerance itself, and for a failure that its own confirmation denied.
     pub fn processes_needed(&self, evidence: &Evidence) -> Option<u32> {
         let share = self.looks.len() as f64;
         let distance = evidence.ratio.ln() - self.tolerance.ln_1p();
@@ -143,7 +143,7 @@ impl Rule {
         };
         // The half width falls with every process, so the least number is found by bisection.
         let (mut few, mut many) = (evidence.processes.max(2), MOST_PROCESSES);
-        if !enough(many) {
+        if evidence.confirmation.is_some() || !enough(many) {
             return None;
         }
         while few < many {
@@ -182,15 +182,19 @@ impl Look {
     fn of(processes: u32, false_alarm: f64, miss: f64) -> Self {
         let (root, df) = (f64::from(processes).sqrt(), f64::from(processes - 1));
         let t = t_beyond(false_alarm, df);
-        // Power of the look, with the noncentral t taken as a shifted one, times that of the process
-        // which confirms it.
-        let power = |shift: f64| 1.0 - t_above(shift * root - t, df);
-        let confirmed = |shift: f64| power(shift) * (1.0 - t_above(shift, df));
+        let deviations = deviations(df);
+        // Power of the noncentral t test, and that of the process which confirms it.
+        let seen = |change: f64| {
+            let beyond = deviations
+                .iter()
+                .map(|s| normal_below(change * root - t * s));
+            beyond.sum::<f64>() / deviations.len() as f64 * normal_below(change)
+        };
         Self {
             processes,
             down: t / root,
             up: t_beyond(miss, df) / root,
-            visible: ascend(|shift| confirmed(shift) >= POWER),
+            visible: ascend(|change| seen(change) >= POWER),
         }
     }
 }
@@ -267,10 +271,18 @@ fn t_beyond(p: f64, df: f64) -> f64 {
     StudentsT::new(0.0, 1.0, df).map_or(f64::INFINITY, |student| -student.inverse_cdf(p))
 }
 
-/// Share of Student's distribution above `t`. A look has degrees of freedom; had it none, nothing would
-/// ever be seen.
-fn t_above(t: f64, df: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, df).map_or(1.0, |student| student.sf(t))
+/// What samples of normal values with `df` degrees of freedom find for a standard deviation of 1: the
+/// centres of equally likely parts of its distribution.
+fn deviations(df: f64) -> Vec<f64> {
+    const PARTS: u32 = 64;
+    let part = |i: u32| (f64::from(i) + 0.5) / f64::from(PARTS);
+    let found =
+        |p: f64| ChiSquared::new(df).map_or(f64::INFINITY, |c| (c.inverse_cdf(p) / df).sqrt());
+    (0..PARTS).map(part).map(found).collect()
+}
+
+fn normal_below(z: f64) -> f64 {
+    Normal::standard().cdf(z)
 }
 
 /// The least number above zero, to rounding, where `holds` turns true and stays so; infinite where none is.

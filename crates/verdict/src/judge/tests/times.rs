@@ -249,8 +249,15 @@ fn throttled_processes_are_replaced_and_never_decide() {
         Outcome::Pass
     );
     let other = case_id("fast", "small");
+    let python = OtherProcess {
+        pid: Some(4711),
+        name: Some("python3".into()),
+    };
     retime(&mut record, &other, |process, facts| {
-        facts.gpu.other_processes = Some(process)
+        facts.gpu.other_processes = Some(match process {
+            0 => Vec::new(),
+            _ => vec![python.clone()],
+        });
     });
     let third = case_id("fast", "large");
     retime(&mut record, &third, |process, facts| {
@@ -266,6 +273,7 @@ fn throttled_processes_are_replaced_and_never_decide() {
         Note::Shared {
             subject: Subject::Case(other),
             processes: 2,
+            others: vec![python],
         },
         Note::Unwatched {
             subject: Subject::Case(third),

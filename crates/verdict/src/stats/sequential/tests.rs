@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::sync::LazyLock;
 
 /// One contest of a run of 60 with 1 % of false alarm in all of them.
 fn rule() -> Rule {
@@ -25,8 +26,10 @@ fn around(mean: f64, spread: f64, n: usize) -> Vec<f64> {
         .collect()
 }
 
+/// By one schedule, because working out its bounds takes longer than a decision.
 fn decision(ln_ratios: &[f64]) -> Decision {
-    decide(&rule(), ln_ratios).unwrap()
+    static SCHEDULE: LazyLock<Schedule> = LazyLock::new(|| rule().schedule().unwrap());
+    SCHEDULE.decide(ln_ratios).unwrap()
 }
 
 #[test]
@@ -44,9 +47,27 @@ fn quantiles_far_out() {
         (0.025, 5.0, 2.57058183563632),
     ] {
         assert!((t_beyond(p, df) / t - 1.0).abs() < 1e-12, "{p} {df}");
-        assert!((t_above(t, df) / p - 1.0).abs() < 1e-11, "{p} {df}");
     }
     assert_eq!(t_beyond(0.01, 0.0), f64::INFINITY);
+}
+
+/// The quadrature against scipy's noncentral t: `nct.sf(t, df, change * sqrt(n)) * norm.cdf(change)`.
+#[test]
+fn the_smallest_visible_change_has_its_power() {
+    for (n, level, change) in [
+        (6, 0.01 / 180.0, 5.44080507),
+        (10, 0.01 / 180.0, 2.48995890),
+        (16, 0.01 / 180.0, 1.62174775),
+        (8, 0.05, 1.17486791),
+        (3, 0.01, 5.17250512),
+    ] {
+        let look = Look::of(n, level, 0.01);
+        assert!(
+            (look.visible / change - 1.0).abs() < 1e-3,
+            "{n} {}",
+            look.visible
+        );
+    }
 }
 
 #[test]
@@ -65,6 +86,25 @@ fn nothing_changed_passes_at_the_first_look() {
     let [lower, upper] = evidence.interval;
     assert!(lower < evidence.ratio && evidence.ratio < upper && upper < 1.005);
     assert!(evidence.smallest_visible > 0.005);
+}
+
+#[test]
+fn bounds_by_hand() {
+    // Mean 0.002, from which they are 10, 6, 2, 2, 6 and 10 e-4 away.
+    let ratios = [0.001, 0.0014, 0.0018, 0.0022, 0.0026, 0.003];
+    let one_look = Rule {
+        looks: vec![6],
+        miss: 0.025,
+        ..rule()
+    };
+    let Ok(Decision::Pass(evidence)) = decide(&one_look, &ratios) else {
+        panic!("not passed")
+    };
+    let deviation = (280e-8f64 / 5.0).sqrt();
+    assert!((evidence.ln_deviation / deviation - 1.0).abs() < 1e-9);
+    assert!((evidence.ratio - 0.002f64.exp()).abs() < 1e-12);
+    let upper = 0.002 + 2.57058183563632 * deviation / 6.0f64.sqrt();
+    assert!((evidence.interval[1] - upper.exp()).abs() < 1e-12);
 }
 
 #[test]
@@ -108,6 +148,7 @@ fn an_unconfirmed_failure_at_the_last_look_is_open() {
         panic!("not open")
     };
     assert_eq!(evidence.confirmation, Some(1.0));
+    assert_eq!(rule.processes_needed(&evidence), None);
 }
 
 #[test]

@@ -1,0 +1,124 @@
+//! A whole analysis of a recording whose truth is known.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use power::analysis::{Comparer, How};
+use power::simulate::World;
+use power::{Bound, Recording, Settings, analyse, packed};
+
+fn recording(processes: usize) -> Recording {
+    let world = |base_ns: f64, launches_per_sample: u32, true_change: f64| World {
+        base_ns,
+        launches_per_sample,
+        true_change,
+        common: 0.012,
+        singles: 20,
+        ..World::quiet()
+    };
+    let contest = |name: &str, world: World, seed: u64| world.contest(name, processes, seed);
+    let mut contests = vec![
+        contest("spin", world(200_000.0, 10, 0.0), 1),
+        contest("copy", world(1_000_000.0, 1, 0.0), 2),
+        contest("spin", world(200_000.0, 10, 0.01), 3),
+    ];
+    contests[1].bound = Bound::Memory;
+    Recording {
+        device: "simulated".into(),
+        driver: "none".into(),
+        date: "2026-11-21".into(),
+        tick_ns: 32.0,
+        contests,
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        runs: 300,
+        verdicts: 2000,
+        thinned: 10,
+        ..Settings::default()
+    }
+}
+
+#[test]
+fn the_rule_sees_one_percent_and_its_rivals_cry_wolf() {
+    let analysis = analyse(&recording(300), &settings()).unwrap();
+    let rule = &analysis.points[0];
+    assert_eq!(rule.comparer, Comparer::Gatekeeper);
+    assert_eq!((rule.runs_red.hits, rule.runs_red.of), (0, 300));
+    assert!(rule.runs_open.rate() < 0.05);
+    for cell in rule.at_change(0.01) {
+        assert!(cell.red.rate() > 0.99, "{cell:?}");
+    }
+    assert_eq!(rule.of(How::Dial).count(), 1);
+    // 300 runs of 60 over two unchanged contests.
+    assert!(rule.of(How::Unchanged).all(|cell| cell.red.of == 300 * 30));
+    // Processes move by 1.2 % each, so two of them by 1.7 %: beyond 2 % in one of eight.
+    let median = analysis
+        .points
+        .iter()
+        .find(|point| {
+            matches!(
+                point.comparer,
+                Comparer::Rival {
+                    name: "p50 beyond",
+                    ..
+                }
+            )
+        })
+        .unwrap();
+    let alarms = median.false_alarms().rate();
+    assert!((0.08..0.16).contains(&alarms), "{alarms}");
+    let markdown = analysis.markdown();
+    for title in [
+        "What was recorded",
+        "The rule",
+        "By kernel",
+        "Receiver operating points",
+    ] {
+        assert!(markdown.contains(&format!("### {title}")), "{title}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_tables() {
+    let settings = Settings {
+        runs: 20,
+        verdicts: 50,
+        ..settings()
+    };
+    let recording = recording(40);
+    let [a, b] = [(); 2].map(|()| analyse(&recording, &settings).unwrap().markdown());
+    assert_eq!(a, b);
+}
+
+#[test]
+fn a_recording_says_why_it_is_of_no_use() {
+    let mut changed = recording(40);
+    changed.contests.retain(|contest| !contest.unchanged());
+    let error = analyse(&changed, &settings()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no contest of the recording is unchanged"
+    );
+    let error = analyse(&recording(16), &settings()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "spin, 20 us, compute: 16 processes, where one verdict may take 17"
+    );
+}
+
+#[test]
+fn a_recording_is_small_enough_for_git() {
+    let recording = recording(100);
+    let mut bytes = Vec::new();
+    packed::write(&recording, &mut bytes).unwrap();
+    let samples = 3 * 100 * (20 * 4 + 40);
+    println!(
+        "{} bytes, {:.2} a sample",
+        bytes.len(),
+        bytes.len() as f64 / f64::from(samples)
+    );
+    assert!(bytes.len() < 2 * samples as usize);
+    assert_eq!(packed::read(bytes.as_slice()).unwrap(), recording);
+}

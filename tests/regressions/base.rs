@@ -1,0 +1,250 @@
+//! `run --base REF`: what a change does to times, measured beside the revision before it, and to gates.
+
+use super::*;
+use common::refused;
+use std::process::Command;
+
+/// The project under git, with one commit.
+fn committed() -> tempfile::TempDir {
+    let project = project();
+    let dir = project.path();
+    // Tests share one limit that only a base can be held against.
+    edit(
+        &dir.join("gates.yaml"),
+        "      p50: +2%\n",
+        "      p50: [+2%, +0.5% of base]\n",
+    );
+    std::fs::write(dir.join(".gitignore"), "gatekeeper-out/\n").unwrap();
+    git(dir, &["init", "--quiet", "--initial-branch=main"]);
+    commit(dir);
+    project
+}
+
+fn commit(dir: &Path) {
+    git(dir, &["add", "--all"]);
+    let who = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
+    git(
+        dir,
+        &[&who[..], &["commit", "--quiet", "-m", "a change"]].concat(),
+    );
+}
+
+fn git(dir: &Path, args: &[&str]) {
+    let done = Command::new("git").arg("-C").arg(dir).args(args).output();
+    let done = done.unwrap();
+    assert!(done.status.success(), "git {args:?}: {done:?}");
+}
+
+fn slow(dir: &Path, dial: u32) {
+    let dial = format!("#define DIAL {dial}");
+    edit(&dir.join("dial.cu"), "#define DIAL 1000", &dial);
+}
+
+#[test]
+fn a_limit_loosened_in_the_same_change() {
+    let project = committed();
+    let dir = project.path();
+    edit(
+        &dir.join("gates.yaml"),
+        "registers: 32\n",
+        "registers: 64\n",
+    );
+    fails(
+        dir,
+        &["copy", "--base", "HEAD"],
+        "copy/default [sm_90]",
+        "the head allows 64",
+    );
+    assert_eq!(failed(dir, "copy"), ["not loosened: registers <= 32"]);
+    gate(dir, &["copy", "--base", "HEAD", "--allow-loosened"], 0);
+}
+
+#[test]
+fn a_limit_removed_and_a_case_renamed_away() {
+    let project = committed();
+    let dir = project.path();
+    edit(&dir.join("gates.yaml"), "      spills: 0\n", "");
+    edit(
+        &dir.join("gates.yaml"),
+        "small: {N: 1000}",
+        "tiny: {N: 1000}",
+    );
+    commit(dir);
+    gate(dir, &["--base", "HEAD~1"], 1);
+    let failed = failed(dir, "copy");
+    assert!(
+        failed.contains(&"not loosened: spills <= 0 B".to_owned()),
+        "{failed:?}"
+    );
+    assert!(
+        failed.contains(&"not loosened: max_err <= 0".to_owned()),
+        "{failed:?}"
+    );
+}
+
+#[test]
+fn a_baseline_edited_in_the_same_change() {
+    let project = committed();
+    let dir = project.path();
+    gate(dir, &[], 0);
+    run(dir, &["baseline", "update"], 0);
+    commit(dir);
+    gate(dir, &["--base", "HEAD"], 0);
+    let dir_of = dir.join("baselines/dial/default");
+    let file = std::fs::read_dir(&dir_of)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let resources = file
+        .filter(|file| file.to_string_lossy().contains("resources"))
+        .next()
+        .unwrap();
+    let text = std::fs::read_to_string(&resources).unwrap();
+    let line = text
+        .lines()
+        .find(|line| line.contains("\"value\""))
+        .unwrap();
+    edit(&resources, line, "        \"value\": 99.0");
+    gate(dir, &["--base", "HEAD"], 1);
+    let failed = failed(dir, "dial");
+    assert_eq!(failed, ["not loosened: baseline of resources"]);
+}
+
+#[test]
+fn a_revision_that_is_not_there() {
+    let project = committed();
+    for revision in ["nowhere", "--help", "HEAD:gates.yaml"] {
+        refused(
+            project.path(),
+            &["run", &format!("--base={revision}")],
+            &format!(
+                "error: --base {revision}: no such revision here\n  help: a shallow clone lacks it: `git fetch origin BRANCH`, or `fetch-depth: 0` for actions/checkout\n"
+            ),
+        );
+    }
+}
+
+#[test]
+fn outside_git() {
+    let project = project();
+    let output = run(project.path(), &["run", "--base", "HEAD"], 2);
+    let said = common::stderr(&output);
+    assert!(said.contains("is in no git repository"), "{said}");
+}
+
+#[test]
+fn a_base_without_gates() {
+    let project = committed();
+    let dir = project.path();
+    git(dir, &["rm", "--quiet", "gates.yaml"]);
+    commit(dir);
+    git(dir, &["checkout", "--quiet", "HEAD~1", "--", "gates.yaml"]);
+    gate(dir, &["copy", "--base", "HEAD"], 0);
+}
+
+#[test]
+fn a_base_whose_gates_cannot_be_read() {
+    let project = committed();
+    let dir = project.path();
+    edit(&dir.join("gates.yaml"), "version: 1\n", "version: 7\n");
+    commit(dir);
+    edit(&dir.join("gates.yaml"), "version: 7\n", "version: 1\n");
+    let output = run(dir, &["run", "--base", "HEAD"], 2);
+    let said = common::stderr(&output);
+    assert!(
+        said.contains("of the base HEAD: version 7 is not known"),
+        "{said}"
+    );
+}
+
+/// Times need a GPU; that a base was named does not turn their absence into a pass.
+#[test]
+fn without_a_gpu_nothing_of_times_passes() {
+    let project = committed();
+    let dir = project.path();
+    slow(dir, 1030);
+    gate(dir, &["dial", "--base", "HEAD", "--device", "sim"], 0);
+    for (gate, outcome, reason) in verdicts(dir, "dial") {
+        if gate.starts_with("p50") || gate.starts_with("cycles") {
+            assert_eq!(outcome, "skipped", "{gate}: {reason}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn one_per_cent_slower_than_the_base() {
+    let project = committed();
+    let dir = project.path();
+    slow(dir, 1011);
+    let output = gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 1);
+    let said = unwrapped(&stdout(&output));
+    assert!(said.contains("% slower than the base"), "{said}");
+    assert_eq!(failed(dir, "dial"), ["p50 +0.5% of base"]);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn other_code_as_fast_as_the_base() {
+    let project = committed();
+    let dir = project.path();
+    // Another instruction behind the loop, in a kernel of 30 us.
+    edit(
+        &dir.join("dial.cu"),
+        "if (i < n) y[i] = value;",
+        "if (i < n) y[i] = value + zero;",
+    );
+    gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 0);
+    let found = verdicts(dir, "dial");
+    let (_, outcome, reason) = found
+        .iter()
+        .find(|(gate, ..)| gate == "p50 +0.5% of base")
+        .unwrap();
+    assert_eq!(outcome, "pass");
+    assert!(reason.contains("than the base ("), "{reason}");
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn what_did_not_change_is_not_timed() {
+    let project = committed();
+    let dir = project.path();
+    edit(
+        &dir.join("dial.cu"),
+        "// x, y ",
+        "// Nothing but words. x, y ",
+    );
+    gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 0);
+    let found = verdicts(dir, "dial");
+    let (_, outcome, reason) = found.iter().find(|(gate, ..)| gate == "p50 +2%").unwrap();
+    assert_eq!(outcome, "pass");
+    assert_eq!(
+        reason,
+        "unchanged since HEAD: same machine code, launch and arguments"
+    );
+}
+
+/// The base's kernel faults where it is timed; head is not blamed, and does not pass either.
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_base_that_faults() {
+    let project = project();
+    let dir = project.path();
+    git(dir, &["init", "--quiet", "--initial-branch=main"]);
+    std::fs::write(dir.join(".gitignore"), "gatekeeper-out/\n").unwrap();
+    edit(
+        &dir.join("dial.cu"),
+        "if (i < n) y[i] = value;",
+        "if (i < n) y[i + 0x40000000] = value;",
+    );
+    commit(dir);
+    edit(
+        &dir.join("dial.cu"),
+        "if (i < n) y[i + 0x40000000] = value;",
+        "if (i < n) y[i] = value;",
+    );
+    gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 3);
+    let found = verdicts(dir, "dial");
+    let (_, outcome, reason) = found.iter().find(|(gate, ..)| gate == "p50 +2%").unwrap();
+    assert_eq!(outcome, "inconclusive");
+    assert!(reason.starts_with("the base revision broke: "), "{reason}");
+}
