@@ -2,6 +2,7 @@
 //! case may go on, needs another process, or holds is asked of `verdict::judge`.
 
 mod base;
+mod past;
 mod simulate;
 mod time;
 
@@ -71,11 +72,13 @@ pub fn run(
         base::find(asked, &root, &file, &baselines, cache)
     });
     let (base_root, base) = base.transpose()?.map(|it| (it.root, it.base)).unzip();
+    let anchors = past::anchors(&root, &gates)?;
     let policy = Policy {
         gates,
         baselines,
         broken_baselines,
         require_gpu: request.require_gpu,
+        anchors,
         accepted,
         base,
     };

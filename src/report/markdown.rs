@@ -61,6 +61,12 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             line(&mut out, &format!("- {}", text(&summary::win(record, win))));
         }
     }
+    if !judgement.drifts.is_empty() {
+        out.push_str("\n### Since anchors\n\n");
+        for drift in summary::drifts(judgement) {
+            line(&mut out, &format!("- {}", text(&drift)));
+        }
+    }
     let notes = summary::notes(record, judgement);
     let skipped = summary::skipped(record, judgement);
     if !notes.is_empty() || !skipped.is_empty() {
@@ -108,6 +114,7 @@ fn compared(judgement: &Judgement) -> Vec<&Verdict> {
         judgement.verdicts.iter().filter(move |verdict| {
             verdict.baseline.is_some()
                 && verdict.change.is_some()
+                && !verdict.anchored
                 && verdict.interval.is_some() == interval
         })
     };

@@ -98,6 +98,7 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
                 .map(|win| summary::win(record, win))
                 .collect(),
         ),
+        ("drift", summary::drifts(judgement)),
         ("note", summary::notes(record, judgement)),
         ("skipped", summary::skipped(record, judgement)),
         ("on", vec![summary::circumstances(record)]),

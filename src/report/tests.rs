@@ -166,6 +166,42 @@ fn a_run_with_acceptances() {
     everywhere("accepted", &record);
 }
 
+/// Beyond an anchor's limit, within it, and away from the best level without a gate.
+#[test]
+fn a_run_with_anchors() {
+    use verdict::model::{Anchor, Limit, Metric, Rule, Since};
+    let mut record = fixture::record();
+    let mut baselines = fixture::baselines();
+    for agreed in baselines
+        .iter_mut()
+        .flat_map(|baseline| baseline.cases.values_mut())
+        .filter_map(|metrics| metrics.get_mut(&Metric::P50))
+    {
+        agreed.value = Num(agreed.value.0 * 0.95);
+    }
+    let anchor = |since, found: &str| Anchor {
+        since,
+        found: found.into(),
+        baselines: baselines.clone(),
+        broken_baselines: Vec::new(),
+    };
+    record.policy.anchors = vec![
+        anchor(Since::Revision("v1.0".into()), "0a34415aaaaa"),
+        anchor(Since::Best, "12 versions"),
+    ];
+    for (shape, change) in [("small", 0.02), ("large", 0.08)] {
+        let limit = Limit::Anchor {
+            anchor: Since::Revision("v1.0".into()),
+            change: Num(change),
+        };
+        let metric = Metric::P50;
+        let subject = fixture::case("fast", shape);
+        let gate = fixture::gate(subject, Rule::Limit { metric, limit });
+        record.policy.gates.push(gate);
+    }
+    everywhere("anchors", &record);
+}
+
 #[test]
 fn two_records_compared() {
     let head = broken();

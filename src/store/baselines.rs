@@ -18,7 +18,9 @@ use verdict::model::{
 
 const KIND: &str = "gatekeeper.baseline";
 const NEWEST: u32 = 1;
-const DIR: &str = "baselines";
+/// Where they lie, relative to gates.yaml.
+pub const BASELINES: &str = "baselines";
+const DIR: &str = BASELINES;
 
 /// Where a baseline belongs, relative to the repository. Names for people first, then a digest that
 /// tells apart what they do not: `times-nvidia-h100-80gb-hbm3-580-3f9c0a1b.json`.
@@ -108,6 +110,26 @@ pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>
     Ok((good, broken))
 }
 
+/// The same of files that are not on the disk any more, by their path; what is no baseline is left out.
+pub fn baselines_of(files: Vec<(PathBuf, String)>) -> (Vec<Baseline>, Vec<BrokenBaseline>) {
+    let mut good = Vec::new();
+    let mut broken = Vec::new();
+    for (file, text) in files {
+        let is_one = file.components().count() == 4
+            && file
+                .extension()
+                .is_some_and(|extension| extension == "json");
+        if !is_one {
+            continue;
+        }
+        match parse(&file, &text) {
+            Ok(baseline) => good.push(baseline),
+            Err(problem) => broken.push(broken_at(&file, problem)),
+        }
+    }
+    (good, broken)
+}
+
 /// What lies in a directory, sorted, relative to `root`; nothing where it is not there.
 fn entries(root: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     let unreadable = |error: std::io::Error| {
@@ -147,9 +169,13 @@ fn directory_only(root: &Path, path: PathBuf) -> Result<PathBuf> {
 fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, Problem> {
     let text = std::fs::read_to_string(root.join(file))
         .map_err(|error| Problem::of(format!("it cannot be read: {error}")))?;
-    let baseline: Baseline = match version(&text, KIND, NEWEST)? {
+    parse(file, &text)
+}
+
+fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Problem> {
+    let baseline: Baseline = match version(text, KIND, NEWEST)? {
         // An older version gets an arm here that puts it into the words of the next.
-        1 => serde_json::from_str(&text).map_err(|error| Problem::json(&error))?,
+        1 => serde_json::from_str(text).map_err(|error| Problem::json(&error))?,
         other => return Err(Problem::of(format!("{KIND}/{other} cannot be read"))),
     };
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {

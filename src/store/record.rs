@@ -155,6 +155,7 @@ fn before_the_third(mut record: Value) -> Value {
     }
     let absent = [
         ("plan", "pairing", Value::Null),
+        ("policy", "anchors", serde_json::json!([])),
         ("policy", "accepted", serde_json::json!([])),
         ("policy", "base", Value::Null),
     ];

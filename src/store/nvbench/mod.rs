@@ -155,6 +155,7 @@ fn record(files: Vec<File>) -> Result<Record> {
             baselines: Vec::new(),
             broken_baselines: Vec::new(),
             require_gpu: false,
+            anchors: Vec::new(),
             accepted: Vec::new(),
             base: None,
         },

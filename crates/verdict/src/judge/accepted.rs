@@ -169,7 +169,8 @@ fn holds_everywhere(facts: &Facts, gate: &Gate) -> bool {
     match &gate.rule {
         // Whatever the base took over long ago is no regression beside it, and still one to the baseline.
         Rule::Limit { metric, limit } if metric.facet() == Facet::Times => {
-            matches!(limit, Limit::Absolute { .. }) || !facts.is_beside_base(&gate.subject, *metric)
+            matches!(limit, Limit::Absolute { .. } | Limit::Anchor { .. })
+                || !facts.is_beside_base(&gate.subject, *metric)
         }
         // The simulator adds up otherwise than a GPU.
         Rule::Limit { metric, .. } if metric.facet() == Facet::Correctness => !facts.is_simulated(),
@@ -192,6 +193,7 @@ fn failed(acceptance: &Acceptance, reason: String) -> Verdict {
         interval: None,
         smallest_visible: None,
         effort: None,
+        anchored: false,
         declared: Some(acceptance.declared.clone()),
     }
 }
@@ -250,14 +252,12 @@ fn replaces(accepted: &Rule, own: &Rule) -> bool {
                 metric: other,
                 limit: own,
             },
-        ) if metric == other => matches!(
-            (limit, own),
+        ) if metric == other => match (limit, own) {
             (Limit::Absolute { .. }, Limit::Absolute { .. })
-                | (
-                    Limit::Baseline { .. },
-                    Limit::Baseline { .. } | Limit::Base { .. }
-                )
-        ),
+            | (Limit::Baseline { .. }, Limit::Baseline { .. } | Limit::Base { .. }) => true,
+            (Limit::Anchor { anchor, .. }, Limit::Anchor { anchor: own, .. }) => anchor == own,
+            _ => false,
+        },
         _ => false,
     }
 }

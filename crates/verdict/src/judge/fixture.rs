@@ -291,6 +291,7 @@ pub fn policy() -> Policy {
         baselines: baselines(),
         broken_baselines: Vec::new(),
         require_gpu: false,
+        anchors: Vec::new(),
         accepted: Vec::new(),
         base: None,
     }

@@ -73,6 +73,7 @@ impl Loosened {
             interval: None,
             smallest_visible: None,
             effort: None,
+            anchored: false,
             declared: self.declared,
         }
     }
@@ -159,6 +160,16 @@ fn rival(base: &Rule, head: &Rule) -> bool {
         | (
             Rule::Limit {
                 metric,
+                limit: Limit::Anchor { .. },
+            },
+            Rule::Limit {
+                metric: other,
+                limit: Limit::Anchor { .. },
+            },
+        )
+        | (
+            Rule::Limit {
+                metric,
                 limit: Limit::Base { .. },
             },
             Rule::Limit {
@@ -232,6 +243,24 @@ pub(super) fn strictness(base: &Rule, head: &Rule) -> Strictness {
         | (Rule::Counters { change }, Rule::Counters { change: head }) => {
             kept_if(head.0 <= change.0)
         }
+        (
+            Rule::Limit {
+                limit: Limit::Anchor { anchor, change },
+                ..
+            },
+            Rule::Limit {
+                limit:
+                    Limit::Anchor {
+                        anchor: now,
+                        change: head,
+                    },
+                ..
+            },
+        ) => match anchor == now {
+            true => kept_if(head.0 <= change.0),
+            // A later anchor forgets what was lost before it.
+            false => Strictness::Unknown,
+        },
         (Rule::Condition { expr }, Rule::Condition { expr: head }) if expr != head => {
             Strictness::Unknown
         }

@@ -6,6 +6,7 @@
 
 mod accepted;
 mod baseline;
+mod best;
 mod facts;
 mod limit;
 mod loosened;
@@ -21,6 +22,7 @@ mod fixture;
 mod tests;
 
 pub use baseline::ANY_SHAPE;
+pub use best::best;
 pub use facts::{Facts, Found, Ruling, unit_for, unit_to_simulate};
 pub use metric::Value;
 
@@ -77,6 +79,7 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         baselines,
         broken_baselines: Vec::new(),
         require_gpu: head.policy.require_gpu,
+        anchors: head.policy.anchors.clone(),
         accepted: head.policy.accepted.clone(),
         // Both records are measured already.
         base: None,
@@ -239,6 +242,10 @@ fn rule(facts: &Facts, gate: &Gate, refusals: &Refusals) -> Ruled {
         },
         Rule::Limit {
             metric,
+            limit: Limit::Anchor { anchor, change },
+        } => limit::against_anchor(facts, gate, *metric, anchor, change.0),
+        Rule::Limit {
+            metric,
             limit: Limit::Base { change },
         } => pair::against_base(facts, gate, *metric, change.0),
         Rule::Condition { expr } => limit::condition(facts, gate, expr),
@@ -385,6 +392,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
     let mut wins = Vec::new();
     let mut counters = Vec::new();
     let mut accepted = Vec::new();
+    let mut drifts = Vec::new();
     let mut new = BTreeSet::new();
     for gate in &facts.policy.gates {
         let mut ruled = accepted::ruled(facts, gate, refusals);
@@ -397,8 +405,10 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         wins.append(&mut ruled.wins);
         counters.append(&mut ruled.counters);
         accepted.extend(ruled.accepted);
+        drifts.extend(ruled.drift);
         verdicts.push(ruled.verdict);
     }
+    drifts.extend(limit::since_best(facts, &drifts));
     let mut notes: Vec<Note> = new
         .into_iter()
         .map(|(subject, facet)| Note::New { subject, facet })
@@ -444,6 +454,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         verdicts,
         accepted,
         wins,
+        drifts,
         counters,
         notes,
     }

@@ -1,4 +1,4 @@
-use super::{Counter, Metric, Num, Subject};
+use super::{Counter, Metric, Num, Since, Subject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -25,8 +25,32 @@ pub struct Verdict {
     pub smallest_visible: Option<Num>,
     /// What the comparison of times took.
     pub effort: Option<Effort>,
+    /// Whether `baseline` and `change` are those of an anchor, and not of the last baseline.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub anchored: bool,
     /// Where the gate was written.
     pub declared: Option<String>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// How far a figure has moved since an anchor, whether or not a gate limits that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drift {
+    pub subject: Subject,
+    pub metric: Metric,
+    pub since: Since,
+    /// The anchor's commit, or what the best level was found in.
+    pub found: String,
+    pub was: Num,
+    pub measured: Num,
+    /// (measured - was) / was.
+    pub change: Num,
+    /// 95 % interval of `change`, for times.
+    pub interval: Option<[Num; 2]>,
 }
 
 /// What a verdict on times rests on.
@@ -96,6 +120,8 @@ pub struct Judgement {
     pub accepted: Vec<Accepted>,
     /// Better than the baseline by more than the limit: to be accepted with `baseline update`.
     pub wins: Vec<Win>,
+    /// Against anchors and the best level that was kept up.
+    pub drifts: Vec<Drift>,
     /// Counters that are not what was agreed, whether or not a gate allows it.
     pub counters: Vec<CounterChange>,
     /// Shapes and variants without any baseline yet, and baselines whose case is gone.
