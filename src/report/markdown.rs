@@ -1,6 +1,6 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
-use super::summary;
+use super::{standing, summary};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use verdict::judge::words;
@@ -39,7 +39,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         for accepted in &judgement.accepted {
             line(
                 &mut out,
-                &format!("- {}", text(&summary::accepted(accepted))),
+                &format!("- {}", text(&standing::accepted(accepted))),
             );
         }
     }
@@ -63,7 +63,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
     }
     if !judgement.drifts.is_empty() {
         out.push_str("\n### Since anchors\n\n");
-        for drift in summary::drifts(judgement) {
+        for drift in standing::drifts(judgement) {
             line(&mut out, &format!("- {}", text(&drift)));
         }
     }

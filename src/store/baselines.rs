@@ -11,13 +11,14 @@ use crate::error::{Diagnostic, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use verdict::judge::{ANY_SHAPE, Refused, acceptable, words};
+use verdict::judge::{self, ANY_SHAPE, Refused, acceptable, words};
 use verdict::model::{
-    Agreed, Baseline, BaselineKey, BrokenBaseline, CaseId, Facet, Metric, Record, Subject, UnitId,
+    Agreed, BASELINE_SCHEMA, Baseline, BaselineKey, BrokenBaseline, CaseId, Facet, Metric, Plan,
+    Record, Subject, UnitId,
 };
 
 const KIND: &str = "gatekeeper.baseline";
-const NEWEST: u32 = 1;
+const NEWEST: u32 = 2;
 /// Where they lie, relative to gates.yaml.
 pub const BASELINES: &str = "baselines";
 const DIR: &str = BASELINES;
@@ -173,11 +174,13 @@ fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, Problem> {
 }
 
 fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Problem> {
-    let baseline: Baseline = match version(text, KIND, NEWEST)? {
+    let mut baseline: Baseline = match version(text, KIND, NEWEST)? {
         // An older version gets an arm here that puts it into the words of the next.
-        1 => serde_json::from_str(text).map_err(|error| Problem::json(&error))?,
+        // Version 1 knows no sessions: nobody knows of what code its times are.
+        1 | 2 => serde_json::from_str(text).map_err(|error| Problem::json(&error))?,
         other => return Err(Problem::of(format!("{KIND}/{other} cannot be read"))),
     };
+    baseline.schema = BASELINE_SCHEMA.to_owned();
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {
         Ok(place) if place == file => Ok(baseline),
         Ok(place) => Err(Problem::of(format!(
@@ -281,6 +284,7 @@ pub fn update_baselines(
             ..
         } = &baseline;
         let (kernel, variant, key) = (kernel.clone(), variant.clone(), key.clone());
+        identify(&mut baseline, &record.plan);
         baseline
             .cases
             .retain(|shape, _| wanted(&subject(&kernel, &variant, &key, shape)));
@@ -322,6 +326,26 @@ pub fn update_baselines(
     Ok(Update { changes, refused })
 }
 
+/// What was measured is code, launch and arguments, and the judge names the code alone.
+fn identify(baseline: &mut Baseline, plan: &Plan) {
+    let (kernel, variant) = (&baseline.kernel, &baseline.variant);
+    for (shape, metrics) in &mut baseline.cases {
+        let id = CaseId {
+            kernel: kernel.clone(),
+            variant: variant.clone(),
+            shape: shape.clone(),
+        };
+        let call = plan
+            .case(&id)
+            .map(|case| (&case.launch, &case.args, &case.tensors));
+        for sessions in metrics.values_mut().filter_map(|it| it.sessions.as_mut()) {
+            let whole = serde_json::to_vec(&(&sessions.identity, call)).unwrap_or_default();
+            let digest = blake3::hash(&whole).to_hex();
+            sessions.identity = digest.get(..16).unwrap_or_default().to_owned();
+        }
+    }
+}
+
 /// Held on the directory itself, so that no lock file lies about in the repository.
 fn lock(dir: &Path) -> Result<std::fs::File> {
     let locked = std::fs::create_dir_all(dir)
@@ -353,6 +377,11 @@ fn merge(
     };
     for (shape, metrics) in new.cases {
         let kept = merged.cases.entry(shape).or_default();
+        let joined = |(metric, new): (Metric, Agreed)| match kept.get(&metric) {
+            Some(old) => (metric, judge::joined(old, new)),
+            None => (metric, new),
+        };
+        let metrics: BTreeMap<Metric, Agreed> = metrics.into_iter().map(joined).collect();
         // A part of the shapes says nothing of what is the worst over all.
         if !partial {
             kept.clear();

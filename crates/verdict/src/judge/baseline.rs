@@ -1,9 +1,10 @@
 //! Finding what was agreed, under exactly the key that this run has; and making it from a run.
 
 use super::facts::{Executor, Facts, Found, Ruling, inconclusive, ruling};
+use super::sessions::held_against;
 use super::words;
 use crate::model::*;
-use crate::stats::Group;
+use crate::stats::{Between, Group};
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 
@@ -16,6 +17,8 @@ pub(super) struct AgreedOn {
     pub value: f64,
     /// Of times.
     pub group: Option<Group>,
+    /// Of times that were taken in several sessions.
+    pub between: Option<Between>,
 }
 
 /// Why a comparison cannot be made.
@@ -276,6 +279,33 @@ impl Facts<'_> {
         (baselines.into_values().collect(), refusals)
     }
 
+    /// Where and when times were taken, and of what code; of nothing else, as only times differ by that.
+    fn session(&self, subject: &Subject, facet: Facet) -> impl Fn(Num) -> Option<Sessions> {
+        let known = || {
+            let (Subject::Case(case), Facet::Times) = (subject, facet) else {
+                return None;
+            };
+            let unit = self.unit_on_device(case).ok()?;
+            Some((
+                self.build(&unit.id).ok()?.identity.clone(),
+                format!(
+                    "{} {}",
+                    self.environment.started.get(..10)?,
+                    self.device().ok()?.uuid
+                ),
+            ))
+        };
+        let known = known();
+        move |value| {
+            let (identity, session) = known.clone()?;
+            Some(Sessions {
+                identity,
+                seen: [(session, value)].into(),
+                earlier: None,
+            })
+        }
+    }
+
     /// Every metric of one facet that has a value fit to be agreed on.
     fn agree(
         &self,
@@ -294,6 +324,7 @@ impl Facts<'_> {
                 }
             }
         }
+        let session = self.session(subject, facet);
         let mut metrics = BTreeMap::new();
         let mut lack = None;
         for metric in Metric::ALL
@@ -310,6 +341,7 @@ impl Facts<'_> {
                         value: Num(value.number),
                         spread: value.group.map(|group| Num(group.ln_deviation())),
                         processes: value.group.map(|group| group.processes()),
+                        sessions: session(Num(value.number)),
                     };
                     match usable(metric, &agreed, "the baseline's") {
                         Ok(_) => {
@@ -425,13 +457,20 @@ fn usable(metric: Metric, agreed: &Agreed, whose: &str) -> Found<AgreedOn> {
         return broken(format!("is below zero: {value}"));
     }
     if metric.facet() != Facet::Times {
-        return Ok(AgreedOn { value, group: None });
+        return Ok(AgreedOn {
+            value,
+            group: None,
+            between: None,
+        });
     }
     match (agreed.spread, agreed.processes) {
         (Some(spread), Some(processes)) => match Group::from_summary(value, spread.0, processes) {
             Some(group) => Ok(AgreedOn {
                 value,
                 group: Some(group),
+                between: agreed.sessions.as_ref().and_then(|sessions| {
+                    held_against(sessions, group.ln_deviation() / f64::from(processes).sqrt())
+                }),
             }),
             None => broken(format!(
                 "is {value} with a spread of {} over {processes} processes, and no interval follows from that",

@@ -214,6 +214,7 @@ pub fn baselines() -> Vec<Baseline> {
         value: Num(value),
         spread: None,
         processes: None,
+        sessions: None,
     };
     let origin = Origin {
         record: "seal".into(),
@@ -238,6 +239,7 @@ pub fn baselines() -> Vec<Baseline> {
         value: Num(0.0),
         spread: Some(Num(0.001)),
         processes: Some(5),
+        sessions: None,
     };
     let files = VARIANTS.map(|variant| {
         let p50 = Agreed {
@@ -683,6 +685,7 @@ fn counters() -> BTreeMap<Metric, Agreed> {
                 value: Num(value as f64),
                 spread: None,
                 processes: None,
+                sessions: None,
             };
             (counter.into(), agreed)
         })

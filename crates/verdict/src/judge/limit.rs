@@ -6,7 +6,7 @@ use super::metric::Value;
 use super::words;
 use crate::expr::{Env, EvalError, Expression, Name};
 use crate::model::*;
-use crate::stats;
+use crate::stats::{self, Between};
 
 /// A verdict in the making, and what it asks of the run beside.
 pub(super) struct Ruled {
@@ -418,7 +418,10 @@ impl Held<'_> {
                     },
                     Some(base),
                 ) => {
-                    let comparison = stats::compare(&head, &base);
+                    let known = agreed.between.as_ref();
+                    let comparison = known
+                        .and_then(|between| stats::predict(&head, between))
+                        .unwrap_or_else(|| stats::compare(&head, &base));
                     let interval = comparison.interval.map(|ratio| ratio - 1.0);
                     ruled.verdict.interval = Some(interval.map(Num));
                     ruled.verdict.smallest_visible = Some(Num(comparison.smallest_visible));
@@ -437,7 +440,13 @@ impl Held<'_> {
         } else {
             interval
         };
-        let told = told(metric, change, ruled.verdict.interval, against);
+        let told = told(
+            metric,
+            change,
+            ruled.verdict.interval,
+            against,
+            agreed.between.as_ref(),
+        );
         if least > allowed {
             return ruling(
                 Outcome::Fail,
@@ -471,12 +480,25 @@ impl Held<'_> {
     }
 }
 
-fn told(metric: Metric, change: f64, interval: Option<[Num; 2]>, against: &str) -> String {
+fn told(
+    metric: Metric,
+    change: f64,
+    interval: Option<[Num; 2]>,
+    against: &str,
+    between: Option<&Between>,
+) -> String {
+    let days = between.map_or(
+        "one session; the spread between days is not known".to_owned(),
+        |between| match between.sessions {
+            1 => "one session, and the spread between days of earlier code".to_owned(),
+            sessions => format!("{sessions} sessions"),
+        },
+    );
     let change = words::change(metric, change);
     match interval {
         None => format!("{change} against {against}"),
         Some([low, high]) => format!(
-            "{change} against {against} (95 % interval {})",
+            "{change} against {against} (95 % interval {}; {days})",
             words::interval(metric, [low.0, high.0])
         ),
     }

@@ -426,7 +426,16 @@ fn looser(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<String> 
         (Some(was), Some(now)) => now.0 > was.0,
         (was, now) => was != now,
     };
-    (wider && now.value == was.value).then(|| format!("{metric} keeps its value and spreads more"))
+    let noise = |agreed: &Agreed| {
+        agreed
+            .sessions
+            .as_ref()?
+            .earlier
+            .map(|noise| noise.deviation.0)
+    };
+    let noisier = matches!((noise(was), noise(now)), (Some(was), Some(now)) if now > was);
+    ((wider || noisier) && now.value == was.value)
+        .then(|| format!("{metric} keeps its value and spreads more"))
 }
 
 /// The case that a baseline file speaks of, or for resources the unit; `None` where a filter left out

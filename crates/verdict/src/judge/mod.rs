@@ -13,6 +13,7 @@ mod loosened;
 mod metric;
 mod pair;
 mod rules;
+mod sessions;
 mod simulated;
 pub mod words;
 
@@ -25,6 +26,7 @@ pub use baseline::ANY_SHAPE;
 pub use best::best;
 pub use facts::{Facts, Found, Ruling, unit_for, unit_to_simulate};
 pub use metric::Value;
+pub use sessions::joined;
 
 #[cfg(test)]
 use crate::model;

@@ -8,5 +8,5 @@ mod group;
 mod sample;
 pub mod sequential;
 
-pub use group::{Comparison, Group, compare};
+pub use group::{Between, Comparison, Group, compare, predict};
 pub use sample::Sample;
