@@ -186,6 +186,10 @@ pub struct InitArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper calibrate                                        300 processes, eight built-in kernels: some ten minutes
+  gatekeeper calibrate --processes 20 --classes 3,60          a quick look
+  gatekeeper calibrate --from gatekeeper-out/calibration.json.gz --tolerance 1")]
 pub struct CalibrateArgs {
     /// Fresh processes, each of which measures every pair once
     #[arg(long, default_value_t = 300, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
@@ -196,6 +200,15 @@ pub struct CalibrateArgs {
     /// True changes of the built-in kernels, in per cent; 0 is an unchanged pair
     #[arg(long, value_delimiter = ',', value_name = "PERCENT", default_values_t = [0.0, 1.0])]
     pub changes: Vec<f64>,
+    /// Analyse this recording again, without a GPU
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["processes", "classes", "changes", "device", "out"])]
+    pub from: Option<PathBuf>,
+    /// The limit that is tried, in per cent
+    #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]
+    pub tolerance: f64,
+    /// Cases of the run of which false alarms are counted
+    #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub cases: u32,
     /// Where kernels run: auto, cuda or cuda:N
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub device: DeviceChoice,

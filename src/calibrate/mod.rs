@@ -290,6 +290,7 @@ fn process_of(facts: &PairFacts) -> Process {
             base: facts.base.single_ns.clone(),
             head: facts.head.single_ns.clone(),
         },
+        device_us: Some(facts.device_us),
     }
 }
 
@@ -309,32 +310,4 @@ fn got<T>(seen: Seen<T>, what: &str) -> Result<T> {
             Err(Error::environment(format!("{what}: {reason}")))
         }
     }
-}
-
-/// A line for each contest: what its processes said.
-pub fn summary(recording: &Recording) -> String {
-    use std::fmt::Write;
-    let mut text = String::new();
-    for contest in &recording.contests {
-        let ratios: Vec<f64> = contest
-            .processes
-            .iter()
-            .filter_map(Process::ln_ratio)
-            .collect();
-        let n = ratios.len() as f64;
-        let mean = ratios.iter().sum::<f64>() / n;
-        let deviation = (ratios.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
-        let most = ratios.iter().map(|r| (r - mean).abs()).fold(0.0, f64::max);
-        let _ = writeln!(
-            text,
-            "{:<24} {:>6.2} %  mean {:>8.4} %  deviation {:>7.4} %  most {:>7.4} %  x{}",
-            contest.title(),
-            contest.true_change * 100.0,
-            mean * 100.0,
-            deviation * 100.0,
-            most * 100.0,
-            contest.launches_per_sample,
-        );
-    }
-    text
 }

@@ -223,6 +223,36 @@ fn what_did_not_change_is_not_timed() {
     );
 }
 
+/// Two libraries with the same names live in one process: each side has to run its own.
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_launcher_slower_than_the_bases() {
+    let project = project();
+    let dir = project.path();
+    let host = "\nextern \"C\" void launch(const float* x, float* y, int n, int rounds, float one, float zero, \
+                cudaStream_t stream)\n{\n    dial<<<(n + 255) / 256, 256, 0, stream>>>(x, y, n, rounds, one, zero);\n}\n";
+    let source = std::fs::read_to_string(dir.join("dial.cu")).unwrap();
+    std::fs::write(dir.join("dial.cu"), source + host).unwrap();
+    let gates = dir.join("gates.yaml");
+    edit(
+        &gates,
+        "    entry: dial\n",
+        "    launcher: {function: launch, launches: [{entry: dial}]}\n",
+    );
+    edit(&gates, "{f32: 1}, {f32: 0}]", "{f32: 1}, {f32: 0}, stream]");
+    edit(
+        &gates,
+        "    launch: {grid: [\"ceil_div(N, 256)\"], block: [256]}\n    reference: {unary: {x: x, out: y, op: copy}}\n    gates:\n      registers: [",
+        "    reference: {unary: {x: x, out: y, op: copy}}\n    gates:\n      registers: [",
+    );
+    std::fs::write(dir.join(".gitignore"), "gatekeeper-out/\n").unwrap();
+    git(dir, &["init", "--quiet", "--initial-branch=main"]);
+    commit(dir);
+    slow(dir, 1030);
+    gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 1);
+    assert_eq!(failed(dir, "dial"), ["cycles +2%", "p50 +2%"]);
+}
+
 /// The base's kernel faults where it is timed; head is not blamed, and does not pass either.
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]

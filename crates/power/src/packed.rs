@@ -63,6 +63,7 @@ struct Column {
     /// One number a block, or none at all.
     sm_mhz: Option<Vec<i64>>,
     single: Sides<Vec<i64>>,
+    device_us: Option<u64>,
 }
 
 /// The same bytes for the same recording: gzip's header holds no time.
@@ -140,6 +141,7 @@ fn column(process: &Process) -> Result<Column, &'static str> {
             base: differences(process.single.base.iter().copied())?,
             head: differences(process.single.head.iter().copied())?,
         },
+        device_us: process.device_us,
     })
 }
 
@@ -210,6 +212,7 @@ fn process(column: &Column) -> Result<Process, &'static str> {
             base: sums(&column.single.base)?,
             head: sums(&column.single.head)?,
         },
+        device_us: column.device_us,
     })
 }
 
@@ -292,10 +295,11 @@ mod tests {
             Process {
                 blocks: blocks.to_vec(),
                 single,
+                device_us: Some(41),
             },
             Process::default(),
         ]);
-        let json = r#"{"schema":"gatekeeper.recording/1","device":"NVIDIA H100 80GB HBM3","driver":"580.159.04","date":"2026-11-21","tick_ns":32.0,"contests":[{"kernel":"dial","bound":"compute","class_us":20,"true_change":0.01,"launches_per_sample":10,"processes":[{"orders":"AB","base":[200000,32,-32,32],"head":[200064,-96,96,-96],"sm_mhz":[1980,0],"single":{"base":[20000,32],"head":[]}},{"orders":"","base":[],"head":[],"sm_mhz":[],"single":{"base":[],"head":[]}}]}]}"#;
+        let json = r#"{"schema":"gatekeeper.recording/1","device":"NVIDIA H100 80GB HBM3","driver":"580.159.04","date":"2026-11-21","tick_ns":32.0,"contests":[{"kernel":"dial","bound":"compute","class_us":20,"true_change":0.01,"launches_per_sample":10,"processes":[{"orders":"AB","base":[200000,32,-32,32],"head":[200064,-96,96,-96],"sm_mhz":[1980,0],"single":{"base":[20000,32],"head":[]},"device_us":41},{"orders":"","base":[],"head":[],"sm_mhz":[],"single":{"base":[],"head":[]},"device_us":null}]}]}"#;
         assert_eq!(serde_json::to_string(&pack(&whole).unwrap()).unwrap(), json);
         assert_eq!(read(text(json).as_slice()).unwrap(), whole);
     }
@@ -374,6 +378,7 @@ mod tests {
                     })
                     .collect(),
                 single: Sides { base, head },
+                device_us: clocked.then_some(7),
             })
     }
 

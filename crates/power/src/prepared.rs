@@ -139,7 +139,7 @@ impl Prepared {
             })?;
             Ok(Timed {
                 ln_ratio,
-                seconds: process.sample_seconds(),
+                seconds: process.gpu_seconds(),
             })
         };
         let processes: Vec<Timed> = contest

@@ -196,7 +196,11 @@ impl World {
                 .head
                 .push(self.timed(dice, of_head(true) - one_launch));
         }
-        Process { blocks, single }
+        Process {
+            blocks,
+            single,
+            device_us: None,
+        }
     }
 
     /// What the timer says of a sample of `ln` nanoseconds: at least one tick.

@@ -80,6 +80,41 @@ fn the_rule_sees_one_percent_and_its_rivals_cry_wolf() {
     }
 }
 
+/// What is called unchanged and is not, and what no schedule could decide.
+#[test]
+fn runs_count_what_is_red_and_what_is_open() {
+    let settings = Settings {
+        runs: 50,
+        verdicts: 50,
+        ..settings()
+    };
+    let share = |world: World| {
+        let mut recording = recording(40);
+        let mut contest = world.contest("k", 40, 1);
+        contest.true_change = 0.0;
+        recording.contests = vec![contest];
+        let analysis = analyse(&recording, &settings).unwrap();
+        let replayed = &analysis.replayed[0];
+        let point = &analysis.points[0];
+        (
+            point.runs_red.rate(),
+            point.runs_open.rate(),
+            replayed.red.rate(),
+            replayed.open.rate(),
+        )
+    };
+    let slower = World {
+        true_change: 0.03,
+        ..World::quiet()
+    };
+    assert_eq!(share(slower), (1.0, 0.0, 1.0, 0.0));
+    let restless = World {
+        between: 0.03,
+        ..World::quiet()
+    };
+    assert_eq!(share(restless), (0.0, 1.0, 0.0, 1.0));
+}
+
 #[test]
 fn the_same_seed_gives_the_same_tables() {
     let settings = Settings {
