@@ -113,6 +113,36 @@ fn too_little_expired_unused_and_of_nothing_each_fail_for_their_own_reason() {
     run(dir, &["run", "dial"], 0);
 }
 
+/// Beside a base revision an acceptance that the change adds is said, and is no loosened gate.
+#[test]
+fn what_a_change_accepts_beyond_its_base_is_noted() {
+    let project = broken();
+    let dir = project.path();
+    let git = |args: &[&str]| {
+        let who = ["-c", "user.name=t", "-c", "user.email=t@t"];
+        let output = std::process::Command::new("git")
+            .arg("-C")
+            .arg(dir)
+            .args([&who, args].concat())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{args:?}");
+    };
+    git(&["init", "--quiet"]);
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "-m", "base"]);
+    accept(dir, "copy/default", "12", "2999-12-31");
+    let note = "accepted by this change: `copy/default` registers <= 12, by jane@example.org until 2999-12-31 (baselines/accepted.yaml:3); the base accepts less";
+    let text = said(dir, &["run", "copy", "--base", "HEAD"], 0);
+    assert!(text.contains(note), "{text}");
+    assert!(!text.contains("not loosened"), "{text}");
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "-m", "accepted"]);
+    let text = said(dir, &["run", "copy", "--base", "HEAD"], 0);
+    assert!(!text.contains("accepted by this change"), "{text}");
+    assert!(text.contains("broken and accepted"), "{text}");
+}
+
 #[test]
 fn a_file_that_is_wrong_is_refused_with_its_place() {
     let project = common::project();

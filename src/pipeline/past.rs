@@ -100,3 +100,74 @@ fn anchor(root: &Path, revision: &str, gate: &Gate, kernels: &BTreeSet<&str>) ->
         broken_baselines,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fixture;
+    use std::process::Command;
+    use verdict::model::Metric;
+
+    fn git(dir: &Path, args: &[&str]) {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir);
+        git.args(["-c", "user.name=t", "-c", "user.email=t@t"]);
+        assert!(
+            git.args(args).output().unwrap().status.success(),
+            "{args:?}"
+        );
+    }
+
+    /// Each version another code, as sessions of one code would join.
+    fn agree(dir: &Path, version: u32, ns: u64) {
+        let mut record = fixture::record();
+        fixture::rebuild(&mut record, "fast", |facts| {
+            facts.identity = version.to_string();
+        });
+        fixture::slow(&mut record, &fixture::case_id("fast", "small"), ns);
+        store::update_baselines(dir, &record, &|_| true).unwrap();
+        git(dir, &["add", "--all"]);
+        git(dir, &["commit", "--quiet", "-m", "agreed"]);
+    }
+
+    fn p50(anchor: &Anchor) -> Option<f64> {
+        let mut baselines = anchor.baselines.iter().filter(|it| it.variant == "fast");
+        let agreed = baselines.next()?.cases.get("small")?.get(&Metric::P50)?;
+        Some(agreed.value.0)
+    }
+
+    #[test]
+    fn the_best_level_is_read_from_every_version_in_git() {
+        let dir = tempfile::tempdir().unwrap();
+        let gates = fixture::gates();
+        let found = |dir: &Path| anchors(dir, &gates).unwrap().remove(0);
+        assert_eq!(found(dir.path()).found, "no git history");
+        git(dir.path(), &["init", "--quiet"]);
+        agree(dir.path(), 1, 80_000);
+        let one = found(dir.path());
+        assert_eq!((one.found.as_str(), p50(&one)), ("1 version", None));
+        for (version, ns) in [(2, 60_000), (3, 75_000), (4, 74_000), (5, 79_000)] {
+            agree(dir.path(), version, ns);
+        }
+        let all = found(dir.path());
+        assert_eq!(
+            (&all.since, all.found.as_str()),
+            (&Since::Best, "5 versions")
+        );
+        let level = p50(&all).unwrap();
+        assert!((level / 75_000.0 - 1.0).abs() < 0.002, "{level}");
+
+        // A clone without history knows one version, and says so.
+        let shallow = tempfile::tempdir().unwrap();
+        let from = format!("file://{}", dir.path().display());
+        git(
+            shallow.path(),
+            &["clone", "--quiet", "--depth", "1", &from, "."],
+        );
+        let one = found(shallow.path());
+        assert_eq!(
+            (one.found.as_str(), p50(&one)),
+            ("1 version, in a shallow clone", None)
+        );
+    }
+}

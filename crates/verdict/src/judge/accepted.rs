@@ -65,8 +65,13 @@ fn answer(own: Ruled, acceptance: &Acceptance, other: Option<Ruled>) -> Ruled {
         acceptance.by, acceptance.until, acceptance.reason
     );
     let own_reason = own.verdict.reason.clone();
+    // A fault, or a baseline that cannot be used, has nothing to do with how much was accepted.
+    let is_compared = own.verdict.limit.is_some();
     let Some(other) = other else {
         let mut ruled = own;
+        if !is_compared {
+            return ruled;
+        }
         ruled.verdict.reason = format!(
             "{own_reason}; that `{accepted}` was accepted by {} ran out on {}",
             acceptance.by, acceptance.until
@@ -92,7 +97,7 @@ fn answer(own: Ruled, acceptance: &Acceptance, other: Option<Ruled>) -> Ruled {
             ruled.verdict.reason = format!("{own_reason}; {told}; {}", other.verdict.reason);
             ruled.open = other.open;
         }
-        (_, Outcome::Fail) => {
+        (_, Outcome::Fail) if is_compared && other.verdict.reason != own_reason => {
             ruled.verdict.reason = format!(
                 "{own_reason}; that is more than what is accepted by {}, `{accepted}`",
                 acceptance.by

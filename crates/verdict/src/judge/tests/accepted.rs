@@ -234,10 +234,10 @@ fn faults_and_nan_cannot_be_accepted() {
     });
     let bound = accept(vec![small()], at_most(Metric::MaxErr, 1e9));
     let record = with(record, bound);
-    assert_eq!(
-        verdict(&record, &small(), "max_err <= 0.004").outcome,
-        Outcome::Fail
-    );
+    let nan = verdict(&record, &small(), "max_err <= 0.004");
+    assert_eq!(nan.outcome, Outcome::Fail);
+    assert!(nan.reason.starts_with("max_err is NaN"), "{}", nan.reason);
+    assert!(!nan.reason.contains("accepted"), "{}", nan.reason);
     assert_eq!(verdict(&record, &small(), "finite").outcome, Outcome::Fail);
 }
 
