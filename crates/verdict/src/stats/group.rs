@@ -359,6 +359,30 @@ mod tests {
         }
 
         #[test]
+        fn a_session_more_narrows_the_interval_and_a_common_factor_cancels(
+            sessions in 2u32..10, deviation in 1e-4..0.1, k in 0.001..1000.0,
+        ) {
+            let of = |sessions: u32, k: f64| {
+                // Quieter than the sessions: else its own few processes decide the width.
+                let head = Group::from_summary(101.0 * k, 1e-5, 5).unwrap();
+                let base = Between {
+                    ln_mean: (100.0 * k).ln(),
+                    sessions,
+                    ln_deviation: deviation,
+                    freedom: sessions - 1,
+                };
+                predict(&head, &base).unwrap()
+            };
+            let width = |it: &Comparison| (it.interval[1] / it.interval[0]).ln();
+            let (few, more) = (of(sessions, 1.0), of(sessions + 1, 1.0));
+            prop_assert!(width(&more) < width(&few) * (1.0 + 1e-9));
+            prop_assert!(few.interval[0] <= few.ratio && few.ratio <= few.interval[1]);
+            let scaled = of(sessions, k);
+            prop_assert!((scaled.ratio / few.ratio - 1.0).abs() < 1e-6);
+            prop_assert!((width(&scaled) / width(&few) - 1.0).abs() < 1e-6);
+        }
+
+        #[test]
         fn swapping_the_sides_inverts_the_ratio(head in values(), base in values()) {
             let (head, base) = (Group::of(&head, 1e-6).unwrap(), Group::of(&base, 1e-6).unwrap());
             let (a, b) = (compare(&head, &base), compare(&base, &head));
