@@ -40,6 +40,10 @@ const SINGLES: u32 = 60;
 const LONG_US: u32 = 200;
 const LONG_SINGLES: u32 = 20;
 
+/// How often a dial is turned again, and by how many fresh processes each time.
+const TURNS: u32 = 3;
+const TRIALS: u32 = 3;
+
 struct Pair {
     dial: Dial,
     class_us: u32,
@@ -75,20 +79,7 @@ pub fn record(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> 
     for process in 0..request.processes {
         crew.retire();
         for (pair, contest) in pairs.iter().zip(&mut contests) {
-            let artifact = artifact(&artifacts, pair.dial)?;
-            let arm = |case: &Case| Arm {
-                case: case.clone(),
-                artifact: artifact.clone(),
-            };
-            let facts = crew.pair(PairJob {
-                head: arm(&pair.head),
-                base: arm(&pair.base),
-                seed: 1,
-                process,
-                schedule: config::default_timing(),
-                pairing: pair.pairing(),
-            });
-            let facts = got(facts, &contest.title())?;
+            let facts = pair.measure(&mut crew, artifact(&artifacts, pair.dial)?, process)?;
             tick_ns = facts.head.tick_ns;
             contest.launches_per_sample = facts.head.launches_per_sample;
             contest.processes.push(process_of(&facts));
@@ -153,35 +144,46 @@ fn pairs(
             };
             let ns = f64::from(class_us) * 1000.0;
             let guess = dial.guess(class_us, device);
-            let iterations = |iterations: f64| Work {
+            let steps = |steps: f64| Work {
                 elements: 0,
-                iterations: iterations.round() as u32,
+                dial: steps.round() as u32,
             };
             let elements = |elements: f64| Work {
                 elements: elements.round() as u32,
-                iterations: dial::REST,
+                dial: dial::REST,
             };
             let base = match dial {
-                Dial::Compute => iterations(search.around(guess, ns, iterations)?),
+                Dial::Compute => steps(search.around(guess, ns, steps)?),
                 Dial::Memory => elements(search.around(guess, ns, elements)?),
             };
-            let turned = |iterations: f64| Work {
-                iterations: iterations.round() as u32,
+            let turned = |steps: f64| Work {
+                dial: steps.round() as u32,
                 ..base
             };
             // As far as 10 % of the time goes, in the chain alone.
             let far = dial.turns(class_us);
-            let from = f64::from(base.iterations);
+            let from = f64::from(base.dial);
             let line = search.line((from, from + far), turned)?;
             for &change in &request.changes {
-                let more = line.work_for(ns * change);
-                pairs.push(Pair {
+                let mut more = line.work_for(ns * change);
+                let mut pair = |more: f64| Pair {
                     dial,
                     class_us,
                     change,
                     head: dial.case(&shape, turned(from + more), device),
                     base: dial.case(&shape, base, device),
-                });
+                };
+                // The line is of one process, and a hundredth of a time is less than what it is off by.
+                for attempt in 0..TURNS {
+                    if change == 0.0 {
+                        break;
+                    }
+                    let seen = pair(more).change(crew, artifact, attempt)?;
+                    if seen > 0.0 {
+                        more *= (change / seen).clamp(0.5, 2.0);
+                    }
+                }
+                pairs.push(pair(more));
             }
         }
     }
@@ -238,6 +240,33 @@ fn time(crew: &mut Crew, case: &Case, artifact: &Artifact) -> Result<f64> {
 }
 
 impl Pair {
+    /// The mean change over a few fresh processes.
+    fn change(&self, crew: &mut Crew, artifact: &Artifact, attempt: u32) -> Result<f64> {
+        let mut ratios = Vec::new();
+        for process in 0..TRIALS {
+            crew.retire();
+            let facts = self.measure(crew, artifact, process + attempt * TRIALS)?;
+            ratios.extend(process_of(&facts).ln_ratio());
+        }
+        Ok((ratios.iter().sum::<f64>() / ratios.len().max(1) as f64).exp_m1())
+    }
+
+    fn measure(&self, crew: &mut Crew, artifact: &Artifact, process: u32) -> Result<PairFacts> {
+        let arm = |case: &Case| Arm {
+            case: case.clone(),
+            artifact: artifact.clone(),
+        };
+        let facts = crew.pair(PairJob {
+            head: arm(&self.head),
+            base: arm(&self.base),
+            seed: 1,
+            process,
+            schedule: config::default_timing(),
+            pairing: self.pairing(),
+        });
+        got(facts, &self.head.id.to_string())
+    }
+
     fn contest(&self) -> Contest {
         Contest {
             kernel: self.dial.name().to_owned(),

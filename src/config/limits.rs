@@ -10,6 +10,7 @@ use super::yaml::{Problem, Spot, did_you_mean};
 use crate::counters::can_be_gated;
 use std::collections::BTreeMap;
 use verdict::expr::{Expression, Kind, Name, Unit, unit};
+use verdict::judge::words;
 use verdict::model::{Bound, Expr, Facet, Limit, Measure, Metric, Num, Op, Since};
 
 /// What a limit belongs to, and what it may refer to.
@@ -141,6 +142,10 @@ fn of_what(text: &str) -> (&str, Option<&str>) {
 }
 
 fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Problem> {
+    if !metric.has_relative() {
+        return Err(Problem::new(spot.at, words::no_relative(metric))
+            .help("write the share that is allowed: `10%`"));
+    }
     let (worse, better) = if metric.larger_is_better() {
         ('-', '+')
     } else {

@@ -342,6 +342,13 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
             Note::NotJudged { subject, what } => {
                 not_judged.entry(what).or_default().insert(subject);
             }
+            Note::TwoModes { subject, fast_ns, slow_ns, slow_share } => lines.push(format!(
+                "{subject}: single launches have two modes: {} ({:.0} %), {} ({:.0} %)",
+                words::quantity(Metric::P99, fast_ns.0),
+                (1.0 - slow_share.0) * 100.0,
+                words::quantity(Metric::P99, slow_ns.0),
+                slow_share.0 * 100.0,
+            )),
             Note::Throttled { subject, processes } => lines.push(format!(
                 "{subject}: {} ran on a throttled GPU and did not count",
                 plural(*processes as usize, "timing process")

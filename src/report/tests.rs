@@ -237,6 +237,29 @@ fn slower_reads_as_slower_in_every_format() {
     assert!(!text.contains("slower against"), "{text}");
 }
 
+/// One case of four; the others have four launches each, of which nothing is said.
+#[test]
+fn two_modes_read_as_two_modes() {
+    let mut record = fixture::record();
+    let case = fixture::case_id("fast", "small");
+    fixture::retime(&mut record, &case, |process, facts| {
+        let launch = |at: u64| match at * 37 % 100 < 30 {
+            true => 123_008 + at % 5 * 32,
+            false => 82_016 + (at + u64::from(process)) % 5 * 32,
+        };
+        facts.single_ns = (0..100).map(launch).collect();
+    });
+    let judgement = judged(&record);
+    insta::assert_snapshot!(
+        "modes-terminal",
+        terminal::render(&record, &judgement, PLAIN)
+    );
+    insta::assert_snapshot!("modes-markdown", markdown::render(&record, &judgement));
+    let json: serde_json::Value =
+        serde_json::from_str(&json::render(&record, &judgement).unwrap()).unwrap();
+    insta::assert_json_snapshot!("modes-json", json["notes"]);
+}
+
 #[test]
 fn others_on_the_gpu_are_named() {
     let mut record = fixture::record();

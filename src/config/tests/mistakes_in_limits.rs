@@ -110,7 +110,7 @@ fn limits() {
     check(
         "registers: 128",
         "conditions: [N > 5]",
-        "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `N > 5` refers to no metric\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cycles`, `cv`",
+        "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `N > 5` refers to no metric\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cycles`, `cv`, `slow_share`",
     );
     check(
         "registers: 128",
@@ -201,6 +201,11 @@ fn limits() {
         "max_err: 1e-6",
         "max_err: [1e-6, \"+2% of base\"]",
         "gates.yaml:23:23: kernels.scale.gates.max_err[1]: max_err is no time, and only times are measured beside the base revision\n  help: against the baseline it is `+2%`",
+    );
+    check(
+        "p50: \"+2%\"",
+        "slow_share: \"+2%\"",
+        "gates.yaml:24:19: kernels.scale.gates.slow_share: slow_share is mostly 0, and a change relative to that says nothing\n  help: write the share that is allowed: `10%`",
     );
     check(
         "p50: \"+2%\"",

@@ -329,7 +329,7 @@ impl Facts<'_> {
         let mut lack = None;
         for metric in Metric::ALL
             .into_iter()
-            .filter(|metric| metric.facet() == facet)
+            .filter(|metric| metric.facet() == facet && metric.has_relative())
         {
             // What depends on the launch is the worst over all shapes, and they are not all here.
             if self.plan.is_partial(subject.kernel()) && over_shapes(metric) {

@@ -87,7 +87,10 @@ pub(super) fn absolute(
         verdict.limit = Some(Num(bound));
         let shown = words::quantity(metric, value.number);
         if op.holds(value.number, bound) {
-            Ok(shown)
+            Ok(match metric {
+                Metric::SlowShare if value.number == 0.0 => words::ONE_MODE.to_owned(),
+                _ => shown,
+            })
         } else if value.number.is_nan() {
             ruling(
                 Outcome::Fail,
@@ -374,6 +377,9 @@ fn measured(
 ) -> Found<Value> {
     if !(allowed >= 0.0 && allowed.is_finite()) {
         return inconclusive(format!("a change of {allowed} cannot be allowed"));
+    }
+    if !metric.has_relative() {
+        return inconclusive(words::no_relative(metric));
     }
     let value = facts.metric(&gate.subject, metric)?;
     ruled.verdict.measured = Some(Num(value.number));

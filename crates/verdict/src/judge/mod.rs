@@ -429,6 +429,14 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
                     what: what.to_owned(),
                 }),
         );
+        if let Ok(Some(modes)) = facts.modes(&case.id) {
+            notes.push(Note::TwoModes {
+                subject: subject(),
+                fast_ns: Num(modes.fast.ns),
+                slow_ns: Num(modes.slow.ns),
+                slow_share: Num(modes.slow.share),
+            });
+        }
         if let processes @ 1.. = facts.throttled(&case.id) {
             notes.push(Note::Throttled {
                 subject: subject(),

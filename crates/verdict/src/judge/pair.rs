@@ -253,6 +253,9 @@ pub(super) fn against_base(facts: &Facts, gate: &Gate, metric: Metric, allowed: 
         let Subject::Case(id) = &gate.subject else {
             return rules::misplaced(&gate.subject);
         };
+        if !metric.has_relative() {
+            return inconclusive(words::no_relative(metric));
+        }
         if !(allowed >= 0.0 && allowed.is_finite()) {
             return inconclusive(format!("a change of {allowed} cannot be allowed"));
         }

@@ -172,7 +172,7 @@ pub struct CounterChange {
     pub change: Num,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Note {
     /// No baseline under any key: not a failure, and said.
@@ -199,6 +199,13 @@ pub enum Note {
     Broken { path: String, problem: String },
     /// What the simulator's checks could not judge in any launch of a case.
     NotJudged { subject: Subject, what: String },
+    /// The single launches of a case have two modes: where each is, and its share (0 to 1).
+    TwoModes {
+        subject: Subject,
+        fast_ns: Num,
+        slow_ns: Num,
+        slow_share: Num,
+    },
     /// Timing processes that ran on a throttled GPU, and were set aside.
     Throttled { subject: Subject, processes: u32 },
     /// Timing processes of which nobody knows whether the GPU was throttled; they count.

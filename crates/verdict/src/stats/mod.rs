@@ -5,6 +5,7 @@
 //! differ; within one process thousands of samples agree on the wrong value.
 
 mod group;
+pub mod modes;
 mod sample;
 pub mod sequential;
 

@@ -5,6 +5,7 @@ mod anchors;
 mod foreign;
 mod limits;
 mod loosened;
+mod modes;
 mod pairs;
 mod properties;
 mod rules;
