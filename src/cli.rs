@@ -38,7 +38,7 @@ pub enum Command {
     Baseline(BaselineCommand),
     /// Print a stored record as a report
     Report(ReportArgs),
-    /// Check gates.yaml without building anything
+    /// Check gates.yaml and baselines/accepted.yaml without building anything
     Validate(ValidateArgs),
     /// Write a commented gates.yaml to start from
     Init(InitArgs),

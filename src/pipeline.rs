@@ -2,6 +2,7 @@
 //! case may go on, needs another process, or holds is asked of `verdict::judge`.
 
 mod base;
+mod past;
 mod simulate;
 mod time;
 
@@ -56,12 +57,14 @@ pub fn run(
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Outcome> {
     let began = Instant::now();
+    let accepted = config::acceptances(&loaded)?;
     let Loaded {
         root,
         file,
         mut plan,
         gates,
         toolchain: pin,
+        ..
     } = loaded;
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
     let base = request.base.as_ref().map(|asked| {
@@ -69,11 +72,14 @@ pub fn run(
         base::find(asked, &root, &file, &baselines, cache)
     });
     let (base_root, base) = base.transpose()?.map(|it| (it.root, it.base)).unzip();
+    let anchors = past::anchors(&root, &gates)?;
     let policy = Policy {
         gates,
         baselines,
         broken_baselines,
         require_gpu: request.require_gpu,
+        anchors,
+        accepted,
         base,
     };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;

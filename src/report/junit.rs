@@ -25,7 +25,13 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
             .verdicts
             .iter()
             .filter(|verdict| verdict.subject.kernel() == kernel);
-        suite.add_test_cases(verdicts.map(|verdict| test(record, judgement, verdict)));
+        let accepted = |verdict: &Verdict| {
+            let mut accepted = judgement.accepted.iter();
+            accepted.any(|it| (&it.subject, &it.gate) == (&verdict.subject, &verdict.gate))
+        };
+        suite.add_test_cases(
+            verdicts.map(|verdict| test(record, judgement, verdict, accepted(verdict))),
+        );
         report.add_test_suite(suite);
     }
     report
@@ -33,7 +39,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
         .map_err(|error| Error::environment(format!("the JUnit report cannot be written: {error}")))
 }
 
-fn test(record: &Record, judgement: &Judgement, verdict: &Verdict) -> TestCase {
+fn test(record: &Record, judgement: &Judgement, verdict: &Verdict, accepted: bool) -> TestCase {
     let status = match verdict.outcome {
         Outcome::Pass => TestCaseStatus::success(),
         Outcome::Fail => broken(NonSuccessKind::Failure, record, judgement, verdict),
@@ -48,8 +54,10 @@ fn test(record: &Record, judgement: &Judgement, verdict: &Verdict) -> TestCase {
         }
     };
     let mut case = TestCase::new(format!("{}: {}", verdict.subject, verdict.gate), status);
-    // What a pass on times rests on: measured, or not run as nothing changed.
-    if verdict.outcome == Outcome::Pass && beside::is_of_base(judgement, verdict) {
+    if accepted {
+        case.set_system_out(format!("accepted: {}", verdict.reason));
+    } else if verdict.outcome == Outcome::Pass && beside::is_of_base(judgement, verdict) {
+        // What a pass on times rests on: measured, or not run as nothing changed.
         case.set_system_out(verdict.reason.as_str());
     }
     case.set_classname(format!(

@@ -122,6 +122,14 @@ pub fn headline(judgement: &Judgement) -> String {
     } else {
         counts.join(", ")
     };
+    let accepted = match judgement.accepted.len() {
+        0 => String::new(),
+        count => format!(", {count} of them broken and accepted"),
+    };
+    let counts = match judgement.count(Outcome::Pass) {
+        0 => counts,
+        _ => counts.replacen(" passed", &format!(" passed{accepted}"), 1),
+    };
     format!("{}: {counts}", conclusion(judgement.conclusion))
 }
 
@@ -327,6 +335,9 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
             Note::Gone { kernel, variant, shape, facet } => lines.push(format!(
                 "gone: a baseline of {facet} names {kernel}/{variant}@{shape}, which gates.yaml does not have"
             )),
+            Note::Accepts { case, instead, by, until, declared } => lines.push(format!(
+                "accepted by this change: `{case}` {instead}, by {by} until {until} ({declared}); the base accepts less"
+            )),
             Note::Broken { path, problem } => {
                 lines.push(format!("{path} cannot be used: {problem}"));
             }
@@ -467,6 +478,7 @@ pub fn cases(record: &Record, judgement: &Judgement) -> Vec<Row> {
             let mut verdicts = judgement.verdicts.iter();
             let p50 = verdicts.find(|verdict| {
                 verdict.subject == subject
+                    && !verdict.anchored
                     && verdict.metric == Some(Metric::P50)
                     && verdict.change.is_some()
             });

@@ -1,7 +1,7 @@
 //! For a terminal: what failed comes first, with the reason and the command that shows it alone; the
 //! headline comes last, where the eye rests.
 
-use super::{beside, summary};
+use super::{beside, standing, summary};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use verdict::model::{Conclusion, Judgement, Outcome, Record};
 
@@ -132,6 +132,10 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
     let remarks = [
         ("base", base),
         (
+            "accepted",
+            judgement.accepted.iter().map(standing::accepted).collect(),
+        ),
+        (
             "better",
             judgement
                 .wins
@@ -139,6 +143,7 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
                 .map(|win| summary::win(record, win))
                 .collect(),
         ),
+        ("drift", standing::drifts(judgement)),
         ("note", summary::notes(record, judgement)),
         ("skipped", summary::skipped(record, judgement)),
         ("on", vec![summary::circumstances(record)]),

@@ -1,3 +1,5 @@
+mod beside;
+
 use super::terminal::Options;
 use super::*;
 use crate::store::fixture;
@@ -140,110 +142,66 @@ fn a_run_in_the_simulator() {
     everywhere("simulated", &record);
 }
 
-/// One case slower than the base and one undecided, two unchanged, one that the base does not have; two gates
-/// that ask less than there.
-fn beside_base() -> Record {
+/// One gate broken and accepted, one acceptance that has run out.
+#[test]
+fn a_run_with_acceptances() {
     let mut record = fixture::record_beside_base();
-    record.costs.gpu_ms = 3100;
-    let fast = |shape| fixture::case_id("fast", shape);
-    fixture::repair(&mut record, &fast("small"), |process, facts| {
-        *facts = fixture::pair_facts(80_000, 1.012, process)
+    fixture::rebuild(&mut record, "direct", |facts| {
+        facts.entries[0].resources.registers = 100
     });
-    for process in 6..15 {
-        for (shape, processes, ratio) in [("small", 7, 1.012), ("large", 15, 1.0045)] {
-            if process < processes {
-                record.evidence.push(Evidence::Pair {
-                    case: fast(shape),
-                    process,
-                    facts: Seen::Got(fixture::pair_facts(80_000, ratio, process)),
-                });
-            }
-        }
-    }
-    fixture::repair(&mut record, &fast("large"), |process, facts| {
-        let wander = [0.997, 0.999, 1.002, 1.007, 1.010][process as usize % 5];
-        *facts = fixture::pair_facts(80_000, wander, process)
-    });
-    let half = verdict::model::Rule::Limit {
-        metric: verdict::model::Metric::P50,
-        limit: verdict::model::Limit::Base { change: Num(0.005) },
+    let accept = |until: &str, line: u32, instead| verdict::model::Acceptance {
+        case: "k/direct".into(),
+        subjects: vec![fixture::unit("direct")],
+        left_out: false,
+        instead,
+        reason: "one load more in flight: 100%, of <N>".into(),
+        by: "jane@example.org".into(),
+        until: until.into(),
+        declared: format!("baselines/accepted.yaml:{line}"),
     };
-    for case in record.plan.cases.clone() {
-        let gate = fixture::gate(Subject::Case(case.id), half.clone());
+    let registers = verdict::model::Metric::Registers;
+    record.policy.accepted = vec![
+        accept("2027-01-31", 3, fixture::within(registers, 0.05)),
+        accept("2026-11-20", 9, fixture::at_most(registers, 130.0)),
+    ];
+    record.environment.config = "gpu/gates.yaml".into();
+    everywhere("accepted", &record);
+}
+
+/// Beyond an anchor's limit, within it, and away from the best level without a gate.
+#[test]
+fn a_run_with_anchors() {
+    use verdict::model::{Anchor, Limit, Metric, Rule, Since};
+    let mut record = fixture::record();
+    let mut baselines = fixture::baselines();
+    for agreed in baselines
+        .iter_mut()
+        .flat_map(|baseline| baseline.cases.values_mut())
+        .filter_map(|metrics| metrics.get_mut(&Metric::P50))
+    {
+        agreed.value = Num(agreed.value.0 * 0.95);
+    }
+    let anchor = |since, found: &str| Anchor {
+        since,
+        found: found.into(),
+        baselines: baselines.clone(),
+        broken_baselines: Vec::new(),
+    };
+    record.policy.anchors = vec![
+        anchor(Since::Revision("v1.0".into()), "0a34415aaaaa"),
+        anchor(Since::Best, "12 versions"),
+    ];
+    for (shape, change) in [("small", 0.02), ("large", 0.08)] {
+        let limit = Limit::Anchor {
+            anchor: Since::Revision("v1.0".into()),
+            change: Num(change),
+        };
+        let metric = Metric::P50;
+        let subject = fixture::case("fast", shape);
+        let gate = fixture::gate(subject, Rule::Limit { metric, limit });
         record.policy.gates.push(gate);
     }
-    let base = record.policy.base.as_mut().unwrap();
-    let tiny = fixture::case_id("fast", "tiny");
-    let mut new = base.plan.case(&fast("small")).unwrap().clone();
-    new.id = tiny.clone();
-    record.plan.cases.push(new);
-    for piece in record.evidence.clone() {
-        let mut piece = piece;
-        match &mut piece {
-            Evidence::Driver { case, .. } | Evidence::Check { case, .. }
-                if *case == fast("small") =>
-            {
-                *case = tiny.clone();
-            }
-            _ => continue,
-        }
-        record.evidence.push(piece);
-    }
-    for process in 0..3 {
-        let timed = fixture::time("fast", "tiny", process, 9_000);
-        record.evidence.push(timed);
-    }
-    let tiny = Subject::Case(tiny);
-    let limits = [
-        fixture::at_most(verdict::model::Metric::MaxErr, 0.004),
-        half,
-    ];
-    let gates = limits.map(|rule| fixture::gate(tiny.clone(), rule));
-    record.policy.gates.extend(gates);
-    base.gates.push(fixture::gate(
-        fixture::unit("direct"),
-        fixture::at_most(verdict::model::Metric::Spills, 0.0),
-    ));
-    for gate in &mut base.gates {
-        if gate.subject == fixture::unit("fast")
-            && gate.rule == fixture::at_most(verdict::model::Metric::Registers, 128.0)
-        {
-            gate.rule = fixture::at_most(verdict::model::Metric::Registers, 112.0);
-        }
-    }
-    record
-}
-
-#[test]
-fn a_run_beside_a_base() {
-    everywhere("base", &beside_base());
-}
-
-#[test]
-fn a_run_beside_a_base_that_may_ask_less() {
-    let mut record = beside_base();
-    record.policy.base.as_mut().unwrap().loosening = Loosening::Allowed;
-    record.plan.pairing.as_mut().unwrap().unchanged = true;
-    for process in 0..6 {
-        for shape in fixture::SHAPES {
-            record.evidence.push(Evidence::Pair {
-                case: fixture::case_id("direct", shape),
-                process,
-                facts: Seen::Got(fixture::pair_facts(100_000, 1.0, process)),
-            });
-        }
-    }
-    everywhere("base-allowed", &record);
-}
-
-#[test]
-fn a_run_beside_a_base_without_a_gpu() {
-    let mut record = beside_base();
-    record.environment.device = fixture::no_gpu();
-    let builds =
-        |piece: &Evidence| matches!(piece, Evidence::Build { .. } | Evidence::BaseBuild { .. });
-    record.evidence.retain(builds);
-    everywhere("base-no-gpu", &record);
+    everywhere("anchors", &record);
 }
 
 #[test]

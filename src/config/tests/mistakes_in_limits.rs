@@ -178,6 +178,26 @@ fn limits() {
         "gates.yaml:24:12: kernels.scale.gates.p50: `+2us` is not a change: write `+2%`",
     );
     check(
+        "p50: \"+2%\"",
+        "p50: \"+2% of\"",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `+2% of` is not a change: write `+2%`",
+    );
+    check(
+        "p50: \"+2%\"",
+        "p50: \"+2% of v1.0 or so\"",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `v1.0 or so` is no revision\n  help: `+2% of base`, or of a tag, as in `+2% of v1.0`",
+    );
+    check(
+        "p50: \"+2%\"",
+        "p50: \"+2% of --all\"",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `--all` is no revision\n  help: `+2% of base`, or of a tag, as in `+2% of v1.0`",
+    );
+    check(
+        "max_err: 1e-6",
+        "max_err: [1e-6, \"+2% of best\"]",
+        "gates.yaml:23:23: kernels.scale.gates.max_err[1]: max_err is no time, and only of times the best level is kept\n  help: against the baseline it is `+2%`",
+    );
+    check(
         "max_err: 1e-6",
         "max_err: [1e-6, \"+2% of base\"]",
         "gates.yaml:23:23: kernels.scale.gates.max_err[1]: max_err is no time, and only times are measured beside the base revision\n  help: against the baseline it is `+2%`",

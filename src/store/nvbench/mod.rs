@@ -158,6 +158,8 @@ fn record(files: Vec<File>) -> Result<Record> {
             baselines: Vec::new(),
             broken_baselines: Vec::new(),
             require_gpu: false,
+            anchors: Vec::new(),
+            accepted: Vec::new(),
             base: None,
         },
         evidence,

@@ -4,13 +4,16 @@
 //! ([`admit`]), which cases need one more timing process ([`next`]), what is each gate's verdict
 //! ([`judge`]), and what changed between two records ([`compare`]). Knows no files, no clock and no device.
 
+mod accepted;
 mod baseline;
+mod best;
 mod facts;
 mod limit;
 mod loosened;
 mod metric;
 mod pair;
 mod rules;
+mod sessions;
 mod simulated;
 pub mod words;
 
@@ -20,8 +23,10 @@ mod fixture;
 mod tests;
 
 pub use baseline::ANY_SHAPE;
+pub use best::best;
 pub use facts::{Facts, Found, Ruling, unit_for, unit_to_simulate};
 pub use metric::Value;
+pub use sessions::joined;
 
 #[cfg(test)]
 use crate::model;
@@ -43,7 +48,10 @@ pub fn judge(
     let facts = Facts::new(plan, environment, policy, evidence);
     let mut judgement = judged(&facts, &Refusals::new());
     judgement.base = facts.beside_base();
+    judgement.add(accepted::checked(&facts, &Refusals::new()));
     if let Some(base) = &policy.base {
+        let added = accepted::added(&base.accepted, &policy.accepted);
+        judgement.notes.extend(added);
         let was = Side {
             plan: &base.plan,
             gates: &base.gates,
@@ -59,7 +67,7 @@ pub fn judge(
             plan,
             base.loosening,
         ));
-        judgement.add_loosened(loosened);
+        judgement.add(loosened);
     }
     judgement
 }
@@ -74,6 +82,8 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         baselines,
         broken_baselines: Vec::new(),
         require_gpu: head.policy.require_gpu,
+        anchors: head.policy.anchors.clone(),
+        accepted: head.policy.accepted.clone(),
         // Both records are measured already.
         base: None,
     };
@@ -89,7 +99,9 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         })
         .collect();
     let mut judgement = judged(&facts, &refusals);
-    judgement.add_loosened(loosened::loosened(
+    let added = accepted::added(&base.policy.accepted, &head.policy.accepted);
+    judgement.notes.extend(added);
+    judgement.add(loosened::loosened(
         Side::of(base),
         Side::of(head),
         loosening,
@@ -98,15 +110,16 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
 }
 
 impl Judgement {
-    /// One that is allowed decides nothing: it is no proof that anything of head was judged.
-    fn add_loosened(&mut self, loosened: Vec<Verdict>) {
-        if loosened
+    /// On the policy and not on evidence. One that holds decides nothing: it is no proof that anything of
+    /// head was judged.
+    fn add(&mut self, verdicts: Vec<Verdict>) {
+        if verdicts
             .iter()
             .any(|verdict| verdict.outcome == Outcome::Fail)
         {
             self.conclusion = Conclusion::Fail;
         }
-        self.verdicts.extend(loosened);
+        self.verdicts.extend(verdicts);
     }
 }
 
@@ -232,6 +245,10 @@ fn rule(facts: &Facts, gate: &Gate, refusals: &Refusals) -> Ruled {
         },
         Rule::Limit {
             metric,
+            limit: Limit::Anchor { anchor, change },
+        } => limit::against_anchor(facts, gate, *metric, anchor, change.0),
+        Rule::Limit {
+            metric,
             limit: Limit::Base { change },
         } => pair::against_base(facts, gate, *metric, change.0),
         Rule::Condition { expr } => limit::condition(facts, gate, expr),
@@ -293,12 +310,11 @@ impl Facts<'_> {
         {
             if let Rule::Limit {
                 metric,
-                limit: Limit::Absolute { op, bound },
+                limit: Limit::Absolute { .. },
             } = &gate.rule
                 && metric.facet() == Facet::Correctness
             {
-                let verdict =
-                    limit::absolute(self, gate, *metric, *op, bound, &Refusals::new()).verdict;
+                let verdict = accepted::ruled(self, gate, &Refusals::new()).verdict;
                 if verdict.outcome != Outcome::Pass {
                     return Err(Ruling {
                         outcome: verdict.outcome,
@@ -370,7 +386,7 @@ impl Facts<'_> {
         let gates = self.policy.gates.iter();
         gates
             .filter(|gate| matches!(&gate.subject, Subject::Case(id) if id == case))
-            .any(|gate| rule(self, gate, &Refusals::new()).open)
+            .any(|gate| accepted::ruled(self, gate, &Refusals::new()).open)
     }
 }
 
@@ -378,9 +394,11 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
     let mut verdicts = Vec::new();
     let mut wins = Vec::new();
     let mut counters = Vec::new();
+    let mut accepted = Vec::new();
+    let mut drifts = Vec::new();
     let mut new = BTreeSet::new();
     for gate in &facts.policy.gates {
-        let mut ruled = rule(facts, gate, refusals);
+        let mut ruled = accepted::ruled(facts, gate, refusals);
         if gate.needs_device() {
             blame_the_device(facts, &mut ruled.verdict);
         }
@@ -389,8 +407,11 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         }
         wins.append(&mut ruled.wins);
         counters.append(&mut ruled.counters);
+        accepted.extend(ruled.accepted);
+        drifts.extend(ruled.drift);
         verdicts.push(ruled.verdict);
     }
+    drifts.extend(limit::since_best(facts, &drifts));
     let mut notes: Vec<Note> = new
         .into_iter()
         .map(|(subject, facet)| Note::New { subject, facet })
@@ -443,7 +464,9 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         conclusion: conclude(facts, &verdicts),
         verdicts,
         base: None,
+        accepted,
         wins,
+        drifts,
         counters,
         notes,
     }

@@ -71,6 +71,11 @@ impl<'a> Facts<'a> {
                     own && metric.facet() == Facet::Times
                         || matches!(bound, Bound::Expr(expr) if names_time(expr, own, &id.variant))
                 }
+                // What did not change since the base may have changed since an anchor.
+                Rule::Limit {
+                    metric,
+                    limit: Limit::Anchor { .. },
+                } => own && metric.facet() == Facet::Times,
                 Rule::Condition { expr } => names_time(expr, own, &id.variant),
                 _ => false,
             }

@@ -246,6 +246,10 @@ pub fn gate(rule: &Rule) -> String {
                 let sign = if metric.larger_is_better() { '-' } else { '+' };
                 format!("{metric} {sign}{}%", number(change.0 * 100.0))
             }
+            Limit::Anchor { anchor, change } => {
+                let sign = if metric.larger_is_better() { '-' } else { '+' };
+                format!("{metric} {sign}{}% of {anchor}", number(change.0 * 100.0))
+            }
             Limit::Base { change } => format!("{metric} +{}% of base", number(change.0 * 100.0)),
         },
         Rule::Condition { expr } => expr.text.clone(),

@@ -9,5 +9,5 @@ pub mod modes;
 mod sample;
 pub mod sequential;
 
-pub use group::{Comparison, Group, compare};
+pub use group::{Between, Comparison, Group, compare, predict};
 pub use sample::Sample;
