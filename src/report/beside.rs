@@ -14,7 +14,7 @@ pub fn compared_with(base: &BesideBase) -> String {
         (base.changed.len(), "changed"),
         (base.unchanged.len(), "unchanged"),
         (base.new.len(), "new"),
-        (base.unknown.len(), "not compared"),
+        (base.unknown.len(), "not timed"),
     ]
     .into_iter()
     .filter(|(count, _)| *count > 0)
