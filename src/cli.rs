@@ -38,7 +38,7 @@ pub enum Command {
     Baseline(BaselineCommand),
     /// Print a stored record as a report
     Report(ReportArgs),
-    /// Check gates.yaml without building anything
+    /// Check gates.yaml and baselines/accepted.yaml without building anything
     Validate(ValidateArgs),
     /// Write a commented gates.yaml to start from
     Init(InitArgs),
@@ -190,8 +190,14 @@ pub struct InitArgs {
 #[command(after_help = "Examples:
   gatekeeper calibrate                                        300 processes, eight built-in kernels: some ten minutes
   gatekeeper calibrate --processes 20 --classes 3,60          a quick look
+  gatekeeper calibrate sdpa_fp8/stage2 --processes 100        kernels of your own
   gatekeeper calibrate --from gatekeeper-out/calibration.json.gz --tolerance 1")]
 pub struct CalibrateArgs {
+    /// Cases of gates.yaml, as for `run`, each timed beside itself; the built-in kernels where none is named
+    #[arg(value_name = "FILTER", conflicts_with_all = ["classes", "changes"])]
+    pub filters: Vec<String>,
+    #[command(flatten)]
+    pub config: ConfigArg,
     /// Fresh processes, each of which measures every pair once
     #[arg(long, default_value_t = 300, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub processes: u32,
@@ -202,7 +208,7 @@ pub struct CalibrateArgs {
     #[arg(long, value_delimiter = ',', value_name = "PERCENT", default_values_t = [0.0, 1.0])]
     pub changes: Vec<f64>,
     /// Analyse this recording again, without a GPU
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["processes", "classes", "changes", "device", "out"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["filters", "processes", "classes", "changes", "device", "out"])]
     pub from: Option<PathBuf>,
     /// The limit that is tried, in per cent
     #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]

@@ -3,6 +3,7 @@
 
 mod base;
 mod check;
+mod past;
 mod simulate;
 mod time;
 
@@ -57,12 +58,14 @@ pub fn run(
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Outcome> {
     let began = Instant::now();
+    let accepted = config::acceptances(&loaded)?;
     let Loaded {
         root,
         file,
         mut plan,
         gates,
         toolchain: pin,
+        ..
     } = loaded;
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
     let base = request.base.as_ref().map(|asked| {
@@ -70,11 +73,14 @@ pub fn run(
         base::find(asked, &root, &file, &baselines, cache)
     });
     let (base_root, base) = base.transpose()?.map(|it| (it.root, it.base)).unzip();
+    let anchors = past::anchors(&root, &gates)?;
     let policy = Policy {
         gates,
         baselines,
         broken_baselines,
         require_gpu: request.require_gpu,
+        anchors,
+        accepted,
         base,
     };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;

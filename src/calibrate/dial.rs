@@ -52,21 +52,22 @@ impl Dial {
     pub fn guess(self, class_us: u32, device: &DeviceFacts) -> f64 {
         let us = f64::from(class_us);
         match self {
-            // Eight warps take turns on each scheduler, one of a loop's four instructions a cycle.
-            Self::Compute => us * 2000.0 / 32.0,
+            // Eight warps take turns on each scheduler, one of a loop's four instructions a cycle, and one
+            // of the eight at each step.
+            Self::Compute => us * 2000.0 / 32.0 * STEPS,
             // 30 GB/s for each multiprocessor, 32 bytes moved for each element.
             Self::Memory => us * 30e3 * f64::from(device.multiprocessors) / 32.0,
         }
     }
 
-    /// Iterations of the chain that take about a tenth of this time.
+    /// Steps of the dial that take about a tenth of this time.
     pub fn turns(self, class_us: u32) -> f64 {
-        let each_us = match self {
+        let turn_us = match self {
             Self::Compute => 32.0 / 2000.0,
             // Few warps of a scheduler are in their chain at once: the latency of one turn counts.
             Self::Memory => 12.0 / 2000.0,
         };
-        0.1 * f64::from(class_us) / each_us
+        0.1 * f64::from(class_us) / turn_us * STEPS
     }
 
     pub fn case(self, shape: &str, work: Work, device: &DeviceFacts) -> Case {
@@ -91,13 +92,13 @@ impl Dial {
         let (tensors, args) = match self {
             Self::Compute => (
                 vec![tensor("out", threads)],
-                vec![pointer("out"), integer(work.iterations)],
+                vec![pointer("out"), integer(work.dial)],
             ),
             Self::Memory => {
                 let len = 4 * (work.elements as usize).max(threads);
                 let tensors = vec![tensor("in", len), tensor("out", len)];
-                let numbers = [integer(work.elements), integer(work.iterations)];
-                let pointers = vec![pointer("in"), pointer("out")];
+                let numbers = [integer(work.elements), integer(work.dial)];
+                let pointers = [pointer("in"), pointer("out")];
                 (tensors, [&pointers[..], &numbers].concat())
             }
         };
@@ -137,12 +138,15 @@ impl Dial {
 pub struct Work {
     /// Of 16 bytes, copied; none where nothing is.
     pub elements: u32,
-    /// Of the chain in every thread: the dial.
-    pub iterations: u32,
+    /// Steps of the dial.
+    pub dial: u32,
 }
 
 /// The dial of a kernel that is not slowed; above zero, so that it can be turned both ways.
-pub const REST: u32 = 64;
+pub const REST: u32 = 64 * STEPS as u32;
+
+/// Steps of the dial for one turn of the chain in every thread.
+const STEPS: f64 = 8.0;
 
 /// A line through two readings: how long some work takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -157,7 +161,7 @@ impl Line {
     /// `None` where more work does not take longer.
     pub fn through(a: (f64, f64), b: (f64, f64)) -> Option<Self> {
         let slope = (b.1 - a.1) / (b.0 - a.0);
-        (slope > 0.0 && slope.is_finite()).then(|| Self {
+        (slope > 0.0 && slope.is_finite()).then_some(Self {
             offset: a.1 - slope * a.0,
             slope,
         })
@@ -171,5 +175,26 @@ impl Line {
     /// Work that takes this long; at least one unit.
     pub fn work(&self, ns: f64) -> f64 {
         ((ns - self.offset) / self.slope).max(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_much_work_takes_how_long() {
+        let line = Line::through((100.0, 1500.0), (200.0, 2000.0)).unwrap();
+        assert_eq!(line.work(3000.0), 400.0);
+        assert_eq!(line.work_for(30.0), 6.0);
+        assert_eq!(line.work(0.0), 1.0, "no launch is without work");
+    }
+
+    #[test]
+    fn work_that_takes_no_longer_gives_no_line() {
+        for later in [1500.0, 1400.0, f64::NAN] {
+            assert_eq!(Line::through((100.0, 1500.0), (200.0, later)), None);
+        }
+        assert_eq!(Line::through((100.0, 1500.0), (100.0, 1600.0)), None);
     }
 }

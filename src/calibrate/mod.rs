@@ -3,19 +3,20 @@
 
 mod dial;
 
-use crate::build::{self, Artifact};
+use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
-use crate::config;
+use crate::config::{self, Loaded};
 use crate::device::DeviceChoice;
 use crate::error::{Error, Result};
 use crate::repo;
 use crate::report::progress::{Event, Phase};
-use crate::toolchain;
+use crate::toolchain::{self, Toolchain};
 use crate::worker::{Arm, Crew, PairJob, TimeJob};
 use dial::{Dial, Line, Work};
 use power::{Bound, Contest, Order, Process, Recording, Sides};
 use std::collections::HashMap;
 use std::path::Path;
+use verdict::judge;
 use verdict::model::{
     Block, BlockOrder, Case, DeviceFacts, PairFacts, Pairing, Schedule, Seen, TimeFacts,
 };
@@ -40,18 +41,41 @@ const SINGLES: u32 = 60;
 const LONG_US: u32 = 200;
 const LONG_SINGLES: u32 = 20;
 
+/// How often a dial is turned again, and by how many fresh processes each time.
+const TURNS: u32 = 3;
+const TRIALS: u32 = 3;
+
 struct Pair {
-    dial: Dial,
+    name: String,
+    bound: Bound,
     class_us: u32,
     change: f64,
     head: Case,
     base: Case,
+    artifact: Artifact,
+}
+
+/// What is timed beside itself.
+pub enum Kernels {
+    /// With a dial.
+    BuiltIn,
+    /// Of a gates.yaml, unchanged; what a change would do follows from their samples, scaled.
+    Own(Box<Loaded>),
 }
 
 /// # Errors
-/// Environment, where there is no GPU, no compiler, or a built-in kernel broke.
-pub fn record(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> Result<Recording> {
-    let toolchain = toolchain::find(None, cache)?;
+/// Environment, where there is no GPU, no compiler, or a kernel broke.
+pub fn record(
+    request: &Request,
+    kernels: &Kernels,
+    cache: &Cache,
+    on: &(dyn Fn(Event) + Sync),
+) -> Result<Recording> {
+    let pin = match kernels {
+        Kernels::BuiltIn => None,
+        Kernels::Own(loaded) => loaded.toolchain.cuda.as_deref(),
+    };
+    let toolchain = toolchain::find(pin, cache)?;
     let mut crew = Crew::new(request.device)?;
     let device = match crew.device() {
         Seen::Got(device) => device,
@@ -62,10 +86,15 @@ pub fn record(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> 
             )));
         }
     };
-    let root = cache.dir("calibrate")?;
-    crate::cache::write_atomically(&root.join(dial::FILE), dial::SOURCE.as_bytes())?;
-    let artifacts = built(&root, &toolchain, cache, &device)?;
-    let pairs = pairs(request, &mut crew, &artifacts, &device)?;
+    let pairs = match kernels {
+        Kernels::BuiltIn => {
+            let root = cache.dir("calibrate")?;
+            crate::cache::write_atomically(&root.join(dial::FILE), dial::SOURCE.as_bytes())?;
+            let artifacts = built(&root, &toolchain, cache, &device)?;
+            pairs(request, &mut crew, &artifacts, &device)?
+        }
+        Kernels::Own(loaded) => own(loaded, &mut crew, &toolchain, cache, &device)?,
+    };
     on(Event::Began {
         phase: Phase::Time,
         steps: u64::from(request.processes),
@@ -75,20 +104,7 @@ pub fn record(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> 
     for process in 0..request.processes {
         crew.retire();
         for (pair, contest) in pairs.iter().zip(&mut contests) {
-            let artifact = artifact(&artifacts, pair.dial)?;
-            let arm = |case: &Case| Arm {
-                case: case.clone(),
-                artifact: artifact.clone(),
-            };
-            let facts = crew.pair(PairJob {
-                head: arm(&pair.head),
-                base: arm(&pair.base),
-                seed: 1,
-                process,
-                schedule: config::default_timing(),
-                pairing: pair.pairing(),
-            });
-            let facts = got(facts, &contest.title())?;
+            let facts = pair.measure(&mut crew, process)?;
             tick_ns = facts.head.tick_ns;
             contest.launches_per_sample = facts.head.launches_per_sample;
             contest.processes.push(process_of(&facts));
@@ -108,11 +124,55 @@ pub fn record(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) -> 
     })
 }
 
+/// Each timed case beside itself.
+fn own(
+    loaded: &Loaded,
+    crew: &mut Crew,
+    toolchain: &Toolchain,
+    cache: &Cache,
+    device: &DeviceFacts,
+) -> Result<Vec<Pair>> {
+    let mut pairs = Vec::new();
+    for case in loaded.plan.cases.iter().filter(|case| case.timed) {
+        let Some(unit) = judge::unit_for(&loaded.plan, &case.id, device) else {
+            return Err(Error::usage(format!(
+                "no architecture of {} runs on {}",
+                case.id, device.name
+            )));
+        };
+        let units = std::slice::from_ref(unit);
+        let mut built = build::build_all(&loaded.root, toolchain, cache, units, 1, &|_, _| {})?;
+        let Some(Built {
+            facts, artifact, ..
+        }) = built.pop()
+        else {
+            continue;
+        };
+        let name = case.id.to_string();
+        got(facts, &name)?;
+        let Some(artifact) = artifact else { continue };
+        let ns = time(crew, case, &artifact)?;
+        pairs.push(Pair {
+            name,
+            bound: Bound::Unknown,
+            class_us: (ns / 1000.0).round() as u32,
+            change: 0.0,
+            head: case.clone(),
+            base: case.clone(),
+            artifact,
+        });
+    }
+    match pairs.is_empty() {
+        false => Ok(pairs),
+        true => Err(Error::usage("no case that was selected is timed by a gate")),
+    }
+}
+
 type Artifacts = HashMap<Dial, Artifact>;
 
 fn built(
     root: &Path,
-    toolchain: &toolchain::Toolchain,
+    toolchain: &Toolchain,
     cache: &Cache,
     device: &DeviceFacts,
 ) -> Result<Artifacts> {
@@ -153,35 +213,51 @@ fn pairs(
             };
             let ns = f64::from(class_us) * 1000.0;
             let guess = dial.guess(class_us, device);
-            let iterations = |iterations: f64| Work {
+            let steps = |steps: f64| Work {
                 elements: 0,
-                iterations: iterations.round() as u32,
+                dial: steps.round() as u32,
             };
             let elements = |elements: f64| Work {
                 elements: elements.round() as u32,
-                iterations: dial::REST,
+                dial: dial::REST,
             };
             let base = match dial {
-                Dial::Compute => iterations(search.around(guess, ns, iterations)?),
+                Dial::Compute => steps(search.around(guess, ns, steps)?),
                 Dial::Memory => elements(search.around(guess, ns, elements)?),
             };
-            let turned = |iterations: f64| Work {
-                iterations: iterations.round() as u32,
+            let turned = |steps: f64| Work {
+                dial: steps.round() as u32,
                 ..base
             };
             // As far as 10 % of the time goes, in the chain alone.
             let far = dial.turns(class_us);
-            let from = f64::from(base.iterations);
+            let from = f64::from(base.dial);
             let line = search.line((from, from + far), turned)?;
             for &change in &request.changes {
-                let more = line.work_for(ns * change);
-                pairs.push(Pair {
-                    dial,
+                let mut more = line.work_for(ns * change);
+                let pair = |more: f64| Pair {
+                    name: dial.name().to_owned(),
+                    bound: match dial {
+                        Dial::Compute => Bound::Compute,
+                        Dial::Memory => Bound::Memory,
+                    },
                     class_us,
                     change,
                     head: dial.case(&shape, turned(from + more), device),
                     base: dial.case(&shape, base, device),
-                });
+                    artifact: artifact.clone(),
+                };
+                // The line is of one process, and a hundredth of a time is less than what it is off by.
+                for attempt in 0..TURNS {
+                    if change == 0.0 {
+                        break;
+                    }
+                    let seen = pair(more).change(crew, attempt)?;
+                    if seen > 0.0 {
+                        more *= (change / seen).clamp(0.5, 2.0);
+                    }
+                }
+                pairs.push(pair(more));
             }
         }
     }
@@ -238,13 +314,37 @@ fn time(crew: &mut Crew, case: &Case, artifact: &Artifact) -> Result<f64> {
 }
 
 impl Pair {
+    /// The mean change over a few fresh processes.
+    fn change(&self, crew: &mut Crew, attempt: u32) -> Result<f64> {
+        let mut ratios = Vec::new();
+        for process in 0..TRIALS {
+            crew.retire();
+            let facts = self.measure(crew, process + attempt * TRIALS)?;
+            ratios.extend(process_of(&facts).ln_ratio());
+        }
+        Ok((ratios.iter().sum::<f64>() / ratios.len().max(1) as f64).exp_m1())
+    }
+
+    fn measure(&self, crew: &mut Crew, process: u32) -> Result<PairFacts> {
+        let arm = |case: &Case| Arm {
+            case: case.clone(),
+            artifact: self.artifact.clone(),
+        };
+        let facts = crew.pair(PairJob {
+            head: arm(&self.head),
+            base: arm(&self.base),
+            seed: 1,
+            process,
+            schedule: config::default_timing(),
+            pairing: self.pairing(),
+        });
+        got(facts, &self.head.id.to_string())
+    }
+
     fn contest(&self) -> Contest {
         Contest {
-            kernel: self.dial.name().to_owned(),
-            bound: match self.dial {
-                Dial::Compute => Bound::Compute,
-                Dial::Memory => Bound::Memory,
-            },
+            kernel: self.name.clone(),
+            bound: self.bound,
             class_us: self.class_us,
             true_change: self.change,
             launches_per_sample: 0,

@@ -212,7 +212,13 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
             let figures: Vec<_> = metrics
                 .iter()
                 .map(|(metric, agreed)| {
-                    format!("{metric} {}", words::quantity(*metric, agreed.value.0))
+                    let sessions = agreed.sessions.as_ref().map_or(0, |it| it.seen.len());
+                    let sessions = match sessions {
+                        0 | 1 => String::new(),
+                        several => format!(" ({several} sessions)"),
+                    };
+                    let value = words::quantity(*metric, agreed.value.0);
+                    format!("{metric} {value}{sessions}")
                 })
                 .collect();
             let _ = writeln!(text, "  {shape}: {}", figures.join(", "));

@@ -2,9 +2,9 @@
 
 use super::{print, remark};
 use crate::cache::Cache;
-use crate::calibrate::{self, Request};
+use crate::calibrate::{self, Kernels, Request};
 use crate::cli::CalibrateArgs;
-use crate::config;
+use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::report::progress::Progress;
@@ -54,6 +54,16 @@ fn record(args: &CalibrateArgs) -> Result<Recording> {
     }
     let file = File::create(&args.out).map_err(|error| cannot(error.to_string()))?;
     let progress = Progress::default();
+    let kernels = match args.filters.is_empty() {
+        true => Kernels::BuiltIn,
+        false => {
+            let selection = Selection {
+                filters: args.filters.clone(),
+                ..Selection::default()
+            };
+            Kernels::Own(Box::new(config::load(&args.config.config, &selection)?))
+        }
+    };
     let recording = calibrate::record(
         &Request {
             device: args.device,
@@ -61,6 +71,7 @@ fn record(args: &CalibrateArgs) -> Result<Recording> {
             classes: args.classes.clone(),
             changes: args.changes.iter().map(|change| change / 100.0).collect(),
         },
+        &kernels,
         &Cache::open()?,
         &|event| progress.on(event),
     );

@@ -16,8 +16,12 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
         .iter()
         .map(|case| &case.id.kernel)
         .collect();
+    let accepted = match config::validated(&loaded)?.len() {
+        0 => String::new(),
+        count => format!(", {count} accepted in {}", config::ACCEPTED),
+    };
     print(&format!(
-        "{}: {} kernels, {} units to build, {} cases, {} gates\n",
+        "{}: {} kernels, {} units to build, {} cases, {} gates{accepted}\n",
         loaded.file,
         kernels.len(),
         loaded.plan.units.len(),

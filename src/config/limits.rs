@@ -10,7 +10,8 @@ use super::yaml::{Problem, Spot, did_you_mean};
 use crate::counters::can_be_gated;
 use std::collections::BTreeMap;
 use verdict::expr::{Expression, Kind, Name, Unit, unit};
-use verdict::model::{Bound, Expr, Facet, Limit, Measure, Metric, Num, Op};
+use verdict::judge::words;
+use verdict::model::{Bound, Expr, Facet, Limit, Measure, Metric, Num, Op, Since};
 
 /// What a limit belongs to, and what it may refer to.
 pub struct Context<'a> {
@@ -27,7 +28,8 @@ pub struct Context<'a> {
 pub fn limit(spot: &Spot<String>, metric: Metric, context: &Context<'_>) -> Result<Limit, Problem> {
     context.measured(spot, metric)?;
     let text = spot.trim();
-    if text.starts_with('+') || (text.starts_with('-') && text.ends_with('%')) {
+    let (change, _) = of_what(text);
+    if change.starts_with('+') || (change.starts_with('-') && change.ends_with('%')) {
         return relative(spot, text, metric);
     }
     let symbols = [
@@ -125,16 +127,54 @@ fn offset(spot: &Spot<String>, part: &str) -> usize {
         .map_or(0, |before| before.chars().count())
 }
 
+/// The revision that `run --base` names.
+const BASE: &str = "base";
+
+/// The best level that the baselines kept up.
+const BEST: &str = "best";
+
+/// `+2%` and what that is of: `+0.5% of base`, `+5% of v1.0`.
+fn of_what(text: &str) -> (&str, Option<&str>) {
+    match text.split_once("of ") {
+        Some((change, of)) => (change.trim_end(), Some(of.trim())),
+        None => (text, None),
+    }
+}
+
 fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Problem> {
     let (worse, better) = if metric.larger_is_better() {
         ('-', '+')
     } else {
         ('+', '-')
     };
-    let (text, of_base) = match text.strip_suffix("of base") {
-        Some(change) => (change.trim_end(), true),
-        None => (text, false),
-    };
+    let (text, of) = of_what(text);
+    let of_base = of == Some(BASE);
+    // Against the base it is a difference of shares, in points.
+    if !metric.has_relative() && !of_base {
+        return Err(Problem::new(spot.at, words::no_relative(metric))
+            .help("write the share that is allowed: `10%`, or `+5% of base`: five points more than beside it"));
+    }
+    if let Some(revision) = of {
+        let is_name = !revision.is_empty()
+            && !revision.starts_with('-')
+            && revision
+                .chars()
+                .all(|c| !c.is_whitespace() && !c.is_control());
+        if !is_name {
+            return Err(
+                Problem::new(spot.at, format!("`{revision}` is no revision")).help(format!(
+                    "`{text} of {BASE}`, or of a tag, as in `{text} of v1.0`"
+                )),
+            );
+        }
+    }
+    if of == Some(BEST) && metric.facet() != Facet::Times {
+        return Err(Problem::new(
+            spot.at,
+            format!("{metric} is no time, and only of times the best level is kept"),
+        )
+        .help(format!("against the baseline it is `{text}`")));
+    }
     if of_base && metric.facet() != Facet::Times {
         return Err(Problem::new(
             spot.at,
@@ -154,9 +194,17 @@ fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Pr
     match share.parse::<f64>() {
         Ok(share) if (0.0..=1000.0).contains(&share) => {
             let change = Num(share / 100.0);
-            Ok(match of_base {
-                true => Limit::Base { change },
-                false => Limit::Baseline { change },
+            Ok(match of {
+                None => Limit::Baseline { change },
+                Some(BASE) => Limit::Base { change },
+                Some(BEST) => Limit::Anchor {
+                    anchor: Since::Best,
+                    change,
+                },
+                Some(revision) => Limit::Anchor {
+                    anchor: Since::Revision(revision.to_owned()),
+                    change,
+                },
             })
         }
         _ => Err(Problem::new(

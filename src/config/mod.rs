@@ -8,6 +8,7 @@
 //! any other limit a mapping by shape (a shape that is not named has no such limit). A limit that refers
 //! to a variant outside the selection pulls nothing in; what is not run is judged as not run.
 
+mod accepted;
 mod call;
 mod defaults;
 mod gates;
@@ -24,12 +25,14 @@ mod tests;
 mod tree;
 mod yaml;
 
+pub use accepted::{ACCEPTED, acceptances, validated};
+
 use crate::error::{Diagnostic, Error, Result};
 use kernel::{Entry, Shared};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use verdict::model::{Arch, DEFAULT_CONFIG, Gate, Pairing, Plan, Schedule, Simulation};
+use verdict::model::{Arch, CaseId, DEFAULT_CONFIG, Gate, Pairing, Plan, Schedule, Simulation};
 use yaml::{Problem, Source, Spot};
 
 /// Version of the format that this program reads.
@@ -72,6 +75,10 @@ pub struct Loaded {
     pub plan: Plan,
     pub gates: Vec<Gate>,
     pub toolchain: ToolchainPin,
+    /// Every case of the file, selected or not.
+    pub all: Vec<CaseId>,
+    /// Whether the selection has other seeds than the file.
+    pub reseeded: bool,
 }
 
 /// Reads, checks and resolves `path`, and selects.
@@ -118,6 +125,8 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
         })
     };
     let mut resolved = parse(&file, &text, &disk).map_err(Error::Usage)?;
+    let all = resolved.plan.cases.iter().map(|case| case.id.clone());
+    let all = all.collect();
     select::select(&mut resolved, selection).map_err(Error::Usage)?;
     Ok(Loaded {
         root,
@@ -125,6 +134,8 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
         plan: resolved.plan,
         gates: resolved.gates,
         toolchain: resolved.toolchain,
+        all,
+        reseeded: selection.seeds.is_some(),
     })
 }
 

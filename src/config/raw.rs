@@ -556,7 +556,7 @@ impl JsonSchema for Limits {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "128, 48KiB, 1.5ms, \"25%\", \"+2%\" (against the baseline), \"<= 0.90 * stage1.p50\"; a list of them; or either by architecture (resources) or shape (the rest).",
+            "description": "128, 48KiB, 1.5ms, \"25%\", \"+2%\" (against the baseline), \"+0.5% of base\" (against the revision that --base names), \"+5% of v1.0\" (against what was agreed on at a tag), \"+5% of best\" (against the best level that baselines kept up), \"<= 0.90 * stage1.p50\"; a list of them; or either by architecture (resources) or shape (the rest).",
             "anyOf": [
                 { "type": ["number", "string"] },
                 { "type": "array", "items": { "type": ["number", "string"] } },

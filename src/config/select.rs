@@ -74,14 +74,14 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
 }
 
 /// `kernel/variant@shape`, where everything but the kernel may be left out.
-struct Filter {
+pub(super) struct Filter {
     kernel: GlobMatcher,
     variant: Option<GlobMatcher>,
     shape: Option<GlobMatcher>,
 }
 
 impl Filter {
-    fn parse(text: &str) -> Result<Self, Diagnostic> {
+    pub(super) fn parse(text: &str) -> Result<Self, Diagnostic> {
         let (left, shape) = match text.split_once('@') {
             Some((left, shape)) => (left, Some(shape)),
             None => (text, None),
@@ -105,7 +105,11 @@ impl Filter {
         })
     }
 
-    fn fits(&self, id: &CaseId) -> bool {
+    pub(super) fn has_shape(&self) -> bool {
+        self.shape.is_some()
+    }
+
+    pub(super) fn fits(&self, id: &CaseId) -> bool {
         let fits = |glob: &Option<GlobMatcher>, name: &str| {
             glob.as_ref().is_none_or(|glob| glob.is_match(name))
         };

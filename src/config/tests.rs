@@ -3,6 +3,7 @@
 use super::*;
 use verdict::model::Case;
 
+mod accepted;
 mod cases;
 mod files;
 mod garbage;

@@ -35,14 +35,16 @@ pub fn find(
 ) -> Result<Found> {
     let tree = repo::revision(root, &asked.revision, cache)?;
     let path = tree.root.join(file);
-    let (plan, gates) = match path.is_file() {
+    let (plan, gates, accepted) = match path.is_file() {
         true => {
             let loaded = config::load(&path, &Selection::default());
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
-            (loaded.plan, loaded.gates)
+            // What is broken there accepts nothing, and all of head's is new.
+            let accepted = config::acceptances(&loaded).unwrap_or_default();
+            (loaded.plan, loaded.gates, accepted)
         }
         // The change that brings gates.yaml has nothing to be held against: every case is new.
-        false => (nothing(), Vec::new()),
+        false => (nothing(), Vec::new(), Vec::new()),
     };
     // What is broken there is not this change's doing.
     let (mut baselines, _) = store::load_baselines(&tree.root)?;
@@ -55,6 +57,7 @@ pub fn find(
             plan,
             gates,
             baselines,
+            accepted,
             loosening: asked.loosening,
         },
     })

@@ -1,8 +1,10 @@
 //! Where and when a run took place: the commit of the tree, the machine, the date; and the trees of other
 //! revisions. The only user of git.
 
+mod history;
 mod worktree;
 
+pub use history::{commit_of, files, short, versions};
 pub use worktree::{Tree, revision};
 
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! The files of another revision: a worktree in the cache, one for each commit, kept for the next run.
 
 use super::git;
+use super::history::{commit_of, short};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
 use std::fs::File;
@@ -30,21 +31,7 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
             .help("--base compares with another revision of the same repository"),
         )
     })?;
-    let asked = format!("{revision}^{{commit}}");
-    // An option in the place of a revision is no revision.
-    let known = [
-        "rev-parse",
-        "--verify",
-        "--quiet",
-        "--end-of-options",
-        &asked,
-    ];
-    let commit = git(root, &known).map_err(|_| {
-        Error::Usage(
-            Diagnostic::new(format!("--base {revision}: no such revision here"))
-                .help("a shallow clone lacks it: `git fetch origin BRANCH`, or `fetch-depth: 0` for actions/checkout"),
-        )
-    })?;
+    let commit = commit_of(root, revision, &format!("--base {revision}"))?;
     let top = git(root, &["rev-parse", "--show-toplevel"]).map_err(Error::environment)?;
     // Two clones have two worktrees: each belongs to the repository that made it.
     let place = blake3::hash(top.as_bytes()).to_hex();
@@ -61,7 +48,7 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     }
     Ok(Tree {
         root: tree.join(inside),
-        commit: commit.get(..12).unwrap_or(&commit).to_owned(),
+        commit: short(&commit).to_owned(),
     })
 }
 

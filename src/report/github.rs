@@ -32,15 +32,28 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             ))
         ));
     }
+    for accepted in &judgement.accepted {
+        let (file, line) = accepted
+            .declared
+            .split_once(':')
+            .unwrap_or((&accepted.declared, "1"));
+        out.push_str(&format!(
+            "::warning file={},line={},title={}::{}\n",
+            property(&within_repository(record, file)),
+            property(line),
+            property(&format!("accepted: {} {}", accepted.subject, accepted.gate)),
+            data(&accepted.reason)
+        ));
+    }
     out
 }
 
-/// Gates say the file's name alone; GitHub looks it up from where the workflow runs.
+/// Gates say where they stand from their own directory; GitHub looks it up from where the workflow runs.
 fn within_repository(record: &Record, file: &str) -> String {
     let config = Path::new(&record.environment.config);
     match config.file_name() {
         Some(name) if name == file => record.environment.config.clone(),
-        _ => file.to_owned(),
+        _ => config.with_file_name(file).display().to_string(),
     }
 }
 

@@ -22,7 +22,11 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
             .verdicts
             .iter()
             .filter(|verdict| verdict.subject.kernel() == kernel);
-        suite.add_test_cases(verdicts.map(|verdict| test(record, verdict)));
+        let accepted = |verdict: &Verdict| {
+            let mut accepted = judgement.accepted.iter();
+            accepted.any(|it| (&it.subject, &it.gate) == (&verdict.subject, &verdict.gate))
+        };
+        suite.add_test_cases(verdicts.map(|verdict| test(record, verdict, accepted(verdict))));
         report.add_test_suite(suite);
     }
     report
@@ -30,7 +34,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
         .map_err(|error| Error::environment(format!("the JUnit report cannot be written: {error}")))
 }
 
-fn test(record: &Record, verdict: &Verdict) -> TestCase {
+fn test(record: &Record, verdict: &Verdict, accepted: bool) -> TestCase {
     let status = match verdict.outcome {
         Outcome::Pass => TestCaseStatus::success(),
         Outcome::Fail => broken(NonSuccessKind::Failure, record, verdict),
@@ -45,6 +49,9 @@ fn test(record: &Record, verdict: &Verdict) -> TestCase {
         }
     };
     let mut case = TestCase::new(format!("{}: {}", verdict.subject, verdict.gate), status);
+    if accepted {
+        case.set_system_out(format!("accepted: {}", verdict.reason));
+    }
     case.set_classname(format!(
         "{}.{}",
         verdict.subject.kernel(),

@@ -1,6 +1,6 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
-use super::summary;
+use super::{standing, summary};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use verdict::judge::words;
@@ -34,6 +34,16 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         }
     }
 
+    if !judgement.accepted.is_empty() {
+        out.push_str("\n### Broken, and accepted\n\n");
+        for accepted in &judgement.accepted {
+            line(
+                &mut out,
+                &format!("- {}", text(&standing::accepted(accepted))),
+            );
+        }
+    }
+
     let (changed, unchanged): (Vec<_>, Vec<_>) = compared(judgement)
         .into_iter()
         .partition(|verdict| moved(verdict));
@@ -49,6 +59,12 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         out.push_str("\n### Better than agreed\n\n");
         for win in &judgement.wins {
             line(&mut out, &format!("- {}", text(&summary::win(record, win))));
+        }
+    }
+    if !judgement.drifts.is_empty() {
+        out.push_str("\n### Since anchors\n\n");
+        for drift in standing::drifts(judgement) {
+            line(&mut out, &format!("- {}", text(&drift)));
         }
     }
     let notes = summary::notes(record, judgement);
@@ -98,6 +114,7 @@ fn compared(judgement: &Judgement) -> Vec<&Verdict> {
         judgement.verdicts.iter().filter(move |verdict| {
             verdict.baseline.is_some()
                 && verdict.change.is_some()
+                && !verdict.anchored
                 && verdict.interval.is_some() == interval
         })
     };

@@ -6,6 +6,7 @@ pub mod junit;
 pub mod markdown;
 pub mod nvbench;
 pub mod progress;
+mod standing;
 mod summary;
 pub mod terminal;
 

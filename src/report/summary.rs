@@ -120,6 +120,14 @@ pub fn headline(judgement: &Judgement) -> String {
     } else {
         counts.join(", ")
     };
+    let accepted = match judgement.accepted.len() {
+        0 => String::new(),
+        count => format!(", {count} of them broken and accepted"),
+    };
+    let counts = match judgement.count(Outcome::Pass) {
+        0 => counts,
+        _ => counts.replacen(" passed", &format!(" passed{accepted}"), 1),
+    };
     format!("{}: {counts}", conclusion(judgement.conclusion))
 }
 
@@ -325,12 +333,22 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
             Note::Gone { kernel, variant, shape, facet } => lines.push(format!(
                 "gone: a baseline of {facet} names {kernel}/{variant}@{shape}, which gates.yaml does not have"
             )),
+            Note::Accepts { case, instead, by, until, declared } => lines.push(format!(
+                "accepted by this change: `{case}` {instead}, by {by} until {until} ({declared}); the base accepts less"
+            )),
             Note::Broken { path, problem } => {
                 lines.push(format!("{path} cannot be used: {problem}"));
             }
             Note::NotJudged { subject, what } => {
                 not_judged.entry(what).or_default().insert(subject);
             }
+            Note::TwoModes { subject, fast_ns, slow_ns, slow_share } => lines.push(format!(
+                "{subject}: single launches have two modes: {} ({:.0} %), {} ({:.0} %)",
+                words::quantity(Metric::P99, fast_ns.0),
+                (1.0 - slow_share.0) * 100.0,
+                words::quantity(Metric::P99, slow_ns.0),
+                slow_share.0 * 100.0,
+            )),
             Note::Throttled { subject, processes } => lines.push(format!(
                 "{subject}: {} ran on a throttled GPU and did not count",
                 plural(*processes as usize, "timing process")
@@ -454,6 +472,7 @@ pub fn cases(record: &Record, judgement: &Judgement) -> Vec<Row> {
             let mut verdicts = judgement.verdicts.iter();
             let p50 = verdicts.find(|verdict| {
                 verdict.subject == subject
+                    && !verdict.anchored
                     && verdict.metric == Some(Metric::P50)
                     && verdict.change.is_some()
             });

@@ -1,7 +1,7 @@
 //! For a terminal: what failed comes first, with the reason and the command that shows it alone; the
 //! headline comes last, where the eye rests.
 
-use super::summary;
+use super::{standing, summary};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use verdict::model::{Conclusion, Judgement, Outcome, Record};
 
@@ -87,6 +87,10 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
 
     let remarks = [
         (
+            "accepted",
+            judgement.accepted.iter().map(standing::accepted).collect(),
+        ),
+        (
             "better",
             judgement
                 .wins
@@ -94,6 +98,7 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
                 .map(|win| summary::win(record, win))
                 .collect(),
         ),
+        ("drift", standing::drifts(judgement)),
         ("note", summary::notes(record, judgement)),
         ("skipped", summary::skipped(record, judgement)),
         ("on", vec![summary::circumstances(record)]),

@@ -140,6 +140,68 @@ fn a_run_in_the_simulator() {
     everywhere("simulated", &record);
 }
 
+/// One gate broken and accepted, one acceptance that has run out.
+#[test]
+fn a_run_with_acceptances() {
+    let mut record = fixture::record_beside_base();
+    fixture::rebuild(&mut record, "direct", |facts| {
+        facts.entries[0].resources.registers = 100
+    });
+    let accept = |until: &str, line: u32, instead| verdict::model::Acceptance {
+        case: "k/direct".into(),
+        subjects: vec![fixture::unit("direct")],
+        left_out: false,
+        instead,
+        reason: "one load more in flight: 100%, of <N>".into(),
+        by: "jane@example.org".into(),
+        until: until.into(),
+        declared: format!("baselines/accepted.yaml:{line}"),
+    };
+    let registers = verdict::model::Metric::Registers;
+    record.policy.accepted = vec![
+        accept("2027-01-31", 3, fixture::within(registers, 0.05)),
+        accept("2026-11-20", 9, fixture::at_most(registers, 130.0)),
+    ];
+    record.environment.config = "gpu/gates.yaml".into();
+    everywhere("accepted", &record);
+}
+
+/// Beyond an anchor's limit, within it, and away from the best level without a gate.
+#[test]
+fn a_run_with_anchors() {
+    use verdict::model::{Anchor, Limit, Metric, Rule, Since};
+    let mut record = fixture::record();
+    let mut baselines = fixture::baselines();
+    for agreed in baselines
+        .iter_mut()
+        .flat_map(|baseline| baseline.cases.values_mut())
+        .filter_map(|metrics| metrics.get_mut(&Metric::P50))
+    {
+        agreed.value = Num(agreed.value.0 * 0.95);
+    }
+    let anchor = |since, found: &str| Anchor {
+        since,
+        found: found.into(),
+        baselines: baselines.clone(),
+        broken_baselines: Vec::new(),
+    };
+    record.policy.anchors = vec![
+        anchor(Since::Revision("v1.0".into()), "0a34415aaaaa"),
+        anchor(Since::Best, "12 versions"),
+    ];
+    for (shape, change) in [("small", 0.02), ("large", 0.08)] {
+        let limit = Limit::Anchor {
+            anchor: Since::Revision("v1.0".into()),
+            change: Num(change),
+        };
+        let metric = Metric::P50;
+        let subject = fixture::case("fast", shape);
+        let gate = fixture::gate(subject, Rule::Limit { metric, limit });
+        record.policy.gates.push(gate);
+    }
+    everywhere("anchors", &record);
+}
+
 #[test]
 fn two_records_compared() {
     let head = broken();
@@ -173,6 +235,29 @@ fn slower_reads_as_slower_in_every_format() {
         "{text}"
     );
     assert!(!text.contains("slower against"), "{text}");
+}
+
+/// One case of four; the others have four launches each, of which nothing is said.
+#[test]
+fn two_modes_read_as_two_modes() {
+    let mut record = fixture::record();
+    let case = fixture::case_id("fast", "small");
+    fixture::retime(&mut record, &case, |process, facts| {
+        let launch = |at: u64| match at * 37 % 100 < 30 {
+            true => 123_008 + at % 5 * 32,
+            false => 82_016 + (at + u64::from(process)) % 5 * 32,
+        };
+        facts.single_ns = (0..100).map(launch).collect();
+    });
+    let judgement = judged(&record);
+    insta::assert_snapshot!(
+        "modes-terminal",
+        terminal::render(&record, &judgement, PLAIN)
+    );
+    insta::assert_snapshot!("modes-markdown", markdown::render(&record, &judgement));
+    let json: serde_json::Value =
+        serde_json::from_str(&json::render(&record, &judgement).unwrap()).unwrap();
+    insta::assert_json_snapshot!("modes-json", json["notes"]);
 }
 
 #[test]

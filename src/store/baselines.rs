@@ -6,18 +6,22 @@
 
 use super::file::{Problem, version, write_whole};
 use super::record;
+use crate::config::ACCEPTED;
 use crate::error::{Diagnostic, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use verdict::judge::{ANY_SHAPE, Refused, acceptable, words};
+use verdict::judge::{self, ANY_SHAPE, Refused, acceptable, words};
 use verdict::model::{
-    Agreed, Baseline, BaselineKey, BrokenBaseline, CaseId, Facet, Metric, Record, Subject, UnitId,
+    Agreed, BASELINE_SCHEMA, Baseline, BaselineKey, BrokenBaseline, CaseId, Facet, Metric, Plan,
+    Record, Subject, UnitId,
 };
 
 const KIND: &str = "gatekeeper.baseline";
-const NEWEST: u32 = 1;
-const DIR: &str = "baselines";
+const NEWEST: u32 = 2;
+/// Where they lie, relative to gates.yaml.
+pub const BASELINES: &str = "baselines";
+const DIR: &str = BASELINES;
 
 /// Where a baseline belongs, relative to the repository. Names for people first, then a digest that
 /// tells apart what they do not: `times-nvidia-h100-80gb-hbm3-580-3f9c0a1b.json`.
@@ -92,6 +96,9 @@ pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>
     let mut good = Vec::new();
     let mut broken = Vec::new();
     for kernel in entries(root, Path::new(DIR))? {
+        if kernel == Path::new(ACCEPTED) && root.join(&kernel).is_file() {
+            continue;
+        }
         for variant in entries(root, &directory_only(root, kernel)?)? {
             for file in entries(root, &directory_only(root, variant)?)? {
                 match load(root, &file) {
@@ -102,6 +109,26 @@ pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>
         }
     }
     Ok((good, broken))
+}
+
+/// The same of files that are not on the disk any more, by their path; what is no baseline is left out.
+pub fn baselines_of(files: Vec<(PathBuf, String)>) -> (Vec<Baseline>, Vec<BrokenBaseline>) {
+    let mut good = Vec::new();
+    let mut broken = Vec::new();
+    for (file, text) in files {
+        let is_one = file.components().count() == 4
+            && file
+                .extension()
+                .is_some_and(|extension| extension == "json");
+        if !is_one {
+            continue;
+        }
+        match parse(&file, &text) {
+            Ok(baseline) => good.push(baseline),
+            Err(problem) => broken.push(broken_at(&file, problem)),
+        }
+    }
+    (good, broken)
 }
 
 /// What lies in a directory, sorted, relative to `root`; nothing where it is not there.
@@ -143,11 +170,17 @@ fn directory_only(root: &Path, path: PathBuf) -> Result<PathBuf> {
 fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, Problem> {
     let text = std::fs::read_to_string(root.join(file))
         .map_err(|error| Problem::of(format!("it cannot be read: {error}")))?;
-    let baseline: Baseline = match version(&text, KIND, NEWEST)? {
+    parse(file, &text)
+}
+
+fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Problem> {
+    let mut baseline: Baseline = match version(text, KIND, NEWEST)? {
         // An older version gets an arm here that puts it into the words of the next.
-        1 => serde_json::from_str(&text).map_err(|error| Problem::json(&error))?,
+        // Version 1 knows no sessions: nobody knows of what code its times are.
+        1 | 2 => serde_json::from_str(text).map_err(|error| Problem::json(&error))?,
         other => return Err(Problem::of(format!("{KIND}/{other} cannot be read"))),
     };
+    baseline.schema = BASELINE_SCHEMA.to_owned();
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {
         Ok(place) if place == file => Ok(baseline),
         Ok(place) => Err(Problem::of(format!(
@@ -251,6 +284,7 @@ pub fn update_baselines(
             ..
         } = &baseline;
         let (kernel, variant, key) = (kernel.clone(), variant.clone(), key.clone());
+        identify(&mut baseline, &record.plan);
         baseline
             .cases
             .retain(|shape, _| wanted(&subject(&kernel, &variant, &key, shape)));
@@ -292,6 +326,26 @@ pub fn update_baselines(
     Ok(Update { changes, refused })
 }
 
+/// What was measured is code, launch and arguments, and the judge names the code alone.
+fn identify(baseline: &mut Baseline, plan: &Plan) {
+    let (kernel, variant) = (&baseline.kernel, &baseline.variant);
+    for (shape, metrics) in &mut baseline.cases {
+        let id = CaseId {
+            kernel: kernel.clone(),
+            variant: variant.clone(),
+            shape: shape.clone(),
+        };
+        let call = plan
+            .case(&id)
+            .map(|case| (&case.launch, &case.args, &case.tensors));
+        for sessions in metrics.values_mut().filter_map(|it| it.sessions.as_mut()) {
+            let whole = serde_json::to_vec(&(&sessions.identity, call)).unwrap_or_default();
+            let digest = blake3::hash(&whole).to_hex();
+            sessions.identity = digest.get(..16).unwrap_or_default().to_owned();
+        }
+    }
+}
+
 /// Held on the directory itself, so that no lock file lies about in the repository.
 fn lock(dir: &Path) -> Result<std::fs::File> {
     let locked = std::fs::create_dir_all(dir)
@@ -323,6 +377,11 @@ fn merge(
     };
     for (shape, metrics) in new.cases {
         let kept = merged.cases.entry(shape).or_default();
+        let joined = |(metric, new): (Metric, Agreed)| match kept.get(&metric) {
+            Some(old) => (metric, judge::joined(old, new)),
+            None => (metric, new),
+        };
+        let metrics: BTreeMap<Metric, Agreed> = metrics.into_iter().map(joined).collect();
         // A part of the shapes says nothing of what is the worst over all.
         if !partial {
             kept.clear();

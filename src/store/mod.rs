@@ -12,5 +12,5 @@ pub(crate) mod fixture;
 #[cfg(test)]
 use verdict::model;
 
-pub use baselines::{Change, Update, load_baselines, update_baselines};
+pub use baselines::{BASELINES, Change, Update, baselines_of, load_baselines, update_baselines};
 pub use record::{read, read_record, seal, write_record};

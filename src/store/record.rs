@@ -6,7 +6,7 @@ use crate::error::{Diagnostic, Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
-use verdict::model::{RECORD_SCHEMA, Record};
+use verdict::model::{BASELINE_SCHEMA, RECORD_SCHEMA, Record};
 
 const KIND: &str = "gatekeeper.record";
 const NEWEST: u32 = 3;
@@ -129,6 +129,14 @@ fn typed(record: Value) -> std::result::Result<Record, Problem> {
     let mut record: Record =
         serde_json::from_value(record).map_err(|error| Problem::json(&error))?;
     record.schema = RECORD_SCHEMA.to_owned();
+    // Older baselines are read in the words of this version, on the disk and in a record.
+    let policy = &mut record.policy;
+    let base = policy.base.iter_mut().flat_map(|base| &mut base.baselines);
+    let anchors = policy.anchors.iter_mut();
+    let anchors = anchors.flat_map(|anchor| &mut anchor.baselines);
+    for baseline in policy.baselines.iter_mut().chain(base).chain(anchors) {
+        baseline.schema = BASELINE_SCHEMA.to_owned();
+    }
     Ok(record)
 }
 
@@ -156,6 +164,8 @@ fn before_the_third(mut record: Value) -> Value {
     let gpus = u32::from(record.pointer("/environment/device/got").is_some());
     let absent = [
         ("plan", "pairing", Value::Null),
+        ("policy", "anchors", serde_json::json!([])),
+        ("policy", "accepted", serde_json::json!([])),
         ("policy", "base", Value::Null),
         ("costs", "gpus", gpus.into()),
     ];

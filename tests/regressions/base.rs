@@ -95,8 +95,8 @@ fn a_baseline_edited_in_the_same_change() {
         .unwrap()
         .map(|file| file.unwrap().path());
     let resources = file
-        .filter(|file| file.to_string_lossy().contains("resources"))
-        .next()
+        .into_iter()
+        .find(|file| file.to_string_lossy().contains("resources"))
         .unwrap();
     let text = std::fs::read_to_string(&resources).unwrap();
     let line = text

@@ -33,6 +33,8 @@ pub struct Contest {
 pub enum Bound {
     Compute,
     Memory,
+    /// A user's own kernel.
+    Unknown,
 }
 
 /// One fresh process.
@@ -76,10 +78,11 @@ impl Contest {
     /// Kernel and time class, for tables.
     pub fn title(&self) -> String {
         let bound = match self.bound {
-            Bound::Compute => "compute",
-            Bound::Memory => "memory",
+            Bound::Compute => ", compute",
+            Bound::Memory => ", memory",
+            Bound::Unknown => "",
         };
-        format!("{}, {} us, {bound}", self.kernel, self.class_us)
+        format!("{}, {} us{bound}", self.kernel, self.class_us)
     }
 
     pub fn unchanged(&self) -> bool {

@@ -103,7 +103,7 @@ proptest! {
                 let worst = if metric.larger_is_better() { 0.0 } else { f64::MAX };
                 prop_assert!(!op.holds(worst, value) || metric.larger_is_better() && op == Op::Eq);
             }
-            Ok(Limit::Baseline { change: Num(change) } | Limit::Base { change: Num(change) }) => prop_assert!((0.0..=10.0).contains(&change)),
+            Ok(Limit::Baseline { change: Num(change) } | Limit::Base { change: Num(change) } | Limit::Anchor { change: Num(change), .. }) => prop_assert!((0.0..=10.0).contains(&change)),
             Ok(Limit::Absolute { bound: Bound::Expr(expr), .. }) => {
                 prop_assert!(Expression::parse(&expr.text).is_ok());
             }

@@ -35,6 +35,10 @@ fn written(resolved: &Resolved) -> Vec<String> {
                 metric,
                 limit: Limit::Base { change },
             } => format!("{metric} by {change} of base"),
+            Rule::Limit {
+                metric,
+                limit: Limit::Anchor { anchor, change },
+            } => format!("{metric} by {change} of {anchor}"),
             Rule::Condition { expr } => text(expr),
             other => panic!("{other:?} is not written"),
         };
@@ -51,6 +55,26 @@ fn written_for(resolved: &Resolved, subject: &str) -> Vec<String> {
         .into_iter()
         .filter_map(of_subject)
         .collect()
+}
+
+#[test]
+fn a_change_is_of_the_baseline_the_base_a_revision_or_the_best_level() {
+    let resolved = right(
+        "p50: \"+2%\"",
+        "p50: [\"+2%\", \"+1% of base\", \"+5% of v1.0\", \"+4% of best\"]\n      occupancy: -5% of origin/main",
+    );
+    assert_eq!(
+        written_for(&resolved, "scale/wide@small"),
+        [
+            "max_err <= 0.000001 :23",
+            "p50 by 0.02 :24",
+            "p50 by 0.01 of base :24",
+            "p50 by 0.05 of v1.0 :24",
+            "p50 by 0.04 of best :24"
+        ]
+    );
+    let occupancy = "occupancy by 0.05 of origin/main :25".to_owned();
+    assert!(written_for(&resolved, "scale/wide [sm_90]").contains(&occupancy));
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn limits() {
     check(
         "registers: 128",
         "conditions: [N > 5]",
-        "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `N > 5` refers to no metric\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cycles`, `cv`",
+        "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `N > 5` refers to no metric\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cycles`, `cv`, `slow_share`",
     );
     check(
         "registers: 128",
@@ -178,9 +178,34 @@ fn limits() {
         "gates.yaml:24:12: kernels.scale.gates.p50: `+2us` is not a change: write `+2%`",
     );
     check(
+        "p50: \"+2%\"",
+        "p50: \"+2% of\"",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `+2% of` is not a change: write `+2%`",
+    );
+    check(
+        "p50: \"+2%\"",
+        "p50: \"+2% of v1.0 or so\"",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `v1.0 or so` is no revision\n  help: `+2% of base`, or of a tag, as in `+2% of v1.0`",
+    );
+    check(
+        "p50: \"+2%\"",
+        "p50: \"+2% of --all\"",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `--all` is no revision\n  help: `+2% of base`, or of a tag, as in `+2% of v1.0`",
+    );
+    check(
+        "max_err: 1e-6",
+        "max_err: [1e-6, \"+2% of best\"]",
+        "gates.yaml:23:23: kernels.scale.gates.max_err[1]: max_err is no time, and only of times the best level is kept\n  help: against the baseline it is `+2%`",
+    );
+    check(
         "max_err: 1e-6",
         "max_err: [1e-6, \"+2% of base\"]",
         "gates.yaml:23:23: kernels.scale.gates.max_err[1]: max_err is no time, and only times are measured beside the base revision\n  help: against the baseline it is `+2%`",
+    );
+    check(
+        "p50: \"+2%\"",
+        "slow_share: \"+2%\"",
+        "gates.yaml:24:19: kernels.scale.gates.slow_share: slow_share is mostly 0, and a change relative to that says nothing\n  help: write the share that is allowed: `10%`, or `+5% of base`: five points more than beside it",
     );
     check(
         "p50: \"+2%\"",

@@ -17,7 +17,7 @@ fn keys() {
     check(
         "      registers: 128",
         "      blocks: 128",
-        "gates.yaml:22:7: kernels.scale.gates.blocks: unknown metric `blocks`\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cycles`, `cv`, `conditions`, `counters`",
+        "gates.yaml:22:7: kernels.scale.gates.blocks: unknown metric `blocks`\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cycles`, `cv`, `slow_share`, `conditions`, `counters`",
     );
     check(
         "      registers: 128\n",

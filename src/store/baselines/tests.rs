@@ -98,7 +98,7 @@ fn nothing_there_is_nothing_agreed() {
 fn again_changes_nothing_and_a_change_says_from_what_to_what() {
     let (dir, _) = repository();
     let mut record = fixture::record();
-    record.environment.started = "2027-01-01T00:00:00Z".into();
+    record.environment.started = "2026-11-21T23:00:00Z".into();
     let before: Vec<_> = files(dir.path())
         .iter()
         .map(|name| std::fs::read(dir.path().join(name)).unwrap())
@@ -256,8 +256,8 @@ fn damage_is_told_with_its_place_and_never_overwritten() {
             "21:17: `registres` is no metric",
         ),
         (
-            whole.replacen("baseline/1", "baseline/9", 1),
-            "it has schema gatekeeper.baseline/9, and this gatekeeper reads up to gatekeeper.baseline/1: a newer one wrote it",
+            whole.replacen("baseline/2", "baseline/9", 1),
+            "it has schema gatekeeper.baseline/9, and this gatekeeper reads up to gatekeeper.baseline/2: a newer one wrote it",
         ),
         (
             whole.replacen("13.0.88", "13.0.89", 1),
@@ -373,7 +373,8 @@ fn version_1_is_read_as_it_was_written_then() {
     let golden =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/golden/baseline-1.json");
     let text = std::fs::read_to_string(golden).unwrap();
-    let baseline: Baseline = serde_json::from_str(&text).unwrap();
+    let mut baseline: Baseline = serde_json::from_str(&text).unwrap();
+    assert_eq!(baseline.schema, "gatekeeper.baseline/1");
     let dir = tempfile::tempdir().unwrap();
     let place = place(&baseline.kernel, &baseline.variant, &baseline.key).unwrap();
     write_whole(&dir.path().join(&place), text.as_bytes()).unwrap();
@@ -383,22 +384,136 @@ fn version_1_is_read_as_it_was_written_then() {
         Path::new("baselines/k/fast/times-nvidia-h100-80gb-hbm3-580-warm-86d0dd90.json")
     );
     let (loaded, _) = load_baselines(dir.path()).unwrap();
-    assert_eq!(loaded, std::slice::from_ref(&baseline));
     assert_eq!(
         serde_json::to_string_pretty(&baseline).unwrap() + "\n",
         text
     );
+    baseline.schema = BASELINE_SCHEMA.to_owned();
+    assert_eq!(loaded, std::slice::from_ref(&baseline));
+    let agreed = baseline.cases.values().flat_map(BTreeMap::values);
+    assert!(agreed.into_iter().all(|agreed| agreed.sessions.is_none()));
+}
+
+/// `UPDATE_GOLDEN=1` writes it, once for a version. Two sessions, and what earlier code showed.
+#[test]
+fn version_2_is_read_as_it_was_written_then() {
+    let golden =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/golden/baseline-2.json");
+    let (dir, place) = sessions();
+    let made = dir.path().join(&place);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::copy(&made, &golden).unwrap();
+    }
+    let made = load(dir.path(), &place).ok().unwrap();
+    std::fs::copy(&golden, dir.path().join(&place)).unwrap();
+    let read = load(dir.path(), &place).ok().unwrap();
+    // The seal in its origin is that of today's records.
+    let origin = made.origin.clone();
+    assert_eq!(Baseline { origin, ..read }, made);
+}
+
+/// `fast` timed on two days, changed, and timed on two days again.
+fn sessions() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    for (day, code, ns) in [
+        (21, "before", 80_000),
+        (22, "before", 81_000),
+        (23, "after", 60_000),
+        (24, "after", 60_900),
+    ] {
+        let mut record = fixture::record();
+        record.environment.started = format!("2026-11-{day}T08:00:00Z");
+        fixture::rebuild(&mut record, "fast", |facts| facts.identity = code.into());
+        for shape in fixture::SHAPES {
+            fixture::slow(&mut record, &fixture::case_id("fast", shape), ns);
+        }
+        update_baselines(dir.path(), &record, &all).unwrap();
+    }
+    let names = files(dir.path());
+    let times = names.iter().find(|name| name.contains("/fast/times-"));
+    (dir, PathBuf::from(times.unwrap()))
 }
 
 #[test]
-#[ignore = "writes the golden files of a new schema version: run once by hand when it is made"]
-fn write_golden_files() {
-    let (dir, _) = repository();
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/golden");
-    std::fs::copy(
-        dir.path().join(&files(dir.path())[5]),
-        golden.join("baseline-1.json"),
-    )
-    .unwrap();
-    super::super::write_record(&golden.join("record-1.json"), &fixture::record()).unwrap();
+fn sessions_of_one_code_join_and_widen_what_a_new_day_is_held_to() {
+    let (dir, place) = sessions();
+    let baseline = load(dir.path(), &place).ok().unwrap();
+    let agreed = &baseline.cases["small"][&Metric::P50];
+    let kept = agreed.sessions.as_ref().unwrap();
+    assert_eq!(
+        kept.seen.keys().collect::<Vec<_>>(),
+        ["2026-11-23 GPU-0", "2026-11-24 GPU-0"]
+    );
+    assert_eq!(kept.earlier.unwrap().freedom, 1);
+    assert!((agreed.value.0 - (60_000f64 * 60_900.0).sqrt()).abs() < 30.0);
+
+    // 2 % slower, where the same code already differed by 1.5 % from one day to the next.
+    let mut record = fixture::record();
+    record.policy.baselines = load_baselines(dir.path()).unwrap().0;
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 62_000);
+    let p50 = |record: &Record| {
+        let judgement = judge(
+            &record.plan,
+            &record.environment,
+            &record.policy,
+            &record.evidence,
+        );
+        let mut verdicts = judgement.verdicts.into_iter();
+        let subject = fixture::case("fast", "small");
+        verdicts
+            .find(|verdict| verdict.subject == subject && verdict.gate == "p50 +2%")
+            .unwrap()
+    };
+    let with = p50(&record);
+    assert_eq!(with.outcome, Outcome::Inconclusive);
+    assert!(with.reason.contains("; 2 sessions)"), "{}", with.reason);
+    for baseline in &mut record.policy.baselines {
+        for agreed in baseline.cases.values_mut().flat_map(|it| it.values_mut()) {
+            agreed.sessions = None;
+        }
+    }
+    let without = p50(&record);
+    assert_eq!(without.outcome, Outcome::Fail);
+    assert!(
+        without
+            .reason
+            .contains("; one session; the spread between days is not known)"),
+        "{}",
+        without.reason
+    );
+}
+
+/// The launch is a part of what was measured, beside the code.
+#[test]
+fn another_launch_is_another_measurement() {
+    let (dir, place) = sessions();
+    let mut record = fixture::record();
+    record.environment.started = "2026-11-25T08:00:00Z".into();
+    fixture::rebuild(&mut record, "fast", |facts| facts.identity = "after".into());
+    for case in &mut record.plan.cases {
+        case.seeds = fixture::SEEDS.to_vec();
+        if case.id == fixture::case_id("fast", "small") {
+            case.args = Vec::new();
+            case.dims.insert("N".into(), 64);
+            case.tensors = vec![];
+            case.launch.as_mut().unwrap().cluster = Some([1, 1, 1]);
+        }
+    }
+    for piece in &mut record.evidence {
+        if let verdict::model::Evidence::Driver {
+            case,
+            facts: Seen::Got(facts),
+        } = piece
+            && *case == fixture::case_id("fast", "small")
+        {
+            facts.entries[0].launch.cluster = Some([1, 1, 1]);
+        }
+    }
+    update_baselines(dir.path(), &record, &all).unwrap();
+    let baseline = load(dir.path(), &place).ok().unwrap();
+    let sessions = |shape: &str| {
+        let agreed = &baseline.cases[shape][&Metric::P50];
+        agreed.sessions.as_ref().unwrap().seen.len()
+    };
+    assert_eq!((sessions("small"), sessions("large")), (1, 3));
 }

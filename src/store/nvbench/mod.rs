@@ -82,7 +82,10 @@ pub(super) fn read_dir(dir: &Path) -> Result<Record> {
         let text = std::fs::read_to_string(&path)
             .map_err(|error| refused(&path, format!("it cannot be read: {error}")))?;
         if !is_nvbench(&text) {
-            return Err(refused(&path, "it is not NVBench's JSON"));
+            return Err(refused(
+                &path,
+                "it is not NVBench's JSON, and a directory stands for files of NVBench alone",
+            ));
         }
         files.push(File::parse(&path, &text)?);
     }
@@ -155,6 +158,8 @@ fn record(files: Vec<File>) -> Result<Record> {
             baselines: Vec::new(),
             broken_baselines: Vec::new(),
             require_gpu: false,
+            anchors: Vec::new(),
+            accepted: Vec::new(),
             base: None,
         },
         evidence,

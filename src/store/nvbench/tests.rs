@@ -360,7 +360,7 @@ fn a_file_that_is_not_nvbenchs_is_refused() {
     assert!(replaced("\"is_skipped\": false", "\"is_skipped\": 3").starts_with("D/run-0.json: 1"));
     assert_eq!(
         broken(|dir| fs::write(dir.join("other.json"), "{}").unwrap()),
-        "D/other.json: it is not NVBench's JSON"
+        "D/other.json: it is not NVBench's JSON, and a directory stands for files of NVBench alone"
     );
     let empty = tempfile::tempdir().unwrap();
     assert_eq!(

@@ -1,9 +1,10 @@
 //! Finding what was agreed, under exactly the key that this run has; and making it from a run.
 
 use super::facts::{Executor, Facts, Found, Ruling, inconclusive, ruling};
+use super::sessions::held_against;
 use super::words;
 use crate::model::*;
-use crate::stats::Group;
+use crate::stats::{Between, Group};
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 
@@ -12,10 +13,12 @@ pub const ANY_SHAPE: &str = "*";
 
 /// What was agreed on one metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Accepted {
+pub(super) struct AgreedOn {
     pub value: f64,
     /// Of times.
     pub group: Option<Group>,
+    /// Of times that were taken in several sessions.
+    pub between: Option<Between>,
 }
 
 /// Why a comparison cannot be made.
@@ -92,48 +95,19 @@ impl Facts<'_> {
         })
     }
 
-    pub(super) fn accepted(
+    pub(super) fn agreed_on(
         &self,
         subject: &Subject,
         metric: Metric,
         refusals: &Refusals,
-    ) -> Result<Accepted, Lack> {
+    ) -> Result<AgreedOn, Lack> {
         let facet = metric.facet();
-        let shape = match subject {
-            Subject::Case(case) if facet != Facet::Resources => case.shape.as_str(),
-            Subject::Case(_) | Subject::Unit(_) => ANY_SHAPE,
-        };
         let key = self.key(subject, facet)?;
-        let mine = |baseline: &&Baseline| {
-            baseline.kernel == subject.kernel()
-                && baseline.variant == subject.variant()
-                // Errors on a GPU and in the simulator are no two keys of one figure.
-                && discriminant(&baseline.key) == discriminant(&key)
-        };
-        let agreed = |baseline: &Baseline| {
-            let metrics = baseline.cases.get(shape)?;
-            metrics.get(&metric).cloned()
-        };
-        let all = || self.policy.baselines.iter().filter(mine);
-        let same: Vec<_> = all().filter(|baseline| baseline.key == key).collect();
-        if let [first, second, ..] = same.as_slice() {
-            return Err(Lack::Refused(Ruling {
-                outcome: Outcome::Inconclusive,
-                reason: format!(
-                    "two baselines claim the same key, of {} and of {}",
-                    first.origin.date, second.origin.date
-                ),
-            }));
+        let shelf = Shelf::of(&self.policy.baselines, subject, metric, &key);
+        if let Some(agreed) = shelf.agreed()? {
+            return usable(metric, &agreed, "the baseline's").map_err(Lack::Refused);
         }
-        if let Some(agreed) = same.first().and_then(|baseline| agreed(baseline)) {
-            return usable(metric, &agreed).map_err(Lack::Refused);
-        }
-        let covers = |broken: &&BrokenBaseline| {
-            broken.kernel == subject.kernel()
-                && broken.variant == subject.variant()
-                && broken.facet.is_none_or(|of| of == facet)
-        };
-        if let Some(broken) = self.policy.broken_baselines.iter().find(covers) {
+        if let Some(broken) = covering(&self.policy.broken_baselines, subject, facet) {
             return Err(Lack::Refused(Ruling {
                 outcome: Outcome::Fail,
                 reason: self.unusable(broken, subject),
@@ -145,11 +119,7 @@ impl Facts<'_> {
                 reason: format!("the base has no {metric} to compare with: {reason}"),
             }));
         }
-        let other = all()
-            .filter(|baseline| baseline.key != key && agreed(baseline).is_some())
-            .map(|baseline| differences(&baseline.key, &key))
-            .min_by_key(Vec::len);
-        if let Some(differences) = other {
+        if let Some(differences) = shelf.elsewhere(&key) {
             return Err(Lack::Refused(Ruling {
                 outcome: Outcome::Inconclusive,
                 reason: format!(
@@ -159,9 +129,9 @@ impl Facts<'_> {
                 ),
             }));
         }
-        let what = match same.first() {
+        let what = match shelf.same.first() {
             None => "no baseline yet".to_owned(),
-            Some(baseline) if baseline.cases.contains_key(shape) => {
+            Some(baseline) if baseline.cases.contains_key(shelf.shape) => {
                 format!("the baseline of {subject} has no {metric} yet")
             }
             Some(_) => format!(
@@ -177,6 +147,42 @@ impl Facts<'_> {
                 words::update_command(self.environment, subject)
             ),
         })
+    }
+
+    /// What an anchor agreed on, under this run's key.
+    ///
+    /// # Errors
+    /// Inconclusive where that holds under another key or cannot be used; skipped where it had no such
+    /// case.
+    pub(super) fn anchored_on(
+        &self,
+        anchor: &Anchor,
+        subject: &Subject,
+        metric: Metric,
+    ) -> Found<AgreedOn> {
+        let facet = metric.facet();
+        let since = &anchor.since;
+        let key = self.key(subject, facet)?;
+        let shelf = Shelf::of(&anchor.baselines, subject, metric, &key);
+        if let Some(agreed) = shelf.agreed()? {
+            return usable(metric, &agreed, &format!("{since}'s"));
+        }
+        if let Some(broken) = covering(&anchor.broken_baselines, subject, facet) {
+            return inconclusive(format!(
+                "the baseline {} of {since} cannot be used: {}",
+                broken.path, broken.problem
+            ));
+        }
+        match shelf.elsewhere(&key) {
+            Some(differences) => inconclusive(format!(
+                "the baseline of {since} holds under another key ({})",
+                differences.join(", ")
+            )),
+            None => ruling(
+                Outcome::Skipped,
+                format!("{since} ({}) has no baseline of it", anchor.found),
+            ),
+        }
     }
 
     fn unusable(&self, broken: &BrokenBaseline, subject: &Subject) -> String {
@@ -210,6 +216,7 @@ impl Facts<'_> {
                         interval: None,
                         smallest_visible: None,
                         effort: None,
+                        anchored: false,
                         declared: None,
                         subject,
                     });
@@ -272,6 +279,33 @@ impl Facts<'_> {
         (baselines.into_values().collect(), refusals)
     }
 
+    /// Where and when times were taken, and of what code; of nothing else, as only times differ by that.
+    fn session(&self, subject: &Subject, facet: Facet) -> impl Fn(Num) -> Option<Sessions> {
+        let known = || {
+            let (Subject::Case(case), Facet::Times) = (subject, facet) else {
+                return None;
+            };
+            let unit = self.unit_on_device(case).ok()?;
+            Some((
+                self.build(&unit.id).ok()?.identity.clone(),
+                format!(
+                    "{} {}",
+                    self.environment.started.get(..10)?,
+                    self.device().ok()?.uuid
+                ),
+            ))
+        };
+        let known = known();
+        move |value| {
+            let (identity, session) = known.clone()?;
+            Some(Sessions {
+                identity,
+                seen: [(session, value)].into(),
+                earlier: None,
+            })
+        }
+    }
+
     /// Every metric of one facet that has a value fit to be agreed on.
     fn agree(
         &self,
@@ -290,11 +324,12 @@ impl Facts<'_> {
                 }
             }
         }
+        let session = self.session(subject, facet);
         let mut metrics = BTreeMap::new();
         let mut lack = None;
         for metric in Metric::ALL
             .into_iter()
-            .filter(|metric| metric.facet() == facet)
+            .filter(|metric| metric.facet() == facet && metric.has_relative())
         {
             // What depends on the launch is the worst over all shapes, and they are not all here.
             if self.plan.is_partial(subject.kernel()) && over_shapes(metric) {
@@ -306,8 +341,9 @@ impl Facts<'_> {
                         value: Num(value.number),
                         spread: value.group.map(|group| Num(group.ln_deviation())),
                         processes: value.group.map(|group| group.processes()),
+                        sessions: session(Num(value.number)),
                     };
-                    match usable(metric, &agreed) {
+                    match usable(metric, &agreed, "the baseline's") {
                         Ok(_) => {
                             metrics.insert(metric, agreed);
                         }
@@ -325,6 +361,78 @@ impl Facts<'_> {
     }
 }
 
+/// Of some baselines those that are about one metric of one subject.
+struct Shelf<'a> {
+    metric: Metric,
+    shape: &'a str,
+    /// Under this run's key.
+    same: Vec<&'a Baseline>,
+    others: Vec<&'a Baseline>,
+}
+
+impl<'a> Shelf<'a> {
+    fn of(
+        baselines: &'a [Baseline],
+        subject: &'a Subject,
+        metric: Metric,
+        key: &BaselineKey,
+    ) -> Self {
+        let mine = baselines.iter().filter(|baseline| {
+            baseline.kernel == subject.kernel()
+                && baseline.variant == subject.variant()
+                // Errors on a GPU and in the simulator are no two keys of one figure.
+                && discriminant(&baseline.key) == discriminant(key)
+        });
+        let (same, others) = mine.partition(|baseline| baseline.key == *key);
+        Self {
+            metric,
+            shape: match subject {
+                Subject::Case(case) if metric.facet() != Facet::Resources => &case.shape,
+                Subject::Case(_) | Subject::Unit(_) => ANY_SHAPE,
+            },
+            same,
+            others,
+        }
+    }
+
+    fn figure(&self, baseline: &Baseline) -> Option<Agreed> {
+        let metrics = baseline.cases.get(self.shape)?;
+        metrics.get(&self.metric).cloned()
+    }
+
+    fn agreed(&self) -> Found<Option<Agreed>> {
+        if let [first, second, ..] = self.same.as_slice() {
+            return inconclusive(format!(
+                "two baselines claim the same key, of {} and of {}",
+                first.origin.date, second.origin.date
+            ));
+        }
+        let same = self.same.first();
+        Ok(same.and_then(|baseline| self.figure(baseline)))
+    }
+
+    /// How the nearest of the other keys differs, where there is one that has the figure.
+    fn elsewhere(&self, key: &BaselineKey) -> Option<Vec<String>> {
+        self.others
+            .iter()
+            .filter(|baseline| self.figure(baseline).is_some())
+            .map(|baseline| differences(&baseline.key, key))
+            .min_by_key(Vec::len)
+    }
+}
+
+fn covering<'a>(
+    broken: &'a [BrokenBaseline],
+    subject: &Subject,
+    facet: Facet,
+) -> Option<&'a BrokenBaseline> {
+    broken.iter().find(|broken| {
+        broken.kernel == subject.kernel()
+            && broken.variant == subject.variant()
+            && broken.facet.is_none_or(|of| of == facet)
+    })
+}
+
 /// Resources that are the worst over all shapes of the unit.
 pub(super) fn over_shapes(metric: Metric) -> bool {
     matches!(
@@ -334,12 +442,12 @@ pub(super) fn over_shapes(metric: Metric) -> bool {
 }
 
 /// Figures of a file that a person may have edited.
-fn usable(metric: Metric, agreed: &Agreed) -> Found<Accepted> {
+fn usable(metric: Metric, agreed: &Agreed, whose: &str) -> Found<AgreedOn> {
     let value = agreed.value.0;
     let broken = |problem: String| {
         Err(Ruling {
             outcome: Outcome::Fail,
-            reason: format!("the baseline's {metric} {problem}; it has to be agreed again"),
+            reason: format!("{whose} {metric} {problem}; it has to be agreed again"),
         })
     };
     if !value.is_finite() {
@@ -349,13 +457,20 @@ fn usable(metric: Metric, agreed: &Agreed) -> Found<Accepted> {
         return broken(format!("is below zero: {value}"));
     }
     if metric.facet() != Facet::Times {
-        return Ok(Accepted { value, group: None });
+        return Ok(AgreedOn {
+            value,
+            group: None,
+            between: None,
+        });
     }
     match (agreed.spread, agreed.processes) {
         (Some(spread), Some(processes)) => match Group::from_summary(value, spread.0, processes) {
-            Some(group) => Ok(Accepted {
+            Some(group) => Ok(AgreedOn {
                 value,
                 group: Some(group),
+                between: agreed.sessions.as_ref().and_then(|sessions| {
+                    held_against(sessions, group.ln_deviation() / f64::from(processes).sqrt())
+                }),
             }),
             None => broken(format!(
                 "is {value} with a spread of {} over {processes} processes, and no interval follows from that",

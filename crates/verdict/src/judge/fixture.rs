@@ -214,6 +214,7 @@ pub fn baselines() -> Vec<Baseline> {
         value: Num(value),
         spread: None,
         processes: None,
+        sessions: None,
     };
     let origin = Origin {
         record: "seal".into(),
@@ -238,6 +239,7 @@ pub fn baselines() -> Vec<Baseline> {
         value: Num(0.0),
         spread: Some(Num(0.001)),
         processes: Some(5),
+        sessions: None,
     };
     let files = VARIANTS.map(|variant| {
         let p50 = Agreed {
@@ -291,6 +293,8 @@ pub fn policy() -> Policy {
         baselines: baselines(),
         broken_baselines: Vec::new(),
         require_gpu: false,
+        anchors: Vec::new(),
+        accepted: Vec::new(),
         base: None,
     }
 }
@@ -574,6 +578,7 @@ pub fn record_beside_base() -> Record {
         plan: plan(),
         gates: gates(),
         baselines: Vec::new(),
+        accepted: Vec::new(),
         loosening: Loosening::Fails,
     };
     record.policy.base = Some(base);
@@ -682,6 +687,7 @@ fn counters() -> BTreeMap<Metric, Agreed> {
                 value: Num(value as f64),
                 spread: None,
                 processes: None,
+                sessions: None,
             };
             (counter.into(), agreed)
         })

@@ -1,18 +1,20 @@
 //! Limits: a value against a number, against an expression, and against what was agreed.
 
-use super::baseline::{Lack, Refusals, over_shapes};
+use super::baseline::{AgreedOn, Lack, Refusals, over_shapes};
 use super::facts::{Facts, Found, Ruling, inconclusive, ruling};
 use super::metric::Value;
 use super::words;
 use crate::expr::{Env, EvalError, Expression, Name};
 use crate::model::*;
-use crate::stats;
+use crate::stats::{self, Between};
 
 /// A verdict in the making, and what it asks of the run beside.
 pub(super) struct Ruled {
     pub verdict: Verdict,
     pub wins: Vec<Win>,
     pub counters: Vec<CounterChange>,
+    pub accepted: Option<Accepted>,
+    pub drift: Option<Drift>,
     /// Evidence of this kind has no baseline at all yet.
     pub new: Option<Facet>,
     /// More timing processes could decide it.
@@ -38,10 +40,13 @@ impl Ruled {
                 interval: None,
                 smallest_visible: None,
                 effort: None,
+                anchored: false,
                 declared: gate.declared.clone(),
             },
             wins: Vec::new(),
             counters: Vec::new(),
+            accepted: None,
+            drift: None,
             new: None,
             open: false,
         }
@@ -74,15 +79,18 @@ pub(super) fn absolute(
         let verdict = &mut ruled.verdict;
         verdict.measured = Some(Num(value.number));
         verdict.smallest_visible = value.group.map(|group| Num(group.smallest_visible()));
-        if let Ok(accepted) = facts.accepted(&gate.subject, metric, refusals) {
-            verdict.baseline = Some(Num(accepted.value));
-            verdict.change = Some(Num(words::relative(value.number, accepted.value)));
+        if let Ok(agreed) = facts.agreed_on(&gate.subject, metric, refusals) {
+            verdict.baseline = Some(Num(agreed.value));
+            verdict.change = Some(Num(words::relative(value.number, agreed.value)));
         }
         let bound = bound_value(facts, &gate.subject, metric, bound)?;
         verdict.limit = Some(Num(bound));
         let shown = words::quantity(metric, value.number);
         if op.holds(value.number, bound) {
-            Ok(shown)
+            Ok(match metric {
+                Metric::SlowShare if value.number == 0.0 => words::ONE_MODE.to_owned(),
+                _ => shown,
+            })
         } else if value.number.is_nan() {
             ruling(
                 Outcome::Fail,
@@ -254,8 +262,7 @@ fn sibling(subject: &Subject, variant: &str) -> Subject {
     subject
 }
 
-/// Against what was agreed. Figures that repeat exactly are compared as they are; times by the interval
-/// of their ratio: broken where all of it is beyond the limit, held where all of it is within, else open.
+/// Against the last baseline.
 pub(super) fn against_baseline(
     facts: &Facts,
     gate: &Gate,
@@ -265,23 +272,143 @@ pub(super) fn against_baseline(
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = (|| {
-        if !(allowed >= 0.0 && allowed.is_finite()) {
-            return inconclusive(format!("a change of {allowed} cannot be allowed"));
-        }
-        let value = facts.metric(&gate.subject, metric)?;
-        ruled.verdict.measured = Some(Num(value.number));
-        let accepted = match facts.accepted(&gate.subject, metric, refusals) {
-            Ok(accepted) => accepted,
+        let value = measured(facts, &mut ruled, gate, metric, allowed)?;
+        let agreed = match facts.agreed_on(&gate.subject, metric, refusals) {
+            Ok(agreed) => agreed,
             Err(Lack::Refused(ruling)) => return Err(ruling),
             Err(Lack::New { reason }) => {
                 ruled.new = Some(metric.facet());
                 return ruling(Outcome::Skipped, reason);
             }
         };
+        let held = Held {
+            value,
+            agreed,
+            allowed,
+            against: "the baseline",
+        };
+        held.ruled(facts, gate, metric, &mut ruled)
+    })();
+    ruled.end(found)
+}
+
+/// Against what was agreed at an anchor: how far it has drifted since.
+pub(super) fn against_anchor(
+    facts: &Facts,
+    gate: &Gate,
+    metric: Metric,
+    since: &Since,
+    allowed: f64,
+) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    ruled.verdict.anchored = true;
+    let mut anchors = facts.policy.anchors.iter();
+    let anchor = anchors.find(|anchor| anchor.since == *since);
+    let found = (|| {
+        let value = measured(facts, &mut ruled, gate, metric, allowed)?;
+        let Some(anchor) = anchor else {
+            return inconclusive(format!("what {since} agreed on is not part of this record"));
+        };
+        let agreed = facts.anchored_on(anchor, &gate.subject, metric)?;
+        let held = Held {
+            value,
+            agreed,
+            allowed,
+            against: &format!("{since} ({})", anchor.found),
+        };
+        held.ruled(facts, gate, metric, &mut ruled)
+    })();
+    let verdict = &ruled.verdict;
+    if let (Some(anchor), Some(was), Some(measured), Some(change)) =
+        (anchor, verdict.baseline, verdict.measured, verdict.change)
+    {
+        ruled.drift = Some(Drift {
+            subject: gate.subject.clone(),
+            metric,
+            since: since.clone(),
+            found: anchor.found.clone(),
+            was,
+            measured,
+            change,
+            interval: verdict.interval,
+        });
+    }
+    // What is better than long ago is no win to be agreed on.
+    ruled.wins.clear();
+    ruled.end(found)
+}
+
+/// The drift from the best level, of times that no gate holds against it.
+pub(super) fn since_best(facts: &Facts, known: &[Drift]) -> Vec<Drift> {
+    let cases = facts.plan.cases.iter().filter(|case| case.timed);
+    let figures = cases.flat_map(|case| {
+        let subject = Subject::Case(case.id.clone());
+        [Metric::P50, Metric::Cycles].map(|metric| (subject.clone(), metric))
+    });
+    let is_known = |subject: &Subject, metric: Metric| {
+        known.iter().any(|drift| {
+            (&drift.subject, drift.metric, &drift.since) == (subject, metric, &Since::Best)
+        })
+    };
+    figures
+        .filter(|(subject, metric)| !is_known(subject, *metric))
+        .filter_map(|(subject, metric)| {
+            let change = Num(0.0);
+            let anchor = Since::Best;
+            let gate = Gate {
+                subject,
+                rule: Rule::Limit {
+                    metric,
+                    limit: Limit::Anchor { anchor, change },
+                },
+                declared: None,
+            };
+            against_anchor(facts, &gate, metric, &Since::Best, 0.0).drift
+        })
+        .collect()
+}
+
+fn measured(
+    facts: &Facts,
+    ruled: &mut Ruled,
+    gate: &Gate,
+    metric: Metric,
+    allowed: f64,
+) -> Found<Value> {
+    if !(allowed >= 0.0 && allowed.is_finite()) {
+        return inconclusive(format!("a change of {allowed} cannot be allowed"));
+    }
+    if !metric.has_relative() {
+        return inconclusive(words::no_relative(metric));
+    }
+    let value = facts.metric(&gate.subject, metric)?;
+    ruled.verdict.measured = Some(Num(value.number));
+    Ok(value)
+}
+
+/// A value beside what was agreed on.
+struct Held<'a> {
+    value: Value,
+    agreed: AgreedOn,
+    allowed: f64,
+    /// Whose word that was.
+    against: &'a str,
+}
+
+impl Held<'_> {
+    /// Figures that repeat exactly are compared as they are; times by the interval of their ratio: broken
+    /// where all of it is beyond the limit, held where all of it is within, else open.
+    fn ruled(self, facts: &Facts, gate: &Gate, metric: Metric, ruled: &mut Ruled) -> Found<String> {
+        let Self {
+            value,
+            agreed,
+            allowed,
+            against,
+        } = self;
         let worse = if metric.larger_is_better() { -1.0 } else { 1.0 };
-        ruled.verdict.baseline = Some(Num(accepted.value));
-        ruled.verdict.limit = Some(Num(accepted.value * (1.0 + worse * allowed)));
-        let change = words::relative(value.number, accepted.value);
+        ruled.verdict.baseline = Some(Num(agreed.value));
+        ruled.verdict.limit = Some(Num(agreed.value * (1.0 + worse * allowed)));
+        let change = words::relative(value.number, agreed.value);
         ruled.verdict.change = Some(Num(change));
         if change.is_nan() {
             return ruling(
@@ -290,14 +417,17 @@ pub(super) fn against_baseline(
             );
         }
         let interval = if metric.facet() == Facet::Times {
-            match (value, accepted.group) {
+            match (value, agreed.group) {
                 (
                     Value {
                         group: Some(head), ..
                     },
                     Some(base),
                 ) => {
-                    let comparison = stats::compare(&head, &base);
+                    let known = agreed.between.as_ref();
+                    let comparison = known
+                        .and_then(|between| stats::predict(&head, between))
+                        .unwrap_or_else(|| stats::compare(&head, &base));
                     let interval = comparison.interval.map(|ratio| ratio - 1.0);
                     ruled.verdict.interval = Some(interval.map(Num));
                     ruled.verdict.smallest_visible = Some(Num(comparison.smallest_visible));
@@ -316,7 +446,13 @@ pub(super) fn against_baseline(
         } else {
             interval
         };
-        let told = told(metric, change, ruled.verdict.interval);
+        let told = told(
+            metric,
+            change,
+            ruled.verdict.interval,
+            against,
+            agreed.between.as_ref(),
+        );
         if least > allowed {
             return ruling(
                 Outcome::Fail,
@@ -329,7 +465,7 @@ pub(super) fn against_baseline(
                 subject: gate.subject.clone(),
                 metric,
                 measured: Num(value.number),
-                baseline: Num(accepted.value),
+                baseline: Num(agreed.value),
                 change: Num(change),
             });
         }
@@ -347,16 +483,28 @@ pub(super) fn against_baseline(
             value.group.map_or(0, |group| group.processes()),
             words::percent(visible),
         ))
-    })();
-    ruled.end(found)
+    }
 }
 
-fn told(metric: Metric, change: f64, interval: Option<[Num; 2]>) -> String {
+fn told(
+    metric: Metric,
+    change: f64,
+    interval: Option<[Num; 2]>,
+    against: &str,
+    between: Option<&Between>,
+) -> String {
+    let days = between.map_or(
+        "one session; the spread between days is not known".to_owned(),
+        |between| match between.sessions {
+            1 => "one session, and the spread between days of earlier code".to_owned(),
+            sessions => format!("{sessions} sessions"),
+        },
+    );
     let change = words::change(metric, change);
     match interval {
-        None => format!("{change} against the baseline"),
+        None => format!("{change} against {against}"),
         Some([low, high]) => format!(
-            "{change} against the baseline (95 % interval {})",
+            "{change} against {against} (95 % interval {}; {days})",
             words::interval(metric, [low.0, high.0])
         ),
     }

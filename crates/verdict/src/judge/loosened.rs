@@ -73,6 +73,7 @@ impl Loosened {
             interval: None,
             smallest_visible: None,
             effort: None,
+            anchored: false,
             declared: self.declared,
         }
     }
@@ -159,6 +160,16 @@ fn rival(base: &Rule, head: &Rule) -> bool {
         | (
             Rule::Limit {
                 metric,
+                limit: Limit::Anchor { .. },
+            },
+            Rule::Limit {
+                metric: other,
+                limit: Limit::Anchor { .. },
+            },
+        )
+        | (
+            Rule::Limit {
+                metric,
                 limit: Limit::Base { .. },
             },
             Rule::Limit {
@@ -173,14 +184,14 @@ fn rival(base: &Rule, head: &Rule) -> bool {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Strictness {
+pub(super) enum Strictness {
     Kept,
     Looser,
     Unknown,
 }
 
 /// Of two rules that are rivals.
-fn strictness(base: &Rule, head: &Rule) -> Strictness {
+pub(super) fn strictness(base: &Rule, head: &Rule) -> Strictness {
     let kept_if = |kept| match kept {
         true => Strictness::Kept,
         false => Strictness::Looser,
@@ -232,6 +243,24 @@ fn strictness(base: &Rule, head: &Rule) -> Strictness {
         | (Rule::Counters { change }, Rule::Counters { change: head }) => {
             kept_if(head.0 <= change.0)
         }
+        (
+            Rule::Limit {
+                limit: Limit::Anchor { anchor, change },
+                ..
+            },
+            Rule::Limit {
+                limit:
+                    Limit::Anchor {
+                        anchor: now,
+                        change: head,
+                    },
+                ..
+            },
+        ) => match anchor == now {
+            true => kept_if(head.0 <= change.0),
+            // A later anchor forgets what was lost before it.
+            false => Strictness::Unknown,
+        },
         (Rule::Condition { expr }, Rule::Condition { expr: head }) if expr != head => {
             Strictness::Unknown
         }
@@ -397,7 +426,16 @@ fn looser(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<String> 
         (Some(was), Some(now)) => now.0 > was.0,
         (was, now) => was != now,
     };
-    (wider && now.value == was.value).then(|| format!("{metric} keeps its value and spreads more"))
+    let noise = |agreed: &Agreed| {
+        agreed
+            .sessions
+            .as_ref()?
+            .earlier
+            .map(|noise| noise.deviation.0)
+    };
+    let noisier = matches!((noise(was), noise(now)), (Some(was), Some(now)) if now > was);
+    ((wider || noisier) && now.value == was.value)
+        .then(|| format!("{metric} keeps its value and spreads more"))
 }
 
 /// The case that a baseline file speaks of, or for resources the unit; `None` where a filter left out

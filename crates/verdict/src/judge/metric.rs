@@ -1,9 +1,10 @@
 //! What a metric's value is, from the evidence: which entries, shapes, seeds and processes it is taken
 //! over, and when it has none.
 
-use super::facts::{Facts, Found, inconclusive, ruling};
+use super::facts::{Facts, Found, Ruling, inconclusive, ruling};
 use crate::model::*;
 use crate::occupancy::{Demand, Occupancy, occupancy};
+use crate::stats::modes::{Launches, Modes};
 use crate::stats::{Group, Sample};
 
 /// The value of a metric for a case or a unit.
@@ -205,6 +206,9 @@ impl<'a> Facts<'a> {
     fn time(&self, case: &CaseId, metric: Metric) -> Found<Value> {
         self.device()?;
         self.timeable(case)?;
+        if metric == Metric::SlowShare {
+            return self.slow_share(case).map(Value::from);
+        }
         let mut values = Vec::new();
         let mut resolution: f64 = 0.0;
         for facts in self.series(case)? {
@@ -223,6 +227,41 @@ impl<'a> Facts<'a> {
         Ok(Value {
             number: group.map_or((logs / values.len() as f64).exp(), |group| group.value()),
             group,
+        })
+    }
+}
+
+impl Facts<'_> {
+    /// The mean over the processes, with one split for all of them.
+    fn slow_share(&self, case: &CaseId) -> Found<f64> {
+        let Some(modes) = self.modes(case)? else {
+            return Ok(0.0);
+        };
+        let series = self.series(case)?;
+        let shares = series
+            .iter()
+            .filter_map(|facts| modes.slow_share(&facts.single_ns));
+        Ok(shares.sum::<f64>() / series.len() as f64)
+    }
+
+    /// The two modes of a case's single launches; `None` where there is one.
+    ///
+    /// # Errors
+    /// As for a metric; and where there are too few launches to tell.
+    pub(super) fn modes(&self, case: &CaseId) -> Found<Option<Modes>> {
+        self.device()?;
+        self.timeable(case)?;
+        let series = self.series(case)?;
+        let launches: Vec<_> = series
+            .iter()
+            .map(|facts| Launches {
+                ns: &facts.single_ns,
+                tick_ns: facts.tick_ns,
+            })
+            .collect();
+        Modes::find(&launches).map_err(|few| Ruling {
+            outcome: Outcome::Inconclusive,
+            reason: few.to_string(),
         })
     }
 }

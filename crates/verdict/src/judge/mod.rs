@@ -4,13 +4,16 @@
 //! ([`admit`]), which cases need one more timing process ([`next`]), what is each gate's verdict
 //! ([`judge`]), and what changed between two records ([`compare`]). Knows no files, no clock and no device.
 
+mod accepted;
 mod baseline;
+mod best;
 mod facts;
 mod limit;
 mod loosened;
 mod metric;
 mod pair;
 mod rules;
+mod sessions;
 mod simulated;
 pub mod words;
 
@@ -20,8 +23,10 @@ mod fixture;
 mod tests;
 
 pub use baseline::ANY_SHAPE;
+pub use best::best;
 pub use facts::{Facts, Found, Ruling, unit_for, unit_to_simulate};
 pub use metric::Value;
+pub use sessions::joined;
 
 #[cfg(test)]
 use crate::model;
@@ -42,7 +47,10 @@ pub fn judge(
 ) -> Judgement {
     let facts = Facts::new(plan, environment, policy, evidence);
     let mut judgement = judged(&facts, &Refusals::new());
+    judgement.add(accepted::checked(&facts, &Refusals::new()));
     if let Some(base) = &policy.base {
+        let added = accepted::added(&base.accepted, &policy.accepted);
+        judgement.notes.extend(added);
         let was = Side {
             plan: &base.plan,
             gates: &base.gates,
@@ -58,7 +66,7 @@ pub fn judge(
             plan,
             base.loosening,
         ));
-        judgement.add_loosened(loosened);
+        judgement.add(loosened);
     }
     judgement
 }
@@ -73,6 +81,8 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         baselines,
         broken_baselines: Vec::new(),
         require_gpu: head.policy.require_gpu,
+        anchors: head.policy.anchors.clone(),
+        accepted: head.policy.accepted.clone(),
         // Both records are measured already.
         base: None,
     };
@@ -88,7 +98,9 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         })
         .collect();
     let mut judgement = judged(&facts, &refusals);
-    judgement.add_loosened(loosened::loosened(
+    let added = accepted::added(&base.policy.accepted, &head.policy.accepted);
+    judgement.notes.extend(added);
+    judgement.add(loosened::loosened(
         Side::of(base),
         Side::of(head),
         loosening,
@@ -97,15 +109,16 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
 }
 
 impl Judgement {
-    /// One that is allowed decides nothing: it is no proof that anything of head was judged.
-    fn add_loosened(&mut self, loosened: Vec<Verdict>) {
-        if loosened
+    /// On the policy and not on evidence. One that holds decides nothing: it is no proof that anything of
+    /// head was judged.
+    fn add(&mut self, verdicts: Vec<Verdict>) {
+        if verdicts
             .iter()
             .any(|verdict| verdict.outcome == Outcome::Fail)
         {
             self.conclusion = Conclusion::Fail;
         }
-        self.verdicts.extend(loosened);
+        self.verdicts.extend(verdicts);
     }
 }
 
@@ -231,6 +244,10 @@ fn rule(facts: &Facts, gate: &Gate, refusals: &Refusals) -> Ruled {
         },
         Rule::Limit {
             metric,
+            limit: Limit::Anchor { anchor, change },
+        } => limit::against_anchor(facts, gate, *metric, anchor, change.0),
+        Rule::Limit {
+            metric,
             limit: Limit::Base { change },
         } => pair::against_base(facts, gate, *metric, change.0),
         Rule::Condition { expr } => limit::condition(facts, gate, expr),
@@ -292,12 +309,11 @@ impl Facts<'_> {
         {
             if let Rule::Limit {
                 metric,
-                limit: Limit::Absolute { op, bound },
+                limit: Limit::Absolute { .. },
             } = &gate.rule
                 && metric.facet() == Facet::Correctness
             {
-                let verdict =
-                    limit::absolute(self, gate, *metric, *op, bound, &Refusals::new()).verdict;
+                let verdict = accepted::ruled(self, gate, &Refusals::new()).verdict;
                 if verdict.outcome != Outcome::Pass {
                     return Err(Ruling {
                         outcome: verdict.outcome,
@@ -369,7 +385,7 @@ impl Facts<'_> {
         let gates = self.policy.gates.iter();
         gates
             .filter(|gate| matches!(&gate.subject, Subject::Case(id) if id == case))
-            .any(|gate| rule(self, gate, &Refusals::new()).open)
+            .any(|gate| accepted::ruled(self, gate, &Refusals::new()).open)
     }
 }
 
@@ -377,9 +393,11 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
     let mut verdicts = Vec::new();
     let mut wins = Vec::new();
     let mut counters = Vec::new();
+    let mut accepted = Vec::new();
+    let mut drifts = Vec::new();
     let mut new = BTreeSet::new();
     for gate in &facts.policy.gates {
-        let mut ruled = rule(facts, gate, refusals);
+        let mut ruled = accepted::ruled(facts, gate, refusals);
         if gate.needs_device() {
             blame_the_device(facts, &mut ruled.verdict);
         }
@@ -388,8 +406,11 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         }
         wins.append(&mut ruled.wins);
         counters.append(&mut ruled.counters);
+        accepted.extend(ruled.accepted);
+        drifts.extend(ruled.drift);
         verdicts.push(ruled.verdict);
     }
+    drifts.extend(limit::since_best(facts, &drifts));
     let mut notes: Vec<Note> = new
         .into_iter()
         .map(|(subject, facet)| Note::New { subject, facet })
@@ -408,6 +429,14 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
                     what: what.to_owned(),
                 }),
         );
+        if let Ok(Some(modes)) = facts.modes(&case.id) {
+            notes.push(Note::TwoModes {
+                subject: subject(),
+                fast_ns: Num(modes.fast.ns),
+                slow_ns: Num(modes.slow.ns),
+                slow_share: Num(modes.slow.share),
+            });
+        }
         if let processes @ 1.. = facts.throttled(&case.id) {
             notes.push(Note::Throttled {
                 subject: subject(),
@@ -433,7 +462,9 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
     Judgement {
         conclusion: conclude(facts, &verdicts),
         verdicts,
+        accepted,
         wins,
+        drifts,
         counters,
         notes,
     }

@@ -9,6 +9,8 @@ use super::metric::time_of;
 use super::{rules, words};
 use crate::expr::{Expression, Name};
 use crate::model::*;
+use crate::stats;
+use crate::stats::modes::Launches;
 use crate::stats::sequential::{Decision, Evidence as Estimate, Rule as Contest, decide};
 
 /// Processes that may be set aside (throttled) beyond those that the last look needs.
@@ -69,6 +71,11 @@ impl<'a> Facts<'a> {
                     own && metric.facet() == Facet::Times
                         || matches!(bound, Bound::Expr(expr) if names_time(expr, own, &id.variant))
                 }
+                // What did not change since the base may have changed since an anchor.
+                Rule::Limit {
+                    metric,
+                    limit: Limit::Anchor { .. },
+                } => own && metric.facet() == Facet::Times,
                 Rule::Condition { expr } => names_time(expr, own, &id.variant),
                 _ => false,
             }
@@ -241,6 +248,65 @@ fn median_of_blocks(facts: &PairFacts) -> Found<f64> {
     }
 }
 
+/// One value of each process, as the sequential rule takes them, and what the way of measuring alone makes
+/// them differ by.
+struct Compared {
+    /// ln(head / base); of the slow share ln(1 + head - base), which is in points.
+    values: Vec<f64>,
+    resolution: f64,
+}
+
+/// `None` where there is nothing to compare: the slow share of launches that have one mode.
+fn compared(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Found<Option<Compared>> {
+    if metric == Metric::SlowShare {
+        return slow_shares(pairs, pairing);
+    }
+    let mut values = Vec::new();
+    let mut resolution: f64 = 0.0;
+    for pair in pairs {
+        let (ratio, step) = ln_ratio(pair, metric)?;
+        values.push(ratio);
+        resolution = resolution.max(step);
+    }
+    Ok(Some(Compared { values, resolution }))
+}
+
+/// The split between the modes is found on the processes of the first look and stays, so that those after
+/// it cannot change what was decided.
+fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Found<Option<Compared>> {
+    let first = pairing.looks.first().map_or(0, |&look| look as usize);
+    let Some(first) = pairs.get(..first) else {
+        // Not yet enough for any look: as many values as there are, and none is looked at.
+        let values = vec![0.0; pairs.len()];
+        return Ok(Some(Compared {
+            values,
+            resolution: 1.0,
+        }));
+    };
+    let launches = |side: fn(&PairFacts) -> &TimeFacts| {
+        let launches = first.iter().map(move |pair| Launches {
+            ns: &side(pair).single_ns,
+            tick_ns: side(pair).tick_ns,
+        });
+        launches.collect::<Vec<_>>()
+    };
+    let (head, base) = (launches(|pair| &pair.head), launches(|pair| &pair.base));
+    let found = match stats::modes::slow_shares(&head, &base) {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(None),
+        Err(few) => return inconclusive(few.to_string()),
+    };
+    let share = |facts: &TimeFacts| found.modes.slow_share(&facts.single_ns);
+    let values = pairs
+        .iter()
+        .filter_map(|pair| Some((share(&pair.head)? - share(&pair.base)?).ln_1p()));
+    Ok(Some(Compared {
+        values: values.collect(),
+        // One launch on the other side of the split.
+        resolution: 1.0 / f64::from(pairing.singles.max(1)),
+    }))
+}
+
 /// A relative limit on times, held against the base revision.
 pub(super) fn against_base(facts: &Facts, gate: &Gate, metric: Metric, allowed: f64) -> Ruled {
     let mut ruled = Ruled::blank(gate);
@@ -283,13 +349,9 @@ fn judged(
 ) -> Found<String> {
     let pairing = facts.pairing()?;
     let pairs = facts.pairs(id)?;
-    let mut ratios = Vec::new();
-    let mut resolution: f64 = 0.0;
-    for pair in &pairs {
-        let (ratio, step) = ln_ratio(pair, metric)?;
-        ratios.push(ratio);
-        resolution = resolution.max(step);
-    }
+    let Some(Compared { values, resolution }) = compared(&pairs, metric, pairing)? else {
+        return Ok("single launches of head and base together have one mode".to_owned());
+    };
     let contest = Contest {
         tolerance: allowed,
         looks: pairing.looks.clone(),
@@ -297,7 +359,7 @@ fn judged(
         miss: pairing.misses.0,
         resolution,
     };
-    let decision = match decide(&contest, &ratios) {
+    let decision = match decide(&contest, &values) {
         Ok(decision) => decision,
         Err(problem) => return inconclusive(format!("{metric}: {problem}")),
     };
@@ -322,7 +384,7 @@ fn judged(
             ruled.open = true;
             inconclusive(format!(
                 "timed beside the base in {} processes, and {processes} are needed",
-                ratios.len()
+                values.len()
             ))
         }
         Decision::Open(estimate) => {
@@ -347,6 +409,20 @@ fn show(
     estimate: &Estimate,
 ) {
     let verdict = &mut ruled.verdict;
+    verdict.effort = Some(Effort {
+        processes: estimate.processes,
+        samples: pairs
+            .iter()
+            .map(|pair| samples(&pair.head, metric) + samples(&pair.base, metric))
+            .sum(),
+        gpu_ms: Num(pairs.iter().map(|pair| pair.device_us as f64).sum::<f64>() / 1000.0),
+    });
+    verdict.change = Some(Num(estimate.ratio - 1.0));
+    verdict.interval = Some(estimate.interval.map(|ratio| Num(ratio - 1.0)));
+    verdict.smallest_visible = Some(Num(estimate.smallest_visible));
+    if metric == Metric::SlowShare {
+        return;
+    }
     let value = |side: fn(&PairFacts) -> &TimeFacts| {
         let logs: Vec<f64> = pairs
             .iter()
@@ -359,22 +435,11 @@ fn show(
     verdict.measured = Some(Num(value(|pair| &pair.head)));
     verdict.baseline = Some(Num(base));
     verdict.limit = Some(Num(base * (1.0 + allowed)));
-    verdict.change = Some(Num(estimate.ratio - 1.0));
-    verdict.interval = Some(estimate.interval.map(|ratio| Num(ratio - 1.0)));
-    verdict.smallest_visible = Some(Num(estimate.smallest_visible));
-    verdict.effort = Some(Effort {
-        processes: estimate.processes,
-        samples: pairs
-            .iter()
-            .map(|pair| samples(&pair.head, metric) + samples(&pair.base, metric))
-            .sum(),
-        gpu_ms: Num(pairs.iter().map(|pair| pair.device_us as f64).sum::<f64>() / 1000.0),
-    });
 }
 
 fn samples(facts: &TimeFacts, metric: Metric) -> u64 {
     let samples = match metric {
-        Metric::P90 | Metric::P99 | Metric::Cv => &facts.single_ns,
+        Metric::P90 | Metric::P99 | Metric::Cv | Metric::SlowShare => &facts.single_ns,
         _ => &facts.batched_ns,
     };
     samples.len() as u64
@@ -382,6 +447,15 @@ fn samples(facts: &TimeFacts, metric: Metric) -> u64 {
 
 fn told(metric: Metric, estimate: &Estimate) -> String {
     let [low, high] = estimate.interval.map(|ratio| ratio - 1.0);
+    if metric == Metric::SlowShare {
+        return format!(
+            "the slow mode holds {:+.1} points of launches against the base ({:+.1} to {:+.1} in {} processes)",
+            100.0 * (estimate.ratio - 1.0),
+            100.0 * low,
+            100.0 * high,
+            estimate.processes
+        );
+    }
     format!(
         "{} than the base ({} in {} processes)",
         words::change(metric, estimate.ratio - 1.0),

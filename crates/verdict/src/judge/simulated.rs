@@ -133,7 +133,7 @@ pub(super) fn counters(facts: &Facts, gate: &Gate, allowed: f64, refusals: &Refu
             return inconclusive(format!("a change of {allowed} cannot be allowed"));
         }
         let counted = facts.over_launches(id, |launch| &launch.counters)?;
-        let agreed = |counter: Counter| facts.accepted(&gate.subject, counter.into(), refusals);
+        let agreed = |counter: Counter| facts.agreed_on(&gate.subject, counter.into(), refusals);
         let lost = Counter::ALL
             .into_iter()
             .find(|counter| !counted.contains_key(counter) && agreed(*counter).is_ok());
@@ -152,8 +152,8 @@ pub(super) fn counters(facts: &Facts, gate: &Gate, allowed: f64, refusals: &Refu
         for (&counter, &value) in &counted {
             let metric = Metric::from(counter);
             let value = value as f64;
-            let accepted = match agreed(counter) {
-                Ok(accepted) => accepted.value,
+            let was = match agreed(counter) {
+                Ok(agreed) => agreed.value,
                 Err(Lack::Refused(ruling)) => return Err(ruling),
                 Err(Lack::New { reason }) => {
                     lacking.get_or_insert(reason);
@@ -161,20 +161,20 @@ pub(super) fn counters(facts: &Facts, gate: &Gate, allowed: f64, refusals: &Refu
                 }
             };
             compared += 1;
-            let change = words::relative(value, accepted);
+            let change = words::relative(value, was);
             if change != 0.0 {
                 ruled.counters.push(CounterChange {
                     subject: gate.subject.clone(),
                     counter,
                     measured: Num(value),
-                    baseline: Num(accepted),
+                    baseline: Num(was),
                     change: Num(change),
                 });
             }
             let told = || {
                 format!(
                     "{counter} {} -> {}, {}",
-                    words::quantity(metric, accepted),
+                    words::quantity(metric, was),
                     words::quantity(metric, value),
                     words::change(metric, change)
                 )
@@ -186,7 +186,7 @@ pub(super) fn counters(facts: &Facts, gate: &Gate, allowed: f64, refusals: &Refu
                     subject: gate.subject.clone(),
                     metric,
                     measured: Num(value),
-                    baseline: Num(accepted),
+                    baseline: Num(was),
                     change: Num(change),
                 });
             }

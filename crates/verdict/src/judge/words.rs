@@ -23,6 +23,14 @@ pub const NOT_SIMULATED: &str = "this run used a GPU; the simulator checks it wi
 pub const REPEATS: &str =
     "the simulator repeats every bit by construction and launched once for each seed";
 
+/// What it means that no share of the launches is slow.
+pub const ONE_MODE: &str = "one mode: a second one with 5 % of the launches would show";
+
+/// Why a relative limit cannot hold a metric.
+pub fn no_relative(metric: Metric) -> String {
+    format!("{metric} is mostly 0, and a change relative to that says nothing")
+}
+
 /// A value of a metric with its unit: `361.2 us`, `48 KiB`, `12.5 %`.
 pub fn quantity(metric: Metric, value: f64) -> String {
     match metric.measure() {
@@ -214,6 +222,10 @@ pub fn gate(rule: &Rule) -> String {
             Limit::Baseline { change } => {
                 let sign = if metric.larger_is_better() { '-' } else { '+' };
                 format!("{metric} {sign}{}%", number(change.0 * 100.0))
+            }
+            Limit::Anchor { anchor, change } => {
+                let sign = if metric.larger_is_better() { '-' } else { '+' };
+                format!("{metric} {sign}{}% of {anchor}", number(change.0 * 100.0))
             }
             Limit::Base { change } => format!("{metric} +{}% of base", number(change.0 * 100.0)),
         },

@@ -4,7 +4,7 @@ use super::{Arch, Facet, Metric, Mode, Num};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub const BASELINE_SCHEMA: &str = "gatekeeper.baseline/1";
+pub const BASELINE_SCHEMA: &str = "gatekeeper.baseline/2";
 
 /// One file: one kernel, variant and key. Two branches that update two variants touch two files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,4 +93,31 @@ pub struct Agreed {
     pub spread: Option<Num>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u32>,
+    /// Of times: the sessions that `value` is the geometric mean of. `spread` and `processes` are those of
+    /// the latest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<Sessions>,
+}
+
+/// One code measured on several days or GPUs of one model, which differ by more than the processes of one
+/// of them do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sessions {
+    /// Of the code, launch and arguments that all of them measured.
+    pub identity: String,
+    /// What each gave, by its day (UTC) and the UUID of its GPU: `2026-11-21 GPU-0`. At least one.
+    pub seen: BTreeMap<String, Num>,
+    /// What earlier code under the same key showed between its sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Noise>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Noise {
+    /// Standard deviation of ln(value) between sessions.
+    pub deviation: Num,
+    /// Degrees of freedom that it was estimated with: sessions, less one for each code.
+    pub freedom: u32,
 }

@@ -46,6 +46,8 @@ pub enum Metric {
     Cycles,
     /// Standard deviation over mean of samples of one launch each (0 to 1).
     Cv,
+    /// Share (0 to 1) of single launches in the slower of two modes; 0 where there is one mode.
+    SlowShare,
     /// Of one launch, counted by the simulator.
     Counter(Counter),
 }
@@ -97,7 +99,7 @@ pub enum Measure {
 }
 
 impl Metric {
-    const NAMED: [Self; 22] = [
+    const NAMED: [Self; 23] = [
         Self::Registers,
         Self::Shared,
         Self::Spills,
@@ -120,6 +122,7 @@ impl Metric {
         Self::Max,
         Self::Cycles,
         Self::Cv,
+        Self::SlowShare,
     ];
 
     /// Counters come last.
@@ -160,6 +163,7 @@ impl Metric {
             Self::Max => "max",
             Self::Cycles => "cycles",
             Self::Cv => "cv",
+            Self::SlowShare => "slow_share",
             Self::Counter(counter) => counter.name(),
         }
     }
@@ -191,7 +195,8 @@ impl Metric {
             | Self::Min
             | Self::Max
             | Self::Cycles
-            | Self::Cv => Facet::Times,
+            | Self::Cv
+            | Self::SlowShare => Facet::Times,
             Self::Counter(_) => Facet::Counters,
         }
     }
@@ -200,7 +205,9 @@ impl Metric {
         match self {
             Self::Registers | Self::BlocksPerSm | Self::Cycles | Self::Counter(_) => Measure::Count,
             Self::Shared | Self::Spills | Self::Stack => Measure::Bytes,
-            Self::Occupancy | Self::OverTolerance | Self::Cv | Self::RelL2 => Measure::Share,
+            Self::Occupancy | Self::OverTolerance | Self::Cv | Self::SlowShare | Self::RelL2 => {
+                Measure::Share
+            }
             Self::MaxErr
             | Self::MeanErr
             | Self::OriginalMaxErr
@@ -211,6 +218,11 @@ impl Metric {
                 Measure::Nanoseconds
             }
         }
+    }
+
+    /// Whether a change relative to what was agreed says anything; not of a share that is mostly 0.
+    pub fn has_relative(self) -> bool {
+        self != Self::SlowShare
     }
 
     /// Whether a larger value is the better one. Decides which direction is a regression.

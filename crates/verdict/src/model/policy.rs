@@ -15,8 +15,64 @@ pub struct Policy {
     pub broken_baselines: Vec<BrokenBaseline>,
     /// Without a GPU, checks and times are skipped; with this they are verdicts of the environment.
     pub require_gpu: bool,
+    /// One for each revision that a gate names, and the best level.
+    pub anchors: Vec<Anchor>,
+    /// In the order of baselines/accepted.yaml.
+    pub accepted: Vec<Acceptance>,
     /// The revision that head is held against.
     pub base: Option<Base>,
+}
+
+/// From where slow erosion is counted: each small step lies within what one change may cost, and their
+/// sum does not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Since {
+    /// What the baselines of this revision agreed on.
+    Revision(String),
+    /// The best level that the baselines ever kept up.
+    Best,
+}
+
+impl fmt::Display for Since {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Revision(revision) => revision,
+            Self::Best => "best",
+        })
+    }
+}
+
+/// What was agreed there, of the kernels of this run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Anchor {
+    pub since: Since,
+    /// `0a34415aaaaa`, or over what the best was looked for: `12 versions`.
+    pub found: String,
+    pub baselines: Vec<Baseline>,
+    pub broken_baselines: Vec<BrokenBaseline>,
+}
+
+/// A regression that is intended: what holds in the place of a gate's own limit, and until when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Acceptance {
+    /// As it was written: `sdpa_fp8/stage2@mission`, each part a glob.
+    pub case: String,
+    /// Those of this run that it names.
+    pub subjects: Vec<Subject>,
+    /// Whether it names others too, or more seeds of these: what a filter left out of this run.
+    pub left_out: bool,
+    /// `Limit` or `Counters`. A change stands in for limits against the baseline and against the base
+    /// revision, a bound for absolute ones.
+    pub instead: Rule,
+    pub reason: String,
+    pub by: String,
+    /// The last day on which it holds, by the date of the record: `2027-01-31`.
+    pub until: String,
+    /// `baselines/accepted.yaml:3`.
+    pub declared: String,
 }
 
 /// Another revision of the same repository: what it asked of its kernels, and how it calls them.
@@ -32,6 +88,7 @@ pub struct Base {
     pub gates: Vec<Gate>,
     /// Those of its baselines that head has otherwise, or not at all.
     pub baselines: Vec<Baseline>,
+    pub accepted: Vec<Acceptance>,
     pub loosening: Loosening,
 }
 
@@ -94,6 +151,11 @@ pub enum Limit {
     },
     /// Worse than the baseline by at most this share (0.02 for `+2%`); worse as the metric defines it.
     Baseline {
+        change: Num,
+    },
+    /// Worse than what an older revision agreed on, by at most this share; `+5% of v1.0`.
+    Anchor {
+        anchor: Since,
         change: Num,
     },
     /// Worse than the base revision, measured beside it, by at most this share; `+0.5% of base`. Times only.

@@ -1,4 +1,4 @@
-use super::{Counter, Metric, Num, Subject};
+use super::{Counter, Metric, Num, Since, Subject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -25,8 +25,32 @@ pub struct Verdict {
     pub smallest_visible: Option<Num>,
     /// What the comparison of times took.
     pub effort: Option<Effort>,
+    /// Whether `baseline` and `change` are those of an anchor, and not of the last baseline.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub anchored: bool,
     /// Where the gate was written.
     pub declared: Option<String>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// How far a figure has moved since an anchor, whether or not a gate limits that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drift {
+    pub subject: Subject,
+    pub metric: Metric,
+    pub since: Since,
+    /// The anchor's commit, or what the best level was found in.
+    pub found: String,
+    pub was: Num,
+    pub measured: Num,
+    /// (measured - was) / was.
+    pub change: Num,
+    /// 95 % interval of `change`, for times.
+    pub interval: Option<[Num; 2]>,
 }
 
 /// What a verdict on times rests on.
@@ -89,15 +113,32 @@ impl fmt::Display for Outcome {
 #[serde(deny_unknown_fields)]
 pub struct Judgement {
     pub conclusion: Conclusion,
-    /// In the order of the policy's gates. After them: baseline files that cannot be used, and of a
-    /// comparison what head no longer asks.
+    /// In the order of the policy's gates. After them: baseline files that cannot be used, acceptances
+    /// that have run out or are of no use, and of a comparison what head no longer asks.
     pub verdicts: Vec<Verdict>,
+    /// Gates that are broken, and pass because that was accepted.
+    pub accepted: Vec<Accepted>,
     /// Better than the baseline by more than the limit: to be accepted with `baseline update`.
     pub wins: Vec<Win>,
+    /// Against anchors and the best level that was kept up.
+    pub drifts: Vec<Drift>,
     /// Counters that are not what was agreed, whether or not a gate allows it.
     pub counters: Vec<CounterChange>,
     /// Shapes and variants without any baseline yet, and baselines whose case is gone.
     pub notes: Vec<Note>,
+}
+
+/// A gate that is broken, and that somebody has put a name under.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accepted {
+    pub subject: Subject,
+    /// The gate's own words: `p50 +2%`.
+    pub gate: String,
+    /// How it is broken, and by whom, until when and why that was accepted.
+    pub reason: String,
+    /// Where it was accepted.
+    pub declared: String,
 }
 
 /// The whole run in a word; the exit code follows from it alone.
@@ -131,7 +172,7 @@ pub struct CounterChange {
     pub change: Num,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Note {
     /// No baseline under any key: not a failure, and said.
@@ -146,10 +187,25 @@ pub enum Note {
         shape: String,
         facet: super::Facet,
     },
+    /// An acceptance that the base revision does not have, or not as wide or for as long.
+    Accepts {
+        case: String,
+        instead: String,
+        by: String,
+        until: String,
+        declared: String,
+    },
     /// A baseline file that cannot be used, of a variant that is not part of this run.
     Broken { path: String, problem: String },
     /// What the simulator's checks could not judge in any launch of a case.
     NotJudged { subject: Subject, what: String },
+    /// The single launches of a case have two modes: where each is, and its share (0 to 1).
+    TwoModes {
+        subject: Subject,
+        fast_ns: Num,
+        slow_ns: Num,
+        slow_share: Num,
+    },
     /// Timing processes that ran on a throttled GPU, and were set aside.
     Throttled { subject: Subject, processes: u32 },
     /// Timing processes of which nobody knows whether the GPU was throttled; they count.

@@ -110,6 +110,50 @@ pub fn compare(head: &Group, base: &Group) -> Comparison {
     }
 }
 
+/// What several sessions (days, GPUs of one model) gave of one code.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Between {
+    /// Mean of ln(value) over the sessions.
+    pub ln_mean: f64,
+    pub sessions: u32,
+    /// Standard deviation of ln(value) between sessions, above zero, and the degrees of freedom that it
+    /// was estimated with.
+    pub ln_deviation: f64,
+    pub freedom: u32,
+}
+
+/// The interval of a ratio to a mean of sessions, where head is one new session: it lies in its turn
+/// somewhere between days.
+///
+/// The difference of logs has the variance v_h / n + s^2 (1 + 1 / m): between the n processes of head,
+/// between sessions for the one that head is, and for the mean of m sessions. That is the prediction
+/// interval of one new observation, with Satterthwaite's degrees of freedom for the sum. As s^2 is taken
+/// from means over processes it holds a part of v_h already, and the interval is a little too wide rather
+/// than too narrow; but of two sessions a new day lies outside 7 times in 100 and not 5, as Satterthwaite's
+/// approximation is a rough one with a single degree of freedom. `None` where the spread between sessions is none that can be believed.
+pub fn predict(head: &Group, base: &Between) -> Option<Comparison> {
+    let usable = base.ln_mean.is_finite()
+        && base.ln_deviation.is_finite()
+        && base.ln_deviation > 0.0
+        && base.sessions >= 1
+        && base.freedom >= 1;
+    if !usable {
+        return None;
+    }
+    let within = head.variance();
+    let between = base.ln_deviation.powi(2) * (1.0 + 1.0 / f64::from(base.sessions));
+    let variance = within + between;
+    let df = variance.powi(2)
+        / (within.powi(2) / f64::from(head.n - 1) + between.powi(2) / f64::from(base.freedom));
+    let difference = head.ln_mean - base.ln_mean;
+    let half = t_quantile(0.5 + CONFIDENCE / 2.0, df) * variance.sqrt();
+    Some(Comparison {
+        ratio: difference.exp(),
+        interval: [(difference - half).exp(), (difference + half).exp()],
+        smallest_visible: smallest_visible(variance, df),
+    })
+}
+
 fn smallest_visible(variance: f64, df: f64) -> f64 {
     let t = t_quantile(0.5 + CONFIDENCE / 2.0, df) + t_quantile(POWER, df);
     (t * variance.sqrt()).exp_m1()
@@ -157,6 +201,93 @@ mod tests {
         // With t(0.8, 6) = 0.905703 for the power.
         let visible = ((2.446911851 + 0.905703) * 0.01 * (0.5f64).sqrt()).exp() - 1.0;
         assert!((comparison.smallest_visible - visible).abs() < 1e-6);
+    }
+
+    #[test]
+    fn one_more_session_by_hand() {
+        // ln values: head sd 0.01 and n 4; 4 sessions with sd 0.02 between them, 3 degrees of freedom.
+        let head = Group::from_summary(110.0, 0.01, 4).unwrap();
+        let base = Between {
+            ln_mean: 100f64.ln(),
+            sessions: 4,
+            ln_deviation: 0.02,
+            freedom: 3,
+        };
+        let comparison = predict(&head, &base).unwrap();
+        // 0.01^2 / 4 + 0.02^2 * 5 / 4 = 0.000525; df = 0.000525^2 / (0.000025^2 / 3 + 0.0005^2 / 3) = 3.299.
+        let df: f64 = 0.000525f64.powi(2) / (0.000025f64.powi(2) / 3.0 + 0.0005f64.powi(2) / 3.0);
+        assert!((df - 3.2993).abs() < 1e-3);
+        let half = t_quantile(0.975, df) * 0.000525f64.sqrt();
+        assert!(close(comparison.ratio, 1.1));
+        assert!(close(comparison.interval[1], 1.1 * half.exp()));
+        let single = Group::from_summary(100.0, 0.01, 4).unwrap();
+        let paired = compare(&head, &single);
+        assert!(paired.smallest_visible < comparison.smallest_visible);
+        for broken in [
+            Between {
+                ln_deviation: 0.0,
+                ..base
+            },
+            Between {
+                ln_deviation: f64::NAN,
+                ..base
+            },
+            Between { freedom: 0, ..base },
+            Between {
+                sessions: 0,
+                ..base
+            },
+        ] {
+            assert_eq!(predict(&head, &broken), None);
+        }
+    }
+
+    /// Uniform in (0, 1), always the same.
+    fn uniform(state: &mut u64) -> f64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + 1e-17
+    }
+
+    /// Days differ by 1 %, processes of one day by 0.1 %: how often a new day with nothing changed lies
+    /// outside, by one session alone and by the sessions' own spread.
+    #[test]
+    fn a_new_day_lies_in_the_interval_of_the_sessions_as_often_as_that_says() {
+        use statrs::distribution::Normal;
+        let normal = Normal::new(0.0, 1.0).unwrap();
+        let mut state = 1;
+        let mut draw = |deviation: f64| normal.inverse_cdf(uniform(&mut state)) * deviation;
+        let trials = 4000;
+        for (sessions, most) in [(2, 0.08), (3, 0.055), (5, 0.055), (10, 0.055)] {
+            let (mut outside, mut alone) = (0, 0);
+            for _ in 0..trials {
+                let mut day = || {
+                    let day = draw(0.01);
+                    let processes: Vec<f64> = (0..5).map(|_| (day + draw(0.001)).exp()).collect();
+                    Group::of(&processes, 1e-6).unwrap()
+                };
+                let seen: Vec<Group> = (0..sessions).map(|_| day()).collect();
+                let head = day();
+                let n = f64::from(sessions);
+                let mean = seen.iter().map(|day| day.ln_mean).sum::<f64>() / n;
+                let squares = seen.iter().map(|day| (day.ln_mean - mean).powi(2));
+                let base = Between {
+                    ln_mean: mean,
+                    sessions: sessions as u32,
+                    ln_deviation: (squares.sum::<f64>() / (n - 1.0)).sqrt(),
+                    freedom: sessions as u32 - 1,
+                };
+                let misses = |interval: [f64; 2]| !(interval[0] <= 1.0 && 1.0 <= interval[1]);
+                outside += u32::from(misses(predict(&head, &base).unwrap().interval));
+                alone += u32::from(misses(compare(&head, seen.last().unwrap()).interval));
+            }
+            let outside = f64::from(outside) / f64::from(trials);
+            assert!(outside < most, "{sessions} sessions: {outside}");
+            let alone = f64::from(alone) / f64::from(trials);
+            assert!(alone > 0.8, "one session alone: {alone}");
+        }
     }
 
     #[test]
@@ -225,6 +356,30 @@ mod tests {
             let a = compare(&of(&head, 1.0), &of(&base, 1.0));
             let b = compare(&of(&head, k), &of(&base, k));
             prop_assert!((a.ratio / b.ratio - 1.0).abs() < 1e-6);
+        }
+
+        #[test]
+        fn a_session_more_narrows_the_interval_and_a_common_factor_cancels(
+            sessions in 2u32..10, deviation in 1e-4..0.1, k in 0.001..1000.0,
+        ) {
+            let of = |sessions: u32, k: f64| {
+                // Quieter than the sessions: else its own few processes decide the width.
+                let head = Group::from_summary(101.0 * k, 1e-5, 5).unwrap();
+                let base = Between {
+                    ln_mean: (100.0 * k).ln(),
+                    sessions,
+                    ln_deviation: deviation,
+                    freedom: sessions - 1,
+                };
+                predict(&head, &base).unwrap()
+            };
+            let width = |it: &Comparison| (it.interval[1] / it.interval[0]).ln();
+            let (few, more) = (of(sessions, 1.0), of(sessions + 1, 1.0));
+            prop_assert!(width(&more) < width(&few) * (1.0 + 1e-9));
+            prop_assert!(few.interval[0] <= few.ratio && few.ratio <= few.interval[1]);
+            let scaled = of(sessions, k);
+            prop_assert!((scaled.ratio / few.ratio - 1.0).abs() < 1e-6);
+            prop_assert!((width(&scaled) / width(&few) - 1.0).abs() < 1e-6);
         }
 
         #[test]

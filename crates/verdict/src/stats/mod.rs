@@ -5,8 +5,9 @@
 //! differ; within one process thousands of samples agree on the wrong value.
 
 mod group;
+pub mod modes;
 mod sample;
 pub mod sequential;
 
-pub use group::{Comparison, Group, compare};
+pub use group::{Between, Comparison, Group, compare, predict};
 pub use sample::Sample;

@@ -157,6 +157,7 @@ fn fewer_blocks_per_sm_is_the_regression() {
                 value: Num(6.0),
                 spread: None,
                 processes: None,
+                sessions: None,
             },
         );
     let verdict = last(&record);
@@ -178,6 +179,7 @@ fn fewer_blocks_per_sm_is_the_regression() {
                 value: Num(4.0),
                 spread: None,
                 processes: None,
+                sessions: None,
             },
         );
     assert_eq!(last(&record).outcome, Outcome::Pass);
@@ -191,6 +193,7 @@ fn a_rise_from_zero_is_a_regression_and_zero_after_zero_is_none() {
         value: Num(0.0),
         spread: None,
         processes: None,
+        sessions: None,
     };
     record.policy.baselines[0]
         .cases
@@ -395,6 +398,7 @@ fn figures_of_a_baseline_that_mean_nothing() {
             value: Num(value),
             spread: spread.map(Num),
             processes,
+            sessions: None,
         };
         record.policy.baselines[2]
             .cases

@@ -407,3 +407,71 @@ fn a_baseline_that_the_change_removes_is_loosened() {
         .collect();
     assert_eq!(loosened, ["the head edits what was agreed: removed"; 2]);
 }
+
+/// 100 launches of each side in two modes 1.5 times apart, so many in a hundred of them slow.
+fn with_modes(record: &mut Record, head: u32, base: u32) {
+    record.plan.pairing.as_mut().unwrap().singles = 100;
+    repair(record, &changed(), |process, facts| {
+        let launches = |slow: u32| {
+            let slow = slow + process % 3;
+            (0..100u64)
+                .map(|at| 80_000 + 32 * (at * 7 % 23) + if at < slow.into() { 40_000 } else { 0 })
+                .collect()
+        };
+        facts.head.single_ns = launches(head);
+        facts.base.single_ns = launches(base);
+    });
+}
+
+fn slow_share(head: u32, base: u32) -> Verdict {
+    let mut record = record_beside_base();
+    for process in 6..11 {
+        for shape in SHAPES {
+            record.evidence.push(Evidence::Pair {
+                case: case_id("fast", shape),
+                process,
+                facts: Seen::Got(pair_facts(usual("fast"), 1.0, process)),
+            });
+        }
+    }
+    with_modes(&mut record, head, base);
+    let limit = Rule::Limit {
+        metric: Metric::SlowShare,
+        limit: Limit::Base { change: Num(0.05) },
+    };
+    record.policy.gates.push(gate(case("fast", "small"), limit));
+    assert_eq!(
+        p50(&record).outcome,
+        Outcome::Pass,
+        "the median does not see it"
+    );
+    verdict_on(&record, "fast", "slow_share +5% of base")
+}
+
+#[test]
+fn a_slow_mode_that_grows_from_30_to_45_in_a_hundred_fails() {
+    let verdict = slow_share(45, 30);
+    assert_eq!(verdict.outcome, Outcome::Fail, "{}", verdict.reason);
+    assert!(
+        verdict
+            .reason
+            .starts_with("the slow mode holds +15.0 points of launches against the base ("),
+        "{}",
+        verdict.reason
+    );
+    assert_eq!(verdict.effort.unwrap().samples, 6 * 200);
+}
+
+#[test]
+fn a_slow_mode_that_stays_or_shrinks_passes() {
+    for head in [20, 30, 32] {
+        let verdict = slow_share(head, 30);
+        assert_eq!(verdict.outcome, Outcome::Pass, "{head}: {}", verdict.reason);
+    }
+    let verdict = slow_share(0, 0);
+    assert_eq!(verdict.outcome, Outcome::Pass);
+    assert_eq!(
+        verdict.reason,
+        "single launches of head and base together have one mode"
+    );
+}

@@ -54,7 +54,9 @@ fn three_per_cent_slower_fails_and_says_so() {
     assert!(
         verdict
             .reason
-            .ends_with("% slower); at most 2.0 % slower is agreed"),
+            .ends_with(
+                "% slower; one session; the spread between days is not known); at most 2.0 % slower is agreed"
+            ),
         "{}",
         verdict.reason
     );

@@ -1,0 +1,368 @@
+//! Intended regressions: accepted while somebody's name stands under them, and a failure of their own
+//! where it does not any more.
+
+use super::*;
+
+fn accept(subjects: Vec<Subject>, instead: Rule) -> Acceptance {
+    Acceptance {
+        case: "k/direct@small".into(),
+        subjects,
+        left_out: false,
+        instead,
+        reason: "the new softmax is exact".into(),
+        by: "jane@example.org".into(),
+        until: "2026-11-21".into(),
+        declared: "baselines/accepted.yaml:3".into(),
+    }
+}
+
+fn small() -> Subject {
+    case("direct", "small")
+}
+
+/// 3 % slower than the baseline, where 2 % are agreed.
+fn slower() -> Record {
+    let mut record = record();
+    slow(&mut record, &case_id("direct", "small"), 103_000);
+    record
+}
+
+fn with(mut record: Record, acceptance: Acceptance) -> Record {
+    record.policy.accepted.push(acceptance);
+    record
+}
+
+fn five() -> Acceptance {
+    accept(vec![small()], within(Metric::P50, 0.05))
+}
+
+/// Gate and reason of every failure.
+fn failures(record: &Record) -> Vec<(String, String)> {
+    let verdicts = ruled(record).verdicts.into_iter();
+    verdicts
+        .filter(|verdict| verdict.outcome == Outcome::Fail)
+        .map(|verdict| (verdict.gate, verdict.reason))
+        .collect()
+}
+
+#[track_caller]
+fn fails(record: &Record, gate: &str, reason: &str) {
+    let found = failures(record);
+    assert!(
+        found.iter().any(|(at, why)| at == gate && why == reason),
+        "{found:#?}"
+    );
+    assert_eq!(ruled(record).conclusion, Conclusion::Fail);
+}
+
+#[test]
+fn what_is_accepted_passes_and_is_listed_with_its_name() {
+    let record = with(slower(), five());
+    let judgement = ruled(&record);
+    assert_eq!(judgement.conclusion, Conclusion::Pass);
+    let verdict = verdict(&record, &small(), "p50 +2%");
+    assert_eq!(verdict.outcome, Outcome::Pass);
+    assert!(
+        verdict.reason.ends_with(
+            "; at most 2.0 % slower is agreed; `p50 +5%` is accepted by jane@example.org until 2026-11-21: the new softmax is exact"
+        ),
+        "{}",
+        verdict.reason
+    );
+    assert_eq!(verdict.limit, Some(Num(105_000.0)));
+    let [accepted] = judgement.accepted.as_slice() else {
+        panic!("{:?}", judgement.accepted)
+    };
+    assert_eq!(accepted.subject, small());
+    assert_eq!(accepted.declared, "baselines/accepted.yaml:3");
+}
+
+#[test]
+fn more_than_is_accepted_fails_and_says_so() {
+    let record = with(slower(), accept(vec![small()], within(Metric::P50, 0.025)));
+    let verdict = verdict(&record, &small(), "p50 +2%");
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    assert!(
+        verdict
+            .reason
+            .ends_with("; that is more than what is accepted by jane@example.org, `p50 +2.5%`"),
+        "{}",
+        verdict.reason
+    );
+    assert_eq!(failures(&record).len(), 1, "it is not unused");
+}
+
+#[test]
+fn one_that_has_run_out_fails_by_itself_and_accepts_nothing() {
+    let expired = |record: Record| {
+        let until = "2026-11-20".to_owned();
+        with(record, Acceptance { until, ..five() })
+    };
+    let reason = "expired: jane@example.org accepted it until 2026-11-20, and this run is of 2026-11-21; mend the regression, agree on it with `gatekeeper baseline update`, or accept it anew";
+    fails(&expired(slower()), "acceptance of p50 +5%", reason);
+    let verdict = verdict(&expired(slower()), &small(), "p50 +2%");
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    assert!(
+        verdict
+            .reason
+            .ends_with("; that `p50 +5%` was accepted by jane@example.org ran out on 2026-11-20"),
+        "{}",
+        verdict.reason
+    );
+    // Whether or not it is still needed.
+    fails(&expired(record()), "acceptance of p50 +5%", reason);
+    assert_eq!(failures(&expired(record())).len(), 1);
+}
+
+#[test]
+fn a_record_of_no_known_day_is_accepted_nothing_of() {
+    let mut record = with(slower(), five());
+    record.environment.started = "yesterday, at noon".into();
+    fails(
+        &record,
+        "acceptance of p50 +5%",
+        "whether it has expired is not known: the record says it started `yesterday, at noon`",
+    );
+    assert_eq!(verdict(&record, &small(), "p50 +2%").outcome, Outcome::Fail);
+}
+
+#[test]
+fn one_that_nothing_needs_fails() {
+    let unused = "unused: what jane@example.org accepted until 2026-11-21 is not needed any more, as every gate holds without it; remove it";
+    fails(&with(record(), five()), "acceptance of p50 +5%", unused);
+    // One of two that it names is enough.
+    let both = vec![small(), case("direct", "large")];
+    let half = accept(both, within(Metric::P50, 0.05));
+    assert_eq!(failures(&with(slower(), half)), []);
+}
+
+#[test]
+fn what_was_not_judged_is_not_called_unused() {
+    let mut left_out = five();
+    left_out.left_out = true;
+    assert_eq!(failures(&with(record(), left_out)), []);
+
+    let without = with(record_without_gpu(), five());
+    assert_eq!(failures(&without), []);
+
+    let mut inconclusive = with(record(), five());
+    inconclusive.policy.baselines.clear();
+    assert_eq!(failures(&inconclusive), []);
+
+    // An error on a GPU is another than one in the simulator.
+    let errors = accept(vec![small()], at_most(Metric::MaxErr, 0.1));
+    assert_eq!(failures(&with(record_simulated(), errors.clone())), []);
+    assert_eq!(failures(&with(record(), errors)).len(), 1);
+
+    // What the base took over long ago is no regression beside it.
+    let beside = accept(vec![case("fast", "small")], within(Metric::P50, 0.05));
+    assert_eq!(failures(&with(record_beside_base(), beside)), []);
+}
+
+#[test]
+fn one_of_nothing_fails() {
+    let mut of_nothing = accept(Vec::new(), within(Metric::P50, 0.05));
+    of_nothing.case = "k/gone*".into();
+    let record = with(record(), of_nothing.clone());
+    fails(
+        &record,
+        "acceptance of p50 +5%",
+        "`k/gone*` is nothing that gates.yaml has; correct its name or remove it",
+    );
+    let judgement = ruled(&record);
+    let verdict = judgement.verdicts.last().unwrap();
+    assert_eq!(verdict.subject.to_string(), "k/gone*@*");
+    assert_eq!(
+        verdict.declared.as_deref(),
+        Some("baselines/accepted.yaml:3")
+    );
+    of_nothing.left_out = true;
+    assert_eq!(failures(&with(super::record(), of_nothing)), []);
+
+    // No gate on p99 is there to be broken.
+    let no_gate = accept(vec![small()], within(Metric::P99, 0.05));
+    fails(
+        &with(super::record(), no_gate),
+        "acceptance of p99 +5%",
+        "no gate on `k/direct@small` asks for that in another measure; correct it or remove it",
+    );
+}
+
+#[test]
+fn a_bound_stands_in_for_a_bound_and_a_change_for_a_change() {
+    let mut record = record();
+    rebuild(&mut record, "direct", |facts| {
+        facts.entries[0].resources.registers = 129;
+    });
+    let bound = accept(vec![unit("direct")], at_most(Metric::Registers, 130.0));
+    let change = accept(vec![unit("direct")], within(Metric::Registers, 0.5));
+    let gates = |record: &Record| -> Vec<String> {
+        let gates = failures(record).into_iter().map(|(gate, _)| gate);
+        gates.filter(|gate| gate.contains("registers")).collect()
+    };
+    assert_eq!(
+        gates(&with(record.clone(), bound.clone())),
+        ["registers +0%"]
+    );
+    assert_eq!(
+        gates(&with(record.clone(), change.clone())),
+        ["registers <= 128"]
+    );
+    let both = with(with(record, bound), change);
+    assert_eq!(gates(&both), [""; 0]);
+    assert_eq!(ruled(&both).accepted.len(), 2);
+}
+
+#[test]
+fn an_accepted_error_is_proven_right_and_timed() {
+    let mut record = record();
+    recheck(&mut record, &case_id("direct", "small"), |_, facts| {
+        facts.error.max_err = Num(0.005);
+    });
+    let bound = accept(vec![small()], at_most(Metric::MaxErr, 0.006));
+    let change = accept(vec![small()], within(Metric::MaxErr, 9.0));
+    let record = with(with(record, bound), change);
+    assert_eq!(failures(&record), []);
+    assert_eq!(verdict(&record, &small(), "p50 +2%").outcome, Outcome::Pass);
+}
+
+#[test]
+fn faults_and_nan_cannot_be_accepted() {
+    let mut record = record();
+    recheck(&mut record, &case_id("direct", "small"), |_, facts| {
+        facts.error.non_finite = 1;
+    });
+    let bound = accept(vec![small()], at_most(Metric::MaxErr, 1e9));
+    let record = with(record, bound);
+    let nan = verdict(&record, &small(), "max_err <= 0.004");
+    assert_eq!(nan.outcome, Outcome::Fail);
+    assert!(nan.reason.starts_with("max_err is NaN"), "{}", nan.reason);
+    assert!(!nan.reason.contains("accepted"), "{}", nan.reason);
+    assert_eq!(verdict(&record, &small(), "finite").outcome, Outcome::Fail);
+}
+
+#[test]
+fn counters_are_accepted_together() {
+    let mut record = record_simulated();
+    resimulate(&mut record, &case_id("direct", "small"), |_, facts| {
+        if let Seen::Got(facts) = facts {
+            facts.counters.insert(Counter::GlobalLoadSectors, 4100);
+        }
+    });
+    assert_eq!(failures(&record).len(), 1);
+    let change = Num(0.01);
+    let record = with(record, accept(vec![small()], Rule::Counters { change }));
+    assert_eq!(failures(&record), []);
+    assert_eq!(ruled(&record).accepted.len(), 1);
+}
+
+/// `fast` is 3 % slower than the base in as many processes as the judge asks for.
+fn beside(ratio: f64, accepted: Option<f64>) -> Record {
+    let mut record = record_beside_base();
+    let subject = case("fast", "small");
+    record.policy.accepted = accepted
+        .map(|change| accept(vec![subject], within(Metric::P50, change)))
+        .into_iter()
+        .collect();
+    let of_small =
+        |piece: &Evidence| matches!(piece, Evidence::Pair { case, .. } if case.shape == "small");
+    record.evidence.retain(|piece| !of_small(piece));
+    for process in 0.. {
+        let Record {
+            plan,
+            environment,
+            policy,
+            evidence,
+            ..
+        } = &record;
+        if next(plan, environment, policy, evidence).is_empty() {
+            break;
+        }
+        record.evidence.push(Evidence::Pair {
+            case: case_id("fast", "small"),
+            process,
+            facts: Seen::Got(pair_facts(usual("fast"), ratio, process)),
+        });
+    }
+    record
+}
+
+#[test]
+fn beside_the_base_the_accepted_limit_is_a_contest_of_its_own() {
+    let subject = case("fast", "small");
+    let gate = "p50 +2%";
+    let broken = beside(1.03, None);
+    assert_eq!(verdict(&broken, &subject, gate).outcome, Outcome::Fail);
+    let accepted = beside(1.03, Some(0.05));
+    let said = verdict(&accepted, &subject, gate);
+    assert_eq!(said.outcome, Outcome::Pass, "{}", said.reason);
+    assert!(
+        said.reason.contains("confirmed in a fresh process")
+            && said.reason.contains("`p50 +5%` is accepted by"),
+        "{}",
+        said.reason
+    );
+    assert_eq!(ruled(&accepted).conclusion, Conclusion::Pass);
+    let more = verdict(&beside(1.08, Some(0.05)), &subject, gate);
+    assert_eq!(more.outcome, Outcome::Fail);
+    assert!(
+        more.reason.contains("more than what is accepted"),
+        "{}",
+        more.reason
+    );
+}
+
+/// On the gate's own limit no number of processes decides; the accepted one lies far beyond.
+#[test]
+fn what_stays_open_at_its_own_limit_passes_by_the_accepted_one() {
+    let subject = case("fast", "small");
+    let open = beside(1.02, None);
+    assert_eq!(
+        verdict(&open, &subject, "p50 +2%").outcome,
+        Outcome::Inconclusive
+    );
+    let accepted = beside(1.02, Some(0.05));
+    assert_eq!(
+        verdict(&accepted, &subject, "p50 +2%").outcome,
+        Outcome::Pass
+    );
+    assert_eq!(ruled(&accepted).accepted.len(), 1);
+}
+
+#[test]
+fn what_head_accepts_beyond_the_base_is_noted() {
+    let added = |base: Vec<Acceptance>| {
+        let mut record = with(record_beside_base(), five());
+        record.policy.base.as_mut().unwrap().accepted = base;
+        let notes = ruled(&record).notes.into_iter();
+        notes
+            .filter(|note| matches!(note, Note::Accepts { .. }))
+            .count()
+    };
+    assert_eq!(added(Vec::new()), 1);
+    assert_eq!(added(vec![five()]), 0);
+    let wider = accept(vec![small()], within(Metric::P50, 0.06));
+    assert_eq!(added(vec![wider]), 0, "narrower than before");
+    let narrower = accept(vec![small()], within(Metric::P50, 0.04));
+    assert_eq!(added(vec![narrower]), 1);
+    let until = "2026-11-20".to_owned();
+    assert_eq!(added(vec![Acceptance { until, ..five() }]), 1, "for longer");
+}
+
+#[test]
+fn two_records_are_compared_with_what_the_head_accepts() {
+    let head = with(slower(), five());
+    let judgement = compare(&record(), &head, Loosening::Fails);
+    assert_eq!(judgement.conclusion, Conclusion::Pass);
+    assert_eq!(judgement.accepted.len(), 1);
+    assert!(
+        judgement
+            .notes
+            .iter()
+            .any(|note| matches!(note, Note::Accepts { .. }))
+    );
+    // Against a base that is as slow it is not needed, and may be against the baseline.
+    let same = compare(&head, &head, Loosening::Fails);
+    assert_eq!(same.conclusion, Conclusion::Pass);
+    assert_eq!((same.accepted.len(), same.notes.len()), (0, 0));
+}

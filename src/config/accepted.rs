@@ -1,0 +1,203 @@
+//! baselines/accepted.yaml: regressions that are intended, each with a limit, a name and a last day.
+
+use super::limits::{self, Context};
+use super::raw::COUNTERS;
+use super::scope::Scope;
+use super::select::Filter;
+use super::yaml::{Problem, Source, Spot};
+use super::{Loaded, version};
+use crate::error::{Diagnostic, Error, Result};
+use std::collections::BTreeMap;
+use verdict::model::{Acceptance, Bound, CaseId, Facet, Limit, Metric, Rule, Subject};
+
+/// Relative to gates.yaml.
+pub const ACCEPTED: &str = "baselines/accepted.yaml";
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[expect(dead_code, reason = "checked before the rest is read")]
+    version: Spot<u32>,
+    accepted: Spot<Vec<Spot<Entry>>>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    /// As a filter of `run`: each part a glob.
+    case: Spot<String>,
+    metric: Spot<String>,
+    limit: Spot<String>,
+    reason: Spot<String>,
+    by: Spot<String>,
+    until: Spot<String>,
+}
+
+/// What is accepted beside the gates of `loaded`; nothing where there is no such file.
+///
+/// # Errors
+/// Usage, for anything wrong with the file, with line, column and key.
+pub fn acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
+    let text = match std::fs::read_to_string(loaded.root.join(ACCEPTED)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(|error| {
+            Error::Usage(Diagnostic::new(format!("cannot be read: {error}")).at(ACCEPTED))
+        })?,
+    };
+    parse(&text, loaded).map_err(Error::Usage)
+}
+
+/// As [`acceptances`], and each has to be of something that gates.yaml asks for.
+///
+/// # Errors
+/// Usage, as there, and for one that is of nothing.
+pub fn validated(loaded: &Loaded) -> Result<Vec<Acceptance>> {
+    let accepted = acceptances(loaded)?;
+    match accepted.iter().find(|it| it.subjects.is_empty()) {
+        Some(it) => Err(Error::Usage(
+            Diagnostic::new(format!("`{}` is nothing that {} has", it.case, loaded.file))
+                .at(&it.declared)
+                .help("as in sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission"),
+        )),
+        None => Ok(accepted),
+    }
+}
+
+pub(super) fn parse(
+    text: &str,
+    loaded: &Loaded,
+) -> std::result::Result<Vec<Acceptance>, Diagnostic> {
+    let is_bare = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    if text.lines().all(is_bare) {
+        return Err(Diagnostic::new("the file is empty")
+            .at(ACCEPTED)
+            .help("remove it, or write `version: 1` and `accepted: []`"));
+    }
+    let source = Source::parse(ACCEPTED, text)?;
+    version(&source)
+        .and_then(|()| source.read())
+        .and_then(|file: File| {
+            let entries = file.accepted.iter();
+            entries.map(|entry| acceptance(entry, loaded)).collect()
+        })
+        .map_err(|problem| source.diagnose(&problem))
+}
+
+fn acceptance(entry: &Spot<Entry>, loaded: &Loaded) -> std::result::Result<Acceptance, Problem> {
+    for (spot, what) in [(&entry.reason, "why"), (&entry.by, "by whom")] {
+        if spot.trim().is_empty() {
+            return Err(Problem::new(spot.at, format!("it does not say {what}")));
+        }
+    }
+    let filter = Filter::parse(&entry.case).map_err(|bad| {
+        bad.help
+            .into_iter()
+            .fold(Problem::new(entry.case.at, bad.message), Problem::help)
+    })?;
+    let instead = rule(entry)?;
+    let resources =
+        matches!(&instead, Rule::Limit { metric, .. } if metric.facet() == Facet::Resources);
+    if resources && filter.has_shape() {
+        return Err(Problem::new(
+            entry.case.at,
+            format!("{} is the same at every shape", entry.metric.value),
+        )
+        .help("name the kernel and the variant: KERNEL/VARIANT"));
+    }
+    let (subjects, left_out) = match resources {
+        true => units(&filter, loaded),
+        false => cases(&filter, loaded),
+    };
+    Ok(Acceptance {
+        case: entry.case.value.clone(),
+        subjects,
+        left_out,
+        instead,
+        reason: entry.reason.trim().to_owned(),
+        by: entry.by.trim().to_owned(),
+        until: until(&entry.until)?,
+        declared: format!("{ACCEPTED}:{}", entry.at.line()),
+    })
+}
+
+fn cases(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
+    let known = loaded.all.iter().filter(|id| filter.fits(id));
+    let (here, elsewhere): (Vec<&CaseId>, Vec<_>) =
+        known.partition(|id| loaded.plan.case(id).is_some());
+    let left_out = !elsewhere.is_empty() || (loaded.reseeded && !here.is_empty());
+    (
+        here.into_iter().cloned().map(Subject::Case).collect(),
+        left_out,
+    )
+}
+
+fn units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
+    let here = |id: &CaseId| {
+        let mut units = loaded.plan.units.iter();
+        units.any(|unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
+    };
+    let mut known = loaded.all.iter().filter(|id| filter.fits(id));
+    let left_out = known.any(|id| !here(id));
+    let units = loaded.plan.units.iter().filter(|unit| {
+        let mut known = loaded.all.iter().filter(|id| filter.fits(id));
+        known.any(|id| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
+    });
+    let units = units.map(|unit| Subject::Unit(unit.id.clone()));
+    (units.collect(), left_out)
+}
+
+/// What holds in the place of the gate's own limit.
+fn rule(entry: &Entry) -> std::result::Result<Rule, Problem> {
+    if entry.metric.value == COUNTERS {
+        let change = limits::counters(&entry.limit)?;
+        return Ok(Rule::Counters { change });
+    }
+    let metric = Metric::from_name(&entry.metric).ok_or_else(|| {
+        Problem::new(
+            entry.metric.at,
+            format!("unknown metric `{}`", entry.metric.value),
+        )
+        .help(limits::metric_like(&entry.metric, &[COUNTERS]))
+    })?;
+    let nowhere = BTreeMap::new();
+    let nothing = BTreeMap::new();
+    let scope = Scope::new("", &nowhere, &nothing);
+    let limit = limits::limit(
+        &entry.limit,
+        metric,
+        &Context {
+            scope: &scope,
+            unit: metric.facet() == Facet::Resources,
+            variant: "",
+            variants: &[],
+            dims: &[],
+            has_codec: true,
+            launcher: false,
+        },
+    )?;
+    match limit {
+        Limit::Absolute {
+            bound: Bound::Expr(_),
+            ..
+        } => Err(
+            Problem::new(entry.limit.at, "an accepted limit is a number or a change")
+                .help("as in `+5%` or `400us`"),
+        ),
+        Limit::Base { .. } => Err(Problem::new(
+            entry.limit.at,
+            "a change is accepted against the base revision and the baseline alike",
+        )
+        .help("write it without `of base`")),
+        limit => Ok(Rule::Limit { metric, limit }),
+    }
+}
+
+/// A day that there is, in the form that sorts as text.
+fn until(spot: &Spot<String>) -> std::result::Result<String, Problem> {
+    let day = spot.trim();
+    match humantime::parse_rfc3339(&format!("{day}T00:00:00Z")) {
+        Ok(_) => Ok(day.to_owned()),
+        Err(_) => Err(Problem::new(spot.at, format!("`{day}` is no day"))
+            .help("the last day on which it holds: 2027-01-31")),
+    }
+}

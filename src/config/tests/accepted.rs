@@ -1,0 +1,196 @@
+//! baselines/accepted.yaml beside a small file.
+
+use super::*;
+use crate::config::accepted::parse as read_accepted;
+use std::path::PathBuf;
+use verdict::model::{Acceptance, Rule, Subject};
+
+const ENTRY: &str = r#"version: 1
+accepted:
+  - case: scale/wide@small
+    metric: p50
+    limit: "+5%"
+    reason: the new softmax is exact
+    by: jane@example.org
+    until: 2027-01-31
+"#;
+
+fn loaded(selection: &Selection) -> Loaded {
+    let mut resolved = accepted(RIGHT);
+    let all = resolved.plan.cases.iter().map(|case| case.id.clone());
+    let all = all.collect();
+    select::select(&mut resolved, selection).unwrap();
+    Loaded {
+        root: PathBuf::new(),
+        file: "gates.yaml".to_owned(),
+        plan: resolved.plan,
+        gates: resolved.gates,
+        toolchain: resolved.toolchain,
+        all,
+        reseeded: selection.seeds.is_some(),
+    }
+}
+
+fn entry(old: &str, new: &str, selection: &Selection) -> std::result::Result<Acceptance, String> {
+    assert_eq!(ENTRY.matches(old).count(), 1, "{old}");
+    let read = read_accepted(&ENTRY.replace(old, new), &loaded(selection));
+    match read {
+        Ok(mut read) => {
+            assert_eq!(read.len(), 1);
+            Ok(read.remove(0))
+        }
+        Err(diagnostic) => Err(diagnostic.to_string()),
+    }
+}
+
+fn whole(old: &str, new: &str) -> Acceptance {
+    entry(old, new, &Selection::default()).unwrap()
+}
+
+fn subjects(acceptance: &Acceptance) -> Vec<String> {
+    acceptance.subjects.iter().map(Subject::to_string).collect()
+}
+
+#[test]
+fn an_entry_says_what_it_is_for() {
+    let acceptance = whole("+5%", "+5%");
+    assert_eq!(subjects(&acceptance), ["scale/wide@small"]);
+    assert_eq!(
+        (acceptance.by.as_str(), acceptance.until.as_str()),
+        ("jane@example.org", "2027-01-31")
+    );
+    assert_eq!(acceptance.reason, "the new softmax is exact");
+    assert_eq!(acceptance.declared, "baselines/accepted.yaml:3");
+    assert!(!acceptance.left_out);
+    let instead = |old: &str, new: &str| verdict::judge::words::gate(&whole(old, new).instead);
+    assert_eq!(instead("+5%", "+5%"), "p50 +5%");
+    assert_eq!(instead("+5%", "<= 400us"), "p50 <= 400 us");
+    assert_eq!(instead("metric: p50", "metric: counters"), "counters +5%");
+    assert!(matches!(
+        whole("metric: p50", "metric: max_err").instead,
+        Rule::Limit { .. }
+    ));
+    let none = read_accepted("version: 1\naccepted: []\n", &loaded(&Selection::default()));
+    assert_eq!(none.unwrap(), []);
+}
+
+#[test]
+fn each_part_is_a_glob_and_resources_have_no_shape() {
+    let of = |case: &str| subjects(&whole("scale/wide@small", case));
+    assert_eq!(
+        of("scale"),
+        [
+            "scale/plain@small",
+            "scale/plain@large",
+            "scale/wide@small",
+            "scale/wide@large"
+        ]
+    );
+    assert_eq!(of("s*/w*@large"), ["scale/wide@large"]);
+    assert_eq!(of("scale/gone"), [""; 0]);
+    let registers = "scale/wide\n    metric: registers";
+    assert_eq!(
+        subjects(&whole("scale/wide@small\n    metric: p50", registers)),
+        ["scale/wide [sm_89]", "scale/wide [sm_90]"]
+    );
+}
+
+#[test]
+fn what_a_filter_left_out_is_known() {
+    let selected = |filter: &str, case: &str| {
+        let selection = Selection {
+            filters: vec![filter.to_owned()],
+            ..Selection::default()
+        };
+        let found = entry("scale/wide@small", case, &selection).unwrap();
+        (found.subjects.len(), found.left_out)
+    };
+    assert_eq!(selected("scale@small", "scale/wide@small"), (1, false));
+    assert_eq!(selected("scale@small", "scale/wide"), (1, true));
+    assert_eq!(selected("scale@large", "scale/wide@small"), (0, true));
+    assert_eq!(selected("scale@large", "gone"), (0, false));
+    let selection = Selection {
+        seeds: Some(vec![7]),
+        ..Selection::default()
+    };
+    let found = entry("+5%", "+5%", &selection).unwrap();
+    assert!(found.left_out, "other seeds, other errors");
+}
+
+#[test]
+fn a_mistake_has_a_place() {
+    for (old, new, said) in [
+        (
+            "2027-01-31",
+            "2027-02-30",
+            "baselines/accepted.yaml:8:12: accepted[0].until: `2027-02-30` is no day\n  help: the last day on which it holds: 2027-01-31",
+        ),
+        (
+            "2027-01-31",
+            "next week",
+            "baselines/accepted.yaml:8:12: accepted[0].until: `next week` is no day\n  help: the last day on which it holds: 2027-01-31",
+        ),
+        (
+            "metric: p50",
+            "metric: p5o",
+            "baselines/accepted.yaml:4:13: accepted[0].metric: unknown metric `p5o`\n  help: did you mean `p50`?",
+        ),
+        (
+            "\"+5%\"",
+            "\"-5%\"",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: `-5%` asks p50 to be better than its baseline\n  help: how much worse may it be? `+2%`",
+        ),
+        (
+            "\"+5%\"",
+            "400",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: 400 of which unit?\n  help: 400us, 400ms or 400ns",
+        ),
+        (
+            "\"+5%\"",
+            "\"+5% of base\"",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: a change is accepted against the base revision and the baseline alike\n  help: write it without `of base`",
+        ),
+        (
+            "\"+5%\"",
+            "2 * cycles",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: an accepted limit is a number or a change\n  help: as in `+5%` or `400us`",
+        ),
+        (
+            "jane@example.org",
+            "\" \"",
+            "baselines/accepted.yaml:7:9: accepted[0].by: it does not say by whom",
+        ),
+        (
+            "    by: jane@example.org\n",
+            "",
+            "baselines/accepted.yaml:3:5: accepted[0]: the key `by` is missing",
+        ),
+        (
+            "by: jane@example.org",
+            "who: jane@example.org",
+            "baselines/accepted.yaml:7:5: accepted[0].who: unknown key `who`\n  help: there are `case`, `metric`, `limit`, `reason`, `by`, `until`",
+        ),
+        (
+            "scale/wide@small",
+            "scale//wide",
+            "baselines/accepted.yaml:3:11: accepted[0].case: `scale//wide` is not a filter\n  help: as in sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage*@mission",
+        ),
+        (
+            "metric: p50",
+            "metric: registers",
+            "baselines/accepted.yaml:3:11: accepted[0].case: registers is the same at every shape\n  help: name the kernel and the variant: KERNEL/VARIANT",
+        ),
+        (
+            "version: 1",
+            "version: 2",
+            "baselines/accepted.yaml:1:10: version: version 2 is not known to this gatekeeper, which reads 1",
+        ),
+    ] {
+        assert_eq!(entry(old, new, &Selection::default()).unwrap_err(), said);
+    }
+    let empty = read_accepted("# later\n\n", &loaded(&Selection::default()));
+    assert_eq!(
+        empty.unwrap_err().to_string(),
+        "baselines/accepted.yaml: the file is empty\n  help: remove it, or write `version: 1` and `accepted: []`"
+    );
+}

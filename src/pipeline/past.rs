@@ -1,0 +1,173 @@
+//! What was agreed before: the baselines of the revisions that gates name as anchors, and the best of all.
+
+use crate::error::{Diagnostic, Error, Result};
+use crate::{repo, store};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use verdict::judge;
+use verdict::model::{Anchor, Facet, Gate, Limit, Rule, Since};
+
+/// One for each anchor of the gates, with the baselines of the kernels that are held against it; and the
+/// best level that they kept up.
+///
+/// # Errors
+/// Usage, where there is no such revision. Environment, where git cannot read it.
+pub fn anchors(root: &Path, gates: &[Gate]) -> Result<Vec<Anchor>> {
+    let mut wanted: BTreeMap<&Since, (&Gate, BTreeSet<&str>)> = BTreeMap::new();
+    for gate in gates {
+        if let Rule::Limit {
+            limit: Limit::Anchor { anchor, .. },
+            ..
+        } = &gate.rule
+        {
+            let (_, kernels) = wanted
+                .entry(anchor)
+                .or_insert_with(|| (gate, BTreeSet::new()));
+            kernels.insert(gate.subject.kernel());
+        }
+    }
+    let mut anchors = Vec::new();
+    for (since, (gate, kernels)) in wanted {
+        if let Since::Revision(revision) = since {
+            anchors.push(anchor(root, revision, gate, &kernels)?);
+        }
+    }
+    anchors.push(best(root, gates)?);
+    Ok(anchors)
+}
+
+/// Versions of a file of baselines that are looked at.
+const MOST: usize = 50;
+
+/// The best level of all times that the kernels of this run have, whether or not a gate asks for it.
+fn best(root: &Path, gates: &[Gate]) -> Result<Anchor> {
+    let kernels: BTreeSet<&str> = gates.iter().map(|gate| gate.subject.kernel()).collect();
+    let name = |path: &Path| {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+    };
+    let times = format!("{}-", Facet::Times);
+    let wanted = |path: &Path| name(path).is_some_and(|name| name.starts_with(&times));
+    let mut baselines = Vec::new();
+    let found = match repo::versions(root, store::BASELINES, &wanted, MOST)? {
+        None => "no git history".to_owned(),
+        Some(versions) => {
+            let mut most = 0;
+            for (file, texts) in versions.files {
+                let texts = texts.into_iter().map(|text| (file.clone(), text));
+                // A version that cannot be read any more is none to be held against.
+                let (mut kept, _) = store::baselines_of(texts.collect());
+                kept.retain(|baseline| kernels.contains(baseline.kernel.as_str()));
+                most = most.max(kept.len());
+                baselines.extend(judge::best(&kept));
+            }
+            let shallow = if versions.shallow {
+                ", in a shallow clone"
+            } else {
+                ""
+            };
+            match most {
+                1 => format!("1 version{shallow}"),
+                most => format!("{most} versions{shallow}"),
+            }
+        }
+    };
+    Ok(Anchor {
+        since: Since::Best,
+        found,
+        baselines,
+        broken_baselines: Vec::new(),
+    })
+}
+
+fn anchor(root: &Path, revision: &str, gate: &Gate, kernels: &BTreeSet<&str>) -> Result<Anchor> {
+    let asked = format!("the anchor {revision}");
+    let commit = repo::commit_of(root, revision, &asked).map_err(|error| match error {
+        Error::Usage(diagnostic) => Error::Usage(Diagnostic {
+            at: gate.declared.clone(),
+            ..diagnostic
+        }),
+        error => error,
+    })?;
+    let files = repo::files(root, &commit, store::BASELINES)?;
+    let (mut baselines, mut broken_baselines) = store::baselines_of(files);
+    baselines.retain(|baseline| kernels.contains(baseline.kernel.as_str()));
+    broken_baselines.retain(|broken| kernels.contains(broken.kernel.as_str()));
+    Ok(Anchor {
+        since: Since::Revision(revision.to_owned()),
+        found: repo::short(&commit).to_owned(),
+        baselines,
+        broken_baselines,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::fixture;
+    use std::process::Command;
+    use verdict::model::Metric;
+
+    fn git(dir: &Path, args: &[&str]) {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir);
+        git.args(["-c", "user.name=t", "-c", "user.email=t@t"]);
+        assert!(
+            git.args(args).output().unwrap().status.success(),
+            "{args:?}"
+        );
+    }
+
+    /// Each version another code, as sessions of one code would join.
+    fn agree(dir: &Path, version: u32, ns: u64) {
+        let mut record = fixture::record();
+        fixture::rebuild(&mut record, "fast", |facts| {
+            facts.identity = version.to_string();
+        });
+        fixture::slow(&mut record, &fixture::case_id("fast", "small"), ns);
+        store::update_baselines(dir, &record, &|_| true).unwrap();
+        git(dir, &["add", "--all"]);
+        git(dir, &["commit", "--quiet", "-m", "agreed"]);
+    }
+
+    fn p50(anchor: &Anchor) -> Option<f64> {
+        let mut baselines = anchor.baselines.iter().filter(|it| it.variant == "fast");
+        let agreed = baselines.next()?.cases.get("small")?.get(&Metric::P50)?;
+        Some(agreed.value.0)
+    }
+
+    #[test]
+    fn the_best_level_is_read_from_every_version_in_git() {
+        let dir = tempfile::tempdir().unwrap();
+        let gates = fixture::gates();
+        let found = |dir: &Path| anchors(dir, &gates).unwrap().remove(0);
+        assert_eq!(found(dir.path()).found, "no git history");
+        git(dir.path(), &["init", "--quiet"]);
+        agree(dir.path(), 1, 80_000);
+        let one = found(dir.path());
+        assert_eq!((one.found.as_str(), p50(&one)), ("1 version", None));
+        for (version, ns) in [(2, 60_000), (3, 75_000), (4, 74_000), (5, 79_000)] {
+            agree(dir.path(), version, ns);
+        }
+        let all = found(dir.path());
+        assert_eq!(
+            (&all.since, all.found.as_str()),
+            (&Since::Best, "5 versions")
+        );
+        let level = p50(&all).unwrap();
+        assert!((level / 75_000.0 - 1.0).abs() < 0.002, "{level}");
+
+        // A clone without history knows one version, and says so.
+        let shallow = tempfile::tempdir().unwrap();
+        let from = format!("file://{}", dir.path().display());
+        git(
+            shallow.path(),
+            &["clone", "--quiet", "--depth", "1", &from, "."],
+        );
+        let one = found(shallow.path());
+        assert_eq!(
+            (one.found.as_str(), p50(&one)),
+            ("1 version, in a shallow clone", None)
+        );
+    }
+}

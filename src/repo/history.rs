@@ -1,0 +1,233 @@
+//! Files as they were: at another revision, and in each version that they had.
+
+use super::git;
+use crate::error::{Diagnostic, Error, Result};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Characters of a hash that people are shown.
+const SHOWN: usize = 12;
+
+/// The commit that `revision` names in the repository that holds `root`, whole. `asked` is what asks for
+/// it, as in `--base v1.0`.
+///
+/// # Errors
+/// Usage, where the revision is not known there.
+pub fn commit_of(root: &Path, revision: &str, asked: &str) -> Result<String> {
+    let commit = format!("{revision}^{{commit}}");
+    // An option in the place of a revision is no revision.
+    let known = [
+        "rev-parse",
+        "--verify",
+        "--quiet",
+        "--end-of-options",
+        &commit,
+    ];
+    git(root, &known).map_err(|_| {
+        Error::Usage(
+            Diagnostic::new(format!("{asked}: no such revision here"))
+                .help("a shallow clone lacks it: `git fetch origin BRANCH`, or `fetch-depth: 0` for actions/checkout"),
+        )
+    })
+}
+
+/// A hash as it is shown.
+pub fn short(commit: &str) -> &str {
+    commit.get(..SHOWN).unwrap_or(commit)
+}
+
+/// Every file under `dir` at a commit, with its text. Paths are relative to `root`, as `dir` is.
+///
+/// # Errors
+/// Environment, where git cannot read it.
+pub fn files(root: &Path, commit: &str, dir: &str) -> Result<Vec<(PathBuf, String)>> {
+    let list = ["ls-tree", "-r", "-z", "--name-only", commit, "--", dir];
+    let listed = git(root, &list).map_err(Error::environment)?;
+    let names: Vec<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
+    let objects: Vec<String> = names
+        .iter()
+        .map(|name| format!("{commit}:./{name}"))
+        .collect();
+    let texts = contents(root, &objects)?;
+    let found = names.into_iter().zip(texts);
+    Ok(found
+        .filter_map(|(name, text)| Some((PathBuf::from(name), text?)))
+        .collect())
+}
+
+/// The versions that files under `dir` had.
+pub struct Versions {
+    /// By path, each oldest first.
+    pub files: BTreeMap<PathBuf, Vec<String>>,
+    /// Whether older ones may be missing, as in a shallow clone.
+    pub shallow: bool,
+}
+
+/// The latest committed versions of those files under `dir` that `wanted` picks, at most `most` of each.
+/// `None` outside git.
+///
+/// # Errors
+/// Environment, where git knows the files and cannot read them.
+pub fn versions(
+    root: &Path,
+    dir: &str,
+    wanted: &dyn Fn(&Path) -> bool,
+    most: usize,
+) -> Result<Option<Versions>> {
+    const COMMIT: &str = "commit ";
+    let log = [
+        "log",
+        "--format=commit %H",
+        "--name-only",
+        "--diff-filter=AM",
+        "--relative",
+        "--",
+        dir,
+    ];
+    let Ok(log) = git(root, &log) else {
+        return Ok(None);
+    };
+    let shallow = git(root, &["rev-parse", "--is-shallow-repository"]).is_ok_and(|is| is == "true");
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut found: Vec<(&str, String)> = Vec::new();
+    let mut commit = "";
+    for line in log.lines().filter(|line| !line.is_empty()) {
+        if let Some(hash) = line.strip_prefix(COMMIT) {
+            commit = hash;
+            continue;
+        }
+        let count = counts.entry(line).or_default();
+        if wanted(Path::new(line)) && *count < most {
+            *count += 1;
+            found.push((line, format!("{commit}:./{line}")));
+        }
+    }
+    // The log begins with the newest.
+    found.reverse();
+    let objects: Vec<String> = found.iter().map(|(_, object)| object.clone()).collect();
+    let mut files: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
+    for ((name, _), text) in found.into_iter().zip(contents(root, &objects)?) {
+        files.entry(PathBuf::from(name)).or_default().extend(text);
+    }
+    Ok(Some(Versions { files, shallow }))
+}
+
+/// Texts of objects (`COMMIT:./PATH`), in their order; `None` for one that is not there.
+fn contents(root: &Path, objects: &[String]) -> Result<Vec<Option<String>>> {
+    let broken = |what: String| Error::environment(format!("git cannot read old files: {what}"));
+    if objects.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut child = Command::new("git")
+        .arg("-C")
+        .arg(root)
+        .args(["cat-file", "--batch"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| broken(error.to_string()))?;
+    let input = child.stdin.take();
+    let asked = objects.join("\n") + "\n";
+    // It answers while it is still being asked.
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || input.map(|mut input| input.write_all(asked.as_bytes())));
+        child.wait_with_output()
+    });
+    let output = output.map_err(|error| broken(error.to_string()))?;
+    let mut rest = output.stdout.as_slice();
+    objects
+        .iter()
+        .map(|object| answer(&mut rest).ok_or_else(|| broken(format!("no answer for {object}"))))
+        .collect()
+}
+
+/// One answer of `git cat-file --batch`: `HASH blob SIZE`, and that many bytes, each with a line's end; or
+/// a line that ends in `missing`.
+fn answer(rest: &mut &[u8]) -> Option<Option<String>> {
+    let end = rest.iter().position(|byte| *byte == b'\n')?;
+    let (head, after) = rest.split_at_checked(end)?;
+    *rest = after.get(1..)?;
+    let head = String::from_utf8_lossy(head);
+    if head.ends_with(" missing") {
+        return Some(None);
+    }
+    let size = head.rsplit(' ').next()?.parse().ok()?;
+    let (text, after) = rest.split_at_checked(size)?;
+    *rest = after.get(1..)?;
+    Some(Some(String::from_utf8_lossy(text).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(dir: &Path, args: &[&str]) {
+        let who = ["-c", "user.name=t", "-c", "user.email=t@t"];
+        git(dir, &[&who, args].concat()).unwrap();
+    }
+
+    fn write(dir: &Path, name: &str, text: &str) {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        run(dir, &["add", "--all"]);
+        run(dir, &["commit", "--quiet", "-m", "change"]);
+    }
+
+    #[test]
+    fn files_are_read_as_they_were_at_a_tag_and_in_every_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let sub = dir.path().join("gpu");
+        std::fs::create_dir(&sub).unwrap();
+        assert!(
+            versions(&sub, "b", &|_| true, 9).unwrap().is_none(),
+            "no repository"
+        );
+        run(dir.path(), &["init", "--quiet"]);
+        write(dir.path(), "gpu/b/x.json", "one\n");
+        write(dir.path(), "b/x.json", "another directory");
+        run(dir.path(), &["tag", "v1.0"]);
+        write(dir.path(), "gpu/b/x.json", "two\n");
+        write(dir.path(), "gpu/b/y.json", "y");
+        write(dir.path(), "gpu/b/x.json", "three\n");
+        let commit = commit_of(&sub, "v1.0", "the anchor v1.0").unwrap();
+        assert_eq!(
+            files(&sub, &commit, "b").unwrap(),
+            [(PathBuf::from("b/x.json"), "one\n".to_owned())]
+        );
+        let error = commit_of(&sub, "v9", "the anchor v9").unwrap_err();
+        assert_eq!(
+            error.diagnostic().message,
+            "the anchor v9: no such revision here"
+        );
+        assert!(commit_of(&sub, "--all", "x").is_err());
+
+        let all = versions(&sub, "b", &|_| true, 9).unwrap().unwrap();
+        assert!(!all.shallow);
+        assert_eq!(
+            all.files.get(Path::new("b/x.json")).unwrap(),
+            &["one\n", "two\n", "three\n"]
+        );
+        let is_x = |path: &Path| path.ends_with("x.json");
+        let some = versions(&sub, "b", &is_x, 2).unwrap().unwrap();
+        assert_eq!(some.files.len(), 1);
+        assert_eq!(
+            some.files.get(Path::new("b/x.json")).unwrap(),
+            &["two\n", "three\n"]
+        );
+    }
+
+    #[test]
+    fn answers_are_cut_by_their_size() {
+        let mut rest = &b"abc blob 5\na\nb\nc\nHEAD:./x missing\nabc blob 0\n\n"[..];
+        assert_eq!(answer(&mut rest), Some(Some("a\nb\nc".to_owned())));
+        assert_eq!(answer(&mut rest), Some(None));
+        assert_eq!(answer(&mut rest), Some(Some(String::new())));
+        assert_eq!(answer(&mut rest), None);
+        let mut short = &b"abc blob 50\nabc\n"[..];
+        assert_eq!(answer(&mut short), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! Acceptances through the real binary: an intended regression passes under a name and until a day.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{RECORD, after_a_run, edit, refused, run, stdout};
+use std::fs;
+use std::path::Path;
+
+/// `copy` needs more registers than it may, by gates.yaml.
+fn broken() -> tempfile::TempDir {
+    let project = after_a_run(&["copy"]);
+    let gates = project.path().join("gates.yaml");
+    edit(&gates, "registers: 32", "registers: 8");
+    run(project.path(), &["run", "copy"], 1);
+    project
+}
+
+fn accept(dir: &Path, case: &str, limit: &str, until: &str) {
+    fs::create_dir_all(dir.join("baselines")).unwrap();
+    let text = format!(
+        "version: 1
+accepted:
+  - case: {case}
+    metric: registers
+    limit: {limit}
+    reason: two loads more in flight
+    by: jane@example.org
+    until: {until}
+"
+    );
+    fs::write(dir.join("baselines/accepted.yaml"), text).unwrap();
+}
+
+/// A report with its lines put together again.
+fn said(dir: &Path, args: &[&str], code: i32) -> String {
+    let said = stdout(&run(dir, args, code));
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn an_accepted_regression_passes_and_every_report_lists_it() {
+    let project = broken();
+    let dir = project.path();
+    accept(dir, "copy/default", "12", "2999-12-31");
+    let text = said(dir, &["run", "copy"], 0);
+    let reason = "registers is 10, and has to be <= 8; `registers <= 12` is accepted by jane@example.org until 2999-12-31: two loads more in flight";
+    assert!(
+        text.contains(&format!(
+            "accepted copy/default [sm_90] registers <= 8: {reason} (baselines/accepted.yaml:3)"
+        )),
+        "{text}"
+    );
+    assert!(text.contains("broken and accepted"), "{text}");
+    let reported = |format: &str| stdout(&run(dir, &["judge", RECORD, "--format", format], 0));
+    assert!(reported("markdown").contains("### Broken, and accepted\n\n- copy/default [sm_90] "));
+    assert!(reported("junit").contains("<system-out>accepted: registers is 10"));
+    let annotation = reported("github");
+    assert!(
+        annotation.starts_with("::warning file=baselines/accepted.yaml,line=3,title=accepted"),
+        "{annotation}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&reported("json")).unwrap();
+    assert_eq!(json["accepted"][0]["reason"], reason);
+    let checked = said(dir, &["validate"], 0);
+    assert!(
+        checked.ends_with("gates, 1 accepted in baselines/accepted.yaml"),
+        "{checked}"
+    );
+}
+
+#[test]
+fn too_little_expired_unused_and_of_nothing_each_fail_for_their_own_reason() {
+    let project = broken();
+    let dir = project.path();
+    for (case, limit, until, says) in [
+        (
+            "copy/default",
+            "9",
+            "2999-12-31",
+            "registers is 10, and has to be <= 8; that is more than what is accepted by jane@example.org, `registers <= 9`",
+        ),
+        (
+            "copy/default",
+            "12",
+            "2020-01-01",
+            "FAIL copy/default [sm_90]: acceptance of registers <= 12 expired: jane@example.org accepted it until 2020-01-01, and this run is of ",
+        ),
+        (
+            "copy/gone",
+            "12",
+            "2999-12-31",
+            "FAIL copy/gone@*: acceptance of registers <= 12 `copy/gone` is nothing that gates.yaml has",
+        ),
+        (
+            "copy/default",
+            "\"+5%\"",
+            "2999-12-31",
+            "acceptance of registers +5% no gate on `copy/default` asks for that in another measure",
+        ),
+    ] {
+        accept(dir, case, limit, until);
+        let text = said(dir, &["run", "copy"], 1);
+        assert!(text.contains(says), "{says}: {text}");
+    }
+    accept(dir, "copy/default", "12", "2999-12-31");
+    run(dir, &["run", "copy"], 0);
+    edit(&dir.join("gates.yaml"), "registers: 8", "registers: 32");
+    let text = said(dir, &["run", "copy"], 1);
+    let unused = "FAIL copy/default [sm_90]: acceptance of registers <= 12 unused: what jane@example.org accepted until 2999-12-31 is not needed any more, as every gate holds without it; remove it by baselines/accepted.yaml:3";
+    assert!(text.contains(unused), "{text}");
+    // Of a kernel that was not run, nobody can know.
+    run(dir, &["run", "dial"], 0);
+}
+
+/// Beside a base revision an acceptance that the change adds is said, and is no loosened gate.
+#[test]
+fn what_a_change_accepts_beyond_its_base_is_noted() {
+    let project = broken();
+    let dir = project.path();
+    let git = |args: &[&str]| {
+        let who = ["-c", "user.name=t", "-c", "user.email=t@t"];
+        let output = std::process::Command::new("git")
+            .arg("-C")
+            .arg(dir)
+            .args([&who, args].concat())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{args:?}");
+    };
+    git(&["init", "--quiet"]);
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "-m", "base"]);
+    accept(dir, "copy/default", "12", "2999-12-31");
+    let note = "accepted by this change: `copy/default` registers <= 12, by jane@example.org until 2999-12-31 (baselines/accepted.yaml:3); the base accepts less";
+    let text = said(dir, &["run", "copy", "--base", "HEAD"], 0);
+    assert!(text.contains(note), "{text}");
+    assert!(!text.contains("not loosened"), "{text}");
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "-m", "accepted"]);
+    let text = said(dir, &["run", "copy", "--base", "HEAD"], 0);
+    assert!(!text.contains("accepted by this change"), "{text}");
+    assert!(text.contains("broken and accepted"), "{text}");
+}
+
+#[test]
+fn a_file_that_is_wrong_is_refused_with_its_place() {
+    let project = common::project();
+    let dir = project.path();
+    accept(dir, "copy/default", "12", "2026-13-01");
+    let says = "error: baselines/accepted.yaml:8:12: accepted[0].until: `2026-13-01` is no day\n  \
+                help: the last day on which it holds: 2027-01-31\n";
+    refused(dir, &["run", "--provision"], says);
+    refused(dir, &["validate"], says);
+    accept(dir, "copy/gone", "12", "2026-12-01");
+    refused(
+        dir,
+        &["validate"],
+        "error: baselines/accepted.yaml:3: `copy/gone` is nothing that gates.yaml has\n  \
+         help: as in sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission\n",
+    );
+    // Nothing else belongs there.
+    fs::rename(
+        dir.join("baselines/accepted.yaml"),
+        dir.join("baselines/accepted.yml"),
+    )
+    .unwrap();
+    let output = run(dir, &["run", "--provision"], 2);
+    assert!(common::stderr(&output).contains("no baseline belongs here"));
+}
