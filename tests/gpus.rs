@@ -1,4 +1,5 @@
-//! `--device cuda:all` on real GPUs. One is enough to run it, and several are what it is for.
+//! `--device cuda:all`: on real GPUs, where one is enough to run it, and several are what it is for; and without
+//! any, what is said before a kernel runs.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -7,9 +8,51 @@
 
 mod common;
 
-use common::{RECORD, edit, project, run, stdout};
+use common::{RECORD, edit, gatekeeper, project, root, run, stdout};
 use serde_json::Value;
 use std::fs;
+use std::process::Command;
+
+/// A driver stands in for the machine's own; nothing is run on the GPUs that it tells of.
+#[test]
+fn two_models_of_gpu_are_no_machine_for_all() {
+    let libraries = tempfile::tempdir().unwrap();
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-DVERSION=13000", "-DGPUS=2", "-o"])
+            .arg(libraries.path().join(name))
+            .arg(root().join("tests/fixtures/old-driver/cuda.c"))
+            .status()
+            .unwrap();
+        assert!(built.success());
+    }
+    let project = project();
+    let said = |args: &[&str]| {
+        let output = gatekeeper()
+            .current_dir(project.path())
+            .args(args)
+            .env("LD_LIBRARY_PATH", libraries.path())
+            .output()
+            .unwrap();
+        let said = stdout(&output);
+        let words: Vec<_> = said.split_whitespace().collect();
+        (output.status.code(), words.join(" "))
+    };
+    let (code, run) = said(&["run", "--provision", "--device", "cuda:all"]);
+    assert_eq!(code, Some(4), "{run}");
+    for part in [
+        "the GPUs of cuda:all are not alike: cuda:0 is GPU of a test, sm_90,",
+        "; cuda:1 is GPU 1 of a test, sm_90,",
+        "choose one with --device cuda:N",
+    ] {
+        assert!(run.contains(part), "{run}");
+    }
+    let (code, doctor) = said(&["doctor"]);
+    assert_eq!(code, Some(0), "{doctor}");
+    for part in ["device ok GPU of a test,", "cuda:1 ok GPU 1 of a test,"] {
+        assert!(doctor.contains(part), "{doctor}");
+    }
+}
 
 /// What is checked does not depend on which GPU it was, or how many.
 #[test]
