@@ -42,7 +42,26 @@ pub(super) fn loosened(base: Side, head: Side, loosening: Loosening) -> Vec<Verd
             .verdict(&subject, &what, loosening)
         })
     });
-    gates.chain(cases).collect()
+    let budget = less_simulated(base.plan, head.plan);
+    let budget = budget.map(|found| {
+        let every = || "*".to_owned();
+        let subject = Subject::Case(CaseId {
+            kernel: every(),
+            variant: every(),
+            shape: every(),
+        });
+        found.verdict(&subject, "budget of the simulator", loosening)
+    });
+    gates.chain(cases).chain(budget).collect()
+}
+
+/// A case over the budget is skipped: a lower one takes checks away from all of them.
+fn less_simulated(base: &Plan, head: &Plan) -> Option<Loosened> {
+    let (was, is) = (base.simulation.budget, head.simulation.budget);
+    (is < was).then(|| Loosened {
+        reason: format!("the head simulates cases of up to {is} warp instructions, and not {was}"),
+        declared: None,
+    })
 }
 
 struct Loosened {

@@ -261,21 +261,28 @@ fn compared(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Found<Op
     if metric == Metric::SlowShare {
         return slow_shares(pairs, pairing);
     }
+    let first = first_look(pairing);
     let mut values = Vec::new();
     let mut resolution: f64 = 0.0;
-    for pair in pairs {
+    for (at, pair) in pairs.iter().enumerate() {
         let (ratio, step) = ln_ratio(pair, metric)?;
         values.push(ratio);
-        resolution = resolution.max(step);
+        if at < first {
+            resolution = resolution.max(step);
+        }
     }
     Ok(Some(Compared { values, resolution }))
 }
 
-/// The split between the modes is found on the processes of the first look and stays, so that those after
-/// it cannot change what was decided.
+/// What holds for all processes is found on those of the first look: one after it cannot change what was
+/// decided.
+fn first_look(pairing: &Pairing) -> usize {
+    pairing.looks.first().map_or(0, |&look| look as usize)
+}
+
+/// One split between the modes for all processes, see [`first_look`].
 fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Found<Option<Compared>> {
-    let first = pairing.looks.first().map_or(0, |&look| look as usize);
-    let Some(first) = pairs.get(..first) else {
+    let Some(first) = pairs.get(..first_look(pairing)) else {
         // Not yet enough for any look: as many values as there are, and none is looked at.
         let values = vec![0.0; pairs.len()];
         return Ok(Some(Compared {
@@ -364,7 +371,8 @@ fn judged(
         Err(problem) => return inconclusive(format!("{metric}: {problem}")),
     };
     let mut tell = |estimate: &Estimate| {
-        let counted = pairs.get(..estimate.processes as usize).unwrap_or(&pairs);
+        let used = estimate.processes_used() as usize;
+        let counted = pairs.get(..used).unwrap_or(&pairs);
         show(ruled, counted, metric, allowed, estimate);
         told(metric, estimate)
     };
@@ -410,7 +418,7 @@ fn show(
 ) {
     let verdict = &mut ruled.verdict;
     verdict.effort = Some(Effort {
-        processes: estimate.processes,
+        processes: estimate.processes_used(),
         samples: pairs
             .iter()
             .map(|pair| samples(&pair.head, metric) + samples(&pair.base, metric))

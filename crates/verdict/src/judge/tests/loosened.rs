@@ -299,6 +299,23 @@ fn inputs_of_other_values() {
 }
 
 #[test]
+fn a_lower_budget_of_the_simulator() {
+    let with = |budget| {
+        let mut record = record();
+        record.plan.simulation.budget = budget;
+        record
+    };
+    assert_eq!(said_of(&with(1000), &with(1000)), [""; 0]);
+    assert_eq!(said_of(&with(1000), &with(2000)), [""; 0]);
+    assert_eq!(
+        said_of(&with(2000), &with(1000)),
+        [
+            "*/*@*: budget of the simulator: the head simulates cases of up to 1000 warp instructions, and not 2000"
+        ]
+    );
+}
+
+#[test]
 fn allowed_it_is_said_and_decides_nothing() {
     let base = with_rule(at_most(Metric::Registers, 100.0));
     let head = with_rule(at_most(Metric::Registers, 128.0));

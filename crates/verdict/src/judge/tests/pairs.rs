@@ -100,6 +100,7 @@ fn three_per_cent_slower_fails_and_is_confirmed_in_one_process_more() {
     );
     assert_eq!(processes(&record), 7);
     assert!((verdict.change.unwrap().0 - 0.03).abs() < 1e-3);
+    assert_eq!(verdict.effort.unwrap().processes, 7);
 }
 
 #[test]
@@ -459,7 +460,7 @@ fn a_slow_mode_that_grows_from_30_to_45_in_a_hundred_fails() {
         "{}",
         verdict.reason
     );
-    assert_eq!(verdict.effort.unwrap().samples, 6 * 200);
+    assert_eq!(verdict.effort.unwrap().samples, 7 * 200);
 }
 
 #[test]
@@ -474,4 +475,28 @@ fn a_slow_mode_that_stays_or_shrinks_passes() {
         verdict.reason,
         "single launches of head and base together have one mode"
     );
+}
+
+/// Whatever is measured after a decision, it stands.
+#[test]
+fn a_process_after_the_decision_changes_nothing() {
+    for ratio in [1.0, 1.03] {
+        let mut record = measured(|_| ratio);
+        let decided = p50(&record);
+        for (process, late) in (processes(&record) as u32..).zip([1.5, 0.5, 1.0]) {
+            let mut facts = pair_facts(usual("fast"), late, process);
+            // A worse clock, too.
+            facts.head.tick_ns = 100_000;
+            record.evidence.push(Evidence::Pair {
+                case: changed(),
+                process,
+                facts: Seen::Got(facts),
+            });
+            let again = p50(&record);
+            assert_eq!(
+                (again.outcome, again.interval),
+                (decided.outcome, decided.interval)
+            );
+        }
+    }
 }

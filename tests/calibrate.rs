@@ -1,0 +1,90 @@
+//! `calibrate` through the binary: what it says of a recording that was made on a GPU, and what it refuses.
+
+mod common;
+
+use common::{gatekeeper, has_gpu, refused, root, run, stderr, stdout};
+
+const RECORDING: &str = "crates/power/recordings/h200-2026-11-21.json.gz";
+
+/// The figures of the table, redone from the raw samples. The goal: of runs of 60 unchanged cases at most
+/// 1 % with anything red, and at most 5 % with anything inconclusive.
+#[test]
+fn the_committed_recording_keeps_its_promise() {
+    let output = run(&root(), &["calibrate", "--from", RECORDING], 0);
+    let said = stdout(&output);
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("Of 4000 runs of 60 unchanged cases "))
+        .unwrap_or_else(|| panic!("{said}"));
+    let most: Vec<f64> = line
+        .split(['[', ']'])
+        .skip(1)
+        .step_by(2)
+        .filter_map(|bounds| bounds.rsplit(", ").next()?.parse().ok())
+        .collect();
+    let [red, open, ..] = most.as_slice() else {
+        panic!("{line}")
+    };
+    assert!(*red <= 1.0 && *open <= 5.0, "{line}");
+    // Scaled samples: each of the eight kernels, +1 %.
+    let seen: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("| +1 %, scaled |"))
+        .collect();
+    assert_eq!(seen.len(), 8, "{said}");
+    for line in seen {
+        let cell = line.split(" | ").nth(3).unwrap_or_default();
+        let least = cell
+            .split(['[', ','])
+            .nth(1)
+            .and_then(|least| least.parse::<f64>().ok());
+        assert!(least.is_some_and(|least| least >= 99.0), "{line}");
+    }
+}
+
+#[test]
+fn what_is_no_recording_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = run(dir.path(), &["calibrate", "--from", "nowhere.gz"], 2);
+    assert!(
+        stderr(&output).starts_with("error: nowhere.gz: the recording cannot be read: "),
+        "{}",
+        stderr(&output)
+    );
+    std::fs::write(dir.path().join("text.gz"), "no gzip").unwrap();
+    let output = run(dir.path(), &["calibrate", "--from", "text.gz"], 2);
+    assert!(stderr(&output).contains("`gatekeeper calibrate` writes one"));
+}
+
+#[test]
+fn what_cannot_be_asked_together() {
+    let dir = tempfile::tempdir().unwrap();
+    for args in [
+        &["calibrate", "--from", "x.gz", "--processes", "3"][..],
+        &["calibrate", "k", "--changes", "1"],
+        &["calibrate", "--processes", "1"],
+    ] {
+        run(dir.path(), args, 2);
+    }
+    refused(
+        dir.path(),
+        &["calibrate", "k"],
+        "error: gates.yaml: cannot be read: No such file or directory (os error 2)\n  help: write one with `gatekeeper init`, or name another with --config\n",
+    );
+}
+
+#[test]
+fn without_a_gpu_there_is_nothing_to_calibrate() {
+    if has_gpu() {
+        return;
+    }
+    let cache = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let output = gatekeeper()
+        .current_dir(dir.path())
+        .env("GATEKEEPER_CACHE", cache.path())
+        .args(["calibrate", "--processes", "2"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+}
