@@ -94,7 +94,8 @@ pub struct RunArgs {
     /// Batched samples of each process that times a case alone; beside a base, docs/timing.md says how many
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub iters: Option<u32>,
-    /// Where kernels run: auto, cuda, cuda:N, or sim (on the CPU, which is what auto takes where there is no GPU)
+    /// Where kernels run: auto, cuda, cuda:N, cuda:all (checks on all GPUs, times on the first), or sim (on the
+    /// CPU, which is what auto takes where there is no GPU)
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub device: DeviceChoice,
     /// Warp instructions of one case, over all its seeds, that are simulated where there is no GPU; a case that
@@ -218,7 +219,7 @@ pub struct CalibrateArgs {
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cases: u32,
     /// Which GPU: auto, cuda or cuda:N
-    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
     pub device: DeviceChoice,
     /// Where the recording goes: all raw samples, compressed
     #[arg(

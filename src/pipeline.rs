@@ -2,6 +2,7 @@
 //! case may go on, needs another process, or holds is asked of `verdict::judge`.
 
 mod base;
+mod check;
 mod past;
 mod simulate;
 mod time;
@@ -18,12 +19,12 @@ use crate::device::choice::driver_problem;
 use crate::error::{Error, Result};
 use crate::report::progress::{Event, Phase};
 use crate::toolchain::{self, Toolchain};
-use crate::worker::{CheckAnswer, CheckJob, Crew, Expected, Job};
+use crate::worker::Crews;
 use crate::{repo, store};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use verdict::judge::{self, Admission, Stage};
+use verdict::judge;
 use verdict::model::{
     BuildFacts, Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, FaultKind,
     Judgement, Plan, Policy, RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, Unit, UnitId,
@@ -84,12 +85,12 @@ pub fn run(
     };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;
 
-    let mut crew = Crew::new(request.device)?;
-    let device = |crew: &mut Crew| match request.device {
+    let mut crews = Crews::new(request.device)?;
+    let device = |crews: &mut Crews| match request.device {
         DeviceChoice::Sim => Seen::NotRun {
             reason: "--device sim: times come from a GPU".to_owned(),
         },
-        DeviceChoice::Auto | DeviceChoice::Cuda { .. } => crew.device(),
+        DeviceChoice::Auto | DeviceChoice::Cuda { .. } | DeviceChoice::CudaAll => crews.open(),
     };
     let sources = Sources {
         head: (&root, plan.units.clone()),
@@ -101,18 +102,24 @@ pub fn run(
                 (root, units)
             }),
     };
-    let (device, built, answers) =
-        prepare(&sources, &plan, &toolchain, cache, || device(&mut crew), on)?;
+    let (device, built, answers) = prepare(
+        &sources,
+        &plan,
+        &toolchain,
+        cache,
+        || device(&mut crews),
+        on,
+    )?;
     // In the place of a GPU, not of one that is broken or required.
     let absent = matches!(device, Seen::NotRun { .. });
     let simulator = (absent && !request.require_gpu).then_some(Simulator {
         counter_model: COUNTER_MODEL,
     });
     let behind_the_compiler = Overlap {
-        start: crew.costs().process.min(built.wall),
+        start: crews.costs().process.min(built.wall),
         reference: built
             .wall
-            .saturating_sub(crew.costs().process)
+            .saturating_sub(crews.costs().process)
             .min(answers.wall),
     };
     let mut record = Record {
@@ -147,15 +154,16 @@ pub fn run(
     };
     if let Seen::Got(device) = record.environment.device.clone() {
         work.executor = Executor::Gpu(device);
-        check_all(&work, &mut crew, &mut record, on);
-        time::time_all(&work, &mut crew, &mut record, on);
+        record.costs.gpus = u32::try_from(crews.gpus()).unwrap_or(u32::MAX);
+        check::check_all(&work, &mut crews, &mut record, on);
+        time::time_all(&work, crews.first(), &mut record, on);
     } else if record.environment.simulator.is_some() {
         let references = References::open(&root, cache, Some(&toolchain.host_compiler))?;
         simulate::simulate_all(&mut work, &references, &mut record, on)?;
     }
-    crew.retire();
+    crews.retire();
 
-    let spent = crew.costs();
+    let spent = crews.costs();
     record.costs.workers += spent.workers;
     record.costs.worker_start_ms = milliseconds(spent.process - behind_the_compiler.start);
     record.costs.gpu_ms = milliseconds(spent.device);
@@ -362,16 +370,6 @@ struct Work {
 }
 
 impl Work {
-    fn check_job(&self, plan: &Plan, case: &Case, seed: u64) -> std::result::Result<CheckJob, Why> {
-        Ok(CheckJob {
-            case: case.clone(),
-            artifact: self.artifact(plan, &case.id)?.clone(),
-            seed,
-            expected: self.expected(plan, case, seed)?,
-            dump: self.dump.clone(),
-        })
-    }
-
     fn artifact(&self, plan: &Plan, case: &CaseId) -> std::result::Result<&Artifact, Why> {
         let unit = match &self.executor {
             Executor::Gpu(device) => judge::unit_for(plan, case, device),
@@ -379,92 +377,6 @@ impl Work {
         };
         unit.and_then(|unit| self.artifacts.get(&unit.id))
             .ok_or_else(|| Why::NotRun(format!("{case} was not built for this device")))
-    }
-
-    fn expected(&self, plan: &Plan, case: &Case, seed: u64) -> std::result::Result<Expected, Why> {
-        match self.answers.found.get(&(case.id.clone(), seed)).cloned() {
-            Some(Seen::Got(Answer::Files { seen, original })) => {
-                Ok(Expected::Files { seen, original })
-            }
-            Some(Seen::Got(Answer::Variant { variant })) => {
-                let other = CaseId {
-                    variant,
-                    ..case.id.clone()
-                };
-                let case = plan.case(&other).ok_or_else(|| {
-                    Why::NotRun(format!("its reference {other} is not part of this run"))
-                })?;
-                let artifact = self.artifact(plan, &other)?.clone();
-                Ok(Expected::Variant {
-                    case: Box::new(case.clone()),
-                    artifact,
-                })
-            }
-            Some(Seen::Fault(fault)) => Err(Why::Broke(fault)),
-            Some(Seen::Unsupported { reason }) => Err(Why::Unsupported(reason)),
-            Some(Seen::NotRun { reason }) => Err(Why::NotRun(reason)),
-            None => Err(Why::NotRun("no reference was computed".to_owned())),
-        }
-    }
-}
-
-/// Every seed of every case, in one worker for as long as nothing faults.
-fn check_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Event) + Sync)) {
-    let plan = &record.plan;
-    let cases = &plan.cases;
-    let steps = cases.iter().map(|case| case.seeds.len() as u64).sum();
-    on(Event::Began {
-        phase: Phase::Check,
-        steps,
-    });
-    let admissions = judge::admit(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-        Stage::Check,
-    );
-    let admitted = cases.iter().zip(admissions);
-    let mut jobs = admitted
-        .flat_map(|(case, admission)| {
-            let admission = match admission {
-                Admission::Yes => Ok(()),
-                Admission::No { reason } => Err(Why::NotRun(reason)),
-            };
-            case.seeds.iter().enumerate().map(move |(position, &seed)| {
-                let job = admission
-                    .clone()
-                    .and_then(|()| work.check_job(plan, case, seed));
-                (case, position, seed, job)
-            })
-        })
-        .peekable();
-    while let Some((case, position, seed, job)) = jobs.next() {
-        let next = jobs.peek().and_then(|(.., job)| job.as_ref().ok());
-        crew.announce(next.map(|next| Job::Check(Box::new(next.clone()))));
-        let answer = match job {
-            Ok(job) => crew.check(job),
-            Err(why) => CheckAnswer {
-                driver: why.clone().into_seen(),
-                check: why.into_seen(),
-            },
-        };
-        // What the driver says of the entry is the same for every seed.
-        if position == 0 {
-            record.evidence.push(Evidence::Driver {
-                case: case.id.clone(),
-                facts: answer.driver,
-            });
-        }
-        record.evidence.push(Evidence::Check {
-            case: case.id.clone(),
-            seed,
-            facts: answer.check,
-        });
-        on(Event::Stepped {
-            phase: Phase::Check,
-            what: case.id.to_string(),
-        });
     }
 }
 

@@ -247,7 +247,7 @@ fn a_selection_that_means_nothing_is_refused() {
         ),
         (
             &["--device", "gpu0"],
-            "error: invalid value 'gpu0' for '--device <DEVICE>': `gpu0` is not a device; write auto, sim, cuda, or cuda:N\n\n\
+            "error: invalid value 'gpu0' for '--device <DEVICE>': `gpu0` is not a device; write auto, sim, cuda, cuda:N, or cuda:all\n\n\
              For more information, try '--help'.\n",
         ),
         (
@@ -295,6 +295,7 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
         &["--require-gpu"][..],
         &["--device", "cuda"],
         &["--device", "cuda:7"],
+        &["--device", "cuda:all"],
     ] {
         let mut all = vec!["run"];
         all.extend(args);

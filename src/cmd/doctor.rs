@@ -38,22 +38,23 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
         });
     let mut crew = Crew::new(DeviceChoice::Auto)?;
     let device = crew.device();
+    let others = others(&mut crew, &device)?;
     crew.retire();
 
     let version = compiler
         .as_ref()
         .ok()
         .map(|toolchain| toolchain.facts.version.clone());
-    let findings = [
+    let mut findings = vec![
         (
-            "cache",
+            "cache".to_owned(),
             match &cache {
                 Ok(cache) => Finding::Good(cache.root().display().to_string()),
                 Err(error) => Finding::Bad(error.to_string()),
             },
         ),
         (
-            "gates",
+            "gates".to_owned(),
             match &gates {
                 Ok(loaded) => Finding::Good(format!("{} cases", loaded.plan.cases.len())),
                 Err(_) if has_no_gates(config) => Finding::Without(format!(
@@ -64,7 +65,7 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
             },
         ),
         (
-            "compiler",
+            "compiler".to_owned(),
             match compiler {
                 Ok(toolchain) => {
                     Finding::Good(super::toolchain::describe(&toolchain).trim_end().to_owned())
@@ -72,8 +73,15 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
                 Err(message) => Finding::Bad(message),
             },
         ),
-        ("device", device_finding(&device, version.as_deref())),
+        (
+            "device".to_owned(),
+            device_finding(&device, version.as_deref()),
+        ),
     ];
+    findings.extend(others.iter().zip(1..).map(|(device, ordinal)| {
+        let name = format!("cuda:{ordinal}");
+        (name, device_finding(device, version.as_deref()))
+    }));
     let mut text = String::new();
     for (what, finding) in &findings {
         let (word, detail) = match finding {
@@ -89,7 +97,7 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
     let bad: Vec<_> = findings
         .iter()
         .filter(|(_, finding)| matches!(finding, Finding::Bad(_)))
-        .map(|(what, _)| *what)
+        .map(|(what, _)| what.as_str())
         .collect();
     Ok(if bad.contains(&"gates") {
         Exit::Usage
@@ -98,6 +106,19 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
     } else {
         Exit::Environment
     })
+}
+
+/// What there is beside the first device.
+fn others(crew: &mut Crew, first: &Seen<DeviceFacts>) -> Result<Vec<Seen<DeviceFacts>>> {
+    if first.got().is_none() {
+        return Ok(Vec::new());
+    }
+    match crew.count() {
+        Ok(count) => (1..count)
+            .map(|ordinal| Ok(Crew::new(DeviceChoice::Cuda { ordinal })?.device()))
+            .collect(),
+        Err(fault) => Ok(vec![Seen::Fault(fault)]),
+    }
 }
 
 fn device_finding(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Finding {

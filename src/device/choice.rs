@@ -13,22 +13,41 @@ pub enum DeviceChoice {
     Auto,
     /// This CUDA device, which has to be there.
     Cuda { ordinal: u32 },
+    /// All CUDA devices of the machine, which have to be there and alike: cases are checked on any of them,
+    /// and timed on the first.
+    CudaAll,
     /// PTX on the CPU, whether or not there is a GPU.
     Sim,
 }
 
 impl DeviceChoice {
+    /// Of the device that is opened first.
     pub fn ordinal(self) -> u32 {
         match self {
-            Self::Auto | Self::Sim => 0,
+            Self::Auto | Self::CudaAll | Self::Sim => 0,
             Self::Cuda { ordinal } => ordinal,
+        }
+    }
+
+    /// For a command that only measures times, which are taken on one GPU.
+    ///
+    /// # Errors
+    /// What is no name of one device.
+    pub fn of_one(text: &str) -> Result<Self, BadDevice> {
+        match text.parse()? {
+            Self::CudaAll => Err(BadDevice::Several),
+            one => Ok(one),
         }
     }
 }
 
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{0}` is not a device; write auto, sim, cuda, or cuda:N")]
-pub struct BadDevice(String);
+pub enum BadDevice {
+    #[error("`{0}` is not a device; write auto, sim, cuda, cuda:N, or cuda:all")]
+    Unknown(String),
+    #[error("times are taken on one GPU; write cuda, or cuda:N")]
+    Several,
+}
 
 impl FromStr for DeviceChoice {
     type Err = BadDevice;
@@ -38,11 +57,12 @@ impl FromStr for DeviceChoice {
             None if text == "auto" => Ok(Self::Auto),
             None if text == "sim" => Ok(Self::Sim),
             None if text == "cuda" => Ok(Self::Cuda { ordinal: 0 }),
+            Some(("cuda", "all")) => Ok(Self::CudaAll),
             Some(("cuda", ordinal)) => ordinal
                 .parse()
                 .map(|ordinal| Self::Cuda { ordinal })
-                .map_err(|_| BadDevice(text.to_owned())),
-            _ => Err(BadDevice(text.to_owned())),
+                .map_err(|_| BadDevice::Unknown(text.to_owned())),
+            _ => Err(BadDevice::Unknown(text.to_owned())),
         }
     }
 }
@@ -53,6 +73,7 @@ impl fmt::Display for DeviceChoice {
             Self::Auto => f.write_str("auto"),
             Self::Sim => f.write_str("sim"),
             Self::Cuda { ordinal } => write!(f, "cuda:{ordinal}"),
+            Self::CudaAll => f.write_str("cuda:all"),
         }
     }
 }
@@ -163,10 +184,34 @@ mod tests {
         assert_eq!("cuda".parse(), Ok(DeviceChoice::Cuda { ordinal: 0 }));
         assert_eq!("cuda:3".parse(), Ok(DeviceChoice::Cuda { ordinal: 3 }));
         for bad in [
-            "", "cuda:", "cuda:-1", "cuda:x", "gpu", "auto:0", "cuda:0:1", "sim:0",
+            "",
+            "cuda:",
+            "cuda:-1",
+            "cuda:x",
+            "gpu",
+            "auto:0",
+            "cuda:0:1",
+            "sim:0",
+            "all",
+            "cuda:All",
+            "auto:all",
+            "sim:all",
+            "cuda:all:0",
         ] {
             assert!(bad.parse::<DeviceChoice>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn all_devices_are_a_choice_that_is_written_as_it_is_read() {
+        assert_eq!("cuda:all".parse(), Ok(DeviceChoice::CudaAll));
+        assert_eq!(DeviceChoice::CudaAll.to_string(), "cuda:all");
+        assert_eq!(DeviceChoice::CudaAll.ordinal(), 0);
+        assert_eq!(DeviceChoice::of_one("cuda:all"), Err(BadDevice::Several));
+        assert_eq!(
+            DeviceChoice::of_one("cuda:2"),
+            Ok(DeviceChoice::Cuda { ordinal: 2 })
+        );
     }
 
     #[test]

@@ -546,13 +546,17 @@ fn row(
 pub fn costs(costs: &Costs) -> String {
     let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1000.0);
     format!(
-        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}, simulator {}, {} started and ended {}, own {}",
+        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}{}, simulator {}, {} started and ended {}, own {}",
         seconds(costs.total_ms),
         seconds(costs.compiler_ms),
         costs.compiled,
         costs.cached,
         seconds(costs.reference_ms),
         seconds(costs.gpu_ms),
+        match costs.gpus {
+            0 | 1 => String::new(),
+            gpus => format!(" on {gpus} GPUs side by side"),
+        },
         seconds(costs.simulator_ms),
         plural(costs.workers as usize, "worker"),
         seconds(costs.worker_start_ms),

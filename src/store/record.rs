@@ -150,7 +150,7 @@ fn before_the_simulator(record: Value) -> Value {
     with(record, absent)
 }
 
-/// Version 2 knows no base revision: none was named. Of others on the GPU it has the number alone.
+/// Version 2 knows no base revision: none was named; and no GPU beside the one that it names. Of others on the GPU it has the number alone.
 fn before_the_third(mut record: Value) -> Value {
     let pieces = record.get_mut("evidence").and_then(Value::as_array_mut);
     for piece in pieces.into_iter().flatten() {
@@ -161,11 +161,13 @@ fn before_the_third(mut record: Value) -> Value {
             *others = std::iter::repeat_n(unnamed, count as usize).collect();
         }
     }
+    let gpus = u32::from(record.pointer("/environment/device/got").is_some());
     let absent = [
         ("plan", "pairing", Value::Null),
         ("policy", "anchors", serde_json::json!([])),
         ("policy", "accepted", serde_json::json!([])),
         ("policy", "base", Value::Null),
+        ("costs", "gpus", gpus.into()),
     ];
     with(record, absent)
 }
@@ -342,6 +344,7 @@ mod tests {
         }
         record["plan"].as_object_mut().unwrap().remove("pairing");
         record["policy"].as_object_mut().unwrap().remove("base");
+        record["costs"].as_object_mut().unwrap().remove("gpus");
         let read = typed(before_the_third(record.clone())).ok().unwrap();
         let unnamed = verdict::model::OtherProcess {
             pid: None,

@@ -16,6 +16,7 @@ use verdict::model::{
 /// A driver without persistence mode takes seconds to wake up eight GPUs.
 const START: Duration = Duration::from_secs(120);
 const KNOWN_GOOD: Duration = Duration::from_secs(60);
+const COUNT: Duration = Duration::from_secs(60);
 
 /// Wall time of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,25 @@ pub struct Costs {
     pub process: Duration,
     /// Inside the driver, as workers say; of a job that broke its worker, from sending it to the end.
     pub device: Duration,
+}
+
+impl Costs {
+    /// What was spent after `before`.
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            workers: self.workers.saturating_sub(before.workers),
+            process: self.process.saturating_sub(before.process),
+            device: self.device.saturating_sub(before.device),
+        }
+    }
+
+    pub(super) fn and(self, more: Self) -> Self {
+        Self {
+            workers: self.workers + more.workers,
+            process: self.process + more.process,
+            device: self.device + more.device,
+        }
+    }
 }
 
 /// What one seed's check has shown.
@@ -58,13 +78,7 @@ impl Crew {
     /// # Errors
     /// Environment, where the system does not tell where this executable is.
     pub fn new(choice: DeviceChoice) -> crate::error::Result<Self> {
-        std::env::current_exe()
-            .map(|program| Self::of_program(program, choice))
-            .map_err(|error| {
-                Error::environment(format!(
-                    "the worker cannot be started, this executable is not found: {error}"
-                ))
-            })
+        Ok(Self::of_program(this_program()?, choice))
     }
 
     /// Workers are another build of gatekeeper.
@@ -110,6 +124,28 @@ impl Crew {
         }
         self.device.clone().unwrap_or(Seen::NotRun {
             reason: "no device was asked for".to_owned(),
+        })
+    }
+
+    /// How many devices the machine has, this one among them, as the worker sees it.
+    ///
+    /// # Errors
+    /// Environment, where there is no worker to ask or it does not tell.
+    pub fn count(&mut self) -> Result<u32, Fault> {
+        let counted = self
+            .worker
+            .as_mut()
+            .map(|worker| worker.run(&Job::Count, COUNT, |_| {}));
+        let why = match counted {
+            Some(Ok(Frame::Counted(count))) => return Ok(count),
+            Some(Ok(other)) => format!("{other:?} is no answer"),
+            Some(Err(Lost::Hang(message) | Lost::Died(message))) => message,
+            None => "there is no worker to ask".to_owned(),
+        };
+        self.worker = None;
+        Err(Fault {
+            kind: FaultKind::Environment,
+            message: format!("the devices cannot be counted: {why}"),
         })
     }
 
@@ -314,6 +350,18 @@ impl Crew {
             Err(Lost::Hang(message) | Lost::Died(message)) => environment(message),
         }
     }
+}
+
+/// Workers are this executable.
+///
+/// # Errors
+/// Environment, where the system does not tell where it is.
+pub(super) fn this_program() -> crate::error::Result<PathBuf> {
+    std::env::current_exe().map_err(|error| {
+        Error::environment(format!(
+            "the worker cannot be started, this executable is not found: {error}"
+        ))
+    })
 }
 
 fn deadline(case: &Case) -> Duration {

@@ -1,11 +1,13 @@
 //! The process boundary. Kernels run in a child process of this same executable; jobs go in and frames
 //! come out, a JSON line each. The parent never calls CUDA and survives whatever a kernel does.
 //!
-//! `host` drives one child, `crew` replaces children that broke on a GPU, `simulators` are several children
-//! side by side without one, `child` is the other side. Neither side knows of gates.
+//! `host` drives one child, `crew` replaces children that broke on a GPU, `crews` are one for each GPU,
+//! `simulators` are several children side by side without one, `child` is the other side. Neither side knows
+//! of gates.
 
 pub mod child;
 mod crew;
+mod crews;
 mod host;
 mod protocol;
 mod simulators;
@@ -13,6 +15,7 @@ mod simulators;
 mod tests;
 
 pub use crew::{CheckAnswer, Costs, Crew};
+pub use crews::Crews;
 pub use protocol::{
     Arm, CheckJob, EstimateJob, Expected, Frame, Job, PairJob, SimulateJob, Simulated, TimeJob,
 };

@@ -22,6 +22,8 @@ pub struct Order {
 pub enum Job {
     /// Is the device still sane?
     KnownGood,
+    /// How many devices are there?
+    Count,
     Check(Box<CheckJob>),
     Time(Box<TimeJob>),
     Pair(Box<PairJob>),
@@ -130,6 +132,8 @@ pub enum Frame {
     },
     // The rest end a job.
     Sane,
+    /// Devices of the machine.
+    Counted(u32),
     Checked(Box<CheckFacts>),
     Timed(Box<TimeFacts>),
     Paired(Box<PairFacts>),
@@ -154,6 +158,7 @@ impl Frame {
         match self {
             Self::Ready(_) | Self::Step(_) | Self::Driver(_) | Self::Spent { .. } => false,
             Self::Sane
+            | Self::Counted(_)
             | Self::Checked(_)
             | Self::Timed(_)
             | Self::Paired(_)

@@ -4,7 +4,7 @@
 use super::host::{Lost, Worker};
 use super::protocol::{Frame, Job, Ready};
 use crate::device::{DeviceChoice, Failure};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -36,11 +36,7 @@ impl Simulators {
     /// # Errors
     /// Environment, where the system does not tell where this executable is.
     pub fn new() -> Result<Self> {
-        let program = std::env::current_exe().map_err(|error| {
-            Error::environment(format!(
-                "the worker cannot be started, this executable is not found: {error}"
-            ))
-        })?;
+        let program = super::crew::this_program()?;
         let command = move || {
             let mut command = Command::new(&program);
             command

@@ -17,21 +17,21 @@ use verdict::model::{
 };
 
 const SHORT: Duration = Duration::from_millis(300);
-const LONG: Duration = Duration::from_secs(30);
+pub(super) const LONG: Duration = Duration::from_secs(30);
 
-fn shell(script: &str) -> Command {
+pub(super) fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
     command.arg("-c").arg(script);
     command
 }
 
-fn line(id: u64, frame: Frame) -> String {
+pub(super) fn line(id: u64, frame: Frame) -> String {
     let text = serde_json::to_string(&Line { id, frame }).unwrap();
     assert!(!text.contains('\''), "{text}");
     text
 }
 
-fn facts() -> DeviceFacts {
+pub(super) fn facts() -> DeviceFacts {
     DeviceFacts {
         ordinal: 0,
         name: "GPU of a test".into(),
@@ -223,7 +223,7 @@ fn workers(count: &Path) -> usize {
     std::fs::read_to_string(count).map_or(0, |text| text.len())
 }
 
-fn case() -> Case {
+pub(super) fn case() -> Case {
     Case {
         id: CaseId {
             kernel: "k".into(),
@@ -254,7 +254,7 @@ fn check_case(crew: &mut Crew, case: Case) -> Seen<CheckFacts> {
     crew.check(job(case)).check
 }
 
-fn job(case: Case) -> CheckJob {
+pub(super) fn job(case: Case) -> CheckJob {
     CheckJob {
         case,
         artifact: Artifact::Cubin {
@@ -271,7 +271,7 @@ fn job(case: Case) -> CheckJob {
     }
 }
 
-fn checked() -> Frame {
+pub(super) fn checked() -> Frame {
     Frame::Checked(Box::new(CheckFacts {
         error: ErrorFacts {
             elements: 1,
@@ -293,7 +293,7 @@ fn checked() -> Frame {
     }))
 }
 
-fn failed(kind: FaultKind, message: &str, sticky: bool) -> Frame {
+pub(super) fn failed(kind: FaultKind, message: &str, sticky: bool) -> Frame {
     Frame::Failed(Failure::Fault {
         fault: Fault {
             kind,
@@ -521,7 +521,7 @@ fn a_retired_worker_is_followed_by_a_fresh_one() {
     }
 }
 
-fn time_job() -> TimeJob {
+pub(super) fn time_job() -> TimeJob {
     TimeJob {
         case: case(),
         artifact: Artifact::Cubin {

@@ -24,6 +24,8 @@ pub use open::{Opened, open};
 
 pub struct CudaDevice {
     facts: DeviceFacts,
+    /// Of the machine, as far as CUDA shows them to this process.
+    devices: u32,
     stream: sys::CUstream,
     allocations: Vec<Address>,
     programs: Vec<Loaded>,
@@ -35,6 +37,11 @@ pub struct CudaDevice {
 impl CudaDevice {
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts
+    }
+
+    /// How many CUDA devices there are, this one among them.
+    pub fn devices(&self) -> u32 {
+        self.devices
     }
 
     fn loaded(&self, program: Program) -> Result<&Loaded> {

@@ -32,7 +32,7 @@ pub fn open(choice: DeviceChoice) -> Opened {
         (Presence::Absent(reason), DeviceChoice::Auto | DeviceChoice::Sim) => {
             Opened::Absent(reason)
         }
-        (Presence::Absent(reason), DeviceChoice::Cuda { .. }) => {
+        (Presence::Absent(reason), DeviceChoice::Cuda { .. } | DeviceChoice::CudaAll) => {
             Opened::Broken(format!("there is no {choice}: {reason}"))
         }
         (Presence::Broken(reason), _) => Opened::Broken(reason),
@@ -133,6 +133,7 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
     };
     Ok(CudaDevice {
         facts,
+        devices: count as u32,
         stream,
         allocations: Vec::new(),
         programs: Vec::new(),

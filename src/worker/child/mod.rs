@@ -63,6 +63,7 @@ fn run(device: &mut CudaDevice, shelves: &mut Shelves, job: &Job, frames: &mut F
         Job::KnownGood => device
             .known_good()
             .map_or_else(Frame::Failed, |()| Frame::Sane),
+        Job::Count => Frame::Counted(device.devices()),
         Job::Check(job) => metered(device, frames, |device, say| {
             let facts = check::check(device, shelves, job, say)?;
             Ok(Frame::Checked(Box::new(facts)))

@@ -91,7 +91,7 @@ impl Shared {
     /// What cannot be read is said by the job that asks for it, which tries again.
     fn read_ahead(&self, next: &Job) {
         let (case, seed) = match next {
-            Job::KnownGood => return,
+            Job::KnownGood | Job::Count => return,
             Job::Check(job) => (&job.case, job.seed),
             Job::Estimate(job) => (&job.case, job.seed),
             Job::Simulate(job) => (&job.check.case, job.check.seed),

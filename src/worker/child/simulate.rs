@@ -59,9 +59,11 @@ fn run(
             simulate(device, shelves, job, say)
                 .map(|simulated| Frame::Simulated(Box::new(simulated)))
         }
-        Job::KnownGood | Job::Check(_) | Job::Time(_) | Job::Pair(_) => Err(Failure::Unsupported {
-            reason: "the simulator has no clock to trust: times come from a GPU".to_owned(),
-        }),
+        Job::KnownGood | Job::Count | Job::Check(_) | Job::Time(_) | Job::Pair(_) => {
+            Err(Failure::Unsupported {
+                reason: "the simulator has no clock to trust: times come from a GPU".to_owned(),
+            })
+        }
     }
 }
 

@@ -434,6 +434,7 @@ pub fn record() -> Record {
             reference_ms: 300,
             simulator_ms: 0,
             gpu_ms: 2500,
+            gpus: 1,
             worker_start_ms: 1600,
             workers: 4,
             total_ms: 8900,
@@ -629,6 +630,7 @@ pub fn record_simulated() -> Record {
     record.plan.simulation.budget = 1_000_000;
     record.costs.simulator_ms = 2500;
     record.costs.gpu_ms = 0;
+    record.costs.gpus = 0;
     let is_kept = |piece: &Evidence| matches!(piece, Evidence::Build { .. });
     record.evidence.retain(is_kept);
     for case in &record.plan.cases {

@@ -71,11 +71,14 @@ pub struct Costs {
     /// While references were looked up or computed.
     pub reference_ms: u64,
     /// Inside the driver, as the workers measured it: loading, copies, launches, waiting. Of a job that
-    /// broke its worker, all of it.
+    /// broke its worker, all of it. Of several GPUs side by side, on the one that had most to do.
     pub gpu_ms: u64,
+    /// GPUs that kernels were checked on, all of one model; the first took the times. 0 where there was none.
+    pub gpus: u32,
     /// While kernels were simulated, on all cores.
     pub simulator_ms: u64,
-    /// From spawning workers until their device is open, and from telling them to end until they are gone.
+    /// From spawning workers until their device is open, and from telling them to end until they are gone:
+    /// as `gpu_ms`, of several GPUs on the busiest.
     pub worker_start_ms: u64,
     pub workers: u32,
     /// The whole run.

@@ -1,0 +1,274 @@
+//! Every seed of every case on a GPU, or on whichever of several is free: the record does not tell which.
+
+use super::{Answer, Why, Work};
+use crate::report::progress::{Event, Phase};
+use crate::worker::{CheckAnswer, CheckJob, Crews, Expected};
+use verdict::judge::{self, Admission, Stage};
+use verdict::model::{Case, CaseId, Evidence, Plan, Record, Seen};
+
+type Tried = std::result::Result<CheckJob, Why>;
+
+/// Evidence stands in the order of the plan, whichever case was done first.
+pub fn check_all(work: &Work, crews: &mut Crews, record: &mut Record, on: &(dyn Fn(Event) + Sync)) {
+    let cases = &record.plan.cases;
+    let steps = cases.iter().map(|case| case.seeds.len() as u64).sum();
+    on(Event::Began {
+        phase: Phase::Check,
+        steps,
+    });
+    let stepped = |number: usize| {
+        on(Event::Stepped {
+            phase: Phase::Check,
+            what: cases
+                .get(number)
+                .map_or(String::new(), |case| case.id.to_string()),
+        });
+    };
+    let (jobs, untried) = split(tried(work, record));
+    for (number, whys) in untried.iter().enumerate() {
+        whys.iter().flatten().for_each(|_| stepped(number));
+    }
+    let answers = crews.check(&jobs, &stepped);
+    let evidence = evidence(cases, untried, answers);
+    record.evidence.extend(evidence);
+}
+
+/// For each case, a job for each seed.
+fn tried(work: &Work, record: &Record) -> Vec<Vec<Tried>> {
+    let plan = &record.plan;
+    let admissions = judge::admit(
+        plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+        Stage::Check,
+    );
+    let admitted = plan.cases.iter().zip(admissions);
+    admitted
+        .map(|(case, admission)| {
+            let seeds = case.seeds.iter();
+            seeds
+                .map(|&seed| match &admission {
+                    Admission::Yes => work.check_job(plan, case, seed),
+                    Admission::No { reason } => Err(Why::NotRun(reason.clone())),
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// The jobs of each case; and for each of its seeds, in their order, why there is none.
+type Split = (Vec<Vec<CheckJob>>, Vec<Vec<Option<Why>>>);
+
+fn split(tried: Vec<Vec<Tried>>) -> Split {
+    let split_one = |seeds: Vec<Tried>| {
+        let mut jobs = Vec::new();
+        let whys = seeds.into_iter().map(|seed| match seed {
+            Ok(job) => {
+                jobs.push(job);
+                None
+            }
+            Err(why) => Some(why),
+        });
+        let whys = whys.collect();
+        (jobs, whys)
+    };
+    tried.into_iter().map(split_one).unzip()
+}
+
+/// Answers are of those seeds alone that had a job.
+fn evidence(
+    cases: &[Case],
+    untried: Vec<Vec<Option<Why>>>,
+    answers: Vec<Vec<CheckAnswer>>,
+) -> Vec<Evidence> {
+    let mut evidence = Vec::new();
+    for ((case, whys), answers) in cases.iter().zip(untried).zip(answers) {
+        let mut answers = answers.into_iter();
+        for (position, (&seed, why)) in case.seeds.iter().zip(whys).enumerate() {
+            let answer = match why {
+                None => answers
+                    .next()
+                    .ok_or_else(|| Why::NotRun("it was dealt to no worker".to_owned())),
+                Some(why) => Err(why),
+            };
+            let answer = answer.unwrap_or_else(|why| CheckAnswer {
+                driver: why.clone().into_seen(),
+                check: why.into_seen(),
+            });
+            // What the driver says of the entry is the same for every seed.
+            if position == 0 {
+                evidence.push(Evidence::Driver {
+                    case: case.id.clone(),
+                    facts: answer.driver,
+                });
+            }
+            evidence.push(Evidence::Check {
+                case: case.id.clone(),
+                seed,
+                facts: answer.check,
+            });
+        }
+    }
+    evidence
+}
+
+impl Work {
+    pub(super) fn check_job(
+        &self,
+        plan: &Plan,
+        case: &Case,
+        seed: u64,
+    ) -> std::result::Result<CheckJob, Why> {
+        Ok(CheckJob {
+            case: case.clone(),
+            artifact: self.artifact(plan, &case.id)?.clone(),
+            seed,
+            expected: self.expected(plan, case, seed)?,
+            dump: self.dump.clone(),
+        })
+    }
+
+    fn expected(&self, plan: &Plan, case: &Case, seed: u64) -> std::result::Result<Expected, Why> {
+        match self.answers.found.get(&(case.id.clone(), seed)).cloned() {
+            Some(Seen::Got(Answer::Files { seen, original })) => {
+                Ok(Expected::Files { seen, original })
+            }
+            Some(Seen::Got(Answer::Variant { variant })) => {
+                let other = CaseId {
+                    variant,
+                    ..case.id.clone()
+                };
+                let case = plan.case(&other).ok_or_else(|| {
+                    Why::NotRun(format!("its reference {other} is not part of this run"))
+                })?;
+                let artifact = self.artifact(plan, &other)?.clone();
+                Ok(Expected::Variant {
+                    case: Box::new(case.clone()),
+                    artifact,
+                })
+            }
+            Some(Seen::Fault(fault)) => Err(Why::Broke(fault)),
+            Some(Seen::Unsupported { reason }) => Err(Why::Unsupported(reason)),
+            Some(Seen::NotRun { reason }) => Err(Why::NotRun(reason)),
+            None => Err(Why::NotRun("no reference was computed".to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::Artifact;
+    use crate::store::fixture;
+    use verdict::model::{Fault, FaultKind};
+
+    fn job(case: &Case, seed: u64) -> CheckJob {
+        CheckJob {
+            case: case.clone(),
+            artifact: Artifact::Cubin {
+                path: "k.cubin".into(),
+                symbol: "k".into(),
+                ptx: "k.ptx".into(),
+            },
+            seed,
+            expected: Expected::Files {
+                seen: "seen".into(),
+                original: None,
+            },
+            dump: None,
+        }
+    }
+
+    fn reason(text: &str) -> String {
+        text.to_owned()
+    }
+
+    fn not_run<T>(text: &str) -> Seen<T> {
+        Seen::NotRun {
+            reason: reason(text),
+        }
+    }
+
+    fn answer(text: &str) -> CheckAnswer {
+        CheckAnswer {
+            driver: not_run(text),
+            check: not_run(text),
+        }
+    }
+
+    /// What each piece says, in the order of the record.
+    fn said(evidence: &[Evidence]) -> Vec<String> {
+        let word = |case: &CaseId, seed: &str, what: Option<String>| {
+            format!("{}{seed}: {}", case.shape, what.unwrap_or_default())
+        };
+        fn what<T>(seen: &Seen<T>) -> Option<String> {
+            match seen {
+                Seen::NotRun { reason } => Some(reason.clone()),
+                Seen::Fault(fault) => Some(fault.message.clone()),
+                Seen::Got(_) | Seen::Unsupported { .. } => None,
+            }
+        }
+        evidence
+            .iter()
+            .map(|piece| match piece {
+                Evidence::Driver { case, facts } => word(case, " driver", what(facts)),
+                Evidence::Check { case, seed, facts } => {
+                    word(case, &format!(" {seed}"), what(facts))
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn evidence_stands_in_the_order_of_the_plan_with_what_was_not_tried() {
+        let case = |shape: &str| {
+            let mut case = fixture::record().plan.cases.remove(0);
+            case.id.shape = shape.into();
+            case.seeds = vec![7, 8];
+            case
+        };
+        let cases = ["a", "b", "c", "d"].map(case);
+        let [a, b, c, d] = &cases;
+        let broke = Why::Broke(Fault {
+            kind: FaultKind::Reference,
+            message: "no reference".into(),
+        });
+        let (jobs, untried) = split(vec![
+            vec![Ok(job(a, 7)), Ok(job(a, 8))],
+            vec![Err(broke), Ok(job(b, 8))],
+            vec![
+                Err(Why::NotRun(reason("not admitted"))),
+                Err(Why::NotRun(reason("not admitted"))),
+            ],
+            vec![Ok(job(d, 7)), Ok(job(d, 8))],
+        ]);
+        assert_eq!(jobs.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 0, 2]);
+        assert_eq!(jobs[1], [job(b, 8)]);
+        assert_eq!(c.id.shape, "c");
+        let answers = vec![
+            vec![answer("a7"), answer("a8")],
+            vec![answer("b8")],
+            vec![],
+            vec![answer("d7")],
+        ];
+        assert_eq!(
+            said(&evidence(&cases, untried, answers)),
+            [
+                "a driver: a7",
+                "a 7: a7",
+                "a 8: a8",
+                "b driver: no reference",
+                "b 7: no reference",
+                "b 8: b8",
+                "c driver: not admitted",
+                "c 7: not admitted",
+                "c 8: not admitted",
+                "d driver: d7",
+                "d 7: d7",
+                "d 8: it was dealt to no worker",
+            ]
+        );
+    }
+}
