@@ -47,7 +47,7 @@ pub enum Command {
     /// Install or show the compiler
     #[command(subcommand)]
     Toolchain(ToolchainCommand),
-    /// Measure how far this GPU's verdicts on times can be trusted: false alarms, power and cost
+    /// Measure how far verdicts on times can be trusted on this GPU: false alarms, what is seen, and cost
     Calibrate(CalibrateArgs),
     /// Print the JSON Schema of gates.yaml, for editors
     Schema,
@@ -73,7 +73,7 @@ pub struct ConfigArg {
   gatekeeper run                                  every case of gates.yaml
   gatekeeper run sdpa_fp8/stage2@mission          one case
   gatekeeper run 'sdpa_*' --shapes small,ragged   globs; only these shapes
-  gatekeeper run --base origin/main               a pull request: timed side by side with what it changes
+  gatekeeper run --base origin/main               a pull request: timed in turns with its base
   gatekeeper run --provision                      install the compiler first, where there is none
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/")]
 pub struct RunArgs {
@@ -91,7 +91,7 @@ pub struct RunArgs {
     /// These seeds instead of the declared ones
     #[arg(long, value_delimiter = ',', value_name = "SEEDS")]
     pub seeds: Option<Vec<u64>>,
-    /// Batched samples of each timing process
+    /// Batched samples of each process that times a case alone; beside a base, docs/timing.md says how many
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub iters: Option<u32>,
     /// Where kernels run: auto, cuda, cuda:N, cuda:all (checks on all GPUs, times on the first), or sim (on the
@@ -102,15 +102,15 @@ pub struct RunArgs {
     /// takes more is skipped
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
     pub sim_budget: Option<u64>,
-    /// Hold this revision (a branch, tag or commit) against another: relative limits on times are measured side by
-    /// side on this GPU, and gates that the change loosens fail
+    /// Compare with this revision (a branch, tag or commit): it is built as well, relative limits on times are
+    /// measured in turns with it on this GPU, and gates that the change loosens fail
     #[arg(long, value_name = "REF")]
     pub base: Option<String>,
-    /// Take what is asked less strictly than at the base; for a workflow to set, from a label that only
-    /// maintainers can put on
+    /// Let pass what is asked less strictly than at the base, and list it; for a workflow to set, from a label
+    /// that only maintainers can put on
     #[arg(long, requires = "base")]
     pub allow_loosened: bool,
-    /// Also time cases whose machine code, launch and arguments are those of the base
+    /// Also time cases beside the base whose machine code, launch and arguments are the same there
     #[arg(long, requires = "base")]
     pub time_unchanged: bool,
     /// Without a usable GPU, fail with exit code 4 instead of skipping what needs one
@@ -188,38 +188,40 @@ pub struct InitArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper calibrate                                        300 processes, eight built-in kernels: some ten minutes
-  gatekeeper calibrate --processes 20 --classes 3,60          a quick look
-  gatekeeper calibrate sdpa_fp8/stage2 --processes 100        kernels of your own
-  gatekeeper calibrate --from gatekeeper-out/calibration.json.gz --tolerance 1")]
+  gatekeeper calibrate                                   eight built-in kernels: some ten minutes
+  gatekeeper calibrate --processes 20 --classes 3,60     a quick look
+  gatekeeper calibrate sdpa_fp8/stage2 --processes 100   kernels of your own
+  gatekeeper calibrate --from calibration.json.gz        a recording that is there already
+
+The tables go to standard output as markdown; docs/timing.md says how to read them.")]
 pub struct CalibrateArgs {
     /// Cases of gates.yaml, as for `run`, each timed beside itself; the built-in kernels where none is named
     #[arg(value_name = "FILTER", conflicts_with_all = ["classes", "changes"])]
     pub filters: Vec<String>,
     #[command(flatten)]
     pub config: ConfigArg,
-    /// Fresh processes, each of which measures every pair once
+    /// Fresh processes, each of which times every pair once
     #[arg(long, default_value_t = 300, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub processes: u32,
     /// Times of one launch of the built-in kernels, in us
     #[arg(long, value_delimiter = ',', value_name = "US", default_values_t = [3, 20, 60, 1000])]
     pub classes: Vec<u32>,
-    /// True changes of the built-in kernels, in per cent; 0 is an unchanged pair
+    /// By how much head is slower in pairs of built-in kernels, in per cent; 0 is an unchanged pair
     #[arg(long, value_delimiter = ',', value_name = "PERCENT", default_values_t = [0.0, 1.0])]
     pub changes: Vec<f64>,
-    /// Analyse this recording again, without a GPU
+    /// Take this recording instead of measuring; no GPU is needed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["filters", "processes", "classes", "changes", "device", "out"])]
     pub from: Option<PathBuf>,
-    /// The limit that is tried, in per cent
+    /// The limit that verdicts are made under, in per cent
     #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]
     pub tolerance: f64,
-    /// Cases of the run of which false alarms are counted
+    /// Cases of a run: its 1 % of false alarms is split over them
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cases: u32,
-    /// Where kernels run: auto, cuda or cuda:N
+/// Which GPU: auto, cuda or cuda:N
     #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
     pub device: DeviceChoice,
-    /// The raw samples, compressed
+    /// Where the recording goes: all raw samples, compressed
     #[arg(
         long,
         default_value = "gatekeeper-out/calibration.json.gz",

@@ -432,6 +432,7 @@ fn help_is_as_agreed() {
         &["toolchain", "install"],
         &["toolchain", "show"],
         &["schema"],
+        &["calibrate"],
         &["completions"],
     ] {
         let output = gatekeeper()

@@ -1,6 +1,6 @@
 //! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it.
 
-use super::summary;
+use super::{beside, summary};
 use std::path::Path;
 use verdict::model::{Judgement, Outcome, Record};
 
@@ -12,22 +12,18 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             Outcome::Fail | Outcome::Environment => "error",
             _ => "warning",
         };
-        let place = problem
-            .gates
-            .iter()
-            .find_map(|verdict| verdict.declared.as_deref()?.split_once(':'))
-            .map_or(String::new(), |(file, line)| {
-                let line = line.split(':').next().unwrap_or(line);
-                let file = within_repository(record, file);
-                format!("file={},line={},", property(&file), property(line))
-            });
+        let mut declared = problem.gates.iter();
+        let place = place(
+            record,
+            declared.find_map(|verdict| verdict.declared.as_deref()),
+        );
         let title = property(&format!("{}: {}", problem.subject, problem.gates()));
         out.push_str(&format!(
             "::{level} {place}title={title}::{}\n",
             data(&format!(
                 "{}{}",
                 problem.reason,
-                summary::reproduce(record, problem.subject)
+                summary::reproduce(record, judgement, problem.subject)
                     .map_or(String::new(), |command| format!("\n{command}"))
             ))
         ));
@@ -45,7 +41,39 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             data(&accepted.reason)
         ));
     }
+    for gate in beside::loosened(judgement) {
+        let level = match gate.outcome {
+            Outcome::Pass => "notice",
+            _ => "error",
+        };
+        let title = property(&format!("gate loosened: {}: {}", gate.subject, gate.asked));
+        let allows = match gate.outcome {
+            Outcome::Pass => "allowed by --allow-loosened",
+            _ => "only --allow-loosened allows it",
+        };
+        let told = data(&format!("{}\n{allows}", gate.now));
+        let place = place(record, gate.declared);
+        out.push_str(&format!("::{level} {place}title={title}::{told}\n"));
+    }
+    if let Some(base) = &judgement.base {
+        let mut lines = vec![beside::compared_with(base)];
+        lines.extend(beside::untimed(base));
+        lines.extend(beside::effort(judgement).map(|effort| format!("timed in turns: {effort}")));
+        let title = property("compared with the base");
+        let told = data(&lines.join("\n"));
+        out.push_str(&format!("::notice title={title}::{told}\n"));
+    }
     out
+}
+
+/// The line of a file that GitHub shows it at; nothing where none is known.
+fn place(record: &Record, declared: Option<&str>) -> String {
+    let Some((file, line)) = declared.and_then(|declared| declared.split_once(':')) else {
+        return String::new();
+    };
+    let line = line.split(':').next().unwrap_or(line);
+    let file = within_repository(record, file);
+    format!("file={},line={},", property(&file), property(line))
 }
 
 /// Gates say where they stand from their own directory; GitHub looks it up from where the workflow runs.

@@ -1,6 +1,6 @@
 //! For CI systems that show tests: a suite for each kernel, a test for each gate.
 
-use super::summary;
+use super::{beside, summary};
 use crate::error::{Error, Result};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use verdict::model::{Judgement, Outcome, Record, Verdict};
@@ -18,6 +18,9 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
     for kernel in kernels {
         let mut suite = TestSuite::new(kernel);
         suite.add_property(("circumstances", summary::circumstances(record).as_str()));
+        if let Some(base) = &judgement.base {
+            suite.add_property(("base", beside::compared_with(base).as_str()));
+        }
         let verdicts = judgement
             .verdicts
             .iter()
@@ -26,7 +29,9 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
             let mut accepted = judgement.accepted.iter();
             accepted.any(|it| (&it.subject, &it.gate) == (&verdict.subject, &verdict.gate))
         };
-        suite.add_test_cases(verdicts.map(|verdict| test(record, verdict, accepted(verdict))));
+        suite.add_test_cases(
+            verdicts.map(|verdict| test(record, judgement, verdict, accepted(verdict))),
+        );
         report.add_test_suite(suite);
     }
     report
@@ -34,13 +39,13 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
         .map_err(|error| Error::environment(format!("the JUnit report cannot be written: {error}")))
 }
 
-fn test(record: &Record, verdict: &Verdict, accepted: bool) -> TestCase {
+fn test(record: &Record, judgement: &Judgement, verdict: &Verdict, accepted: bool) -> TestCase {
     let status = match verdict.outcome {
         Outcome::Pass => TestCaseStatus::success(),
-        Outcome::Fail => broken(NonSuccessKind::Failure, record, verdict),
+        Outcome::Fail => broken(NonSuccessKind::Failure, record, judgement, verdict),
         // Neither held nor broken: a CI that counts only failures must not read them as passed.
         Outcome::Environment | Outcome::Inconclusive => {
-            broken(NonSuccessKind::Error, record, verdict)
+            broken(NonSuccessKind::Error, record, judgement, verdict)
         }
         Outcome::Skipped | Outcome::Unsupported => {
             let mut status = TestCaseStatus::skipped();
@@ -51,6 +56,9 @@ fn test(record: &Record, verdict: &Verdict, accepted: bool) -> TestCase {
     let mut case = TestCase::new(format!("{}: {}", verdict.subject, verdict.gate), status);
     if accepted {
         case.set_system_out(format!("accepted: {}", verdict.reason));
+    } else if verdict.outcome == Outcome::Pass && beside::is_of_base(judgement, verdict) {
+        // What a pass on times rests on: measured, or not run as nothing changed.
+        case.set_system_out(verdict.reason.as_str());
     }
     case.set_classname(format!(
         "{}.{}",
@@ -60,7 +68,12 @@ fn test(record: &Record, verdict: &Verdict, accepted: bool) -> TestCase {
     case
 }
 
-fn broken(kind: NonSuccessKind, record: &Record, verdict: &Verdict) -> TestCaseStatus {
+fn broken(
+    kind: NonSuccessKind,
+    record: &Record,
+    judgement: &Judgement,
+    verdict: &Verdict,
+) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
     status
         .set_type(verdict.outcome.name())
@@ -71,7 +84,7 @@ fn broken(kind: NonSuccessKind, record: &Record, verdict: &Verdict) -> TestCaseS
                 .declared
                 .as_deref()
                 .map_or(String::new(), |at| format!("by {at}")),
-            summary::reproduce(record, &verdict.subject)
+            summary::reproduce(record, judgement, &verdict.subject)
                 .map_or(String::new(), |command| format!("\nalone: {command}"))
         ));
     status

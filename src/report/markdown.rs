@@ -1,14 +1,46 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
-use super::{standing, summary};
+use super::{beside, standing, summary};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use verdict::judge::words;
-use verdict::model::{Facet, Judgement, Metric, Outcome, Record, Subject, Verdict};
+use verdict::model::{BesideBase, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict};
 
 pub fn render(record: &Record, judgement: &Judgement) -> String {
     let mut out = format!("## gatekeeper: {}\n\n", text(&summary::headline(judgement)));
+    if let Some(base) = &judgement.base {
+        let compared = format!("Compared with {}.", text(&beside::compared_with(base)));
+        line(&mut out, &compared);
+        if let Some(effort) = beside::effort(judgement) {
+            line(&mut out, &format!("Timed in turns: {effort}."));
+        }
+        out.push('\n');
+    }
     line(&mut out, &text(&summary::circumstances(record)));
+
+    let loosened = beside::loosened(judgement);
+    if !loosened.is_empty() {
+        out.push_str("\n### Loosened gates\n\n");
+        line(
+            &mut out,
+            &format!("{}.\n", text(&beside::loosening(judgement, &loosened))),
+        );
+        out.push_str("| | subject | was asked | now | at |\n|---|---|---|---|---|\n");
+        for gate in loosened {
+            let outcome = match gate.outcome {
+                Outcome::Pass => "allowed".to_owned(),
+                outcome => format!("**{outcome}**"),
+            };
+            let row = format!(
+                "| {outcome} | {} | {} | {} | {} |",
+                code(&gate.subject.to_string()),
+                code(gate.asked),
+                cell(gate.now),
+                gate.declared.map_or(String::new(), code),
+            );
+            line(&mut out, &row);
+        }
+    }
 
     let problems = summary::problems(judgement);
     if !problems.is_empty() {
@@ -27,7 +59,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
                     code(&problem.subject.to_string()),
                     gates.join(", "),
                     cell(problem.reason),
-                    summary::reproduce(record, problem.subject)
+                    summary::reproduce(record, judgement, problem.subject)
                         .map_or(String::new(), |command| code(&command)),
                 ),
             );
@@ -44,6 +76,9 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         }
     }
 
+    if let Some(base) = &judgement.base {
+        times(&mut out, record, judgement, base);
+    }
     let (changed, unchanged): (Vec<_>, Vec<_>) = compared(judgement)
         .into_iter()
         .partition(|verdict| moved(verdict));
@@ -106,6 +141,50 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
     out
 }
 
+/// Head's times beside the base's, and the cases of which there are none.
+fn times(out: &mut String, record: &Record, judgement: &Judgement, base: &BesideBase) {
+    let rows = beside::compared(judgement);
+    let untimed = beside::untimed(base);
+    if rows.is_empty() && untimed.is_empty() {
+        return;
+    }
+    let title = text(&base.revision);
+    let _ = write!(out, "\n### Times beside {title}\n\n");
+    if !rows.is_empty() {
+        out.push_str(
+            "| case | metric | base | head | change | within | could see | allowed | verdict |\n",
+        );
+        out.push_str("|---|---|---:|---:|---:|---|---:|---|---|\n");
+        for row in &rows {
+            let outcome = match row.outcome {
+                Outcome::Pass => row.outcome.to_string(),
+                _ => format!("**{}**", row.outcome),
+            };
+            let row = format!(
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {outcome} |",
+                code(&row.subject.to_string()),
+                row.metric,
+                row.base,
+                row.head,
+                row.change,
+                row.bounds,
+                row.visible,
+                row.gates,
+            );
+            line(out, &row);
+        }
+        if let Some(errors) = beside::errors(record) {
+            let _ = write!(out, "\n<sub>{errors}</sub>\n");
+        }
+    }
+    if !rows.is_empty() && !untimed.is_empty() {
+        out.push('\n');
+    }
+    for told in untimed {
+        line(out, &format!("- {}", text(&told)));
+    }
+}
+
 /// One verdict for each figure that has a baseline; the relative gate's where there are several, which
 /// knows the interval.
 fn compared(judgement: &Judgement) -> Vec<&Verdict> {
@@ -113,6 +192,7 @@ fn compared(judgement: &Judgement) -> Vec<&Verdict> {
     let with = |interval: bool| {
         judgement.verdicts.iter().filter(move |verdict| {
             verdict.baseline.is_some()
+                && !beside::is_of_base(judgement, verdict)
                 && verdict.change.is_some()
                 && !verdict.anchored
                 && verdict.interval.is_some() == interval

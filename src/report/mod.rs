@@ -1,5 +1,6 @@
 //! What a person or a program reads of a judgement. Decides nothing.
 
+mod beside;
 pub mod github;
 pub mod json;
 pub mod junit;

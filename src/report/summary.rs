@@ -1,5 +1,6 @@
 //! What every format says, before it is laid out: what broke, how to see it alone, what was skipped.
 
+use super::beside;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use verdict::judge::{Facts, words};
@@ -38,14 +39,15 @@ impl Problem<'_> {
     }
 }
 
-/// Everything that keeps the run from passing, the worst first, otherwise in the order of the gates.
+/// Everything that keeps the run from passing, the worst first, otherwise in the order of the gates; but for
+/// gates that were loosened, which have a place of their own.
 pub fn problems(judgement: &Judgement) -> Vec<Problem<'_>> {
     let mut problems: Vec<Problem> = Vec::new();
     for outcome in [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive] {
         for verdict in judgement
             .verdicts
             .iter()
-            .filter(|verdict| verdict.outcome == outcome)
+            .filter(|verdict| verdict.outcome == outcome && beside::asked(verdict).is_none())
         {
             let known = problems.iter_mut().find(|problem| {
                 problem.outcome == outcome
@@ -68,7 +70,7 @@ pub fn problems(judgement: &Judgement) -> Vec<Problem<'_>> {
 
 /// The command that runs a subject alone; `None` for one that only the base of a comparison has, and for
 /// what another program ran.
-pub fn reproduce(record: &Record, subject: &Subject) -> Option<String> {
+pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> Option<String> {
     if record.environment.timed_by.is_some() {
         return None;
     }
@@ -76,7 +78,7 @@ pub fn reproduce(record: &Record, subject: &Subject) -> Option<String> {
         Subject::Unit(unit) => record.plan.unit(unit).is_some(),
         Subject::Case(case) => record.plan.case(case).is_some(),
     };
-    there.then(|| words::run_command(&record.environment, subject))
+    there.then(|| words::run_command(&record.environment, judgement.base.as_ref(), subject))
 }
 
 pub fn conclusion(conclusion: Conclusion) -> &'static str {
@@ -280,7 +282,7 @@ fn listed(words: &[String]) -> String {
 }
 
 /// `3 cases (k/direct@small, 2 of k/fast)`: by name, and a variant of several by their number.
-fn in_words(subjects: &BTreeSet<&Subject>) -> String {
+pub fn in_words(subjects: &BTreeSet<&Subject>) -> String {
     let mut variants: BTreeMap<(&str, &str), Vec<&Subject>> = BTreeMap::new();
     for subject in subjects {
         variants
@@ -467,6 +469,10 @@ pub fn cases(record: &Record, judgement: &Judgement) -> Vec<Row> {
             let metrics = case_metrics(record).iter().map(|(_, metric)| *metric);
             let mut row = row(&facts, judgement, &subject, metrics);
             if is_simulated(record) {
+                return row;
+            }
+            if let Some(told) = beside::p50(judgement, &subject) {
+                row.cells.push(told);
                 return row;
             }
             let mut verdicts = judgement.verdicts.iter();

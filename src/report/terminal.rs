@@ -1,7 +1,7 @@
 //! For a terminal: what failed comes first, with the reason and the command that shows it alone; the
 //! headline comes last, where the eye rests.
 
-use super::{standing, summary};
+use super::{beside, standing, summary};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use verdict::model::{Conclusion, Judgement, Outcome, Record};
 
@@ -57,8 +57,26 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
         if let Some(declared) = problem.declared() {
             out.extend(wrapped(&format!("by {declared}"), "     ", options.width));
         }
-        if let Some(command) = summary::reproduce(record, problem.subject) {
+        if let Some(command) = summary::reproduce(record, judgement, problem.subject) {
             out.push(format!("     {}", options.paint(Paint::Bold, &command)));
+        }
+        out.push(String::new());
+    }
+    let loosened = beside::loosened(judgement);
+    if !loosened.is_empty() {
+        let allowed = loosened.iter().all(|it| it.outcome == Outcome::Pass);
+        let paint = match allowed {
+            true => Paint::Yellow,
+            false => Paint::Red,
+        };
+        let told = beside::loosening(judgement, &loosened);
+        let mut lines = wrapped(&format!("LOOSENED {told}"), "", options.width);
+        if let Some(first) = lines.first_mut() {
+            *first = first.replacen("LOOSENED", &options.paint(paint, "LOOSENED"), 1);
+        }
+        out.extend(lines);
+        for gate in loosened {
+            out.extend(wrapped(&gate.told(), "     ", options.width));
         }
         out.push(String::new());
     }
@@ -85,7 +103,34 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
         options.width,
     ));
 
+    if let Some(base) = &judgement.base {
+        let title = format!("beside {}", base.revision);
+        let heads = [
+            &title, "metric", "base", "head", "change", "within", "verdict",
+        ];
+        let rows = beside::compared(judgement).into_iter();
+        let rows = rows.map(|row| summary::Row {
+            name: row.subject.to_string(),
+            cells: vec![
+                row.metric.to_string(),
+                row.base,
+                row.head,
+                row.change,
+                row.bounds,
+            ],
+            outcome: row.outcome.name(),
+        });
+        out.extend(table(&heads, rows.collect(), options.width));
+    }
+
+    let base = judgement.base.as_ref().map_or_else(Vec::new, |base| {
+        let mut lines = vec![beside::compared_with(base)];
+        lines.extend(beside::untimed(base));
+        lines.extend(beside::effort(judgement).map(|effort| format!("timed in turns: {effort}")));
+        lines
+    });
     let remarks = [
+        ("base", base),
         (
             "accepted",
             judgement.accepted.iter().map(standing::accepted).collect(),

@@ -1,3 +1,5 @@
+mod beside;
+
 use super::terminal::Options;
 use super::*;
 use crate::store::fixture;

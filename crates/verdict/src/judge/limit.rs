@@ -383,6 +383,7 @@ fn measured(
     }
     let value = facts.metric(&gate.subject, metric)?;
     ruled.verdict.measured = Some(Num(value.number));
+    ruled.verdict.effort = facts.effort_alone(&gate.subject, metric);
     Ok(value)
 }
 

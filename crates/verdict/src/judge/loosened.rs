@@ -76,12 +76,12 @@ impl Loosened {
             Loosening::Fails => (Outcome::Fail, self.reason),
             Loosening::Allowed => (
                 Outcome::Pass,
-                format!("loosened, and allowed by --allow-loosened: {}", self.reason),
+                format!("{}: {}", words::ALLOWED, self.reason),
             ),
         };
         Verdict {
             subject: subject.clone(),
-            gate: format!("not loosened: {what}"),
+            gate: format!("{}: {what}", words::NOT_LOOSENED),
             metric: None,
             outcome,
             reason,

@@ -47,6 +47,7 @@ pub fn judge(
 ) -> Judgement {
     let facts = Facts::new(plan, environment, policy, evidence);
     let mut judgement = judged(&facts, &Refusals::new());
+    judgement.base = facts.beside_base();
     judgement.add(accepted::checked(&facts, &Refusals::new()));
     if let Some(base) = &policy.base {
         let added = accepted::added(&base.accepted, &policy.accepted);
@@ -462,6 +463,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
     Judgement {
         conclusion: conclude(facts, &verdicts),
         verdicts,
+        base: None,
         accepted,
         wins,
         drifts,

@@ -120,6 +120,57 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// What the run as a whole was held against.
+    pub(super) fn beside_base(&self) -> Option<BesideBase> {
+        let base = self.policy.base.as_ref()?;
+        let mut beside = BesideBase {
+            revision: base.revision.clone(),
+            commit: base.commit.clone(),
+            changed: Vec::new(),
+            unchanged: Vec::new(),
+            unchanged_timed: self.plan.pairing.as_ref().is_some_and(|it| it.unchanged),
+            new: Vec::new(),
+            unknown: Vec::new(),
+            effort: effort(&[], None),
+        };
+        let mut measured = Vec::new();
+        for case in self.plan.cases.iter().filter(|case| case.timed) {
+            let list = match self.footing(&case.id) {
+                Ok(Footing::Changed) => &mut beside.changed,
+                Ok(Footing::Unchanged) => &mut beside.unchanged,
+                Ok(Footing::New) => &mut beside.new,
+                Ok(Footing::Alone) | Err(_) => &mut beside.unknown,
+            };
+            list.push(case.id.clone());
+            let seen = self.paired(&case.id).iter();
+            let seen: Vec<_> = seen.filter_map(|(_, seen)| seen.got()).collect();
+            let processes = u32::try_from(seen.len()).unwrap_or(u32::MAX);
+            beside.effort.processes = beside.effort.processes.max(processes);
+            measured.extend(seen);
+        }
+        beside.effort = Effort {
+            processes: beside.effort.processes,
+            ..effort(&measured, None)
+        };
+        Some(beside)
+    }
+
+    /// What the times of a case rest on that a stored baseline is held against.
+    pub(super) fn effort_alone(&self, subject: &Subject, metric: Metric) -> Option<Effort> {
+        let Subject::Case(case) = subject else {
+            return None;
+        };
+        if metric.facet() != Facet::Times {
+            return None;
+        }
+        let series = self.series(case).ok()?;
+        Some(Effort {
+            processes: u32::try_from(series.len()).unwrap_or(u32::MAX),
+            samples: series.iter().map(|it| samples(it, Some(metric))).sum(),
+            gpu_ms: None,
+        })
+    }
+
     /// Head's own samples of the processes that count, where the case was timed beside the base.
     pub(super) fn head_series(&self, id: &CaseId) -> Found<Vec<&'a TimeFacts>> {
         let used = self.pairs(id)?;
@@ -417,14 +468,7 @@ fn show(
     estimate: &Estimate,
 ) {
     let verdict = &mut ruled.verdict;
-    verdict.effort = Some(Effort {
-        processes: estimate.processes_used(),
-        samples: pairs
-            .iter()
-            .map(|pair| samples(&pair.head, metric) + samples(&pair.base, metric))
-            .sum(),
-        gpu_ms: Num(pairs.iter().map(|pair| pair.device_us as f64).sum::<f64>() / 1000.0),
-    });
+    verdict.effort = Some(effort(pairs, Some(metric)));
     verdict.change = Some(Num(estimate.ratio - 1.0));
     verdict.interval = Some(estimate.interval.map(|ratio| Num(ratio - 1.0)));
     verdict.smallest_visible = Some(Num(estimate.smallest_visible));
@@ -445,12 +489,29 @@ fn show(
     verdict.limit = Some(Num(base * (1.0 + allowed)));
 }
 
-fn samples(facts: &TimeFacts, metric: Metric) -> u64 {
+/// Of one metric's samples, or of all.
+fn effort(pairs: &[&PairFacts], metric: Option<Metric>) -> Effort {
+    let sides = pairs.iter().flat_map(|pair| [&pair.head, &pair.base]);
+    Effort {
+        processes: u32::try_from(pairs.len()).unwrap_or(u32::MAX),
+        samples: sides.map(|side| samples(side, metric)).sum(),
+        gpu_ms: Some(Num(pairs
+            .iter()
+            .map(|pair| pair.device_us as f64)
+            .sum::<f64>()
+            / 1000.0)),
+    }
+}
+
+/// How many samples a metric rests on; `None` for all that there are.
+fn samples(facts: &TimeFacts, metric: Option<Metric>) -> u64 {
+    let (batched, single) = (facts.batched_ns.len(), facts.single_ns.len());
     let samples = match metric {
-        Metric::P90 | Metric::P99 | Metric::Cv | Metric::SlowShare => &facts.single_ns,
-        _ => &facts.batched_ns,
+        None => batched + single,
+        Some(Metric::P90 | Metric::P99 | Metric::Cv | Metric::SlowShare) => single,
+        Some(_) => batched,
     };
-    samples.len() as u64
+    samples as u64
 }
 
 fn told(metric: Metric, estimate: &Estimate) -> String {

@@ -13,6 +13,13 @@ pub const NEW: &str = "new";
 /// the budget.
 pub const OVER_BUDGET: &str = "over the budget of the simulator";
 
+/// Begins what a verdict names where head asks less than base did; after it, and a colon, stands what base
+/// asked.
+pub const NOT_LOOSENED: &str = "not loosened";
+
+/// Begins the reason of such a verdict that passes.
+pub const ALLOWED: &str = "loosened, and allowed by --allow-loosened";
+
 /// Why a limit against the base revision is not judged where none was named.
 pub const NO_BASE: &str = "no base was named to time it beside; `--base REF` does";
 
@@ -109,7 +116,7 @@ pub fn change(metric: Metric, change: f64) -> String {
     format!("{} {word}", percent(change))
 }
 
-/// An interval of a change: `2.6 % to 3.4 % slower`, `0.4 % faster to 1.2 % slower`.
+/// An interval of a change: `2.6 % to 3.4 % slower`, `0.40 % faster to 1.2 % slower`.
 pub fn interval(metric: Metric, [low, high]: [f64; 2]) -> String {
     if low * high > 0.0 {
         let (near, far) = if low > 0.0 { (low, high) } else { (high, low) };
@@ -119,13 +126,18 @@ pub fn interval(metric: Metric, [low, high]: [f64; 2]) -> String {
     }
 }
 
-/// Size alone: `3.0 %`.
+/// Size alone: `3.0 %`, `0.45 %`, `0.012 %`. Half a per cent is a limit, and one digit does not tell it from
+/// what breaks it.
 pub fn percent(share: f64) -> String {
     let size = share.abs() * 100.0;
-    if size != 0.0 && size < 0.05 {
+    if size == 0.0 || size >= 1.0 {
+        format!("{size:.1} %")
+    } else if size >= 0.05 {
+        format!("{size:.2} %")
+    } else if size >= 0.0005 {
         format!("{size:.3} %")
     } else {
-        format!("{size:.1} %")
+        "under 0.001 %".to_owned()
     }
 }
 
@@ -169,9 +181,16 @@ pub fn processes(all: &[OtherProcess]) -> String {
     words.join(", ")
 }
 
-/// The command that runs a subject alone, from where the run was started.
-pub fn run_command(environment: &Environment, subject: &Subject) -> String {
-    command("run", environment, subject)
+/// The command that runs a subject alone, from where the run was started and beside the base that it named.
+pub fn run_command(
+    environment: &Environment,
+    base: Option<&BesideBase>,
+    subject: &Subject,
+) -> String {
+    let run = base.map_or("run".to_owned(), |base| {
+        format!("run --base {}", quoted(&base.revision))
+    });
+    command(&run, environment, subject)
 }
 
 /// The command that agrees on what was measured of a subject, from where the run was started.
@@ -192,8 +211,12 @@ pub fn config(environment: &Environment) -> String {
     if environment.config == DEFAULT_CONFIG {
         return String::new();
     }
-    let quoted = environment.config.replace('\'', r"'\''");
-    format!(" --config '{quoted}'")
+    format!(" --config {}", quoted(&environment.config))
+}
+
+/// For a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// What a gate asks, in a few words.
@@ -264,10 +287,12 @@ mod tests {
             (Metric::P50, 0.2, "20.0 % slower"),
             (Metric::P50, -0.2, "20.0 % faster"),
             (Metric::P99, 0.0, "unchanged"),
-            (Metric::Registers, 1.0 / 128.0, "0.8 % more"),
+            (Metric::Registers, 1.0 / 128.0, "0.78 % more"),
             (Metric::Occupancy, -0.5, "50.0 % lower"),
             (Metric::MaxErr, f64::INFINITY, "higher, from 0"),
             (Metric::P50, 0.0001, "0.010 % slower"),
+            (Metric::P50, 0.0045, "0.45 % slower"),
+            (Metric::P50, -1e-7, "under 0.001 % faster"),
         ] {
             assert_eq!(change(metric, share), text);
         }
@@ -281,7 +306,7 @@ mod tests {
         );
         assert_eq!(
             interval(Metric::P50, [-0.004, 0.012]),
-            "0.4 % faster to 1.2 % slower"
+            "0.40 % faster to 1.2 % slower"
         );
     }
 
@@ -323,12 +348,12 @@ mod tests {
         let mut environment = fixture::environment();
         let case = fixture::case("fast", "small");
         assert_eq!(
-            run_command(&environment, &case),
+            run_command(&environment, None, &case),
             "gatekeeper run 'k/fast@small'"
         );
         environment.config = "a b/it's.yaml".into();
         assert_eq!(
-            run_command(&environment, &case),
+            run_command(&environment, None, &case),
             r"gatekeeper run --config 'a b/it'\''s.yaml' 'k/fast@small'"
         );
         assert_eq!(

@@ -1,4 +1,4 @@
-use super::{Counter, Metric, Num, Since, Subject};
+use super::{CaseId, Counter, Metric, Num, Since, Subject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -60,8 +60,32 @@ pub struct Effort {
     pub processes: u32,
     /// Of both sides, over all processes.
     pub samples: u64,
-    /// Time inside the driver, of the case as a whole: its other verdicts on times rest on it too.
-    pub gpu_ms: Num,
+    /// Time inside the driver, of the case as a whole: its other verdicts on times rest on it too. Not known
+    /// of a case that was timed alone.
+    pub gpu_ms: Option<Num>,
+}
+
+/// The revision that a run was held against, and how its timed cases stand to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BesideBase {
+    /// As it was named: `origin/main`.
+    pub revision: String,
+    /// Abbreviated hash.
+    pub commit: String,
+    /// Timed in turns with the base.
+    pub changed: Vec<CaseId>,
+    /// Same machine code, launch and arguments.
+    pub unchanged: Vec<CaseId>,
+    /// Whether those were timed in turns with the base, too.
+    pub unchanged_timed: bool,
+    /// The base has no such case.
+    pub new: Vec<CaseId>,
+    /// Of these it is not known, as a device or a build is missing; their verdicts say which.
+    pub unknown: Vec<CaseId>,
+    /// Over all cases that were timed beside the base. A process times many of them: `processes` is the most
+    /// that any one took.
+    pub effort: Effort,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -116,6 +140,9 @@ pub struct Judgement {
     /// In the order of the policy's gates. After them: baseline files that cannot be used, acceptances
     /// that have run out or are of no use, and of a comparison what head no longer asks.
     pub verdicts: Vec<Verdict>,
+    /// Where a base was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<BesideBase>,
     /// Gates that are broken, and pass because that was accepted.
     pub accepted: Vec<Accepted>,
     /// Better than the baseline by more than the limit: to be accepted with `baseline update`.

@@ -78,7 +78,7 @@ fn as_fast_as_the_base_passes_at_the_first_look() {
     assert_eq!(processes(&record), 6);
     let effort = verdict.effort.unwrap();
     assert_eq!((effort.processes, effort.samples), (6, 6 * 2 * 8));
-    assert_eq!(effort.gpu_ms, Num(180.0));
+    assert_eq!(effort.gpu_ms, Some(Num(180.0)));
     let [low, high] = verdict.interval.unwrap().map(|bound| bound.0);
     assert!(low < 0.0 && 0.0 < high && high < 0.02, "{low} {high}");
 }
@@ -99,8 +99,63 @@ fn three_per_cent_slower_fails_and_is_confirmed_in_one_process_more() {
         verdict.reason
     );
     assert_eq!(processes(&record), 7);
+    let effort = verdict.effort.unwrap();
+    assert_eq!((effort.processes, effort.gpu_ms), (7, Some(Num(210.0))));
     assert!((verdict.change.unwrap().0 - 0.03).abs() < 1e-3);
-    assert_eq!(verdict.effort.unwrap().processes, 7);
+}
+
+#[test]
+fn a_judgement_says_what_it_was_held_against() {
+    let mut record = measured(|_| 1.03);
+    let mut tiny = record.plan.case(&changed()).unwrap().clone();
+    tiny.id = case_id("fast", "tiny");
+    record.plan.cases.push(tiny);
+    let beside = |record: &Record| {
+        let judgement = judge(
+            &record.plan,
+            &record.environment,
+            &record.policy,
+            &record.evidence,
+        );
+        judgement.base
+    };
+    let found = beside(&record).unwrap();
+    assert_eq!(
+        (found.revision.as_str(), found.commit.as_str()),
+        ("origin/main", "0a34415aaaaa")
+    );
+    let of = |variant| SHAPES.map(|shape| case_id(variant, shape)).to_vec();
+    assert_eq!(found.changed, of("fast"));
+    assert_eq!(
+        (&found.unchanged, found.unchanged_timed),
+        (&of("direct"), false)
+    );
+    assert_eq!(
+        (found.new, found.unknown),
+        (vec![case_id("fast", "tiny")], vec![])
+    );
+    // Seven processes of one case, six of the other; eight batched and four single samples a side.
+    assert_eq!(
+        (found.effort.processes, found.effort.samples),
+        (7, 13 * 2 * 12)
+    );
+    assert_eq!(found.effort.gpu_ms, Some(Num(390.0)));
+
+    record.environment.device = no_gpu();
+    assert_eq!(beside(&record).unwrap().unknown.len(), 4);
+    record.policy.base = None;
+    assert_eq!(beside(&record), None);
+}
+
+#[test]
+fn what_a_stored_baseline_is_held_against_says_its_effort() {
+    let effort = verdict_on(&record(), "fast", "p50 +2%").effort.unwrap();
+    assert_eq!(
+        (effort.processes, effort.samples, effort.gpu_ms),
+        (3, 3 * 4, None)
+    );
+    let effort = verdict_on(&record(), "fast", "max_err +10%").effort;
+    assert_eq!(effort, None);
 }
 
 #[test]

@@ -187,7 +187,7 @@ fn one_wavefront_more_fails_and_one_less_is_a_win() {
         &subject,
         COUNTERS,
         Outcome::Fail,
-        "shared_load_wavefronts 128 -> 129, 0.8 % more; no more is agreed",
+        "shared_load_wavefronts 128 -> 129, 0.78 % more; no more is agreed",
     );
     let judgement = ruled(&record);
     assert_eq!(judgement.conclusion, Conclusion::Fail);
