@@ -185,22 +185,13 @@ fn holds_everywhere(facts: &Facts, gate: &Gate) -> bool {
 }
 
 fn failed(acceptance: &Acceptance, reason: String) -> Verdict {
-    Verdict {
-        subject: subject(acceptance),
-        gate: format!("acceptance of {}", words::gate(&acceptance.instead)),
-        metric: None,
-        outcome: Outcome::Fail,
+    Verdict::without_figures(
+        subject(acceptance),
+        format!("acceptance of {}", words::gate(&acceptance.instead)),
+        Outcome::Fail,
         reason,
-        measured: None,
-        limit: None,
-        baseline: None,
-        change: None,
-        interval: None,
-        smallest_visible: None,
-        effort: None,
-        anchored: false,
-        declared: Some(acceptance.declared.clone()),
-    }
+        Some(acceptance.declared.clone()),
+    )
 }
 
 /// Where it names one, that; else what was written, with `*` for what was not.

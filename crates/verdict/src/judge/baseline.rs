@@ -204,22 +204,14 @@ impl Facts<'_> {
             match units.find(|id| id.kernel == broken.kernel && id.variant == broken.variant) {
                 Some(unit) => {
                     let subject = Subject::Unit(unit.clone());
-                    verdicts.push(Verdict {
-                        gate: "baseline can be used".to_owned(),
-                        metric: None,
-                        outcome: Outcome::Fail,
-                        reason: self.unusable(broken, &subject),
-                        measured: None,
-                        limit: None,
-                        baseline: None,
-                        change: None,
-                        interval: None,
-                        smallest_visible: None,
-                        effort: None,
-                        anchored: false,
-                        declared: None,
+                    let reason = self.unusable(broken, &subject);
+                    verdicts.push(Verdict::without_figures(
                         subject,
-                    });
+                        "baseline can be used".to_owned(),
+                        Outcome::Fail,
+                        reason,
+                        None,
+                    ));
                 }
                 None => notes.push(Note::Broken {
                     path: broken.path.clone(),

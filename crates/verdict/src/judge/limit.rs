@@ -25,23 +25,17 @@ impl Ruled {
     pub(super) fn blank(gate: &Gate) -> Self {
         Self {
             verdict: Verdict {
-                subject: gate.subject.clone(),
-                gate: words::gate(&gate.rule),
                 metric: match &gate.rule {
                     Rule::Limit { metric, .. } => Some(*metric),
                     _ => None,
                 },
-                outcome: Outcome::Inconclusive,
-                reason: String::new(),
-                measured: None,
-                limit: None,
-                baseline: None,
-                change: None,
-                interval: None,
-                smallest_visible: None,
-                effort: None,
-                anchored: false,
-                declared: gate.declared.clone(),
+                ..Verdict::without_figures(
+                    gate.subject.clone(),
+                    words::gate(&gate.rule),
+                    Outcome::Inconclusive,
+                    String::new(),
+                    gate.declared.clone(),
+                )
             },
             wins: Vec::new(),
             counters: Vec::new(),

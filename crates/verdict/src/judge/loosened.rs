@@ -79,22 +79,8 @@ impl Loosened {
                 format!("{}: {}", words::ALLOWED, self.reason),
             ),
         };
-        Verdict {
-            subject: subject.clone(),
-            gate: format!("{}: {what}", words::NOT_LOOSENED),
-            metric: None,
-            outcome,
-            reason,
-            measured: None,
-            limit: None,
-            baseline: None,
-            change: None,
-            interval: None,
-            smallest_visible: None,
-            effort: None,
-            anchored: false,
-            declared: self.declared,
-        }
+        let gate = format!("{}: {what}", words::NOT_LOOSENED);
+        Verdict::without_figures(subject.clone(), gate, outcome, reason, self.declared)
     }
 }
 

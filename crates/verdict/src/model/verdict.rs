@@ -245,6 +245,34 @@ pub enum Note {
     },
 }
 
+impl Verdict {
+    /// One that rests on no figures.
+    pub fn without_figures(
+        subject: Subject,
+        gate: String,
+        outcome: Outcome,
+        reason: String,
+        declared: Option<String>,
+    ) -> Self {
+        Self {
+            subject,
+            gate,
+            metric: None,
+            outcome,
+            reason,
+            measured: None,
+            limit: None,
+            baseline: None,
+            change: None,
+            interval: None,
+            smallest_visible: None,
+            effort: None,
+            anchored: false,
+            declared,
+        }
+    }
+}
+
 impl Judgement {
     pub fn count(&self, outcome: Outcome) -> usize {
         self.verdicts
