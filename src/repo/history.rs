@@ -1,11 +1,11 @@
 //! Files as they were: at another revision, and in each version that they had.
 
-use super::git;
+use super::{command, git};
 use crate::error::{Diagnostic, Error, Result};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Characters of a hash that people are shown.
 const SHOWN: usize = 12;
@@ -120,9 +120,7 @@ fn contents(root: &Path, objects: &[String]) -> Result<Vec<Option<String>>> {
     if objects.is_empty() {
         return Ok(Vec::new());
     }
-    let mut child = Command::new("git")
-        .arg("-C")
-        .arg(root)
+    let mut child = command(root)
         .args(["cat-file", "--batch"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

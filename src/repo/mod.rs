@@ -22,11 +22,27 @@ pub fn commit(root: &Path) -> Option<String> {
     ))
 }
 
+/// git in `dir`, and nowhere else: inside a hook, git names the repository and the index that it is at in
+/// the environment, and would take them for those of every directory.
+fn command(dir: &Path) -> Command {
+    let mut command = Command::new("git");
+    for name in [
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_PREFIX",
+        "GIT_COMMON_DIR",
+        "GIT_OBJECT_DIRECTORY",
+    ] {
+        command.env_remove(name);
+    }
+    command.arg("-C").arg(dir);
+    command
+}
+
 /// What git prints, without the line's end; or what it says of its failure.
 fn git(dir: &Path, args: &[&str]) -> Result<String, String> {
-    let output = Command::new("git")
-        .arg("-C")
-        .arg(dir)
+    let output = command(dir)
         .args(args)
         .stdin(Stdio::null())
         .output()

@@ -126,6 +126,28 @@ fn a_revision_that_is_not_there() {
     }
 }
 
+/// git tells its hooks which repository they are at, and would take that for the base's worktree too.
+#[test]
+fn inside_a_hook() {
+    let project = committed();
+    let dir = project.path();
+    edit(
+        &dir.join("gates.yaml"),
+        "registers: 32\n",
+        "registers: 64\n",
+    );
+    commit(dir);
+    let output = common::gatekeeper()
+        .current_dir(dir)
+        .env("GIT_DIR", dir.join(".git"))
+        .env("GIT_INDEX_FILE", dir.join(".git/index"))
+        .args(["run", "--provision", "copy", "--base", "HEAD~1"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", common::stderr(&output));
+    assert_eq!(failed(dir, "copy"), ["not loosened: registers <= 32"]);
+}
+
 #[test]
 fn outside_git() {
     let project = project();
