@@ -146,6 +146,8 @@ fn inside_a_hook() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", common::stderr(&output));
     assert_eq!(failed(dir, "copy"), ["not loosened: registers <= 32"]);
+    // The index is the one that was handed to the hook, and not the base's.
+    git(dir, &["diff", "--cached", "--exit-code", "--quiet"]);
 }
 
 #[test]
