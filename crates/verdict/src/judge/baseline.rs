@@ -308,6 +308,13 @@ impl Facts<'_> {
         if let Subject::Case(case) = subject {
             self.timeable(case)?;
             if facet == Facet::Times {
+                // Samples taken in turns with another kernel's are of another protocol.
+                if !self.paired(case).is_empty() {
+                    return ruling(
+                        Outcome::Skipped,
+                        "timed beside a base revision; a run without `--base` times it alone, for a baseline",
+                    );
+                }
                 let throttled = self.throttled(case);
                 if throttled > 0 {
                     return inconclusive(format!(

@@ -555,3 +555,24 @@ fn a_process_after_the_decision_changes_nothing() {
         }
     }
 }
+
+#[test]
+fn times_taken_beside_a_base_are_no_baseline() {
+    let record = record_beside_base();
+    let (baselines, refused) = acceptable(&record, "seal");
+    let of_times = baselines
+        .iter()
+        .filter(|baseline| baseline.key.facet() == Facet::Times);
+    let variants: Vec<_> = of_times.map(|baseline| baseline.variant.as_str()).collect();
+    assert_eq!(variants, ["direct"], "which was timed alone");
+    let told = refused
+        .iter()
+        .find(|it| it.subject == case("fast", "small") && it.facet == Facet::Times)
+        .unwrap();
+    assert_eq!(told.outcome, Outcome::Skipped);
+    assert!(
+        told.reason.starts_with("timed beside a base revision; "),
+        "{}",
+        told.reason
+    );
+}
