@@ -2,7 +2,7 @@
 
 use ptxsim::Tier;
 use std::collections::BTreeMap;
-use verdict::model::Counter;
+use verdict::model::{Counter, LineCount};
 
 /// Version of how the simulator counts: part of the key of what was agreed on.
 pub use ptxsim::COUNTER_MODEL;
@@ -18,7 +18,11 @@ pub fn can_be_gated(counter: Counter) -> bool {
 pub struct Counted {
     pub gated: BTreeMap<Counter, u64>,
     pub information: BTreeMap<Counter, u64>,
+    pub lines: BTreeMap<Counter, Vec<LineCount>>,
 }
+
+/// Lines of each counter that are kept: where to look, and not a profile.
+const LINES: usize = 3;
 
 pub fn counted(report: &ptxsim::Report) -> Counted {
     let of = |gated: bool| {
@@ -31,9 +35,20 @@ pub fn counted(report: &ptxsim::Report) -> Counted {
             .filter_map(|own| Some((Counter::from_name(own.name())?, report.counters.get(own))))
             .collect()
     };
+    let lines = ptxsim::Counter::ALL.into_iter().filter_map(|own| {
+        let lines = report.counters.lines(own, LINES).into_iter();
+        let lines: Vec<_> = lines
+            .map(|(place, count)| LineCount {
+                place: place.to_owned(),
+                count,
+            })
+            .collect();
+        (!lines.is_empty()).then_some((Counter::from_name(own.name())?, lines))
+    });
     Counted {
         gated: of(true),
         information: of(false),
+        lines: lines.collect(),
     }
 }
 

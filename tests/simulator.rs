@@ -359,7 +359,7 @@ fn an_uncoalesced_load_fails_against_its_baseline() {
     assert_eq!(failed(dir), ["counters +0%"]);
     let (_, reason) = verdict(dir, "k@small", "counters +0%");
     assert!(
-        reason.contains("global_load_sectors 64 -> 128, 100.0 % more"),
+        reason.contains("global_load_sectors 64 -> 128, 100.0 % more (most at swap.cu:"),
         "{reason}"
     );
     let report = fs::read_to_string(dir.join("gatekeeper-out/report.md")).unwrap();

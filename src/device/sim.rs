@@ -77,6 +77,7 @@ impl SimDevice {
             polls_at: report.schedule_dependent.clone(),
             counters: counted.gated,
             information: counted.information,
+            lines: counted.lines,
         })
     }
 

@@ -3,7 +3,8 @@
 //! A counter of the *gate* tier equals what a GPU's own counters say of the same launch; the crate's
 //! documentation holds the comparison. One of the *information* tier was not compared or differs.
 
-use crate::report::{Counters, Kind};
+use crate::report::{Cost, Counters, Kind};
+use std::collections::BTreeMap;
 
 /// Grows whenever the same launch may count differently than before: part of a baseline's key.
 pub const COUNTER_MODEL: u32 = 2;
@@ -132,45 +133,91 @@ impl Counter {
 impl Counters {
     /// Zero where the launch did nothing of the kind.
     pub fn get(&self, counter: Counter) -> u64 {
-        let kind = |k: Kind| self.by_kind.get(&k).copied().unwrap_or_default();
-        match counter {
-            Counter::Instructions => self.total.issued,
-            Counter::LaneInstructions => self.total.lanes,
-            Counter::GlobalLoadRequests => kind(Kind::GlobalLoad).requests,
-            Counter::GlobalLoadSectors => kind(Kind::GlobalLoad).sectors,
-            Counter::GlobalLoadSectorsIdeal => kind(Kind::GlobalLoad).ideal_sectors,
-            Counter::GlobalStoreRequests => kind(Kind::GlobalStore).requests,
-            Counter::GlobalStoreSectors => kind(Kind::GlobalStore).sectors,
-            Counter::GlobalStoreSectorsIdeal => kind(Kind::GlobalStore).ideal_sectors,
-            Counter::SharedLoadRequests => kind(Kind::SharedLoad).requests,
-            Counter::SharedLoadWavefronts => kind(Kind::SharedLoad).wavefronts,
-            Counter::SharedLoadWavefrontsIdeal => kind(Kind::SharedLoad).ideal_wavefronts,
-            Counter::SharedStoreRequests => kind(Kind::SharedStore).requests,
-            Counter::SharedStoreWavefronts => {
-                kind(Kind::SharedStore).wavefronts + kind(Kind::MatrixStore).wavefronts
-            }
-            Counter::SharedStoreWavefrontsIdeal => {
-                kind(Kind::SharedStore).ideal_wavefronts + kind(Kind::MatrixStore).ideal_wavefronts
-            }
-            Counter::AsyncCopySectors => kind(Kind::AsyncCopy).sectors,
-            Counter::AsyncCopyWavefronts => kind(Kind::AsyncCopy).wavefronts,
-            Counter::MatrixInstructions => kind(Kind::Matrix).issued,
-            Counter::MatrixLoads => kind(Kind::MatrixLoad).requests,
-            Counter::MatrixLoadWavefronts => kind(Kind::MatrixLoad).wavefronts,
-            Counter::Atomics => kind(Kind::Atomic).requests,
-            Counter::Barriers => kind(Kind::Barrier).issued,
-            Counter::DivergentBranches => self.total.divergent,
+        value(counter, &self.total, &self.by_kind)
+    }
+
+    /// The source lines that count most of it, at most so many, the largest first; of equal ones in the
+    /// order of their names.
+    pub fn lines(&self, counter: Counter, most: usize) -> Vec<(&str, u64)> {
+        let lines = self.by_line.iter();
+        let mut lines: Vec<(&str, u64)> = lines
+            .map(|(line, cost)| (line.as_str(), value(counter, &cost.total, &cost.by_kind)))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        lines.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        lines.truncate(most);
+        lines
+    }
+}
+
+fn value(counter: Counter, total: &Cost, by_kind: &BTreeMap<Kind, Cost>) -> u64 {
+    let kind = |k: Kind| by_kind.get(&k).copied().unwrap_or_default();
+    match counter {
+        Counter::Instructions => total.issued,
+        Counter::LaneInstructions => total.lanes,
+        Counter::GlobalLoadRequests => kind(Kind::GlobalLoad).requests,
+        Counter::GlobalLoadSectors => kind(Kind::GlobalLoad).sectors,
+        Counter::GlobalLoadSectorsIdeal => kind(Kind::GlobalLoad).ideal_sectors,
+        Counter::GlobalStoreRequests => kind(Kind::GlobalStore).requests,
+        Counter::GlobalStoreSectors => kind(Kind::GlobalStore).sectors,
+        Counter::GlobalStoreSectorsIdeal => kind(Kind::GlobalStore).ideal_sectors,
+        Counter::SharedLoadRequests => kind(Kind::SharedLoad).requests,
+        Counter::SharedLoadWavefronts => kind(Kind::SharedLoad).wavefronts,
+        Counter::SharedLoadWavefrontsIdeal => kind(Kind::SharedLoad).ideal_wavefronts,
+        Counter::SharedStoreRequests => kind(Kind::SharedStore).requests,
+        Counter::SharedStoreWavefronts => {
+            kind(Kind::SharedStore).wavefronts + kind(Kind::MatrixStore).wavefronts
         }
+        Counter::SharedStoreWavefrontsIdeal => {
+            kind(Kind::SharedStore).ideal_wavefronts + kind(Kind::MatrixStore).ideal_wavefronts
+        }
+        Counter::AsyncCopySectors => kind(Kind::AsyncCopy).sectors,
+        Counter::AsyncCopyWavefronts => kind(Kind::AsyncCopy).wavefronts,
+        Counter::MatrixInstructions => kind(Kind::Matrix).issued,
+        Counter::MatrixLoads => kind(Kind::MatrixLoad).requests,
+        Counter::MatrixLoadWavefronts => kind(Kind::MatrixLoad).wavefronts,
+        Counter::Atomics => kind(Kind::Atomic).requests,
+        Counter::Barriers => kind(Kind::Barrier).issued,
+        Counter::DivergentBranches => total.divergent,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::LineCost;
 
     #[test]
     fn names_are_different_and_all_are_listed() {
         let names: std::collections::BTreeSet<_> = Counter::ALL.map(Counter::name).into();
         assert_eq!(names.len(), Counter::ALL.len());
+    }
+
+    #[test]
+    fn lines_stand_by_what_they_count() {
+        let line = |kind, sectors| LineCost {
+            by_kind: BTreeMap::from([(
+                kind,
+                Cost {
+                    sectors,
+                    ..Cost::default()
+                },
+            )]),
+            ..LineCost::default()
+        };
+        let counters = Counters {
+            by_line: BTreeMap::from([
+                ("k.cu:1".to_owned(), line(Kind::GlobalLoad, 3)),
+                ("k.cu:2".to_owned(), line(Kind::GlobalStore, 9)),
+                ("k.cu:3".to_owned(), line(Kind::GlobalLoad, 5)),
+                ("k.cu:4".to_owned(), line(Kind::GlobalLoad, 3)),
+            ]),
+            ..Counters::default()
+        };
+        assert_eq!(
+            counters.lines(Counter::GlobalLoadSectors, 2),
+            [("k.cu:3", 5), ("k.cu:1", 3)]
+        );
+        assert_eq!(counters.lines(Counter::Atomics, 2), []);
     }
 }

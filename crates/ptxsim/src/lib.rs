@@ -74,7 +74,7 @@ pub use counters::{COUNTER_MODEL, Counter, Tier};
 pub use decode::LoadError;
 pub use launch::Limits;
 pub use memory::Memory;
-pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, Report};
+pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
 
 /// A loaded PTX module: every kernel in it is ready to run.
 pub struct Module {

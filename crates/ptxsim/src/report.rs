@@ -197,7 +197,14 @@ pub struct Counters {
     pub total: Cost,
     pub by_kind: BTreeMap<Kind, Cost>,
     /// By source line, "file:line".
-    pub by_line: BTreeMap<String, Cost>,
+    pub by_line: BTreeMap<String, LineCost>,
+}
+
+/// What the instructions of one source line cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineCost {
+    pub total: Cost,
+    pub by_kind: BTreeMap<Kind, Cost>,
 }
 
 impl Counters {
@@ -215,16 +222,18 @@ impl Counters {
                 continue;
             }
             all.total += cost;
-            *all.by_kind
-                .entry(kind_of(&inst.op, &source.form))
-                .or_default() += cost;
+            let kind = kind_of(&inst.op, &source.form);
+            *all.by_kind.entry(kind).or_default() += cost;
             let file = program
                 .files
                 .get(&source.loc.file)
                 .map_or("?", String::as_str);
-            *all.by_line
+            let line = all
+                .by_line
                 .entry(format!("{file}:{}", source.loc.line))
-                .or_default() += cost;
+                .or_default();
+            line.total += cost;
+            *line.by_kind.entry(kind).or_default() += cost;
         }
         all
     }

@@ -46,7 +46,7 @@ fn told(name: &str, report: &Result<Report, Fault>, output: &[u8]) -> String {
         .counters
         .by_line
         .iter()
-        .map(|(line, cost)| format!("{line} {}\n", costs(cost)))
+        .map(|(line, cost)| format!("{line} {}\n", costs(&cost.total)))
         .collect();
     let (n, sum) = (report.counters.by_line.len(), digest(lines.as_bytes()));
     writeln!(text, "  {n} lines {sum:016x}").unwrap();

@@ -519,6 +519,7 @@ pub fn simulation_facts() -> SimulationFacts {
             (Counter::SharedLoadWavefronts, 128),
         ]),
         information: BTreeMap::from([(Counter::Instructions, 100_000)]),
+        lines: BTreeMap::new(),
     }
 }
 

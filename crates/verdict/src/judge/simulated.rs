@@ -92,6 +92,28 @@ impl Facts<'_> {
         }
     }
 
+    /// ` (most at kernels/k.cu:12: 8192, ...)`, of the launch that counted `value`; nothing where its lines
+    /// are not known.
+    fn lines_of(&self, id: &CaseId, counter: Counter, value: f64) -> String {
+        let seeds = self.case(id).map_or(&[][..], |case| &case.seeds);
+        let launches = seeds
+            .iter()
+            .filter_map(|&seed| self.simulation(id, seed).ok());
+        let mut found = launches.filter(|launch| {
+            launch.counters.get(&counter).copied().map(|n| n as f64) == Some(value)
+        });
+        let lines = found.find_map(|launch| launch.lines.get(&counter));
+        let told: Vec<_> = lines
+            .into_iter()
+            .flatten()
+            .map(|line| format!("{}: {}", line.place, line.count))
+            .collect();
+        match told.is_empty() {
+            true => String::new(),
+            false => format!(" (most at {})", told.join(", ")),
+        }
+    }
+
     fn why_not_counted(&self, id: &CaseId) -> Found<String> {
         for &seed in &self.case(id)?.seeds {
             if let Some(place) = &self.simulation(id, seed)?.polls_at {
@@ -173,10 +195,11 @@ pub(super) fn counters(facts: &Facts, gate: &Gate, allowed: f64, refusals: &Refu
             }
             let told = || {
                 format!(
-                    "{counter} {} -> {}, {}",
+                    "{counter} {} -> {}, {}{}",
                     words::quantity(metric, was),
                     words::quantity(metric, value),
-                    words::change(metric, change)
+                    words::change(metric, change),
+                    facts.lines_of(id, counter, value)
                 )
             };
             if change > allowed {

@@ -184,6 +184,18 @@ pub struct SimulationFacts {
     pub counters: BTreeMap<Counter, u64>,
     /// The others, for the reader.
     pub information: BTreeMap<Counter, u64>,
+    /// Of each counter the source lines that count most of it, the largest first, a few of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lines: BTreeMap<Counter, Vec<LineCount>>,
+}
+
+/// What one source line counts of a launch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LineCount {
+    /// `kernels/k.cu:12`.
+    pub place: String,
+    pub count: u64,
 }
 
 /// Something wrong that did not stop a simulated launch.

@@ -170,6 +170,28 @@ fn a_launch_that_was_not_seen_passes_nothing() {
 }
 
 #[test]
+fn what_counts_more_is_told_with_the_lines_that_count_most() {
+    let mut record = record_simulated();
+    recount(&mut record, |seed, facts| {
+        let lines = [("k.cu:9", 100), ("k.cu:7", 20)].map(|(place, count)| LineCount {
+            place: place.to_owned(),
+            count: count + seed,
+        });
+        let more = Counter::SharedLoadWavefronts;
+        facts.lines.insert(more, lines.to_vec());
+        *facts.counters.get_mut(&more).unwrap() += seed;
+    });
+    expect(
+        &record,
+        &case("direct", "small"),
+        COUNTERS,
+        Outcome::Fail,
+        // Of the launch that counts most: the second seed's.
+        "shared_load_wavefronts 128 -> 130, 1.6 % more (most at k.cu:9: 102, k.cu:7: 22); no more is agreed",
+    );
+}
+
+#[test]
 fn one_wavefront_more_fails_and_one_less_is_a_win() {
     let subject = case("direct", "small");
     let mut record = record_simulated();
