@@ -35,6 +35,14 @@ fn git(dir: &Path, args: &[&str]) {
     assert!(done.status.success(), "git {args:?}: {done:?}");
 }
 
+/// Outcome and reason of a gate on the kernel that is timed.
+fn of_dial(dir: &Path, asked: &str) -> (String, String) {
+    let found = verdicts(dir, "dial").into_iter();
+    let mut found = found.filter(|(gate, ..)| gate == asked);
+    let (_, outcome, reason) = found.next().unwrap();
+    (outcome, reason)
+}
+
 fn slow(dir: &Path, dial: u32) {
     let dial = format!("#define DIAL {dial}");
     edit(&dir.join("dial.cu"), "#define DIAL 1000", &dial);
@@ -221,11 +229,7 @@ fn other_code_as_fast_as_the_base() {
         "if (i < n) y[i] = value + zero;",
     );
     gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 0);
-    let found = verdicts(dir, "dial");
-    let (_, outcome, reason) = found
-        .iter()
-        .find(|(gate, ..)| gate == "p50 +0.5% of base")
-        .unwrap();
+    let (outcome, reason) = of_dial(dir, "p50 +0.5% of base");
     assert_eq!(outcome, "pass");
     assert!(reason.contains("than the base ("), "{reason}");
 }
@@ -241,8 +245,7 @@ fn what_did_not_change_is_not_timed() {
         "// Nothing but words. x, y ",
     );
     gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 0);
-    let found = verdicts(dir, "dial");
-    let (_, outcome, reason) = found.iter().find(|(gate, ..)| gate == "p50 +2%").unwrap();
+    let (outcome, reason) = of_dial(dir, "p50 +2%");
     assert_eq!(outcome, "pass");
     assert_eq!(
         reason,
@@ -300,8 +303,7 @@ fn a_base_that_faults() {
         "if (i < n) y[i] = value;",
     );
     gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 3);
-    let found = verdicts(dir, "dial");
-    let (_, outcome, reason) = found.iter().find(|(gate, ..)| gate == "p50 +2%").unwrap();
+    let (outcome, reason) = of_dial(dir, "p50 +2%");
     assert_eq!(outcome, "inconclusive");
     assert!(reason.starts_with("the base revision broke: "), "{reason}");
 }

@@ -4,6 +4,8 @@
 
 use super::words;
 use crate::model::*;
+use crate::stats::sequential::{Schedule, Undecidable};
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fmt::Display;
 
@@ -39,6 +41,8 @@ pub struct Facts<'a> {
     times: HashMap<&'a CaseId, Vec<(u32, &'a Seen<TimeFacts>)>>,
     base_builds: HashMap<&'a UnitId, Vec<&'a Seen<BuildFacts>>>,
     pairs: HashMap<&'a CaseId, Vec<(u32, &'a Seen<PairFacts>)>>,
+    /// Of all contests beside the base, once one is asked for.
+    pub(super) schedule: OnceCell<Result<Schedule, Undecidable>>,
 }
 
 impl<'a> Facts<'a> {
@@ -59,6 +63,7 @@ impl<'a> Facts<'a> {
             times: HashMap::new(),
             base_builds: HashMap::new(),
             pairs: HashMap::new(),
+            schedule: OnceCell::new(),
         };
         for piece in evidence {
             match piece {

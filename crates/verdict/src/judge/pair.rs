@@ -11,7 +11,7 @@ use crate::expr::{Expression, Name};
 use crate::model::*;
 use crate::stats;
 use crate::stats::modes::Launches;
-use crate::stats::sequential::{Decision, Evidence as Estimate, Rule as Contest, decide};
+use crate::stats::sequential::{Decision, Evidence as Estimate, Rule as Contest};
 
 /// Processes that may be set aside (throttled) beyond those that the last look needs.
 const SPARE: u32 = 4;
@@ -417,7 +417,20 @@ fn judged(
         miss: pairing.misses.0,
         resolution,
     };
-    let decision = match decide(&contest, &values) {
+    let schedule = facts.schedule.get_or_init(|| {
+        // Of none of the contests: what one is wrong about is not the others' matter.
+        let any = Contest {
+            tolerance: 0.0,
+            resolution: 0.0,
+            ..contest.clone()
+        };
+        any.schedule()
+    });
+    let decided = schedule
+        .as_ref()
+        .map_err(Clone::clone)
+        .and_then(|schedule| schedule.with(allowed, resolution)?.decide(&values));
+    let decision = match decided {
         Ok(decision) => decision,
         Err(problem) => return inconclusive(format!("{metric}: {problem}")),
     };

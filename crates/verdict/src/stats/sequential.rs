@@ -103,27 +103,22 @@ impl Rule {
         if !ascending || self.looks.first().is_none_or(|&first| first < 2) {
             return Err(Undecidable::Looks(self.looks.clone()));
         }
-        if !(self.tolerance.is_finite() && self.tolerance >= 0.0) {
-            return Err(Undecidable::Tolerance(self.tolerance));
-        }
         for chance in [self.false_alarm, self.miss] {
             // At one half both bounds meet, and the same look could pass and fail.
             if !(chance > 0.0 && chance < 0.5) {
                 return Err(Undecidable::Chance(chance));
             }
         }
-        if !(self.resolution.is_finite() && self.resolution >= 0.0) {
-            return Err(Undecidable::Resolution(self.resolution));
-        }
         let share = self.looks.len() as f64;
         let looks = self.looks.iter();
-        Ok(Schedule {
-            ln_tolerance: self.tolerance.ln_1p(),
-            resolution: self.resolution,
+        let schedule = Schedule {
+            ln_tolerance: 0.0,
+            resolution: 0.0,
             looks: looks
                 .map(|&processes| Look::of(processes, self.false_alarm / share, self.miss / share))
                 .collect(),
-        })
+        };
+        schedule.with(self.tolerance, self.resolution)
     }
 
     /// How many processes at one look would have decided, were their mean and spread those of
@@ -200,6 +195,22 @@ impl Look {
 }
 
 impl Schedule {
+    /// The same looks and chances of error for another contest: the bounds, which are slow to find, depend
+    /// on neither.
+    pub fn with(&self, tolerance: f64, resolution: f64) -> Result<Self, Undecidable> {
+        if !(tolerance.is_finite() && tolerance >= 0.0) {
+            return Err(Undecidable::Tolerance(tolerance));
+        }
+        if !(resolution.is_finite() && resolution >= 0.0) {
+            return Err(Undecidable::Resolution(resolution));
+        }
+        Ok(Self {
+            ln_tolerance: tolerance.ln_1p(),
+            resolution,
+            looks: self.looks.clone(),
+        })
+    }
+
     /// Looks at the first `k` processes for each look in turn, and at nothing after them, so that replaying
     /// any prefix gives the same answers and nothing after a decision can change it.
     pub fn decide(&self, ln_ratios: &[f64]) -> Result<Decision, Undecidable> {
