@@ -111,15 +111,16 @@ impl Machine {
         crews
     }
 
+    /// One that somebody keeps is an error, and one that was let go of may be held for a moment more: a child
+    /// that another thread starts has a copy of every open file until it runs its own program.
     fn lock(&self, ordinal: u32, wanted: Use) -> GpuLock {
-        let waiting = |text: &str| panic!("{text}");
-        GpuLock::acquire(
-            self.locks.path(),
-            &format!("GPU-{ordinal}"),
-            wanted,
-            waiting,
-        )
-        .unwrap()
+        let dir = self.locks.path().to_owned();
+        let (got, is_got) = mpsc::channel();
+        std::thread::spawn(move || {
+            let uuid = format!("GPU-{ordinal}");
+            got.send(GpuLock::acquire(&dir, &uuid, wanted, |_| {}))
+        });
+        is_got.recv_timeout(LONG).unwrap().unwrap()
     }
 }
 
