@@ -275,6 +275,40 @@ fn what_the_simulator_does_not_know_is_unsupported_and_never_a_pass() {
     }
 }
 
+/// A kernel with a form that is not built takes none of its neighbours with it.
+#[test]
+fn one_unsupported_kernel_leaves_the_others_of_its_source_alone() {
+    let dir = project_with("swap.cu", SWAP);
+    let dir = dir.path();
+    let (source, gates) = (dir.join("swap.cu"), dir.join("gates.yaml"));
+    let text = fs::read_to_string(&source).unwrap()
+        + "extern \"C\" __global__ void fetch(unsigned long long t, float* y)\n{\n    const int i = blockIdx.x * 256 + threadIdx.x;\n    y[i] = tex1Dfetch<float>(t, i);\n}\n";
+    fs::write(&source, text).unwrap();
+    let fetch = SWAP
+        .replace("entry: swap", "entry: fetch")
+        .replace("{tensor: x}, {tensor: y}", "{u64: 0}, {tensor: y}");
+    let text = fs::read_to_string(&gates).unwrap() + "  fetch:\n    source: swap.cu\n" + &fetch;
+    fs::write(&gates, text).unwrap();
+    simulate(dir, &[], 0);
+    for gate in ["max_err <= 0", FINDINGS] {
+        assert_eq!(verdict(dir, "k@small", gate).0, "pass", "{gate}");
+        let (outcome, reason) = verdict(dir, "fetch@small", gate);
+        assert_eq!(outcome, "unsupported", "{gate}");
+        for part in [
+            "not in the simulator: PTX line ",
+            "`tex.1d.v4.f32.s32`",
+            "(swap.cu:17)",
+        ] {
+            assert!(reason.contains(part), "{part}: {reason}");
+        }
+    }
+    // The one that is simulated still goes red.
+    edit(&source, "staged[t ^ 64] = 0", "y[start + t] = 1");
+    simulate(dir, &[], 1);
+    assert_eq!(verdict(dir, "k@small", "max_err <= 0").0, "fail");
+    assert_eq!(verdict(dir, "fetch@small", "max_err <= 0").0, "unsupported");
+}
+
 #[test]
 fn a_case_over_the_budget_is_skipped_by_name_with_its_estimate() {
     let project = project();

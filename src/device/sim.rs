@@ -4,7 +4,7 @@
 use super::{Address, Call, Device, Failure, Program, Result, Targets, Timer};
 use crate::build::Artifact;
 use crate::counters::{counted, instructions};
-use ptxsim::{Kernel, Limits, LoadError, Memory, Module, Report};
+use ptxsim::{Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl SimDevice {
             return Err(not_loaded().into());
         };
         let module = Arc::clone(module);
-        let Some(kernel) = module.kernel(symbol) else {
+        let Ok(kernel) = module.kernel(symbol) else {
             return Err(not_loaded().into());
         };
         let params = parameters(kernel, call)?;
@@ -231,15 +231,19 @@ fn load(path: &Path) -> Result<Module> {
             format!("the PTX {} cannot be read: {error}", path.display()),
         )
     })?;
-    // ptxas has taken it: what is not understood here is what the simulator does not know.
-    Module::load(&text).map_err(|error| Failure::Unsupported {
+    Module::load(&text).map_err(|error| refused(&error))
+}
+
+/// ptxas has taken it: what is not understood here is what the simulator does not know.
+fn refused(error: &LoadError) -> Failure {
+    Failure::Unsupported {
         reason: match error {
             LoadError::Unsupported { .. } => format!("not in the simulator: {error}"),
             LoadError::Parse(_) | LoadError::Invalid { .. } => {
                 format!("the simulator does not understand the PTX that ptxas took: {error}")
             }
         },
-    })
+    }
 }
 
 /// An address that no buffer of ours has: gatekeeper's own mistake.
@@ -266,11 +270,15 @@ impl Device for SimDevice {
                 module
             }
         };
-        if module.kernel(symbol).is_none() {
-            return Err(Failure::of_case(
-                FaultKind::EntryNotFound,
-                format!("the entry {symbol} is not in the PTX"),
-            ));
+        match module.kernel(symbol) {
+            Ok(_) => {}
+            Err(NoKernel::Refused(error)) => return Err(refused(&error)),
+            Err(NoKernel::Unknown(_)) => {
+                return Err(Failure::of_case(
+                    FaultKind::EntryNotFound,
+                    format!("the entry {symbol} is not in the PTX"),
+                ));
+            }
         }
         self.programs.push((module, symbol.clone()));
         Ok(Program(self.programs.len() - 1))

@@ -199,7 +199,7 @@ fn measure(gpu: &Gpu, f: &Function, launch: usize) -> Result<Bounds> {
     gpu.bind()?;
     let text = ptx(f);
     let module = Module::load(&text)?;
-    let kernel = module.kernel("f").ok_or("the entry is gone")?;
+    let kernel = module.kernel("f")?;
     let mut random = Random::new(launch as u64);
     let total = (LANES * LAUNCHES) as u64;
     let x: Vec<u8> = (0..LANES)

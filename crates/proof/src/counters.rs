@@ -159,7 +159,7 @@ pub fn compare(directory: &Path, ncu: &Path, out: &mut dyn Write) -> Result<bool
         .par_iter()
         .map(|case| {
             let module = Module::load(&case.ptx(directory)?)?;
-            let kernel = module.kernel(&case.entry).ok_or("no such entry")?;
+            let kernel = module.kernel(&case.entry)?;
             Ok(case.job(&case.ints()).on_sim(kernel)?.1.counters)
         })
         .collect();

@@ -71,7 +71,7 @@ pub fn run(gpu: &Gpu, directory: &Path, out: &mut dyn Write) -> Result<bool> {
             let job = case.job(&ints);
             let theirs = job.on_gpu(gpu, &gpu.load(&text)?)?;
             let module = Module::load(&text)?;
-            let kernel = module.kernel(&case.entry).ok_or("no such entry")?;
+            let kernel = module.kernel(&case.entry)?;
             let (ours, report) = job.on_sim(kernel)?;
             if let Some(f) = report.findings.first() {
                 return Err(format!("{}: {f:?}", case.name).into());

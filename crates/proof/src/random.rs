@@ -43,7 +43,7 @@ pub fn built_forms() -> Vec<Form> {
     forms.retain(|f| {
         sweep::instances(f, &mut random).iter().all(|i| {
             let text = format!("{}{}", sweep::HEADER, sweep::entry("f", i, 256));
-            Module::load(&text).is_ok()
+            Module::load(&text).and_then(Module::complete).is_ok()
         })
     });
     forms
@@ -87,7 +87,7 @@ fn job<'a>(program: &Program, name: &'a str, input: &'a [u8]) -> Job<'a> {
 pub fn simulate(program: &Program) -> Result<Vec<u8>> {
     let text = format!("{}{}", Program::module_head(), program.entry("p"));
     let module = Module::load(&text)?;
-    let kernel = module.kernel("p").ok_or("the entry is gone")?;
+    let kernel = module.kernel("p")?;
     let input = program.input();
     let (outputs, report) = job(program, "p", &input).on_sim(kernel)?;
     if let Some(f) = report.findings.first() {

@@ -186,11 +186,12 @@ fn simulate(
     input: &[u8],
     lanes: usize,
 ) -> Result<std::result::Result<Vec<u8>, String>> {
-    let module = match Module::load(&format!("{HEADER}{}", entry("f", i, lanes))) {
+    let text = format!("{HEADER}{}", entry("f", i, lanes));
+    let module = match Module::load(&text).and_then(Module::complete) {
         Ok(m) => m,
         Err(e) => return Ok(Err(e.to_string())),
     };
-    let kernel = module.kernel("f").ok_or("the entry is gone")?;
+    let kernel = module.kernel("f")?;
     let (ours, report) = job("f", i, input, lanes).on_sim(kernel)?;
     match report.findings.first() {
         Some(f) => Err(format!("{}: {f:?}", i.text).into()),

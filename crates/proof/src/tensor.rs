@@ -250,7 +250,7 @@ fn job<'a>(v: &Variant, input: &'a [u8]) -> Job<'a> {
 fn simulate(v: &Variant) -> Result<Vec<u8>> {
     let (text, input) = (ptx(v), input(v));
     let module = Module::load(&text)?;
-    let kernel = module.kernel("f").ok_or("the entry is gone")?;
+    let kernel = module.kernel("f")?;
     Ok(job(v, &input).on_sim(kernel)?.0.concat())
 }
 

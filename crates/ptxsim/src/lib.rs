@@ -1,9 +1,9 @@
 //! Executes PTX on the CPU, checks its memory accesses and counts what it costs.
 //!
-//! [`Module::load`] takes what `nvcc -ptx` writes and refuses what is not built. [`launch`] runs a
-//! kernel over a [`Memory`] and returns findings and counters, or the fault that stopped it. The
-//! same launch gives the same bits, findings and counters on every x86-64 machine. It knows nothing
-//! of gates, files or the clock.
+//! [`Module::load`] takes what `nvcc -ptx` writes and refuses, kernel by kernel, what is not built.
+//! [`launch`] runs a kernel over a [`Memory`] and returns findings and counters, or the fault that
+//! stopped it. The same launch gives the same bits, findings and counters on every x86-64 machine.
+//! It knows nothing of gates, files or the clock.
 //!
 //! The way through: `parse` (text to syntax tree), `decode` (names to register numbers, words to
 //! operations), `exec` (a warp's lanes side by side), `launch` (what fits), `schedule` (blocks and
@@ -55,7 +55,8 @@
 //! wgmma, TMA and bulk copies, tcgen05, textures, clusters, recursion through addresses, under a
 //! predicate or with variables in local memory, `.b128` and vector registers, video instructions, f64
 //! wmma, mma of f64 other than m8n8k4, sparse mma, mma of integers with saturation or of fewer than 8
-//! bits, integer and tf32 wmma. Each is refused by [`Module::load`].
+//! bits, integer and tf32 wmma. Each refuses the kernels that may come to it ([`Module::kernel`]); what
+//! belongs to no kernel (a `.texref`, a word that the grammar does not have) refuses the module.
 
 mod check;
 mod counters;
@@ -76,9 +77,10 @@ pub use launch::Limits;
 pub use memory::Memory;
 pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
 
-/// A loaded PTX module: every kernel in it is ready to run.
+/// A loaded PTX module: each of its kernels is ready to run, or refused for a reason of its own.
 pub struct Module {
     kernels: Vec<Kernel>,
+    refused: Vec<Refused>,
 }
 
 /// A kernel that can be launched.
@@ -87,34 +89,76 @@ pub struct Kernel {
     variables: std::sync::Arc<Vec<program::ModuleVariable>>,
 }
 
+/// A kernel that cannot: it, or a function that it may call, has a form that is not built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// In the PTX (mangled, for C++).
+    pub name: String,
+    pub error: LoadError,
+}
+
+/// Why a module does not give a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoKernel {
+    #[error("there is no kernel `{0}` in the PTX")]
+    Unknown(String),
+    #[error(transparent)]
+    Refused(LoadError),
+}
+
 impl Module {
-    /// Fails on text that is no PTX and on any form that is not built, in any kernel of the module
-    /// and in every function that one calls.
+    /// Fails on text that is no PTX, and on what belongs to no kernel: directives and variables of the
+    /// module. What belongs to one is a matter of that kernel ([`Module::kernel`]).
     pub fn load(text: &str) -> Result<Module, LoadError> {
         let ast = parse::parse(text)?;
         let variables = std::sync::Arc::new(decode::lay_out(&ast)?);
-        let mut kernels = Vec::new();
+        let (mut kernels, mut refused) = (Vec::new(), Vec::new());
         for entry in ast
             .functions
             .iter()
             .filter(|f| f.is_entry && f.body.is_some())
         {
-            let program = decode::decode(&ast, entry, &variables)?;
-            kernels.push(Kernel {
-                program,
-                variables: variables.clone(),
-            });
+            match decode::decode(&ast, entry, &variables) {
+                Ok(program) => kernels.push(Kernel {
+                    program,
+                    variables: variables.clone(),
+                }),
+                Err(error) => refused.push(Refused {
+                    name: entry.name.clone(),
+                    error,
+                }),
+            }
         }
-        Ok(Module { kernels })
+        Ok(Module { kernels, refused })
+    }
+
+    /// The module, if none of its kernels is refused.
+    pub fn complete(mut self) -> Result<Module, LoadError> {
+        if self.refused.is_empty() {
+            return Ok(self);
+        }
+        Err(self.refused.swap_remove(0).error)
     }
 
     /// By its name in the PTX (mangled, for C++).
-    pub fn kernel(&self, name: &str) -> Option<&Kernel> {
-        self.kernels.iter().find(|k| k.program.name == name)
+    pub fn kernel(&self, name: &str) -> Result<&Kernel, NoKernel> {
+        if let Some(kernel) = self.kernels.iter().find(|k| k.program.name == name) {
+            return Ok(kernel);
+        }
+        Err(match self.refused.iter().find(|r| r.name == name) {
+            Some(refused) => NoKernel::Refused(refused.error.clone()),
+            None => NoKernel::Unknown(name.into()),
+        })
     }
 
+    /// Those that can be launched.
     pub fn kernels(&self) -> &[Kernel] {
         &self.kernels
+    }
+
+    /// Those that cannot.
+    pub fn refused(&self) -> &[Refused] {
+        &self.refused
     }
 }
 

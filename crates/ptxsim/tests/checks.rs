@@ -341,7 +341,10 @@ fn unsupported_forms_are_refused_by_name() {
     ] {
         let text =
             format!("{HEADER}.entry k()\n{{ .reg .b64 %rd<4>;\n.loc 1 33 2\n{form};\nret; }}");
-        let error = Module::load(&text).err().unwrap();
+        let error = Module::load(&text)
+            .and_then(Module::complete)
+            .err()
+            .unwrap();
         let LoadError::Unsupported { pos, .. } = &error else {
             panic!("{error}")
         };
@@ -351,6 +354,7 @@ fn unsupported_forms_are_refused_by_name() {
     let call = format!("{HEADER}.extern .func f();\n.entry k() {{ call f; ret; }}");
     assert!(
         Module::load(&call)
+            .and_then(Module::complete)
             .err()
             .unwrap()
             .to_string()

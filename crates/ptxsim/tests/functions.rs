@@ -90,7 +90,82 @@ fn recursion_has_an_end_and_limits() {
         (call("", "@%p1"), "under a predicate"),
         (call(".local .b32 x;", ""), "variables in local memory"),
     ] {
-        let error = Module::load(&text).err().unwrap().to_string();
+        let error = Module::load(&text)
+            .and_then(Module::complete)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains(what), "{error}");
+    }
+}
+
+/// What a kernel may come to decides about it alone, at whatever depth.
+#[test]
+fn a_form_that_is_not_built_refuses_the_kernels_that_may_come_to_it() {
+    let odd = "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];";
+    let text = format!(
+        "{HEADER}.file 1 \"k.cu\"
+.func odd() {{ .reg .f32 %f<5>; .reg .b32 %r<2>; .reg .b64 %rd<2>;
+.loc 1 7 1
+{odd}
+ret; }}
+.func plain() {{ ret; }}
+.func over() {{ call odd; ret; }}
+.global .u64 table[2] = {{odd, plain}};
+.entry itself() {{ .reg .f32 %f<5>; .reg .b32 %r<2>; .reg .b64 %rd<2>;
+.loc 1 20 1
+{odd}
+ret; }}
+.entry through() {{ call over; ret; }}
+.entry by_address() {{ .reg .b64 %rd<2>; ld.global.u64 %rd1, [table]; call %rd1, (), P; ret; }}
+.entry address_only() {{ .reg .b64 %rd<2>; mov.u64 %rd1, odd; ret; }}
+.entry clustered() .explicitcluster .reqnctapercluster 2, 1, 1 {{
+.loc 1 30 1
+ret; }}
+.entry good() {{ call plain; ret; }}
+"
+    );
+    let module = Module::load(&text).unwrap();
+    let names = |all: Vec<&str>| all.join(" ");
+    assert_eq!(
+        names(module.kernels().iter().map(Kernel::name).collect()),
+        "address_only good"
+    );
+    let refused = module.refused();
+    assert_eq!(
+        names(refused.iter().map(|r| r.name.as_str()).collect()),
+        "itself through by_address clustered"
+    );
+    for (name, told) in [
+        (
+            "itself",
+            "PTX line 14, column 1: `tex.1d.v4.f32.s32` is not supported (k.cu:20)",
+        ),
+        (
+            "through",
+            "PTX line 7, column 1: `tex.1d.v4.f32.s32` is not supported (k.cu:7)",
+        ),
+        (
+            "by_address",
+            "PTX line 7, column 1: `tex.1d.v4.f32.s32` is not supported (k.cu:7)",
+        ),
+        (
+            "clustered",
+            "PTX line 19, column 20: `.explicitcluster` is not supported: clusters of blocks (k.cu:30)",
+        ),
+    ] {
+        let Err(NoKernel::Refused(error)) = module.kernel(name) else {
+            panic!("{name} is not refused");
+        };
+        assert_eq!(error.to_string(), told, "{name}");
+    }
+    let missing = module.kernel("nowhere").err().unwrap();
+    assert_eq!(missing, NoKernel::Unknown("nowhere".into()));
+    assert!(Module::load(&text).and_then(Module::complete).is_err());
+    // What belongs to no kernel.
+    for whole in [".global .texref t;", ".entry broken() { mov.u32 %r1 }"] {
+        let error = Module::load(&format!("{text}{whole}\n")).err().unwrap();
+        let told = error.to_string();
+        assert!(told.starts_with("PTX line 23, column "), "{told}");
     }
 }

@@ -57,7 +57,7 @@ fn changed_modules_load_or_say_why() {
         let mut r = Random(name.len() as u64);
         let mut loaded = 0;
         for _ in 0..150 {
-            match Module::load(&mutate(&text, &mut r)) {
+            match Module::load(&mutate(&text, &mut r)).and_then(Module::complete) {
                 Ok(_) => loaded += 1,
                 Err(e) => assert!(e.to_string().starts_with("PTX line "), "{e}"),
             }
@@ -128,6 +128,7 @@ fn huge_demands_are_refused() {
         ".shared .b8 s[1000000];",
     ] {
         let error = Module::load(&format!("{header}{body}\n.entry k() {{ ret; }}"))
+            .and_then(Module::complete)
             .err()
             .unwrap();
         assert!(error.to_string().starts_with("PTX line 4"), "{error}");
@@ -157,7 +158,11 @@ fn huge_demands_are_refused() {
 fn enormous_texts_are_refused_in_time() {
     let header = ".version 8.4\n.target sm_90\n.address_size 64\n";
     let refused = |text: String, line: u32, what: &str| {
-        let error = Module::load(&text).err().unwrap().to_string();
+        let error = Module::load(&text)
+            .and_then(Module::complete)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(
             error.starts_with(&format!("PTX line {line}, column ")) && error.contains(what),
             "{error}"
@@ -191,7 +196,8 @@ fn enormous_texts_are_refused_in_time() {
             i => format!(".func f{i}() {{ call f{}; ret; }}\n", i + 1),
         })
         .collect();
-    let error = Module::load(&format!("{header}{chain}.entry k() {{ call f0; ret; }}"));
+    let deep = Module::load(&format!("{header}{chain}.entry k() {{ call f0; ret; }}"));
+    let error = deep.and_then(Module::complete);
     assert!(error.err().unwrap().to_string().contains("too deep"));
     // Open to the end of the text.
     for cut in [
@@ -205,7 +211,7 @@ fn enormous_texts_are_refused_in_time() {
     // Long, but nothing is wrong with it.
     let long =
         entry(&(".reg .b32 %r<9>;\n".to_string() + &times(200_000, "add.u32 %r1, %r1, 1;\n")));
-    assert!(Module::load(&long).is_ok());
+    assert!(Module::load(&long).and_then(Module::complete).is_ok());
 }
 
 /// Each fixture cut anywhere: an error with its place, or a smaller module.
@@ -216,7 +222,7 @@ fn truncated_modules() {
         let step = (text.len() / 200).max(1);
         for end in (0..text.len()).step_by(step) {
             if let Some(part) = text.get(..end)
-                && let Err(e) = Module::load(part)
+                && let Err(e) = Module::load(part).and_then(Module::complete)
             {
                 assert!(
                     e.to_string().starts_with("PTX line "),

@@ -1,18 +1,21 @@
-//! Any text loads or is refused with its place; what loads runs to its end, a fault or a budget.
+//! Any text loads or is refused with its place, whole or kernel by kernel; what loads runs to its end, a fault or a budget.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ptxsim::{Limits, Memory, Module, launch};
+use ptxsim::{Limits, LoadError, Memory, Module, launch};
 
 fuzz_target!(|text: &str| {
+    let placed = |error: LoadError| {
+        let told = error.to_string();
+        assert!(told.starts_with("PTX line ") && told.contains("column "), "{told}");
+    };
     let module = match Module::load(text) {
         Ok(module) => module,
-        Err(error) => {
-            let told = error.to_string();
-            assert!(told.starts_with("PTX line ") && told.contains("column "), "{told}");
-            return;
-        }
+        Err(error) => return placed(error),
     };
+    for refused in module.refused() {
+        placed(refused.error.clone());
+    }
     for kernel in module.kernels().iter().take(2) {
         let mut memory = Memory::new(1 << 20);
         let Ok(buffer) = memory.alloc("data", 4096) else {

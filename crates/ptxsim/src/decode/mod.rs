@@ -284,23 +284,24 @@ impl<'a> Decoder<'a> {
     }
 
     fn unsupported<T>(&self, i: &Instruction, detail: &str) -> Load<T> {
-        let file = self
-            .module
-            .files
-            .get(&i.loc.file)
-            .map_or("?", String::as_str);
+        self.not_built(i.pos, i.form(), i.loc, detail)
+    }
+
+    fn not_built<T>(&self, pos: Pos, form: String, loc: Loc, detail: &str) -> Load<T> {
+        let file = self.module.files.get(&loc.file);
+        let file = file.map_or("?", String::as_str);
         Err(LoadError::Unsupported {
-            pos: i.pos,
-            form: i.form(),
+            pos,
+            form,
             detail: if detail.is_empty() {
                 String::new()
             } else {
                 format!(": {detail}")
             },
-            source_line: if i.loc.line == 0 {
+            source_line: if loc.line == 0 {
                 "no source line".into()
             } else {
-                format!("{file}:{}", i.loc.line)
+                format!("{file}:{}", loc.line)
             },
         })
     }
@@ -327,6 +328,14 @@ impl<'a> Decoder<'a> {
                 self.scopes
                     .insert(&f.name, Symbol::Address(calls::address(n)));
             }
+        }
+        if let Some((directive, pos)) = &f.clusters {
+            let instructions = f.body.iter().flatten().filter_map(|s| match s {
+                Statement::Instruction(i) if i.loc.line > 0 => Some(i.loc),
+                _ => None,
+            });
+            let loc = instructions.min().unwrap_or_default();
+            return self.not_built(*pos, directive.clone(), loc, "clusters of blocks");
         }
         self.callees(f)?;
         self.is_kernel = true;

@@ -169,6 +169,11 @@ pub enum Operand {
         base: Option<String>,
         offset: i64,
     },
+    /// `[%rd1, {%f1, %f2}]`: an element of a texture, a surface or a tensor.
+    Element {
+        base: String,
+        at: Vec<Operand>,
+    },
     /// `(param0, param1)` of a call.
     List(Vec<Operand>),
 }
@@ -216,6 +221,8 @@ pub struct Function {
     pub returns: Vec<Var>,
     pub max_threads: Option<[u32; 3]>,
     pub required_threads: Option<[u32; 3]>,
+    /// The first directive that makes clusters of its blocks.
+    pub clusters: Option<(String, Pos)>,
     pub pos: Pos,
 }
 

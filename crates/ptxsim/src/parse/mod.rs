@@ -160,6 +160,7 @@ impl<'a> Parser<'a> {
             returns,
             max_threads: None,
             required_threads: None,
+            clusters: None,
             pos,
         };
         loop {
@@ -182,7 +183,18 @@ impl<'a> Parser<'a> {
                         ".minnctapersm" | ".maxnreg" | ".maxnctapersm" => {
                             self.s.number()?;
                         }
-                        ".noreturn" | ".blocksareclusters" => {}
+                        ".noreturn" => {}
+                        word @ (".explicitcluster" | ".blocksareclusters") => {
+                            function.clusters.get_or_insert((word.to_string(), pos));
+                        }
+                        word @ ".reqnctapercluster" => {
+                            function.clusters.get_or_insert((word.to_string(), pos));
+                            self.three()?;
+                        }
+                        word @ ".maxclusterrank" => {
+                            function.clusters.get_or_insert((word.to_string(), pos));
+                            self.s.number()?;
+                        }
                         ".pragma" => self.s.skip_to_semicolon()?,
                         other => {
                             let message = format!("`{other}` of a function is not built");

@@ -186,7 +186,26 @@ impl Parser<'_> {
         } else {
             self.optional_offset()?
         };
+        if let Some(base) = &base
+            && offset == 0
+            && self.s.peek()? == Some(b',')
+        {
+            return self.element(base.clone());
+        }
         self.s.expect(b']')?;
         Ok(Operand::Address { base, offset })
+    }
+
+    /// What follows the name of a texture, a surface or a tensor.
+    fn element(&mut self, base: String) -> Result<Operand, ParseError> {
+        let mut at = Vec::new();
+        while self.s.take_if(b',')? {
+            at.push(match self.s.peek()? {
+                Some(b'{') => Operand::Vector(self.several(b'{', b'}')?),
+                _ => self.scalar()?,
+            });
+        }
+        self.s.expect(b']')?;
+        Ok(Operand::Element { base, at })
     }
 }

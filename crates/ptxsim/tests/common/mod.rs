@@ -9,7 +9,9 @@ pub fn fixture(name: &str) -> String {
 }
 
 pub fn load(text: &str) -> Module {
-    Module::load(text).unwrap_or_else(|e| panic!("{e}"))
+    Module::load(text)
+        .and_then(Module::complete)
+        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[derive(Clone, Copy)]
