@@ -1,14 +1,14 @@
 //! A launch: whether it fits the kernel, how it is run, what is told of it.
 
 use crate::check::cells::MAX_INSTRUCTIONS;
-use crate::check::global::GlobalShadow;
+use crate::check::global::{Doubts, GlobalShadow};
 use crate::exec::cost::Issues;
 use crate::exec::state::*;
 use crate::memory::Memory;
 use crate::parallel;
 use crate::program::*;
 use crate::report::*;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Where a launch stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,8 +138,8 @@ pub(crate) fn launch(
         dynamic_shared,
         limits,
     };
-    let (outcome, full) = match parallel::run(&job, memory) {
-        Some(outcome) => (outcome, false),
+    let (outcome, full, doubts) = match parallel::run(&job, memory) {
+        Some(outcome) => (outcome, false, Doubts::default()),
         None => {
             let room = memory.room_for_checks();
             let mut machine = job.machine(memory, room);
@@ -155,8 +155,11 @@ pub(crate) fn launch(
                 }
                 *f
             })?;
-            let full = machine.global.as_ref().is_some_and(|g| g.full);
-            (machine.outcome(), full)
+            let (full, doubts) = machine
+                .global
+                .take()
+                .map_or((false, Doubts::default()), |g| (g.full, g.doubts));
+            (machine.outcome(), full, doubts)
         }
     };
     let mut not_judged = Vec::new();
@@ -169,6 +172,7 @@ pub(crate) fn launch(
                 .to_string(),
         );
     }
+    not_judged.extend(doubtful(program, &doubts));
     Ok(Report {
         counters: Counters::of(program, &outcome.costs),
         schedule_dependent: polled(program, &outcome.costs),
@@ -224,7 +228,7 @@ impl<'a> Job<'a> {
             global: self
                 .limits
                 .checks
-                .then(|| GlobalShadow::new(code.len(), room)),
+                .then(|| GlobalShadow::new(code.len(), room, self.program.blocks_meet())),
             handed: HashMap::new(),
             progress: 0,
             crossed: false,
@@ -247,6 +251,45 @@ impl Machine<'_> {
             printed: std::mem::take(&mut self.printed),
         }
     }
+}
+
+/// Lines that a doubt names.
+const MOST_LINES: usize = 3;
+
+fn doubtful(program: &Program, doubts: &Doubts) -> Vec<String> {
+    let at = |instructions: &BTreeSet<u32>| {
+        let source = |n: &u32| program.code.get(*n as usize).map(|i| i.source);
+        let mut places: Vec<String> = Vec::new();
+        for source in instructions.iter().filter_map(source) {
+            let place = program.place(source);
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        let more = places.len().saturating_sub(MOST_LINES);
+        places.truncate(MOST_LINES);
+        let told = places.join(", ");
+        match more {
+            0 => told,
+            more => format!("{told} and {more} more"),
+        }
+    };
+    let mut all = Vec::new();
+    if !doubts.flags.is_empty() {
+        all.push(format!(
+            "races between blocks that go by the flag read at {}: only a barrier of the block follows on \
+             it, no fence, and the read is no acquire",
+            at(&doubts.flags)
+        ));
+    }
+    if !doubts.readers.is_empty() {
+        all.push(format!(
+            "whether all reads come before the write at {}: more threads read there without order than \
+             the check remembers",
+            at(&doubts.readers)
+        ));
+    }
+    all
 }
 
 /// The first line that looked at memory again and again, for others to change it.

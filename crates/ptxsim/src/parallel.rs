@@ -121,7 +121,8 @@ fn one_thread(
         for block in first..first.saturating_add(size).min(job.blocks) {
             whole_block(&mut machine, block)?;
             let global = machine.global.as_mut()?;
-            if machine.memory.apart(base) + global.used() > room || global.full {
+            let unsure = global.full || !global.doubts.is_empty();
+            if machine.memory.apart(base) + global.used() > room || unsure {
                 return None;
             }
         }

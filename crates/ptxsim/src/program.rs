@@ -26,13 +26,15 @@ pub enum AddressSpace {
 }
 
 /// What an access is worth as synchronisation (PTX ISA 8.7 and 8.8). `Strong`: volatile, relaxed,
-/// acquire, release. Reading strongly always counts as an acquire here.
+/// acquire, release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     Weak,
     Strong {
         /// The access hands on all that came before it, without a fence.
         release: bool,
+        /// What the access reads counts from here on, without a fence.
+        acquire: bool,
         /// Other blocks are meant as well.
         device: bool,
     },
@@ -373,6 +375,19 @@ pub struct Program {
 }
 
 impl Program {
+    /// Whether anything in it can order what blocks do in global memory.
+    pub fn blocks_meet(&self) -> bool {
+        self.code.iter().any(|inst| {
+            let (space, order) = match &inst.op {
+                Op::Load(a) | Op::Store(a) => (a.space, a.order),
+                Op::Atom(a) => (a.access.space, a.access.order),
+                _ => return false,
+            };
+            let global = matches!(space, AddressSpace::Global | AddressSpace::Generic);
+            global && order != Order::Weak
+        })
+    }
+
     /// `file.cu:12 (inlined at file.cu:40)`, or the PTX line where there is no `.loc`.
     pub fn place(&self, source: u32) -> String {
         let Some(s) = self.sources.get(source as usize) else {

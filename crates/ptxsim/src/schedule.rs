@@ -100,10 +100,6 @@ impl Machine<'_> {
     }
 
     pub fn run_block<const CHECKS: bool>(&mut self, b: &mut BlockState) -> Run<Share> {
-        if let Some(global) = &mut self.global {
-            global.enter(b.fresh);
-        }
-        b.fresh = false;
         for _ in 0..BLOCK_ROUNDS {
             let mut moved = false;
             let (mut spins, mut polls) = (true, false);

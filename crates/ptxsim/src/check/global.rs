@@ -1,20 +1,18 @@
 //! Races in global memory within a launch, by happens-before.
 //!
-//! Of each place the last write is kept and one read. Within a block the block's own clocks say
-//! what is ordered (barriers, warp syncs, atomics: `race`), between blocks what fences and strong
+//! Of each place the last write is kept and two reads (`page`). Within a block the block's own clocks
+//! say what is ordered (barriers, warp syncs, atomics: `race`), between blocks what fences and strong
 //! accesses handed on (`order`). A place is as large as the smallest access that its page has seen,
 //! from 16 bytes to one; pages come into being when they are touched.
 //!
-//! A read that another block's read stands against is not noted: the older one is kept, unless the
-//! two are ordered. A race against a read that was replaced can be missed, none is invented.
+//! No race is invented. Where one may be missed it is said ([`Doubts`]).
 
-use super::order::Sparse;
-use super::race::{Shadow, Strength, Who};
+use super::order::Inter;
+use super::page::*;
+use super::race::{Meets, Shadow, Strength, Who};
+use std::collections::BTreeSet;
 
-const PAGE: usize = 4096;
-/// Bits of a cell for the lane; the rest is the number of the stamp.
-const LANE_BITS: u32 = 5;
-const MAX_STAMPS: usize = 1 << (32 - LANE_BITS);
+const MAX_STAMPS: usize = 1 << (30 - STAMP_SHIFT);
 
 /// What the lanes of a warp did at one instruction between two synchronisations.
 #[derive(Clone, Copy)]
@@ -26,15 +24,6 @@ struct Stamp {
     strength: Strength,
 }
 
-#[derive(Default)]
-struct Page {
-    /// log2 of the bytes of a place.
-    shift: u32,
-    /// Stamp << 5 | lane, 0 for none; empty until needed.
-    reads: Vec<u32>,
-    writes: Vec<u32>,
-}
-
 /// An earlier access that has no order with the present one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conflict {
@@ -42,9 +31,27 @@ pub struct Conflict {
     pub lane: u32,
     pub block: u32,
     pub warp: u32,
-    pub other_lane: u32,
+    /// `None`: another than `lane`, of the same warp.
+    pub other_lane: Option<u32>,
     pub instruction: u32,
     pub was_write: bool,
+    /// The instruction that read what the other side handed on, and was no acquire.
+    pub unfenced: Option<u32>,
+}
+
+/// What could not be judged, by instruction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Doubts {
+    /// Writes of places that more have read than are remembered.
+    pub readers: BTreeSet<u32>,
+    /// Reads of flags that nothing acquired, and that only a barrier of the block passed on.
+    pub flags: BTreeSet<u32>,
+}
+
+impl Doubts {
+    pub fn is_empty(&self) -> bool {
+        self.readers.is_empty() && self.flags.is_empty()
+    }
 }
 
 /// Who accesses.
@@ -54,7 +61,7 @@ pub struct Accessor<'a> {
     pub instruction: u32,
     pub strength: Strength,
     pub clocks: &'a Shadow,
-    pub known: &'a Sparse,
+    pub inter: &'a Inter,
     /// Warps of a block.
     pub warps: u32,
 }
@@ -66,21 +73,20 @@ pub struct GlobalShadow {
     stamps: Vec<Stamp>,
     /// The last stamp of each instruction.
     recent: Vec<u32>,
-    /// Stamps below this are of other blocks for certain.
-    floor: u32,
-    /// Something was handed on between blocks.
-    pub synchronised: bool,
+    /// The kernel has what can order blocks.
+    blocks_meet: bool,
     /// Bytes of pages, and how many there may be.
     used: u64,
     limit: u64,
     /// A page found no room: not all was watched.
     pub full: bool,
+    pub doubts: Doubts,
     sweep_at: usize,
 }
 
 impl GlobalShadow {
     /// `limit`: bytes that the shadow may take.
-    pub fn new(instructions: usize, limit: u64) -> GlobalShadow {
+    pub fn new(instructions: usize, limit: u64, blocks_meet: bool) -> GlobalShadow {
         let nobody = Stamp {
             block: u32::MAX,
             epoch: 0,
@@ -92,26 +98,17 @@ impl GlobalShadow {
             pages: Vec::new(),
             stamps: vec![nobody],
             recent: vec![0; instructions],
-            floor: 0,
-            synchronised: false,
+            blocks_meet,
             used: 0,
             limit,
             full: false,
+            doubts: Doubts::default(),
             sweep_at: 1 << 20,
         }
     }
 
     pub fn used(&self) -> u64 {
         self.used
-    }
-
-    /// A block goes to work, for the first time or again.
-    pub fn enter(&mut self, first_time: bool) {
-        self.floor = if first_time {
-            self.stamps.len() as u32
-        } else {
-            0
-        };
     }
 
     fn stamp(&mut self, me: &Accessor, epoch: u32) -> u32 {
@@ -145,34 +142,27 @@ impl GlobalShadow {
     fn sweep(&mut self) {
         let mut now = vec![0_u32; self.stamps.len()];
         let mut cells = 0;
+        let number = |c: Cell| ((c & KEPT) >> STAMP_SHIFT) as usize;
         for page in self.pages.iter().flatten().flatten() {
-            for &c in page.reads.iter().chain(&page.writes) {
-                now[(c >> LANE_BITS) as usize] = 1;
+            for &c in page.cells() {
+                now[number(c)] = 1;
                 cells += 1;
             }
         }
         now[0] = 1;
         let mut kept = 0;
-        let mut floor = 0;
         for (old, n) in now.iter_mut().enumerate() {
-            if old as u32 == self.floor {
-                floor = kept;
-            }
             if *n != 0 {
                 self.stamps[kept as usize] = self.stamps[old];
                 *n = kept;
                 kept += 1;
             }
         }
-        self.floor = if self.floor as usize >= now.len() {
-            kept
-        } else {
-            floor
-        };
         self.stamps.truncate(kept as usize);
         for page in self.pages.iter_mut().flatten().flatten() {
-            for c in page.reads.iter_mut().chain(&mut page.writes) {
-                *c = now[(*c >> LANE_BITS) as usize] << LANE_BITS | *c & 31;
+            for c in page.cells_mut() {
+                let rest = *c & !(KEPT >> STAMP_SHIFT << STAMP_SHIFT);
+                *c = now[number(*c)] << STAMP_SHIFT | rest;
             }
         }
         self.recent.fill(0);
@@ -180,8 +170,9 @@ impl GlobalShadow {
     }
 
     /// An access of `bytes` by each of the lanes, at their offsets in one allocation of `size`
-    /// bytes. What has no order with it goes to `out`. Without `out`: false where something would;
-    /// the same access has to come again, and what was noted of it does no harm.
+    /// bytes; a lane may stand for others of its warp as well ([`MANY`]) if they all read. What has no
+    /// order with it goes to `out`. Without `out`: false where something would; the same access has to
+    /// come again, and what was noted of it does no harm.
     #[allow(clippy::too_many_arguments)]
     #[inline]
     pub fn access(
@@ -194,7 +185,7 @@ impl GlobalShadow {
         write: bool,
         mut out: Option<&mut Vec<Conflict>>,
     ) -> bool {
-        let stamp = self.stamp(me, me.clocks.epoch(me.warp)) << LANE_BITS;
+        let stamp = self.stamp(me, me.clocks.epoch(me.warp)) << STAMP_SHIFT;
         if stamp == 0 {
             return true;
         }
@@ -205,31 +196,31 @@ impl GlobalShadow {
         if pages.is_empty() {
             pages.resize_with(size.div_ceil(PAGE), || None);
         }
+        let mut room = Room {
+            used: &mut self.used,
+            limit: self.limit,
+        };
         // A size that is no power of two (a part of a copy) has the places of its smallest part.
         let shift = bytes.trailing_zeros().min(4);
         let check = Check {
             me,
             stamps: &self.stamps,
         };
-        for (lane, offset) in lanes {
+        let mut reading = Reading::new(&check, self.blocks_meet);
+        let (doubts, mut unsure) = (&mut self.doubts, false);
+        for (lanes, offset) in lanes {
+            let lane = lanes & LANE;
             let Some(slot) = pages.get_mut(offset / PAGE) else {
                 continue;
             };
             let page = match slot {
                 Some(page) if page.shift <= shift && page.has(write) => page,
                 _ => {
-                    let need = Page::cost(slot.as_deref(), shift, write);
-                    if self.used + need > self.limit {
+                    if !room.take(Page::cost(slot.as_deref(), shift, write)) {
                         self.full = true;
                         continue;
                     }
-                    self.used += need;
-                    let page = slot.get_or_insert_with(|| {
-                        Box::new(Page {
-                            shift,
-                            ..Page::default()
-                        })
-                    });
+                    let page = slot.get_or_insert_with(|| Box::new(Page::new(shift)));
                     page.provide(shift, write);
                     page
                 }
@@ -238,43 +229,54 @@ impl GlobalShadow {
             let last = (offset % PAGE + bytes as usize - 1) >> page.shift;
             let last = last.min((PAGE >> page.shift) - 1);
             let mut told = false;
+            // False where it cannot go on without `out`.
+            let mut tell = |cell: Cell, was_write: bool, told: &mut bool| {
+                match check.judge(cell, lane, was_write) {
+                    Judged::Race(conflict) => {
+                        let Some(out) = &mut out else { return false };
+                        out.push(conflict);
+                        *told = true;
+                    }
+                    Judged::Flag(flag) => drop(doubts.flags.insert(flag)),
+                    Judged::Lanes => drop(doubts.readers.insert(me.instruction)),
+                }
+                true
+            };
             if !page.writes.is_empty() {
                 for c in &mut page.writes[first..=last] {
-                    if *c != 0 && !told && !check.ordered(*c, lane) {
-                        let Some(out) = &mut out else { return false };
-                        out.push(check.conflict(*c, lane, true));
-                        told = true;
+                    if *c != 0 && !told && !check.ordered(*c, lane) && !tell(*c, true, &mut told) {
+                        return false;
                     }
                     if write {
                         *c = stamp | lane;
                     }
                 }
             }
-            if write {
-                if !page.reads.is_empty() {
-                    for c in &mut page.reads[first..=last] {
-                        if *c != 0 && !told && !check.ordered(*c, lane) {
-                            let Some(out) = &mut out else { return false };
-                            out.push(check.conflict(*c, lane, false));
-                            told = true;
-                        }
-                        *c = 0;
-                    }
+            if !write {
+                reading.turn_to(offset / PAGE);
+                for at in first..=last {
+                    page.read(at, stamp | lanes, &mut reading, &mut room);
                 }
-            } else {
-                for c in &mut page.reads[first..=last] {
-                    let keep = *c != 0
-                        && if *c >> LANE_BITS < self.floor {
-                            !self.synchronised || !check.ordered(*c, lane)
-                        } else {
-                            check.stamps[(*c >> LANE_BITS) as usize].block != me.block
-                                && !check.ordered(*c, lane)
-                        };
-                    if !keep {
-                        *c = stamp | lane;
+            } else if page.has(false) {
+                for at in first..=last {
+                    let readers = page.readers(at);
+                    if readers[0] == 0 {
+                        continue;
                     }
+                    for c in readers {
+                        let ordered = c == 0 || told || check.ordered(c, lane);
+                        if !ordered && !tell(c, false, &mut told) {
+                            return false;
+                        }
+                    }
+                    let knows = |reads: &Forgotten| check.knows(lane, reads);
+                    unsure |= !told && page.forgot(at, me.strength, knows);
+                    page.clear_reads(at);
                 }
             }
+        }
+        if unsure {
+            doubts.readers.insert(me.instruction);
         }
         true
     }
@@ -304,96 +306,140 @@ impl GlobalShadow {
     }
 }
 
-impl Page {
-    fn has(&self, write: bool) -> bool {
-        !if write { &self.writes } else { &self.reads }.is_empty()
-    }
-
-    /// Bytes that `provide` will add.
-    fn cost(page: Option<&Page>, shift: u32, write: bool) -> u64 {
-        let shift = page.map_or(shift, |p| p.shift.min(shift));
-        let cells = |n: bool| u64::from(n) * (PAGE as u64 >> shift) * 4;
-        let held = page.map_or(0, |p| (p.reads.len() + p.writes.len()) as u64 * 4);
-        let (reads, writes) = page.map_or((false, false), |p| (p.has(false), p.has(true)));
-        cells(reads || !write) + cells(writes || write) - held
-    }
-
-    /// Makes places as small as `1 << shift`, and room for reads or writes.
-    fn provide(&mut self, shift: u32, write: bool) {
-        if shift < self.shift {
-            let times = 1 << (self.shift - shift);
-            for cells in [&mut self.reads, &mut self.writes] {
-                let finer = cells.iter().flat_map(|&c| std::iter::repeat_n(c, times));
-                *cells = finer.collect();
-            }
-            self.shift = shift;
-        }
-        let cells = if write {
-            &mut self.writes
-        } else {
-            &mut self.reads
-        };
-        if cells.is_empty() {
-            *cells = vec![0; PAGE >> self.shift];
-        }
-    }
-
-    fn clobbers(&self, other: &Page) -> bool {
-        if self.writes.is_empty() {
-            return false;
-        }
-        let theirs = |i: usize| {
-            [&other.reads, &other.writes]
-                .iter()
-                .any(|cells| cells.get(i >> other.shift).is_some_and(|&c| c != 0))
-        };
-        let step = 1 << self.shift.min(other.shift);
-        (0..PAGE)
-            .step_by(step)
-            .any(|i| self.writes.get(i >> self.shift).is_some_and(|&c| c != 0) && theirs(i))
-    }
-}
-
 struct Check<'a> {
     me: &'a Accessor<'a>,
     stamps: &'a [Stamp],
 }
 
+/// Of an access that is not ordered for certain.
+enum Judged {
+    Race(Conflict),
+    /// It is, if one may count on a flag that this instruction read.
+    Flag(u32),
+    /// It is, or not: that hangs on which lanes of the warp read.
+    Lanes,
+}
+
 impl Check<'_> {
-    fn ordered(&self, cell: u32, lane: u32) -> bool {
-        let (s, me) = (self.stamps[(cell >> LANE_BITS) as usize], self.me);
-        let other = cell & 31;
-        if s.block != me.block {
-            let warp = u64::from(s.block) * u64::from(me.warps) + u64::from(s.warp);
-            return me.strength.excuses(s.strength, false) || s.epoch <= me.known.epoch_of(warp);
-        }
-        let who = Who {
-            warp: me.warp,
-            lane,
-            instruction: me.instruction,
-        };
-        me.strength
-            .excuses(s.strength, u32::from(s.warp) == me.warp)
-            || me.clocks.knows(who, u32::from(s.warp), other, s.epoch)
+    fn stamp_of(&self, cell: Cell) -> Stamp {
+        self.stamps[((cell & KEPT) >> STAMP_SHIFT) as usize]
     }
 
-    #[cold]
-    fn conflict(&self, cell: u32, lane: u32, was_write: bool) -> Conflict {
-        let s = self.stamps[(cell >> LANE_BITS) as usize];
-        Conflict {
+    fn who(&self, lane: u32) -> Who {
+        Who {
+            warp: self.me.warp,
             lane,
+            instruction: self.me.instruction,
+        }
+    }
+
+    fn warp_of(&self, s: Stamp) -> u64 {
+        u64::from(s.block) * u64::from(self.me.warps) + u64::from(s.warp)
+    }
+
+    fn ordered(&self, cell: Cell, lane: u32) -> bool {
+        let (s, me) = (self.stamp_of(cell), self.me);
+        if s.block != me.block {
+            return me.strength.excuses(s.strength, false)
+                || s.epoch <= me.inter.known.epoch_of(self.warp_of(s));
+        }
+        let same_warp = u32::from(s.warp) == me.warp;
+        let (who, other) = (self.who(lane), cell & LANE);
+        me.strength.excuses(s.strength, same_warp)
+            || me.clocks.knows(who, u32::from(s.warp), other, s.epoch)
+                && (cell & MANY == 0 || !same_warp || me.clocks.meets(who, s.epoch) == Meets::All)
+    }
+
+    /// Of an access for which `ordered` says no.
+    #[cold]
+    fn judge(&self, cell: Cell, lane: u32, was_write: bool) -> Judged {
+        let (s, me) = (self.stamp_of(cell), self.me);
+        let race = |other_lane, unfenced| {
+            Judged::Race(Conflict {
+                lane,
+                block: s.block,
+                warp: u32::from(s.warp),
+                other_lane,
+                instruction: s.instruction,
+                was_write,
+                unfenced,
+            })
+        };
+        let (who, other) = (self.who(lane), cell & LANE);
+        if s.block != me.block {
+            let warp = self.warp_of(s);
+            let flag = me.inter.flag;
+            return if s.epoch <= me.inter.told.epoch_of(warp) {
+                Judged::Flag(flag)
+            } else {
+                let seen = s.epoch <= me.inter.seen.epoch_of(warp);
+                race(Some(other), seen.then_some(flag))
+            };
+        }
+        if !me.clocks.knows(who, u32::from(s.warp), other, s.epoch) {
+            return race(Some(other), None);
+        }
+        match me.clocks.meets(who, s.epoch) {
+            Meets::None => race(None, None),
+            Meets::Some | Meets::All => Judged::Lanes,
+        }
+    }
+
+    /// Whether reads of a warp come before what the lane does now.
+    fn knows(&self, lane: u32, reads: &Forgotten) -> bool {
+        let (me, warps) = (self.me, u64::from(self.me.warps));
+        if reads.warp / warps != u64::from(me.block) {
+            return reads.epoch <= me.inter.known.epoch_of(reads.warp);
+        }
+        let (who, warp) = (self.who(lane), (reads.warp % warps) as u32);
+        (0..32)
+            .filter(|l| reads.lanes >> l & 1 == 1)
+            .all(|l| me.clocks.knows(who, warp, l, reads.epoch))
+    }
+}
+
+impl Order for &Check<'_> {
+    fn reader(&self, cell: Cell) -> Reader {
+        let s = self.stamp_of(cell);
+        Reader {
             block: s.block,
             warp: u32::from(s.warp),
-            other_lane: cell & 31,
-            instruction: s.instruction,
-            was_write,
+            epoch: s.epoch,
+            strength: s.strength,
         }
+    }
+
+    fn before(&self, cell: Cell, new: Cell) -> bool {
+        let (s, me) = (self.stamp_of(cell), self.me);
+        // What does not race with the new one may race with a weak one that came before.
+        if me.strength > s.strength {
+            return false;
+        }
+        if s.block != me.block {
+            return s.epoch <= me.inter.known.epoch_of(self.warp_of(s));
+        }
+        let (lane, other) = (new & LANE, cell & LANE);
+        let who = self.who(lane);
+        if u32::from(s.warp) != me.warp {
+            return me.clocks.knows(who, u32::from(s.warp), other, s.epoch);
+        }
+        match (cell & MANY, new & MANY) {
+            (0, 0) => me.clocks.knows(who, me.warp, other, s.epoch),
+            // Whatever races with some lanes then races with some now.
+            (MANY, MANY) if s.epoch == me.clocks.epoch(me.warp) => true,
+            _ => me.clocks.meets(who, s.epoch) == Meets::All,
+        }
+    }
+
+    fn warp_of_launch(&self, reader: Reader) -> u64 {
+        u64::from(reader.block) * u64::from(self.me.warps) + u64::from(reader.warp)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::order::Sparse;
 
     fn at(offset: u64) -> [u64; 32] {
         std::array::from_fn(|l| offset + 4 * l as u64)
@@ -402,15 +448,15 @@ mod tests {
     struct World {
         shadow: GlobalShadow,
         clocks: Shadow,
-        known: Sparse,
+        inter: Inter,
     }
 
     impl World {
         fn new() -> World {
             World {
-                shadow: GlobalShadow::new(4, 1 << 20),
+                shadow: GlobalShadow::new(4, 1 << 20, true),
                 clocks: Shadow::new(0, 4, 2),
-                known: Sparse::default(),
+                inter: Inter::default(),
             }
         }
 
@@ -421,11 +467,10 @@ mod tests {
                 instruction: u32::from(write),
                 strength: Strength::Weak,
                 clocks: &self.clocks,
-                known: &self.known,
+                inter: &self.inter,
                 warps: 2,
             };
             let mut out = Vec::new();
-            self.shadow.enter(false);
             let lanes = (0..32).map(|l| (l, at[l as usize] as usize));
             self.shadow
                 .access(&me, 0, 8192, lanes, bytes, write, Some(&mut out));
@@ -441,8 +486,42 @@ mod tests {
         assert_eq!(w.go(1, 0, at(128), 4, true), 0);
         w.clocks.warp_sync(0, u32::MAX, u32::MAX);
         assert_eq!(w.go(1, 0, at(64), 4, false), 16);
-        w.known = Sparse::of(vec![(0, 1)]);
+        w.inter.known = Sparse::of(vec![(0, 1)]);
+        w.clocks.warp_sync(0, u32::MAX, u32::MAX);
         assert_eq!(w.go(1, 0, at(0), 4, true), 0, "told by somebody");
+    }
+
+    #[test]
+    fn two_readers_are_remembered_and_a_third_is_not_taken_for_done() {
+        let read = |readers: &[u32]| {
+            let mut w = World::new();
+            for &block in readers {
+                assert_eq!(w.go(block, 0, at(0), 4, false), 0);
+            }
+            w
+        };
+        // Block 9 knows of the blocks named, warp 0 of two each.
+        let write = |mut w: World, knows: &[u64]| {
+            w.inter.known = Sparse::of(knows.iter().map(|&b| (2 * b, 1)).collect());
+            (w.go(9, 0, at(0), 4, true), w.shadow.doubts.readers.len())
+        };
+        assert_eq!(write(read(&[0, 1]), &[0]), (32, 0));
+        assert_eq!(write(read(&[0, 1]), &[1]), (32, 0));
+        assert_eq!(write(read(&[0, 1]), &[0, 1]), (0, 0));
+        assert_eq!(write(read(&[0, 1, 2, 3]), &[0, 1, 2, 3]), (0, 0));
+        assert_eq!(write(read(&[0, 1, 2, 3]), &[0, 1, 2]), (0, 1));
+        // Second reads have no room.
+        let mut small = World::new();
+        small.shadow.limit = 4096;
+        for block in 0..2 {
+            assert_eq!(small.go(block, 0, at(0), 4, false), 0);
+        }
+        assert!(
+            !small.shadow.full,
+            "all of it is watched, but for second readers"
+        );
+        small.shadow.limit = 8192;
+        assert_eq!(write(small, &[0]), (0, 1));
     }
 
     #[test]

@@ -3,4 +3,5 @@
 pub mod cells;
 pub mod global;
 pub mod order;
+pub mod page;
 pub mod race;

@@ -1,9 +1,11 @@
 //! What a warp knows of other blocks: which of their accesses happened before its own.
 //!
 //! Between blocks the only edges are strong accesses to global memory (atomics, volatile, relaxed,
-//! acquire, release). A writer hands on what it had fenced; whoever reads the place afterwards
-//! takes that over. The fence on the reader's side is not asked for: programs often rely on the
-//! barrier or the dependency there, and a message that is wrong costs more than one that is missing.
+//! acquire, release). A writer hands on what it had fenced, and whoever reads the place afterwards sees
+//! it. It takes that over, and is ordered behind it, where the read is an acquire or as soon as it
+//! fences (PTX ISA 8.9.2, release and acquire patterns). Before that its own accesses are not ordered.
+//! Where only a barrier of the block follows on the read, as in many programs that work, whether the
+//! block may count on it is left open.
 
 use std::rc::Rc;
 
@@ -83,12 +85,49 @@ impl Sparse {
 pub struct Inter {
     pub known: Sparse,
     pub fenced: Sparse,
+    /// Handed on to it, by a read that was no acquire, and no fence since.
+    pub seen: Sparse,
+    /// The same of other warps, and its own before it met them.
+    pub told: Sparse,
+    /// The last instruction that read so.
+    pub flag: u32,
 }
 
 impl Inter {
+    /// Takes over what another warp of the block hands on.
     pub fn join(&mut self, other: &Inter) {
         self.known.join(&other.known);
         self.fenced.join(&other.fenced);
+        if !(other.seen.is_empty() && other.told.is_empty()) {
+            self.told.join(&other.seen);
+            self.told.join(&other.told);
+            self.flag = other.flag;
+        }
+    }
+
+    /// Reads what `handed` says at an instruction.
+    pub fn see(&mut self, handed: &Sparse, acquire: bool, instruction: u32) {
+        if acquire {
+            self.known.join(handed);
+        } else {
+            self.seen.join(handed);
+            self.flag = instruction;
+        }
+    }
+
+    /// Lanes of the warp meet, or it meets others.
+    pub fn meet(&mut self) {
+        if !self.seen.is_empty() {
+            let seen = std::mem::take(&mut self.seen);
+            self.told.join(&seen);
+        }
+    }
+
+    /// What was seen is known: also where others of the block saw it, which is more than the ISA says.
+    pub fn acquire(&mut self) {
+        for seen in [&mut self.seen, &mut self.told] {
+            self.known.join(&std::mem::take(seen));
+        }
     }
 }
 
@@ -110,5 +149,26 @@ mod tests {
         assert_eq!((c.epoch_of(1), c.epoch_of(2)), (1, 2));
         c.join(&Sparse::default());
         assert!(!c.is_empty() && Sparse::of(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn what_is_seen_is_known_after_a_fence() {
+        let handed = Sparse::of(vec![(3, 7)]);
+        let mut w = Inter::default();
+        w.see(&handed, false, 9);
+        assert_eq!((w.known.epoch_of(3), w.seen.epoch_of(3), w.flag), (0, 7, 9));
+        let mut other = Inter::default();
+        other.join(&w);
+        assert_eq!((other.seen.epoch_of(3), other.told.epoch_of(3)), (0, 7));
+        w.meet();
+        assert_eq!((w.seen.epoch_of(3), w.told.epoch_of(3)), (0, 7));
+        w.acquire();
+        assert_eq!((w.known.epoch_of(3), w.told.is_empty()), (7, true));
+        let mut acquired = Inter::default();
+        acquired.see(&handed, true, 9);
+        assert_eq!(
+            (acquired.known.epoch_of(3), acquired.seen.is_empty()),
+            (7, true)
+        );
     }
 }

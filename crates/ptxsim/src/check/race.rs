@@ -63,6 +63,14 @@ pub struct Who {
     pub instruction: u32,
 }
 
+/// Of the other lanes of a warp: with how many a lane has met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meets {
+    None,
+    Some,
+    All,
+}
+
 /// What barriers and atomics hand on.
 pub type Clock = [u32; WARPS];
 
@@ -305,6 +313,25 @@ impl Shadow {
     #[inline(always)]
     pub fn knows(&self, who: Who, warp: u32, lane: u32, epoch: u32) -> bool {
         Self::ordered(&self.warps[who.warp as usize], who, warp, lane, epoch)
+    }
+
+    /// Whether what the other lanes of the warp did in one of its epochs comes before what `who` does.
+    pub fn meets(&self, who: Who, epoch: u32) -> Meets {
+        let clock = &self.warps[who.warp as usize];
+        if epoch <= clock.full {
+            return Meets::All;
+        }
+        let Some(lanes) = &clock.lanes else {
+            return Meets::None;
+        };
+        let lane = who.lane as usize % 32;
+        let mut others = (0..32).filter(|l| *l != lane);
+        let known = others.clone().filter(|&l| epoch <= lanes[lane][l]).count();
+        match known {
+            0 => Meets::None,
+            _ if others.all(|l| epoch <= lanes[lane][l]) => Meets::All,
+            _ => Meets::Some,
+        }
     }
 
     pub fn tick(&mut self, warp: u32) {

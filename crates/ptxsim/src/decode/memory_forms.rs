@@ -431,6 +431,7 @@ fn order(words: &[&str], atomic: bool) -> Order {
     }
     Order::Strong {
         release: says("release") || says("acq_rel"),
+        acquire: says("acquire") || says("acq_rel"),
         device: !says("cta"),
     }
 }

@@ -288,8 +288,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn not_built<T>(&self, pos: Pos, form: String, loc: Loc, detail: &str) -> Load<T> {
-        let file = self.module.files.get(&loc.file);
-        let file = file.map_or("?", String::as_str);
+        let file = |n: u32| self.module.files.get(&n).map_or("?", String::as_str);
         Err(LoadError::Unsupported {
             pos,
             form,
@@ -298,10 +297,12 @@ impl<'a> Decoder<'a> {
             } else {
                 format!(": {detail}")
             },
-            source_line: if loc.line == 0 {
-                "no source line".into()
-            } else {
-                format!("{file}:{}", loc.line)
+            source_line: match loc.inlined_at {
+                _ if loc.line == 0 => "no source line".into(),
+                Some((f, l)) => {
+                    format!("{}:{} inlined at {}:{l}", file(loc.file), loc.line, file(f))
+                }
+                None => format!("{}:{}", file(loc.file), loc.line),
             },
         })
     }

@@ -5,6 +5,7 @@ use super::cost::Way;
 use super::mem::{Site, addresses, lanes, split, word};
 use super::regs::Class;
 use super::state::*;
+use super::watch::Does;
 use crate::check::race::Strength;
 use crate::num::narrow::*;
 use crate::num::round::Round;
@@ -52,7 +53,7 @@ impl Machine<'_> {
                 }
             }
             if CHECKS {
-                self.meet(b, w, a, mask, shared, access.order, true);
+                self.meet(b, w, a, s, shared, access.order, Does::Exchange);
             }
             // Lanes in the order of their numbers: any order is allowed, this one is the same always.
             for l in lanes(mask) {

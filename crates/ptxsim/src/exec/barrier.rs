@@ -80,6 +80,7 @@ impl Machine<'_> {
         if let Some(shadow) = &mut b.shadow {
             shadow.release(w.index, &mut bar.clock);
             bar.inter.join(&w.inter);
+            w.inter.meet();
         }
         let generation = bar.generation;
         self.complete_barrier(b, id as usize);

@@ -191,6 +191,7 @@ impl Machine<'_> {
                 state.expected -= if drop { count.min(state.expected) } else { 0 };
                 put(b, address, state);
                 hand_on(b, w.index, &w.inter, address);
+                w.inter.meet();
                 self.turn(b, address);
             }
             MbarrierOp::ExpectTx | MbarrierOp::CompleteTx => {

@@ -3,7 +3,7 @@
 use super::cost::Way;
 use super::regs::{Class, LANES, Regs};
 use super::state::*;
-use super::watch::strength;
+use super::watch::{Does, strength};
 use crate::program::*;
 use crate::report::*;
 
@@ -396,7 +396,7 @@ impl Machine<'_> {
                     self.count_global(s, a, bytes);
                     let mut several = true;
                     if CHECKS {
-                        self.meet(b, w, a, mask, false, access.order, false);
+                        self.meet(b, w, a, s, false, access.order, Does::Read);
                     }
                     if let Some((i, at)) = self.in_one(a, mask, bytes, false) {
                         if CHECKS {
@@ -445,7 +445,7 @@ impl Machine<'_> {
                     self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
                     self.count_shared(s, a, bytes, Way::Load);
                     if CHECKS {
-                        self.meet(b, w, a, mask, true, access.order, false);
+                        self.meet(b, w, a, s, true, access.order, Does::Read);
                         self.check_shared(b, w, s, a, bytes, false, strength(access.order));
                     }
                     deposit_all(&mut w.regs, access, &b.shared, a, mask);
@@ -512,7 +512,7 @@ impl Machine<'_> {
                 AddressSpace::Global | AddressSpace::Generic => {
                     self.count_global(s, a, bytes);
                     if CHECKS {
-                        self.meet(b, w, a, mask, false, access.order, true);
+                        self.meet(b, w, a, s, false, access.order, Does::Write);
                     }
                     if let Some((i, at)) = self.in_one(a, mask, bytes, true) {
                         if CHECKS {
@@ -543,7 +543,7 @@ impl Machine<'_> {
                     self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
                     self.count_shared(s, a, bytes, Way::Store);
                     if CHECKS {
-                        self.meet(b, w, a, mask, true, access.order, true);
+                        self.meet(b, w, a, s, true, access.order, Does::Write);
                         self.check_shared(b, w, s, a, bytes, true, strength(access.order));
                     }
                     collect_all(&w.regs, access, &mut b.shared, a, mask);

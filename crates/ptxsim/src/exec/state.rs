@@ -96,8 +96,6 @@ pub struct BlockState {
     pub id: [u32; 3],
     /// Its number in the grid.
     pub number: u32,
-    /// It has not run yet.
-    pub fresh: bool,
     pub warps: Vec<Option<Warp>>,
     pub shared: Vec<u8>,
     pub shared_known: Known,
@@ -273,7 +271,6 @@ impl Machine<'_> {
         let [gx, gy, _] = self.grid;
         BlockState {
             id,
-            fresh: true,
             number: id[0] + gx * (id[1] + gy * id[2]),
             warps: (0..warps)
                 .map(|w| Some(self.new_warp(id, w, threads)))

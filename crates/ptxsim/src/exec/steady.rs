@@ -11,6 +11,7 @@ use super::pattern::{Pattern, Shape};
 use super::regs::{ALL, Class, LANES, Regs, Word};
 use super::state::*;
 use crate::check::global::Accessor;
+use crate::check::page::MANY;
 use crate::check::race::{Shadow, Strength};
 use crate::program::*;
 
@@ -140,7 +141,7 @@ impl Machine<'_> {
                     let places = p
                         .units
                         .iter()
-                        .map(|u| (u.lanes.trailing_zeros(), from + u.at as usize));
+                        .map(|u| (readers(u.lanes), from + u.at as usize));
                     if !global.access(&me, i, size, places, bytes, false, None) {
                         return false;
                     }
@@ -253,6 +254,17 @@ fn learn(slot: &mut Option<Box<Pattern>>, regs: &Regs, access: &Access, mask: u3
     lowest
 }
 
+/// Lanes that read one place, for the race check.
+#[inline(always)]
+fn readers(lanes: u32) -> u32 {
+    let first = lanes.trailing_zeros();
+    if lanes.is_power_of_two() {
+        first
+    } else {
+        first | MANY
+    }
+}
+
 fn accessor<'a>(b: &BlockState, w: &'a Warp, clocks: &'a Shadow, pc: u32) -> Accessor<'a> {
     Accessor {
         block: b.number,
@@ -260,7 +272,7 @@ fn accessor<'a>(b: &BlockState, w: &'a Warp, clocks: &'a Shadow, pc: u32) -> Acc
         instruction: pc,
         strength: Strength::Weak,
         clocks,
-        known: &w.inter.known,
+        inter: &w.inter,
         warps: b.warps.len() as u32,
     }
 }

@@ -374,6 +374,7 @@ impl Machine<'_> {
                     while rest != 0 {
                         let set = members[rest.trailing_zeros() as usize];
                         shadow.warp_sync(w.index, set & ready, w.live);
+                        w.inter.meet();
                         rest &= !set;
                     }
                 }

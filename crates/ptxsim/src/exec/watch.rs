@@ -16,6 +16,14 @@ pub fn strength(order: Order) -> Strength {
     }
 }
 
+/// What a strong access does with the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Does {
+    Read,
+    Write,
+    Exchange,
+}
+
 impl Machine<'_> {
     /// What lanes hand on and take over at places that they access strongly; nothing for weak
     /// accesses. Within a block a flag orders without a fence: the block's warps share a cache.
@@ -24,21 +32,27 @@ impl Machine<'_> {
         b: &mut BlockState,
         w: &mut Warp,
         a: &Addresses,
-        mask: u32,
+        s: Site,
         shared: bool,
         order: Order,
-        writes: bool,
+        does: Does,
     ) {
-        let Order::Strong { release, device } = order else {
+        let Order::Strong {
+            release,
+            acquire,
+            device,
+        } = order
+        else {
             return;
         };
+        let (reads, writes) = (does != Does::Write, does != Does::Read);
         self.crossed |= !shared;
         let Some(clocks) = &mut b.shadow else { return };
         if writes && release {
             w.fenced = clocks.epoch(w.index);
         }
         let mut last = None;
-        for l in lanes(mask) {
+        for l in lanes(s.mask) {
             if last.replace(a[l]) == Some(a[l]) {
                 // Lanes that met here hand on to one another what was fenced.
                 clocks.lanes_know(w.index, if writes { w.fenced } else { 0 });
@@ -71,14 +85,12 @@ impl Machine<'_> {
                     &mut w.inter,
                 );
             }
+            let before = self.handed.get(&a[l]).cloned();
             if writes && !w.inter.fenced.is_empty() {
                 self.handed.entry(a[l]).or_default().join(&w.inter.fenced);
-                if let Some(global) = &mut self.global {
-                    global.synchronised = true;
-                }
             }
-            if let Some(handed) = self.handed.get(&a[l]) {
-                w.inter.known.join(handed);
+            if let (true, Some(handed)) = (reads, before) {
+                w.inter.see(&handed, acquire, s.pc);
             }
         }
     }
@@ -88,6 +100,7 @@ impl Machine<'_> {
         let Some(clocks) = &mut b.shadow else { return };
         w.fenced = clocks.epoch(w.index);
         if device {
+            w.inter.acquire();
             fence(
                 b.number,
                 b.warps.len(),
@@ -136,10 +149,10 @@ impl Machine<'_> {
                 let n = bytes as usize;
                 let value = &collect(&w.regs, access, c.lane as usize)[..n];
                 let now = c.instruction == s.pc && c.block == b.number && c.warp == w.index;
-                let same = if now && s.mask >> c.other_lane & 1 == 1 {
-                    value == &collect(&w.regs, access, c.other_lane as usize)[..n]
-                } else {
-                    value == &self.memory.at(i).data[from..from + n]
+                let together = c.other_lane.filter(|l| now && s.mask >> l & 1 == 1);
+                let same = match together {
+                    Some(other) => value == &collect(&w.regs, access, other as usize)[..n],
+                    None => value == &self.memory.at(i).data[from..from + n],
                 };
                 if same {
                     continue;
@@ -171,7 +184,7 @@ impl Machine<'_> {
                 instruction: s.pc,
                 strength,
                 clocks,
-                known: &w.inter.known,
+                inter: &w.inter,
                 warps: b.warps.len() as u32,
             };
             let size = allocation.data.len();
@@ -193,11 +206,21 @@ impl Machine<'_> {
         let name = |w: bool| if w { "write" } else { "read" };
         let [gx, gy, _] = self.grid;
         let block = [c.block % gx, c.block / gx % gy, c.block / gx / gy];
-        let thread = self.thread(c.warp * 32 + c.other_lane);
+        let by = match c.other_lane {
+            Some(lane) => format!("thread {:?}", self.thread(c.warp * 32 + lane)),
+            None => "another thread of the warp".into(),
+        };
+        let fence = match c.unfenced {
+            Some(flag) => format!(
+                "; no fence follows on the read of the flag at {}, which is no acquire",
+                self.place(flag)
+            ),
+            None => String::new(),
+        };
         let allocation = self.memory.at(i);
         let address = allocation.base + at as u64;
         let what = format!(
-            "race on `{}` at byte {at}: this {} and the {} at {} by block {block:?}, thread {thread:?} have no order",
+            "race on `{}` at byte {at}: this {} and the {} at {} by block {block:?}, {by} have no order{fence}",
             allocation.name,
             name(write),
             name(c.was_write),
