@@ -32,11 +32,13 @@
 //!   more memory than the checks have. Then they run one after the other.
 //!
 //! # What the checks cannot see
-//! - Memory: of the reads of a place in shared memory the last two by different warps are remembered,
-//!   in global memory one. Races against the others are missed; none is invented.
+//! - Memory: of the reads of a place in shared memory the last two by different warps are remembered.
+//!   Races against the others are missed; none is invented. In global memory it is two as well, and
+//!   where a third would matter the report says so, with the line of the write.
 //! - Order between warps is known per warp, not per thread. Between blocks it comes from fences and
 //!   strong accesses (atomics, volatile, relaxed, acquire, release): the side that hands on has to
-//!   have fenced, or released; a fence that is missing on the side that takes over is not told.
+//!   have fenced, or released, and the side that takes over has to fence, or to acquire. Where only a
+//!   barrier of its block follows on the read of the flag, the report says that this is not judged.
 //!   Within a block atomics and flags order without a fence.
 //! - Strong accesses do not race with one another, except volatile ones by lanes of one warp.
 //! - Two weak writes of the same value to global memory are not told, whoever comes last: programs set
@@ -187,7 +189,6 @@ impl Kernel {
 
 /// Runs `kernel` to its end. `params` is laid out as [`Kernel::parameters`] says. Variables of the
 /// module are put into `memory` on the first launch and keep their values from then on.
-#[allow(clippy::too_many_arguments)]
 pub fn launch(
     kernel: &Kernel,
     grid: [u32; 3],

@@ -173,7 +173,6 @@ impl GlobalShadow {
     /// bytes; a lane may stand for others of its warp as well ([`MANY`]) if they all read. What has no
     /// order with it goes to `out`. Without `out`: false where something would; the same access has to
     /// come again, and what was noted of it does no harm.
-    #[allow(clippy::too_many_arguments)]
     #[inline]
     pub fn access(
         &mut self,
@@ -440,6 +439,7 @@ impl Order for &Check<'_> {
 mod tests {
     use super::*;
     use crate::check::order::Sparse;
+    use proptest::prelude::*;
 
     fn at(offset: u64) -> [u64; 32] {
         std::array::from_fn(|l| offset + 4 * l as u64)
@@ -522,6 +522,78 @@ mod tests {
         );
         small.shadow.limit = 8192;
         assert_eq!(write(small, &[0]), (0, 1));
+    }
+
+    /// What happened at a place since its last write: block, warp, lane, epoch.
+    #[derive(Default)]
+    struct Past {
+        write: Option<(u32, u32, u32, u32)>,
+        reads: Vec<(u32, u32, u32, u32)>,
+    }
+
+    proptest! {
+        /// Against the whole past: what is told is a race, and a race is told or doubted.
+        #[test]
+        fn races_are_those_of_the_whole_past(
+            steps in prop::collection::vec((0..3_u32, 0..3_u32, 0..8_u8, any::<u8>(), 0..4_u64), 1..60),
+        ) {
+            let mut shadow = GlobalShadow::new(64, 1 << 20, false);
+            let mut clocks: Vec<Shadow> = (0..3).map(|_| Shadow::new(0, 4, 3)).collect();
+            let mut past: Vec<Past> = (0..16).map(|_| Past::default()).collect();
+            let inter = Inter::default();
+            for (n, (block, warp, what, lanes, at)) in steps.into_iter().enumerate() {
+                let own = &mut clocks[block as usize];
+                match what {
+                    0 => {
+                        let mut all = [0; 32];
+                        (0..3).for_each(|w| own.release(w, &mut all));
+                        (0..3).for_each(|w| own.acquire(w, &all, true));
+                        continue;
+                    }
+                    1 => {
+                        own.warp_sync(warp, u32::from(lanes), 255);
+                        continue;
+                    }
+                    _ => {}
+                }
+                let write = what < 4;
+                let me = Accessor {
+                    block,
+                    warp,
+                    instruction: n as u32,
+                    strength: Strength::Weak,
+                    clocks: own,
+                    inter: &inter,
+                    warps: 3,
+                };
+                let mut out = Vec::new();
+                let before = shadow.doubts.readers.len();
+                // Neighbours share a place, all of them where what is 7.
+                let place = |l: u64| if what == 7 { at } else { at + l / 2 };
+                let all = (0..8_u64).filter(|l| lanes >> l & 1 == 1);
+                let at = all.clone().map(|l| (l as u32, 4 * place(l) as usize));
+                shadow.access(&me, 0, 4096, at, 4, write, Some(&mut out));
+                let doubt = shadow.doubts.readers.len() > before;
+                let mut expected = 0;
+                for l in all {
+                    let p = &mut past[place(l) as usize];
+                    let now = (block, warp, l as u32, own.epoch(warp));
+                    let who = Who { warp, lane: l as u32, instruction: 0 };
+                    let late = |x: &(u32, u32, u32, u32)| x.0 != block || !own.knows(who, x.1, x.2, x.3);
+                    let race = p.write.iter().any(late) || write && p.reads.iter().any(late);
+                    expected += usize::from(race);
+                    let told = out.iter().any(|c| c.lane == l as u32);
+                    prop_assert!(race || !told, "invented: step {n} lane {l}");
+                    prop_assert!(told || !race || doubt, "missed: step {n} lane {l}");
+                    if write {
+                        *p = Past { write: Some(now), reads: Vec::new() };
+                    } else {
+                        p.reads.push(now);
+                    }
+                }
+                prop_assert!(out.len() <= expected);
+            }
+        }
     }
 
     #[test]
