@@ -116,6 +116,42 @@ fn a_wrong_result() {
     );
 }
 
+/// What a kernel prints of itself stands beside the failure, and in the JSON also where nothing failed.
+#[test]
+fn what_a_kernel_prints() {
+    let project = project_with("swap.cu", SWAP);
+    let dir = project.path();
+    let source = dir.join("swap.cu");
+    let text = "#include <cstdio>\n".to_owned() + &fs::read_to_string(&source).unwrap();
+    fs::write(&source, text).unwrap();
+    edit(
+        &source,
+        "    y[start + t] =",
+        "    if (start + t == 3) printf(\"y[%d] is %.1f\\n::error::no\\n\", t, 0.5f * t);\n    y[start + t] =",
+    );
+    let printed = || {
+        let report: Value = serde_json::from_str(&report(dir)).unwrap();
+        let notes = report["notes"].as_array().unwrap().clone();
+        let all: Vec<_> = notes
+            .iter()
+            .filter_map(|note| note.get("printed"))
+            .collect();
+        assert_eq!(all.len(), 1, "{notes:?}");
+        assert_eq!(all[0]["text"], "y[3] is 1.5\n::error::no\n");
+        assert_eq!(all[0]["left_out"], 0);
+    };
+    let said = stdout(&simulate(dir, &[], 0));
+    printed();
+    assert!(!said.contains("y[3] is"), "{said}");
+    edit(&source, "= staged[t];", "= 0.5f + staged[t];");
+    let said = stdout(&simulate(dir, &[], 1));
+    printed();
+    assert!(
+        said.contains("         | y[3] is 1.5\n         | ::error::no\n"),
+        "{said}"
+    );
+}
+
 #[test]
 fn an_element_that_is_never_written() {
     let project = project();
@@ -282,11 +318,12 @@ fn one_unsupported_kernel_leaves_the_others_of_its_source_alone() {
     let dir = dir.path();
     let (source, gates) = (dir.join("swap.cu"), dir.join("gates.yaml"));
     let text = fs::read_to_string(&source).unwrap()
-        + "extern \"C\" __global__ void fetch(unsigned long long t, float* y)\n{\n    const int i = blockIdx.x * 256 + threadIdx.x;\n    y[i] = tex1Dfetch<float>(t, i);\n}\n";
+        + "extern \"C\" __global__ void fetch(unsigned long long t, const float* x, float* y)\n{\n    const int i = blockIdx.x * 256 + threadIdx.x;\n    float a, b, c;\n    asm(\"tex.1d.v4.f32.s32 {%0, %1, %2, %3}, [%4, {%5}];\" : \"=f\"(y[i]), \"=f\"(a), \"=f\"(b), \"=f\"(c) : \"l\"(t), \"r\"(i));\n}\n";
     fs::write(&source, text).unwrap();
-    let fetch = SWAP
-        .replace("entry: swap", "entry: fetch")
-        .replace("{tensor: x}, {tensor: y}", "{u64: 0}, {tensor: y}");
+    let fetch = SWAP.replace("entry: swap", "entry: fetch").replace(
+        "{tensor: x}, {tensor: y}",
+        "{u64: 0}, {tensor: x}, {tensor: y}",
+    );
     let text = fs::read_to_string(&gates).unwrap() + "  fetch:\n    source: swap.cu\n" + &fetch;
     fs::write(&gates, text).unwrap();
     simulate(dir, &[], 0);
@@ -297,7 +334,7 @@ fn one_unsupported_kernel_leaves_the_others_of_its_source_alone() {
         for part in [
             "not in the simulator: PTX line ",
             "`tex.1d.v4.f32.s32`",
-            "(swap.cu:17)",
+            "(swap.cu:18)",
         ] {
             assert!(reason.contains(part), "{part}: {reason}");
         }

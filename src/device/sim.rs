@@ -8,13 +8,16 @@ use ptxsim::{Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use verdict::model::{DriverFacts, FaultKind, Finding, Launch, SimulationFacts};
+use verdict::model::{DriverFacts, FaultKind, Finding, Launch, Printed, SimulationFacts};
 
 /// Bytes of all buffers of a case together.
 pub const MOST_BYTES: u64 = 4 << 30;
 
 /// Findings of one launch that are kept.
 const FINDINGS: usize = 20;
+
+/// Bytes of what a launch prints that are kept.
+const PRINTED: usize = 4 << 10;
 
 /// Blocks that a sample of a launch has, about.
 const SAMPLE: u64 = 4;
@@ -78,6 +81,7 @@ impl SimDevice {
             counters: counted.gated,
             information: counted.information,
             lines: counted.lines,
+            printed: printed(&report.printed),
         })
     }
 
@@ -137,6 +141,22 @@ impl SimDevice {
         )
         .map_err(stopped)
     }
+}
+
+/// The start of all texts, up to a character that does not fit.
+fn printed(texts: &[String]) -> Option<Printed> {
+    let all = texts.iter().map(String::len).sum::<usize>();
+    let mut text = String::new();
+    for c in texts.iter().flat_map(|text| text.chars()) {
+        if text.len() + c.len_utf8() > PRINTED {
+            break;
+        }
+        text.push(c);
+    }
+    (all > 0).then(|| Printed {
+        left_out: (all - text.len()) as u64,
+        text,
+    })
 }
 
 /// Why a launch did not come to its end.
@@ -370,5 +390,25 @@ impl Device for SimDevice {
 
     fn timer<'a>(&'a mut self, _: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_cut_between_characters() {
+        assert_eq!(printed(&[]), None);
+        assert_eq!(printed(&[String::new()]), None);
+        let short = printed(&["a ".to_owned(), "b\n".to_owned()]);
+        let whole = Printed {
+            text: "a b\n".to_owned(),
+            left_out: 0,
+        };
+        assert_eq!(short, Some(whole));
+        let long = printed(&["x".to_owned(), "\u{e4}".repeat(PRINTED)]).unwrap();
+        assert_eq!(long.text.len(), PRINTED - 1);
+        assert_eq!(long.left_out, (1 + 2 * PRINTED - long.text.len()) as u64);
     }
 }

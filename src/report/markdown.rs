@@ -66,6 +66,17 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         }
     }
 
+    for printed in summary::printed(judgement) {
+        line(&mut out, &format!("\n{}:\n", text(&printed.head)));
+        // Indented, as no text can end such a block.
+        for shown in &printed.lines {
+            line(&mut out, &format!("    | {shown}"));
+        }
+        if let Some(cut) = &printed.cut {
+            line(&mut out, &format!("\n{}", text(cut)));
+        }
+    }
+
     if !judgement.accepted.is_empty() {
         out.push_str("\n### Broken, and accepted\n\n");
         for accepted in &judgement.accepted {

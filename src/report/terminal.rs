@@ -158,6 +158,20 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
             out.extend(lines);
         }
     }
+    for printed in summary::printed(judgement) {
+        let mut lines = wrapped(&printed.head, "         ", options.width);
+        if let Some(first) = lines.first_mut() {
+            *first = format!("printed  {}", first.trim_start());
+        }
+        out.extend(lines);
+        out.extend(
+            printed
+                .lines
+                .iter()
+                .map(|line| format!("         | {line}")),
+        );
+        out.extend(printed.cut.map(|cut| format!("         {cut}")));
+    }
     let headline = summary::headline(judgement);
     let paint = match judgement.conclusion {
         Conclusion::Pass => Paint::Green,

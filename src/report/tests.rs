@@ -104,6 +104,10 @@ fn a_run_in_the_simulator() {
     fixture::resimulate(&mut record, &finding, |seed, facts| {
         if let Seen::Got(facts) = facts {
             facts.not_judged = vec!["races in global memory".into()];
+            facts.printed = Some(verdict::model::Printed {
+                text: "thread 3: \u{1b}[31mx = 0.5\n::error::not a command\n```\n".into(),
+                left_out: 12,
+            });
             *facts
                 .counters
                 .entry(verdict::model::Counter::SharedLoadWavefronts)

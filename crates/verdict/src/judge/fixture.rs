@@ -520,6 +520,7 @@ pub fn simulation_facts() -> SimulationFacts {
         ]),
         information: BTreeMap::from([(Counter::Instructions, 100_000)]),
         lines: BTreeMap::new(),
+        printed: None,
     }
 }
 

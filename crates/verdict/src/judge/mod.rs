@@ -430,6 +430,14 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
                     what: what.to_owned(),
                 }),
         );
+        if let Some((seed, printed)) = simulated::printed(facts, case) {
+            notes.push(Note::Printed {
+                subject: subject(),
+                seed,
+                text: printed.text.clone(),
+                left_out: printed.left_out,
+            });
+        }
         if let Ok(Some(modes)) = facts.modes(&case.id) {
             notes.push(Note::TwoModes {
                 subject: subject(),

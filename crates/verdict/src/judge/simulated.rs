@@ -50,6 +50,14 @@ pub(super) fn not_judged<'a>(facts: &Facts<'a>, case: &Case) -> BTreeSet<&'a str
         .collect()
 }
 
+/// What a case printed, and with which seed: the first that printed.
+pub(super) fn printed<'a>(facts: &Facts<'a>, case: &Case) -> Option<(u64, &'a Printed)> {
+    case.seeds.iter().find_map(|&seed| {
+        let launch = facts.simulation(&case.id, seed).ok()?;
+        Some((seed, launch.printed.as_ref()?))
+    })
+}
+
 impl Facts<'_> {
     /// The largest value over all seeds of each counter that can be gated; none where a seed is missing.
     pub fn gateable(&self, id: &CaseId) -> BTreeMap<Counter, u64> {

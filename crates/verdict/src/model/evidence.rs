@@ -187,6 +187,19 @@ pub struct SimulationFacts {
     /// Of each counter the source lines that count most of it, the largest first, a few of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lines: BTreeMap<Counter, Vec<LineCount>>,
+    /// `None` where nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub printed: Option<Printed>,
+}
+
+/// What the kernel's `printf` wrote in one launch, in the order of the simulator's schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Printed {
+    /// The start of it, as it was written.
+    pub text: String,
+    /// Bytes after that start which are not kept.
+    pub left_out: u64,
 }
 
 /// What one source line counts of a launch.

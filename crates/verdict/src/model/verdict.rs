@@ -226,6 +226,14 @@ pub enum Note {
     Broken { path: String, problem: String },
     /// What the simulator's checks could not judge in any launch of a case.
     NotJudged { subject: Subject, what: String },
+    /// What a case printed in the simulator, with the first of its seeds that printed.
+    Printed {
+        subject: Subject,
+        seed: u64,
+        text: String,
+        /// Bytes that are not kept.
+        left_out: u64,
+    },
     /// The single launches of a case have two modes: where each is, and its share (0 to 1).
     TwoModes {
         subject: Subject,

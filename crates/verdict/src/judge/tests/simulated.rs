@@ -123,6 +123,30 @@ fn what_was_not_judged_is_a_note() {
 }
 
 #[test]
+fn what_was_printed_is_a_note_and_no_verdict() {
+    let mut record = record_simulated();
+    recount(&mut record, |seed, facts| {
+        facts.printed = (seed > 1).then(|| Printed {
+            text: format!("seed {seed}\n"),
+            left_out: 7,
+        });
+    });
+    let told = Note::Printed {
+        subject: case("direct", "small"),
+        seed: 2,
+        text: "seed 2\n".into(),
+        left_out: 7,
+    };
+    let with = ruled(&record);
+    let printed = |note: &&Note| matches!(note, Note::Printed { .. });
+    assert_eq!(
+        with.notes.iter().filter(printed).collect::<Vec<_>>(),
+        [&told]
+    );
+    assert_eq!(with.verdicts, ruled(&record_simulated()).verdicts);
+}
+
+#[test]
 fn a_launch_that_was_not_seen_passes_nothing() {
     for (seen, outcome, reason) in [
         (
