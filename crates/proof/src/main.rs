@@ -20,6 +20,8 @@ mod cases;
 mod comparisons;
 mod conversions;
 mod counters;
+#[cfg(test)]
+mod failures;
 mod forms;
 mod gpu;
 mod job;

@@ -98,12 +98,20 @@ impl Program {
     }
 
     pub fn output_bytes(&self) -> usize {
-        8 * THREADS * self.output_words()
+        Program::bytes_of(self.output_words())
+    }
+
+    pub fn bytes_of(output_words: usize) -> usize {
+        8 * THREADS * output_words
     }
 
     /// Words for each thread; the same seed, the same input.
     pub fn input(&self) -> Vec<u8> {
-        let mut random = Random::new(!self.seed);
+        Program::input_of(self.seed)
+    }
+
+    pub fn input_of(seed: u64) -> Vec<u8> {
+        let mut random = Random::new(!seed);
         let word = |k: usize, random: &mut Random| match k {
             k if k < H => u64::from(random.word16()),
             k if k < H + W => u64::from(random.word32()),

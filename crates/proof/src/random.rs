@@ -71,13 +71,13 @@ pub fn first_difference(theirs: &[u8], ours: &[u8]) -> Option<Difference> {
         .find(|d| d.gpu != d.sim)
 }
 
-fn job<'a>(program: &Program, name: &'a str, input: &'a [u8]) -> Job<'a> {
+fn job<'a>(output_words: usize, name: &'a str, input: &'a [u8]) -> Job<'a> {
     Job {
         entry: name,
         shape: SHAPE,
         args: vec![
             Arg::In(input),
-            Arg::Out(program.output_bytes()),
+            Arg::Out(Program::bytes_of(output_words)),
             Arg::Out(Program::SCRATCH_BYTES),
         ],
     }
@@ -86,10 +86,15 @@ fn job<'a>(program: &Program, name: &'a str, input: &'a [u8]) -> Job<'a> {
 /// The program's output in ptxsim: its words, then the scratch that threads share.
 pub fn simulate(program: &Program) -> Result<Vec<u8>> {
     let text = format!("{}{}", Program::module_head(), program.entry("p"));
-    let module = Module::load(&text)?;
+    simulate_text(&text, program.seed, program.output_words())
+}
+
+/// The same of a program's text, an entry `p`.
+pub fn simulate_text(text: &str, seed: u64, output_words: usize) -> Result<Vec<u8>> {
+    let module = Module::load(text)?;
     let kernel = module.kernel("p")?;
-    let input = program.input();
-    let (outputs, report) = job(program, "p", &input).on_sim(kernel)?;
+    let input = Program::input_of(seed);
+    let (outputs, report) = job(output_words, "p", &input).on_sim(kernel)?;
     if let Some(f) = report.findings.first() {
         return Err(format!("a finding in a program that has no fault: {f:?}").into());
     }
@@ -98,7 +103,9 @@ pub fn simulate(program: &Program) -> Result<Vec<u8>> {
 
 fn on_gpu(gpu: &Gpu, module: &Loaded, program: &Program, name: &str) -> Result<Vec<u8>> {
     let input = program.input();
-    Ok(job(program, name, &input).on_gpu(gpu, module)?.concat())
+    Ok(job(program.output_words(), name, &input)
+        .on_gpu(gpu, module)?
+        .concat())
 }
 
 /// What is wrong with one program.
@@ -199,6 +206,11 @@ pub fn run(
     if let Some(path) = hashes {
         let line = |c: &Compared| format!("{} {:016x}\n", c.program.seed, c.hash);
         std::fs::write(path, all.iter().map(line).collect::<String>())?;
+    }
+    for c in all.iter().filter(|c| c.wrong.is_some()) {
+        let (seed, words) = (c.program.seed, c.program.output_words());
+        // What `failures` keeps of it.
+        writeln!(out, "seed {seed} output_words {words} gpu {:016x}", c.hash)?;
     }
     let failures: Vec<(Program, Wrong)> = all
         .into_iter()
