@@ -45,7 +45,6 @@ const MAX_BLOCK_STATE: u64 = 1 << 30;
 /// Shared memory that a block can have on sm_90, in bytes.
 const MAX_SHARED: u32 = 227 << 10;
 
-#[allow(clippy::too_many_arguments)]
 pub(crate) fn launch(
     program: &Program,
     variables: &[ModuleVariable],

@@ -157,7 +157,7 @@ impl Machine<'_> {
         let one = std::iter::once(b);
         let (pc, thread) = first_of(b);
         let what = format!("deadlock: {};", self.waits(one));
-        self.fault(FaultKind::Deadlock, pc, b.id, thread, None, &what)
+        self.fault(FaultKind::Deadlock, At::thread(b.id, thread, pc), &what)
     }
 
     fn livelock<T>(&self, blocks: &VecDeque<BlockState>) -> Run<T> {
@@ -168,7 +168,7 @@ impl Machine<'_> {
             "livelock: everybody looks again and again, and nobody changes anything; {};",
             self.stands(blocks)
         );
-        self.fault(FaultKind::Deadlock, pc, id, thread, None, &what)
+        self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
     }
 
     fn stands(&self, blocks: &VecDeque<BlockState>) -> String {

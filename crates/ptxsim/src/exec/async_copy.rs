@@ -1,7 +1,7 @@
 //! cp.async and its groups (PTX ISA 9.7.9.25).
 
+use super::address::{Site, addresses, lanes};
 use super::cost::Way;
-use super::mem::{Site, addresses, lanes};
 use super::regs::LANES;
 use super::state::*;
 use crate::check::race::{Strength, Who};
@@ -40,37 +40,18 @@ impl Machine<'_> {
             if wanted > bytes {
                 return self.fault(
                     FaultKind::Undefined,
-                    s.pc,
-                    b.id,
-                    w.first_thread + l as u32,
-                    Some(source[l]),
+                    At::lane(b, w, s.pc, l as u32).address(source[l]),
                     &format!("cp.async of {wanted} of {bytes} bytes"),
                 );
             }
             let mut data = [0; 16];
             if wanted > 0 {
-                let i = self.resolve(b, w, s, l, source[l], wanted, false)?;
-                let allocation = self.memory.at(i);
-                let at = (source[l] - allocation.base) as usize;
-                data[..wanted as usize].copy_from_slice(&allocation.data[at..at + wanted as usize]);
-                let missing = CHECKS && allocation.missing(at, wanted as usize).is_some();
+                let (i, at) = self.locate(b, w, s, (l, source[l]), wanted, false)?;
+                let from = &self.memory.at(i).data[at..at + wanted as usize];
+                data[..wanted as usize].copy_from_slice(from);
                 if CHECKS {
                     self.watch_lane(b, w, s, (i, at, l), wanted, false, Strength::Weak);
-                }
-                if missing {
-                    let what = format!(
-                        "cp.async of `{}` at byte {at} that nothing has written",
-                        self.memory.at(i).name
-                    );
-                    self.find(
-                        FindingKind::UninitialisedGlobal,
-                        s.pc,
-                        None,
-                        b.id,
-                        w.first_thread + l as u32,
-                        Some(source[l]),
-                        &what,
-                    );
+                    self.known(b, w, s, l, (i, at), wanted, "cp.async of");
                 }
             }
             let words = target[l] as usize / 4..(target[l] as usize + bytes as usize).div_ceil(4);
@@ -95,7 +76,11 @@ impl Machine<'_> {
                     instruction: s.pc,
                 };
                 if let Some(past) = shadow.write(target[l] as u32, bytes, who, Strength::Weak) {
-                    self.race(b, w, s.pc, l as u32, target[l], true, past);
+                    self.race(
+                        At::lane(b, w, s.pc, l as u32).address(target[l]),
+                        true,
+                        past,
+                    );
                 }
             }
             b.shadow = Some(shadow);

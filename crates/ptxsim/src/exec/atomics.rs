@@ -1,8 +1,9 @@
 //! Atomics and reductions (PTX ISA 9.7.13.15 and 16). Lane after lane, so the result is the same on
 //! every run.
 
+use super::address::{Site, addresses, lanes, split};
 use super::cost::Way;
-use super::mem::{Site, addresses, lanes, split, word};
+use super::mem::word;
 use super::regs::Class;
 use super::state::*;
 use super::watch::Does;
@@ -44,10 +45,7 @@ impl Machine<'_> {
                     let l = mask.trailing_zeros();
                     return self.fault(
                         FaultKind::Undefined,
-                        s.pc,
-                        b.id,
-                        w.first_thread + l,
-                        Some(a[l as usize]),
+                        At::lane(b, w, s.pc, l).address(a[l as usize]),
                         "an atomic outside global and shared memory",
                     );
                 }
@@ -66,23 +64,9 @@ impl Machine<'_> {
                     b.shared_known.set(a[l] as usize, bytes as usize);
                     &mut b.shared[a[l] as usize..][..bytes as usize]
                 } else {
-                    let i = self.resolve(b, w, s, l, a[l], bytes, true)?;
-                    let base = self.memory.at(i).base;
-                    let at = (a[l] - base) as usize;
-                    if CHECKS && self.memory.at(i).missing(at, bytes as usize).is_some() {
-                        let what = format!(
-                            "atomic on `{}` at byte {at} that nothing has written",
-                            self.memory.at(i).name
-                        );
-                        self.find(
-                            FindingKind::UninitialisedGlobal,
-                            s.pc,
-                            None,
-                            b.id,
-                            w.first_thread + l as u32,
-                            Some(a[l]),
-                            &what,
-                        );
+                    let (i, at) = self.locate(b, w, s, (l, a[l]), bytes, true)?;
+                    if CHECKS {
+                        self.known(b, w, s, l, (i, at), bytes, "atomic on");
                     }
                     if CHECKS {
                         self.watch_lane(b, w, s, (i, at, l), bytes, true, Strength::Atomic);

@@ -1,6 +1,6 @@
 //! Barriers of a block (PTX ISA 9.7.13.1), and how groups come back from what they waited for.
 
-use super::mem::lanes;
+use super::address::lanes;
 use super::regs::LANES;
 use super::state::*;
 use super::warp::{Current, Next, park};
@@ -34,14 +34,7 @@ impl Machine<'_> {
             let what = format!(
                 "barrier {id} with {count} threads: there are 16, and counts are multiples of 32"
             );
-            return self.fault(
-                FaultKind::Undefined,
-                now.pc,
-                b.id,
-                w.first_thread + first,
-                None,
-                &what,
-            );
+            return self.fault(FaultKind::Undefined, At::lane(b, w, now.pc, first), &what);
         }
         let predicate = w.regs.pred[o[3] as usize];
         let is_red = matches!(
@@ -55,14 +48,7 @@ impl Machine<'_> {
                 "barrier {id} is waited for with {count} and with {} threads",
                 bar.expected
             );
-            return self.fault(
-                FaultKind::Undefined,
-                now.pc,
-                b.id,
-                w.first_thread + first,
-                None,
-                &what,
-            );
+            return self.fault(FaultKind::Undefined, At::lane(b, w, now.pc, first), &what);
         }
         bar.expected = count;
         bar.instruction = now.pc;
@@ -127,10 +113,7 @@ impl Machine<'_> {
             let id = b.id;
             self.find(
                 FindingKind::BarrierByPart,
-                instruction,
-                None,
-                id,
-                0,
+                At::thread(id, 0, instruction),
                 None,
                 &what,
             );

@@ -1,6 +1,6 @@
 //! What memory accesses cost, in the units that hardware counters use.
 
-use super::mem::{Addresses, Site, lanes};
+use super::address::{Addresses, Site, lanes};
 use super::regs::LANES;
 use super::state::Machine;
 use crate::report::Cost;

@@ -1,6 +1,6 @@
 //! Shuffles, votes, matches and reductions of a warp (PTX ISA 9.7.9.6, 9.7.13).
 
-use super::mem::lanes;
+use super::address::lanes;
 use super::regs::LANES;
 use super::state::*;
 use crate::program::*;
@@ -45,10 +45,7 @@ impl Machine<'_> {
                         );
                         self.find(
                             FindingKind::InvalidMembers,
-                            pc,
-                            None,
-                            b.id,
-                            w.first_thread + lane,
+                            At::lane(b, w, pc, lane),
                             None,
                             &what,
                         );

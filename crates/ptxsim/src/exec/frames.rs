@@ -1,6 +1,6 @@
 //! Calls through addresses, and functions that are entered again before they have returned.
 
-use super::mem::lanes;
+use super::address::lanes;
 use super::state::*;
 use crate::program::*;
 use crate::report::*;
@@ -46,7 +46,7 @@ impl Machine<'_> {
                     "recursion {} deep: more than {STACK} bytes of stack",
                     stack.len()
                 );
-                return self.fault(FaultKind::Undefined, pc, b.id, thread, None, &what);
+                return self.fault(FaultKind::Undefined, At::thread(b.id, thread, pc), &what);
             }
             stack.push(saved);
         }
@@ -119,7 +119,11 @@ impl Machine<'_> {
                 let what =
                     format!("call to {address:#x}, where no function with such arguments is");
                 let thread = w.first_thread + l as u32;
-                return self.fault(FaultKind::Undefined, pc, b.id, thread, Some(address), &what);
+                return self.fault(
+                    FaultKind::Undefined,
+                    At::thread(b.id, thread, pc).address(address),
+                    &what,
+                );
             };
             out[l] = *to;
         }

@@ -3,7 +3,7 @@
 //! The 8 bytes in shared memory are the state, in a layout of this library's own. A `try_wait` waits
 //! for as long as it takes: its loop turns once, on every run.
 
-use super::mem::{Addresses, Site, addresses, lanes, split};
+use super::address::{Addresses, Site, addresses, lanes, split};
 use super::regs::LANES;
 use super::state::*;
 use crate::check::order::Inter;
@@ -118,10 +118,7 @@ impl Machine<'_> {
             let what = "an mbarrier outside shared memory";
             return self.fault(
                 FaultKind::OutOfBounds,
-                s.pc,
-                b.id,
-                w.first_thread + lane,
-                Some(all[lane as usize]),
+                At::lane(b, w, s.pc, lane).address(all[lane as usize]),
                 what,
             );
         }
@@ -234,10 +231,7 @@ impl Machine<'_> {
             Ok(()) => Ok(None),
             Err(what) => self.fault(
                 FaultKind::Undefined,
-                s.pc,
-                b.id,
-                w.first_thread + l as u32,
-                Some(a[l]),
+                At::lane(b, w, s.pc, l as u32).address(a[l]),
                 &what,
             ),
         }

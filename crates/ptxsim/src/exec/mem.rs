@@ -1,88 +1,12 @@
-//! Loads and stores of a warp: where they go, whether they may, and what they move.
+//! Loads and stores of a warp: what they move, and the checks on the way.
 
+use super::address::*;
 use super::cost::Way;
 use super::regs::{Class, LANES, Regs};
 use super::state::*;
 use super::watch::{Does, strength};
 use crate::program::*;
 use crate::report::*;
-
-pub type Addresses = [u64; LANES];
-
-/// Who accesses, for checks and messages.
-#[derive(Clone, Copy)]
-pub struct Site {
-    pub pc: u32,
-    pub mask: u32,
-}
-
-/// The lanes of a mask, lowest first.
-pub struct Lanes(u32);
-
-impl Iterator for Lanes {
-    type Item = usize;
-    #[inline(always)]
-    fn next(&mut self) -> Option<usize> {
-        let lane = self.0.trailing_zeros() as usize;
-        self.0 &= self.0.wrapping_sub(1);
-        (lane < LANES).then_some(lane)
-    }
-}
-
-#[inline(always)]
-pub fn lanes(mask: u32) -> Lanes {
-    Lanes(mask)
-}
-
-#[inline(always)]
-pub fn addresses(regs: &Regs, (class, register): (Class, u32), offset: i64) -> Addresses {
-    match class {
-        Class::R64 => {
-            std::array::from_fn(|l| regs.r64[register as usize].0[l].wrapping_add(offset as u64))
-        }
-        // A 32-bit address with a negative offset must not become a 64-bit one.
-        _ => std::array::from_fn(|l| {
-            u64::from(regs.r32[register as usize].0[l].wrapping_add(offset as u32))
-        }),
-    }
-}
-
-/// Splits generic addresses: the space of the first lane, its lanes, and addresses in the window.
-#[inline(always)]
-pub fn split<'a>(
-    space: AddressSpace,
-    a: &'a Addresses,
-    mask: u32,
-    room: &'a mut Addresses,
-) -> (AddressSpace, u32, &'a Addresses) {
-    if space != AddressSpace::Generic || mask == 0 {
-        return (space, mask, a);
-    }
-    let (space, mask, inside) = split_generic(a, mask);
-    *room = inside;
-    (space, mask, room)
-}
-
-fn split_generic(a: &Addresses, mask: u32) -> (AddressSpace, u32, Addresses) {
-    let window = |x: u64| match x >> 32 {
-        1 => (AddressSpace::Shared, SHARED_WINDOW),
-        2 => (AddressSpace::Local, LOCAL_WINDOW),
-        3 => (AddressSpace::Param, PARAM_WINDOW),
-        _ => (AddressSpace::Global, 0),
-    };
-    let (space, base) = window(a[mask.trailing_zeros() as usize]);
-    let mut same = 0;
-    for l in lanes(mask) {
-        if window(a[l]).0 == space {
-            same |= 1 << l;
-        }
-    }
-    (
-        space,
-        same,
-        std::array::from_fn(|l| a[l].wrapping_sub(base)),
-    )
-}
 
 #[inline(always)]
 pub fn word(bytes: &[u8], width: u32) -> u64 {
@@ -153,17 +77,6 @@ fn deposit_all(regs: &mut Regs, a: &Access, bytes: &[u8], at: &Addresses, mask: 
     }
 }
 
-/// The distance between the addresses of neighbouring lanes, where it is always the same.
-#[inline(always)]
-pub fn step_of(a: &Addresses) -> Option<u64> {
-    let step = a[1].wrapping_sub(a[0]);
-    let mut same = true;
-    for pair in a.windows(2) {
-        same &= pair[1].wrapping_sub(pair[0]) == step;
-    }
-    same.then_some(step)
-}
-
 #[inline(always)]
 fn collect_all(regs: &Regs, a: &Access, bytes: &mut [u8], at: &Addresses, mask: u32) {
     if a.width != 4 || a.registers.iter().any(|r| r.0 != Class::R32) {
@@ -181,18 +94,6 @@ fn collect_all(regs: &Regs, a: &Access, bytes: &mut [u8], at: &Addresses, mask: 
     }
 }
 
-/// Lowest and highest address of the lanes.
-#[inline(always)]
-fn span(a: &Addresses, mask: u32) -> (u64, u64) {
-    let (mut low, mut high) = (u64::MAX, 0);
-    for (l, &x) in a.iter().enumerate() {
-        let on = mask >> l & 1 == 1;
-        low = low.min(if on { x } else { u64::MAX });
-        high = high.max(if on { x } else { 0 });
-    }
-    (low, high)
-}
-
 #[inline(always)]
 pub fn collect(regs: &Regs, a: &Access, lane: usize) -> [u8; 32] {
     let mut out = [0; 32];
@@ -208,170 +109,6 @@ pub fn collect(regs: &Regs, a: &Access, lane: usize) -> [u8; 32] {
 }
 
 impl Machine<'_> {
-    #[inline(always)]
-    pub fn aligned(&self, b: &BlockState, w: &Warp, s: Site, a: &Addresses, bytes: u32) -> Run<()> {
-        // All at once first: an address that is off shows in the union of their bits.
-        let mut union = 0;
-        for (l, x) in a.iter().enumerate() {
-            union |= x & 0_u64.wrapping_sub(u64::from(s.mask >> l & 1));
-        }
-        if union & u64::from(bytes - 1) == 0 {
-            return Ok(());
-        }
-        let off = |l: &usize| a[*l] & u64::from(bytes - 1) != 0;
-        let bad = lanes(s.mask).find(off).map_or(0, |l| 1_u32 << l);
-        if bad != 0 {
-            let l = bad.trailing_zeros();
-            let what = format!(
-                "misaligned access: {bytes} bytes at address {:#x}",
-                a[l as usize]
-            );
-            return self.fault(
-                FaultKind::Misaligned,
-                s.pc,
-                b.id,
-                w.first_thread + l,
-                Some(a[l as usize]),
-                &what,
-            );
-        }
-        Ok(())
-    }
-
-    /// The allocation that the last access hit, and offsets in it, if it holds all lanes' accesses.
-    #[inline(always)]
-    fn in_one(
-        &mut self,
-        a: &Addresses,
-        mask: u32,
-        bytes: u32,
-        write: bool,
-    ) -> Option<(usize, Addresses)> {
-        let (low, high) = span(a, mask);
-        let holds = |m: &Self, i: usize| {
-            let x = m.memory.at(i);
-            low >= x.base
-                && high.saturating_add(u64::from(bytes)) <= x.base + x.data.len() as u64
-                && !(write && x.read_only)
-        };
-        if self.hint == usize::MAX || !holds(self, self.hint) {
-            self.hint = self.memory.find(low, u64::from(bytes))?;
-            if !holds(self, self.hint) {
-                return None;
-            }
-        }
-        let base = self.memory.at(self.hint).base;
-        Some((self.hint, std::array::from_fn(|l| a[l].wrapping_sub(base))))
-    }
-
-    /// The allocation that holds the access of a lane.
-    #[inline(always)]
-    pub fn resolve(
-        &mut self,
-        b: &BlockState,
-        w: &Warp,
-        s: Site,
-        lane: usize,
-        address: u64,
-        bytes: u32,
-        write: bool,
-    ) -> Run<usize> {
-        let hint = self.hint;
-        if hint != usize::MAX {
-            let a = self.memory.at(hint);
-            let at = address.wrapping_sub(a.base);
-            if at < a.data.len() as u64
-                && at + u64::from(bytes) <= a.data.len() as u64
-                && !(write && a.read_only)
-            {
-                return Ok(hint);
-            }
-        }
-        let linear = w.first_thread + lane as u32;
-        let Some(found) = self.memory.find(address, u64::from(bytes)) else {
-            let what = format!(
-                "{} of {bytes} bytes out of bounds: {}",
-                if write { "write" } else { "read" },
-                self.memory.near(address)
-            );
-            return self.fault(
-                FaultKind::OutOfBounds,
-                s.pc,
-                b.id,
-                linear,
-                Some(address),
-                &what,
-            );
-        };
-        if write && self.memory.at(found).read_only {
-            let what = format!("write to the constant `{}`", self.memory.at(found).name);
-            return self.fault(
-                FaultKind::ReadOnly,
-                s.pc,
-                b.id,
-                linear,
-                Some(address),
-                &what,
-            );
-        }
-        self.hint = found;
-        Ok(found)
-    }
-
-    pub fn in_window(
-        &self,
-        b: &BlockState,
-        w: &Warp,
-        s: Site,
-        a: &Addresses,
-        bytes: u32,
-        size: usize,
-        what: &str,
-    ) -> Run<()> {
-        let highest = span(a, s.mask).1;
-        if highest
-            .checked_add(u64::from(bytes))
-            .is_some_and(|end| end <= size as u64)
-        {
-            return Ok(());
-        }
-        for l in lanes(s.mask) {
-            if a[l]
-                .checked_add(u64::from(bytes))
-                .is_none_or(|end| end > size as u64)
-            {
-                let near = self
-                    .program
-                    .shared
-                    .iter()
-                    .filter(|v| u64::from(v.offset) <= a[l])
-                    .max_by_key(|v| v.offset);
-                let near = match (what, near) {
-                    ("shared", Some(v)) => format!(
-                        ", {} bytes past the start of `{}` ({} bytes)",
-                        a[l] - u64::from(v.offset),
-                        v.name,
-                        v.bytes
-                    ),
-                    _ => String::new(),
-                };
-                let text = format!(
-                    "access of {bytes} bytes out of bounds: {what} address {:#x} of {size} bytes{near}",
-                    a[l]
-                );
-                return self.fault(
-                    FaultKind::OutOfBounds,
-                    s.pc,
-                    b.id,
-                    w.first_thread + l as u32,
-                    Some(a[l]),
-                    &text,
-                );
-            }
-        }
-        Ok(())
-    }
-
     pub fn load<const CHECKS: bool>(
         &mut self,
         b: &mut BlockState,
@@ -379,7 +116,7 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> Run<()> {
-        if self.steady_load::<CHECKS>(b, w, access, s) {
+        if self.steady::<CHECKS, false>(b, w, access, s) {
             return Ok(());
         }
         let all = addresses(&w.regs, access.address, access.offset);
@@ -410,34 +147,15 @@ impl Machine<'_> {
                         several = false;
                     }
                     for l in lanes(mask) {
-                        let i = self.resolve(b, w, s, l, a[l], bytes, false)?;
+                        let (i, at) = self.locate(b, w, s, (l, a[l]), bytes, false)?;
                         if CHECKS && several {
-                            let at = a[l] - self.memory.at(i).base;
                             let s = Site { mask: 1 << l, ..s };
-                            self.watch(b, w, access, s, (i, &[at; LANES]), bytes, false);
+                            self.watch(b, w, access, s, (i, &[at as u64; LANES]), bytes, false);
                         }
-                        let allocation = self.memory.at(i);
-                        let at = (a[l] - allocation.base) as usize;
-                        deposit(
-                            &mut w.regs,
-                            access,
-                            &allocation.data[at..at + bytes as usize],
-                            l,
-                        );
-                        if CHECKS && allocation.missing(at, bytes as usize).is_some() {
-                            let what = format!(
-                                "read of `{}` at byte {at} that nothing has written",
-                                allocation.name
-                            );
-                            self.find(
-                                FindingKind::UninitialisedGlobal,
-                                s.pc,
-                                None,
-                                b.id,
-                                w.first_thread + l as u32,
-                                Some(a[l]),
-                                &what,
-                            );
+                        let data = &self.memory.at(i).data[at..at + bytes as usize];
+                        deposit(&mut w.regs, access, data, l);
+                        if CHECKS {
+                            self.known(b, w, s, l, (i, at), bytes, "read of");
                         }
                     }
                 }
@@ -462,11 +180,8 @@ impl Machine<'_> {
                             );
                             self.find(
                                 FindingKind::UninitialisedLocal,
-                                s.pc,
+                                At::lane(b, w, s.pc, l as u32).address(a[l]),
                                 None,
-                                b.id,
-                                w.first_thread + l as u32,
-                                Some(a[l]),
                                 &what,
                             );
                         }
@@ -496,7 +211,7 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> Run<()> {
-        if self.steady_store::<CHECKS>(b, w, access, s) {
+        if self.steady::<CHECKS, true>(b, w, access, s) {
             return Ok(());
         }
         let all = addresses(&w.regs, access.address, access.offset);
@@ -526,14 +241,12 @@ impl Machine<'_> {
                         continue;
                     }
                     for l in lanes(mask) {
-                        let i = self.resolve(b, w, s, l, a[l], bytes, true)?;
+                        let (i, at) = self.locate(b, w, s, (l, a[l]), bytes, true)?;
                         if CHECKS {
-                            let at = a[l] - self.memory.at(i).base;
                             let s = Site { mask: 1 << l, ..s };
-                            self.watch(b, w, access, s, (i, &[at; LANES]), bytes, true);
+                            self.watch(b, w, access, s, (i, &[at as u64; LANES]), bytes, true);
                         }
                         let allocation = self.memory.at_mut(i);
-                        let at = (a[l] - allocation.base) as usize;
                         allocation.data[at..at + bytes as usize]
                             .copy_from_slice(&collect(&w.regs, access, l)[..bytes as usize]);
                         allocation.mark(at, bytes as usize);
@@ -567,10 +280,7 @@ impl Machine<'_> {
                     let l = mask.trailing_zeros();
                     return self.fault(
                         FaultKind::ReadOnly,
-                        s.pc,
-                        b.id,
-                        w.first_thread + l,
-                        Some(a[l as usize]),
+                        At::lane(b, w, s.pc, l).address(a[l as usize]),
                         "write to a kernel parameter",
                     );
                 }

@@ -1,8 +1,8 @@
 //! Runs the matrix instructions, to the bit as the tensor cores of sm_90 do (CALIBRATION.md): they
 //! align and cut off inside, and cut off again where the result is f32.
 
+use super::address::{Addresses, Site, addresses, lanes, split};
 use super::alu::has_v3;
-use super::mem::{Addresses, Site, addresses, lanes, split};
 use super::mma::*;
 use super::regs::{ALL, LANES, Regs};
 use super::state::*;
@@ -165,10 +165,7 @@ impl Machine<'_> {
         if space != AddressSpace::Shared || same != used {
             return self.fault(
                 FaultKind::OutOfBounds,
-                s.pc,
-                b.id,
-                w.first_thread,
-                Some(all[0]),
+                At::thread(b.id, w.first_thread, s.pc).address(all[0]),
                 "ldmatrix or stmatrix outside shared memory",
             );
         }
@@ -176,20 +173,14 @@ impl Machine<'_> {
             if a[l] % 16 != 0 {
                 return self.fault(
                     FaultKind::Misaligned,
-                    s.pc,
-                    b.id,
-                    w.first_thread + l as u32,
-                    Some(a[l]),
+                    At::lane(b, w, s.pc, l as u32).address(a[l]),
                     "a matrix row that is not 16-byte aligned",
                 );
             }
             if a[l] + 16 > b.shared.len() as u64 {
                 return self.fault(
                     FaultKind::OutOfBounds,
-                    s.pc,
-                    b.id,
-                    w.first_thread + l as u32,
-                    Some(a[l]),
+                    At::lane(b, w, s.pc, l as u32).address(a[l]),
                     "a matrix row out of bounds of shared memory",
                 );
             }

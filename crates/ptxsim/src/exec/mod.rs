@@ -1,5 +1,6 @@
 //! Execution: registers and arithmetic of a warp, its memory accesses, its schedule.
 
+mod address;
 pub mod alu;
 mod async_copy;
 mod atomics;

@@ -1,7 +1,7 @@
 //! Checks of accesses to shared memory: copies under way, bytes without a value, races.
 
-use super::mem::{Addresses, Site, lanes};
-use super::state::{BlockState, Machine, Warp};
+use super::address::{Addresses, Site, lanes};
+use super::state::{At, BlockState, Machine, Warp};
 use crate::check::race::{Past, Strength, Who};
 use crate::report::FindingKind;
 
@@ -29,11 +29,8 @@ impl Machine<'_> {
                     );
                     self.find(
                         FindingKind::AsyncBeforeWait,
-                        s.pc,
+                        At::lane(b, w, s.pc, l as u32).address(a[l]),
                         Some(i - 1),
-                        b.id,
-                        w.first_thread + l as u32,
-                        Some(a[l]),
                         &what,
                     );
                 }
@@ -48,11 +45,8 @@ impl Machine<'_> {
                     let what = format!("read of shared memory {at:#x} that nothing has written");
                     self.find(
                         FindingKind::UninitialisedShared,
-                        s.pc,
+                        At::lane(b, w, s.pc, l as u32).address(at as u64),
                         None,
-                        b.id,
-                        w.first_thread + l as u32,
-                        Some(at as u64),
                         &what,
                     );
                 }
@@ -75,38 +69,21 @@ impl Machine<'_> {
             }
         }
         for (l, past) in races {
-            self.race(b, w, s.pc, l as u32, a[l], write, past);
+            self.race(At::lane(b, w, s.pc, l as u32).address(a[l]), write, past);
         }
     }
 
     #[cold]
-    #[allow(clippy::too_many_arguments)]
-    pub fn race(
-        &mut self,
-        b: &BlockState,
-        w: &Warp,
-        pc: u32,
-        lane: u32,
-        address: u64,
-        write: bool,
-        past: Past,
-    ) {
+    pub fn race(&mut self, at: At, write: bool, past: Past) {
         let name = |w: bool| if w { "write" } else { "read" };
         let other = self.thread(u32::from(past.warp) * 32 + u32::from(past.lane));
         let what = format!(
-            "race on shared memory {address:#x}: this {} and the {} at {} by thread {other:?} have no order",
+            "race on shared memory {:#x}: this {} and the {} at {} by thread {other:?} have no order",
+            at.address.unwrap_or(0),
             name(write),
             name(past.was_write),
             self.place(past.instruction)
         );
-        self.find(
-            FindingKind::SharedRace,
-            pc,
-            Some(past.instruction),
-            b.id,
-            w.first_thread + lane,
-            Some(address),
-            &what,
-        );
+        self.find(FindingKind::SharedRace, at, Some(past.instruction), &what);
     }
 }

@@ -4,8 +4,8 @@
 //!
 //! A pattern is only a memory of results: whether it is there changes no count and no finding.
 
+use super::address::lanes;
 use super::cost::{Passes, Way, wavefronts};
-use super::mem::lanes;
 use super::regs::{ALL, Class, LANES, Regs};
 use crate::check::cells::{BLOCK, Touch};
 

@@ -1,6 +1,6 @@
 //! `printf`: the text that a call would write (C11 7.21.6.1, what CUDA takes of it).
 
-use super::mem::lanes;
+use super::address::lanes;
 use super::state::*;
 use crate::program::LOCAL_WINDOW;
 use crate::report::MAX_PRINTED;

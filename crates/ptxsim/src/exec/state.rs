@@ -29,6 +29,38 @@ pub enum Wait {
     },
 }
 
+/// What a message is about: an instruction, the thread that executes it, and where it looks.
+#[derive(Clone, Copy)]
+pub struct At {
+    pub instruction: u32,
+    pub block: [u32; 3],
+    /// Index in the block.
+    pub thread: u32,
+    pub address: Option<u64>,
+}
+
+impl At {
+    pub fn thread(block: [u32; 3], thread: u32, instruction: u32) -> At {
+        At {
+            instruction,
+            block,
+            thread,
+            address: None,
+        }
+    }
+
+    pub fn lane(b: &BlockState, w: &Warp, instruction: u32, lane: u32) -> At {
+        At::thread(b.id, w.first_thread + lane, instruction)
+    }
+
+    pub fn address(self, address: u64) -> At {
+        At {
+            address: Some(address),
+            ..self
+        }
+    }
+}
+
 /// Lanes of a warp that are at the same place.
 #[derive(Clone, Debug)]
 pub struct Group {
@@ -154,17 +186,10 @@ impl Machine<'_> {
         [linear % x, linear / x % y, linear / x / y]
     }
 
-    pub fn fault<T>(
-        &self,
-        kind: FaultKind,
-        instruction: u32,
-        block: [u32; 3],
-        linear: u32,
-        address: Option<u64>,
-        what: &str,
-    ) -> Run<T> {
-        let place = self.place(instruction);
-        let thread = self.thread(linear);
+    pub fn fault<T>(&self, kind: FaultKind, at: At, what: &str) -> Run<T> {
+        let At { block, address, .. } = at;
+        let place = self.place(at.instruction);
+        let thread = self.thread(at.thread);
         let message = format!("{what} at {place}, block {block:?}, thread {thread:?}");
         Err(Box::new(Fault {
             kind,
@@ -224,17 +249,13 @@ impl Machine<'_> {
     }
 
     #[cold]
-    #[allow(clippy::too_many_arguments)]
-    pub fn find(
-        &mut self,
-        kind: FindingKind,
-        instruction: u32,
-        other: Option<u32>,
-        block: [u32; 3],
-        linear: u32,
-        address: Option<u64>,
-        what: &str,
-    ) {
+    pub fn find(&mut self, kind: FindingKind, at: At, other: Option<u32>, what: &str) {
+        let At {
+            instruction,
+            block,
+            address,
+            ..
+        } = at;
         let key = (kind, instruction, other.unwrap_or(u32::MAX));
         if let Some(&at) = self.seen.get(&key) {
             self.findings[at].times += 1;
@@ -245,7 +266,7 @@ impl Machine<'_> {
         }
         let mut places = vec![self.place(instruction)];
         places.extend(other.map(|o| self.place(o)));
-        let thread = self.thread(linear);
+        let thread = self.thread(at.thread);
         let message = format!(
             "{what} at {}, block {block:?}, thread {thread:?}",
             places[0]

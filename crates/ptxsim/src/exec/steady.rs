@@ -4,9 +4,9 @@
 //! Anything else is left, whole and untouched, to `mem`, which looks lane by lane and knows what to
 //! say. So every check is written twice, and this one may only err by saying no.
 
+use super::address::{Site, addresses, lanes};
 use super::alu::has_v3;
 use super::cost::Way;
-use super::mem::{Site, addresses};
 use super::pattern::{Pattern, Shape};
 use super::regs::{ALL, Class, LANES, Regs, Word};
 use super::state::*;
@@ -25,7 +25,7 @@ struct Place {
 impl Machine<'_> {
     /// False where nothing was done.
     #[inline(always)]
-    pub fn steady_load<const CHECKS: bool>(
+    pub fn steady<const CHECKS: bool, const WRITE: bool>(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
@@ -35,54 +35,25 @@ impl Machine<'_> {
         #[cfg(target_arch = "x86_64")]
         if has_v3() {
             // SAFETY: the processor has what the function was compiled for.
-            return unsafe { self.load_v3::<CHECKS>(b, w, access, s) };
+            return unsafe { self.steady_v3::<CHECKS, WRITE>(b, w, access, s) };
         }
-        self.load_any::<CHECKS>(b, w, access, s)
-    }
-
-    /// False where nothing was done.
-    #[inline(always)]
-    pub fn steady_store<const CHECKS: bool>(
-        &mut self,
-        b: &mut BlockState,
-        w: &mut Warp,
-        access: &Access,
-        s: Site,
-    ) -> bool {
-        #[cfg(target_arch = "x86_64")]
-        if has_v3() {
-            // SAFETY: the processor has what the function was compiled for.
-            return unsafe { self.store_v3::<CHECKS>(b, w, access, s) };
-        }
-        self.store_any::<CHECKS>(b, w, access, s)
+        self.steady_any::<CHECKS, WRITE>(b, w, access, s)
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma,bmi2")]
-    fn load_v3<const CHECKS: bool>(
+    fn steady_v3<const CHECKS: bool, const WRITE: bool>(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
         access: &Access,
         s: Site,
     ) -> bool {
-        self.load_any::<CHECKS>(b, w, access, s)
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,fma,bmi2")]
-    fn store_v3<const CHECKS: bool>(
-        &mut self,
-        b: &mut BlockState,
-        w: &mut Warp,
-        access: &Access,
-        s: Site,
-    ) -> bool {
-        self.store_any::<CHECKS>(b, w, access, s)
+        self.steady_any::<CHECKS, WRITE>(b, w, access, s)
     }
 
     #[inline(always)]
-    fn load_any<const CHECKS: bool>(
+    fn steady_any<const CHECKS: bool, const WRITE: bool>(
         &mut self,
         b: &mut BlockState,
         w: &mut Warp,
@@ -109,11 +80,17 @@ impl Machine<'_> {
                 if place.lowest > b.shared.len() as u64 || span > b.shared.len() - from {
                     return false;
                 }
-                if CHECKS && !reads_in_order(b, w, p, from, bytes, s.pc) {
+                if CHECKS && !shared_in_order::<WRITE>(b, w, p, from, bytes, s.pc) {
                     return false;
                 }
-                let passes = p.wavefronts(place.lowest, bytes, Way::Load);
-                deposit(&mut w.regs, access, &b.shared[from..from + span], p, s.mask);
+                let way = if WRITE { Way::Store } else { Way::Load };
+                let passes = p.wavefronts(place.lowest, bytes, way);
+                let data = &mut b.shared[from..from + span];
+                if WRITE {
+                    collect(&w.regs, access, data, p, s.mask);
+                } else {
+                    deposit(&mut w.regs, access, data, p, s.mask);
+                }
                 self.add_shared(s, passes);
                 true
             }
@@ -123,87 +100,24 @@ impl Machine<'_> {
                 };
                 p.allocation = i;
                 let allocation = self.memory.at(i);
+                if WRITE && allocation.read_only {
+                    return false;
+                }
                 let from = (place.lowest - allocation.base) as usize;
                 let known = |at: u32, n: u32| allocation.holds(from + at as usize, n as usize);
                 if CHECKS
+                    && !WRITE
                     && !allocation.all_known()
                     && !p.stretches.iter().all(|t| known(t.at, t.bytes))
                 {
                     return false;
                 }
-                let passes = p.sectors(place.lowest, bytes);
                 if CHECKS
                     && !allocation.read_only
                     && let (Some(global), Some(clocks)) = (&mut self.global, &b.shadow)
                 {
-                    let me = accessor(b, w, clocks, s.pc);
-                    let size = allocation.data.len();
-                    let places = p
-                        .units
-                        .iter()
-                        .map(|u| (readers(u.lanes), from + u.at as usize));
-                    if !global.access(&me, i, size, places, bytes, false, None) {
-                        return false;
-                    }
-                }
-                let data = &allocation.data[from..from + span];
-                deposit(&mut w.regs, access, data, p, s.mask);
-                self.add_global(s, bytes, passes);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    #[inline(always)]
-    fn store_any<const CHECKS: bool>(
-        &mut self,
-        b: &mut BlockState,
-        w: &mut Warp,
-        access: &Access,
-        s: Site,
-    ) -> bool {
-        if access.order != Order::Weak {
-            return false;
-        }
-        let bytes = access.bytes();
-        let Some(lowest) = self.arranged(&w.regs, access, s) else {
-            return false;
-        };
-        let Some(p) = &mut self.patterns[s.pc as usize] else {
-            return false;
-        };
-        let Some(place) = place(access.space, lowest, p, bytes) else {
-            return false;
-        };
-        let span = p.span as usize;
-        match place.space {
-            AddressSpace::Shared => {
-                let from = place.lowest as usize;
-                if place.lowest > b.shared.len() as u64 || span > b.shared.len() - from {
-                    return false;
-                }
-                if CHECKS && !writes_in_order(b, w, p, from, bytes, s.pc) {
-                    return false;
-                }
-                let passes = p.wavefronts(place.lowest, bytes, Way::Store);
-                collect(&w.regs, access, &mut b.shared[from..from + span], p, s.mask);
-                self.add_shared(s, passes);
-                true
-            }
-            AddressSpace::Global => {
-                let Some(i) = self.memory.holding(p.allocation, place.lowest, span) else {
-                    return false;
-                };
-                p.allocation = i;
-                let allocation = self.memory.at_mut(i);
-                if allocation.read_only {
-                    return false;
-                }
-                let from = (place.lowest - allocation.base) as usize;
-                if CHECKS && let (Some(global), Some(clocks)) = (&mut self.global, &b.shadow) {
                     // Two lanes that write one place race with one another.
-                    if p.shared {
+                    if WRITE && p.shared {
                         return false;
                     }
                     let me = accessor(b, w, clocks, s.pc);
@@ -211,17 +125,23 @@ impl Machine<'_> {
                     let places = p
                         .units
                         .iter()
-                        .map(|u| (u.lanes.trailing_zeros(), from + u.at as usize));
-                    if !global.access(&me, i, size, places, bytes, true, None) {
+                        .map(|u| (together(u.lanes), from + u.at as usize));
+                    if !global.access(&me, i, size, places, bytes, WRITE, None) {
                         return false;
                     }
                 }
-                for t in &p.stretches {
-                    allocation.cover(from + t.at as usize, t.bytes as usize);
-                }
-                let data = &mut allocation.data[from..from + span];
-                collect(&w.regs, access, data, p, s.mask);
                 let passes = p.sectors(place.lowest, bytes);
+                if WRITE {
+                    let allocation = self.memory.at_mut(i);
+                    for t in &p.stretches {
+                        allocation.cover(from + t.at as usize, t.bytes as usize);
+                    }
+                    let data = &mut allocation.data[from..from + span];
+                    collect(&w.regs, access, data, p, s.mask);
+                } else {
+                    let data = &allocation.data[from..from + span];
+                    deposit(&mut w.regs, access, data, p, s.mask);
+                }
                 self.add_global(s, bytes, passes);
                 true
             }
@@ -254,9 +174,9 @@ fn learn(slot: &mut Option<Box<Pattern>>, regs: &Regs, access: &Access, mask: u3
     lowest
 }
 
-/// Lanes that read one place, for the race check.
+/// Lanes at one place, for the race check.
 #[inline(always)]
-fn readers(lanes: u32) -> u32 {
+fn together(lanes: u32) -> u32 {
     let first = lanes.trailing_zeros();
     if lanes.is_power_of_two() {
         first
@@ -314,7 +234,7 @@ fn copies_under_way(b: &BlockState, p: &Pattern, from: usize) -> bool {
 }
 
 #[inline(always)]
-fn reads_in_order(
+fn shared_in_order<const WRITE: bool>(
     b: &mut BlockState,
     w: &Warp,
     p: &mut Pattern,
@@ -323,37 +243,24 @@ fn reads_in_order(
     pc: u32,
 ) -> bool {
     let known = |at: u32, n: u32| b.shared_known.holds(from + at as usize, n as usize);
-    if copies_under_way(b, p, from) || !p.stretches.iter().all(|t| known(t.at, t.bytes)) {
+    // Two lanes that write one place race with one another.
+    let alone = !(WRITE && p.shared);
+    if !alone || copies_under_way(b, p, from) {
         return false;
     }
-    let Some(shadow) = &mut b.shadow else {
-        return true;
-    };
-    let touches = p.touches(from as u32, bytes, shadow.shift());
-    shadow.plainly(from as u32, touches, (w.index, pc), false)
-}
-
-#[inline(always)]
-fn writes_in_order(
-    b: &mut BlockState,
-    w: &Warp,
-    p: &mut Pattern,
-    from: usize,
-    bytes: u32,
-    pc: u32,
-) -> bool {
-    // Two lanes that write one place race with one another.
-    if p.shared || copies_under_way(b, p, from) {
+    if !WRITE && !p.stretches.iter().all(|t| known(t.at, t.bytes)) {
         return false;
     }
     if let Some(shadow) = &mut b.shadow {
         let touches = p.touches(from as u32, bytes, shadow.shift());
-        if !shadow.plainly(from as u32, touches, (w.index, pc), true) {
+        if !shadow.plainly(from as u32, touches, (w.index, pc), WRITE) {
             return false;
         }
     }
-    for t in &p.stretches {
-        b.shared_known.cover(from + t.at as usize, t.bytes as usize);
+    if WRITE {
+        for t in &p.stretches {
+            b.shared_known.cover(from + t.at as usize, t.bytes as usize);
+        }
     }
     true
 }
@@ -424,7 +331,7 @@ fn deposit(regs: &mut Regs, a: &Access, data: &[u8], p: &Pattern, mask: u32) {
                 u32::put(regs, r, &lanes_of(data, p, e, widen), mask);
             }
             _ => {
-                for l in super::mem::lanes(mask) {
+                for l in lanes(mask) {
                     super::mem::deposit_element(regs, a, &data[p.at[l] as usize..], e, l);
                 }
             }
@@ -478,7 +385,7 @@ fn collect(regs: &Regs, a: &Access, data: &mut [u8], p: &Pattern, mask: u32) {
                 continue;
             }
         }
-        for l in super::mem::lanes(mask) {
+        for l in lanes(mask) {
             let v = match class {
                 Class::R64 => regs.r64[r as usize].0[l],
                 _ => u64::from(regs.r32[r as usize].0[l]),

@@ -5,7 +5,7 @@
 //! earliest place that the code's layout allows. A group that branches backwards many times while
 //! others could run makes way for them for a while: it may be waiting for what they do.
 
-use super::mem::{Site, lanes};
+use super::address::{Site, lanes};
 use super::regs::LANES;
 use super::state::*;
 use crate::program::*;
@@ -126,10 +126,7 @@ impl Machine<'_> {
                 let (pc, mask) = w.groups.first().map_or((0, 1), |g| (g.pc, g.mask));
                 return self.fault(
                     FaultKind::Budget,
-                    pc,
-                    b.id,
-                    w.first_thread + mask.trailing_zeros(),
-                    None,
+                    At::lane(b, w, pc, mask.trailing_zeros()),
                     what,
                 );
             }
@@ -207,10 +204,7 @@ impl Machine<'_> {
                             format!("brx.idx with index {index} of {} targets", targets.len());
                         return self.fault(
                             FaultKind::Undefined,
-                            now.pc,
-                            b.id,
-                            w.first_thread + l as u32,
-                            None,
+                            At::lane(b, w, now.pc, l as u32),
                             &what,
                         );
                     };
@@ -345,17 +339,14 @@ impl Machine<'_> {
             Op::Trap => {
                 return self.fault(
                     FaultKind::Trap,
-                    now.pc,
-                    b.id,
-                    w.first_thread + mask.trailing_zeros(),
-                    None,
+                    At::lane(b, w, now.pc, mask.trailing_zeros()),
                     "trap",
                 );
             }
             Op::Assert(told) => {
                 let thread = w.first_thread + mask.trailing_zeros();
                 let text = self.assertion(b, thread, *told);
-                return self.fault(FaultKind::Assert, now.pc, b.id, thread, None, &text);
+                return self.fault(FaultKind::Assert, At::thread(b.id, thread, now.pc), &text);
             }
             Op::Fence { device } => self.fence(b, w, *device),
             Op::Sleep => return Ok(Next::Yield),
@@ -448,10 +439,7 @@ impl Machine<'_> {
                 let what = format!("lane {l} is not in its own member mask {set:#010x}");
                 self.find(
                     FindingKind::InvalidMembers,
-                    pc,
-                    None,
-                    b.id,
-                    w.first_thread + l as u32,
+                    At::lane(b, w, pc, l as u32),
                     None,
                     &what,
                 );

@@ -1,6 +1,7 @@
 //! Order and races in global memory, as accesses happen; order through flags in shared memory.
 
-use super::mem::{Addresses, Site, collect, lanes};
+use super::address::{Addresses, Site, lanes};
+use super::mem::collect;
 use super::state::*;
 use crate::check::global::{Accessor, Conflict};
 use crate::check::order::{Inter, Sparse};
@@ -228,11 +229,8 @@ impl Machine<'_> {
         );
         self.find(
             FindingKind::GlobalRace,
-            s.pc,
+            At::lane(b, w, s.pc, c.lane).address(address),
             Some(c.instruction),
-            b.id,
-            w.first_thread + c.lane,
-            Some(address),
             &what,
         );
     }
