@@ -97,10 +97,7 @@ impl Program {
         self.slots + H + W + D + P + 3 * OWN + 1
     }
 
-    pub fn output_bytes(&self) -> usize {
-        Program::bytes_of(self.output_words())
-    }
-
+    /// Of the output, by its words for each thread.
     pub fn bytes_of(output_words: usize) -> usize {
         8 * THREADS * output_words
     }
