@@ -1,6 +1,6 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
-use super::{beside, standing, summary};
+use super::{beside, printed, standing, summary};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use verdict::judge::words;
@@ -66,7 +66,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         }
     }
 
-    for printed in summary::printed(judgement) {
+    for printed in printed::printed(judgement) {
         line(&mut out, &format!("\n{}:\n", text(&printed.head)));
         // Indented, as no text can end such a block.
         for shown in &printed.lines {

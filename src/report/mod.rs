@@ -6,6 +6,7 @@ pub mod json;
 pub mod junit;
 pub mod markdown;
 pub mod nvbench;
+mod printed;
 pub mod progress;
 mod standing;
 mod summary;

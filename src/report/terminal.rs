@@ -1,7 +1,7 @@
 //! For a terminal: what failed comes first, with the reason and the command that shows it alone; the
 //! headline comes last, where the eye rests.
 
-use super::{beside, standing, summary};
+use super::{beside, printed, standing, summary};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use verdict::model::{Conclusion, Judgement, Outcome, Record};
 
@@ -158,7 +158,7 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
             out.extend(lines);
         }
     }
-    for printed in summary::printed(judgement) {
+    for printed in printed::printed(judgement) {
         let mut lines = wrapped(&printed.head, "         ", options.width);
         if let Some(first) = lines.first_mut() {
             *first = format!("printed  {}", first.trim_start());
