@@ -1,5 +1,6 @@
 //! Finding what was agreed, under exactly the key that this run has; and making it from a run.
 
+use super::calibrated::Calibrated;
 use super::facts::{Executor, Facts, Found, Ruling, inconclusive, ruling};
 use super::sessions::held_against;
 use super::words;
@@ -12,13 +13,15 @@ use std::mem::discriminant;
 pub const ANY_SHAPE: &str = "*";
 
 /// What was agreed on one metric.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct AgreedOn {
     pub value: f64,
     /// Of times.
     pub group: Option<Group>,
     /// Of times that were taken in several sessions.
     pub between: Option<Between>,
+    /// Of times whose spread was calibrated under this run's key.
+    pub calibrated: Option<Calibrated>,
 }
 
 /// Why a comparison cannot be made.
@@ -105,7 +108,10 @@ impl Facts<'_> {
         let key = self.key(subject, facet)?;
         let shelf = Shelf::of(&self.policy.baselines, subject, metric, &key);
         if let Some(agreed) = shelf.agreed()? {
-            return usable(metric, &agreed, "the baseline's").map_err(Lack::Refused);
+            return Ok(AgreedOn {
+                calibrated: self.calibrated(subject, metric, &key)?,
+                ..usable(metric, &agreed, "the baseline's")?
+            });
         }
         if let Some(broken) = covering(&self.policy.broken_baselines, subject, facet) {
             return Err(Lack::Refused(Ruling {
@@ -165,7 +171,10 @@ impl Facts<'_> {
         let key = self.key(subject, facet)?;
         let shelf = Shelf::of(&anchor.baselines, subject, metric, &key);
         if let Some(agreed) = shelf.agreed()? {
-            return usable(metric, &agreed, &format!("{since}'s"));
+            return Ok(AgreedOn {
+                calibrated: self.calibrated(subject, metric, &key)?,
+                ..usable(metric, &agreed, &format!("{since}'s"))?
+            });
         }
         if let Some(broken) = covering(&anchor.broken_baselines, subject, facet) {
             return inconclusive(format!(
@@ -260,6 +269,7 @@ impl Facts<'_> {
                         key,
                         origin: origin.clone(),
                         cases: BTreeMap::new(),
+                        calibrated: BTreeMap::new(),
                     });
                     baseline.cases.insert(shape.to_owned(), metrics);
                 }
@@ -460,6 +470,7 @@ fn usable(metric: Metric, agreed: &Agreed, whose: &str) -> Found<AgreedOn> {
             value,
             group: None,
             between: None,
+            calibrated: None,
         });
     }
     match (agreed.spread, agreed.processes) {
@@ -470,6 +481,7 @@ fn usable(metric: Metric, agreed: &Agreed, whose: &str) -> Found<AgreedOn> {
                 between: agreed.sessions.as_ref().and_then(|sessions| {
                     held_against(sessions, group.ln_deviation() / f64::from(processes).sqrt())
                 }),
+                calibrated: None,
             }),
             None => broken(format!(
                 "is {value} with a spread of {} over {processes} processes, and no interval follows from that",

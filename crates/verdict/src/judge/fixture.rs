@@ -238,6 +238,7 @@ pub fn baselines() -> Vec<Baseline> {
             .into_iter()
             .map(|(shape, metric, agreed)| (shape.to_owned(), BTreeMap::from([(metric, agreed)])))
             .collect(),
+        calibrated: BTreeMap::new(),
     };
     let (compiler, flags) = ("13.0.88".to_owned(), "-O3".to_owned());
     let times = Agreed {
@@ -575,6 +576,7 @@ pub fn record_simulated() -> Record {
                 commit: None,
             },
             cases: SHAPES.map(|shape| (shape.to_owned(), counters())).into(),
+            calibrated: BTreeMap::new(),
         })
         .to_vec();
     record

@@ -7,6 +7,7 @@
 mod accepted;
 mod baseline;
 mod best;
+mod calibrated;
 mod facts;
 mod limit;
 mod loosened;
@@ -397,6 +398,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
     let mut accepted = Vec::new();
     let mut drifts = Vec::new();
     let mut new = BTreeSet::new();
+    let mut noisier = Vec::new();
     for gate in &facts.policy.gates {
         let mut ruled = accepted::ruled(facts, gate, refusals);
         if gate.needs_device() {
@@ -409,6 +411,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         counters.append(&mut ruled.counters);
         accepted.extend(ruled.accepted);
         drifts.extend(ruled.drift);
+        noisier.extend(ruled.noisier);
         verdicts.push(ruled.verdict);
     }
     drifts.extend(limit::since_best(facts, &drifts));
@@ -417,6 +420,9 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         .map(|(subject, facet)| Note::New { subject, facet })
         .collect();
     notes.extend(gone(facts));
+    // Two limits on one figure say it once.
+    noisier.dedup();
+    notes.append(&mut noisier);
     let (broken, unneeded) = facts.broken();
     verdicts.extend(broken);
     notes.extend(unneeded);
