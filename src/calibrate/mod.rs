@@ -2,6 +2,7 @@
 //! measure them. What follows from the recording is `power`'s to say.
 
 mod dial;
+pub mod noise;
 
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;

@@ -2,7 +2,7 @@
 //! what is said where its own processes do not bear it out.
 
 use super::facts::{Facts, Found, ruling};
-use super::words;
+use super::{Refused, acceptable, words};
 use crate::model::*;
 use crate::stats::{Comparison, Group, Known};
 
@@ -84,4 +84,58 @@ impl Calibrated {
             date: self.date.clone(),
         })
     }
+}
+
+/// What a record's timing processes of one case differ by, with the key that it holds under.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibrates {
+    pub case: CaseId,
+    pub key: BaselineKey,
+    pub calibration: Calibration,
+}
+
+/// What a record can be taken for as a calibration: of every case whose times could be agreed on, and why not
+/// of the others.
+pub fn calibrations(record: &Record) -> (Vec<Calibrates>, Vec<Refused>) {
+    let (baselines, mut refused) = acceptable(record, "");
+    refused.retain(|it| it.facet == Facet::Times);
+    let environment = &record.environment;
+    let Some(device) = environment.device.got() else {
+        return (Vec::new(), refused);
+    };
+    let of_times = baselines
+        .into_iter()
+        .filter(|baseline| baseline.key.facet() == Facet::Times);
+    let found = of_times.flat_map(|baseline| {
+        let Baseline {
+            kernel,
+            variant,
+            key,
+            cases,
+            ..
+        } = baseline;
+        cases.into_iter().filter_map(move |(shape, metrics)| {
+            let processes = metrics.values().find_map(|agreed| agreed.processes)?;
+            let deviations = metrics
+                .into_iter()
+                .filter_map(|(metric, agreed)| Some((metric, agreed.spread?)))
+                .collect();
+            Some(Calibrates {
+                case: CaseId {
+                    kernel: kernel.clone(),
+                    variant: variant.clone(),
+                    shape,
+                },
+                key: key.clone(),
+                calibration: Calibration {
+                    date: environment.started.get(..10)?.to_owned(),
+                    gpu: device.uuid.clone(),
+                    driver: device.driver.clone(),
+                    processes,
+                    deviations,
+                },
+            })
+        })
+    });
+    (found.collect(), refused)
 }

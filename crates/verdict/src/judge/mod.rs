@@ -25,6 +25,7 @@ mod tests;
 
 pub use baseline::ANY_SHAPE;
 pub use best::best;
+pub use calibrated::{Calibrates, calibrations};
 pub use facts::{Facts, Found, Ruling, unit_for, unit_to_simulate};
 pub use metric::Value;
 pub use sessions::joined;
