@@ -80,6 +80,8 @@ fn what_cannot_be_asked_together() {
 fn without_a_baseline_there_is_nothing_to_write_noise_beside() {
     let dir = tempfile::tempdir().unwrap();
     run(dir.path(), &["init"], 0);
+    std::fs::create_dir(dir.path().join("kernels")).unwrap();
+    std::fs::write(dir.path().join("kernels/add.cu"), "").unwrap();
     let output = run(dir.path(), &["calibrate", "*", "--write-noise"], 2);
     assert!(
         stderr(&output).contains("no baseline of times of these cases is there to write beside"),
