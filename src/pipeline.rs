@@ -85,7 +85,8 @@ pub fn run(
     };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;
 
-    let mut crews = Crews::new(request.device)?;
+    let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
+    let mut crews = Crews::new(request.device, &waiting)?;
     let device = |crews: &mut Crews| match request.device {
         DeviceChoice::Sim => Seen::NotRun {
             reason: "--device sim: times come from a GPU".to_owned(),

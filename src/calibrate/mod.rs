@@ -77,7 +77,8 @@ pub fn record(
         Kernels::Own(loaded) => loaded.toolchain.cuda.as_deref(),
     };
     let toolchain = toolchain::find(pin, cache)?;
-    let mut crew = Crew::new(request.device)?;
+    let mut crew =
+        Crew::new(request.device)?.on_waiting(|text| on(Event::Waiting(text.to_owned())));
     let device = match crew.device() {
         Seen::Got(device) => device,
         Seen::Fault(fault) => return Err(Error::environment(fault.message)),
@@ -266,13 +267,13 @@ fn pairs(
 }
 
 /// Finds how much work takes how long.
-struct Search<'a, R> {
-    crew: &'a mut Crew,
+struct Search<'a, 'c, R> {
+    crew: &'a mut Crew<'c>,
     read: R,
     artifact: &'a Artifact,
 }
 
-impl<R: Fn(Work) -> Case> Search<'_, R> {
+impl<R: Fn(Work) -> Case> Search<'_, '_, R> {
     fn line(&mut self, (low, high): (f64, f64), work: impl Fn(f64) -> Work) -> Result<Line> {
         let mut at = |amount: f64| {
             let case = (self.read)(work(amount));
