@@ -38,6 +38,15 @@ impl From<Ruling> for Lack {
     }
 }
 
+/// What becomes of times that were taken in turns with a base revision's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// They are no baseline.
+    Refused,
+    /// Head's own samples are taken, for times that were taken in the same way.
+    Taken,
+}
+
 /// What a base side could not give, where the baselines are made from a record.
 pub(super) type Refusals = BTreeMap<(Subject, Facet), Ruling>;
 
@@ -232,7 +241,7 @@ impl Facts<'_> {
     }
 
     /// What this run could be agreed on, and what it could not, with the reason.
-    pub(super) fn acceptable(&self, origin: &Origin) -> (Vec<Baseline>, Refusals) {
+    pub(super) fn acceptable(&self, origin: &Origin, beside: Beside) -> (Vec<Baseline>, Refusals) {
         let mut baselines: BTreeMap<(String, String, BaselineKey), Baseline> = BTreeMap::new();
         let mut refusals = Refusals::new();
         let units = self
@@ -257,7 +266,7 @@ impl Facts<'_> {
             })
         });
         for (subject, facet, shape) in units.chain(cases) {
-            match self.agree(&subject, facet) {
+            match self.agree(&subject, facet, beside) {
                 Ok((key, metrics)) => {
                     let (kernel, variant) =
                         (subject.kernel().to_owned(), subject.variant().to_owned());
@@ -313,13 +322,14 @@ impl Facts<'_> {
         &self,
         subject: &Subject,
         facet: Facet,
+        beside: Beside,
     ) -> Found<(BaselineKey, BTreeMap<Metric, Agreed>)> {
         let key = self.key(subject, facet)?;
         if let Subject::Case(case) = subject {
             self.timeable(case)?;
             if facet == Facet::Times {
                 // Samples taken in turns with another kernel's are of another protocol.
-                if !self.paired(case).is_empty() {
+                if beside == Beside::Refused && !self.paired(case).is_empty() {
                     return ruling(
                         Outcome::Skipped,
                         "timed beside a base revision; a run without `--base` times it alone, for a baseline",

@@ -33,12 +33,12 @@ pub use sessions::joined;
 #[cfg(test)]
 use crate::model;
 use crate::model::*;
-use baseline::Refusals;
+use baseline::{Beside, Refusals};
 use facts::inconclusive;
 use limit::Ruled;
 use loosened::Side;
 use pair::Footing;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Every gate's verdict, in the order of the policy, and what they come to together.
 pub fn judge(
@@ -78,7 +78,17 @@ pub fn judge(
 /// other judgement. What `head` asks less strictly than `base` follows as verdicts of their own.
 pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement {
     // No verdict depends on where a baseline came from.
-    let (baselines, refusals) = acceptable(base, "base");
+    let (mut baselines, refused) = agreed(base, "base", Beside::Taken);
+    let two_protocols = two_protocols(base, head);
+    for case in &two_protocols {
+        for baseline in baselines
+            .iter_mut()
+            .filter(|it| it.key.facet() == Facet::Times)
+            .filter(|it| (&it.kernel, &it.variant) == (&case.kernel, &case.variant))
+        {
+            baseline.cases.remove(&case.shape);
+        }
+    }
     let policy = Policy {
         gates: head.policy.gates.clone(),
         baselines,
@@ -90,7 +100,7 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         base: None,
     };
     let facts = Facts::new(&head.plan, &head.environment, &policy, &head.evidence);
-    let refusals = refusals
+    let mut refusals: Refusals = refused
         .into_iter()
         .map(|refused| {
             let why = Ruling {
@@ -100,6 +110,13 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
             ((refused.subject, refused.facet), why)
         })
         .collect();
+    refusals.extend(two_protocols.into_iter().map(|case| {
+        let why = Ruling {
+            outcome: Outcome::Inconclusive,
+            reason: words::TWO_PROTOCOLS.to_owned(),
+        };
+        ((Subject::Case(case), Facet::Times), why)
+    }));
     let mut judgement = judged(&facts, &refusals);
     let added = accepted::added(&base.policy.accepted, &head.policy.accepted);
     judgement.notes.extend(added);
@@ -109,6 +126,28 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         loosening,
     ));
     judgement
+}
+
+/// Cases that one of two records timed alone and the other in turns with a base revision.
+fn two_protocols(base: &Record, head: &Record) -> Vec<CaseId> {
+    let ways = |record: &Record| {
+        let mut ways: BTreeMap<CaseId, Timing> = BTreeMap::new();
+        for piece in &record.evidence {
+            match piece {
+                Evidence::Time { case, .. } => ways.insert(case.clone(), Timing::Alone),
+                Evidence::Pair { case, .. } => ways.insert(case.clone(), Timing::BesideBase),
+                _ => None,
+            };
+        }
+        ways
+    };
+    let (base, head) = (ways(base), ways(head));
+    let differs = |(case, way): (CaseId, Timing)| {
+        base.get(&case)
+            .is_some_and(|other| *other != way)
+            .then_some(case)
+    };
+    head.into_iter().filter_map(differs).collect()
 }
 
 impl Judgement {
@@ -139,6 +178,10 @@ pub struct Refused {
 /// The baselines that a record gives: everything that was built, proven right, and timed without
 /// throttling. `seal` is the record's own.
 pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) {
+    agreed(record, seal, Beside::Refused)
+}
+
+fn agreed(record: &Record, seal: &str, beside: Beside) -> (Vec<Baseline>, Vec<Refused>) {
     let environment = &record.environment;
     let origin = Origin {
         record: seal.to_owned(),
@@ -152,7 +195,7 @@ pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) 
         commit: environment.commit.clone(),
     };
     let facts = Facts::new(&record.plan, environment, &record.policy, &record.evidence);
-    let (baselines, refusals) = facts.acceptable(&origin);
+    let (baselines, refusals) = facts.acceptable(&origin, beside);
     let refused = refusals.into_iter().map(|((subject, facet), why)| Refused {
         subject,
         facet,

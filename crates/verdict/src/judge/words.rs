@@ -23,6 +23,9 @@ pub const ALLOWED: &str = "loosened, and allowed by --allow-loosened";
 /// Why a limit against the base revision is not judged where none was named.
 pub const NO_BASE: &str = "no base was named to time it beside; `--base REF` does";
 
+/// Why times of two records are not compared.
+pub const TWO_PROTOCOLS: &str = "one of the two records timed it alone and the other in turns with a base revision, which are two protocols; make both with `--base`, or both without";
+
 /// Why nothing of the simulator's is judged where there is a GPU.
 pub const NOT_SIMULATED: &str = "this run used a GPU; the simulator checks it with --device sim";
 

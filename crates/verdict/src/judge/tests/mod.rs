@@ -2,6 +2,7 @@
 
 mod accepted;
 mod anchors;
+mod beside;
 mod calibrated;
 mod foreign;
 mod limits;
