@@ -1,7 +1,7 @@
 //! What many verdicts on one contest share, worked out once.
 
 use crate::analysis::{Spread, Unusable};
-use crate::recording::{Contest, Process};
+use crate::recording::{Change, Contest, Process};
 use crate::rivals::Half;
 
 /// Which halves a comparer of one pair of processes gets.
@@ -43,7 +43,7 @@ impl Pair {
 /// A contest with everything worked out that many verdicts share.
 pub(crate) struct Prepared {
     title: String,
-    pub true_change: f64,
+    pub change: Change,
     pub processes: Vec<Timed>,
     /// The clock's step over the sum that a block compares.
     resolution: f64,
@@ -162,7 +162,7 @@ impl Prepared {
         }
         Ok(Self {
             title,
-            true_change: contest.true_change,
+            change: contest.change,
             processes,
             resolution: tick_ns * blocks / total,
             single: Halves::of(contest, changes, Samples::Single),
@@ -172,10 +172,6 @@ impl Prepared {
 
     pub(crate) fn resolution(&self) -> f64 {
         self.resolution
-    }
-
-    pub(crate) fn unchanged(&self) -> bool {
-        self.true_change == 0.0
     }
 
     pub(crate) fn spread(&self, overhead: f64) -> Spread {
@@ -194,7 +190,7 @@ impl Prepared {
         let seconds: f64 = self.processes.iter().map(|process| process.seconds).sum();
         Spread {
             title: self.title.clone(),
-            true_change: self.true_change,
+            change: self.change,
             processes: self.processes.len(),
             ratio: mean.exp(),
             ln_deviation: deviation,

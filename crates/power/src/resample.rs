@@ -6,8 +6,9 @@
 
 use verdict::stats::sequential::{Decision, Schedule};
 
-use crate::analysis::{Cell, How, Settings};
+use crate::analysis::{Cell, How, Runs, Settings};
 use crate::prepared::{Halves, Pair, Prepared, Processes, Samples, Timed};
+use crate::recording::Change;
 use crate::rivals::{Call, Rival};
 use crate::share::Share;
 use crate::simulate::Dice;
@@ -21,8 +22,8 @@ struct Ruling {
 
 /// Counts of one comparer at one setting.
 pub(crate) struct Counted {
-    pub runs_red: Share,
-    pub runs_open: Share,
+    pub runs: Runs,
+    pub other_code: Option<Runs>,
     pub cells: Vec<Cell>,
 }
 
@@ -85,14 +86,19 @@ pub(crate) fn replay(contests: &[Prepared], overhead: f64, rule: &Own) -> Vec<Ce
                     .get(ruling.processes.max(1) as usize..)
                     .unwrap_or_default();
             }
-            let how = if contest.unchanged() {
-                How::Unchanged
-            } else {
-                How::Dial
-            };
-            tally.cell(index, contest.true_change, how, overhead)
+            let (change, how) = as_recorded(contest.change);
+            tally.cell(index, change, how, overhead)
         })
         .collect()
+}
+
+/// What the verdicts on a contest are of, its samples taken as they are.
+fn as_recorded(change: Change) -> (f64, How) {
+    match change {
+        Change::None => (0.0, How::Unchanged),
+        Change::OtherCode => (0.0, How::OtherCode),
+        Change::Slower(share) => (share, How::Dial),
+    }
 }
 
 /// `None` where a contest has no samples of that kind.
@@ -186,7 +192,7 @@ impl Tally {
     }
 }
 
-/// Runs of unchanged contests, each in turn, and then verdicts on each changed one.
+/// Runs of the contests in which nothing should be red, then verdicts on each of the others.
 fn count(
     contests: &[Prepared],
     settings: &Settings,
@@ -194,52 +200,58 @@ fn count(
     mut judge: impl FnMut(&mut Dice, usize, f64) -> Option<Ruling>,
 ) -> Counted {
     let mut dice = Dice::new(settings.seed, stream);
-    let nulls: Vec<usize> = (0..contests.len())
-        .filter(|&index| contests.get(index).is_some_and(Prepared::unchanged))
-        .collect();
     let mut tallies = vec![Tally::default(); contests.len()];
-    let (mut runs_red, mut runs_open) = (Share::default(), Share::default());
-    for _ in 0..settings.runs {
-        let (mut red, mut open) = (false, false);
-        for &index in nulls.iter().cycle().take(settings.cases as usize) {
-            let Some(ruling) = judge(&mut dice, index, 0.0) else {
-                continue;
-            };
-            red |= ruling.call == Call::Slower;
-            open |= ruling.call == Call::Open;
-            if let Some(tally) = tallies.get_mut(index) {
-                tally.add(&ruling);
+    let mut runs = |dice: &mut Dice, of: Change| {
+        let nulls: Vec<usize> = (0..contests.len())
+            .filter(|&index| contests.get(index).is_some_and(|it| it.change == of))
+            .collect();
+        let mut runs = Runs::default();
+        for _ in 0..settings.runs {
+            let (mut red, mut open) = (false, false);
+            for &index in nulls.iter().cycle().take(settings.cases as usize) {
+                let Some(ruling) = judge(dice, index, 0.0) else {
+                    continue;
+                };
+                red |= ruling.call == Call::Slower;
+                open |= ruling.call == Call::Open;
+                if let Some(tally) = tallies.get_mut(index) {
+                    tally.add(&ruling);
+                }
             }
+            runs.red.add(red);
+            runs.open.add(open);
         }
-        runs_red.add(red);
-        runs_open.add(open);
-    }
+        (!nulls.is_empty()).then_some(runs)
+    };
+    let unchanged = runs(&mut dice, Change::None).unwrap_or_default();
+    let other_code = runs(&mut dice, Change::OtherCode);
     let mut cells = Vec::new();
     for (index, (contest, tally)) in contests.iter().zip(&tallies).enumerate() {
-        if contest.unchanged() {
-            cells.push(tally.cell(index, 0.0, How::Unchanged, settings.overhead));
-        }
-        let mut drawn = |change: f64, how: How| {
+        let (recorded, how) = as_recorded(contest.change);
+        let mut drawn = |change: f64| {
             let mut tally = Tally::default();
             for _ in 0..settings.verdicts {
                 if let Some(ruling) = judge(&mut dice, index, change) {
                     tally.add(&ruling);
                 }
             }
-            let change = contest.true_change + change;
-            cells.push(tally.cell(index, change, how, settings.overhead));
+            tally
         };
-        if contest.unchanged() {
+        let tally = match contest.change {
+            Change::None | Change::OtherCode => *tally,
+            Change::Slower(_) => drawn(0.0),
+        };
+        cells.push(tally.cell(index, recorded, how, settings.overhead));
+        if contest.change == Change::None {
             for &change in &settings.changes {
-                drawn(change, How::Scaled);
+                let tally = drawn(change);
+                cells.push(tally.cell(index, change, How::Scaled, settings.overhead));
             }
-        } else {
-            drawn(0.0, How::Dial);
         }
     }
     Counted {
-        runs_red,
-        runs_open,
+        runs: unchanged,
+        other_code,
         cells,
     }
 }
