@@ -152,14 +152,11 @@ pub struct Spread {
 pub struct Point {
     pub comparer: Comparer,
     pub setting: String,
-    /// Of unchanged contests.
     pub runs: Runs,
-    /// Of contests of other code, where there are any.
-    pub other_code: Option<Runs>,
     pub cells: Vec<Cell>,
 }
 
-/// Of the runs in which nothing should be red.
+/// Of runs of unchanged contests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Runs {
     /// With anything red.
@@ -179,7 +176,8 @@ pub enum Comparer {
 pub enum How {
     /// Nothing changed.
     Unchanged,
-    /// Other machine code for the same work.
+    /// Other machine code for the same work. It takes what it takes: the change is the mean over all of its
+    /// processes, and whether red is right depends on it.
     OtherCode,
     /// A kernel that truly takes longer.
     Dial,
@@ -290,7 +288,6 @@ fn point(comparer: Comparer, setting: String, counted: Counted) -> Point {
         comparer,
         setting,
         runs: counted.runs,
-        other_code: counted.other_code,
         cells: counted.cells,
     }
 }

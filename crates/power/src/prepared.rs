@@ -1,6 +1,6 @@
 //! What many verdicts on one contest share, worked out once.
 
-use crate::analysis::{Spread, Unusable};
+use crate::analysis::{How, Spread, Unusable};
 use crate::recording::{Change, Contest, Process};
 use crate::rivals::Half;
 
@@ -174,10 +174,25 @@ impl Prepared {
         self.resolution
     }
 
+    /// What the verdicts on it are of, its samples taken as they are.
+    pub(crate) fn as_recorded(&self) -> (f64, How) {
+        match self.change {
+            Change::None => (0.0, How::Unchanged),
+            Change::OtherCode => (self.mean().exp_m1(), How::OtherCode),
+            Change::Slower(share) => (share, How::Dial),
+        }
+    }
+
+    /// Of the log ratios.
+    fn mean(&self) -> f64 {
+        let ratios = self.processes.iter().map(|process| process.ln_ratio);
+        ratios.sum::<f64>() / self.processes.len() as f64
+    }
+
     pub(crate) fn spread(&self, overhead: f64) -> Spread {
         let n = self.processes.len() as f64;
         let ratios = || self.processes.iter().map(|process| process.ln_ratio);
-        let mean = ratios().sum::<f64>() / n;
+        let mean = self.mean();
         let squares: f64 = ratios().map(|ratio| (ratio - mean).powi(2)).sum();
         let deviation = (squares / (n - 1.0)).sqrt();
         let farthest = ratios()

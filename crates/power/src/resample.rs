@@ -23,7 +23,6 @@ struct Ruling {
 /// Counts of one comparer at one setting.
 pub(crate) struct Counted {
     pub runs: Runs,
-    pub other_code: Option<Runs>,
     pub cells: Vec<Cell>,
 }
 
@@ -86,19 +85,10 @@ pub(crate) fn replay(contests: &[Prepared], overhead: f64, rule: &Own) -> Vec<Ce
                     .get(ruling.processes.max(1) as usize..)
                     .unwrap_or_default();
             }
-            let (change, how) = as_recorded(contest.change);
+            let (change, how) = contest.as_recorded();
             tally.cell(index, change, how, overhead)
         })
         .collect()
-}
-
-/// What the verdicts on a contest are of, its samples taken as they are.
-fn as_recorded(change: Change) -> (f64, How) {
-    match change {
-        Change::None => (0.0, How::Unchanged),
-        Change::OtherCode => (0.0, How::OtherCode),
-        Change::Slower(share) => (share, How::Dial),
-    }
 }
 
 /// `None` where a contest has no samples of that kind.
@@ -192,7 +182,7 @@ impl Tally {
     }
 }
 
-/// Runs of the contests in which nothing should be red, then verdicts on each of the others.
+/// Runs of unchanged contests, each in turn, and then verdicts on each changed one.
 fn count(
     contests: &[Prepared],
     settings: &Settings,
@@ -201,33 +191,31 @@ fn count(
 ) -> Counted {
     let mut dice = Dice::new(settings.seed, stream);
     let mut tallies = vec![Tally::default(); contests.len()];
-    let mut runs = |dice: &mut Dice, of: Change| {
-        let nulls: Vec<usize> = (0..contests.len())
-            .filter(|&index| contests.get(index).is_some_and(|it| it.change == of))
-            .collect();
-        let mut runs = Runs::default();
-        for _ in 0..settings.runs {
-            let (mut red, mut open) = (false, false);
-            for &index in nulls.iter().cycle().take(settings.cases as usize) {
-                let Some(ruling) = judge(dice, index, 0.0) else {
-                    continue;
-                };
-                red |= ruling.call == Call::Slower;
-                open |= ruling.call == Call::Open;
-                if let Some(tally) = tallies.get_mut(index) {
-                    tally.add(&ruling);
-                }
+    let nulls: Vec<usize> = (0..contests.len())
+        .filter(|&index| {
+            let contest = contests.get(index);
+            contest.is_some_and(|contest| contest.change == Change::None)
+        })
+        .collect();
+    let mut runs = Runs::default();
+    for _ in 0..settings.runs {
+        let (mut red, mut open) = (false, false);
+        for &index in nulls.iter().cycle().take(settings.cases as usize) {
+            let Some(ruling) = judge(&mut dice, index, 0.0) else {
+                continue;
+            };
+            red |= ruling.call == Call::Slower;
+            open |= ruling.call == Call::Open;
+            if let Some(tally) = tallies.get_mut(index) {
+                tally.add(&ruling);
             }
-            runs.red.add(red);
-            runs.open.add(open);
         }
-        (!nulls.is_empty()).then_some(runs)
-    };
-    let unchanged = runs(&mut dice, Change::None).unwrap_or_default();
-    let other_code = runs(&mut dice, Change::OtherCode);
+        runs.red.add(red);
+        runs.open.add(open);
+    }
     let mut cells = Vec::new();
     for (index, (contest, tally)) in contests.iter().zip(&tallies).enumerate() {
-        let (recorded, how) = as_recorded(contest.change);
+        let (recorded, how) = contest.as_recorded();
         let mut drawn = |change: f64| {
             let mut tally = Tally::default();
             for _ in 0..settings.verdicts {
@@ -238,8 +226,8 @@ fn count(
             tally
         };
         let tally = match contest.change {
-            Change::None | Change::OtherCode => *tally,
-            Change::Slower(_) => drawn(0.0),
+            Change::None => *tally,
+            Change::OtherCode | Change::Slower(_) => drawn(0.0),
         };
         cells.push(tally.cell(index, recorded, how, settings.overhead));
         if contest.change == Change::None {
@@ -249,11 +237,7 @@ fn count(
             }
         }
     }
-    Counted {
-        runs: unchanged,
-        other_code,
-        cells,
-    }
+    Counted { runs, cells }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::analysis::{Analysis, Cell, Comparer, How, Point, Runs};
+use crate::analysis::{Analysis, Cell, Comparer, How, Point};
 use crate::prepared::{Pair, Processes, Samples};
 use crate::recording::Change;
 use crate::rivals::percent;
@@ -79,21 +79,15 @@ impl Analysis {
         let mut text = self
             .cells(&point.cells)
             .titled("The rule on processes drawn at random");
-        text.push_str(&self.runs("unchanged cases", point.runs));
-        if let Some(runs) = point.other_code {
-            text.push_str(&self.runs("cases of other code that does the same", runs));
-        }
-        text
-    }
-
-    fn runs(&self, of: &str, runs: Runs) -> String {
-        format!(
-            "\nOf {} runs of {} {of} {} had anything red, {} anything inconclusive.\n",
-            runs.red.of,
+        let runs = format!(
+            "\nOf {} runs of {} unchanged cases {} had anything red, {} anything inconclusive.\n",
+            point.runs.red.of,
             self.settings.cases,
-            self.bounded(runs.red),
-            self.bounded(runs.open),
-        )
+            self.bounded(point.runs.red),
+            self.bounded(point.runs.open),
+        );
+        text.push_str(&runs);
+        text
     }
 
     fn replay(&self) -> String {
@@ -114,7 +108,7 @@ impl Analysis {
         for cell in cells {
             let how = match cell.how {
                 How::Unchanged => "none".to_owned(),
-                How::OtherCode => "other code".to_owned(),
+                How::OtherCode => format!("{:+.2} %, other code", cell.change * 100.0),
                 How::Dial => format!("{}, dial", percented(cell.change)),
                 How::Scaled => format!("{}, scaled", percented(cell.change)),
             };
@@ -332,7 +326,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{Settings, Spread};
+    use crate::analysis::{Runs, Settings, Spread};
 
     fn cell(contest: usize, change: f64, how: How, red: u64, open: u64) -> Cell {
         let of = 1000;
@@ -347,27 +341,24 @@ mod tests {
         }
     }
 
-    fn runs(red: u64, open: u64) -> Runs {
-        let share = |hits| Share { hits, of: 400 };
-        Runs {
-            red: share(red),
-            open: share(open),
-        }
-    }
-
     fn point(comparer: Comparer, setting: &str, alarms: u64) -> Point {
         Point {
             comparer,
             setting: setting.into(),
-            runs: runs(alarms, 3),
-            other_code: Some(runs(2, 40)),
+            runs: Runs {
+                red: Share {
+                    hits: alarms,
+                    of: 400,
+                },
+                open: Share { hits: 3, of: 400 },
+            },
             cells: vec![
                 cell(0, 0.0, How::Unchanged, alarms, 1),
                 cell(0, 0.01, How::Scaled, 995, 5),
                 cell(1, 0.0, How::Unchanged, 0, 0),
                 cell(1, 0.01, How::Scaled, 1000, 0),
                 cell(2, 0.0101, How::Dial, 999, 1),
-                cell(3, 0.0, How::OtherCode, 1, 20),
+                cell(3, 0.0012, How::OtherCode, 1, 20),
             ],
         }
     }
