@@ -9,7 +9,7 @@ const ROUNDS: &str = "ROUNDS: 50000";
 /// One block in place of all of them runs on for `more` of its turns, in `of_128` of 128 launches. By itself it has
 /// a multiprocessor that eight blocks shared, and makes some seven turns in the time of one.
 fn now_and_then(dir: &Path, of_128: u32, more: u32) {
-    let source = std::fs::read_to_string(dir.join("dial.cu")).unwrap();
+    let source = std::fs::read_to_string(root().join("tests/fixtures/project/dial.cu")).unwrap();
     let begin = source.find("    #pragma unroll 1").unwrap();
     let end = source.find("    if (i < n) y[i] = value;").unwrap();
     // The low bits of a clock are different at every launch, and the product mixes them into the high ones.
