@@ -31,9 +31,13 @@ pub fn run(args: &CalibrateArgs) -> Result<Exit> {
         let cases: Vec<_> = loaded.plan.cases.iter().map(|case| &case.id).collect();
         store::expect_times(&loaded.root, &cases)?;
     }
-    let recording = match &args.from {
-        Some(file) => read(file)?,
+    let mut recorded = args.from.iter().map(|file| read(file));
+    let recording = match recorded.next() {
         None => record(args)?,
+        Some(first) => recorded.try_fold(first?, |all, next| {
+            all.with(next?)
+                .map_err(|error| Error::Usage(Diagnostic::new(error.to_string())))
+        })?,
     };
     let analysis = analyse(&recording, &settings)
         .map_err(|error| Error::Usage(Diagnostic::new(error.to_string())))?;
@@ -135,7 +139,7 @@ fn record(args: &CalibrateArgs) -> Result<Recording> {
             device: args.device,
             processes: args.processes,
             classes: args.classes.clone(),
-            changes: args.changes.iter().map(|change| change / 100.0).collect(),
+            changes: args.changes.clone(),
         },
         &kernels,
         &Cache::open()?,
