@@ -191,8 +191,7 @@ pub struct InitArgs {
   gatekeeper calibrate                                   eight built-in kernels: some fifteen minutes
   gatekeeper calibrate --processes 20 --classes 3,60     a quick look
   gatekeeper calibrate sdpa_fp8/stage2 --processes 100   kernels of your own
-  gatekeeper calibrate 'sdpa_*' --processes 100 --write-noise
-                                                         and what their processes differ by into baselines/
+  gatekeeper calibrate 'sdpa_*' --write-noise            and what their processes differ by
   gatekeeper calibrate --from calibration.json.gz        a recording that is there already
 
 The tables go to standard output as markdown; docs/timing.md says how to read them.")]

@@ -266,7 +266,7 @@ fn a_broken_baseline_is_not_a_pass() {
         (String::new(), 1, "it ends in the middle"),
         (good.replace("\"value\": 12.0", "\"value\": \"NaN\""), 1, ""),
         (
-            good.replace("baseline/2", "baseline/3"),
+            good.replace("baseline/3", "baseline/4"),
             1,
             "a newer one wrote it",
         ),
