@@ -60,6 +60,7 @@
 mod check;
 mod counters;
 mod decode;
+mod doubt;
 mod exec;
 mod launch;
 pub mod memory;
@@ -72,6 +73,7 @@ mod schedule;
 
 pub use counters::{COUNTER_MODEL, Counter, Tier};
 pub use decode::LoadError;
+pub use doubt::{Doubt, Reason};
 pub use launch::Limits;
 pub use memory::Memory;
 pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
@@ -99,7 +101,8 @@ impl Module {
             .iter()
             .filter(|f| f.is_entry && f.body.is_some())
         {
-            let program = decode::decode(&ast, entry, &variables)?;
+            let mut program = decode::decode(&ast, entry, &variables)?;
+            doubt::see_strides(&mut program);
             kernels.push(Kernel {
                 program,
                 variables: variables.clone(),
