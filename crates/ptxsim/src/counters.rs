@@ -166,7 +166,9 @@ fn value(counter: Counter, total: &Cost, by_kind: &BTreeMap<Kind, Cost>) -> u64 
         Counter::GlobalLoadRequests => {
             kind(Kind::GlobalLoad).global_requests + kind(Kind::AsyncCopy).global_requests
         }
-        Counter::GlobalLoadSectors => kind(Kind::GlobalLoad).sectors + kind(Kind::AsyncCopy).sectors,
+        Counter::GlobalLoadSectors => {
+            kind(Kind::GlobalLoad).sectors + kind(Kind::AsyncCopy).sectors
+        }
         Counter::GlobalLoadSectorsIdeal => {
             kind(Kind::GlobalLoad).ideal_sectors + kind(Kind::AsyncCopy).ideal_sectors
         }

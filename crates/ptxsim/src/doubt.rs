@@ -141,7 +141,12 @@ impl<'a> Seen<'a> {
             },
             Reason::RaggedLoop => self.ragged.iter().any(|l| l.contains(&at)),
             Reason::Joined => self.joined.get(at).copied().unwrap_or_default(),
-            Reason::SplitCopy => cost.split_copies > 0,
+            Reason::SplitCopy => {
+                return match cost.split_copies {
+                    0 => &[],
+                    _ => &[Counter::GlobalLoadSectors],
+                };
+            }
             Reason::ZeroStride => cost.zero_strides > 0,
         };
         match there {
@@ -193,7 +198,10 @@ fn compared(form: &str) -> bool {
         Some("ld" | "st") => words.all(plain),
         Some("cp") => words.all(|w| matches!(w, "async" | "ca" | "cg" | "shared" | "global")),
         Some("ldmatrix" | "stmatrix") => true,
-        Some("wmma") => words.last().is_some_and(|word| matches!(word, "f16" | "f32")),
+        Some("wmma") => match (words.nth(1), words.next_back()) {
+            (Some("a" | "b"), last) => last == Some("f16"),
+            (_, last) => last == Some("f32"),
+        },
         // Counted by the information tier.
         _ => true,
     }

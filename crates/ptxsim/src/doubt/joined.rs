@@ -146,7 +146,12 @@ impl<'a> Values<'a> {
 /// Registers that an instruction writes, as far as addresses are made of them.
 fn written(inst: &Inst) -> Vec<Register> {
     match &inst.op {
-        Op::Alu(op) => op.classes.first().map(|c| (*c, inst.o[0])).into_iter().collect(),
+        Op::Alu(op) => op
+            .classes
+            .first()
+            .map(|c| (*c, inst.o[0]))
+            .into_iter()
+            .collect(),
         Op::Load(a) => a.registers.clone(),
         Op::Atom(a) => a.destination.map(|d| (a.class, d)).into_iter().collect(),
         Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::ActiveMask => {

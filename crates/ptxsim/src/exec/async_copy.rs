@@ -35,7 +35,8 @@ impl Machine<'_> {
             self.count_global(s, &source, bytes);
             let cost = &mut self.costs[s.pc as usize];
             cost.requests -= 1;
-            cost.split_copies += u64::from(bytes == 16 && !whole_sectors(&target, &source, reading));
+            cost.split_copies +=
+                u64::from(bytes == 16 && !whole_sectors(&target, &source, reading));
         }
         for l in lanes(s.mask) {
             let wanted = w.regs.r32[size as usize].0[l];

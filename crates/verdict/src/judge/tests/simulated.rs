@@ -323,7 +323,7 @@ fn a_counter_that_cannot_be_held_to_its_baseline_any_more_is_not_forgotten() {
         &case("direct", "small"),
         COUNTERS,
         Outcome::Inconclusive,
-        "shared_load_wavefronts has a baseline, and this launch cannot be held to it; where that is meant, accept it with `gatekeeper baseline update 'k/direct@small'`",
+        "shared_load_wavefronts has a baseline, and this launch cannot be held to it: no GPU's own counters have confirmed it; where that is meant, accept it with `gatekeeper baseline update 'k/direct@small'`",
     );
 }
 
@@ -332,8 +332,14 @@ fn a_kernel_that_polls_is_not_held_to_what_it_counted() {
     let mut record = record_simulated();
     record.policy.baselines.clear();
     recount(&mut record, |seed, facts| {
-        facts.counters.clear();
-        facts.polls_at = (seed == 2).then(|| "k.cu:7".to_owned());
+        let withheld = Withheld {
+            doubt: Doubt::Polls,
+            place: "k.cu:7".to_owned(),
+        };
+        let counters = std::mem::take(&mut facts.counters).into_keys();
+        if seed == 2 {
+            facts.withheld = counters.map(|c| (c, withheld.clone())).collect();
+        }
     });
     expect(
         &record,
@@ -341,6 +347,54 @@ fn a_kernel_that_polls_is_not_held_to_what_it_counted() {
         COUNTERS,
         Outcome::Skipped,
         "what it counts follows from a schedule that no GPU shares, as it polls memory at k.cu:7",
+    );
+}
+
+/// Takes `counter` from the launch with seed 2, for `doubt`.
+fn withhold(record: &mut Record, counter: Counter, doubt: Doubt) {
+    recount(record, |seed, facts| {
+        if seed == 2 {
+            let value = facts.counters.remove(&counter).unwrap();
+            facts.information.insert(counter, value);
+            let place = "k.cu:9".to_owned();
+            facts.withheld.insert(counter, Withheld { doubt, place });
+        }
+    });
+}
+
+#[test]
+fn a_counter_in_doubt_is_named_and_holds_no_gate() {
+    let mut record = record_simulated();
+    withhold(
+        &mut record,
+        Counter::SharedLoadWavefronts,
+        Doubt::RaggedLoop,
+    );
+    let subject = case("direct", "small");
+    expect(
+        &record,
+        &subject,
+        COUNTERS,
+        Outcome::Inconclusive,
+        "shared_load_wavefronts has a baseline, and this launch cannot be held to it: lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it; where that is meant, accept it with `gatekeeper baseline update 'k/direct@small'`",
+    );
+    // Once that is agreed on, the others are held, and what is not is said.
+    record.policy.baselines = acceptable(&record, "seal").0;
+    expect(
+        &record,
+        &subject,
+        COUNTERS,
+        Outcome::Pass,
+        "1 counters; not held: shared_load_wavefronts (lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it)",
+    );
+    recount(&mut record, |_, facts| {
+        let sectors = facts.counters.get_mut(&Counter::GlobalLoadSectors).unwrap();
+        *sectors += 1;
+    });
+    assert_eq!(
+        verdict(&record, &subject, COUNTERS).outcome,
+        Outcome::Fail,
+        "a doubt of one counter is none of another"
     );
 }
 
