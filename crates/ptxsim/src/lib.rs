@@ -49,7 +49,8 @@
 //! Every report says what was not judged.
 //!
 //! # Counters
-//! [`Counter::tier`] says which equal those of a GPU ([`Tier::Gate`]) by the table of CALIBRATION.md.
+//! [`Counter::tier`] says which equal those of a GPU ([`Tier::Gate`]) by the table of CALIBRATION.md, in a
+//! launch whose report has no [`Doubt`] of it.
 //!
 //! # Not built
 //! wgmma, TMA and bulk copies, tcgen05, textures, clusters, recursion through addresses, under a
