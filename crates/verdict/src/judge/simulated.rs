@@ -151,8 +151,9 @@ fn why(withheld: Option<&Withheld>) -> String {
     }
 }
 
-/// `; not held: shared_store_requests, shared_store_wavefronts (why)`; nothing where there is none.
-fn not_held(withheld: &BTreeMap<Counter, &Withheld>) -> String {
+/// `shared_store_requests, shared_store_wavefronts (why)`, for each reason.
+pub(super) fn not_held(facts: &Facts, id: &CaseId) -> Vec<String> {
+    let withheld = facts.withheld(id).unwrap_or_default();
     let mut by_reason: BTreeMap<&Withheld, Vec<&str>> = BTreeMap::new();
     for (counter, withheld) in withheld {
         by_reason.entry(withheld).or_default().push(counter.name());
@@ -160,11 +161,7 @@ fn not_held(withheld: &BTreeMap<Counter, &Withheld>) -> String {
     let told = by_reason.into_iter().map(|(withheld, counters)| {
         format!("{} ({})", counters.join(", "), words::withheld(withheld))
     });
-    let told: Vec<_> = told.collect();
-    match told.is_empty() {
-        true => String::new(),
-        false => format!("; not held: {}", told.join("; ")),
-    }
+    told.collect()
 }
 
 /// Every counter that can be gated against its baseline. What is better is a win, and to be accepted.
@@ -251,7 +248,11 @@ pub(super) fn counters(facts: &Facts, gate: &Gate, allowed: f64, refusals: &Refu
             };
             return fail(format!("{}; {agreed}", worse.join("; ")));
         }
-        let held = format!("{compared} counters{}", not_held(&withheld));
+        let not_held = not_held(facts, id);
+        let held = match not_held.is_empty() {
+            true => format!("{compared} counters"),
+            false => format!("{compared} counters; not held: {}", not_held.join("; ")),
+        };
         match lacking {
             None => Ok(held),
             // Some counters may be younger than the baseline, which is no reason to compare none.

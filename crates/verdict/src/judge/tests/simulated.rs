@@ -284,6 +284,57 @@ fn a_counter_alone_can_have_a_limit() {
 }
 
 #[test]
+fn a_limit_on_a_counter_in_doubt_is_unsupported() {
+    for (doubt, why) in [
+        (
+            Doubt::Polls,
+            "what it counts follows from a schedule that no GPU shares, as it polls memory at k.cu:9",
+        ),
+        (
+            Doubt::Uncompared,
+            "the form of the access at k.cu:9 was never compared with a GPU's counters",
+        ),
+        (
+            Doubt::RaggedLoop,
+            "lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it",
+        ),
+        (
+            Doubt::Joined,
+            "ptxas may make the access at k.cu:9 and another into one",
+        ),
+        (
+            Doubt::SplitCopy,
+            "the cp.async at k.cu:9 moves other than whole sectors, which a GPU counts otherwise",
+        ),
+        (
+            Doubt::ZeroStride,
+            "the fragment at k.cu:9 is loaded with a stride of 0, of which ptxas may keep a part",
+        ),
+    ] {
+        let subject = case("direct", "small");
+        let mut record = record_simulated();
+        let rule = Rule::Limit {
+            metric: Counter::GlobalLoadSectors.into(),
+            limit: Limit::Absolute {
+                op: Op::Le,
+                bound: Bound::Value(Num(4096.0)),
+            },
+        };
+        record.policy.gates.push(gate(subject.clone(), rule));
+        let limit = "global_load_sectors <= 4096";
+        assert_eq!(verdict(&record, &subject, limit).outcome, Outcome::Pass);
+        withhold(&mut record, Counter::GlobalLoadSectors, doubt);
+        expect(
+            &record,
+            &subject,
+            limit,
+            Outcome::Unsupported,
+            &format!("global_load_sectors cannot be gated: {why}"),
+        );
+    }
+}
+
+#[test]
 fn counters_are_compared_under_their_own_key_only() {
     let subject = case("direct", "small");
     let mut record = record_simulated();
@@ -387,6 +438,12 @@ fn a_counter_in_doubt_is_named_and_holds_no_gate() {
         Outcome::Pass,
         "1 counters; not held: shared_load_wavefronts (lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it)",
     );
+    let told = Note::NotHeld {
+        subject: subject.clone(),
+        what: "shared_load_wavefronts (lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it)".to_owned(),
+    };
+    let notes = ruled(&record).notes;
+    assert_eq!(notes.iter().filter(|note| **note == told).count(), 1);
     recount(&mut record, |_, facts| {
         let sectors = facts.counters.get_mut(&Counter::GlobalLoadSectors).unwrap();
         *sectors += 1;
