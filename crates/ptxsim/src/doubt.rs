@@ -24,7 +24,8 @@ pub enum Reason {
     RaggedLoop,
     /// Accesses that ptxas may make into one: side by side, or loads of the same place.
     Joined,
-    /// 16-byte `cp.async` that moves other than whole sectors of 32 bytes to whole sectors.
+    /// 16-byte `cp.async` that moves other than whole sectors of 32 bytes to whole sectors, or one of any
+    /// size that reads a part of its bytes.
     SplitCopy,
     /// `wmma.load` whose stride turned out to be 0: ptxas keeps one of equal loads if it can see that.
     ZeroStride,

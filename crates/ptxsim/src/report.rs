@@ -84,7 +84,8 @@ pub struct Cost {
     pub divergent: u64,
     /// Of `requests` those that asked global memory: a copy that fills with zeros does not.
     pub global_requests: u64,
-    /// Requests of 16-byte copies that move other than whole sectors to whole sectors.
+    /// Requests of copies that fill a part of a lane's bytes, or that move 16 and not whole sectors to whole
+    /// sectors.
     pub split_copies: u64,
     /// Loads of fragments whose stride was 0 where ptxas cannot see it.
     pub zero_strides: u64,

@@ -174,6 +174,14 @@ fn copies_of_whole_sectors_and_others() {
         3,
     );
     some(&of("ca", 0, 0, "16"), GLOBAL, Reason::Uncompared, 3);
+    // A part of its bytes; the rest is zeros.
+    some(
+        &of("ca", 0, 0, "8, 4"),
+        &[GlobalLoadSectors],
+        Reason::SplitCopy,
+        3,
+    );
+    none(&of("ca", 0, 0, "8, 8"));
 }
 
 /// A GPU does not ask for what it fills in.

@@ -35,8 +35,10 @@ impl Machine<'_> {
             self.count_global(s, &source, bytes);
             let cost = &mut self.costs[s.pc as usize];
             cost.requests -= 1;
-            cost.split_copies +=
-                u64::from(bytes == 16 && !whole_sectors(&target, &source, reading));
+            let sizes = &w.regs.r32[size as usize].0;
+            let whole = lanes(reading).all(|l| sizes[l] == bytes)
+                && (bytes < 16 || whole_sectors(&target, &source, reading));
+            cost.split_copies += u64::from(!whole);
         }
         for l in lanes(s.mask) {
             let wanted = w.regs.r32[size as usize].0[l];
