@@ -210,6 +210,7 @@ impl Decoder<'_> {
                     address,
                     offset,
                     stride,
+                    stride_is_0: false,
                 };
                 tile.lay_out();
                 self.emit(
