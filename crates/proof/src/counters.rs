@@ -332,4 +332,27 @@ mod tests {
         assert_eq!((other(None), other(Some(Reason::Joined))), (1, 1));
         assert_eq!(all[&(Counter::SharedStoreRequests, None)].equal, 2);
     }
+
+    fn committed() -> (std::path::PathBuf, Vec<(String, Row)>) {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/counters");
+        let text = std::fs::read_to_string(fixtures.join("table.tsv")).unwrap();
+        (fixtures, table::read(&text).unwrap())
+    }
+
+    /// Over all launches of the committed table, of the PTX beside it.
+    #[test]
+    fn every_counter_that_may_gate_is_what_the_hardware_counted() {
+        let (fixtures, mut rows) = committed();
+        let mut told = Vec::new();
+        let held = hold(&fixtures, &rows, &mut told).unwrap();
+        assert!(held, "{}", String::from_utf8_lossy(&told));
+        // The test can fail: one sector more, and a reading that is missing.
+        let (_, row) = rows.iter_mut().find(|(case, _)| case == "load32").unwrap();
+        let sectors = row.get_mut(LOAD_SECTORS).unwrap();
+        *sectors += 1;
+        assert!(!hold(&fixtures, &rows, &mut Vec::new()).unwrap());
+        let (_, row) = rows.iter_mut().find(|(case, _)| case == "load32").unwrap();
+        row.remove(LOAD_SECTORS);
+        assert!(!hold(&fixtures, &rows, &mut Vec::new()).unwrap());
+    }
 }
