@@ -8,6 +8,7 @@ mod arith;
 mod calls;
 mod control;
 mod convert;
+mod matrix_forms;
 mod mbarrier;
 mod memory_forms;
 mod operand;

@@ -15,6 +15,7 @@ pub mod int_ops;
 pub mod mbarrier;
 mod mem;
 pub mod mma;
+mod mma_exact;
 mod mma_run;
 mod observe;
 pub mod pattern;
