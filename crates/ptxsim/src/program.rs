@@ -80,14 +80,16 @@ pub enum AtomOp {
     Dec,
 }
 
+/// Each element by itself, but `Cas` compares and swaps all of them as one: those of 128 bits are
+/// two of 64. The access has the registers of the second operand.
 #[derive(Clone, Debug)]
 pub struct Atomic {
     pub access: Access,
     pub op: AtomOp,
     pub class: Class,
-    pub destination: Option<u32>,
-    pub b: u32,
-    pub c: u32,
+    /// None where the old value is not wanted.
+    pub destinations: Vec<u32>,
+    pub c: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +267,7 @@ impl Op {
             Op::Load(a) => a.order != Order::Weak && elsewhere(a),
             Op::Atom(a) => {
                 let waits = matches!(a.op, AtomOp::Cas | AtomOp::Exch);
-                a.destination.is_some() && (waits || a.access.space != AddressSpace::Shared)
+                !a.destinations.is_empty() && (waits || a.access.space != AddressSpace::Shared)
             }
             Op::Mbarrier(m) => matches!(
                 m.op,

@@ -142,9 +142,7 @@ fn place(shape: &str, part: char, lane: usize, i: usize) -> (usize, usize) {
             thread * 32 + (i & 31) + if i < 64 { 0 } else { 128 },
         ),
         ("m16n8k256 1", 'b') => (thread * 32 + (i & 31) + if i < 32 { 0 } else { 128 }, group),
-        (_, 'a') if shape.ends_with("f64") => {
-            (low(i.is_multiple_of(2)), thread + 4 * (i / 2))
-        }
+        (_, 'a') if shape.ends_with("f64") => (low(i.is_multiple_of(2)), thread + 4 * (i / 2)),
         (_, 'b') if shape.ends_with("f64") => (thread + 4 * i, group),
         _ => panic!("{shape} {part}"),
     }
@@ -458,7 +456,9 @@ fn wmma_as(shape: &str, ab: E, [c, d]: [E; 2], layouts: [&str; 4], space: &str, 
     let class = if d == E::F64 { "%rd" } else { "%r" };
     let mut first = 10;
     let mut list = |count: usize| {
-        let names: Vec<String> = (first..first + count).map(|i| format!("{class}{i}")).collect();
+        let names: Vec<String> = (first..first + count)
+            .map(|i| format!("{class}{i}"))
+            .collect();
         first += count;
         format!("{{{}}}", names.join(", "))
     };

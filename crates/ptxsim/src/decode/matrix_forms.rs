@@ -184,7 +184,14 @@ impl Decoder<'_> {
             ["and", "popc", rest @ ..] => (Combine::And, rest),
             rest => (Combine::Multiply, rest),
         };
-        let ["sync", "aligned", a @ ("row" | "col"), b @ ("row" | "col"), _, rest @ ..] = rest
+        let [
+            "sync",
+            "aligned",
+            a @ ("row" | "col"),
+            b @ ("row" | "col"),
+            _,
+            rest @ ..,
+        ] = rest
         else {
             return self.unsupported(i, "");
         };
@@ -324,6 +331,17 @@ impl Decoder<'_> {
             round,
         };
         self.multiply(i, &product)
+    }
+
+    pub(super) fn movmatrix(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        if words[1..] != ["sync", "aligned", "m8n8", "trans", "b16"] {
+            return self.unsupported(i, "");
+        }
+        self.expect_operands(i, 2..=2)?;
+        let d = self.destination(i, self.operand(i, 0)?, Class::R32)?;
+        let a = self.value(i, self.operand(i, 1)?, Class::R32, Ty::B32)?;
+        self.emit(Op::Mma(Box::new(Mma::MovMatrix { d, a })), [0; 6]);
+        Ok(())
     }
 
     /// ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16

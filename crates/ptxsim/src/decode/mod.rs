@@ -5,6 +5,7 @@
 //! lowest instruction number first, so that lanes inside a callee return before the rest goes on.
 
 mod arith;
+mod atomic_forms;
 mod calls;
 mod control;
 mod convert;
@@ -104,7 +105,9 @@ pub fn lay_out(module: &Module) -> Load<Vec<ModuleVariable>> {
                     message: "more values than elements".into(),
                 });
             };
-            to.copy_from_slice(&value.to_le_bytes()[..width]);
+            let value = value.to_le_bytes();
+            let given = width.min(value.len());
+            to[..given].copy_from_slice(&value[..given]);
         }
     }
     Ok(all)
@@ -481,13 +484,9 @@ impl<'a> Decoder<'a> {
     fn variable(&mut self, var: &Var) -> Load<()> {
         match var.space {
             Space::Reg => {
-                let class = match var.ty {
-                    Ty::Pred => Class::Pred,
-                    Ty::B128 => {
-                        return self.invalid(var.pos, "registers of 128 bits are not built");
-                    }
-                    ty if ty.bytes() == 8 => Class::R64,
-                    _ => Class::R32,
+                let (class, each) = match var.ty {
+                    Ty::B128 => (Class::R64, 2),
+                    ty => (class(ty), 1),
                 };
                 if var.vector != 1 {
                     return self.invalid(var.pos, "vector registers are not built");
@@ -495,12 +494,20 @@ impl<'a> Decoder<'a> {
                 match var.count {
                     None => {
                         let r = self.register(class);
-                        self.scopes
-                            .insert(&var.name, Symbol::Register(class, r, var.ty));
+                        let symbol = match var.ty {
+                            Ty::B128 => {
+                                self.register(class);
+                                Symbol::Wide(r)
+                            }
+                            ty => Symbol::Register(class, r, ty),
+                        };
+                        self.scopes.insert(&var.name, symbol);
                     }
                     Some(count) => {
                         let first = self.registers[class as usize];
-                        self.registers[class as usize] += count;
+                        // Past what is allowed, below, if it is that much.
+                        let room = count.saturating_mul(each).min(1 << 21);
+                        self.registers[class as usize] += room;
                         self.scopes
                             .insert_range(&var.name, count, class, first, var.ty);
                     }
@@ -535,6 +542,9 @@ impl<'a> Decoder<'a> {
             Some(g) => (self.predicate(&g.register, i)? + 1) * 2 + u32::from(g.negated),
         };
         let words: Vec<&str> = i.words.iter().map(String::as_str).collect();
+        if words.contains(&"b128") && !matches!(words[0], "mov" | "ld" | "st" | "atom") {
+            return self.unsupported(i, "");
+        }
         match words[0] {
             "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "cvta" | "isspacep" | "prefetch"
             | "prefetchu" | "discard" | "applypriority" | "createpolicy" => self.memory(i, &words),

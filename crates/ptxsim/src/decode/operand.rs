@@ -58,6 +58,26 @@ impl Decoder<'_> {
         }
     }
 
+    /// The two halves of a 128-bit register, lower first; of a constant where it is read.
+    pub(super) fn wide(
+        &mut self,
+        i: &Instruction,
+        operand: &Operand,
+        write: bool,
+    ) -> Load<[u32; 2]> {
+        match operand {
+            Operand::Name(name) if write && name == "_" => Ok([0; 2]),
+            Operand::Name(name) => match self.scopes.get(name) {
+                Some(Symbol::Wide(r)) => Ok([r, r + 1]),
+                _ => self.invalid(i.pos, format!("`{name}` is not a register of 128 bits")),
+            },
+            Operand::Number(Number::Int(v)) if !write => {
+                Ok([self.constant64(*v), self.constant64(0)])
+            }
+            _ => self.invalid(i.pos, "this operand is not a register of 128 bits"),
+        }
+    }
+
     pub(super) fn class_of(&self, operand: &Operand) -> Option<(Class, Ty)> {
         match operand {
             Operand::Name(name) => match self.scopes.get(name) {

@@ -12,6 +12,7 @@ impl Decoder<'_> {
             "wmma" => self.wmma(i, words),
             "mma" => self.mma(i, words),
             "ldmatrix" | "stmatrix" => self.matrix(i, words),
+            "movmatrix" => self.movmatrix(i, words),
             _ => self.unsupported(i, ""),
         }
     }

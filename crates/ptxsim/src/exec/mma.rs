@@ -104,6 +104,11 @@ pub enum Mma {
         address: (Class, u32),
         offset: i64,
     },
+    /// `movmatrix`: 8x8 of 16-bit elements, transposed from one register to another.
+    MovMatrix {
+        d: u32,
+        a: u32,
+    },
     StMatrix {
         transpose: bool,
         registers: Vec<u32>,

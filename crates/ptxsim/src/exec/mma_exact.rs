@@ -153,7 +153,10 @@ mod tests {
 
     #[test]
     fn elements_are_sign_extended_from_their_width() {
-        assert_eq!([number(Elem::S8, 0x180), number(Elem::U8, 0x180)], [-128, 128]);
+        assert_eq!(
+            [number(Elem::S8, 0x180), number(Elem::U8, 0x180)],
+            [-128, 128]
+        );
         assert_eq!([number(Elem::S4, 0x18), number(Elem::U4, 0x18)], [-8, 8]);
         assert_eq!(number(Elem::B1, 3), 1);
     }

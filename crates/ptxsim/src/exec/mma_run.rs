@@ -38,6 +38,10 @@ impl Machine<'_> {
                 doubles(&mut w.regs, m);
                 Ok(())
             }
+            Mma::MovMatrix { d, a } => {
+                transpose(&mut w.regs, *d, *a);
+                Ok(())
+            }
             Mma::LdMatrix {
                 transpose,
                 registers,
@@ -77,7 +81,11 @@ impl Machine<'_> {
         let register_bytes = if t.elem.class() == Class::R64 { 8 } else { 4 };
         let mut access = Access {
             space: t.space,
-            width: if whole { register_bytes } else { t.elem.bits() / 8 },
+            width: if whole {
+                register_bytes
+            } else {
+                t.elem.bits() / 8
+            },
             signed: false,
             registers: Vec::new(),
             narrow: false,
@@ -228,6 +236,16 @@ impl Machine<'_> {
         }
         Ok(())
     }
+}
+
+/// Lane 4 r + c has elements (r, 2 c) and (r, 2 c + 1) (PTX ISA 9.7.15.5.17).
+fn transpose(regs: &mut Regs, d: u32, a: u32) {
+    let from = regs.r32[a as usize].0;
+    let element = |r: usize, c: usize| from[4 * r + c / 2] >> (16 * (c % 2)) & 0xffff;
+    regs.set32(d, |lane| {
+        let (r, c) = (lane / 4, 2 * (lane % 4));
+        element(c, r) | element(c + 1, r) << 16
+    });
 }
 
 #[inline(always)]

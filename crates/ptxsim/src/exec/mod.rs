@@ -18,6 +18,7 @@ pub mod mma;
 mod mma_exact;
 mod mma_run;
 mod observe;
+pub mod packed_ops;
 pub mod pattern;
 mod print;
 pub mod regs;
