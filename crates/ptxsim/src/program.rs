@@ -183,10 +183,11 @@ pub enum Op {
     },
     /// Puts the registers and the local variables of a function aside: it may be entered again.
     Save(u32),
-    /// Takes them back, all but the results of the call: from, to, bytes.
+    /// Takes them back, all but the results of the call. Register `o[1]`: what was called, where it
+    /// was called by its address.
     Restore {
         frame: u32,
-        results: Box<[(u32, u32, u32)]>,
+        results: Box<[CallResult]>,
     },
     Return,
     Exit,
@@ -348,7 +349,38 @@ pub struct Frame {
     pub registers: [(u32, u32); 3],
     /// Local addresses and bytes.
     pub locals: Vec<(u32, u32)>,
+    /// Bytes of its variables in local memory, which each activation has for itself: pointers to
+    /// them stay what they are.
+    pub stack: u32,
 }
+
+/// A result that a call leaves in local memory.
+#[derive(Clone, Debug)]
+pub struct CallResult {
+    pub from: ResultPlace,
+    pub to: u32,
+    pub bytes: u32,
+}
+
+#[derive(Clone, Debug)]
+pub enum ResultPlace {
+    At(u32),
+    /// By the address of the function.
+    OfFunction(Box<[(u64, u32)]>),
+}
+
+/// Where variables of activations lie in a thread's local memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Stack {
+    /// A 64-bit register: the local address of those of the present activation.
+    pub pointer: u32,
+    /// Bytes of the largest activation.
+    pub largest: u32,
+}
+
+/// Bytes of a thread's local memory for variables of activations: eight times the limit that CUDA sets
+/// unless asked (cudaLimitStackSize).
+pub const STACK_BYTES: u32 = 8 << 10;
 
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -366,6 +398,7 @@ pub struct Program {
     pub shared_bytes: u32,
     pub local_bytes: u32,
     pub frames: Vec<Frame>,
+    pub stack: Option<Stack>,
     pub parameters: Vec<Parameter>,
     pub parameter_bytes: u32,
     pub max_threads: Option<[u32; 3]>,

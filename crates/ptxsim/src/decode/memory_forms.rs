@@ -67,7 +67,7 @@ impl Decoder<'_> {
             ),
             Some(symbol) => {
                 let own = match symbol {
-                    Symbol::Local(_) => AddressSpace::Local,
+                    Symbol::Local(..) | Symbol::Frame(_) => AddressSpace::Local,
                     Symbol::Shared(_) | Symbol::DynamicShared => AddressSpace::Shared,
                     Symbol::Parameter(_) => AddressSpace::Param,
                     _ => AddressSpace::Global,
@@ -301,7 +301,10 @@ impl Decoder<'_> {
         // A parameter of a device function lives in local memory, whose window differs.
         let space = match self.operand(i, 1)? {
             Operand::Name(n) | Operand::Offset(n, _)
-                if matches!(self.scopes.get(n), Some(Symbol::Local(_))) =>
+                if matches!(
+                    self.scopes.get(n),
+                    Some(Symbol::Local(..) | Symbol::Frame(_))
+                ) =>
             {
                 AddressSpace::Local
             }

@@ -123,6 +123,17 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
             *to = frame.clone();
         }
     }
+    let base = d.local_bytes.next_multiple_of(16);
+    let largest = d.frames.values().map(|f| f.stack).max().unwrap_or(0);
+    let stack = (largest > 0).then_some(Stack {
+        pointer: d.stack_pointer,
+        largest,
+    });
+    let mut constants64: Vec<(u32, u64)> = d.constants64.into_iter().map(|(v, r)| (r, v)).collect();
+    if let Some(stack) = stack {
+        constants64.push((stack.pointer, u64::from(base)));
+        d.local_bytes = base + STACK_BYTES;
+    }
     let [pred, r32, r64] = d.registers;
     Ok(Program {
         name: entry.name.clone(),
@@ -132,7 +143,7 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
         files: module.files.clone(),
         registers: [pred, r32, r64],
         constants32: d.constants32.into_iter().map(|(v, r)| (r, v)).collect(),
-        constants64: d.constants64.into_iter().map(|(v, r)| (r, v)).collect(),
+        constants64,
         specials: d
             .specials
             .into_iter()
@@ -142,6 +153,7 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
         shared_bytes: d.shared_bytes,
         local_bytes: d.local_bytes,
         frames,
+        stack,
         parameters: d.parameters,
         parameter_bytes: d.parameter_bytes,
         max_threads: entry.max_threads,
@@ -189,6 +201,10 @@ struct Decoder<'a> {
     caller: Option<String>,
     frame_numbers: HashMap<String, u32>,
     frames: HashMap<String, Frame>,
+    /// Nobody's, where no function needs it.
+    stack_pointer: u32,
+    /// Bytes of variables of each activation of the function at work, which may be entered again.
+    activation: Option<u32>,
     /// Branches whose label is not placed yet: instruction, which target, scope, label.
     pending: Vec<(usize, usize, usize, String, Pos)>,
     branch_lists: HashMap<String, Vec<String>>,
@@ -227,6 +243,8 @@ impl<'a> Decoder<'a> {
             caller: None,
             frame_numbers: HashMap::new(),
             frames: HashMap::new(),
+            stack_pointer: 0,
+            activation: None,
             pending: Vec::new(),
             branch_lists: HashMap::new(),
             carry: None,
@@ -332,9 +350,12 @@ impl<'a> Decoder<'a> {
                     .insert(&f.name, Symbol::Address(calls::address(n)));
             }
         }
+        // Before the registers of the functions, which are put aside.
+        self.stack_pointer = self.register(Class::R64);
         self.callees(f)?;
         self.is_kernel = true;
         self.caller = None;
+        self.activation = None;
         self.scopes.open();
         for p in &f.params {
             let Some(bytes) = p.bytes().filter(|&b| b <= 32764) else {
@@ -393,9 +414,10 @@ impl<'a> Decoder<'a> {
         self.scopes.open();
         let (mut locals, slots) = (Vec::new(), placed.params.iter().chain(&placed.returns));
         for (var, slot) in f.params.iter().chain(&f.returns).zip(slots) {
-            self.scopes.insert(&var.name, Symbol::Local(slot.0));
+            self.scopes.insert(&var.name, Symbol::Local(slot.0, slot.1));
             locals.push(*slot);
         }
+        self.activation = self.calls.recurs(&f.name).then_some(0);
         let (registers, local) = (self.registers, self.local_bytes);
         self.entries.insert(f.name.clone(), self.code.len() as u32);
         self.body(f)?;
@@ -404,6 +426,7 @@ impl<'a> Decoder<'a> {
         let frame = Frame {
             registers: [p, r, d],
             locals,
+            stack: self.activation.unwrap_or(0).next_multiple_of(16),
         };
         self.frames.insert(f.name.clone(), frame);
         Ok(())
@@ -518,9 +541,24 @@ impl<'a> Decoder<'a> {
                 Ok(())
             }
             Space::Shared => self.shared_variable(var),
+            Space::Local if let Some(used) = self.activation => {
+                let at = used.next_multiple_of(var.natural_align());
+                let bytes = var
+                    .bytes()
+                    .filter(|&b| b <= u64::from(STACK_BYTES - at.min(STACK_BYTES)));
+                let Some(bytes) = bytes else {
+                    return self.invalid(
+                        var.pos,
+                        format!("variables of a function that calls itself take at most {STACK_BYTES} bytes"),
+                    );
+                };
+                self.activation = Some(at + bytes as u32);
+                self.scopes.insert(&var.name, Symbol::Frame(at));
+                Ok(())
+            }
             Space::Local | Space::Param => {
-                let (at, _) = self.local_slot(var)?;
-                self.scopes.insert(&var.name, Symbol::Local(at));
+                let (at, bytes) = self.local_slot(var)?;
+                self.scopes.insert(&var.name, Symbol::Local(at, bytes));
                 Ok(())
             }
             Space::Global | Space::Const => self.invalid(

@@ -14,7 +14,10 @@ pub enum Symbol {
     Address(u64),
     Shared(u32),
     DynamicShared,
-    Local(u32),
+    /// Address and bytes.
+    Local(u32, u32),
+    /// From the stack pointer on: of a function that may be entered again.
+    Frame(u32),
     /// Of the kernel.
     Parameter(u32),
 }

@@ -286,7 +286,7 @@ impl Machine<'_> {
                 }
             }
             Op::Save(frame) => self.save(b, w, *frame, mask, now.pc)?,
-            Op::Restore { frame, results } => self.restore(b, w, *frame, results, mask),
+            Op::Restore { frame, results } => self.restore(b, w, *frame, (results, o[1]), mask),
             Op::CopyLocal { from, to, bytes } => self.copy_local(b, w, (*from, *to, *bytes), mask),
             Op::Atom(a) => {
                 self.atomic::<CHECKS>(b, w, a, s)?;
