@@ -10,7 +10,8 @@ fn run(text: &str, name: &str) -> (Result<Report, Fault>, Vec<i32>) {
     let kernel = module.kernel(name).unwrap();
     let mut memory = Memory::default();
     let out = put(&mut memory, "out", &[0; 256]);
-    let p = params(kernel, &[Arg::Ptr(out)]);
+    let mut p = out.to_le_bytes().to_vec();
+    p.resize(kernel.parameter_bytes() as usize, 0);
     let report = launch(kernel, [1, 1, 1], [64, 1, 1], 0, &p, &mut memory, limits());
     let bytes = memory.read(out, 256).unwrap().chunks_exact(4);
     let words = bytes.map(|c| i32::from_le_bytes([c[0], c[1], c[2], c[3]]));
@@ -93,6 +94,36 @@ fn recursion_has_an_end_and_limits() {
     }
     let error = Module::load(&call(".local .b8 x[9000];")).err().unwrap();
     assert!(error.to_string().contains("at most 8192 bytes"), "{error}");
+}
+
+/// What nvcc makes of recursion: a virtual function that calls itself, arrays and pointers to those of
+/// the caller, two functions that call each other through a table (tests/fixtures/recursion.cu).
+#[test]
+fn recursion_as_nvcc_writes_it() {
+    let text = fixture("recursion");
+    let numbers = |name: &str| {
+        let (report, out) = run(&text, name);
+        clean(report);
+        out
+    };
+    // The second parameter is left at zero.
+    let virt = |n: i32| if n % 2 == 1 { n * (n + 1) / 2 + 1 } else { 0 };
+    assert_eq!(numbers("virt"), (0..64).map(virt).collect::<Vec<_>>());
+    // Sums over all orders of the digits 1 to n of the number they make, modulo 7.
+    let perms = [1, 5, 23, 69];
+    assert_eq!(numbers("perms"), (0..64).map(|i| perms[i % 4]).collect::<Vec<_>>());
+    assert_eq!(numbers("tree"), (0..64).map(|i| 21 * i).collect::<Vec<_>>());
+    assert_eq!(numbers("sorts"), [1; 64]);
+    fn mutual(odd: bool, n: i32) -> i32 {
+        match (odd, n < 1) {
+            (false, true) => 5,
+            (true, true) => 7,
+            (false, false) => n + mutual(true, n - 1),
+            (true, false) => n * 2 + mutual(n % 2 == 1, n - 1),
+        }
+    }
+    let want: Vec<i32> = (0..64).map(|i| mutual(i % 2 == 1, i % 12)).collect();
+    assert_eq!(numbers("mutual"), want);
 }
 
 /// A kernel that hands its thread's number to `f` and keeps what comes back.
