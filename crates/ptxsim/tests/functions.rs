@@ -111,7 +111,10 @@ fn recursion_as_nvcc_writes_it() {
     assert_eq!(numbers("virt"), (0..64).map(virt).collect::<Vec<_>>());
     // Sums over all orders of the digits 1 to n of the number they make, modulo 7.
     let perms = [1, 5, 23, 69];
-    assert_eq!(numbers("perms"), (0..64).map(|i| perms[i % 4]).collect::<Vec<_>>());
+    assert_eq!(
+        numbers("perms"),
+        (0..64).map(|i| perms[i % 4]).collect::<Vec<_>>()
+    );
     assert_eq!(numbers("tree"), (0..64).map(|i| 21 * i).collect::<Vec<_>>());
     assert_eq!(numbers("sorts"), [1; 64]);
     fn mutual(odd: bool, n: i32) -> i32 {
