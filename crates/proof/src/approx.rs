@@ -258,13 +258,13 @@ fn measure(gpu: &Gpu, f: &Function, launch: usize) -> Result<Bounds> {
     Ok(bounds)
 }
 
-pub fn run(gpu: &Gpu, out: &mut dyn Write) -> Result<bool> {
+pub fn run(gpu: &Gpu, filter: &str, out: &mut dyn Write) -> Result<bool> {
     writeln!(
         out,
         "| function | samples | equal | GPU max ulp | at | sim max ulp | at | GPU max abs, \\|x\\| <= pi | sim max abs | other class |\n\
          |---|---|---|---|---|---|---|---|---|---|"
     )?;
-    for f in functions() {
+    for f in functions().into_iter().filter(|f| f.op.contains(filter)) {
         let launches = match f.format {
             Format::F32 | Format::Upper => LAUNCHES,
             _ => 1,

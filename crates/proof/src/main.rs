@@ -78,7 +78,11 @@ enum Command {
         check: Option<PathBuf>,
     },
     /// The functions that PTX lets a GPU approximate
-    Approx,
+    Approx {
+        /// Only those whose name contains this
+        #[arg(default_value = "")]
+        filter: String,
+    },
     /// Matrix instructions
     Mma {
         /// Where the GPU's results go
@@ -182,7 +186,7 @@ fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
             hashes.as_deref(),
             out,
         ),
-        Command::Approx => approx::run(&gpu::Gpu::open(ptxas)?, out),
+        Command::Approx { filter } => approx::run(&gpu::Gpu::open(ptxas)?, &filter, out),
         Command::Mma {
             check: Some(dump), ..
         } => tensor::check(&dump, out),
