@@ -166,9 +166,9 @@ impl Decoder<'_> {
         self.emit(Op::CallIndirect(targets.collect()), o);
         let results = to.iter().enumerate().map(|(n, &(to, bytes))| {
             let slot = |f: &(String, u64, Placed)| Some((f.1, f.2.returns.get(n)?.0));
-            (fitting.iter().filter_map(slot).collect(), to, bytes)
+            let from: Box<[(u64, u32)]> = fitting.iter().filter_map(slot).collect();
+            (from, to, bytes)
         });
-        let results: Vec<(Box<[(u64, u32)]>, u32, u32)> = results.collect();
         match frame {
             Some(frame) => {
                 let result = |(from, to, bytes)| CallResult {
@@ -176,7 +176,7 @@ impl Decoder<'_> {
                     to,
                     bytes,
                 };
-                let results = results.into_iter().map(result).collect();
+                let results = results.map(result).collect();
                 self.emit(Op::Restore { frame, results }, o);
                 self.land(over);
             }
