@@ -440,6 +440,15 @@ fn pairs(l: &mut List) {
         &[&["vabsdiff2", "vabsdiff4"], &["u32.u32.u32"], &["", "add"]],
         "=w,w,w,w",
     );
+    l.product(&[&["cvt.pack.sat"], &["s16", "u16"], &["s32"]], "=w,w,w");
+    l.product(
+        &[
+            &["cvt.pack.sat"],
+            &["s8", "u8", "s4", "u4", "s2", "u2"],
+            &["s32.b32"],
+        ],
+        "=w,w,w,w",
+    );
 }
 
 fn moves(l: &mut List) {

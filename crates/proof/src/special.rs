@@ -1,5 +1,5 @@
 //! `special`: forms that are neither scalar nor matrix products, each in a kernel of its own: 128-bit
-//! words, their atomics, atomics of vectors, `movmatrix`. What the GPU leaves in memory and what
+//! words, their atomics, atomics of vectors, `movmatrix`, copies that ignore their source. What the GPU leaves in memory and what
 //! ptxsim does.
 
 use crate::gpu::{Gpu, Result, Shape};
@@ -68,6 +68,14 @@ const ALL: &[Special] = &[
                st.global.v4.b32 [%out+32], {%w8, %w9, %w10, %w11};",
     },
     Special {
+        name: "ignored_copies",
+        body: "and.b32 %w0, %t, 3;\nsetp.ne.u32 %p0, %w0, 0;\nmov.u32 %w1, s;\n\
+               mad.lo.u32 %w1, %t, 16, %w1;\ncp.async.cg.shared.global [%w1], [%in], 16, %p0;\n\
+               cp.async.wait_all;\nld.shared.b128 %q0, [%w1];\nst.global.b128 [%out], %q0;\n\
+               cp.async.ca.shared.global [%w1], [%in+16], 8, %p0;\n\
+               cp.async.wait_all;\nld.shared.b128 %q0, [%w1];\nst.global.b128 [%out+16], %q0;",
+    },
+    Special {
         name: "movmatrix",
         body: "ld.global.b32 %w0, [%in];\nmovmatrix.sync.aligned.m8n8.trans.b16 %w1, %w0;\n\
                st.global.b32 [%out], %w1;",
@@ -77,7 +85,7 @@ const ALL: &[Special] = &[
 fn ptx(s: &Special) -> String {
     let mut t = format!(
         "{HEADER}.visible .entry f(.param .u64 pin, .param .u64 pout)\n{{\n\
-         .reg .b32 %w<12>, %t, %c;\n.reg .b64 %d<4>, %in, %out, %o;\n.reg .b128 %q<4>;\n\
+         .reg .b32 %w<12>, %t, %c;\n.reg .b64 %d<4>, %in, %out, %o;\n.reg .b128 %q<4>;\n.reg .pred %p<1>;\n\
          .shared .align 16 .b8 s[512];\nld.param.u64 %in, [pin];\nld.param.u64 %out, [pout];\n\
          mov.u32 %t, %tid.x;\nmov.u32 %c, %ctaid.x;\nmad.lo.u32 %c, %c, 32, %t;\n\
          mul.wide.u32 %o, %c, {EACH};\nadd.s64 %in, %in, %o;\nadd.s64 %out, %out, %o;\n"

@@ -55,8 +55,8 @@
 //!
 //! # Not built
 //! wgmma, TMA and bulk copies, tcgen05, textures, clusters, vector registers, `alloca`, video
-//! instructions but `vabsdiff2` and `vabsdiff4`, `cvt.pack`, `elect`, minima and maxima of vectors of
-//! halves in memory, `fma.oob`, mma of f16 in m8n8k4, sparse mma. Each is refused by [`Module::load`],
+//! instructions but `vabsdiff2` and `vabsdiff4`, `elect`, minima and maxima of vectors of halves in
+//! memory, `fma.oob`, mma of f16 in m8n8k4, sparse mma. Each is refused by [`Module::load`],
 //! and so is what ptxas refuses for sm_90, such as `cvt.rs`.
 
 mod check;

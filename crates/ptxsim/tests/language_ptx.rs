@@ -11,7 +11,7 @@ fn kernel(body: &str) -> String {
     format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p)\n{{\n\
          .reg .b16 %h<10>; .reg .b32 %w<40>; .reg .b64 %d<20>; .reg .b128 %q<4>; .reg .pred %p<4>;\n\
-         .shared .align 16 .b8 s[64];\nld.param.u64 %d9, [p];\nmov.u32 %w9, %tid.x;\n{body}\nret;\n}}\n"
+         .shared .align 16 .b8 s[512];\nld.param.u64 %d9, [p];\nmov.u32 %w9, %tid.x;\n{body}\nret;\n}}\n"
     )
 }
 
@@ -165,6 +165,21 @@ fn sums_of_vectors() {
         "red.global.add.v8.f32 [%d9], {%w0, %w1, %w2, %w3, %w0, %w1, %w2, %w3};",
     ] {
         assert!(refusal(body).contains("is not supported"));
+    }
+}
+
+/// Odd lanes ignore their source, which lies far outside, and write zeros.
+#[test]
+fn copies_that_ignore_their_source() {
+    let given: Vec<u8> = (0..32 * 16).map(|i| i as u8 | 1).collect();
+    let body = "and.b32 %w0, %w9, 1;\nsetp.ne.u32 %p0, %w0, 0;\nmul.wide.u32 %d0, %w9, 16;\n\
+        add.u64 %d0, %d9, %d0;\nmov.u32 %w1, s;\nmad.lo.u32 %w1, %w9, 16, %w1;\n\
+        mov.u64 %d1, %d0;\n@%p0 add.u64 %d1, %d0, 1048576;\n\
+        cp.async.cg.shared.global [%w1], [%d1], 16, %p0;\ncp.async.wait_all;\n\
+        ld.shared.v4.u32 {%w2, %w3, %w4, %w5}, [%w1];\nst.global.v4.u32 [%d0], {%w2, %w3, %w4, %w5};";
+    let got = run(body, &given);
+    for (lane, (got, given)) in got.chunks(16).zip(given.chunks(16)).enumerate() {
+        assert_eq!(got, if lane % 2 == 1 { &[0; 16] } else { given });
     }
 }
 

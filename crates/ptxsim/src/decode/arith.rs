@@ -12,7 +12,7 @@ impl Decoder<'_> {
             "mov" => self.mov(i, words),
             "setp" | "set" => self.compare(i, words),
             "selp" | "slct" => self.select(i, words),
-            "cvt" => self.convert(i, words),
+            "cvt" if words.get(1) != Some(&"pack") => self.convert(i, words),
             "addc" | "subc" | "madc" => self.carry(i, words),
             "add" | "sub" | "mad" if words.contains(&"cc") => self.carry(i, words),
             "dp4a" => self.dp4a(i, words),

@@ -241,8 +241,13 @@ impl Decoder<'_> {
                 let bytes = *bytes as u32;
                 let size = match i.operands.get(3) {
                     Some(operand) if i.operands.len() == 4 + hint || hint == 0 => match operand {
+                        // ignore-src: nothing is read where it holds, and zeros are written.
                         Operand::Name(n) if self.predicate(n, i).is_ok() => {
-                            return self.unsupported(i, "ignore-src");
+                            let ignore = self.predicate(n, i)?;
+                            let read = self.register(Class::R32);
+                            let (none, all) = (self.constant32(0), self.constant32(bytes));
+                            self.alu(op3::<int_ops::w32::Selp>(), &[read, none, all, ignore]);
+                            read
                         }
                         operand => self.value(i, operand, Class::R32, Ty::U32)?,
                     },

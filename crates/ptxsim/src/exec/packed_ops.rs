@@ -1,5 +1,6 @@
-//! Integers of 16 or 8 bits side by side in a word: DPX (PTX ISA 9.7.1, `add`, `min` and `max` of
-//! `u16x2` and `s16x2`, `.relu`) and the video instructions that nvcc still writes (9.7.17).
+//! Integers of 16 or fewer bits side by side in a word: DPX (PTX ISA 9.7.1, `add`, `min` and `max` of
+//! `u16x2` and `s16x2`, `.relu`), `cvt.pack`, and the video instructions that nvcc still writes
+//! (9.7.17).
 
 use super::alu::*;
 
@@ -39,6 +40,33 @@ ops! { Fn3
     AbsDiffAdd4(a: u32, b: u32, c: u32) -> u32 { differences::<8>(a, b).fold(c, |d, (_, x)| d.wrapping_add(x)) }
 }
 
+#[inline(always)]
+fn clamped<const BITS: u32, const SIGNED: bool>(x: u32) -> u32 {
+    let (least, largest) = match SIGNED {
+        true => (-(1 << (BITS - 1)), (1 << (BITS - 1)) - 1),
+        false => (0, (1 << BITS) - 1),
+    };
+    (x as i32).clamp(least, largest) as u32 & ((1 << BITS) - 1)
+}
+/// cvt.pack.sat (PTX ISA 9.7.9.22): the first source above the second, and above both what there is of
+/// the third.
+pub struct Pack<const BITS: u32, const SIGNED: bool>;
+impl<const BITS: u32, const SIGNED: bool> Fn3 for Pack<BITS, SIGNED> {
+    type D = u32;
+    type A = u32;
+    type B = u32;
+    type C = u32;
+    #[inline(always)]
+    fn f(a: u32, b: u32, c: u32) -> u32 {
+        let clamped = clamped::<BITS, SIGNED>;
+        c << (2 * BITS) | clamped(a) << BITS | clamped(b)
+    }
+}
+ops! { Fn2
+    PackS16(a: u32, b: u32) -> u32 { clamped::<16, true>(a) << 16 | clamped::<16, true>(b) }
+    PackU16(a: u32, b: u32) -> u32 { clamped::<16, false>(a) << 16 | clamped::<16, false>(b) }
+}
+
 /// nvcc writes `.relu` behind the type, the ISA before it.
 pub fn lookup(words: &[&str]) -> Option<AluOp> {
     Some(match words {
@@ -55,6 +83,14 @@ pub fn lookup(words: &[&str]) -> Option<AluOp> {
         ["vabsdiff4", "u32", "u32", "u32"] => op3::<AbsDiff4>(),
         ["vabsdiff2", "u32", "u32", "u32", "add"] => op3::<AbsDiffAdd2>(),
         ["vabsdiff4", "u32", "u32", "u32", "add"] => op3::<AbsDiffAdd4>(),
+        ["cvt", "pack", "sat", "s16", "s32"] => op2::<PackS16>(),
+        ["cvt", "pack", "sat", "u16", "s32"] => op2::<PackU16>(),
+        ["cvt", "pack", "sat", "s8", "s32", "b32"] => op3::<Pack<8, true>>(),
+        ["cvt", "pack", "sat", "u8", "s32", "b32"] => op3::<Pack<8, false>>(),
+        ["cvt", "pack", "sat", "s4", "s32", "b32"] => op3::<Pack<4, true>>(),
+        ["cvt", "pack", "sat", "u4", "s32", "b32"] => op3::<Pack<4, false>>(),
+        ["cvt", "pack", "sat", "s2", "s32", "b32"] => op3::<Pack<2, true>>(),
+        ["cvt", "pack", "sat", "u2", "s32", "b32"] => op3::<Pack<2, false>>(),
         _ => return None,
     })
 }
@@ -71,6 +107,18 @@ mod tests {
         assert_eq!(MinSRelu::f(0x8000_0003, 0x7fff_0002), 0x0000_0002);
         assert_eq!(MaxSRelu::f(0x8000_8000, 0x7fff_ffff), 0x7fff_0000);
         assert_eq!(MaxRelu::f(0x8000_0000, u32::MAX), 0);
+    }
+
+    #[test]
+    fn packs_saturate_and_push_the_rest_up() {
+        assert_eq!(PackS16::f(40_000, -40_000_i32 as u32), 0x7fff_8000);
+        assert_eq!(PackU16::f(70_000, -1_i32 as u32), 0xffff_0000);
+        assert_eq!(
+            Pack::<8, true>::f(-300_i32 as u32, 5, 0xaaaa_1234),
+            0x1234_8005
+        );
+        assert_eq!(Pack::<4, false>::f(16, 3, 0xff12_3456), 0x1234_56f3);
+        assert_eq!(Pack::<2, true>::f(1, -2_i32 as u32, 0), 0b0110);
     }
 
     #[test]
