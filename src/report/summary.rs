@@ -325,7 +325,7 @@ pub fn win(record: &Record, win: &Win) -> String {
 /// Notes a line each; what is new is gathered into one for each facet.
 pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
-    let mut not_judged: BTreeMap<&str, BTreeSet<&Subject>> = BTreeMap::new();
+    let mut of_several: BTreeMap<String, BTreeSet<&Subject>> = BTreeMap::new();
     let mut lines = Vec::new();
     for note in &judgement.notes {
         match note {
@@ -342,7 +342,12 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
                 lines.push(format!("{path} cannot be used: {problem}"));
             }
             Note::NotJudged { subject, what } => {
-                not_judged.entry(what).or_default().insert(subject);
+                let told = format!("the simulator's checks do not judge {what}");
+                of_several.entry(told).or_default().insert(subject);
+            }
+            Note::NotHeld { subject, what } => {
+                let told = format!("not gated: {what}");
+                of_several.entry(told).or_default().insert(subject);
             }
             Note::TwoModes { subject, fast_ns, slow_ns, slow_share } => lines.push(format!(
                 "{subject}: single launches have two modes: {} ({:.0} %), {} ({:.0} %)",
@@ -378,13 +383,10 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
         let config = words::config(&record.environment);
         format!("new, without any baseline: {facet} of {subjects}; accept with `gatekeeper baseline update{config}`")
     });
-    let not_judged = not_judged.into_iter().map(|(what, subjects)| {
-        format!(
-            "the simulator's checks do not judge {what}: {}",
-            in_words(&subjects)
-        )
-    });
-    new.chain(lines).chain(not_judged).collect()
+    let of_several = of_several
+        .into_iter()
+        .map(|(told, subjects)| format!("{told}: {}", in_words(&subjects)));
+    new.chain(lines).chain(of_several).collect()
 }
 
 /// One row of a table: a subject, its figures, and the worst that was said of it.

@@ -8,10 +8,15 @@
 //! $P --ptxas $(which ptxas) random                10,000 random programs
 //! $P mma && $P special && $P approx               matrix instructions, other forms, approximations
 //! $P build --ptx out/ptx && $P kernels --ptx out/ptx
-//! crates/proof/counters.sh target/release/ptxsim-proof out/ptx > out/ncu.csv
-//! $P counters --ptx out/ptx --ncu out/ncu.csv     that one without a GPU
+//! crates/proof/counters.sh target/release/ptxsim-proof out/ptx out
+//! $P counters --ptx out/ptx --ncu out/ncu.csv --instructions out/instructions.tsv
+//! $P doubts --ptx out/ptx                         these two without a GPU
+//! $P hold --ptx crates/proof/fixtures/counters --table crates/proof/fixtures/counters/table.tsv
 //! ```
-//! `--hashes` of `forms`, `mma`, `special` and `random` writes what the GPU computed, as hashes; those in fixtures/ are
+//! `--table crates/proof/fixtures/counters/table.tsv` of `counters` writes what `cargo test` holds the
+//! counters against from then on, with `out/ptx/*.ptx` beside it, through `gzip -9n`.
+//! `--hashes` of `forms`, `mma`, `special` and `random` writes what the GPU computed, as hashes; those
+//! in fixtures/ are
 //! checked by `cargo test` on any machine, and `--check` compares with a file of them. A form that
 //! ptxsim builds now and did not then stands last in `forms`, or in `products`, and counts as `AWAITING`
 //! in the tests of `sweep` and `tensor` until a GPU has computed it; to have it in random programs,
@@ -32,6 +37,7 @@ mod program;
 mod random;
 mod special;
 mod sweep;
+mod table;
 mod tensor;
 mod words;
 
@@ -126,6 +132,24 @@ enum Command {
         /// From `ncu --csv --page raw`
         #[arg(long)]
         ncu: PathBuf,
+        /// From `instructions.py`
+        #[arg(long)]
+        instructions: Option<PathBuf>,
+        /// Where what was read goes, for each launch
+        #[arg(long)]
+        table: Option<PathBuf>,
+    },
+    /// Counters against what `counters` wrote: needs no GPU
+    Hold {
+        #[arg(long)]
+        ptx: PathBuf,
+        #[arg(long)]
+        table: PathBuf,
+    },
+    /// Which counters may not gate which launches, and why: needs no GPU
+    Doubts {
+        #[arg(long)]
+        ptx: PathBuf,
     },
     /// Random programs in ptxsim alone: needs no GPU
     Simulate {
@@ -206,7 +230,17 @@ fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
         Command::Build { nvcc, ptx } => cases::build(&nvcc, &ptx).map(|()| true),
         Command::Kernels { ptx } => kernels::run(&gpu::Gpu::open(ptxas)?, &ptx, out),
         Command::Launch { ptx } => counters::launch(&gpu::Gpu::open(ptxas)?, &ptx).map(|()| true),
-        Command::Counters { ptx, ncu } => counters::compare(&ptx, &ncu, out),
+        Command::Counters {
+            ptx,
+            ncu,
+            instructions,
+            table,
+        } => counters::compare(&ptx, &ncu, instructions.as_deref(), table.as_deref(), out),
+        Command::Hold { ptx, table } => {
+            let rows = table::read(&std::fs::read_to_string(table)?)?;
+            counters::hold(&ptx, &rows, out)
+        }
+        Command::Doubts { ptx } => counters::doubts(&ptx, out),
         Command::Simulate { programs, seed } => random::simulate_all(seed, programs, out),
         Command::List => {
             for form in random::built_forms() {

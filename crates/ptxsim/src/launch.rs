@@ -2,6 +2,7 @@
 
 use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::GlobalShadow;
+use crate::doubt::doubts;
 use crate::exec::cost::Issues;
 use crate::exec::state::*;
 use crate::memory::Memory;
@@ -171,7 +172,7 @@ pub(crate) fn launch(
     }
     Ok(Report {
         counters: Counters::of(program, &outcome.costs),
-        schedule_dependent: polled(program, &outcome.costs),
+        doubts: doubts(program, &outcome.costs),
         findings: outcome.findings,
         printed: outcome.printed,
         not_judged,
@@ -247,26 +248,4 @@ impl Machine<'_> {
             printed: std::mem::take(&mut self.printed),
         }
     }
-}
-
-/// The first line that looked at memory again and again, for others to change it.
-fn polled(program: &Program, costs: &[Cost]) -> Option<String> {
-    let mut loops = Vec::new();
-    for (from, inst) in program.code.iter().enumerate() {
-        match &inst.op {
-            Op::Branch(to) if *to as usize <= from => loops.push((*to as usize, from)),
-            Op::BranchIndexed(all) => {
-                let back = all.iter().map(|to| *to as usize).filter(|to| *to <= from);
-                loops.extend(back.map(|to| (to, from)));
-            }
-            _ => {}
-        }
-    }
-    let mut code = program.code.iter().zip(costs).enumerate();
-    code.find(|(at, (inst, cost))| {
-        cost.requests > 0
-            && inst.op.polls()
-            && loops.iter().any(|(to, from)| to <= at && at <= from)
-    })
-    .map(|(_, (inst, _))| program.place(inst.source))
 }

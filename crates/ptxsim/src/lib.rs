@@ -51,7 +51,8 @@
 //! Every report says what was not judged.
 //!
 //! # Counters
-//! [`Counter::tier`] says which equal those of a GPU ([`Tier::Gate`]) by the table of CALIBRATION.md.
+//! [`Counter::tier`] says which equal those of a GPU ([`Tier::Gate`]) by the table of CALIBRATION.md, in a
+//! launch whose report has no [`Doubt`] of it.
 //!
 //! # Not built
 //! wgmma, TMA and bulk copies, tcgen05, textures, clusters, vector registers, `alloca`, video
@@ -62,6 +63,7 @@
 mod check;
 mod counters;
 mod decode;
+mod doubt;
 mod exec;
 mod launch;
 pub mod memory;
@@ -74,6 +76,7 @@ mod schedule;
 
 pub use counters::{COUNTER_MODEL, Counter, Tier};
 pub use decode::LoadError;
+pub use doubt::{Doubt, Reason};
 pub use launch::Limits;
 pub use memory::Memory;
 pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
@@ -101,7 +104,8 @@ impl Module {
             .iter()
             .filter(|f| f.is_entry && f.body.is_some())
         {
-            let program = decode::decode(&ast, entry, &variables)?;
+            let mut program = decode::decode(&ast, entry, &variables)?;
+            doubt::see_strides(&mut program);
             kernels.push(Kernel {
                 program,
                 variables: variables.clone(),

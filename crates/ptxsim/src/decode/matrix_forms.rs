@@ -158,6 +158,7 @@ impl Decoder<'_> {
             address,
             offset,
             stride,
+            stride_is_0: false,
         };
         tile.lay_out();
         let smallest = match (part, tile.at_once()) {

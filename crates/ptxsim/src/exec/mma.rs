@@ -87,6 +87,8 @@ pub struct Tile {
     pub offset: i64,
     /// In elements.
     pub stride: u32,
+    /// As can be seen without running it: then ptxas makes equal accesses once.
+    pub stride_is_0: bool,
 }
 
 #[derive(Clone, Debug)]

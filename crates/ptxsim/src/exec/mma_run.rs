@@ -103,11 +103,17 @@ impl Machine<'_> {
                 base[l].wrapping_add(elements * bits / 8)
             });
             access.registers.clone_from(registers);
+            let counted = self.costs[s.pc as usize];
+            let again = |(_, earlier): &Step| (0..LANES).all(|l| earlier[l].1 == place[l].1);
+            let again = t.stride_is_0 && t.steps[..n].iter().any(again);
             if whole {
                 if store {
                     self.store::<CHECKS>(b, w, &access, s)?;
                 } else {
                     self.load::<CHECKS>(b, w, &access, s)?;
+                    if again {
+                        self.costs[s.pc as usize] = counted;
+                    }
                 }
                 continue;
             }
@@ -119,6 +125,9 @@ impl Machine<'_> {
                 self.store::<CHECKS>(b, w, &access, s)?;
             } else {
                 self.load::<CHECKS>(b, w, &access, s)?;
+                if again {
+                    self.costs[s.pc as usize] = counted;
+                }
                 let piece = w.regs.r32[0].0;
                 w.regs.set32(register, |l| {
                     if shift == 0 {
@@ -128,6 +137,9 @@ impl Machine<'_> {
                     }
                 });
             }
+        }
+        if !store && !t.stride_is_0 && stride.contains(&0) {
+            self.costs[s.pc as usize].zero_strides += 1;
         }
         if t.by_matrices() {
             let cost = &mut self.costs[s.pc as usize];

@@ -514,12 +514,12 @@ pub fn simulation_facts() -> SimulationFacts {
     SimulationFacts {
         findings: Vec::new(),
         not_judged: Vec::new(),
-        polls_at: None,
         counters: BTreeMap::from([
             (Counter::GlobalLoadSectors, 4096),
             (Counter::SharedLoadWavefronts, 128),
         ]),
         information: BTreeMap::from([(Counter::Instructions, 100_000)]),
+        withheld: BTreeMap::new(),
         lines: BTreeMap::new(),
     }
 }

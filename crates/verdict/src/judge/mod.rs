@@ -480,6 +480,14 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
                     what: what.to_owned(),
                 }),
         );
+        notes.extend(
+            simulated::not_held(facts, &case.id)
+                .into_iter()
+                .map(|what| Note::NotHeld {
+                    subject: subject(),
+                    what,
+                }),
+        );
         if let Ok(Some(modes)) = facts.modes(&case.id) {
             notes.push(Note::TwoModes {
                 subject: subject(),

@@ -161,6 +161,29 @@ fn direction(metric: Metric) -> (&'static str, &'static str) {
     }
 }
 
+/// Why a counter of a launch is no GPU's.
+pub(super) fn withheld(withheld: &Withheld) -> String {
+    let place = &withheld.place;
+    match withheld.doubt {
+        Doubt::Polls => format!(
+            "what it counts follows from a schedule that no GPU shares, as it polls memory at {place}"
+        ),
+        Doubt::Uncompared => {
+            format!("the form of the access at {place} was never compared with a GPU's counters")
+        }
+        Doubt::RaggedLoop => format!(
+            "lanes of a warp leave the loop around {place} in different turns, and ptxas may unroll it"
+        ),
+        Doubt::Joined => format!("ptxas may make the access at {place} and another into one"),
+        Doubt::SplitCopy => format!(
+            "the cp.async at {place} moves other than whole sectors, which a GPU counts otherwise"
+        ),
+        Doubt::ZeroStride => format!(
+            "the fragment at {place} is loaded with a stride of 0, of which ptxas may keep a part"
+        ),
+    }
+}
+
 /// `out[0, 3, 17]`.
 pub(super) fn place(at: &Location) -> String {
     let index: Vec<_> = at.index.iter().map(usize::to_string).collect();

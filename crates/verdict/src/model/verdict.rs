@@ -226,6 +226,8 @@ pub enum Note {
     Broken { path: String, problem: String },
     /// What the simulator's checks could not judge in any launch of a case.
     NotJudged { subject: Subject, what: String },
+    /// Counters that a gate could rest on but not in a launch of this case, and why.
+    NotHeld { subject: Subject, what: String },
     /// The single launches of a case have two modes: where each is, and its share (0 to 1).
     TwoModes {
         subject: Subject,
