@@ -185,8 +185,9 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Kind::Exchange
         }
         Op::Mma(m) => match &**m {
-            Mma::Multiply(_) | Mma::MultiplyF64 { .. } => Kind::Matrix,
+            Mma::Multiply(_) | Mma::Integers(_) | Mma::Doubles(_) => Kind::Matrix,
             Mma::LdMatrix { .. } => Kind::MatrixLoad,
+            Mma::MovMatrix { .. } => Kind::Exchange,
             Mma::StMatrix { .. } => Kind::MatrixStore,
             Mma::WmmaLoad(t) if t.by_matrices() => Kind::MatrixLoad,
             Mma::WmmaLoad(t) => load_from(t.space),

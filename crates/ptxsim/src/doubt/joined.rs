@@ -153,7 +153,7 @@ fn written(inst: &Inst) -> Vec<Register> {
             .into_iter()
             .collect(),
         Op::Load(a) => a.registers.clone(),
-        Op::Atom(a) => a.destination.map(|d| (a.class, d)).into_iter().collect(),
+        Op::Atom(a) => a.destinations.iter().map(|&d| (a.class, d)).collect(),
         Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::ActiveMask => {
             vec![(Class::R32, inst.o[0])]
         }
