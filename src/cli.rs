@@ -188,9 +188,10 @@ pub struct InitArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper calibrate                                   eight built-in kernels: some ten minutes
+  gatekeeper calibrate                                   eight built-in kernels: some fifteen minutes
   gatekeeper calibrate --processes 20 --classes 3,60     a quick look
   gatekeeper calibrate sdpa_fp8/stage2 --processes 100   kernels of your own
+  gatekeeper calibrate 'sdpa_*' --write-noise            and what their processes differ by
   gatekeeper calibrate --from calibration.json.gz        a recording that is there already
 
 The tables go to standard output as markdown; docs/timing.md says how to read them.")]
@@ -206,15 +207,21 @@ pub struct CalibrateArgs {
     /// Times of one launch of the built-in kernels, in us
     #[arg(long, value_delimiter = ',', value_name = "US", default_values_t = [3, 20, 60, 1000])]
     pub classes: Vec<u32>,
-    /// By how much head is slower in pairs of built-in kernels, in per cent; 0 is an unchanged pair
-    #[arg(long, value_delimiter = ',', value_name = "PERCENT", default_values_t = [0.0, 1.0])]
-    pub changes: Vec<f64>,
-    /// Take this recording instead of measuring; no GPU is needed
+    /// What head is in pairs of built-in kernels: `0`, its base; `code`, other machine code that does the same; or
+    /// slower by so many per cent
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT", value_parser = head_is, default_values = ["0", "code", "1"])]
+    pub changes: Vec<power::Change>,
+    /// Take this recording instead of measuring; no GPU is needed. Given twice, the kernels of both, which must be
+    /// of one kind of GPU and driver
     #[arg(long, value_name = "FILE", conflicts_with_all = ["filters", "processes", "classes", "changes", "device", "out"])]
-    pub from: Option<PathBuf>,
+    pub from: Vec<PathBuf>,
     /// The limit that verdicts are made under, in per cent
     #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]
     pub tolerance: f64,
+    /// Times each case alone as well, in as many fresh processes, and writes what these differ by into its
+    /// baseline, where the judge uses it
+    #[arg(long, requires = "filters", conflicts_with = "from")]
+    pub write_noise: bool,
     /// Cases of a run: its 1 % of false alarms is split over them
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cases: u32,
@@ -312,6 +319,20 @@ fn change(text: &str) -> Result<f64, String> {
         .filter(|percent: &f64| *percent >= 0.0 && percent.is_finite())
         .map(|percent| percent / 100.0)
         .ok_or_else(|| "write how much worse it may be: +2%".to_owned())
+}
+
+/// What head is beside its base: `0`, `code`, or by how many per cent it is slower.
+fn head_is(text: &str) -> Result<power::Change, String> {
+    match text {
+        "0" => Ok(power::Change::None),
+        "code" => Ok(power::Change::OtherCode),
+        _ => text
+            .parse()
+            .ok()
+            .filter(|percent: &f64| *percent > 0.0 && *percent <= 10.0)
+            .map(|percent| power::Change::Slower(percent / 100.0))
+            .ok_or_else(|| "write 0, code, or a number of per cent up to 10".to_owned()),
+    }
 }
 
 #[cfg(test)]

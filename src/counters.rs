@@ -1,24 +1,37 @@
 //! The simulator's counters under the names of gates. Alone knows both.
 
-use ptxsim::Tier;
+use ptxsim::{Reason, Tier};
 use std::collections::BTreeMap;
-use verdict::model::{Counter, LineCount};
+use verdict::model::{Counter, Doubt, LineCount, Withheld};
 
 /// Version of how the simulator counts: part of the key of what was agreed on.
 pub use ptxsim::COUNTER_MODEL;
 
-/// Whether a GPU's own counters have confirmed what the simulator counts, so that a gate can rest on it.
+/// Whether a GPU's own counters have confirmed what the simulator counts, so that a gate can rest on it
+/// where the launch gives no doubt.
 pub fn can_be_gated(counter: Counter) -> bool {
     ptxsim::Counter::ALL
         .into_iter()
         .any(|own| own.name() == counter.name() && own.tier() == Tier::Gate)
 }
 
-/// What a launch cost: the counters that a gate can rest on, and the others.
+/// What a launch cost: the counters that a gate can rest on, the others, and why not on some of these.
 pub struct Counted {
     pub gated: BTreeMap<Counter, u64>,
     pub information: BTreeMap<Counter, u64>,
+    pub withheld: BTreeMap<Counter, Withheld>,
     pub lines: BTreeMap<Counter, Vec<LineCount>>,
+}
+
+fn doubt(reason: Reason) -> Doubt {
+    match reason {
+        Reason::Polls => Doubt::Polls,
+        Reason::Uncompared => Doubt::Uncompared,
+        Reason::RaggedLoop => Doubt::RaggedLoop,
+        Reason::Joined => Doubt::Joined,
+        Reason::SplitCopy => Doubt::SplitCopy,
+        Reason::ZeroStride => Doubt::ZeroStride,
+    }
 }
 
 /// Lines of each counter that are kept: where to look, and not a profile.
@@ -29,7 +42,7 @@ pub fn counted(report: &ptxsim::Report) -> Counted {
         ptxsim::Counter::ALL
             .into_iter()
             .filter(|own| {
-                let can_be = own.tier() == Tier::Gate && report.schedule_dependent.is_none();
+                let can_be = own.tier() == Tier::Gate && !report.doubts.contains_key(own);
                 can_be == gated
             })
             .filter_map(|own| Some((Counter::from_name(own.name())?, report.counters.get(own))))
@@ -45,9 +58,17 @@ pub fn counted(report: &ptxsim::Report) -> Counted {
             .collect();
         (!lines.is_empty()).then_some((Counter::from_name(own.name())?, lines))
     });
+    let withheld = report.doubts.iter().filter_map(|(own, found)| {
+        let withheld = Withheld {
+            doubt: doubt(found.reason),
+            place: found.place.clone(),
+        };
+        Some((Counter::from_name(own.name())?, withheld))
+    });
     Counted {
         gated: of(true),
         information: of(false),
+        withheld: withheld.collect(),
         lines: lines.collect(),
     }
 }
@@ -91,16 +112,26 @@ mod tests {
             findings: Vec::new(),
             counters: ptxsim::Counters::default(),
             not_judged: Vec::new(),
-            schedule_dependent: None,
+            doubts: BTreeMap::new(),
             printed: Vec::new(),
         };
         let all = counted(&report);
         assert_eq!(all.gated.len() + all.information.len(), Counter::ALL.len());
-        report.schedule_dependent = Some("k.cu:1".to_owned());
-        let all = counted(&report);
+        assert!(all.withheld.is_empty());
+        for own in ptxsim::Counter::ALL {
+            if own.tier() == Tier::Gate {
+                let polls = ptxsim::Doubt {
+                    reason: Reason::Polls,
+                    place: "k.cu:1".to_owned(),
+                };
+                report.doubts.insert(own, polls);
+            }
+        }
+        let none = counted(&report);
         assert_eq!(
-            (all.gated.len(), all.information.len()),
+            (none.gated.len(), none.information.len()),
             (0, Counter::ALL.len())
         );
+        assert!(none.withheld.keys().eq(all.gated.keys()));
     }
 }

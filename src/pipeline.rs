@@ -72,7 +72,7 @@ pub fn run(
         plan.pairing = Some(config::pairing(asked.unchanged));
         base::find(asked, &root, &file, &baselines, cache)
     });
-    let (base_root, base) = base.transpose()?.map(|it| (it.root, it.base)).unzip();
+    let (base_tree, base) = base.transpose()?.map(|it| (it.tree, it.base)).unzip();
     let anchors = past::anchors(&root, &gates)?;
     let policy = Policy {
         gates,
@@ -85,7 +85,8 @@ pub fn run(
     };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;
 
-    let mut crews = Crews::new(request.device)?;
+    let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
+    let mut crews = Crews::new(request.device, &waiting)?;
     let device = |crews: &mut Crews| match request.device {
         DeviceChoice::Sim => Seen::NotRun {
             reason: "--device sim: times come from a GPU".to_owned(),
@@ -94,8 +95,9 @@ pub fn run(
     };
     let sources = Sources {
         head: (&root, plan.units.clone()),
-        base: base_root
-            .as_deref()
+        base: base_tree
+            .as_ref()
+            .map(|tree| tree.root.as_path())
             .zip(policy.base.as_ref())
             .map(|(root, base)| {
                 let units = base::units(&plan, &base.plan);

@@ -1,51 +1,24 @@
 #!/bin/bash
-# What ncu counts of each kernel, as CSV on the standard output: counters.sh PROOF PTX_DIRECTORY
+# What ncu counts of each kernel: counters.sh PROOF PTX_DIRECTORY OUT, with ptxas beside nvcc on the path.
+# OUT/ncu.csv has the metrics of each launch, OUT/instructions.tsv the wavefronts of each kind of instruction.
 set -eu
-wanted="
-l1tex__t_requests_pipe_lsu_mem_global_op_ld
-l1tex__t_sectors_pipe_lsu_mem_global_op_ld
-l1tex__t_requests_pipe_lsu_mem_global_op_st
-l1tex__t_sectors_pipe_lsu_mem_global_op_st
-l1tex__t_requests_pipe_lsu_mem_global_op_red
-l1tex__t_requests_pipe_lsu_mem_global_op_atom
-l1tex__t_sectors_pipe_lsu_mem_global_op_red
-l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts
-l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts
-l1tex__data_pipe_lsu_wavefronts_mem_shared
-l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld
-l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st
-l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom
-l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ldgsts
-l1tex__data_bank_conflicts_pipe_lsu_mem_shared
-l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld
-l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st
-l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts
-smsp__inst_executed
-smsp__thread_inst_executed
-smsp__inst_executed_op_shared_ld
-smsp__inst_executed_op_shared_st
-smsp__inst_executed_op_shared_atom
-smsp__inst_executed_op_ldsm
-smsp__inst_executed_op_ldgsts
-smsp__inst_executed_op_global_ld
-smsp__inst_executed_op_global_st
-smsp__inst_executed_op_global_red
-smsp__inst_executed_op_branch
-smsp__sass_inst_executed_op_shared_ld
-smsp__sass_inst_executed_op_shared_st
-smsp__sass_inst_executed_op_ldsm
-smsp__sass_inst_executed_op_ldgsts
-smsp__sass_inst_executed_op_global_ld
-smsp__sass_inst_executed_op_global_st
-sm__inst_executed_pipe_tensor
-sm__inst_executed_pipe_tensor_op_hmma
-smsp__inst_executed_pipe_tensor
-smsp__inst_executed_pipe_tensor_op_hmma
-smsp__inst_executed_pipe_adu
-smsp__warps_launched
+here=$(dirname "$0")
+metrics="
+l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum
+l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum
+l1tex__t_requests_pipe_lsu_mem_global_op_st.sum
+l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum
+l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum
+l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum
+smsp__sass_inst_executed_op_shared_ld.sum
+smsp__sass_inst_executed_op_shared_st.sum
+smsp__inst_executed_op_ldsm.sum
+memory_l1_wavefronts_shared
 "
-known=$(ncu --query-metrics --chip gh100 | awk '{print $1}')
-metrics=$(for m in $wanted; do if grep -qx "$m" <<<"$known"; then echo "$m.sum"; else echo "ncu knows no $m" >&2; fi; done | paste -sd,)
-# The per-instruction counts that ncu takes by patching the code.
-metrics="$metrics,memory_l1_wavefronts_shared,memory_l1_wavefronts_shared_ideal,memory_l1_tag_requests_global,memory_l2_theoretical_sectors_global,memory_l2_theoretical_sectors_global_ideal"
-exec ncu --csv --page raw --clock-control none --metrics "$metrics" "$1" launch --ptx "$2"
+# The assembler of the gate, and not the driver's.
+ncu --clock-control none --target-processes application-only --force-overwrite --export "$3/ncu" \
+    --metrics "$(paste -sd, <<<"$(xargs -n1 <<<"$metrics")")" \
+    "$1" --ptxas "$(command -v ptxas)" launch --ptx "$2" >"$3/ncu.log"
+ncu --import "$3/ncu.ncu-rep" --csv --page raw --print-units base >"$3/ncu.csv"
+module=$(find /opt /usr -name ncu_report.py 2>/dev/null | head -n 1)
+PYTHONPATH=$(dirname "$module") python3 "$here/instructions.py" "$3/ncu.ncu-rep" >"$3/instructions.tsv"

@@ -8,9 +8,20 @@ __device__ float turned(float value, int dial) {
     return value;
 }
 
+// Other machine code for the same work: one store more, which no launch reaches.
+template <typename T>
+__device__ void other_code(T* out, int at, T value, int dial) {
+#ifdef OTHER_CODE
+    if (dial < 0) out[at + 1] = value;
+#endif
+}
+
 // Bound by the multiprocessors.
 extern "C" __global__ void compute(float* out, int dial) {
-    out[blockIdx.x * blockDim.x + threadIdx.x] = turned(threadIdx.x, dial);
+    const float value = turned(threadIdx.x, dial);
+    const int at = blockIdx.x * blockDim.x + threadIdx.x;
+    out[at] = value;
+    other_code(out, at, value, dial);
 }
 
 // Bound by memory: copies `count` times 16 bytes. The dial is a chain behind the copy, because more bytes
@@ -19,5 +30,6 @@ extern "C" __global__ void copy(const float4* in, float4* out, int count, int di
     const int first = blockIdx.x * blockDim.x + threadIdx.x;
     float4 last = {0.0f, 0.0f, 0.0f, 0.0f};
     for (int i = first; i < count; i += gridDim.x * blockDim.x) out[i] = last = in[i];
+    other_code(out, first, last, dial);
     if (turned(last.x, dial) == 12345.0f) out[first] = last;
 }

@@ -21,6 +21,18 @@ pub enum Dial {
     Memory,
 }
 
+/// Which machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Code {
+    Plain,
+    /// Does the same.
+    Other,
+}
+
+impl Code {
+    pub const ALL: [Self; 2] = [Self::Plain, Self::Other];
+}
+
 impl Dial {
     pub const ALL: [Self; 2] = [Self::Compute, Self::Memory];
 
@@ -31,7 +43,7 @@ impl Dial {
         }
     }
 
-    pub fn unit(self, arch: Arch) -> Unit {
+    pub fn unit(self, code: Code, arch: Arch) -> Unit {
         Unit {
             id: UnitId {
                 kernel: self.name().to_owned(),
@@ -40,7 +52,10 @@ impl Dial {
             },
             source: FILE.to_owned(),
             include_dirs: Vec::new(),
-            defines: BTreeMap::new(),
+            defines: match code {
+                Code::Plain => BTreeMap::new(),
+                Code::Other => BTreeMap::from([("OTHER_CODE".to_owned(), "1".to_owned())]),
+            },
             flags: vec!["-O3".to_owned()],
             call: Callable::Entry {
                 name: self.name().to_owned(),

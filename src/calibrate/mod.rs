@@ -2,6 +2,8 @@
 //! measure them. What follows from the recording is `power`'s to say.
 
 mod dial;
+pub mod noise;
+mod turn;
 
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
@@ -12,13 +14,13 @@ use crate::repo;
 use crate::report::progress::{Event, Phase};
 use crate::toolchain::{self, Toolchain};
 use crate::worker::{Arm, Crew, PairJob, TimeJob};
-use dial::{Dial, Line, Work};
-use power::{Bound, Contest, Order, Process, Recording, Sides};
+use dial::{Code, Dial};
+use power::{Bound, Change, Contest, Order, Process, Recording, Sides};
 use std::collections::HashMap;
 use std::path::Path;
 use verdict::judge;
 use verdict::model::{
-    Block, BlockOrder, Case, DeviceFacts, PairFacts, Pairing, Schedule, Seen, TimeFacts,
+    Block, BlockOrder, Case, DeviceFacts, PairFacts, Pairing, Schedule, Seen, TimeFacts, Unit,
 };
 
 /// What is recorded.
@@ -29,8 +31,7 @@ pub struct Request {
     pub processes: u32,
     /// Times of one launch, in us.
     pub classes: Vec<u32>,
-    /// True changes, as shares; 0 for an unchanged pair.
-    pub changes: Vec<f64>,
+    pub changes: Vec<Change>,
 }
 
 /// The seed of orders and placements: one recording is one draw.
@@ -41,17 +42,18 @@ const SINGLES: u32 = 60;
 const LONG_US: u32 = 200;
 const LONG_SINGLES: u32 = 20;
 
-/// How often a dial is turned again, and by how many fresh processes each time.
-const TURNS: u32 = 3;
-const TRIALS: u32 = 3;
-
 struct Pair {
     name: String,
     bound: Bound,
     class_us: u32,
-    change: f64,
-    head: Case,
-    base: Case,
+    change: Change,
+    head: Side,
+    base: Side,
+}
+
+#[derive(Clone)]
+struct Side {
+    case: Case,
     artifact: Artifact,
 }
 
@@ -76,7 +78,8 @@ pub fn record(
         Kernels::Own(loaded) => loaded.toolchain.cuda.as_deref(),
     };
     let toolchain = toolchain::find(pin, cache)?;
-    let mut crew = Crew::new(request.device)?;
+    let mut crew =
+        Crew::new(request.device)?.on_waiting(|text| on(Event::Waiting(text.to_owned())));
     let device = match crew.device() {
         Seen::Got(device) => device,
         Seen::Fault(fault) => return Err(Error::environment(fault.message)),
@@ -91,7 +94,7 @@ pub fn record(
             let root = cache.dir("calibrate")?;
             crate::cache::write_atomically(&root.join(dial::FILE), dial::SOURCE.as_bytes())?;
             let artifacts = built(&root, &toolchain, cache, &device)?;
-            pairs(request, &mut crew, &artifacts, &device)?
+            turn::pairs(request, &mut crew, &artifacts, &device)?
         }
         Kernels::Own(loaded) => own(loaded, &mut crew, &toolchain, cache, &device)?,
     };
@@ -152,14 +155,17 @@ fn own(
         got(facts, &name)?;
         let Some(artifact) = artifact else { continue };
         let ns = time(crew, case, &artifact)?;
+        let side = Side {
+            case: case.clone(),
+            artifact,
+        };
         pairs.push(Pair {
             name,
             bound: Bound::Unknown,
             class_us: (ns / 1000.0).round() as u32,
-            change: 0.0,
-            head: case.clone(),
-            base: case.clone(),
-            artifact,
+            change: Change::None,
+            base: side.clone(),
+            head: side,
         });
     }
     match pairs.is_empty() {
@@ -168,7 +174,7 @@ fn own(
     }
 }
 
-type Artifacts = HashMap<Dial, Artifact>;
+type Artifacts = HashMap<(Dial, Code), Artifact>;
 
 fn built(
     root: &Path,
@@ -176,121 +182,23 @@ fn built(
     cache: &Cache,
     device: &DeviceFacts,
 ) -> Result<Artifacts> {
-    let units = Dial::ALL.map(|dial| dial.unit(device.arch()));
+    let all: Vec<(Dial, Code)> = Dial::ALL
+        .into_iter()
+        .flat_map(|dial| Code::ALL.map(|code| (dial, code)))
+        .collect();
+    let units: Vec<Unit> = all
+        .iter()
+        .map(|(dial, code)| dial.unit(*code, device.arch()))
+        .collect();
     let built = build::build_all(root, toolchain, cache, &units, units.len(), &|_, _| {})?;
     let mut artifacts = Artifacts::new();
-    for (dial, built) in Dial::ALL.into_iter().zip(built) {
+    for (&(dial, code), built) in all.iter().zip(built) {
         got(built.facts, dial.name())?;
         if let Some(artifact) = built.artifact {
-            artifacts.insert(dial, artifact);
+            artifacts.insert((dial, code), artifact);
         }
     }
     Ok(artifacts)
-}
-
-fn artifact(artifacts: &Artifacts, dial: Dial) -> Result<&Artifact> {
-    artifacts
-        .get(&dial)
-        .ok_or_else(|| Error::environment(format!("{} was not built", dial.name())))
-}
-
-/// The work of each side, found by timing.
-fn pairs(
-    request: &Request,
-    crew: &mut Crew,
-    artifacts: &Artifacts,
-    device: &DeviceFacts,
-) -> Result<Vec<Pair>> {
-    let mut pairs = Vec::new();
-    for dial in Dial::ALL {
-        let artifact = artifact(artifacts, dial)?;
-        for &class_us in &request.classes {
-            let shape = format!("{class_us}us");
-            let mut search = Search {
-                crew,
-                read: |work: Work| dial.case(&shape, work, device),
-                artifact,
-            };
-            let ns = f64::from(class_us) * 1000.0;
-            let guess = dial.guess(class_us, device);
-            let steps = |steps: f64| Work {
-                elements: 0,
-                dial: steps.round() as u32,
-            };
-            let elements = |elements: f64| Work {
-                elements: elements.round() as u32,
-                dial: dial::REST,
-            };
-            let base = match dial {
-                Dial::Compute => steps(search.around(guess, ns, steps)?),
-                Dial::Memory => elements(search.around(guess, ns, elements)?),
-            };
-            let turned = |steps: f64| Work {
-                dial: steps.round() as u32,
-                ..base
-            };
-            // As far as 10 % of the time goes, in the chain alone.
-            let far = dial.turns(class_us);
-            let from = f64::from(base.dial);
-            let line = search.line((from, from + far), turned)?;
-            for &change in &request.changes {
-                let mut more = line.work_for(ns * change);
-                let pair = |more: f64| Pair {
-                    name: dial.name().to_owned(),
-                    bound: match dial {
-                        Dial::Compute => Bound::Compute,
-                        Dial::Memory => Bound::Memory,
-                    },
-                    class_us,
-                    change,
-                    head: dial.case(&shape, turned(from + more), device),
-                    base: dial.case(&shape, base, device),
-                    artifact: artifact.clone(),
-                };
-                // The line is of one process, and a hundredth of a time is less than what it is off by.
-                for attempt in 0..TURNS {
-                    if change == 0.0 {
-                        break;
-                    }
-                    let seen = pair(more).change(crew, attempt)?;
-                    if seen > 0.0 {
-                        more *= (change / seen).clamp(0.5, 2.0);
-                    }
-                }
-                pairs.push(pair(more));
-            }
-        }
-    }
-    Ok(pairs)
-}
-
-/// Finds how much work takes how long.
-struct Search<'a, R> {
-    crew: &'a mut Crew,
-    read: R,
-    artifact: &'a Artifact,
-}
-
-impl<R: Fn(Work) -> Case> Search<'_, R> {
-    fn line(&mut self, (low, high): (f64, f64), work: impl Fn(f64) -> Work) -> Result<Line> {
-        let mut at = |amount: f64| {
-            let case = (self.read)(work(amount));
-            Ok::<_, Error>((amount, time(self.crew, &case, self.artifact)?))
-        };
-        let (low, high) = (at(low)?, at(high)?);
-        Line::through(low, high).ok_or_else(|| {
-            Error::environment(
-                "a built-in kernel takes no longer for more work; is the GPU in use?",
-            )
-        })
-    }
-
-    /// The work that takes this long. Looked for twice, the second time around what the first found:
-    /// caches bend the line.
-    fn around(&mut self, guess: f64, ns: f64, work: impl Fn(f64) -> Work) -> Result<f64> {
-        let first = self.line((guess * 0.8, guess * 1.2), &work)?.work(ns);
-        Ok(self.line((first * 0.8, first * 1.2), &work)?.work(ns))
-    }
 }
 
 /// ns of one launch in a batch.
@@ -314,21 +222,10 @@ fn time(crew: &mut Crew, case: &Case, artifact: &Artifact) -> Result<f64> {
 }
 
 impl Pair {
-    /// The mean change over a few fresh processes.
-    fn change(&self, crew: &mut Crew, attempt: u32) -> Result<f64> {
-        let mut ratios = Vec::new();
-        for process in 0..TRIALS {
-            crew.retire();
-            let facts = self.measure(crew, process + attempt * TRIALS)?;
-            ratios.extend(process_of(&facts).ln_ratio());
-        }
-        Ok((ratios.iter().sum::<f64>() / ratios.len().max(1) as f64).exp_m1())
-    }
-
     fn measure(&self, crew: &mut Crew, process: u32) -> Result<PairFacts> {
-        let arm = |case: &Case| Arm {
-            case: case.clone(),
-            artifact: self.artifact.clone(),
+        let arm = |side: &Side| Arm {
+            case: side.case.clone(),
+            artifact: side.artifact.clone(),
         };
         let facts = crew.pair(PairJob {
             head: arm(&self.head),
@@ -338,7 +235,7 @@ impl Pair {
             schedule: config::default_timing(),
             pairing: self.pairing(),
         });
-        got(facts, &self.head.id.to_string())
+        got(facts, &self.name)
     }
 
     fn contest(&self) -> Contest {
@@ -346,7 +243,7 @@ impl Pair {
             kernel: self.name.clone(),
             bound: self.bound,
             class_us: self.class_us,
-            true_change: self.change,
+            change: self.change,
             launches_per_sample: 0,
             processes: Vec::new(),
         }
@@ -359,7 +256,12 @@ impl Pair {
                 false => SINGLES,
             },
             // Contests of one kernel differ in their change alone, and not in what the dice say.
-            seed: SEED ^ self.change.to_bits(),
+            seed: SEED
+                ^ match self.change {
+                    Change::None => 0,
+                    Change::OtherCode => u64::MAX,
+                    Change::Slower(share) => share.to_bits(),
+                },
             ..config::pairing(true)
         }
     }

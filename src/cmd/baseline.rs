@@ -1,6 +1,6 @@
 //! `baseline`: what was agreed, shown and accepted.
 
-use super::print;
+use super::{counted, print};
 use crate::cli::ConfigArg;
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
@@ -156,10 +156,6 @@ fn key(key: &BaselineKey) -> String {
     parts.join(", ")
 }
 
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
 pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
     let globs = filters
         .iter()
@@ -222,6 +218,20 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
                 })
                 .collect();
             let _ = writeln!(text, "  {shape}: {}", figures.join(", "));
+            if let Some(it) = baseline.calibrated.get(shape) {
+                let deviations: Vec<_> = it
+                    .deviations
+                    .iter()
+                    .map(|(metric, deviation)| format!("{metric} {}", words::percent(deviation.0)))
+                    .collect();
+                let _ = writeln!(
+                    text,
+                    "    spread of {} processes, calibrated on {}: {}",
+                    it.processes,
+                    it.date,
+                    deviations.join(", ")
+                );
+            }
         }
     }
     for problem in &broken {

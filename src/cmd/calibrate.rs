@@ -1,16 +1,20 @@
 //! `calibrate`: how far this machine's verdicts on times can be trusted.
 
-use super::{print, remark};
+use super::{counted, print, remark};
 use crate::cache::Cache;
 use crate::calibrate::{self, Kernels, Request};
 use crate::cli::CalibrateArgs;
-use crate::config::{self, Selection};
+use crate::config::{self, Loaded, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::report::progress::Progress;
+use crate::store::{self, Noise};
 use power::{Recording, Settings, analyse, packed};
+use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::fs::File;
 use std::path::Path;
+use verdict::judge::Refused;
 
 pub fn run(args: &CalibrateArgs) -> Result<Exit> {
     let pairing = config::pairing(true);
@@ -22,14 +26,86 @@ pub fn run(args: &CalibrateArgs) -> Result<Exit> {
         miss: pairing.misses.0,
         ..Settings::default()
     };
-    let recording = match &args.from {
-        Some(file) => read(file)?,
+    if args.write_noise {
+        let loaded = own(args)?;
+        let cases: Vec<_> = loaded.plan.cases.iter().map(|case| &case.id).collect();
+        store::expect_times(&loaded.root, &cases)?;
+    }
+    let mut recorded = args.from.iter().map(|file| read(file));
+    let recording = match recorded.next() {
         None => record(args)?,
+        Some(first) => recorded.try_fold(first?, |all, next| {
+            all.with(next?)
+                .map_err(|error| Error::Usage(Diagnostic::new(error.to_string())))
+        })?,
     };
     let analysis = analyse(&recording, &settings)
         .map_err(|error| Error::Usage(Diagnostic::new(error.to_string())))?;
     print(&analysis.markdown())?;
-    Ok(Exit::Held)
+    match args.write_noise {
+        true => write_noise(args),
+        false => Ok(Exit::Held),
+    }
+}
+
+fn own(args: &CalibrateArgs) -> Result<Loaded> {
+    let selection = Selection {
+        filters: args.filters.clone(),
+        ..Selection::default()
+    };
+    config::load(&args.config.config, &selection)
+}
+
+/// Never by itself: what the judge believes of this machine is agreed on like any figure.
+fn write_noise(args: &CalibrateArgs) -> Result<Exit> {
+    let loaded = own(args)?;
+    let root = loaded.root.clone();
+    let progress = Progress::default();
+    let record = calibrate::noise::record(
+        &args.config.config,
+        loaded,
+        args.device,
+        args.processes,
+        super::run::command_line(),
+        &Cache::open()?,
+        &|event| progress.on(event),
+    );
+    progress.clear();
+    let Noise {
+        written,
+        refused,
+        without_baseline,
+    } = store::write_noise(&root, &record?)?;
+    let mut text = String::from("\n");
+    for calibrated in &written {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{calibrated}");
+    }
+    for Refused {
+        subject, reason, ..
+    } in &refused
+    {
+        let _ = writeln!(text, "left as it is: {subject}: {reason}");
+    }
+    for case in &without_baseline {
+        let _ = writeln!(
+            text,
+            "left out: {case}: no baseline of times under this key; `gatekeeper run {case}`, then `gatekeeper baseline update`"
+        );
+    }
+    let files: BTreeSet<_> = written.iter().map(|it| &it.file).collect();
+    let left_out = refused.len() + without_baseline.len();
+    let _ = writeln!(
+        text,
+        "{} calibrated in {}, {left_out} left out",
+        counted(written.len(), "case"),
+        counted(files.len(), "file"),
+    );
+    print(&text)?;
+    Ok(match left_out {
+        0 => Exit::Held,
+        _ => Exit::Failed,
+    })
 }
 
 fn read(file: &Path) -> Result<Recording> {
@@ -56,20 +132,14 @@ fn record(args: &CalibrateArgs) -> Result<Recording> {
     let progress = Progress::default();
     let kernels = match args.filters.is_empty() {
         true => Kernels::BuiltIn,
-        false => {
-            let selection = Selection {
-                filters: args.filters.clone(),
-                ..Selection::default()
-            };
-            Kernels::Own(Box::new(config::load(&args.config.config, &selection)?))
-        }
+        false => Kernels::Own(Box::new(own(args)?)),
     };
     let recording = calibrate::record(
         &Request {
             device: args.device,
             processes: args.processes,
             classes: args.classes.clone(),
-            changes: args.changes.iter().map(|change| change / 100.0).collect(),
+            changes: args.changes.clone(),
         },
         &kernels,
         &Cache::open()?,

@@ -52,6 +52,10 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
     })
 }
 
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 pub fn completions(shell: clap_complete::Shell) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "gatekeeper", &mut script);

@@ -118,7 +118,7 @@ fn shown(dir: &Path) -> String {
 }
 
 /// As typed, with the program by its name: where it lies says nothing about a record.
-fn command_line() -> String {
+pub(super) fn command_line() -> String {
     let arguments = std::env::args().skip(1);
     std::iter::once("gatekeeper".to_owned())
         .chain(arguments)

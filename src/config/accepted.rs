@@ -1,7 +1,7 @@
 //! baselines/accepted.yaml: regressions that are intended, each with a limit, a name and a last day.
 
 use super::limits::{self, Context};
-use super::raw::COUNTERS;
+use super::raw::{CONDITIONS, COUNTERS};
 use super::scope::Scope;
 use super::select::Filter;
 use super::yaml::{Problem, Source, Spot};
@@ -12,6 +12,9 @@ use verdict::model::{Acceptance, Bound, CaseId, Facet, Limit, Metric, Rule, Subj
 
 /// Relative to gates.yaml.
 pub const ACCEPTED: &str = "baselines/accepted.yaml";
+
+/// What a person may write for one of `conditions`.
+const CONDITION: &str = "condition";
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -151,6 +154,13 @@ fn rule(entry: &Entry) -> std::result::Result<Rule, Problem> {
     if entry.metric.value == COUNTERS {
         let change = limits::counters(&entry.limit)?;
         return Ok(Rule::Counters { change });
+    }
+    if [CONDITIONS, CONDITION].contains(&entry.metric.as_str()) {
+        return Err(Problem::new(
+            entry.metric.at,
+            "a condition holds or does not, and has no limit to put in its place",
+        )
+        .help("change the condition in gates.yaml, which a run beside a base lists as loosened until `--allow-loosened`"));
     }
     let metric = Metric::from_name(&entry.metric).ok_or_else(|| {
         Problem::new(

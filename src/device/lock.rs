@@ -7,9 +7,16 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Where the locks of all users stand: two users share a GPU, and neither a home nor a cache.
 pub const SHARED: &str = "/tmp";
+
+/// What is waited for longer is said.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Characters of a command that are shown.
+const COMMAND: usize = 120;
 
 /// What the GPU is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +34,7 @@ pub struct GpuLock {
 }
 
 impl GpuLock {
-    /// Waits for the GPU of this UUID; `waiting` hears a sentence if it has to.
+    /// Waits for the GPU of this UUID; `waiting` hears a sentence where that takes longer than [`PATIENCE`].
     ///
     /// # Errors
     /// Environment, where the file cannot be made or locked.
@@ -48,22 +55,19 @@ impl GpuLock {
             )
         };
         let file = open(&path).map_err(failed)?;
-        let tried = match wanted {
-            Use::Check => file.try_lock_shared(),
-            Use::Measure => file.try_lock(),
-        };
-        match tried {
+        match tried_for(&file, wanted, PATIENCE) {
             Ok(()) => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
             Err(TryLockError::WouldBlock) => {
                 let holders = std::fs::read_to_string("/proc/locks")
                     .map(|locks| holders(&locks, &file))
                     .unwrap_or_default();
+                let told: Vec<_> = holders.iter().map(|pid| described(pid)).collect();
                 waiting(&format!(
                     "waiting for GPU {uuid}: {} is using it",
-                    match holders.as_slice() {
+                    match told.as_slice() {
                         [] => "another gatekeeper".to_owned(),
-                        pids => format!("gatekeeper ({})", pids.join(", ")),
+                        told => told.join(" and "),
                     }
                 ));
                 match wanted {
@@ -77,7 +81,43 @@ impl GpuLock {
     }
 }
 
-/// `pid 4711` of everyone who holds the file, by the kernel's own list: nothing has to be written into a file
+/// Tries again and again for as long: most of what holds a GPU is done within a moment.
+fn tried_for(
+    file: &File,
+    wanted: Use,
+    patience: Duration,
+) -> std::result::Result<(), TryLockError> {
+    let until = Instant::now() + patience;
+    loop {
+        let tried = match wanted {
+            Use::Check => file.try_lock_shared(),
+            Use::Measure => file.try_lock(),
+        };
+        match tried {
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            tried => return tried,
+        }
+    }
+}
+
+/// `pid 4711 (gatekeeper run --base main)`, or the number alone of a process that does not show its command.
+fn described(pid: &str) -> String {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<_> = command
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty())
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
+    let command: String = words.join(" ").chars().take(COMMAND).collect();
+    match command.trim() {
+        "" => format!("pid {pid}"),
+        command => format!("pid {pid} ({command})"),
+    }
+}
+
+/// The numbers of everyone who holds the file, by the kernel's own list: nothing has to be written into a file
 /// that belongs to another user, and nothing in it can be stale. Empty where the holder's process is not
 /// visible from here (another container).
 fn holders(locks: &str, file: &File) -> Vec<String> {
@@ -92,7 +132,7 @@ fn holders(locks: &str, file: &File) -> Vec<String> {
         let words: Vec<_> = line.split_whitespace().collect();
         match words.as_slice() {
             [_, "FLOCK", _, _, pid, at, ..] if *at == place && *pid != "0" => {
-                Some(format!("pid {pid}"))
+                Some((*pid).to_owned())
             }
             _ => None,
         }
@@ -129,7 +169,6 @@ fn open(path: &PathBuf) -> io::Result<File> {
 mod tests {
     use super::*;
     use std::sync::mpsc;
-    use std::time::Duration;
 
     fn quiet(_: &str) {
         panic!("nothing to wait for");
@@ -154,15 +193,31 @@ mod tests {
         });
         let text = says.recv_timeout(Duration::from_secs(30)).unwrap();
         let pid = std::process::id();
-        let says = [
-            format!("waiting for GPU GPU-1: gatekeeper (pid {pid}) is using it"),
-            // Where /proc/locks names another device than the file has, as on some layered file systems.
-            "waiting for GPU GPU-1: another gatekeeper is using it".to_owned(),
-        ];
-        assert!(says.contains(&text), "{text}");
+        // Where /proc/locks names another device than the file has, as on some layered file systems.
+        let unknown = "waiting for GPU GPU-1: another gatekeeper is using it";
+        let known = format!(
+            "waiting for GPU GPU-1: {} is using it",
+            described(&pid.to_string())
+        );
+        assert!([unknown, &known].contains(&text.as_str()), "{text}");
+        assert!(known.contains(&format!("pid {pid} (/")), "{known}");
         assert!(!waiter.is_finished());
         drop(measuring);
         waiter.join().unwrap();
+    }
+
+    #[test]
+    fn a_moment_is_waited_for_without_a_word() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = GpuLock::acquire(dir.path(), "GPU-1", Use::Measure, quiet).unwrap();
+        let path = dir.path().to_owned();
+        let waiter = std::thread::spawn(move || {
+            GpuLock::acquire(&path, "GPU-1", Use::Check, quiet).unwrap();
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        drop(first);
+        waiter.join().unwrap();
+        assert_eq!(described("0"), "pid 0");
     }
 
     #[test]
@@ -183,7 +238,7 @@ mod tests {
              5: FLOCK  ADVISORY  READ 0 {place} 0 EOF\n\
              6: nonsense\n"
         );
-        assert_eq!(holders(&locks, &file), ["pid 4711", "pid 4712"]);
+        assert_eq!(holders(&locks, &file), ["4711", "4712"]);
         assert_eq!(holders("", &file), [""; 0]);
     }
 

@@ -77,9 +77,9 @@ impl SimDevice {
         Some(SimulationFacts {
             findings: findings.collect(),
             not_judged: report.not_judged.clone(),
-            polls_at: report.schedule_dependent.clone(),
             counters: counted.gated,
             information: counted.information,
+            withheld: counted.withheld,
             lines: counted.lines,
             printed: printed(&report.printed),
         })

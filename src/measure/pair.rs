@@ -33,6 +33,9 @@ impl Dice {
     }
 }
 
+/// `step` hears what comes next, and of which side it is; where both take turns, of head: whose fault it is
+/// then is not known, and head is not passed for it.
+///
 /// # Errors
 /// The kernels' faults, those of the base as `FaultKind::Base`; `Unsupported`, where this device or
 /// launcher cannot be timed.
@@ -41,13 +44,13 @@ pub fn measure_pair(
     schedule: &Schedule,
     pairing: &Pairing,
     dice: &mut Dice,
-    step: &mut dyn FnMut(&str),
+    step: &mut dyn FnMut(Side, &str),
 ) -> Result<PairFacts> {
     let cold = schedule.mode == Mode::Cold;
-    step("warming up the base revision");
+    step(Side::Base, "warming up the base revision");
     let warmup = schedule.warmup.max(1);
     of_base(timer.warm_up(Side::Base, warmup))?;
-    step("warming up");
+    step(Side::Head, "warming up");
     timer.warm_up(Side::Head, warmup)?;
     let tick_ns = timer.tick()?;
     let empty_graph_ns = median(EMPTY, || timer.empty())?;
@@ -62,13 +65,16 @@ pub fn measure_pair(
 
     let work = launches_for(one, STATE_NS);
     let mut states = vec![timer.state(Side::Head, work)?];
-    step("taking batched samples of head and base in turns");
+    step(
+        Side::Head,
+        "taking batched samples of head and base in turns",
+    );
     let mut taken = Taken::default();
     for _ in 0..blocks_for(pairing, one.saturating_mul(launches.into())) {
         taken.block(timer, cold, dice.heads())?;
     }
     states.push(timer.state(Side::Head, work)?);
-    step("taking samples of one launch each in turns");
+    step(Side::Head, "taking samples of one launch each in turns");
     let (mut head_single, mut base_single) = (Vec::new(), Vec::new());
     for turn in 0..pairing.singles {
         // In pairs of turns, ABBA.
@@ -293,7 +299,7 @@ mod tests {
             ..crate::config::pairing(false)
         };
         let mut dice = Dice::new(seed, "k/v@s 0");
-        measure_pair(timer, &schedule, &pairing, &mut dice, &mut |_| {})
+        measure_pair(timer, &schedule, &pairing, &mut dice, &mut |_, _| {})
     }
 
     #[test]

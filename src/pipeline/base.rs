@@ -5,7 +5,7 @@ use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::{repo, store};
 use std::collections::{BTreeSet, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use verdict::model::{Base, Baseline, Loosening, Plan, Simulation, Unit};
 
 /// What `run` was asked to compare with.
@@ -18,9 +18,9 @@ pub struct Asked {
     pub unchanged: bool,
 }
 
-/// The base with the place of its files.
+/// The base with its files, which stay as long as this does.
 pub struct Found {
-    pub root: PathBuf,
+    pub tree: repo::Tree,
     pub base: Base,
 }
 
@@ -50,16 +50,16 @@ pub fn find(
     let (mut baselines, _) = store::load_baselines(&tree.root)?;
     baselines.retain(|theirs| !head.contains(theirs));
     Ok(Found {
-        root: tree.root,
         base: Base {
             revision: asked.revision.clone(),
-            commit: tree.commit,
+            commit: tree.commit.clone(),
             plan,
             gates,
             baselines,
             accepted,
             loosening: asked.loosening,
         },
+        tree,
     })
 }
 

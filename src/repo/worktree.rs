@@ -1,4 +1,5 @@
-//! The files of another revision: a worktree in the cache, one for each commit, kept for the next run.
+//! The files of another revision: a worktree in the cache, one for each commit, kept for the next run as long
+//! as there is one within [`UNUSED`].
 
 use super::git;
 use super::history::{commit_of, short};
@@ -6,6 +7,10 @@ use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Worktrees that no run asked for in so long are removed.
+const UNUSED: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// The repository's files at another revision.
 #[derive(Debug)]
@@ -14,6 +19,8 @@ pub struct Tree {
     pub root: PathBuf,
     /// Abbreviated hash.
     pub commit: String,
+    /// Shared by all that use it. Nobody removes it meanwhile.
+    _used: File,
 }
 
 /// The tree of `revision` in the repository that holds `root`.
@@ -38,18 +45,82 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     let place = place.get(..12).unwrap_or_default();
     let trees = cache.dir("trees")?.join(place);
     std::fs::create_dir_all(&trees).map_err(|error| cannot_write(&trees, &error.to_string()))?;
-    let lock = trees.join("lock");
+    sweep(&cache.dir("trees")?, SystemTime::now());
+    let lock = trees.join(LOCK);
     let lock = File::create(&lock).map_err(|error| cannot_write(&lock, &error.to_string()))?;
     lock.lock()
         .map_err(|error| cannot_write(&trees, &error.to_string()))?;
     let tree = trees.join(&commit);
+    let used = used(&tree).map_err(|error| cannot_write(&tree, &error.to_string()))?;
     if !is_whole(&tree, &commit) {
         check_out(root, &tree, &commit)?;
     }
     Ok(Tree {
         root: tree.join(inside),
         commit: short(&commit).to_owned(),
+        _used: used,
     })
+}
+
+/// Held by whoever makes or removes a worktree of one repository.
+const LOCK: &str = "lock";
+
+/// Beside a worktree: when it was asked for last, and locked by those who use it.
+fn mark(tree: &Path) -> PathBuf {
+    tree.with_extension("used")
+}
+
+fn used(tree: &Path) -> std::io::Result<File> {
+    let file = File::create(mark(tree))?;
+    file.set_modified(SystemTime::now())?;
+    file.lock_shared()?;
+    Ok(file)
+}
+
+/// Removes what nobody used for long and nobody uses now, of all repositories. What cannot be removed stays:
+/// that is no reason not to run.
+fn sweep(trees: &Path, now: SystemTime) {
+    for place in entries(trees) {
+        let Ok(lock) = File::open(place.join(LOCK)) else {
+            continue;
+        };
+        // Who holds it is making one, and needs no sweeping.
+        if lock.try_lock().is_err() {
+            continue;
+        }
+        for tree in entries(&place).into_iter().filter(|path| path.is_dir()) {
+            let mark = mark(&tree);
+            // One of before there were marks is as old as itself.
+            let last = [&mark, &tree]
+                .into_iter()
+                .find_map(|path| path.metadata().and_then(|it| it.modified()).ok());
+            let unused = last
+                .and_then(|last| now.duration_since(last).ok())
+                .is_some_and(|age| age > UNUSED);
+            let free = || match File::open(&mark) {
+                Ok(file) => file.try_lock().is_ok(),
+                Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+            };
+            if unused && free() {
+                remove(&tree);
+                let _ = std::fs::remove_file(&mark);
+            }
+        }
+    }
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let read = std::fs::read_dir(dir).into_iter().flatten();
+    read.filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+/// By git where its repository is still there, so that it forgets it too.
+fn remove(tree: &Path) {
+    let text = tree.to_string_lossy();
+    let _ = git(tree, &["worktree", "remove", "--force", &text]);
+    if tree.exists() {
+        let _ = std::fs::remove_dir_all(tree);
+    }
 }
 
 /// At that commit, and with nothing changed in it.
@@ -84,4 +155,85 @@ fn cannot_write(tree: &Path, said: &str) -> Error {
         ))
         .help("GATEKEEPER_CACHE names another directory"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    /// A repository with two commits, the older one first.
+    fn repository() -> (tempfile::TempDir, [String; 2]) {
+        let dir = tempfile::tempdir().unwrap();
+        git(dir.path(), &["init", "--quiet"]).unwrap();
+        let commits = ["one", "two"].map(|text| {
+            std::fs::write(dir.path().join("file"), text).unwrap();
+            git(dir.path(), &["add", "file"]).unwrap();
+            let who = ["-c", "user.name=a", "-c", "user.email=a@b"];
+            let commit = ["commit", "--quiet", "--no-verify", "-m", text];
+            git(dir.path(), &[&who[..], &commit[..]].concat()).unwrap();
+            git(dir.path(), &["rev-parse", "HEAD"]).unwrap()
+        });
+        (dir, commits)
+    }
+
+    fn registered(root: &Path) -> usize {
+        let list = git(root, &["worktree", "list"]).unwrap();
+        list.lines().count()
+    }
+
+    #[test]
+    fn what_nobody_used_for_long_is_removed_and_what_is_used_stays() {
+        let (dir, [old, new]) = repository();
+        let store = tempfile::tempdir().unwrap();
+        let cache = Cache::at(store.path()).unwrap();
+        let trees = cache.dir("trees").unwrap();
+        let first = revision(dir.path(), &old, &cache).unwrap();
+        let second = revision(dir.path(), &new, &cache).unwrap();
+        let roots = [first.root.clone(), second.root.clone()];
+        let there = || [roots[0].exists(), roots[1].exists()];
+        assert_eq!(registered(dir.path()), 3);
+
+        let now = SystemTime::now();
+        sweep(&trees, now + 30 * DAY);
+        assert_eq!(there(), [true, true], "both are in use");
+        drop(first);
+        sweep(&trees, now + 13 * DAY);
+        assert_eq!(there(), [true, true], "the one that is not was used lately");
+        sweep(&trees, now + 15 * DAY);
+        assert_eq!(there(), [false, true]);
+        assert_eq!(registered(dir.path()), 2, "git forgot it, too");
+
+        // It comes back, and its day is new.
+        drop(revision(dir.path(), &old, &cache).unwrap());
+        assert_eq!(there(), [true, true]);
+        drop(second);
+        // A repository that is gone takes nothing with it.
+        dir.close().unwrap();
+        sweep(&trees, now + 15 * DAY);
+        assert_eq!(there(), [false, false]);
+    }
+
+    #[test]
+    fn asking_for_it_again_keeps_it() {
+        let (dir, [old, new]) = repository();
+        let store = tempfile::tempdir().unwrap();
+        let cache = Cache::at(store.path()).unwrap();
+        let root = revision(dir.path(), &old, &cache).unwrap().root;
+        let aged = |days: u32| {
+            let mark = File::open(mark(&root)).unwrap();
+            mark.set_modified(SystemTime::now() - days * DAY).unwrap();
+        };
+        aged(13);
+        drop(revision(dir.path(), &new, &cache).unwrap());
+        assert!(root.exists());
+        aged(13);
+        drop(revision(dir.path(), &old, &cache).unwrap());
+        let age = mark(&root).metadata().unwrap().modified().unwrap();
+        assert!(age.elapsed().unwrap() < DAY);
+        aged(15);
+        drop(revision(dir.path(), &new, &cache).unwrap());
+        assert!(!root.exists(), "swept as another run begins");
+    }
 }

@@ -1,4 +1,4 @@
-//! Progress with time left on stderr; nothing at all where stderr is not a terminal.
+//! Progress with time left on stderr; where that is not a terminal, only what the run waits for.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt;
@@ -18,6 +18,8 @@ pub enum Event {
     },
     /// A line of its own, such as what an installer prints.
     Said(String),
+    /// Why nothing goes on: told wherever stderr leads, as a log without it would just stand still.
+    Waiting(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +89,13 @@ impl Progress {
                     bars.retain(|(of, _)| *of != phase);
                 }
             }
+            Event::Waiting(line) => match bars.last() {
+                Some((_, bar)) if !bar.is_hidden() => bar.println(line),
+                _ => {
+                    use std::io::Write;
+                    let _ = writeln!(std::io::stderr(), "{line}");
+                }
+            },
             Event::Said(line) => match bars.last() {
                 Some((_, bar)) => bar.println(line),
                 None => {

@@ -325,7 +325,7 @@ pub fn win(record: &Record, win: &Win) -> String {
 /// Notes a line each; what is new is gathered into one for each facet.
 pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
-    let mut not_judged: BTreeMap<&str, BTreeSet<&Subject>> = BTreeMap::new();
+    let mut of_several: BTreeMap<String, BTreeSet<&Subject>> = BTreeMap::new();
     let mut lines = Vec::new();
     for note in &judgement.notes {
         match note {
@@ -342,7 +342,12 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
                 lines.push(format!("{path} cannot be used: {problem}"));
             }
             Note::NotJudged { subject, what } => {
-                not_judged.entry(what).or_default().insert(subject);
+                let told = format!("the simulator's checks do not judge {what}");
+                of_several.entry(told).or_default().insert(subject);
+            }
+            Note::NotHeld { subject, what } => {
+                let told = format!("not gated: {what}");
+                of_several.entry(told).or_default().insert(subject);
             }
             // Of cases that failed, in lines of their own (`printed`).
             Note::Printed { .. } => {}
@@ -356,6 +361,11 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
             Note::Throttled { subject, processes } => lines.push(format!(
                 "{subject}: {} ran on a throttled GPU and did not count",
                 plural(*processes as usize, "timing process")
+            )),
+            Note::Noisier { subject, metric, deviation, calibrated, date } => lines.push(format!(
+                "{subject}: {metric} spreads by {} between processes, and by {} when it was calibrated on {date}: its own spread is used; look for what else uses the GPU, or calibrate anew",
+                words::percent(deviation.0),
+                words::percent(calibrated.0),
             )),
             Note::Unwatched { subject, processes } => lines.push(format!(
                 "{subject}: whether the GPU was throttled during {} is not known, NVML does not tell",
@@ -375,13 +385,10 @@ pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
         let config = words::config(&record.environment);
         format!("new, without any baseline: {facet} of {subjects}; accept with `gatekeeper baseline update{config}`")
     });
-    let not_judged = not_judged.into_iter().map(|(what, subjects)| {
-        format!(
-            "the simulator's checks do not judge {what}: {}",
-            in_words(&subjects)
-        )
-    });
-    new.chain(lines).chain(not_judged).collect()
+    let of_several = of_several
+        .into_iter()
+        .map(|(told, subjects)| format!("{told}: {}", in_words(&subjects)));
+    new.chain(lines).chain(of_several).collect()
 }
 
 /// One row of a table: a subject, its figures, and the worst that was said of it.

@@ -4,6 +4,10 @@
 //! A file that cannot be used is reported and never skipped, and so is one that is where none belongs:
 //! a baseline that silently is not there would read as `new`.
 
+mod noise;
+
+pub use noise::{Calibrated, Noise, expect_times, write_noise};
+
 use super::file::{Problem, version, write_whole};
 use super::record;
 use crate::config::ACCEPTED;
@@ -18,7 +22,7 @@ use verdict::model::{
 };
 
 const KIND: &str = "gatekeeper.baseline";
-const NEWEST: u32 = 2;
+const NEWEST: u32 = 3;
 /// Where they lie, relative to gates.yaml.
 pub const BASELINES: &str = "baselines";
 const DIR: &str = BASELINES;
@@ -177,7 +181,8 @@ fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Problem> {
     let mut baseline: Baseline = match version(text, KIND, NEWEST)? {
         // An older version gets an arm here that puts it into the words of the next.
         // Version 1 knows no sessions: nobody knows of what code its times are.
-        1 | 2 => serde_json::from_str(text).map_err(|error| Problem::json(&error))?,
+        // Versions 1 and 2 know no calibrated spread, and say nothing of it.
+        1..=3 => serde_json::from_str(text).map_err(|error| Problem::json(&error))?,
         other => return Err(Problem::of(format!("{KIND}/{other} cannot be read"))),
     };
     baseline.schema = BASELINE_SCHEMA.to_owned();
@@ -304,7 +309,7 @@ pub fn update_baselines(
         }
         return Err(Error::Usage(diagnostic));
     }
-    let _lock = lock(&root.join(DIR))?;
+    let _lock = lock(&directory_of(root))?;
     let mut merged = Vec::new();
     for new in measured {
         let partial = record.plan.is_partial(&new.kernel);
@@ -316,14 +321,21 @@ pub fn update_baselines(
         if old.as_ref().is_some_and(|old| old.cases == baseline.cases) {
             continue;
         }
-        let mut text = serde_json::to_string_pretty(&baseline).map_err(|error| {
-            Error::environment(format!("a baseline cannot be written: {error}"))
-        })?;
-        text.push('\n');
-        write_whole(&root.join(&file), text.as_bytes())?;
+        write(root, &file, &baseline)?;
         changes.extend(told(&file, &baseline, old.as_ref()));
     }
     Ok(Update { changes, refused })
+}
+
+fn write(root: &Path, file: &Path, baseline: &Baseline) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(baseline)
+        .map_err(|error| Error::environment(format!("a baseline cannot be written: {error}")))?;
+    text.push('\n');
+    write_whole(&root.join(file), text.as_bytes())
+}
+
+fn directory_of(root: &Path) -> PathBuf {
+    root.join(DIR)
 }
 
 /// What was measured is code, launch and arguments, and the judge names the code alone.

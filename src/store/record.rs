@@ -9,7 +9,7 @@ use std::path::Path;
 use verdict::model::{BASELINE_SCHEMA, RECORD_SCHEMA, Record};
 
 const KIND: &str = "gatekeeper.record";
-const NEWEST: u32 = 3;
+const NEWEST: u32 = 4;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -116,9 +116,13 @@ fn parse(path: &Path, text: &str) -> Result<Record> {
     }
     match version {
         // An older version gets an arm here that puts it into the words of the next.
-        1 => typed(before_the_third(before_the_simulator(file.record))).map_err(refuse),
-        2 => typed(before_the_third(file.record)).map_err(refuse),
-        3 => typed(file.record).map_err(refuse),
+        1 => typed(before_the_fourth(before_the_third(before_the_simulator(
+            file.record,
+        ))))
+        .map_err(refuse),
+        2 => typed(before_the_fourth(before_the_third(file.record))).map_err(refuse),
+        3 => typed(before_the_fourth(file.record)).map_err(refuse),
+        4 => typed(file.record).map_err(refuse),
         other => Err(refuse(Problem::of(format!(
             "{KIND}/{other} cannot be read"
         )))),
@@ -172,6 +176,28 @@ fn before_the_third(mut record: Value) -> Value {
     with(record, absent)
 }
 
+/// Version 3 withholds all counters of a launch or none, and for one reason.
+fn before_the_fourth(mut record: Value) -> Value {
+    let pieces = record.get_mut("evidence").and_then(Value::as_array_mut);
+    for piece in pieces.into_iter().flatten() {
+        let Some(facts) = piece
+            .pointer_mut("/simulation/facts/got")
+            .and_then(Value::as_object_mut)
+        else {
+            continue;
+        };
+        let mut withheld = serde_json::Map::new();
+        if let Some(Value::String(place)) = facts.remove("polls_at")
+            && let Some(counted) = facts.get("information").and_then(Value::as_object)
+        {
+            let why = serde_json::json!({"doubt": "polls", "place": place});
+            withheld.extend(counted.keys().map(|counter| (counter.clone(), why.clone())));
+        }
+        facts.insert("withheld".to_owned(), Value::Object(withheld));
+    }
+    record
+}
+
 /// More than ever share a GPU; a number beyond it is damage, and is refused as such.
 const MOST_OTHERS: u64 = 10_000;
 
@@ -189,6 +215,7 @@ mod tests {
     use super::super::fixture;
     use super::*;
     use verdict::judge::judge;
+    use verdict::model::{Counter, Doubt, Seen, Withheld};
 
     fn refused(text: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
@@ -292,8 +319,8 @@ mod tests {
         );
         assert!(refused(&text[..text.len() / 2]).contains("it ends in the middle"));
         assert_eq!(
-            refused(&text.replacen("gatekeeper.record/3", "gatekeeper.record/4", 1)),
-            "R: it has schema gatekeeper.record/4, and this gatekeeper reads up to gatekeeper.record/3: a newer one wrote it"
+            refused(&text.replacen("gatekeeper.record/4", "gatekeeper.record/5", 1)),
+            "R: it has schema gatekeeper.record/5, and this gatekeeper reads up to gatekeeper.record/4: a newer one wrote it"
         );
         for schema in [
             "gatekeeper.record/0",
@@ -302,8 +329,8 @@ mod tests {
             "",
         ] {
             assert_eq!(
-                refused(&text.replacen("gatekeeper.record/3", schema, 1)),
-                format!("R: its schema is `{schema}` and not gatekeeper.record/3")
+                refused(&text.replacen("gatekeeper.record/4", schema, 1)),
+                format!("R: its schema is `{schema}` and not gatekeeper.record/4")
             );
         }
         assert!(matches!(
@@ -314,14 +341,69 @@ mod tests {
 
     /// `UPDATE_GOLDEN=1` writes it, once for a version.
     #[test]
+    fn version_4_is_read_as_it_was_written_then() {
+        let golden =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/golden/record-4.json");
+        let mut then = fixture::record_simulated();
+        fixture::resimulate(
+            &mut then,
+            &fixture::case_id("direct", "small"),
+            |_, facts| {
+                if let Seen::Got(facts) = facts {
+                    let value = facts.counters.remove(&Counter::SharedLoadWavefronts);
+                    facts
+                        .information
+                        .extend(value.map(|n| (Counter::SharedLoadWavefronts, n)));
+                    let withheld = Withheld {
+                        doubt: Doubt::Joined,
+                        place: "k.cu:7".to_owned(),
+                    };
+                    facts
+                        .withheld
+                        .insert(Counter::SharedLoadWavefronts, withheld);
+                }
+            },
+        );
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            write_record(&golden, &then).unwrap();
+        }
+        assert_eq!(read_record(&golden).unwrap(), then);
+    }
+
+    #[test]
     fn version_3_is_read_as_it_was_written_then() {
         let golden =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/golden/record-3.json");
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            write_record(&golden, &fixture::record_beside_base()).unwrap();
-        }
         let record = read_record(&golden).unwrap();
         assert_eq!(record, fixture::record_beside_base());
+    }
+
+    /// Then none of its counters could be gated, and none can.
+    #[test]
+    fn what_polled_is_withheld_for_that() {
+        let mut record = serde_json::to_value(fixture::record_simulated()).unwrap();
+        for piece in record["evidence"].as_array_mut().unwrap() {
+            if let Some(Value::Object(facts)) = piece.pointer_mut("/simulation/facts/got") {
+                facts.remove("withheld");
+                facts.insert("polls_at".to_owned(), "k.cu:7".into());
+                let counted = facts.insert("counters".to_owned(), serde_json::json!({}));
+                let information = facts["information"].as_object_mut().unwrap();
+                information.extend(counted.unwrap().as_object().unwrap().clone());
+            }
+        }
+        let read = typed(before_the_fourth(record)).ok().unwrap();
+        let mut launches = 0;
+        for piece in &read.evidence {
+            if let verdict::model::Evidence::Simulation { facts, .. } = piece {
+                let facts = facts.got().unwrap();
+                launches += 1;
+                assert!(facts.counters.is_empty());
+                assert!(facts.withheld.keys().eq(facts.information.keys()));
+                let polls = |w: &Withheld| w.doubt == Doubt::Polls && w.place == "k.cu:7";
+                assert!(facts.withheld.values().all(polls));
+            }
+        }
+        assert!(launches > 0);
     }
 
     #[test]
@@ -345,7 +427,9 @@ mod tests {
         record["plan"].as_object_mut().unwrap().remove("pairing");
         record["policy"].as_object_mut().unwrap().remove("base");
         record["costs"].as_object_mut().unwrap().remove("gpus");
-        let read = typed(before_the_third(record.clone())).ok().unwrap();
+        let read = typed(before_the_fourth(before_the_third(record.clone())))
+            .ok()
+            .unwrap();
         let unnamed = verdict::model::OtherProcess {
             pid: None,
             name: None,
@@ -360,7 +444,7 @@ mod tests {
             .to_string()
             .replace("\"other_processes\":2", "\"other_processes\":99999999");
         let record = serde_json::from_str(&text).unwrap();
-        assert!(typed(before_the_third(record)).is_err());
+        assert!(typed(before_the_fourth(before_the_third(record))).is_err());
     }
 
     #[test]

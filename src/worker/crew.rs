@@ -54,7 +54,7 @@ pub struct CheckAnswer {
     pub check: Seen<CheckFacts>,
 }
 
-pub struct Crew {
+pub struct Crew<'a> {
     command: Box<dyn Fn() -> Command + Send>,
     worker: Option<Worker>,
     /// Of the first worker. Without one there is nothing to run jobs on.
@@ -62,7 +62,7 @@ pub struct Crew {
     locks: PathBuf,
     /// Held from the first job of its use until another use or `retire`.
     lock: Option<(Use, GpuLock)>,
-    waiting: Box<dyn Fn(&str) + Send>,
+    waiting: Box<dyn Fn(&str) + Send + 'a>,
     /// A known-good kernel failed: nothing is tried any more.
     broken: Option<Fault>,
     costs: Costs,
@@ -72,7 +72,7 @@ pub struct Crew {
     sent: Option<(Job, Sent)>,
 }
 
-impl Crew {
+impl<'a> Crew<'a> {
     /// Workers are this executable, with the hidden subcommand.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Crew {
 
     /// Who is told where another gatekeeper has to be waited for.
     #[must_use]
-    pub fn on_waiting(mut self, say: impl Fn(&str) + Send + 'static) -> Self {
+    pub fn on_waiting(mut self, say: impl Fn(&str) + Send + 'a) -> Self {
         self.waiting = Box::new(say);
         self
     }
@@ -187,7 +187,21 @@ impl Crew {
     /// As `time`, of head and base side by side.
     pub fn pair(&mut self, job: PairJob) -> Seen<PairFacts> {
         let deadline = deadline(&job.head.case);
-        let end = self.run(Use::Measure, &Job::Pair(Box::new(job)), deadline, |_| {});
+        let mut at_base = false;
+        let end = self.run(
+            Use::Measure,
+            &Job::Pair(Box::new(job)),
+            deadline,
+            |frame| match frame {
+                Frame::BaseStep(_) => at_base = true,
+                Frame::Step(_) => at_base = false,
+                _ => {}
+            },
+        );
+        let end = match end {
+            Seen::Fault(fault) if at_base => Seen::Fault(of_base(fault)),
+            end => end,
+        };
         answer(end, |frame| match frame {
             Frame::Paired(facts) => Ok(*facts),
             other => Err(Box::new(other)),
@@ -379,6 +393,15 @@ fn fault_of(lost: Lost) -> Fault {
             message,
         },
     }
+}
+
+/// What kept a worker from ever answering while it was at the base says nothing of head.
+fn of_base(fault: Fault) -> Fault {
+    let kind = match fault.kind {
+        FaultKind::Hang | FaultKind::WorkerDied => FaultKind::Base,
+        kind => kind,
+    };
+    Fault { kind, ..fault }
 }
 
 fn environment<T>(message: String) -> Seen<T> {

@@ -9,30 +9,34 @@ use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use verdict::model::{DeviceFacts, Fault, FaultKind, Seen};
 
-pub struct Crews {
+pub struct Crews<'a> {
     choice: DeviceChoice,
-    first: Crew,
+    first: Crew<'a>,
     /// In the order of their ordinals, from 1.
-    others: Vec<Crew>,
-    make: Box<dyn Fn(DeviceChoice) -> Crew + Send>,
+    others: Vec<Crew<'a>>,
+    make: Box<dyn Fn(DeviceChoice) -> Crew<'a> + Send + 'a>,
     /// While crews worked side by side: what the busiest of them spent, and what the first did.
     busiest: Costs,
     first_beside: Costs,
 }
 
-impl Crews {
-    /// One crew, or with `CudaAll` one for each GPU that `open` finds.
+impl<'a> Crews<'a> {
+    /// One crew, or with `CudaAll` one for each GPU that `open` finds. `waiting` is told where another
+    /// gatekeeper has to be waited for.
     ///
     /// # Errors
     /// Environment, where the system does not tell where this executable is.
-    pub fn new(choice: DeviceChoice) -> crate::error::Result<Self> {
+    pub fn new(
+        choice: DeviceChoice,
+        waiting: &'a (dyn Fn(&str) + Sync),
+    ) -> crate::error::Result<Self> {
         let program = this_program()?;
-        let make = move |choice| Crew::of_program(program.clone(), choice);
+        let make = move |choice| Crew::of_program(program.clone(), choice).on_waiting(waiting);
         Ok(Self::of(make, choice))
     }
 
     pub(super) fn of(
-        make: impl Fn(DeviceChoice) -> Crew + Send + 'static,
+        make: impl Fn(DeviceChoice) -> Crew<'a> + Send + 'a,
         choice: DeviceChoice,
     ) -> Self {
         Self {
@@ -66,7 +70,7 @@ impl Crews {
             .map(|ordinal| (self.make)(DeviceChoice::Cuda { ordinal }))
             .collect();
         let mut crews: Vec<_> = self.others.iter_mut().collect();
-        let (devices, spent) = side_by_side(&mut crews, Crew::device);
+        let (devices, spent) = side_by_side(&mut crews, |crew| crew.device());
         self.busiest = self.busiest.and(spent);
         let mut all = vec![first.clone()];
         for (device, ordinal) in devices.into_iter().zip(1..) {
@@ -94,7 +98,7 @@ impl Crews {
     }
 
     /// That of the GPU on which times are taken.
-    pub fn first(&mut self) -> &mut Crew {
+    pub fn first(&mut self) -> &mut Crew<'a> {
         &mut self.first
     }
 
@@ -161,7 +165,7 @@ impl Crews {
         let mut crews: Vec<_> = std::iter::once(&mut self.first)
             .chain(&mut self.others)
             .collect();
-        let (_, spent) = side_by_side(&mut crews, Crew::retire);
+        let (_, spent) = side_by_side(&mut crews, |crew| crew.retire());
         self.busiest = self.busiest.and(spent);
         self.first_beside = self.first_beside.and(self.first.costs().since(before));
     }

@@ -157,7 +157,7 @@ impl Worker {
                     return Ok(line.frame);
                 }
                 Ok(Heard::Line(line)) if line.id == id => {
-                    if let Frame::Step(next) = &line.frame {
+                    if let Frame::Step(next) | Frame::BaseStep(next) = &line.frame {
                         step.clone_from(next);
                     }
                     on_frame(line.frame);

@@ -124,6 +124,8 @@ pub enum Frame {
     Ready(Ready),
     /// What it is about to do; shown where it is never heard of again.
     Step(String),
+    /// As `Step`, with the base revision alone: a worker that is never heard of again is then its doing.
+    BaseStep(String),
     /// Comes before the launches of a check, so that it stays where they fault.
     Driver(Seen<DriverFacts>),
     /// Right before the end of a job: its wall time inside the driver, in us.
@@ -156,7 +158,11 @@ pub enum Ready {
 impl Frame {
     pub fn ends_job(&self) -> bool {
         match self {
-            Self::Ready(_) | Self::Step(_) | Self::Driver(_) | Self::Spent { .. } => false,
+            Self::Ready(_)
+            | Self::Step(_)
+            | Self::BaseStep(_)
+            | Self::Driver(_)
+            | Self::Spent { .. } => false,
             Self::Sane
             | Self::Counted(_)
             | Self::Checked(_)

@@ -1,5 +1,7 @@
 //! The host against children that misbehave: shell scripts in place of workers.
 
+mod base;
+
 use super::crew::Crew;
 use super::host::{Lost, Worker};
 use super::protocol::{CheckJob, Expected, Frame, Job, Line, Ready, TimeJob};
@@ -201,7 +203,7 @@ fn a_worker_that_never_greets_hangs() {
 
 struct Scripts {
     dir: tempfile::TempDir,
-    crew: Crew,
+    crew: Crew<'static>,
     started: PathBuf,
 }
 

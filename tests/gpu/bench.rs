@@ -71,7 +71,7 @@ pub fn launcher(function: &str) -> Artifact {
     }
 }
 
-pub fn crew() -> Crew {
+pub fn crew() -> Crew<'static> {
     Crew::of_program(gatekeeper(), DeviceChoice::Cuda { ordinal: 0 })
 }
 

@@ -5,7 +5,7 @@ use common::refused;
 use std::process::Command;
 
 /// The project under git, with one commit.
-fn committed() -> tempfile::TempDir {
+pub fn committed() -> tempfile::TempDir {
     let project = project();
     let dir = project.path();
     // Tests share one limit that only a base can be held against.
@@ -20,7 +20,7 @@ fn committed() -> tempfile::TempDir {
     project
 }
 
-fn commit(dir: &Path) {
+pub fn commit(dir: &Path) {
     git(dir, &["add", "--all"]);
     let who = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
     git(
@@ -36,7 +36,7 @@ fn git(dir: &Path, args: &[&str]) {
 }
 
 /// Outcome and reason of a gate on the kernel that is timed.
-fn of_dial(dir: &Path, asked: &str) -> (String, String) {
+pub fn of_dial(dir: &Path, asked: &str) -> (String, String) {
     let found = verdicts(dir, "dial").into_iter();
     let mut found = found.filter(|(gate, ..)| gate == asked);
     let (_, outcome, reason) = found.next().unwrap();

@@ -13,6 +13,7 @@ mod base;
 mod common;
 mod gpu;
 mod resources;
+mod tails;
 
 use common::{edit, project, root, run, stdout};
 use serde_json::Value;

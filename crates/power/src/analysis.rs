@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use verdict::stats::sequential::{Rule, Undecidable};
 
 use crate::prepared::{Pair, Prepared};
-use crate::recording::{Contest, Recording};
+use crate::recording::{Change, Contest, Recording};
 use crate::resample::{self, Counted, Own};
 use crate::rivals::Rival;
 use crate::share::Share;
@@ -133,7 +133,7 @@ pub struct Analysis {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spread {
     pub title: String,
-    pub true_change: f64,
+    pub change: Change,
     pub processes: usize,
     /// Geometric mean of head / base.
     pub ratio: f64,
@@ -152,10 +152,17 @@ pub struct Spread {
 pub struct Point {
     pub comparer: Comparer,
     pub setting: String,
-    /// Of the runs of unchanged contests: with anything red, and with anything inconclusive.
-    pub runs_red: Share,
-    pub runs_open: Share,
+    pub runs: Runs,
     pub cells: Vec<Cell>,
+}
+
+/// Of runs of unchanged contests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Runs {
+    /// With anything red.
+    pub red: Share,
+    /// With anything inconclusive.
+    pub open: Share,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +176,9 @@ pub enum Comparer {
 pub enum How {
     /// Nothing changed.
     Unchanged,
+    /// Other machine code for the same work. It takes what it takes: the change is the mean over all of its
+    /// processes, and whether red is right depends on it.
+    OtherCode,
     /// A kernel that truly takes longer.
     Dial,
     /// Unchanged samples of the head, multiplied.
@@ -203,7 +213,8 @@ impl Point {
     /// Cells of about this change, by a dial or scaled.
     pub fn at_change(&self, change: f64) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(move |cell| {
-            cell.how != How::Unchanged && (cell.change - change).abs() <= 0.1 * change
+            matches!(cell.how, How::Dial | How::Scaled)
+                && (cell.change - change).abs() <= 0.1 * change
         })
     }
 }
@@ -276,8 +287,7 @@ fn point(comparer: Comparer, setting: String, counted: Counted) -> Point {
     Point {
         comparer,
         setting,
-        runs_red: counted.runs_red,
-        runs_open: counted.runs_open,
+        runs: counted.runs,
         cells: counted.cells,
     }
 }

@@ -15,5 +15,5 @@ pub mod simulate;
 mod table;
 
 pub use analysis::{Analysis, Settings, analyse};
-pub use recording::{Block, Bound, Contest, Order, Process, Recording, Sides};
+pub use recording::{Block, Bound, Change, Contest, Order, Process, Recording, Sides};
 pub use share::Share;

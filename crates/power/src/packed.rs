@@ -7,10 +7,14 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::recording::{Block, Bound, Contest, Order, Process, Recording, Sides};
+use crate::recording::{Block, Bound, Change, Contest, Order, Process, Recording, Sides};
 
-pub const SCHEMA: &str = "gatekeeper.recording/1";
+pub const SCHEMA: &str = "gatekeeper.recording/2";
+
+/// Told a change by its share alone, 0 for none.
+const FIRST: &str = "gatekeeper.recording/1";
 
 /// What a file may expand to; a recording is some megabytes.
 const MOST_BYTES: u64 = 1 << 30;
@@ -46,7 +50,7 @@ struct Columns {
     kernel: String,
     bound: Bound,
     class_us: u32,
-    true_change: f64,
+    change: Change,
     launches_per_sample: u32,
     processes: Vec<Column>,
 }
@@ -83,10 +87,31 @@ pub fn read(from: impl Read) -> Result<Recording, Unreadable> {
     let mut gzip = GzDecoder::new(from).take(MOST_BYTES);
     gzip.read_to_end(&mut text).map_err(serde_json::Error::io)?;
     let Head { schema } = serde_json::from_slice(&text)?;
-    if schema != SCHEMA {
-        return Err(Unreadable::Schema { found: schema });
+    match schema.as_str() {
+        SCHEMA => unpack(serde_json::from_slice(&text)?),
+        FIRST => unpack(serde_json::from_value(second(serde_json::from_slice(
+            &text,
+        )?))?),
+        _ => Err(Unreadable::Schema { found: schema }),
     }
-    unpack(serde_json::from_slice(&text)?)
+}
+
+/// The first schema as the second. What is not of its form is left to the second to refuse.
+fn second(mut file: Value) -> Value {
+    let contests = file.get_mut("contests").and_then(Value::as_array_mut);
+    for contest in contests
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
+    {
+        let change = match contest.remove("true_change").and_then(|it| it.as_f64()) {
+            Some(0.0) => Change::None,
+            Some(share) => Change::Slower(share),
+            None => continue,
+        };
+        contest.insert("change".to_owned(), serde_json::json!(change));
+    }
+    file
 }
 
 fn pack(recording: &Recording) -> Result<File, Unreadable> {
@@ -106,7 +131,7 @@ fn pack(recording: &Recording) -> Result<File, Unreadable> {
             kernel: contest.kernel.clone(),
             bound: contest.bound,
             class_us: contest.class_us,
-            true_change: contest.true_change,
+            change: contest.change,
             launches_per_sample: contest.launches_per_sample,
             processes: processes.collect::<Result<_, Unreadable>>()?,
         })
@@ -151,7 +176,7 @@ fn unpack(file: File) -> Result<Recording, Unreadable> {
             kernel: columns.kernel,
             bound: columns.bound,
             class_us: columns.class_us,
-            true_change: columns.true_change,
+            change: columns.change,
             launches_per_sample: columns.launches_per_sample,
             processes: Vec::with_capacity(columns.processes.len()),
         };
@@ -259,7 +284,7 @@ mod tests {
                 kernel: "dial".into(),
                 bound: Bound::Compute,
                 class_us: 20,
-                true_change: 0.01,
+                change: Change::Slower(0.01),
                 launches_per_sample: 10,
                 processes,
             }],
@@ -299,15 +324,20 @@ mod tests {
             },
             Process::default(),
         ]);
-        let json = r#"{"schema":"gatekeeper.recording/1","device":"NVIDIA H100 80GB HBM3","driver":"580.159.04","date":"2026-11-21","tick_ns":32.0,"contests":[{"kernel":"dial","bound":"compute","class_us":20,"true_change":0.01,"launches_per_sample":10,"processes":[{"orders":"AB","base":[200000,32,-32,32],"head":[200064,-96,96,-96],"sm_mhz":[1980,0],"single":{"base":[20000,32],"head":[]},"device_us":41},{"orders":"","base":[],"head":[],"sm_mhz":[],"single":{"base":[],"head":[]},"device_us":null}]}]}"#;
+        let json = r#"{"schema":"gatekeeper.recording/2","device":"NVIDIA H100 80GB HBM3","driver":"580.159.04","date":"2026-11-21","tick_ns":32.0,"contests":[{"kernel":"dial","bound":"compute","class_us":20,"change":{"slower":0.01},"launches_per_sample":10,"processes":[{"orders":"AB","base":[200000,32,-32,32],"head":[200064,-96,96,-96],"sm_mhz":[1980,0],"single":{"base":[20000,32],"head":[]},"device_us":41},{"orders":"","base":[],"head":[],"sm_mhz":[],"single":{"base":[],"head":[]},"device_us":null}]}]}"#;
         assert_eq!(serde_json::to_string(&pack(&whole).unwrap()).unwrap(), json);
         assert_eq!(read(text(json).as_slice()).unwrap(), whole);
+        let first = json.replace("recording/2", "recording/1");
+        let first = first.replace(r#""change":{"slower":0.01}"#, r#""true_change":0.01"#);
+        assert_eq!(read(text(&first).as_slice()).unwrap(), whole);
+        let none = first.replace(r#""true_change":0.01"#, r#""true_change":0.0"#);
+        assert!(read(text(&none).as_slice()).unwrap().contests[0].unchanged());
     }
 
     #[test]
     fn another_schema_is_named() {
-        let error = read(text(r#"{"schema":"gatekeeper.recording/2","new":1}"#).as_slice());
-        assert!(matches!(error, Err(Unreadable::Schema { found }) if found.ends_with("/2")));
+        let error = read(text(r#"{"schema":"gatekeeper.recording/3","new":1}"#).as_slice());
+        assert!(matches!(error, Err(Unreadable::Schema { found }) if found.ends_with("/3")));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What many verdicts on one contest share, worked out once.
 
-use crate::analysis::{Spread, Unusable};
-use crate::recording::{Contest, Process};
+use crate::analysis::{How, Spread, Unusable};
+use crate::recording::{Change, Contest, Process};
 use crate::rivals::Half;
 
 /// Which halves a comparer of one pair of processes gets.
@@ -43,7 +43,7 @@ impl Pair {
 /// A contest with everything worked out that many verdicts share.
 pub(crate) struct Prepared {
     title: String,
-    pub true_change: f64,
+    pub change: Change,
     pub processes: Vec<Timed>,
     /// The clock's step over the sum that a block compares.
     resolution: f64,
@@ -162,7 +162,7 @@ impl Prepared {
         }
         Ok(Self {
             title,
-            true_change: contest.true_change,
+            change: contest.change,
             processes,
             resolution: tick_ns * blocks / total,
             single: Halves::of(contest, changes, Samples::Single),
@@ -174,14 +174,25 @@ impl Prepared {
         self.resolution
     }
 
-    pub(crate) fn unchanged(&self) -> bool {
-        self.true_change == 0.0
+    /// What the verdicts on it are of, its samples taken as they are.
+    pub(crate) fn as_recorded(&self) -> (f64, How) {
+        match self.change {
+            Change::None => (0.0, How::Unchanged),
+            Change::OtherCode => (self.mean().exp_m1(), How::OtherCode),
+            Change::Slower(share) => (share, How::Dial),
+        }
+    }
+
+    /// Of the log ratios.
+    fn mean(&self) -> f64 {
+        let ratios = self.processes.iter().map(|process| process.ln_ratio);
+        ratios.sum::<f64>() / self.processes.len() as f64
     }
 
     pub(crate) fn spread(&self, overhead: f64) -> Spread {
         let n = self.processes.len() as f64;
         let ratios = || self.processes.iter().map(|process| process.ln_ratio);
-        let mean = ratios().sum::<f64>() / n;
+        let mean = self.mean();
         let squares: f64 = ratios().map(|ratio| (ratio - mean).powi(2)).sum();
         let deviation = (squares / (n - 1.0)).sqrt();
         let farthest = ratios()
@@ -194,7 +205,7 @@ impl Prepared {
         let seconds: f64 = self.processes.iter().map(|process| process.seconds).sum();
         Spread {
             title: self.title.clone(),
-            true_change: self.true_change,
+            change: self.change,
             processes: self.processes.len(),
             ratio: mean.exp(),
             ln_deviation: deviation,

@@ -20,11 +20,23 @@ pub struct Contest {
     pub bound: Bound,
     /// Rounded time of one launch of the base, in microseconds: 3, 20, 60, 1000.
     pub class_us: u32,
-    /// What the head's time truly is above the base's, as a share: 0 where nothing changed.
-    pub true_change: f64,
+    pub change: Change,
     /// Launches between the two events of a sample of a block.
     pub launches_per_sample: u32,
     pub processes: Vec<Process>,
+}
+
+/// What head is, beside its base.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// The same machine code, doing the same work.
+    None,
+    /// Other machine code that does the same work: what most pull requests are. It takes about as long,
+    /// and where both came to lie in memory differs.
+    OtherCode,
+    /// More work. The share, above 0, by which its time was meant to be above the base's.
+    Slower(f64),
 }
 
 /// What a kernel waits for.
@@ -74,6 +86,41 @@ pub struct Sides<T> {
     pub head: T,
 }
 
+/// Why recordings are not one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Apart {
+    #[error("recordings of {0} and of {1}: what one says of changes does not hold for the other")]
+    Machines(String, String),
+    #[error("{0} is in both recordings")]
+    Twice(String),
+}
+
+impl Recording {
+    /// The contests of both, in this order: kernels that were recorded apart, on one kind of machine. Its
+    /// date is the first, its clock's step the wider one.
+    ///
+    /// # Errors
+    /// Where device or driver differ, or a contest is in both.
+    pub fn with(mut self, other: Self) -> Result<Self, Apart> {
+        let machine = |it: &Self| format!("{}, driver {}", it.device, it.driver);
+        if machine(&self) != machine(&other) {
+            return Err(Apart::Machines(machine(&self), machine(&other)));
+        }
+        let same = |a: &Contest, b: &Contest| {
+            (&a.kernel, a.class_us) == (&b.kernel, b.class_us) && a.change == b.change
+        };
+        for contest in &other.contests {
+            if self.contests.iter().any(|mine| same(mine, contest)) {
+                return Err(Apart::Twice(contest.title()));
+            }
+        }
+        self.contests.extend(other.contests);
+        self.date = self.date.min(other.date);
+        self.tick_ns = self.tick_ns.max(other.tick_ns);
+        Ok(self)
+    }
+}
+
 impl Contest {
     /// Kernel and time class, for tables.
     pub fn title(&self) -> String {
@@ -86,7 +133,7 @@ impl Contest {
     }
 
     pub fn unchanged(&self) -> bool {
-        self.true_change == 0.0
+        self.change == Change::None
     }
 }
 
@@ -143,6 +190,43 @@ mod tests {
             blocks,
             ..Process::default()
         }
+    }
+
+    fn recording(driver: &str, class_us: u32, tick_ns: f64) -> Recording {
+        Recording {
+            device: "GPU".into(),
+            driver: driver.into(),
+            date: "2026-11-21".into(),
+            tick_ns,
+            contests: vec![Contest {
+                kernel: "copy".into(),
+                bound: Bound::Memory,
+                class_us,
+                change: Change::None,
+                launches_per_sample: 1,
+                processes: vec![],
+            }],
+        }
+    }
+
+    #[test]
+    fn recordings_of_one_machine_are_put_together() {
+        let both = recording("1", 3, 32.0)
+            .with(recording("1", 20, 64.0))
+            .unwrap();
+        let classes: Vec<u32> = both.contests.iter().map(|it| it.class_us).collect();
+        assert_eq!((classes, both.tick_ns), (vec![3, 20], 64.0));
+        assert_eq!(
+            recording("1", 3, 32.0)
+                .with(recording("2", 20, 32.0))
+                .unwrap_err()
+                .to_string(),
+            "recordings of GPU, driver 1 and of GPU, driver 2: what one says of changes does not hold for the other"
+        );
+        assert_eq!(
+            recording("1", 3, 32.0).with(recording("1", 3, 32.0)),
+            Err(Apart::Twice("copy, 3 us, memory".into()))
+        );
     }
 
     #[test]

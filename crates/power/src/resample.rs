@@ -6,8 +6,9 @@
 
 use verdict::stats::sequential::{Decision, Schedule};
 
-use crate::analysis::{Cell, How, Settings};
+use crate::analysis::{Cell, How, Runs, Settings};
 use crate::prepared::{Halves, Pair, Prepared, Processes, Samples, Timed};
+use crate::recording::Change;
 use crate::rivals::{Call, Rival};
 use crate::share::Share;
 use crate::simulate::Dice;
@@ -21,8 +22,7 @@ struct Ruling {
 
 /// Counts of one comparer at one setting.
 pub(crate) struct Counted {
-    pub runs_red: Share,
-    pub runs_open: Share,
+    pub runs: Runs,
     pub cells: Vec<Cell>,
 }
 
@@ -85,12 +85,8 @@ pub(crate) fn replay(contests: &[Prepared], overhead: f64, rule: &Own) -> Vec<Ce
                     .get(ruling.processes.max(1) as usize..)
                     .unwrap_or_default();
             }
-            let how = if contest.unchanged() {
-                How::Unchanged
-            } else {
-                How::Dial
-            };
-            tally.cell(index, contest.true_change, how, overhead)
+            let (change, how) = contest.as_recorded();
+            tally.cell(index, change, how, overhead)
         })
         .collect()
 }
@@ -194,11 +190,14 @@ fn count(
     mut judge: impl FnMut(&mut Dice, usize, f64) -> Option<Ruling>,
 ) -> Counted {
     let mut dice = Dice::new(settings.seed, stream);
-    let nulls: Vec<usize> = (0..contests.len())
-        .filter(|&index| contests.get(index).is_some_and(Prepared::unchanged))
-        .collect();
     let mut tallies = vec![Tally::default(); contests.len()];
-    let (mut runs_red, mut runs_open) = (Share::default(), Share::default());
+    let nulls: Vec<usize> = (0..contests.len())
+        .filter(|&index| {
+            let contest = contests.get(index);
+            contest.is_some_and(|contest| contest.change == Change::None)
+        })
+        .collect();
+    let mut runs = Runs::default();
     for _ in 0..settings.runs {
         let (mut red, mut open) = (false, false);
         for &index in nulls.iter().cycle().take(settings.cases as usize) {
@@ -211,37 +210,34 @@ fn count(
                 tally.add(&ruling);
             }
         }
-        runs_red.add(red);
-        runs_open.add(open);
+        runs.red.add(red);
+        runs.open.add(open);
     }
     let mut cells = Vec::new();
     for (index, (contest, tally)) in contests.iter().zip(&tallies).enumerate() {
-        if contest.unchanged() {
-            cells.push(tally.cell(index, 0.0, How::Unchanged, settings.overhead));
-        }
-        let mut drawn = |change: f64, how: How| {
+        let (recorded, how) = contest.as_recorded();
+        let mut drawn = |change: f64| {
             let mut tally = Tally::default();
             for _ in 0..settings.verdicts {
                 if let Some(ruling) = judge(&mut dice, index, change) {
                     tally.add(&ruling);
                 }
             }
-            let change = contest.true_change + change;
-            cells.push(tally.cell(index, change, how, settings.overhead));
+            tally
         };
-        if contest.unchanged() {
+        let tally = match contest.change {
+            Change::None => *tally,
+            Change::OtherCode | Change::Slower(_) => drawn(0.0),
+        };
+        cells.push(tally.cell(index, recorded, how, settings.overhead));
+        if contest.change == Change::None {
             for &change in &settings.changes {
-                drawn(change, How::Scaled);
+                let tally = drawn(change);
+                cells.push(tally.cell(index, change, How::Scaled, settings.overhead));
             }
-        } else {
-            drawn(0.0, How::Dial);
         }
     }
-    Counted {
-        runs_red,
-        runs_open,
-        cells,
-    }
+    Counted { runs, cells }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::f64::consts::TAU;
 
-use crate::recording::{Block, Bound, Contest, Order, Process, Sides};
+use crate::recording::{Block, Bound, Change, Contest, Order, Process, Sides};
 
 /// A seeded source of deviates.
 pub struct Dice(ChaCha8Rng);
@@ -127,7 +127,10 @@ impl World {
             kernel: kernel.to_owned(),
             bound: Bound::Compute,
             class_us: launch_us.round() as u32,
-            true_change: self.true_change,
+            change: match self.true_change {
+                0.0 => Change::None,
+                slower => Change::Slower(slower),
+            },
             launches_per_sample: self.launches_per_sample,
             // A stream each, so that a longer contest begins as a shorter one.
             processes: (0..processes as u64)

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::analysis::{Analysis, Cell, Comparer, How, Point};
 use crate::prepared::{Pair, Processes, Samples};
+use crate::recording::Change;
 use crate::rivals::percent;
 use crate::share::Share;
 
@@ -48,7 +49,7 @@ impl Analysis {
     fn recorded(&self) -> String {
         let mut table = Table::new(&[
             "contest",
-            "true change",
+            "change",
             "processes",
             "head / base",
             "s between processes",
@@ -59,7 +60,7 @@ impl Analysis {
         for contest in &self.contests {
             table.row(&[
                 contest.title.clone(),
-                change(contest.true_change),
+                meant(contest.change),
                 contest.processes.to_string(),
                 format!("{:.5}", contest.ratio),
                 format!("{:.4} %", contest.ln_deviation * 100.0),
@@ -80,10 +81,10 @@ impl Analysis {
             .titled("The rule on processes drawn at random");
         let runs = format!(
             "\nOf {} runs of {} unchanged cases {} had anything red, {} anything inconclusive.\n",
-            point.runs_red.of,
+            point.runs.red.of,
             self.settings.cases,
-            self.bounded(point.runs_red),
-            self.bounded(point.runs_open),
+            self.bounded(point.runs.red),
+            self.bounded(point.runs.open),
         );
         text.push_str(&runs);
         text
@@ -107,8 +108,9 @@ impl Analysis {
         for cell in cells {
             let how = match cell.how {
                 How::Unchanged => "none".to_owned(),
-                How::Dial => format!("{}, dial", change(cell.change)),
-                How::Scaled => format!("{}, scaled", change(cell.change)),
+                How::OtherCode => format!("{:+.2} %, other code", cell.change * 100.0),
+                How::Dial => format!("{}, dial", percented(cell.change)),
+                How::Scaled => format!("{}, scaled", percented(cell.change)),
             };
             table.row(&[
                 self.title(cell),
@@ -129,7 +131,7 @@ impl Analysis {
             .filter(|&index| {
                 self.contests
                     .get(index)
-                    .is_some_and(|contest| contest.true_change == 0.0)
+                    .is_some_and(|contest| contest.change == Change::None)
             })
             .collect();
         let mut header = vec!["comparer".to_owned(), "samples".to_owned()];
@@ -155,7 +157,7 @@ impl Analysis {
             .settings
             .changes
             .iter()
-            .map(|&share| change(share))
+            .map(|&share| percented(share))
             .collect();
         table.titled(&format!(
             "By kernel: false alarms / inconclusive where nothing changed; seen of {}",
@@ -182,7 +184,7 @@ impl Analysis {
             "runs inconclusive".to_owned(),
         ];
         for &share in &self.settings.changes {
-            header.push(format!("{} seen", change(share)));
+            header.push(format!("{} seen", percented(share)));
         }
         header.extend(["processes".to_owned(), "GPU s".to_owned()]);
         let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
@@ -192,8 +194,8 @@ impl Analysis {
                 point.setting.clone(),
                 input(point.comparer).to_owned(),
                 self.bounded(point.false_alarms()),
-                self.bounded(point.runs_red),
-                rate(point.runs_open),
+                self.bounded(point.runs.red),
+                rate(point.runs.open),
             ];
             for &share in &self.settings.changes {
                 row.push(range(point.at_change(share).map(|cell| cell.red)));
@@ -246,12 +248,16 @@ fn input(comparer: Comparer) -> &'static str {
     }
 }
 
-fn change(share: f64) -> String {
-    if share == 0.0 {
-        "none".to_owned()
-    } else {
-        format!("{:+} %", percent(share))
+fn meant(change: Change) -> String {
+    match change {
+        Change::None => "none".to_owned(),
+        Change::OtherCode => "other code".to_owned(),
+        Change::Slower(share) => percented(share),
     }
+}
+
+fn percented(share: f64) -> String {
+    format!("{:+} %", percent(share))
 }
 
 fn rate(share: Share) -> String {
@@ -320,7 +326,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::{Settings, Spread};
+    use crate::analysis::{Runs, Settings, Spread};
 
     fn cell(contest: usize, change: f64, how: How, red: u64, open: u64) -> Cell {
         let of = 1000;
@@ -339,28 +345,31 @@ mod tests {
         Point {
             comparer,
             setting: setting.into(),
-            runs_red: Share {
-                hits: alarms,
-                of: 400,
+            runs: Runs {
+                red: Share {
+                    hits: alarms,
+                    of: 400,
+                },
+                open: Share { hits: 3, of: 400 },
             },
-            runs_open: Share { hits: 3, of: 400 },
             cells: vec![
                 cell(0, 0.0, How::Unchanged, alarms, 1),
                 cell(0, 0.01, How::Scaled, 995, 5),
                 cell(1, 0.0, How::Unchanged, 0, 0),
                 cell(1, 0.01, How::Scaled, 1000, 0),
                 cell(2, 0.0101, How::Dial, 999, 1),
+                cell(3, 0.0012, How::OtherCode, 1, 20),
             ],
         }
     }
 
     #[test]
     fn all_tables() {
-        let spread = |title: &str, true_change: f64| Spread {
+        let spread = |title: &str, change: Change, ratio: f64| Spread {
             title: title.into(),
-            true_change,
+            change,
             processes: 300,
-            ratio: 1.0 + true_change,
+            ratio,
             ln_deviation: 0.0007,
             farthest: 3.2,
             correlation: -0.02,
@@ -379,9 +388,10 @@ mod tests {
                 ..Settings::default()
             },
             contests: vec![
-                spread("spin, 20 us, compute", 0.0),
-                spread("copy, 60 us, memory", 0.0),
-                spread("spin, 20 us, compute", 0.0101),
+                spread("spin, 20 us, compute", Change::None, 1.0),
+                spread("copy, 60 us, memory", Change::None, 1.0),
+                spread("spin, 20 us, compute", Change::Slower(0.01), 1.0101),
+                spread("spin, 20 us, compute", Change::OtherCode, 1.0012),
             ],
             points: vec![
                 point(Comparer::Gatekeeper, "tolerance 0.5 %, 1 % a run", 0),

@@ -4,7 +4,7 @@
 
 use power::analysis::{Comparer, How};
 use power::simulate::World;
-use power::{Bound, Recording, Settings, analyse, packed};
+use power::{Bound, Change, Recording, Settings, analyse, packed};
 
 fn recording(processes: usize) -> Recording {
     let world = |base_ns: f64, launches_per_sample: u32, true_change: f64| World {
@@ -45,8 +45,8 @@ fn the_rule_sees_one_percent_and_its_rivals_cry_wolf() {
     let analysis = analyse(&recording(300), &settings()).unwrap();
     let rule = &analysis.points[0];
     assert_eq!(rule.comparer, Comparer::Gatekeeper);
-    assert_eq!((rule.runs_red.hits, rule.runs_red.of), (0, 300));
-    assert!(rule.runs_open.rate() < 0.05);
+    assert_eq!((rule.runs.red.hits, rule.runs.red.of), (0, 300));
+    assert!(rule.runs.open.rate() < 0.05);
     for cell in rule.at_change(0.01) {
         assert!(cell.red.rate() > 0.99, "{cell:?}");
     }
@@ -91,14 +91,14 @@ fn runs_count_what_is_red_and_what_is_open() {
     let share = |world: World| {
         let mut recording = recording(40);
         let mut contest = world.contest("k", 40, 1);
-        contest.true_change = 0.0;
+        contest.change = Change::None;
         recording.contests = vec![contest];
         let analysis = analyse(&recording, &settings).unwrap();
         let replayed = &analysis.replayed[0];
         let point = &analysis.points[0];
         (
-            point.runs_red.rate(),
-            point.runs_open.rate(),
+            point.runs.red.rate(),
+            point.runs.open.rate(),
             replayed.red.rate(),
             replayed.open.rate(),
         )
@@ -113,6 +113,38 @@ fn runs_count_what_is_red_and_what_is_open() {
         ..World::quiet()
     };
     assert_eq!(share(restless), (0.0, 1.0, 0.0, 1.0));
+}
+
+/// Other code is told apart from the same code, and a change of its own is no false alarm.
+#[test]
+fn other_code_is_judged_for_itself() {
+    let settings = Settings {
+        runs: 50,
+        verdicts: 50,
+        ..settings()
+    };
+    for (takes_more, red) in [(0.0, 0.0), (0.03, 1.0)] {
+        let world = World {
+            true_change: takes_more,
+            ..World::quiet()
+        };
+        let mut recording = recording(40);
+        recording.contests.push(world.contest("k", 40, 1));
+        recording.contests[3].change = Change::OtherCode;
+        let analysis = analyse(&recording, &settings).unwrap();
+        let point = &analysis.points[0];
+        let [cell] = point.of(How::OtherCode).collect::<Vec<_>>()[..] else {
+            panic!("{:?}", point.cells)
+        };
+        assert!((cell.change - takes_more).abs() < 0.001, "{cell:?}");
+        assert_eq!(cell.red.rate(), red);
+        assert_eq!(point.runs.red.rate(), 0.0);
+        assert_eq!(
+            point.at_change(0.03).count(),
+            0,
+            "of what is not known before"
+        );
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #include <cuda_fp16.h>
 #include <cuda_pipeline_primitives.h>
 #include <cstdint>
+#include <mma.h>
 
 #pragma nv_diag_suppress 550
 #define KERNEL(name) extern "C" __global__ void __launch_bounds__(256) name(const float* __restrict__ in, float* __restrict__ out)
@@ -317,3 +318,203 @@ SCATTER(put_broadcast128, float4, warp)
 PUT_SPARSE(put_odd_packed64, float2, lane & 1, lane / 2 + warp * 16)
 PUT_SPARSE(put_odd_packed128, float4, lane & 1, lane / 2 + warp * 16)
 PUT_SPARSE(put_second_pairs64, float2, lane & 2, lane / 4 * 2 + lane % 2 + warp * 16)
+
+// ---- what ptxas or the launch may count otherwise than the PTX says ----
+// Fragments: plain strides of every layout, and a stride of 0, of which ptxas keeps one of equal loads.
+#define FRAGMENT(name, M, N, LAYOUT, STRIDE)                                    \
+    KERNEL(name) {                                                              \
+        __shared__ __align__(32) float s[32 * 40];                              \
+        for (int i = threadIdx.x; i < 32 * 40; i += 256) s[i] = in[i];          \
+        __syncthreads();                                                        \
+        nvcuda::wmma::fragment<nvcuda::wmma::accumulator, M, N, 16, float> f;   \
+        nvcuda::wmma::load_matrix_sync(f, s, STRIDE, nvcuda::wmma::LAYOUT);     \
+        float sum = 0;                                                          \
+        for (int i = 0; i < f.num_elements; i++) sum += f.x[i] * (i + 1);       \
+        out[ME] = sum;                                                          \
+    }
+FRAGMENT(fragment16_row, 16, 16, mem_row_major, 40)
+FRAGMENT(fragment16_col, 16, 16, mem_col_major, 40)
+FRAGMENT(fragment8_row, 8, 32, mem_row_major, 40)
+FRAGMENT(fragment8_col, 8, 32, mem_col_major, 40)
+FRAGMENT(fragment32_row, 32, 8, mem_row_major, 40)
+FRAGMENT(fragment32_col, 32, 8, mem_col_major, 40)
+FRAGMENT(fragment16_row_0, 16, 16, mem_row_major, 0)
+FRAGMENT(fragment16_col_0, 16, 16, mem_col_major, 0)
+FRAGMENT(fragment8_row_0, 8, 32, mem_row_major, 0)
+FRAGMENT(fragment8_col_0, 8, 32, mem_col_major, 0)
+FRAGMENT(fragment32_row_0, 32, 8, mem_row_major, 0)
+FRAGMENT(fragment32_col_0, 32, 8, mem_col_major, 0)
+FRAGMENT(fragment8_col_unseen_0, 8, 32, mem_col_major, in[0] > 1e30f ? 40u : 0u)
+
+#define PUT_FRAGMENT(name, M, N, LAYOUT, STRIDE)                                \
+    KERNEL(name) {                                                              \
+        __shared__ __align__(32) float s[32 * 40];                              \
+        nvcuda::wmma::fragment<nvcuda::wmma::accumulator, M, N, 16, float> f;   \
+        for (int i = 0; i < f.num_elements; i++) f.x[i] = in[LANE * 8 + i];     \
+        if (WARP == 0) nvcuda::wmma::store_matrix_sync(s, f, STRIDE, nvcuda::wmma::LAYOUT); \
+        __syncthreads();                                                        \
+        if (WARP == 0) out[ME] = s[LANE % M * (nvcuda::wmma::LAYOUT == nvcuda::wmma::mem_row_major ? STRIDE : 1)]; \
+    }
+PUT_FRAGMENT(put_fragment16_row, 16, 16, mem_row_major, 40)
+PUT_FRAGMENT(put_fragment16_col, 16, 16, mem_col_major, 40)
+PUT_FRAGMENT(put_fragment8_row, 8, 32, mem_row_major, 40)
+PUT_FRAGMENT(put_fragment32_col, 32, 8, mem_col_major, 40)
+
+// A times B of 16 x 16, with the pitch of their rows in halves.
+#define PRODUCT(name, A, B, PITCH)                                              \
+    KERNEL(name) {                                                              \
+        __shared__ __align__(32) half s[16 * PITCH];                            \
+        for (int i = threadIdx.x; i < 16 * PITCH; i += 256) s[i] = __float2half(in[i]); \
+        __syncthreads();                                                        \
+        nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, 16, half, nvcuda::wmma::A> a; \
+        nvcuda::wmma::fragment<nvcuda::wmma::matrix_b, 16, 16, 16, half, nvcuda::wmma::B> b; \
+        nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c; \
+        nvcuda::wmma::fill_fragment(c, 0.0f);                                   \
+        nvcuda::wmma::load_matrix_sync(a, s, PITCH);                            \
+        nvcuda::wmma::load_matrix_sync(b, s, PITCH);                            \
+        nvcuda::wmma::mma_sync(c, a, b, c);                                     \
+        float sum = 0;                                                          \
+        for (int i = 0; i < c.num_elements; i++) sum += c.x[i];                 \
+        out[ME] = sum;                                                          \
+    }
+PRODUCT(product_row_col, row_major, col_major, 16)
+PRODUCT(product_row_row, row_major, row_major, 24)
+PRODUCT(product_col_row, col_major, row_major, 64)
+PRODUCT(product_col_col, col_major, col_major, 72)
+
+// Copies that fill with zeros, for some lanes and for whole warps, and to and from elsewhere in a line.
+#define FILLED_COPY(name, FORM, BYTES, TO, FROM, READ)                          \
+    KERNEL(name) {                                                              \
+        __shared__ __align__(128) float4 s[512];                                \
+        unsigned to = (unsigned)__cvta_generic_to_shared(reinterpret_cast<char*>(s) + (TO) * BYTES); \
+        const char* from = reinterpret_cast<const char*>(in) + (FROM) * BYTES;  \
+        int size = (READ) ? BYTES : 0;                                          \
+        asm volatile(FORM " [%0], [%1], %2, %3;" :: "r"(to), "l"(from), "n"(BYTES), "r"(size) : "memory"); \
+        __pipeline_commit();                                                    \
+        __pipeline_wait_prior(0);                                               \
+        __syncthreads();                                                        \
+        out[ME] = reinterpret_cast<float*>(s)[threadIdx.x];                     \
+    }
+#define CG "cp.async.cg.shared.global"
+#define CA "cp.async.ca.shared.global"
+FILLED_COPY(fill16_all, CG, 16, threadIdx.x, ME, true)
+FILLED_COPY(fill16_lanes, CG, 16, threadIdx.x, ME, LANE < 20)
+FILLED_COPY(fill16_warps, CG, 16, threadIdx.x, ME, WARP < 3)
+FILLED_COPY(fill16_none, CG, 16, threadIdx.x, ME, ME > 5000)
+FILLED_COPY(fill4_lanes, CA, 4, threadIdx.x, ME, LANE % 3)
+FILLED_COPY(fill8_warps, CA, 8, threadIdx.x, ME, WARP < 3)
+FILLED_COPY(copy16_through, CA, 16, threadIdx.x, ME, true)
+FILLED_COPY(copy16_by_16, CG, 16, threadIdx.x + 1, ME, true)
+FILLED_COPY(copy16_by_32, CG, 16, threadIdx.x + 2, ME, true)
+FILLED_COPY(copy16_by_64, CG, 16, threadIdx.x + 4, ME, true)
+FILLED_COPY(copy16_from_16, CG, 16, threadIdx.x, ME + 1, true)
+FILLED_COPY(copy16_swizzled, CG, 16, threadIdx.x ^ (threadIdx.x / 8 % 8), ME, true)
+FILLED_COPY(copy16_swapped, CG, 16, threadIdx.x ^ 1, ME, true)
+FILLED_COPY(copy16_pairs, CG, 16, threadIdx.x, ME / 2 * 4 + ME % 2, true)
+FILLED_COPY(copy16_rows, CG, 16, threadIdx.x / 4 * 5 + threadIdx.x % 4, ME / 4 * 16 + ME % 4, true)
+FILLED_COPY(copy16_halves, CG, 16, threadIdx.x, ME * 2, true)
+
+// Accesses side by side, which ptxas joins where it sees that the whole is aligned, and in a loop.
+KERNEL(beside_loads) {
+    __shared__ __align__(16) unsigned s[1024];
+    for (int i = threadIdx.x; i < 1024; i += 256) s[i] = in[i];
+    __syncthreads();
+    unsigned a, b, c, d, at = (unsigned)__cvta_generic_to_shared(s + threadIdx.x * 4);
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(a) : "r"(at));
+    asm volatile("ld.shared.u32 %0, [%1+4];" : "=r"(b) : "r"(at));
+    asm volatile("ld.shared.u32 %0, [%1+8];" : "=r"(c) : "r"(at));
+    asm volatile("ld.shared.u32 %0, [%1+12];" : "=r"(d) : "r"(at));
+    reinterpret_cast<unsigned*>(out)[ME] = a ^ b * 3 ^ c * 5 ^ d * 7;
+}
+KERNEL(same_loads) {
+    __shared__ unsigned s[256];
+    s[threadIdx.x] = in[ME];
+    __syncthreads();
+    unsigned a, b, at = (unsigned)__cvta_generic_to_shared(s + threadIdx.x);
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(a) : "r"(at));
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(b) : "r"(at));
+    reinterpret_cast<unsigned*>(out)[ME] = a * b;
+}
+KERNEL(same_global_loads) {
+    float a, b;
+    asm volatile("ld.global.f32 %0, [%1];" : "=f"(a) : "l"(in + ME));
+    asm volatile("ld.global.f32 %0, [%1];" : "=f"(b) : "l"(in + ME));
+    out[ME] = a * b;
+}
+KERNEL(beside_stores) {
+    __shared__ __align__(16) unsigned s[1024];
+    unsigned at = (unsigned)__cvta_generic_to_shared(s + threadIdx.x * 4), x = in[ME];
+    asm volatile("st.shared.u32 [%0], %1;\n st.shared.u32 [%0+4], %2;\n st.shared.u32 [%0+8], %1;\n st.shared.u32 [%0+12], %2;" :: "r"(at), "r"(x), "r"(x + 1) : "memory");
+    __syncthreads();
+    reinterpret_cast<unsigned*>(out)[ME] = s[(threadIdx.x * 5 + 3) % 1024];
+}
+KERNEL(apart_stores) {
+    __shared__ __align__(16) unsigned s[2048];
+    unsigned at = (unsigned)__cvta_generic_to_shared(s + threadIdx.x * 8), x = in[ME];
+    asm volatile("st.shared.u32 [%0], %1;\n st.shared.u32 [%0+8], %2;\n st.shared.u32 [%0+16], %1;\n st.shared.u32 [%0+24], %2;" :: "r"(at), "r"(x), "r"(x + 1) : "memory");
+    __syncthreads();
+    reinterpret_cast<unsigned*>(out)[ME] = s[(threadIdx.x * 8 + 8) % 2048];
+}
+KERNEL(beside_in_a_loop) {
+    __shared__ __align__(16) float s[4096];
+    #pragma unroll 1
+    for (int i = 0; i < 16; i++) s[threadIdx.x * 16 + i] = in[ME + i];
+    __syncthreads();
+    float sum = 0;
+    #pragma unroll 1
+    for (int i = 0; i < 16; i++) sum = sum * 1.5f + s[threadIdx.x * 16 + i];
+    out[ME] = sum;
+}
+
+// Lanes that leave a loop in different turns, by a few turns and by many; and branches without a loop.
+KERNEL(ragged_by_lane) {
+    float x = 0;
+    for (int i = 0; i < (int)LANE; i++) x = x * 1.5f + in[i * 64 + LANE];
+    out[ME] = x;
+}
+KERNEL(ragged_tail) {
+    float x = 0;
+    for (int i = ME; i < 8 * 1024 - 240; i += 1024) x += in[i];
+    out[ME] = x;
+}
+KERNEL(ragged_break) {
+    float x = in[ME];
+    for (int i = 0; i < 12; i++) { x = x * 0.5f + in[ME + i * 32]; if (x > 0.7f) break; }
+    out[ME] = x;
+}
+KERNEL(ragged_stores) { for (int i = 0; i < (int)LANE % 7; i++) out[ME + i * 1024] = in[i]; }
+KERNEL(even_loop) {
+    float x = 0;
+    for (int i = 0; i < 9 + (int)WARP; i++) x = x * 1.5f + in[ME + i * 1024];
+    out[ME] = x;
+}
+KERNEL(two_sides) {
+    float x;
+    if (LANE < 11) x = in[ME] * 3; else x = sqrtf(in[ME * 2 + 7]);
+    out[ME] = x;
+}
+KERNEL(early_end) { if (ME % 3 == 0) return; out[ME] = in[ME + 5]; }
+
+// Through addresses whose space only the launch knows, and other ways to ask for memory.
+KERNEL(generic_shared) {
+    __shared__ float s[256];
+    s[threadIdx.x] = in[ME];
+    __syncthreads();
+    const float* p = in[0] > 1e30f ? in : s;
+    out[ME] = p[threadIdx.x ^ 1];
+}
+KERNEL(generic_global) {
+    __shared__ float s[256];
+    s[threadIdx.x] = in[ME];
+    __syncthreads();
+    const float* p = in[0] > 1e30f ? s : in;
+    out[ME] = p[threadIdx.x ^ 1];
+}
+KERNEL(volatile_shared) {
+    __shared__ volatile float s[256];
+    s[threadIdx.x] = in[ME];
+    __syncthreads();
+    out[ME] = s[threadIdx.x ^ 1];
+}
+KERNEL(past_l1) { __stcg(out + ME, __ldcg(in + ME)); }
+KERNEL(streamed) { __stcs(out + ME, __ldcs(in + ME)); }

@@ -15,7 +15,6 @@ const LAUNCHES: usize = 1 << 4;
 
 struct Function {
     op: &'static str,
-    /// Bits of the format: 16 (f16), 17 (bf16) or 32.
     format: Format,
     exact: fn(f64, f64) -> f64,
     operands: usize,
@@ -27,6 +26,8 @@ enum Format {
     F16,
     Bf16,
     F32,
+    /// The upper word of an f64: the lower one is random in the operand, and zero in the result.
+    Upper,
 }
 
 impl Format {
@@ -35,6 +36,7 @@ impl Format {
             Format::F16 => half::f16::from_bits(bits as u16).to_f64(),
             Format::Bf16 => half::bf16::from_bits(bits as u16).to_f64(),
             Format::F32 => f64::from(f32::from_bits(bits)),
+            Format::Upper => f64::from_bits(u64::from(bits) << 32),
         }
     }
 
@@ -44,9 +46,10 @@ impl Format {
             Format::F16 => (10, -14),
             Format::Bf16 => (7, -126),
             Format::F32 => (23, -126),
+            Format::Upper => (20, -1022),
         };
         let exponent = (((x.to_bits() >> 52) & 0x7ff) as i32 - 1023).max(least);
-        2.0_f64.powi(exponent - fraction)
+        2.0_f64.powi(exponent) * 2.0_f64.powi(-fraction)
     }
 }
 
@@ -83,6 +86,8 @@ fn functions() -> Vec<Function> {
         ("tanh.approx.f16", Format::F16, |x, _| x.tanh()),
         ("ex2.approx.ftz.bf16", Format::Bf16, |x, _| x.exp2()),
         ("tanh.approx.bf16", Format::Bf16, |x, _| x.tanh()),
+        ("rcp.approx.ftz.f64", Format::Upper, |x, _| 1.0 / x),
+        ("rsqrt.approx.ftz.f64", Format::Upper, |x, _| 1.0 / x.sqrt()),
     ] {
         all.push(Function {
             op,
@@ -97,10 +102,19 @@ fn functions() -> Vec<Function> {
 
 fn ptx(f: &Function) -> String {
     let (ty, register) = match f.format {
-        Format::F32 => ("b32", "b32"),
+        Format::F32 | Format::Upper => ("b32", "b32"),
         _ => ("b16", "b16"),
     };
     let sources = if f.operands == 2 { "%x, %y" } else { "%x" };
+    let compute = match f.format {
+        // What the lower word of the result is would show.
+        Format::Upper => format!(
+            ".reg .b64 %wide;\nmov.b64 %wide, {{%y, %x}};\n{} %wide, %wide;\n\
+             mov.b64 {{%y, %z}}, %wide;\nor.b32 %z, %z, %y;",
+            f.op
+        ),
+        _ => format!("{} %z, {sources};", f.op),
+    };
     format!(
         "{HEADER}.visible .entry f(.param .u64 px, .param .u64 py, .param .u64 pz)\n{{\n\
          .reg .{register} %x, %y, %z;\n.reg .b32 %t, %c, %n;\n.reg .b64 %a, %b, %d, %o;\n\
@@ -108,8 +122,7 @@ fn ptx(f: &Function) -> String {
          mov.u32 %t, %tid.x;\nmov.u32 %c, %ctaid.x;\nmov.u32 %n, %ntid.x;\n\
          mad.lo.u32 %t, %c, %n, %t;\nmul.wide.u32 %o, %t, 4;\nadd.s64 %a, %a, %o;\n\
          add.s64 %b, %b, %o;\nadd.s64 %d, %d, %o;\nld.global.{ty} %x, [%a];\n\
-         ld.global.{ty} %y, [%b];\n{} %z, {sources};\nst.global.{ty} [%d], %z;\nret;\n}}\n",
-        f.op
+         ld.global.{ty} %y, [%b];\n{compute}\nst.global.{ty} [%d], %z;\nret;\n}}\n"
     )
 }
 
@@ -132,7 +145,11 @@ impl Bounds {
         self.samples += 1;
         self.equal += usize::from(gpu == sim);
         let flush = |v: f64| {
-            if f.ftz && v.abs() < 2.0_f64.powi(-126) {
+            let least = match f.format {
+                Format::Upper => f64::MIN_POSITIVE,
+                _ => 2.0_f64.powi(-126),
+            };
+            if f.ftz && v.abs() < least {
                 0.0_f64.copysign(v)
             } else {
                 v
@@ -213,7 +230,7 @@ fn measure(gpu: &Gpu, f: &Function, launch: usize) -> Result<Bounds> {
     let y: Vec<u8> = (0..LANES)
         .flat_map(|_| (random.next() as u32).to_le_bytes())
         .collect();
-    let x = if f.format == Format::F32 {
+    let x = if matches!(f.format, Format::F32 | Format::Upper) {
         x
     } else {
         (0..LANES as u32)
@@ -241,14 +258,17 @@ fn measure(gpu: &Gpu, f: &Function, launch: usize) -> Result<Bounds> {
     Ok(bounds)
 }
 
-pub fn run(gpu: &Gpu, out: &mut dyn Write) -> Result<bool> {
+pub fn run(gpu: &Gpu, filter: &str, out: &mut dyn Write) -> Result<bool> {
     writeln!(
         out,
         "| function | samples | equal | GPU max ulp | at | sim max ulp | at | GPU max abs, \\|x\\| <= pi | sim max abs | other class |\n\
          |---|---|---|---|---|---|---|---|---|---|"
     )?;
-    for f in functions() {
-        let launches = if f.format == Format::F32 { LAUNCHES } else { 1 };
+    for f in functions().into_iter().filter(|f| f.op.contains(filter)) {
+        let launches = match f.format {
+            Format::F32 | Format::Upper => LAUNCHES,
+            _ => 1,
+        };
         let bounds = (0..launches)
             .into_par_iter()
             .map(|launch| measure(gpu, &f, launch))
@@ -290,6 +310,7 @@ mod tests {
         }
         assert_eq!(Format::F32.ulp(1.5), f64::from(f32::EPSILON));
         assert_eq!(Format::F16.ulp(0.0), 2.0_f64.powi(-24));
+        assert_eq!(Format::Upper.ulp(1.5), 2.0_f64.powi(-20));
         let f = &functions()[0];
         let mut b = Bounds::default();
         b.add(

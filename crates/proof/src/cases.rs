@@ -4,6 +4,7 @@
 use crate::gpu::{Result, Shape};
 use crate::job::{Arg, Job};
 use crate::words::Random;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -61,9 +62,41 @@ impl Case {
     }
 
     pub fn ptx(&self, directory: &Path) -> Result<String> {
-        let path = directory.join(format!("{}.ptx", self.unit));
-        std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()).into())
+        ptx(directory, &self.unit)
     }
+}
+
+/// As `build` wrote it, or packed.
+fn ptx(directory: &Path, unit: &str) -> Result<String> {
+    let plain = directory.join(format!("{unit}.ptx"));
+    if plain.exists() {
+        return Ok(std::fs::read_to_string(plain)?);
+    }
+    let packed = directory.join(format!("{unit}.ptx.gz"));
+    let file = std::fs::File::open(&packed).map_err(|e| format!("{}: {e}", plain.display()))?;
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The files of a PTX by their names below the repository's root or the toolchain's headers.
+fn without_directories(ptx: &str, root: &str) -> String {
+    let line = |line: &str| {
+        let Some((before, path)) = line
+            .trim_start()
+            .strip_prefix(".file")
+            .and_then(|rest| rest.split_once('"'))
+        else {
+            return format!("{line}\n");
+        };
+        let short = path
+            .strip_prefix(root)
+            .map(|path| path.trim_start_matches('/'))
+            .or_else(|| path.rsplit_once("/include/").map(|(_, path)| path))
+            .unwrap_or(path);
+        format!("\t.file{before}\"{short}\n")
+    };
+    ptx.lines().map(line).collect()
 }
 
 /// A unit of compilation: name, source, definitions.
@@ -160,11 +193,13 @@ pub fn build(nvcc: &Path, directory: &Path) -> Result<()> {
                 .arg("-o")
                 .args([to.as_os_str(), source.as_ref()])
                 .output()?;
-            if run.status.success() {
-                Ok(())
-            } else {
-                Err(format!("{name}: {}", String::from_utf8_lossy(&run.stderr)).into())
+            if !run.status.success() {
+                return Err(format!("{name}: {}", String::from_utf8_lossy(&run.stderr)).into());
             }
+            let text = std::fs::read_to_string(&to)?;
+            let root = std::env::current_dir()?;
+            std::fs::write(&to, without_directories(&text, &root.to_string_lossy()))?;
+            Ok(())
         })
 }
 
@@ -173,8 +208,7 @@ fn floats(n: usize, random: &mut Random) -> Vec<u8> {
 }
 
 pub fn micro(directory: &Path) -> Result<Vec<Case>> {
-    let path = directory.join("micro.ptx");
-    let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let text = ptx(directory, "micro")?;
     let name = |line: &str| {
         Some(
             line.strip_prefix(".visible .entry ")?
@@ -335,5 +369,19 @@ fn f16(unit: &str, b: usize, h: usize, s: usize) -> Case {
         },
         out: Element::F32,
         args,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_of_this_machine_is_left() {
+        let ptx = "ret;\n\t.file\t1 \"/a/b/kernels/k.cu\"\n\t.file\t2 \"/c/bin/../include/crt/mma.hpp\"\n";
+        assert_eq!(
+            without_directories(ptx, "/a/b"),
+            "ret;\n\t.file\t1 \"kernels/k.cu\"\n\t.file\t2 \"crt/mma.hpp\"\n"
+        );
     }
 }

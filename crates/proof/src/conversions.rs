@@ -131,3 +131,23 @@ pub fn floats(l: &mut List) {
         "=w,w",
     );
 }
+
+/// `.satfinite` to what has infinities.
+pub fn finite(l: &mut List) {
+    for (types, operands) in [
+        (["f16.f32", "bf16.f32"], "=h,w"),
+        (["f16x2.f32", "bf16x2.f32"], "=w,w,w"),
+    ] {
+        l.product(
+            &[
+                &["cvt"],
+                &["rn", "rz"],
+                &["", "relu"],
+                &["satfinite"],
+                &types,
+            ],
+            operands,
+        );
+    }
+    l.add("cvt.rna.satfinite.tf32.f32 =w,w");
+}

@@ -239,6 +239,9 @@ pub fn all() -> Vec<Form> {
     crate::conversions::floats(&mut l);
     moves(&mut l);
     crate::comparisons::packed(&mut l);
+    // What came later stands last: the hashes of the others stay where they are.
+    crate::conversions::finite(&mut l);
+    pairs(&mut l);
     l.0
 }
 
@@ -427,6 +430,25 @@ fn half(l: &mut List) {
             &two,
         );
     }
+}
+
+/// Integers side by side in a word, as nvcc writes them for DPX and for `__vabsdiffu4` and its like.
+fn pairs(l: &mut List) {
+    l.product(&[&["add", "min", "max"], &["u16x2", "s16x2"]], "=w,w,w");
+    l.product(&[&["min", "max"], &["relu"], &["s16x2", "s32"]], "=w,w,w");
+    l.product(
+        &[&["vabsdiff2", "vabsdiff4"], &["u32.u32.u32"], &["", "add"]],
+        "=w,w,w,w",
+    );
+    l.product(&[&["cvt.pack.sat"], &["s16", "u16"], &["s32"]], "=w,w,w");
+    l.product(
+        &[
+            &["cvt.pack.sat"],
+            &["s8", "u8", "s4", "u4", "s2", "u2"],
+            &["s32.b32"],
+        ],
+        "=w,w,w,w",
+    );
 }
 
 fn moves(l: &mut List) {

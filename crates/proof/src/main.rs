@@ -6,14 +6,21 @@
 //! P="cargo run --release -p ptxsim-proof --"
 //! $P forms                                        each instruction alone, over special operands
 //! $P --ptxas $(which ptxas) random                10,000 random programs
-//! $P mma && $P approx                             matrix instructions, approximations
+//! $P mma && $P special && $P approx               matrix instructions, other forms, approximations
 //! $P build --ptx out/ptx && $P kernels --ptx out/ptx
-//! crates/proof/counters.sh target/release/ptxsim-proof out/ptx > out/ncu.csv
-//! $P counters --ptx out/ptx --ncu out/ncu.csv     that one without a GPU
+//! crates/proof/counters.sh target/release/ptxsim-proof out/ptx out
+//! $P counters --ptx out/ptx --ncu out/ncu.csv --instructions out/instructions.tsv
+//! $P doubts --ptx out/ptx                         these two without a GPU
+//! $P hold --ptx crates/proof/fixtures/counters --table crates/proof/fixtures/counters/table.tsv
 //! ```
-//! `--hashes` of `forms` and `random` writes what the GPU computed, as hashes; those in fixtures/ are
+//! `--table crates/proof/fixtures/counters/table.tsv` of `counters` writes what `cargo test` holds the
+//! counters against from then on, with `out/ptx/*.ptx` beside it, through `gzip -9n`.
+//! `--hashes` of `forms`, `mma`, `special` and `random` writes what the GPU computed, as hashes; those
+//! in fixtures/ are
 //! checked by `cargo test` on any machine, and `--check` compares with a file of them. A form that
-//! ptxsim builds now and did not then: `list > fixtures/forms.list`, then both `--hashes` anew.
+//! ptxsim builds now and did not then stands last in `forms`, or in `products`, and counts as `AWAITING`
+//! in the tests of `sweep` and `tensor` until a GPU has computed it; to have it in random programs,
+//! `list > fixtures/forms.list`, then their `--hashes` anew.
 
 mod approx;
 mod cases;
@@ -27,9 +34,12 @@ mod gpu;
 mod job;
 mod kernels;
 mod make;
+mod products;
 mod program;
 mod random;
+mod special;
 mod sweep;
+mod table;
 mod tensor;
 mod words;
 
@@ -76,15 +86,28 @@ enum Command {
         check: Option<PathBuf>,
     },
     /// The functions that PTX lets a GPU approximate
-    Approx,
+    Approx {
+        /// Only those whose name contains this
+        #[arg(default_value = "")]
+        filter: String,
+    },
     /// Matrix instructions
     Mma {
         /// Where the GPU's results go
         #[arg(long)]
         dump: Option<PathBuf>,
+        /// Where a hash of them goes, for each
+        #[arg(long)]
+        hashes: Option<PathBuf>,
         /// Compares ptxsim with what was dumped instead: needs no GPU
         #[arg(long)]
         check: Option<PathBuf>,
+    },
+    /// 128-bit words, atomics of vectors, `movmatrix`
+    Special {
+        /// Where a hash of what the GPU computed goes, for each
+        #[arg(long)]
+        hashes: Option<PathBuf>,
     },
     /// Compiles the micro-kernels and the repository's kernels, from its root
     Build {
@@ -111,6 +134,24 @@ enum Command {
         /// From `ncu --csv --page raw`
         #[arg(long)]
         ncu: PathBuf,
+        /// From `instructions.py`
+        #[arg(long)]
+        instructions: Option<PathBuf>,
+        /// Where what was read goes, for each launch
+        #[arg(long)]
+        table: Option<PathBuf>,
+    },
+    /// Counters against what `counters` wrote: needs no GPU
+    Hold {
+        #[arg(long)]
+        ptx: PathBuf,
+        #[arg(long)]
+        table: PathBuf,
+    },
+    /// Which counters may not gate which launches, and why: needs no GPU
+    Doubts {
+        #[arg(long)]
+        ptx: PathBuf,
     },
     /// Random programs in ptxsim alone: needs no GPU
     Simulate {
@@ -121,10 +162,13 @@ enum Command {
     },
     /// The forms that ptxsim builds, for fixtures/forms.list
     List,
-    /// The PTX of every form, or of a program: needs no GPU
+    /// The PTX of every form, of a program or of a kernel by its name: needs no GPU
     Ptx {
         #[arg(long)]
         seed: Option<u64>,
+        /// Its name in what `mma` or `special` prints
+        #[arg(long, conflicts_with = "seed")]
+        name: Option<String>,
     },
 }
 
@@ -168,17 +212,37 @@ fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
             hashes.as_deref(),
             out,
         ),
-        Command::Approx => approx::run(&gpu::Gpu::open(ptxas)?, out),
+        Command::Approx { filter } => approx::run(&gpu::Gpu::open(ptxas)?, &filter, out),
         Command::Mma {
             check: Some(dump), ..
         } => tensor::check(&dump, out),
-        Command::Mma { dump, check: None } => {
-            tensor::run(&gpu::Gpu::open(ptxas)?, dump.as_deref(), out)
+        Command::Mma {
+            dump,
+            hashes,
+            check: None,
+        } => tensor::run(
+            &gpu::Gpu::open(ptxas)?,
+            dump.as_deref(),
+            hashes.as_deref(),
+            out,
+        ),
+        Command::Special { hashes } => {
+            special::run(&gpu::Gpu::open(ptxas)?, hashes.as_deref(), out)
         }
         Command::Build { nvcc, ptx } => cases::build(&nvcc, &ptx).map(|()| true),
         Command::Kernels { ptx } => kernels::run(&gpu::Gpu::open(ptxas)?, &ptx, out),
         Command::Launch { ptx } => counters::launch(&gpu::Gpu::open(ptxas)?, &ptx).map(|()| true),
-        Command::Counters { ptx, ncu } => counters::compare(&ptx, &ncu, out),
+        Command::Counters {
+            ptx,
+            ncu,
+            instructions,
+            table,
+        } => counters::compare(&ptx, &ncu, instructions.as_deref(), table.as_deref(), out),
+        Command::Hold { ptx, table } => {
+            let rows = table::read(&std::fs::read_to_string(table)?)?;
+            counters::hold(&ptx, &rows, out)
+        }
+        Command::Doubts { ptx } => counters::doubts(&ptx, out),
         Command::Simulate { programs, seed } => random::simulate_all(seed, programs, out),
         Command::List => {
             for form in random::built_forms() {
@@ -186,14 +250,27 @@ fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
             }
             Ok(true)
         }
-        Command::Ptx { seed: None } => {
+        Command::Ptx {
+            name: Some(name), ..
+        } => {
+            let of_product = products::VARIANTS.iter().find(|v| v.name == name);
+            let text = of_product.map(products::Variant::ptx);
+            let Some(text) = text.or_else(|| special::named(&name)) else {
+                return Err(format!("nothing is called {name}").into());
+            };
+            out.write_all(text.as_bytes())?;
+            Ok(true)
+        }
+        Command::Ptx { seed: None, .. } => {
             for (n, i) in sweep::all_instances().iter().enumerate() {
                 let text = sweep::entry(&format!("f{n}"), i, 1 << 16);
                 out.write_all(text.as_bytes())?;
             }
             Ok(true)
         }
-        Command::Ptx { seed: Some(seed) } => {
+        Command::Ptx {
+            seed: Some(seed), ..
+        } => {
             let p = program::Program::new(seed, &random::listed_forms());
             let text = format!("{}{}", program::Program::module_head(), p.entry("p"));
             out.write_all(text.as_bytes())?;

@@ -322,14 +322,19 @@ pub fn run(
     Ok(different == 0)
 }
 
-/// ptxsim against the hashes that `run` wrote on a GPU: instances that differ.
+/// ptxsim against the hashes that `run` wrote on a GPU: instances that differ, and how many at the
+/// end have no hash. False where there is any of either.
 pub fn check(hashes: &str, out: &mut dyn std::io::Write) -> Result<bool> {
     let lines: Vec<&str> = hashes.lines().collect();
     let all = all_instances();
-    if lines.len() != all.len() {
+    let Some(missing) = all.len().checked_sub(lines.len()) else {
         return Err("these hashes are of other forms".into());
+    };
+    let same = check_lines(&lines, &all, out)?;
+    if missing > 0 {
+        writeln!(out, "{missing} instances have no hash")?;
     }
-    check_lines(&lines, &all, out)
+    Ok(same && missing == 0)
 }
 
 fn check_lines(lines: &[&str], all: &[Instance], out: &mut dyn std::io::Write) -> Result<bool> {
@@ -363,12 +368,21 @@ fn check_lines(lines: &[&str], all: &[Instance], out: &mut dyn std::io::Write) -
 mod tests {
     use super::*;
 
+    /// Instances at the end that no GPU has computed yet: CALIBRATION.md names them.
+    const AWAITING: usize = 39;
+
     /// What an H100 computed (CALIBRATION.md of ptxsim), every form that differed once among it.
     #[test]
     fn every_form_computes_what_the_gpu_did() {
         let mut out = Vec::new();
         let same = check(include_str!("../fixtures/forms.hashes"), &mut out).unwrap();
-        assert!(same, "{}", String::from_utf8_lossy(&out));
+        let said = String::from_utf8(out).unwrap();
+        assert_eq!(same, AWAITING == 0, "{said}");
+        let awaited = match AWAITING {
+            0 => String::new(),
+            n => format!("{n} instances have no hash\n"),
+        };
+        assert_eq!(said, awaited);
     }
 
     #[test]

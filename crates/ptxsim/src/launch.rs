@@ -1,7 +1,8 @@
 //! A launch: whether it fits the kernel, how it is run, what is told of it.
 
 use crate::check::cells::MAX_INSTRUCTIONS;
-use crate::check::global::{Doubts, GlobalShadow};
+use crate::check::global::{GlobalShadow, Unjudged};
+use crate::doubt::doubts;
 use crate::exec::cost::Issues;
 use crate::exec::state::*;
 use crate::memory::Memory;
@@ -137,8 +138,8 @@ pub(crate) fn launch(
         dynamic_shared,
         limits,
     };
-    let (outcome, full, doubts) = match parallel::run(&job, memory) {
-        Some(outcome) => (outcome, false, Doubts::default()),
+    let (outcome, full, unjudged) = match parallel::run(&job, memory) {
+        Some(outcome) => (outcome, false, Unjudged::default()),
         None => {
             let room = memory.room_for_checks();
             let mut machine = job.machine(memory, room);
@@ -154,11 +155,11 @@ pub(crate) fn launch(
                 }
                 *f
             })?;
-            let (full, doubts) = machine
+            let (full, unjudged) = machine
                 .global
                 .take()
-                .map_or((false, Doubts::default()), |g| (g.full, g.doubts));
-            (machine.outcome(), full, doubts)
+                .map_or((false, Unjudged::default()), |g| (g.full, g.unjudged));
+            (machine.outcome(), full, unjudged)
         }
     };
     let mut not_judged = Vec::new();
@@ -171,10 +172,10 @@ pub(crate) fn launch(
                 .to_string(),
         );
     }
-    not_judged.extend(doubtful(program, &doubts));
+    not_judged.extend(unjudged_at(program, &unjudged));
     Ok(Report {
         counters: Counters::of(program, &outcome.costs),
-        schedule_dependent: polled(program, &outcome.costs),
+        doubts: doubts(program, &outcome.costs),
         findings: outcome.findings,
         printed: outcome.printed,
         not_judged,
@@ -252,10 +253,10 @@ impl Machine<'_> {
     }
 }
 
-/// Lines that a doubt names.
+/// Lines that are named of each.
 const MOST_LINES: usize = 3;
 
-fn doubtful(program: &Program, doubts: &Doubts) -> Vec<String> {
+fn unjudged_at(program: &Program, unjudged: &Unjudged) -> Vec<String> {
     let at = |instructions: &BTreeSet<u32>| {
         let source = |n: &u32| program.code.get(*n as usize).map(|i| i.source);
         let mut places: Vec<String> = Vec::new();
@@ -274,41 +275,19 @@ fn doubtful(program: &Program, doubts: &Doubts) -> Vec<String> {
         }
     };
     let mut all = Vec::new();
-    if !doubts.flags.is_empty() {
+    if !unjudged.flags.is_empty() {
         all.push(format!(
             "races between blocks that go by the flag read at {}: only a barrier of the block follows on \
              it, no fence, and the read is no acquire",
-            at(&doubts.flags)
+            at(&unjudged.flags)
         ));
     }
-    if !doubts.readers.is_empty() {
+    if !unjudged.readers.is_empty() {
         all.push(format!(
             "whether all reads come before the write at {}: more threads read there without order than \
              the check remembers",
-            at(&doubts.readers)
+            at(&unjudged.readers)
         ));
     }
     all
-}
-
-/// The first line that looked at memory again and again, for others to change it.
-fn polled(program: &Program, costs: &[Cost]) -> Option<String> {
-    let mut loops = Vec::new();
-    for (from, inst) in program.code.iter().enumerate() {
-        match &inst.op {
-            Op::Branch(to) if *to as usize <= from => loops.push((*to as usize, from)),
-            Op::BranchIndexed(all) => {
-                let back = all.iter().map(|to| *to as usize).filter(|to| *to <= from);
-                loops.extend(back.map(|to| (to, from)));
-            }
-            _ => {}
-        }
-    }
-    let mut code = program.code.iter().zip(costs).enumerate();
-    code.find(|(at, (inst, cost))| {
-        cost.requests > 0
-            && inst.op.polls()
-            && loops.iter().any(|(to, from)| to <= at && at <= from)
-    })
-    .map(|(_, (inst, _))| program.place(inst.source))
 }

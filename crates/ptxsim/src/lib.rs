@@ -11,9 +11,10 @@
 //!
 //! # Where the ISA leaves the result open
 //! - The `.approx` functions are within an ulp of exact (`num::approx`); a GPU's last bits differ.
-//! - A matrix product is what the tensor cores of sm_90 compute, to the bit; f64 ones aside.
-//! - The fragment layout of `wmma` is that of sm_90 for accumulators and this library's own for A
-//!   and B, which cost what `ldmatrix` does.
+//! - A matrix product is what the tensor cores of sm_90 compute, to the bit; those of f64 are summed
+//!   with k ascending, each product rounded, which no GPU has confirmed yet.
+//! - The fragment layout of `wmma` is that of sm_90, but for A and B of 16 bits, where it is this
+//!   library's own; they cost what `ldmatrix` does.
 //! - Integer division by zero gives all ones, and so does its rest. NaNs are those of an H100.
 //!
 //! CALIBRATION.md, beside this crate's Cargo.toml, has the comparison with hardware: instructions and
@@ -24,7 +25,8 @@
 //! - As many blocks count as resident as a large GPU or 1 GiB of this machine's memory holds, at most
 //!   4096; memory is sequentially consistent. A loop that polls memory gives way to others, and the
 //!   report names its line: how often it turns is a matter of the schedule.
-//! - A function that calls itself may put 64 KiB of its registers and arguments aside, per thread.
+//! - A function that calls itself may put 64 KiB of its registers and arguments aside, per thread, and
+//!   its activations may have 8 KiB of variables in local memory.
 //! - `mbarrier.try_wait` waits as long as it takes, `cp.async` arrives at the last moment allowed.
 //! - A kernel's blocks run on several threads ([`Limits::threads`]) where that changes nothing: not
 //!   without checks, not with atomics or strong accesses to global memory, not when blocks of two
@@ -51,18 +53,20 @@
 //! Every report says what was not judged.
 //!
 //! # Counters
-//! [`Counter::tier`] says which equal those of a GPU ([`Tier::Gate`]) by the table of CALIBRATION.md.
+//! [`Counter::tier`] says which equal those of a GPU ([`Tier::Gate`]) by the table of CALIBRATION.md, in a
+//! launch whose report has no [`Doubt`] of it.
 //!
 //! # Not built
-//! wgmma, TMA and bulk copies, tcgen05, textures, clusters, recursion through addresses, under a
-//! predicate or with variables in local memory, `.b128` and vector registers, video instructions, f64
-//! wmma, mma of f64 other than m8n8k4, sparse mma, mma of integers with saturation or of fewer than 8
-//! bits, integer and tf32 wmma. Each refuses the kernels that may come to it ([`Module::kernel`]); what
-//! belongs to no kernel (a `.texref`, a word that the grammar does not have) refuses the module.
+//! wgmma, TMA and bulk copies, tcgen05, textures, clusters, vector registers, `alloca`, video
+//! instructions but `vabsdiff2` and `vabsdiff4`, `elect`, minima and maxima of vectors of halves in
+//! memory, `fma.oob`, mma of f16 in m8n8k4, sparse mma, and what ptxas refuses for sm_90, such as `cvt.rs`.
+//! Each refuses the kernels that may come to it ([`Module::kernel`]); what belongs to no kernel (a
+//! `.texref`, a word that the grammar does not have) refuses the module.
 
 mod check;
 mod counters;
 mod decode;
+mod doubt;
 mod exec;
 mod launch;
 pub mod memory;
@@ -75,6 +79,7 @@ mod schedule;
 
 pub use counters::{COUNTER_MODEL, Counter, Tier};
 pub use decode::LoadError;
+pub use doubt::{Doubt, Reason};
 pub use launch::Limits;
 pub use memory::Memory;
 pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
@@ -121,10 +126,13 @@ impl Module {
             .filter(|f| f.is_entry && f.body.is_some())
         {
             match decode::decode(&ast, entry, &variables) {
-                Ok(program) => kernels.push(Kernel {
-                    program,
-                    variables: variables.clone(),
-                }),
+                Ok(mut program) => {
+                    doubt::see_strides(&mut program);
+                    kernels.push(Kernel {
+                        program,
+                        variables: variables.clone(),
+                    });
+                }
                 Err(error) => refused.push(Refused {
                     name: entry.name.clone(),
                     error,

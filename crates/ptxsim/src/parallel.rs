@@ -121,7 +121,7 @@ fn one_thread(
         for block in first..first.saturating_add(size).min(job.blocks) {
             whole_block(&mut machine, block)?;
             let global = machine.global.as_mut()?;
-            let unsure = global.full || !global.doubts.is_empty();
+            let unsure = global.full || !global.unjudged.is_empty();
             if machine.memory.apart(base) + global.used() > room || unsure {
                 return None;
             }

@@ -82,14 +82,16 @@ pub enum AtomOp {
     Dec,
 }
 
+/// Each element by itself, but `Cas` compares and swaps all of them as one: those of 128 bits are
+/// two of 64. The access has the registers of the second operand.
 #[derive(Clone, Debug)]
 pub struct Atomic {
     pub access: Access,
     pub op: AtomOp,
     pub class: Class,
-    pub destination: Option<u32>,
-    pub b: u32,
-    pub c: u32,
+    /// None where the old value is not wanted.
+    pub destinations: Vec<u32>,
+    pub c: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,10 +185,11 @@ pub enum Op {
     },
     /// Puts the registers and the local variables of a function aside: it may be entered again.
     Save(u32),
-    /// Takes them back, all but the results of the call: from, to, bytes.
+    /// Takes them back, all but the results of the call. Register `o[1]`: what was called, where it
+    /// was called by its address.
     Restore {
         frame: u32,
-        results: Box<[(u32, u32, u32)]>,
+        results: Box<[CallResult]>,
     },
     Return,
     Exit,
@@ -267,7 +270,7 @@ impl Op {
             Op::Load(a) => a.order != Order::Weak && elsewhere(a),
             Op::Atom(a) => {
                 let waits = matches!(a.op, AtomOp::Cas | AtomOp::Exch);
-                a.destination.is_some() && (waits || a.access.space != AddressSpace::Shared)
+                !a.destinations.is_empty() && (waits || a.access.space != AddressSpace::Shared)
             }
             Op::Mbarrier(m) => matches!(
                 m.op,
@@ -348,7 +351,38 @@ pub struct Frame {
     pub registers: [(u32, u32); 3],
     /// Local addresses and bytes.
     pub locals: Vec<(u32, u32)>,
+    /// Bytes of its variables in local memory, which each activation has for itself: pointers to
+    /// them stay what they are.
+    pub stack: u32,
 }
+
+/// A result that a call leaves in local memory.
+#[derive(Clone, Debug)]
+pub struct CallResult {
+    pub from: ResultPlace,
+    pub to: u32,
+    pub bytes: u32,
+}
+
+#[derive(Clone, Debug)]
+pub enum ResultPlace {
+    At(u32),
+    /// By the address of the function.
+    OfFunction(Box<[(u64, u32)]>),
+}
+
+/// Where variables of activations lie in a thread's local memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Stack {
+    /// A 64-bit register: the local address of those of the present activation.
+    pub pointer: u32,
+    /// Bytes of the largest activation.
+    pub largest: u32,
+}
+
+/// Bytes of a thread's local memory for variables of activations: eight times the limit that CUDA sets
+/// unless asked (cudaLimitStackSize).
+pub const STACK_BYTES: u32 = 8 << 10;
 
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -366,6 +400,7 @@ pub struct Program {
     pub shared_bytes: u32,
     pub local_bytes: u32,
     pub frames: Vec<Frame>,
+    pub stack: Option<Stack>,
     pub parameters: Vec<Parameter>,
     pub parameter_bytes: u32,
     pub max_threads: Option<[u32; 3]>,

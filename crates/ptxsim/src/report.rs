@@ -1,5 +1,7 @@
 //! What a launch tells: findings, counters, or the fault that stopped it.
 
+use crate::counters::Counter;
+use crate::doubt::Doubt;
 use crate::program::{AddressSpace, Op, Program};
 use std::collections::BTreeMap;
 
@@ -80,6 +82,13 @@ pub struct Cost {
     pub wavefronts: u64,
     pub ideal_wavefronts: u64,
     pub divergent: u64,
+    /// Of `requests` those that asked global memory: a copy that fills with zeros does not.
+    pub global_requests: u64,
+    /// Requests of copies that fill a part of a lane's bytes, or that move 16 and not whole sectors to whole
+    /// sectors.
+    pub split_copies: u64,
+    /// Loads of fragments whose stride was 0 where ptxas cannot see it.
+    pub zero_strides: u64,
 }
 
 impl std::ops::AddAssign for Cost {
@@ -93,6 +102,9 @@ impl std::ops::AddAssign for Cost {
         self.wavefronts += o.wavefronts;
         self.ideal_wavefronts += o.ideal_wavefronts;
         self.divergent += o.divergent;
+        self.global_requests += o.global_requests;
+        self.split_copies += o.split_copies;
+        self.zero_strides += o.zero_strides;
     }
 }
 
@@ -173,8 +185,9 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Kind::Exchange
         }
         Op::Mma(m) => match &**m {
-            Mma::Multiply(_) | Mma::MultiplyF64 { .. } => Kind::Matrix,
+            Mma::Multiply(_) | Mma::Integers(_) | Mma::Doubles(_) => Kind::Matrix,
             Mma::LdMatrix { .. } => Kind::MatrixLoad,
+            Mma::MovMatrix { .. } => Kind::Exchange,
             Mma::StMatrix { .. } => Kind::MatrixStore,
             Mma::WmmaLoad(t) if t.by_matrices() => Kind::MatrixLoad,
             Mma::WmmaLoad(t) => load_from(t.space),
@@ -249,9 +262,8 @@ pub struct Report {
     pub counters: Counters,
     /// What the checks could not judge in this launch.
     pub not_judged: Vec<String>,
-    /// The source line of a loop that polls memory: how often it turns, and with it the counters,
-    /// is a matter of the schedule, which no GPU shares.
-    pub schedule_dependent: Option<String>,
+    /// Counters of the gate tier that no gate may rest on in this launch, and why.
+    pub doubts: BTreeMap<Counter, Doubt>,
     /// What `printf` wrote, a line or a part of one to each call, in the order of this library's
     /// schedule; at most [`MAX_PRINTED`].
     pub printed: Vec<String>,

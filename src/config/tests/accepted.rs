@@ -136,6 +136,11 @@ fn a_mistake_has_a_place() {
             "baselines/accepted.yaml:4:13: accepted[0].metric: unknown metric `p5o`\n  help: did you mean `p50`?",
         ),
         (
+            "metric: p50",
+            "metric: conditions",
+            "baselines/accepted.yaml:4:13: accepted[0].metric: a condition holds or does not, and has no limit to put in its place\n  help: change the condition in gates.yaml, which a run beside a base lists as loosened until `--allow-loosened`",
+        ),
+        (
             "\"+5%\"",
             "\"-5%\"",
             "baselines/accepted.yaml:5:12: accepted[0].limit: `-5%` asks p50 to be better than its baseline\n  help: how much worse may it be? `+2%`",

@@ -3,7 +3,7 @@
 use super::metered::Metered;
 use super::shelves::Shelves;
 use super::stage::Stage;
-use crate::device::{Call, Device, Failure, Result, Target, Targets};
+use crate::device::{Call, Device, Failure, Program, Result, Side, Target, Targets};
 use crate::measure::{Dice, measure_pair, of_base};
 use crate::worker::protocol::{Frame, PairJob};
 use verdict::model::PairFacts;
@@ -27,14 +27,16 @@ pub fn pair(
     let mut dice = Dice::new(job.pairing.seed, &what);
     device.alloc("shift", SHIFT_BYTES * (1 + dice.below(SHIFTS) as usize))?;
     let early = match dice.heads() {
-        true => Some(of_base(device.load(&job.base.artifact))?),
+        true => Some(load_base(device, job, say)?),
         false => None,
     };
+    say(Frame::Step("loading".to_owned()));
     let head_program = device.load(&job.head.artifact)?;
     let base_program = match early {
         Some(program) => program,
-        None => of_base(device.load(&job.base.artifact))?,
+        None => load_base(device, job, say)?,
     };
+    say(Frame::Step("placing the inputs".to_owned()));
     let head = Stage::of(device, shelves, &job.head.case, head_program, job.seed)?;
     // Other tensors are another interface: then each side has its own.
     let own = match job.head.case.tensors == job.base.case.tensors {
@@ -77,7 +79,12 @@ pub fn pair(
         let mut timer = device.timer(targets).ok_or_else(|| Failure::Unsupported {
             reason: "this device has no clock to trust: times come from a GPU".to_owned(),
         })??;
-        let mut step = |step: &str| say(Frame::Step(step.to_owned()));
+        let mut step = |side: Side, step: &str| {
+            say(match side {
+                Side::Head => Frame::Step(step.to_owned()),
+                Side::Base => Frame::BaseStep(step.to_owned()),
+            });
+        };
         measure_pair(
             timer.as_mut(),
             &job.schedule,
@@ -90,4 +97,10 @@ pub fn pair(
         device_us: u64::try_from(device.spent().as_micros()).unwrap_or(u64::MAX),
         ..facts
     })
+}
+
+/// A launcher's library may do anything while it is loaded.
+fn load_base(device: &mut Metered, job: &PairJob, say: &mut dyn FnMut(Frame)) -> Result<Program> {
+    say(Frame::BaseStep("loading the base revision".to_owned()));
+    of_base(device.load(&job.base.artifact))
 }

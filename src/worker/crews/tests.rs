@@ -87,7 +87,7 @@ fn machine(gpus: impl IntoIterator<Item = Gpu>) -> Machine {
 }
 
 impl Machine {
-    fn crews(&self, choice: DeviceChoice) -> Crews {
+    fn crews(&self, choice: DeviceChoice) -> Crews<'static> {
         let count = self.gpus.len() as u32;
         let scripts: Vec<_> = (0..count)
             .zip(&self.gpus)
@@ -101,7 +101,7 @@ impl Machine {
         Crews::of(make, choice)
     }
 
-    fn opened(&self) -> Crews {
+    fn opened(&self) -> Crews<'static> {
         let mut crews = self.crews(DeviceChoice::CudaAll);
         let Seen::Got(first) = crews.open() else {
             panic!("it opens")

@@ -5,7 +5,7 @@
 //! accesses handed on (`order`). A place is as large as the smallest access that its page has seen,
 //! from 16 bytes to one; pages come into being when they are touched.
 //!
-//! No race is invented. Where one may be missed it is said ([`Doubts`]).
+//! No race is invented. Where one may be missed it is said ([`Unjudged`]).
 
 use super::order::Inter;
 use super::page::*;
@@ -41,14 +41,14 @@ pub struct Conflict {
 
 /// What could not be judged, by instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Doubts {
+pub struct Unjudged {
     /// Writes of places that more have read than are remembered.
     pub readers: BTreeSet<u32>,
     /// Reads of flags that nothing acquired, and that only a barrier of the block passed on.
     pub flags: BTreeSet<u32>,
 }
 
-impl Doubts {
+impl Unjudged {
     pub fn is_empty(&self) -> bool {
         self.readers.is_empty() && self.flags.is_empty()
     }
@@ -80,7 +80,7 @@ pub struct GlobalShadow {
     limit: u64,
     /// A page found no room: not all was watched.
     pub full: bool,
-    pub doubts: Doubts,
+    pub unjudged: Unjudged,
     sweep_at: usize,
 }
 
@@ -102,7 +102,7 @@ impl GlobalShadow {
             used: 0,
             limit,
             full: false,
-            doubts: Doubts::default(),
+            unjudged: Unjudged::default(),
             sweep_at: 1 << 20,
         }
     }
@@ -206,7 +206,7 @@ impl GlobalShadow {
             stamps: &self.stamps,
         };
         let mut reading = Reading::new(&check, self.blocks_meet);
-        let (doubts, mut unsure) = (&mut self.doubts, false);
+        let (unjudged, mut unsure) = (&mut self.unjudged, false);
         for (lanes, offset) in lanes {
             let lane = lanes & LANE;
             let Some(slot) = pages.get_mut(offset / PAGE) else {
@@ -236,8 +236,8 @@ impl GlobalShadow {
                         out.push(conflict);
                         *told = true;
                     }
-                    Judged::Flag(flag) => drop(doubts.flags.insert(flag)),
-                    Judged::Lanes => drop(doubts.readers.insert(me.instruction)),
+                    Judged::Flag(flag) => drop(unjudged.flags.insert(flag)),
+                    Judged::Lanes => drop(unjudged.readers.insert(me.instruction)),
                 }
                 true
             };
@@ -275,7 +275,7 @@ impl GlobalShadow {
             }
         }
         if unsure {
-            doubts.readers.insert(me.instruction);
+            unjudged.readers.insert(me.instruction);
         }
         true
     }

@@ -66,7 +66,7 @@ fn two_readers_are_remembered_and_a_third_is_not_taken_for_done() {
     // Block 9 knows of the blocks named, warp 0 of two each.
     let write = |mut w: World, knows: &[u64]| {
         w.inter.known = Sparse::of(knows.iter().map(|&b| (2 * b, 1)).collect());
-        (w.go(9, 0, at(0), 4, true), w.shadow.doubts.readers.len())
+        (w.go(9, 0, at(0), 4, true), w.shadow.unjudged.readers.len())
     };
     assert_eq!(write(read(&[0, 1]), &[0]), (32, 0));
     assert_eq!(write(read(&[0, 1]), &[1]), (32, 0));
@@ -130,13 +130,13 @@ proptest! {
                 warps: 3,
             };
             let mut out = Vec::new();
-            let before = shadow.doubts.readers.len();
+            let before = shadow.unjudged.readers.len();
             // Neighbours share a place, all of them where what is 7.
             let place = |l: u64| if what == 7 { at } else { at + l / 2 };
             let all = (0..8_u64).filter(|l| lanes >> l & 1 == 1);
             let at = all.clone().map(|l| (l as u32, 4 * place(l) as usize));
             shadow.access(&me, 0, 4096, at, 4, write, Some(&mut out));
-            let doubt = shadow.doubts.readers.len() > before;
+            let doubt = shadow.unjudged.readers.len() > before;
             let mut expected = 0;
             for l in all {
                 let p = &mut past[place(l) as usize];

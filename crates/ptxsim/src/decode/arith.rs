@@ -2,7 +2,7 @@
 
 use super::{Decoder, Load, class};
 use crate::exec::regs::Class;
-use crate::exec::{alu::*, cmp_ops, float_ops, int_ops};
+use crate::exec::{alu::*, cmp_ops, float_ops, int_ops, packed_ops};
 use crate::num::round::Round;
 use crate::parse::ast::*;
 
@@ -12,7 +12,7 @@ impl Decoder<'_> {
             "mov" => self.mov(i, words),
             "setp" | "set" => self.compare(i, words),
             "selp" | "slct" => self.select(i, words),
-            "cvt" => self.convert(i, words),
+            "cvt" if words.get(1) != Some(&"pack") => self.convert(i, words),
             "addc" | "subc" | "madc" => self.carry(i, words),
             "add" | "sub" | "mad" if words.contains(&"cc") => self.carry(i, words),
             "dp4a" => self.dp4a(i, words),
@@ -21,7 +21,10 @@ impl Decoder<'_> {
                 self.word_op(i, int_ops::prmt(words[2]))
             }
             "testp" => self.testp(i, words),
-            _ => self.table(i, words),
+            _ => match packed_ops::lookup(words) {
+                Some(op) => self.plain(i, op, Ty::B32),
+                None => self.table(i, words),
+            },
         }
     }
 
@@ -134,6 +137,7 @@ impl Decoder<'_> {
             }
         }
         match (to, from) {
+            _ if ty == Ty::B128 => self.mov_wide(i, to, from),
             (Operand::Vector(parts), _) => self.unpack(i, parts, from, ty),
             (_, Operand::Vector(parts)) => self.pack(i, to, parts, ty),
             _ => {
@@ -149,6 +153,60 @@ impl Decoder<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// mov.b128: from one to another, or from and to two or four parts.
+    fn mov_wide(&mut self, i: &Instruction, to: &Operand, from: &Operand) -> Load<()> {
+        let mov = op1::<int_ops::w64::Mov>();
+        match (to, from) {
+            (Operand::Vector(parts), _) => {
+                let halves = self.wide(i, from, false)?;
+                match parts.as_slice() {
+                    [low, high] => {
+                        for (part, half) in [low, high].into_iter().zip(halves) {
+                            let d = self.destination(i, part, Class::R64)?;
+                            self.alu(mov, &[d, half]);
+                        }
+                    }
+                    [a, b, c, d] => {
+                        for (pair, half) in [[a, b], [c, d]].into_iter().zip(halves) {
+                            let words = [op1::<int_ops::LowWord>(), op1::<int_ops::HighWord>()];
+                            for (part, word) in pair.into_iter().zip(words) {
+                                let d = self.destination(i, part, Class::R32)?;
+                                self.alu(word, &[d, half]);
+                            }
+                        }
+                    }
+                    _ => return self.unsupported(i, "this way to take a value apart"),
+                }
+            }
+            (_, Operand::Vector(parts)) => {
+                let d = self.wide(i, to, true)?;
+                match parts.as_slice() {
+                    [low, high] => {
+                        for (part, d) in [low, high].into_iter().zip(d) {
+                            let a = self.value(i, part, Class::R64, Ty::B64)?;
+                            self.alu(mov, &[d, a]);
+                        }
+                    }
+                    [a, b, c, e] => {
+                        for (pair, d) in [[a, b], [c, e]].into_iter().zip(d) {
+                            let low = self.value(i, pair[0], Class::R32, Ty::B32)?;
+                            let high = self.value(i, pair[1], Class::R32, Ty::B32)?;
+                            self.alu(op2::<int_ops::PackWords>(), &[d, low, high]);
+                        }
+                    }
+                    _ => return self.unsupported(i, "this way to put a value together"),
+                }
+            }
+            _ => {
+                let (d, a) = (self.wide(i, to, true)?, self.wide(i, from, false)?);
+                for (d, a) in d.into_iter().zip(a) {
+                    self.alu(mov, &[d, a]);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn unpack(&mut self, i: &Instruction, parts: &[Operand], from: &Operand, ty: Ty) -> Load<()> {

@@ -25,22 +25,22 @@ impl Decoder<'_> {
             return self.invalid(i.pos, "a call names a function");
         };
         let scopes = &self.scopes;
-        let slot = |n: usize| match params.get(n) {
+        let slot = |n: usize, needed: u32| match params.get(n) {
             Some(Operand::Name(name)) => match scopes.get(name) {
-                Some(Symbol::Local(at)) => Some(at),
+                Some(Symbol::Local(at, bytes)) if bytes >= needed => Some(at),
                 _ => None,
             },
             _ => None,
         };
         match name.as_str() {
             "vprintf" => {
-                let [Some(text), Some(arguments)] = [slot(0), slot(1)] else {
+                let [Some(text), Some(arguments)] = [slot(0, 8), slot(1, 8)] else {
                     return self.unsupported(i, "arguments that are no .param variables");
                 };
                 let count = self.register(Class::R32);
                 self.emit(Op::Print([text, arguments]), [count, 0, 0, 0, 0, 0]);
                 if let Some(Operand::Name(n)) = returns.first()
-                    && let Some(Symbol::Local(at)) = self.scopes.get(n)
+                    && let Some(Symbol::Local(at, 4..)) = self.scopes.get(n)
                 {
                     let address = self.constant64(u64::from(at));
                     let access = Access {
@@ -59,7 +59,7 @@ impl Decoder<'_> {
             }
             // void __assertfail(text, file, line, function, size_t)
             "__assertfail" => {
-                let told = match (slot(0), slot(1), slot(2), slot(3)) {
+                let told = match (slot(0, 8), slot(1, 8), slot(2, 4), slot(3, 8)) {
                     (Some(text), Some(file), Some(line), Some(function)) => {
                         Some([text, file, function, line])
                     }
@@ -70,11 +70,11 @@ impl Decoder<'_> {
             }
             _ => {}
         }
-        let slots = |d: &Self, list: &[Operand]| -> Load<Vec<u32>> {
+        let slots = |d: &Self, list: &[Operand]| -> Load<Vec<(u32, u32)>> {
             list.iter()
                 .map(|o| match o {
                     Operand::Name(n) => match d.scopes.get(n) {
-                        Some(Symbol::Local(at)) => Ok(at),
+                        Some(Symbol::Local(at, bytes)) => Ok((at, bytes)),
                         _ => d.unsupported(i, "arguments that are no .param variables"),
                     },
                     _ => d.unsupported(i, "arguments that are no .param variables"),
@@ -91,18 +91,16 @@ impl Decoder<'_> {
             return self.unsupported(i, &format!("`{name}` has no body in this module"));
         };
         let callee = self.declare(callee)?;
-        if callee.params.len() != from.len() || callee.returns.len() != to.len() {
+        if !fit(&callee.params, &from) || !fit(&callee.returns, &to) {
             return self.invalid(i.pos, format!("`{name}` takes other arguments"));
         }
-        let caller = self.caller.clone().filter(|c| self.calls.reaches(name, c));
-        let frame = match &caller {
-            Some(caller) => Some(self.frame_of(i, caller)?),
-            None => None,
-        };
-        if let Some(frame) = frame {
-            self.emit(Op::Save(frame), [0; 6]);
-        }
-        for (&from, &(to, bytes)) in from.iter().zip(&callee.params) {
+        let caller = self
+            .caller
+            .clone()
+            .filter(|c| self.calls.needs_frame(c, name));
+        let frame = caller.map(|caller| self.frame_of(&caller));
+        let over = frame.and_then(|frame| self.save(frame));
+        for (&(from, _), &(to, bytes)) in from.iter().zip(&callee.params) {
             self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
         }
         self.calls_to_patch.push((self.code.len(), 0, name.clone()));
@@ -110,13 +108,17 @@ impl Decoder<'_> {
         let results = callee.returns.iter().zip(&to);
         match frame {
             Some(frame) => {
-                let results = results
-                    .map(|(&(from, bytes), &to)| (from, to, bytes))
-                    .collect();
+                let result = |(&(from, bytes), &(to, _)): (&(u32, u32), &(u32, u32))| CallResult {
+                    from: ResultPlace::At(from),
+                    to,
+                    bytes,
+                };
+                let results = results.map(result).collect();
                 self.emit(Op::Restore { frame, results }, [0; 6]);
+                self.land(over);
             }
             None => {
-                for (&(from, bytes), &to) in results {
+                for (&(from, bytes), &(to, _)) in results {
                     self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
                 }
             }
@@ -129,8 +131,8 @@ impl Decoder<'_> {
         &mut self,
         i: &Instruction,
         target: &str,
-        from: &[u32],
-        to: &[u32],
+        from: &[(u32, u32)],
+        to: &[(u32, u32)],
     ) -> Load<()> {
         let target = self.value(i, &Operand::Name(target.into()), Class::R64, Ty::U64)?;
         let module = self.module;
@@ -140,19 +142,19 @@ impl Decoder<'_> {
                 continue;
             };
             let callee = self.declare(f)?;
-            if callee.params.len() == from.len() && callee.returns.len() == to.len() {
+            if fit(&callee.params, from) && fit(&callee.returns, to) {
                 fitting.push((name, address, callee));
             }
         }
-        if let Some(caller) = &self.caller
-            && fitting
-                .iter()
-                .any(|(name, ..)| self.calls.reaches(name, caller))
-        {
-            return self.unsupported(i, "indirect calls that may come back to their caller");
-        }
+        let back = |caller: &String| {
+            let mut names = fitting.iter().map(|(name, ..)| name);
+            names.any(|name| self.calls.needs_frame(caller, name))
+        };
+        let caller = self.caller.clone().filter(back);
+        let frame = caller.map(|caller| self.frame_of(&caller));
+        let over = frame.and_then(|frame| self.save(frame));
         for (_, _, callee) in &fitting {
-            for (&from, &(to, bytes)) in from.iter().zip(&callee.params) {
+            for (&(from, _), &(to, bytes)) in from.iter().zip(&callee.params) {
                 self.emit(Op::CopyLocal { from, to, bytes }, [0; 6]);
             }
         }
@@ -162,35 +164,55 @@ impl Decoder<'_> {
         let o = [0, target, 0, 0, 0, 0];
         let targets = fitting.iter().map(|(_, address, _)| (*address, u32::MAX));
         self.emit(Op::CallIndirect(targets.collect()), o);
-        for (n, &to) in to.iter().enumerate() {
-            let result = |(_, address, callee): &(String, u64, Placed)| {
-                let slot = callee.returns.get(n)?;
-                Some((*address, slot.0))
-            };
-            let bytes = fitting
-                .iter()
-                .filter_map(|f| f.2.returns.get(n))
-                .map(|s| s.1);
-            let bytes = bytes.min().unwrap_or(0);
-            let from = fitting.iter().filter_map(result).collect();
-            self.emit(Op::CopyResult { from, to, bytes }, o);
+        let results = to.iter().enumerate().map(|(n, &(to, bytes))| {
+            let slot = |f: &(String, u64, Placed)| Some((f.1, f.2.returns.get(n)?.0));
+            let from: Box<[(u64, u32)]> = fitting.iter().filter_map(slot).collect();
+            (from, to, bytes)
+        });
+        match frame {
+            Some(frame) => {
+                let result = |(from, to, bytes)| CallResult {
+                    from: ResultPlace::OfFunction(from),
+                    to,
+                    bytes,
+                };
+                let results = results.map(result).collect();
+                self.emit(Op::Restore { frame, results }, o);
+                self.land(over);
+            }
+            None => {
+                for (from, to, bytes) in results {
+                    self.emit(Op::CopyResult { from, to, bytes }, o);
+                }
+            }
         }
         Ok(())
     }
 
+    /// Puts a function aside. Where its call has a guard, lanes without it go past all of the call:
+    /// the guard's register is another activation's until it is taken back. To be `land`ed.
+    fn save(&mut self, frame: u32) -> Option<usize> {
+        let over = (self.guard != 0).then_some(self.code.len());
+        if over.is_some() {
+            self.guard ^= 1;
+            self.emit(Op::Branch(u32::MAX), [0; 6]);
+            self.guard = 0;
+        }
+        self.emit(Op::Save(frame), [0; 6]);
+        over
+    }
+
+    fn land(&mut self, over: Option<usize>) {
+        let here = self.code.len() as u32;
+        if let Some(inst) = over.and_then(|at| self.code.get_mut(at)) {
+            inst.op = Op::Branch(here);
+        }
+    }
+
     /// Of a function that may be entered again while it waits for a call.
-    fn frame_of(&mut self, i: &Instruction, caller: &str) -> Load<u32> {
-        if self.guard != 0 {
-            return self.unsupported(i, "recursive calls under a predicate");
-        }
-        let body = self.module.functions.iter().find(|f| f.name == caller);
-        let mut statements = body.and_then(|f| f.body.as_deref()).into_iter().flatten();
-        // A pointer to such a variable would point into the next activation.
-        if statements.any(|s| matches!(s, Statement::Variable(v) if v.space == Space::Local)) {
-            return self.unsupported(i, "recursive functions with variables in local memory");
-        }
+    fn frame_of(&mut self, caller: &str) -> u32 {
         let next = self.frame_numbers.len() as u32;
-        Ok(*self.frame_numbers.entry(caller.into()).or_insert(next))
+        *self.frame_numbers.entry(caller.into()).or_insert(next)
     }
 
     /// Where the arguments and the results of a function lie.
@@ -236,6 +258,11 @@ impl Decoder<'_> {
         }
         Ok(())
     }
+}
+
+/// As many, and each as large.
+fn fit(ours: &[(u32, u32)], theirs: &[(u32, u32)]) -> bool {
+    ours.iter().map(|s| s.1).eq(theirs.iter().map(|s| s.1))
 }
 
 /// A function with a body, and its address.
@@ -306,11 +333,28 @@ impl Calls {
         self.edges.get(name).into_iter().flatten()
     }
 
+    /// Whether a function may be entered again before it has returned.
+    pub fn recurs(&self, name: &str) -> bool {
+        self.direct(name).any(|callee| self.reaches(callee, name))
+    }
+
+    /// Whether a caller is put aside while it calls: it may be entered again, or what is called may
+    /// come to a function with activations of its own, which lie above those of the caller.
+    pub fn needs_frame(&self, caller: &str, callee: &str) -> bool {
+        let recurs = || self.recurs(caller) && self.reach(callee, |name| self.recurs(name));
+        self.reaches(callee, caller) || recurs()
+    }
+
     /// Whether a call of one function may come to another.
     pub fn reaches(&self, from: &str, to: &str) -> bool {
+        self.reach(from, |name| name == to)
+    }
+
+    /// Whether a call of a function may come to one of some, itself among them.
+    fn reach(&self, from: &str, one: impl Fn(&str) -> bool) -> bool {
         let (mut seen, mut open) = (HashSet::from([from]), vec![from]);
         while let Some(name) = open.pop() {
-            if name == to {
+            if one(name) {
                 return true;
             }
             open.extend(

@@ -37,6 +37,15 @@ impl Decoder<'_> {
         if matches!(to, Ty::F16x2 | Ty::Bf16x2) || matches!(from, Ty::F16x2 | Ty::Bf16x2) {
             return self.unsupported(i, "");
         }
+        // bf16 has no `.sat`, no conversion to or from 8 bits and none to itself that rounds.
+        let other = if to == Ty::Bf16 { from } else { to };
+        let bf16 = to == Ty::Bf16 || from == Ty::Bf16;
+        let rounds = words
+            .iter()
+            .any(|w| matches!(*w, "rn" | "rz" | "rm" | "rp"));
+        if bf16 && (sat || other.bytes() == 1 || other == Ty::Bf16 && rounds) {
+            return self.unsupported(i, "");
+        }
         self.expect_operands(i, 2..=2)?;
         let source = self.operand(i, 1)?;
         // Sources may live in wider registers than their type.
@@ -82,10 +91,6 @@ impl Decoder<'_> {
                         self.alu(op1::<convert_ops::F32FromU32>(), &[d, a])
                     }
                     _ => {
-                        // bf16 has neither `.sat` nor a conversion from 8 bits.
-                        if to == Ty::Bf16 && (sat || from.bytes() == 1) {
-                            return self.unsupported(i, "");
-                        }
                         let Some(convert) =
                             convert_ops::integer_to_float(from.is_signed(), to, mode)
                         else {

@@ -27,7 +27,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn state_space(&self, word: &str) -> Option<AddressSpace> {
+    pub(super) fn state_space(&self, word: &str) -> Option<AddressSpace> {
         Some(match word {
             "global" | "const" => AddressSpace::Global,
             "shared" | "shared::cta" => AddressSpace::Shared,
@@ -67,7 +67,7 @@ impl Decoder<'_> {
             ),
             Some(symbol) => {
                 let own = match symbol {
-                    Symbol::Local(_) => AddressSpace::Local,
+                    Symbol::Local(..) | Symbol::Frame(_) => AddressSpace::Local,
                     Symbol::Shared(_) | Symbol::DynamicShared => AddressSpace::Shared,
                     Symbol::Parameter(_) => AddressSpace::Param,
                     _ => AddressSpace::Global,
@@ -130,7 +130,7 @@ impl Decoder<'_> {
                 "L2::cache_hint" => operands = 3,
                 w => match (self.state_space(w), Ty::parse(w)) {
                     (Some(s), _) => space = s,
-                    (_, Some(t)) if t != Ty::Pred && t != Ty::B128 => ty = Some(t),
+                    (_, Some(t)) if t != Ty::Pred => ty = Some(t),
                     _ => return self.unsupported(i, ""),
                 },
             }
@@ -158,6 +158,14 @@ impl Decoder<'_> {
         };
         let mut registers = Vec::new();
         let mut narrow = false;
+        if ty == Ty::B128 {
+            let [value] = elements else {
+                return self.unsupported(i, "");
+            };
+            let halves = self.wide(i, value, !is_store)?;
+            registers.extend(halves.map(|r| (Class::R64, r)));
+        }
+        let elements = if ty == Ty::B128 { &[] } else { elements };
         for e in elements {
             // Registers may be wider than what is loaded (PTX ISA 9.4.1).
             let declared = self.class_of(e);
@@ -175,7 +183,8 @@ impl Decoder<'_> {
         }
         let access = Box::new(Access {
             space,
-            width: ty.bytes(),
+            // 128 bits go as two of 64: nobody sees what is between them.
+            width: ty.bytes().min(8),
             signed: ty.is_signed(),
             registers,
             narrow,
@@ -183,7 +192,7 @@ impl Decoder<'_> {
             offset,
             order: order(words, false),
         });
-        self.watch_shared(space, ty.bytes());
+        self.watch_shared(space, ty.bytes().min(8));
         self.emit(
             if is_store {
                 Op::Store(access)
@@ -199,89 +208,6 @@ impl Decoder<'_> {
         if matches!(space, AddressSpace::Shared | AddressSpace::Generic) {
             self.shared_granule = self.shared_granule.min(width);
         }
-    }
-
-    fn atomic(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let mut space = AddressSpace::Generic;
-        let (mut name, mut ty) = (None, None);
-        for &word in &words[1..] {
-            match word {
-                "relaxed" | "acquire" | "release" | "acq_rel" | "cta" | "cluster" | "gpu"
-                | "sys" | "noftz" => {}
-                "add" | "and" | "or" | "xor" | "exch" | "cas" | "min" | "max" | "inc" | "dec" => {
-                    name = Some(word)
-                }
-                w => match (self.state_space(w), Ty::parse(w)) {
-                    (Some(s), _) => space = s,
-                    (_, Some(t)) => ty = Some(t),
-                    _ => return self.unsupported(i, ""),
-                },
-            }
-        }
-        let (Some(name), Some(ty)) = (name, ty) else {
-            return self.unsupported(i, "");
-        };
-        let signed = ty.is_signed();
-        let op = match (name, ty) {
-            ("add", Ty::F32) => AtomOp::AddF32,
-            ("add", Ty::F64) => AtomOp::AddF64,
-            ("add", Ty::F16x2) => AtomOp::AddF16x2,
-            ("add", Ty::Bf16x2) => AtomOp::AddBf16x2,
-            ("add", Ty::F16) => AtomOp::AddF16,
-            ("add", Ty::Bf16) => AtomOp::AddBf16,
-            ("add", Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64) => AtomOp::Add,
-            ("and", _) => AtomOp::And,
-            ("or", _) => AtomOp::Or,
-            ("xor", _) => AtomOp::Xor,
-            ("exch", _) if ty.bytes() >= 4 => AtomOp::Exch,
-            ("cas", _) => AtomOp::Cas,
-            ("min", _) if signed => AtomOp::MinS,
-            ("max", _) if signed => AtomOp::MaxS,
-            ("min", Ty::U32 | Ty::U64) => AtomOp::MinU,
-            ("max", Ty::U32 | Ty::U64) => AtomOp::MaxU,
-            ("inc", Ty::U32) => AtomOp::Inc,
-            ("dec", Ty::U32) => AtomOp::Dec,
-            _ => return self.unsupported(i, ""),
-        };
-        let is_red = words[0] == "red";
-        let first = usize::from(!is_red);
-        let needed = first + 2 + usize::from(op == AtomOp::Cas);
-        self.expect_operands(i, needed..=needed)?;
-        let c = class(ty);
-        let destination = match is_red {
-            true => None,
-            false => Some(self.destination(i, self.operand(i, 0)?, c)?),
-        };
-        let (space, address, offset) = self.address(i, self.operand(i, first)?, space)?;
-        let b = self.value(i, self.operand(i, first + 1)?, c, ty)?;
-        let third = if op == AtomOp::Cas {
-            self.value(i, self.operand(i, first + 2)?, c, ty)?
-        } else {
-            b
-        };
-        let access = Access {
-            space,
-            width: ty.bytes(),
-            signed: false,
-            registers: vec![(c, b)],
-            narrow: false,
-            address,
-            offset,
-            order: order(words, true),
-        };
-        self.watch_shared(space, ty.bytes());
-        self.emit(
-            Op::Atom(Box::new(Atomic {
-                access,
-                op,
-                class: c,
-                destination,
-                b,
-                c: third,
-            })),
-            [0; 6],
-        );
-        Ok(())
     }
 
     /// cp.async (PTX ISA 9.7.9.25.3). Bulk and tensor copies are refused.
@@ -315,8 +241,13 @@ impl Decoder<'_> {
                 let bytes = *bytes as u32;
                 let size = match i.operands.get(3) {
                     Some(operand) if i.operands.len() == 4 + hint || hint == 0 => match operand {
+                        // ignore-src: nothing is read where it holds, and zeros are written.
                         Operand::Name(n) if self.predicate(n, i).is_ok() => {
-                            return self.unsupported(i, "ignore-src");
+                            let ignore = self.predicate(n, i)?;
+                            let read = self.register(Class::R32);
+                            let (none, all) = (self.constant32(0), self.constant32(bytes));
+                            self.alu(op3::<int_ops::w32::Selp>(), &[read, none, all, ignore]);
+                            read
                         }
                         operand => self.value(i, operand, Class::R32, Ty::U32)?,
                     },
@@ -375,7 +306,10 @@ impl Decoder<'_> {
         // A parameter of a device function lives in local memory, whose window differs.
         let space = match self.operand(i, 1)? {
             Operand::Name(n) | Operand::Offset(n, _)
-                if matches!(self.scopes.get(n), Some(Symbol::Local(_))) =>
+                if matches!(
+                    self.scopes.get(n),
+                    Some(Symbol::Local(..) | Symbol::Frame(_))
+                ) =>
             {
                 AddressSpace::Local
             }
@@ -421,7 +355,7 @@ impl Decoder<'_> {
 }
 
 /// Atomics are relaxed where they say nothing; loads and stores are weak.
-fn order(words: &[&str], atomic: bool) -> Order {
+pub(super) fn order(words: &[&str], atomic: bool) -> Order {
     let says = |w: &str| words.contains(&w);
     let strong = [
         "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio",

@@ -5,14 +5,19 @@
 //! lowest instruction number first, so that lanes inside a callee return before the rest goes on.
 
 mod arith;
+mod atomic_forms;
 mod calls;
 mod control;
 mod convert;
+mod layout;
+mod matrix_forms;
 mod mbarrier;
 mod memory_forms;
 mod operand;
 mod scope;
 mod warp_forms;
+
+pub use layout::lay_out;
 
 use crate::exec::alu::{AluOp, Operands};
 use crate::exec::regs::Class;
@@ -40,75 +45,6 @@ pub enum LoadError {
 
 pub(crate) type Load<T> = Result<T, LoadError>;
 
-/// Variables of the module, laid out.
-pub fn lay_out(module: &Module) -> Load<Vec<ModuleVariable>> {
-    let mut next = MODULE_BASE;
-    let mut all: Vec<ModuleVariable> = Vec::new();
-    let mut places = HashMap::new();
-    let wanted = |v: &&Var| matches!(v.space, Space::Global | Space::Const);
-    for var in module.variables.iter().filter(wanted) {
-        let invalid = |message: &str| LoadError::Invalid {
-            pos: var.pos,
-            message: message.into(),
-        };
-        let bytes = var
-            .bytes()
-            .filter(|&b| b <= 1 << 30)
-            .ok_or_else(|| invalid("this variable is too large"))?;
-        if var.is_extern {
-            return Err(invalid("an extern variable has no storage in this module"));
-        }
-        // A page of its own, so that an index past the end hits nothing.
-        places.insert(var.name.clone(), next);
-        all.push(ModuleVariable {
-            name: var.name.clone(),
-            address: next,
-            bytes: vec![0; bytes as usize],
-            read_only: var.space == Space::Const,
-        });
-        next += (bytes + 8192).next_multiple_of(4096);
-        if next - MODULE_BASE > 1 << 30 {
-            return Err(invalid("the module's variables take more than 1 GiB"));
-        }
-    }
-    for (n, f) in module.functions.iter().enumerate() {
-        if f.body.is_some() && !f.is_entry {
-            places.entry(f.name.clone()).or_insert(calls::address(n));
-        }
-    }
-    for (var, slot) in module.variables.iter().filter(wanted).zip(&mut all) {
-        let width = var.ty.bytes() as usize;
-        for (i, init) in var.init.iter().enumerate() {
-            let value = match init {
-                Init::Number(Number::Int(v)) => *v,
-                Init::Number(Number::F32(v)) if width == 8 => {
-                    f64::from(f32::from_bits(*v)).to_bits()
-                }
-                Init::Number(Number::F32(v)) => u64::from(*v),
-                Init::Number(Number::F64(v)) if width == 4 => u64::from((*v as f32).to_bits()),
-                Init::Number(Number::F64(v)) => v.to_bits(),
-                Init::Symbol { name, offset, .. } => match places.get(name) {
-                    Some(base) => base.wrapping_add(*offset as u64),
-                    None => {
-                        return Err(LoadError::Invalid {
-                            pos: var.pos,
-                            message: format!("`{name}` has no address that is known here"),
-                        });
-                    }
-                },
-            };
-            let Some(to) = slot.bytes.get_mut(i * width..(i + 1) * width) else {
-                return Err(LoadError::Invalid {
-                    pos: var.pos,
-                    message: "more values than elements".into(),
-                });
-            };
-            to.copy_from_slice(&value.to_le_bytes()[..width]);
-        }
-    }
-    Ok(all)
-}
-
 pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -> Load<Program> {
     let mut d = Decoder::new(module, variables);
     d.kernel(entry)?;
@@ -119,6 +55,17 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
             *to = frame.clone();
         }
     }
+    let base = d.local_bytes.next_multiple_of(16);
+    let largest = d.frames.values().map(|f| f.stack).max().unwrap_or(0);
+    let stack = (largest > 0).then_some(Stack {
+        pointer: d.stack_pointer,
+        largest,
+    });
+    let mut constants64: Vec<(u32, u64)> = d.constants64.into_iter().map(|(v, r)| (r, v)).collect();
+    if let Some(stack) = stack {
+        constants64.push((stack.pointer, u64::from(base)));
+        d.local_bytes = base + STACK_BYTES;
+    }
     let [pred, r32, r64] = d.registers;
     Ok(Program {
         name: entry.name.clone(),
@@ -128,7 +75,7 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
         files: module.files.clone(),
         registers: [pred, r32, r64],
         constants32: d.constants32.into_iter().map(|(v, r)| (r, v)).collect(),
-        constants64: d.constants64.into_iter().map(|(v, r)| (r, v)).collect(),
+        constants64,
         specials: d
             .specials
             .into_iter()
@@ -138,6 +85,7 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
         shared_bytes: d.shared_bytes,
         local_bytes: d.local_bytes,
         frames,
+        stack,
         parameters: d.parameters,
         parameter_bytes: d.parameter_bytes,
         max_threads: entry.max_threads,
@@ -185,6 +133,10 @@ struct Decoder<'a> {
     caller: Option<String>,
     frame_numbers: HashMap<String, u32>,
     frames: HashMap<String, Frame>,
+    /// Nobody's, where no function needs it.
+    stack_pointer: u32,
+    /// Bytes of variables of each activation of the function at work, which may be entered again.
+    activation: Option<u32>,
     /// Branches whose label is not placed yet: instruction, which target, scope, label.
     pending: Vec<(usize, usize, usize, String, Pos)>,
     branch_lists: HashMap<String, Vec<String>>,
@@ -223,6 +175,8 @@ impl<'a> Decoder<'a> {
             caller: None,
             frame_numbers: HashMap::new(),
             frames: HashMap::new(),
+            stack_pointer: 0,
+            activation: None,
             pending: Vec::new(),
             branch_lists: HashMap::new(),
             carry: None,
@@ -338,9 +292,12 @@ impl<'a> Decoder<'a> {
             let loc = instructions.min().unwrap_or_default();
             return self.not_built(*pos, directive.clone(), loc, "clusters of blocks");
         }
+        // Before the registers of the functions, which are put aside.
+        self.stack_pointer = self.register(Class::R64);
         self.callees(f)?;
         self.is_kernel = true;
         self.caller = None;
+        self.activation = None;
         self.scopes.open();
         for p in &f.params {
             let Some(bytes) = p.bytes().filter(|&b| b <= 32764) else {
@@ -399,9 +356,10 @@ impl<'a> Decoder<'a> {
         self.scopes.open();
         let (mut locals, slots) = (Vec::new(), placed.params.iter().chain(&placed.returns));
         for (var, slot) in f.params.iter().chain(&f.returns).zip(slots) {
-            self.scopes.insert(&var.name, Symbol::Local(slot.0));
+            self.scopes.insert(&var.name, Symbol::Local(slot.0, slot.1));
             locals.push(*slot);
         }
+        self.activation = self.calls.recurs(&f.name).then_some(0);
         let (registers, local) = (self.registers, self.local_bytes);
         self.entries.insert(f.name.clone(), self.code.len() as u32);
         self.body(f)?;
@@ -410,6 +368,7 @@ impl<'a> Decoder<'a> {
         let frame = Frame {
             registers: [p, r, d],
             locals,
+            stack: self.activation.unwrap_or(0).next_multiple_of(16),
         };
         self.frames.insert(f.name.clone(), frame);
         Ok(())
@@ -490,13 +449,9 @@ impl<'a> Decoder<'a> {
     fn variable(&mut self, var: &Var) -> Load<()> {
         match var.space {
             Space::Reg => {
-                let class = match var.ty {
-                    Ty::Pred => Class::Pred,
-                    Ty::B128 => {
-                        return self.invalid(var.pos, "registers of 128 bits are not built");
-                    }
-                    ty if ty.bytes() == 8 => Class::R64,
-                    _ => Class::R32,
+                let (class, each) = match var.ty {
+                    Ty::B128 => (Class::R64, 2),
+                    ty => (class(ty), 1),
                 };
                 if var.vector != 1 {
                     return self.invalid(var.pos, "vector registers are not built");
@@ -504,12 +459,20 @@ impl<'a> Decoder<'a> {
                 match var.count {
                     None => {
                         let r = self.register(class);
-                        self.scopes
-                            .insert(&var.name, Symbol::Register(class, r, var.ty));
+                        let symbol = match var.ty {
+                            Ty::B128 => {
+                                self.register(class);
+                                Symbol::Wide(r)
+                            }
+                            ty => Symbol::Register(class, r, ty),
+                        };
+                        self.scopes.insert(&var.name, symbol);
                     }
                     Some(count) => {
                         let first = self.registers[class as usize];
-                        self.registers[class as usize] += count;
+                        // Past what is allowed, below, if it is that much.
+                        let room = count.saturating_mul(each).min(1 << 21);
+                        self.registers[class as usize] += room;
                         self.scopes
                             .insert_range(&var.name, count, class, first, var.ty);
                     }
@@ -520,9 +483,24 @@ impl<'a> Decoder<'a> {
                 Ok(())
             }
             Space::Shared => self.shared_variable(var),
+            Space::Local if let Some(used) = self.activation => {
+                let at = used.next_multiple_of(var.natural_align());
+                let bytes = var
+                    .bytes()
+                    .filter(|&b| b <= u64::from(STACK_BYTES - at.min(STACK_BYTES)));
+                let Some(bytes) = bytes else {
+                    return self.invalid(
+                        var.pos,
+                        format!("variables of a function that calls itself take at most {STACK_BYTES} bytes"),
+                    );
+                };
+                self.activation = Some(at + bytes as u32);
+                self.scopes.insert(&var.name, Symbol::Frame(at));
+                Ok(())
+            }
             Space::Local | Space::Param => {
-                let (at, _) = self.local_slot(var)?;
-                self.scopes.insert(&var.name, Symbol::Local(at));
+                let (at, bytes) = self.local_slot(var)?;
+                self.scopes.insert(&var.name, Symbol::Local(at, bytes));
                 Ok(())
             }
             Space::Global | Space::Const => self.invalid(
@@ -544,6 +522,9 @@ impl<'a> Decoder<'a> {
             Some(g) => (self.predicate(&g.register, i)? + 1) * 2 + u32::from(g.negated),
         };
         let words: Vec<&str> = i.words.iter().map(String::as_str).collect();
+        if words.contains(&"b128") && !matches!(words[0], "mov" | "ld" | "st" | "atom") {
+            return self.unsupported(i, "");
+        }
         match words[0] {
             "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "cvta" | "isspacep" | "prefetch"
             | "prefetchu" | "discard" | "applypriority" | "createpolicy" => self.memory(i, &words),

@@ -2,6 +2,8 @@
 
 use super::scope::{self, Symbol};
 use super::{Decoder, Load};
+use crate::exec::alu::{op1, op2};
+use crate::exec::int_ops;
 use crate::exec::regs::Class;
 use crate::parse::ast::*;
 
@@ -55,6 +57,26 @@ impl Decoder<'_> {
                 _ => self.invalid(i.pos, format!("`{name}` is not a register")),
             },
             _ => self.invalid(i.pos, "this destination is not a register"),
+        }
+    }
+
+    /// The two halves of a 128-bit register, lower first; of a constant where it is read.
+    pub(super) fn wide(
+        &mut self,
+        i: &Instruction,
+        operand: &Operand,
+        write: bool,
+    ) -> Load<[u32; 2]> {
+        match operand {
+            Operand::Name(name) if write && name == "_" => Ok([0; 2]),
+            Operand::Name(name) => match self.scopes.get(name) {
+                Some(Symbol::Wide(r)) => Ok([r, r + 1]),
+                _ => self.invalid(i.pos, format!("`{name}` is not a register of 128 bits")),
+            },
+            Operand::Number(Number::Int(v)) if !write => {
+                Ok([self.constant64(*v), self.constant64(0)])
+            }
+            _ => self.invalid(i.pos, "this operand is not a register of 128 bits"),
         }
     }
 
@@ -125,6 +147,25 @@ impl Decoder<'_> {
         }
     }
 
+    /// Of a variable of this activation.
+    fn frame_address(&mut self, at: u32, offset: i64, class: Class) -> u32 {
+        let by = self.constant64(u64::from(at).wrapping_add(offset as u64));
+        let wide = self.register(Class::R64);
+        // The instruction itself counts, not what brings its operand about.
+        let first = std::mem::replace(&mut self.first_step, false);
+        self.alu(op2::<int_ops::w64::Add>(), &[wide, self.stack_pointer, by]);
+        let address = match class {
+            Class::R64 => wide,
+            _ => {
+                let low = self.register(Class::R32);
+                self.alu(op1::<int_ops::LowWord>(), &[low, wide]);
+                low
+            }
+        };
+        self.first_step = first;
+        address
+    }
+
     pub(super) fn symbol_address(
         &mut self,
         i: &Instruction,
@@ -133,8 +174,9 @@ impl Decoder<'_> {
         class: Class,
     ) -> Load<u32> {
         let address = match symbol {
+            Symbol::Frame(at) => return Ok(self.frame_address(at, offset, class)),
             Symbol::Address(a) => a,
-            Symbol::Shared(a) | Symbol::Local(a) | Symbol::Parameter(a) => u64::from(a),
+            Symbol::Shared(a) | Symbol::Local(a, _) | Symbol::Parameter(a) => u64::from(a),
             // What the program's static part comes to is known when all is decoded, but kernels
             // declare their shared variables before they use them.
             Symbol::DynamicShared => u64::from(self.shared_bytes.next_multiple_of(128)),

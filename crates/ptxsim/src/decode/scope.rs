@@ -8,11 +8,16 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Symbol {
     Register(Class, u32, Ty),
+    /// 128 bits, in this 64-bit register and the next.
+    Wide(u32),
     /// In global memory.
     Address(u64),
     Shared(u32),
     DynamicShared,
-    Local(u32),
+    /// Address and bytes.
+    Local(u32, u32),
+    /// From the stack pointer on: of a function that may be entered again.
+    Frame(u32),
     /// Of the kernel.
     Parameter(u32),
 }
@@ -79,7 +84,10 @@ impl Scopes {
             if let Some(n) = number {
                 for (p, count, class, first, ty) in &scope.ranges {
                     if p == prefix && n < *count {
-                        return Some(Symbol::Register(*class, first + n, *ty));
+                        return Some(match ty {
+                            Ty::B128 => Symbol::Wide(first + 2 * n),
+                            ty => Symbol::Register(*class, first + n, *ty),
+                        });
                     }
                 }
             }

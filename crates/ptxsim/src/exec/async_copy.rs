@@ -1,7 +1,7 @@
 //! cp.async and its groups (PTX ISA 9.7.9.25).
 
 use super::address::{Site, addresses, lanes};
-use super::cost::Way;
+use super::cost::{Way, whole_sectors};
 use super::regs::LANES;
 use super::state::*;
 use crate::check::race::{Strength, Who};
@@ -33,7 +33,12 @@ impl Machine<'_> {
             let s = Site { mask: reading, ..s };
             self.aligned(b, w, s, &source, bytes)?;
             self.count_global(s, &source, bytes);
-            self.costs[s.pc as usize].requests -= 1;
+            let cost = &mut self.costs[s.pc as usize];
+            cost.requests -= 1;
+            let sizes = &w.regs.r32[size as usize].0;
+            let whole = lanes(reading).all(|l| sizes[l] == bytes)
+                && (bytes < 16 || whole_sectors(&target, &source, reading));
+            cost.split_copies += u64::from(!whole);
         }
         for l in lanes(s.mask) {
             let wanted = w.regs.r32[size as usize].0[l];

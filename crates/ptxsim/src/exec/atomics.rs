@@ -4,7 +4,7 @@
 use super::address::{Site, addresses, lanes, split};
 use super::cost::Way;
 use super::mem::word;
-use super::regs::Class;
+use super::regs::{Class, Regs};
 use super::state::*;
 use super::watch::Does;
 use crate::check::race::Strength;
@@ -55,11 +55,6 @@ impl Machine<'_> {
             }
             // Lanes in the order of their numbers: any order is allowed, this one is the same always.
             for l in lanes(mask) {
-                let read = |r: u32| match atom.class {
-                    Class::R64 => w.regs.r64[r as usize].0[l],
-                    _ => u64::from(w.regs.r32[r as usize].0[l]),
-                };
-                let (y, z) = (read(atom.b), read(atom.c));
                 let slot: &mut [u8] = if shared {
                     b.shared_known.set(a[l] as usize, bytes as usize);
                     &mut b.shared[a[l] as usize..][..bytes as usize]
@@ -75,23 +70,46 @@ impl Machine<'_> {
                     allocation.mark(at, bytes as usize);
                     &mut allocation.data[at..at + bytes as usize]
                 };
-                let old = word(slot, bytes);
-                let new = match atom.op {
-                    AtomOp::AddF32 if !shared => add_flushed(old, y),
-                    op => combine(op, bytes, old, y, z),
-                };
-                self.progress += u64::from(new != old);
-                slot.copy_from_slice(&new.to_le_bytes()[..bytes as usize]);
-                if let Some(d) = atom.destination {
-                    match atom.class {
-                        Class::R64 => w.regs.r64[d as usize].0[l] = old,
-                        _ => w.regs.r32[d as usize].0[l] = old as u32,
-                    }
-                }
+                self.progress += u64::from(update(&mut w.regs, atom, slot, l, shared));
             }
         }
         Ok(())
     }
+}
+
+/// What one lane does to its place in memory; whether anything is another value now.
+fn update(regs: &mut Regs, atom: &Atomic, slot: &mut [u8], lane: usize, shared: bool) -> bool {
+    let width = atom.access.width;
+    let read = |regs: &Regs, r: u32| match atom.class {
+        Class::R64 => regs.r64[r as usize].0[lane],
+        _ => u64::from(regs.r32[r as usize].0[lane]),
+    };
+    let places = slot.chunks_exact(width as usize);
+    let held = places.map(|place| word(place, width));
+    let same = |(old, (_, b)): (u64, &(Class, u32))| old == read(regs, *b);
+    let all_same = atom.op == AtomOp::Cas && held.zip(&atom.access.registers).all(same);
+    let mut changed = false;
+    for (e, place) in slot.chunks_exact_mut(width as usize).enumerate() {
+        let (Some(&(_, b)), Some(&c)) = (atom.access.registers.get(e), atom.c.get(e)) else {
+            continue;
+        };
+        let (old, y) = (word(place, width), read(regs, b));
+        let new = match atom.op {
+            AtomOp::Cas if all_same => read(regs, c),
+            AtomOp::Cas => old,
+            AtomOp::AddF32 if !shared => add_flushed(old, y),
+            op => combine(op, width, old, y),
+        };
+        changed |= new != old;
+        place.copy_from_slice(&new.to_le_bytes()[..width as usize]);
+        if let Some(&d) = atom.destinations.get(e) {
+            match atom.class {
+                Class::R64 => regs.r64[d as usize].0[lane] = old,
+                _ => regs.r32[d as usize].0[lane] = old as u32,
+            }
+        }
+    }
+    changed
 }
 
 /// In global memory subnormal operands and sums become zeros of their sign (PTX ISA 9.7.13.5, "atom").
@@ -103,10 +121,10 @@ fn add_flushed(old: u64, b: u64) -> u64 {
             x
         }
     };
-    flush(combine(AtomOp::AddF32, 4, flush(old), flush(b), 0))
+    flush(combine(AtomOp::AddF32, 4, flush(old), flush(b)))
 }
 
-fn combine(op: AtomOp, bytes: u32, old: u64, b: u64, c: u64) -> u64 {
+fn combine(op: AtomOp, bytes: u32, old: u64, b: u64) -> u64 {
     let signed = |x: u64| {
         if bytes == 4 {
             i64::from(x as u32 as i32)
@@ -131,13 +149,8 @@ fn combine(op: AtomOp, bytes: u32, old: u64, b: u64, c: u64) -> u64 {
         AtomOp::Or => old | b,
         AtomOp::Xor => old ^ b,
         AtomOp::Exch => b,
-        AtomOp::Cas => {
-            if old == b {
-                c
-            } else {
-                old
-            }
-        }
+        // All elements decide (`update`).
+        AtomOp::Cas => old,
         AtomOp::MinU => old.min(b),
         AtomOp::MaxU => old.max(b),
         AtomOp::MinS => {

@@ -113,6 +113,15 @@ ops! { Fn1
     // A NaN is cut off like anything else: not even made quiet.
     Tf32Away(a: u32) -> u32 { if f32::from_bits(a).is_nan() { a & !0x1fff } else { tf32(a, 0x1000) } }
     Tf32Zero(a: u32) -> u32 { tf32(a, 0) }
+    // Beyond the largest number it is that one, infinity too.
+    Tf32AwayFinite(a: u32) -> u32 {
+        let rounded = Tf32Away::f(a);
+        if rounded & 0x7fff_ffff == 0x7f80_0000 { rounded - 0x2000 } else { rounded }
+    }
+    F32ToHalfFinite(a: u32) -> u32 { finite(F16, a, Round::Nearest) }
+    F32ToHalfFiniteZ(a: u32) -> u32 { finite(F16, a, Round::Zero) }
+    F32ToBf16Finite(a: u32) -> u32 { finite(BF16, a, Round::Nearest) }
+    F32ToBf16FiniteZ(a: u32) -> u32 { finite(BF16, a, Round::Zero) }
     E4m3x2ToHalves(a: u32) -> u32 { pair(E4M3, a) }
     E5m2x2ToHalves(a: u32) -> u32 { pair(E5M2, a) }
     HalvesToE4m3x2(a: u32) -> u32 { narrow(E4M3, a) }
@@ -124,6 +133,10 @@ ops! { Fn2
     F32sToBf16s(a: u32, b: u32) -> u32 { f32_to_bf16(f32::from_bits(a)) << 16 | f32_to_bf16(f32::from_bits(b)) }
     F32sToHalvesZ(a: u32, b: u32) -> u32 { toward_zero(F16, a) << 16 | toward_zero(F16, b) }
     F32sToBf16sZ(a: u32, b: u32) -> u32 { toward_zero(BF16, a) << 16 | toward_zero(BF16, b) }
+    F32sToHalvesFinite(a: u32, b: u32) -> u32 { F32ToHalfFinite::f(a) << 16 | F32ToHalfFinite::f(b) }
+    F32sToHalvesFiniteZ(a: u32, b: u32) -> u32 { F32ToHalfFiniteZ::f(a) << 16 | F32ToHalfFiniteZ::f(b) }
+    F32sToBf16sFinite(a: u32, b: u32) -> u32 { F32ToBf16Finite::f(a) << 16 | F32ToBf16Finite::f(b) }
+    F32sToBf16sFiniteZ(a: u32, b: u32) -> u32 { F32ToBf16FiniteZ::f(a) << 16 | F32ToBf16FiniteZ::f(b) }
     F32sToE4m3(a: u32, b: u32) -> u32 { eight(E4M3, a) << 8 | eight(E4M3, b) }
     F32sToE5m2(a: u32, b: u32) -> u32 { eight(E5M2, a) << 8 | eight(E5M2, b) }
 }
@@ -158,6 +171,7 @@ impl<O: Fn2<A = u32, B = u32, D = u32>, const SIGNS: u32> Fn2 for Relu<O, SIGNS>
 pub fn packed(words: &[&str], satfinite: bool, relu: bool) -> Option<AluOp> {
     const BYTES: u32 = 0x8080;
     const HALVES: u32 = 0x8000_8000;
+    const HALF: u32 = 0x8000;
     const WORD: u32 = 1 << 31;
     macro_rules! with_relu {
         ($make:ident, $op:ident, $signs:expr) => {
@@ -173,6 +187,14 @@ pub fn packed(words: &[&str], satfinite: bool, relu: bool) -> Option<AluOp> {
         (["rz", "f16x2", "f32"], false) => with_relu!(op2, F32sToHalvesZ, HALVES),
         (["rn", "bf16x2", "f32"], false) => with_relu!(op2, F32sToBf16s, HALVES),
         (["rz", "bf16x2", "f32"], false) => with_relu!(op2, F32sToBf16sZ, HALVES),
+        (["rn", "f16x2", "f32"], true) => with_relu!(op2, F32sToHalvesFinite, HALVES),
+        (["rz", "f16x2", "f32"], true) => with_relu!(op2, F32sToHalvesFiniteZ, HALVES),
+        (["rn", "bf16x2", "f32"], true) => with_relu!(op2, F32sToBf16sFinite, HALVES),
+        (["rz", "bf16x2", "f32"], true) => with_relu!(op2, F32sToBf16sFiniteZ, HALVES),
+        (["rn", "f16", "f32"], true) => with_relu!(op1, F32ToHalfFinite, HALF),
+        (["rz", "f16", "f32"], true) => with_relu!(op1, F32ToHalfFiniteZ, HALF),
+        (["rn", "bf16", "f32"], true) => with_relu!(op1, F32ToBf16Finite, HALF),
+        (["rz", "bf16", "f32"], true) => with_relu!(op1, F32ToBf16FiniteZ, HALF),
         (["rn", "e4m3x2", "f32"], true) => with_relu!(op2, F32sToE4m3, BYTES),
         (["rn", "e5m2x2", "f32"], true) => with_relu!(op2, F32sToE5m2, BYTES),
         (["rn", "e4m3x2", "f16x2"], true) => with_relu!(op1, HalvesToE4m3x2, BYTES),
@@ -182,6 +204,7 @@ pub fn packed(words: &[&str], satfinite: bool, relu: bool) -> Option<AluOp> {
         (["rn", "tf32", "f32"], false) => with_relu!(op1, Tf32Nearest, WORD),
         (["rz", "tf32", "f32"], false) => with_relu!(op1, Tf32Zero, WORD),
         (["rna", "tf32", "f32"], false) if !relu => op1::<Tf32Away>(),
+        (["rna", "tf32", "f32"], true) if !relu => op1::<Tf32AwayFinite>(),
         _ => return None,
     })
 }
@@ -189,6 +212,10 @@ pub fn packed(words: &[&str], satfinite: bool, relu: bool) -> Option<AluOp> {
 #[inline(always)]
 fn toward_zero(format: Format, bits: u32) -> u32 {
     format.encode(f64::from(f32::from_bits(bits)), Round::Zero, false)
+}
+#[inline(always)]
+fn finite(format: Format, bits: u32, mode: Round) -> u32 {
+    format.encode(f64::from(f32::from_bits(bits)), mode, true)
 }
 #[inline(always)]
 fn tf32(bits: u32, half: u32) -> u32 {
@@ -382,6 +409,25 @@ mod tests {
         assert_eq!(without_negatives::<0x8080>(0x7fff), 0x7f00);
         assert_eq!(without_negatives::<0x8000_0000>(0xbf80_0000), 0);
         assert_eq!(without_negatives::<0x8000_0000>(0x7fff_ffff), 0x7fff_ffff);
+    }
+
+    /// PTX ISA 9.7.9.21, `.satfinite`: past the largest number is the largest number.
+    #[test]
+    fn satfinite_stops_at_the_largest_number() {
+        let bits = |x: f32| x.to_bits();
+        for x in [1e30, f32::INFINITY] {
+            assert_eq!(F32ToHalfFinite::f(bits(x)), 0x7bff);
+            assert_eq!(F32ToHalfFiniteZ::f(bits(-x)), 0xfbff);
+        }
+        assert_eq!(F32ToBf16Finite::f(bits(f32::MAX)), 0x7f7f);
+        assert_eq!(F32ToBf16FiniteZ::f(bits(f32::NEG_INFINITY)), 0xff7f);
+        assert_eq!(
+            F32sToHalvesFinite::f(bits(f32::NAN), bits(1.0)),
+            0x7fff_3c00
+        );
+        assert_eq!(Tf32AwayFinite::f(bits(f32::MAX)), 0x7f7f_e000);
+        assert_eq!(Tf32AwayFinite::f(bits(f32::NEG_INFINITY)), 0xff7f_e000);
+        assert_eq!(Tf32AwayFinite::f(bits(1.0)), bits(1.0));
     }
 
     #[test]

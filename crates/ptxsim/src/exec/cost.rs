@@ -132,6 +132,14 @@ pub fn matrix_wavefronts(rows: &[u32; LANES], matrices: usize) -> Passes {
     }
 }
 
+/// Whether a copy of 16 bytes by each lane moves whole sectors of 32 bytes to whole sectors.
+pub fn whole_sectors(to: &Addresses, from: &Addresses, mask: u32) -> bool {
+    lanes(mask).all(|l| {
+        let other = |m: usize| to[m] == to[l] ^ 16 && from[m] == from[l] ^ 16;
+        mask >> (l ^ 1) & 1 == 1 && other(l ^ 1) || lanes(mask).any(other)
+    })
+}
+
 /// How often warps issued each instruction, and with how many lanes. Kept as differences between
 /// neighbouring instructions, modulo 2^64: a run of instructions costs as much as one.
 pub struct Issues(Vec<(u64, u64)>);
@@ -204,6 +212,7 @@ impl Machine<'_> {
     pub fn add_global(&mut self, s: Site, bytes: u32, passes: Passes) {
         let cost = &mut self.costs[s.pc as usize];
         cost.requests += 1;
+        cost.global_requests += 1;
         cost.global_bytes += u64::from(bytes) * u64::from(s.mask.count_ones());
         cost.sectors += passes.taken;
         cost.ideal_sectors += passes.ideal;

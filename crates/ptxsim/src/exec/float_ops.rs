@@ -263,6 +263,8 @@ ops! { Fn1
     SqrtD(a: u64) -> u64 { wd1(d(a).sqrt(), a) }
     Rsqrt(a: u32) -> u32 { w(approx::rsqrt(f(a))) }
     RsqrtD(a: u64) -> u64 { wd1(1.0 / d(a).sqrt(), a) }
+    RcpGross(a: u64) -> u64 { approx::gross(a, |x| 1.0 / x) }
+    RsqrtGross(a: u64) -> u64 { approx::gross(a, |x| 1.0 / x.sqrt()) }
     Ex2(a: u32) -> u32 { w(approx::ex2(f(a))) }
     Lg2(a: u32) -> u32 { w(approx::lg2(f(a))) }
     Sin(a: u32) -> u32 { w(approx::sin(f(a))) }
@@ -385,8 +387,8 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
         ("sub", F64) => modes!(op2, m.mode, SubD),
         ("mul", F64) => modes!(op2, m.mode, MulD),
         ("div", F64) => modes!(op2, m.mode, DivD),
-        // rcp.approx.ftz.f64 is a gross approximation with bits of its own (9.7.3.14): not built.
-        ("rcp" | "rsqrt", F64) if m.approx && m.ftz => return None,
+        ("rcp", F64) if m.approx && m.ftz => op1::<RcpGross>(),
+        ("rsqrt", F64) if m.approx && m.ftz => op1::<RsqrtGross>(),
         ("rcp", F64) => modes!(op1, m.mode, RcpD),
         ("fma" | "mad", F64) => modes!(op3, m.mode, FmaD),
         ("sqrt", F64) => modes!(op1, m.mode, SqrtD),

@@ -18,10 +18,27 @@ impl Saved {
     fn bytes(&self) -> usize {
         8 * self.words.len() + self.local.len()
     }
+
+    /// What a 64-bit register held, if it is one of the frame's.
+    fn wide(&self, f: &Frame, register: u32) -> Option<u64> {
+        let [p, r, (first, end)] = f.registers;
+        if !(first..end).contains(&register) {
+            return None;
+        }
+        let before = (p.1 - p.0) + (r.1 - r.0) + (register - first);
+        self.words.get(before as usize).copied()
+    }
 }
 
 impl Machine<'_> {
-    pub fn save(&self, b: &BlockState, w: &mut Warp, frame: u32, mask: u32, pc: u32) -> Run<()> {
+    pub fn save(
+        &self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        frame: u32,
+        mask: u32,
+        pc: u32,
+    ) -> Run<()> {
         let f = &self.program.frames[frame as usize];
         for l in lanes(mask) {
             let [p, r, d] = f.registers.map(|(from, to)| from as usize..to as usize);
@@ -49,6 +66,29 @@ impl Machine<'_> {
                 return self.fault(FaultKind::Undefined, At::thread(b.id, thread, pc), &what);
             }
             stack.push(saved);
+            self.enter(b, w, f.stack, l, pc)?;
+        }
+        Ok(())
+    }
+
+    /// Variables of the next activation lie above those of this one, and nothing has written them.
+    fn enter(&self, b: &mut BlockState, w: &mut Warp, bytes: u32, l: usize, pc: u32) -> Run<()> {
+        let Some(stack) = self.program.stack else {
+            return Ok(());
+        };
+        let pointer = &mut w.regs.r64[stack.pointer as usize].0[l];
+        *pointer += u64::from(bytes);
+        let (first, end) = (*pointer, *pointer + u64::from(stack.largest));
+        let thread = w.first_thread + l as u32;
+        if end > u64::from(self.program.local_bytes) {
+            let what = format!(
+                "recursion that needs more than {STACK_BYTES} bytes for its variables in local memory"
+            );
+            return self.fault(FaultKind::Undefined, At::thread(b.id, thread, pc), &what);
+        }
+        let base = (thread * self.program.local_bytes) as usize;
+        for at in first..end {
+            b.local_known.put(base + at as usize, false);
         }
         Ok(())
     }
@@ -58,7 +98,7 @@ impl Machine<'_> {
         b: &mut BlockState,
         w: &mut Warp,
         frame: u32,
-        results: &[(u32, u32, u32)],
+        (results, target): (&[CallResult], u32),
         mask: u32,
     ) {
         let f = &self.program.frames[frame as usize];
@@ -69,12 +109,28 @@ impl Machine<'_> {
             let thread = w.first_thread + l as u32;
             let base = (thread * self.program.local_bytes) as usize;
             let mut kept = Vec::new();
-            for &(from, to, bytes) in results {
-                for i in 0..bytes as usize {
+            for result in results {
+                let from = match &result.from {
+                    ResultPlace::At(from) => *from,
+                    ResultPlace::OfFunction(table) => {
+                        let called = saved.wide(f, target);
+                        let called = called.unwrap_or(w.regs.r64[target as usize].0[l]);
+                        match table.iter().find(|t| t.0 == called) {
+                            Some((_, from)) => *from,
+                            // The call has faulted.
+                            None => continue,
+                        }
+                    }
+                };
+                for i in 0..result.bytes as usize {
                     let at = base + from as usize + i;
                     let known = b.local_known.missing(at, 1).is_none();
-                    kept.push((base + to as usize + i, b.local[at], known));
+                    kept.push((base + result.to as usize + i, b.local[at], known));
                 }
+            }
+            if let Some(stack) = self.program.stack {
+                let pointer = &mut w.regs.r64[stack.pointer as usize].0[l];
+                *pointer = pointer.saturating_sub(u64::from(f.stack));
             }
             let mut words = saved.words.into_iter();
             let [p, r, d] = f.registers.map(|(from, to)| from as usize..to as usize);

@@ -2,11 +2,12 @@
 //!
 //! `mma.sync`: PTX ISA 9.7.15.5, "matrix fragments for mma.m16n8k8/k16/k32". `wmma`: 9.7.15.2 and
 //! 9.7.15.4 leave the fragment layout open; any fixed one is right as long as load, mma and store
-//! agree, and elementwise use of a fragment works with every layout. For accumulators it is the one
-//! that ptxas 13.0 chooses for sm_90, so that they cost what they cost there; fragments of A and B
-//! are loaded from shared memory by `ldmatrix` there, and counted so.
+//! agree, and elementwise use of a fragment works with every layout. It is the one that ptxas 13.0
+//! chooses for sm_90, but for A and B of 16 bits, so that accesses cost what they cost there; what
+//! is loaded by `ldmatrix` there is counted so.
 
 use crate::exec::regs::Class;
+use crate::num::round::Round;
 use crate::program::AddressSpace;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,27 +18,47 @@ pub enum Part {
     Acc,
 }
 
-/// Elements that a fragment of bytes can be.
+/// Elements that a fragment can be of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elem {
     F16,
     Bf16,
     Tf32,
     F32,
+    F64,
     E4m3,
     E5m2,
     S8,
     U8,
+    S4,
+    U4,
+    B1,
     S32,
 }
 
 impl Elem {
     pub fn bits(self) -> u32 {
         match self {
-            Elem::F16 | Elem::Bf16 => 16,
+            Elem::F64 => 64,
             Elem::Tf32 | Elem::F32 | Elem::S32 => 32,
+            Elem::F16 | Elem::Bf16 => 16,
             Elem::E4m3 | Elem::E5m2 | Elem::S8 | Elem::U8 => 8,
+            Elem::S4 | Elem::U4 => 4,
+            Elem::B1 => 1,
         }
+    }
+
+    /// Of the registers that hold it.
+    pub fn class(self) -> Class {
+        match self {
+            Elem::F64 => Class::R64,
+            _ => Class::R32,
+        }
+    }
+
+    /// Elements in one register.
+    pub fn per_register(self) -> u32 {
+        (32 / self.bits()).max(1)
     }
 }
 
@@ -66,6 +87,8 @@ pub struct Tile {
     pub offset: i64,
     /// In elements.
     pub stride: u32,
+    /// As can be seen without running it: then ptxas makes equal accesses once.
+    pub stride_is_0: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -73,13 +96,8 @@ pub enum Mma {
     WmmaLoad(Tile),
     WmmaStore(Tile),
     Multiply(Multiply),
-    /// m8n8k4 in f64: one element of A and of B, two of C and D in each lane.
-    MultiplyF64 {
-        d: [u32; 2],
-        a: u32,
-        b: u32,
-        c: [u32; 2],
-    },
+    Integers(Integers),
+    Doubles(Doubles),
     /// `ldmatrix` of 8x8 matrices of 16-bit elements.
     LdMatrix {
         transpose: bool,
@@ -87,6 +105,11 @@ pub enum Mma {
         space: AddressSpace,
         address: (Class, u32),
         offset: i64,
+    },
+    /// `movmatrix`: 8x8 of 16-bit elements, transposed from one register to another.
+    MovMatrix {
+        d: u32,
+        a: u32,
     },
     StMatrix {
         transpose: bool,
@@ -97,7 +120,7 @@ pub enum Mma {
     },
 }
 
-/// d = a * b + c in the layouts of `wmma` or of `mma.sync`.
+/// d = a * b + c of floats of up to 32 bits in the layouts of `wmma` or of `mma.sync`.
 #[derive(Clone, Debug)]
 pub struct Multiply {
     pub shape: Shape,
@@ -109,6 +132,45 @@ pub struct Multiply {
     pub c: Vec<u32>,
     /// Of a, b, c and d.
     pub places: [Places; 4],
+    /// Columns of A that one instruction of the machine takes, in the order of these.
+    pub groups: Vec<Vec<usize>>,
+}
+
+/// What becomes of an element of A and one of B before they are added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    Multiply,
+    /// Bits that differ are counted (`.xor.popc`).
+    Xor,
+    /// Bits that both have are counted (`.and.popc`).
+    And,
+}
+
+/// The same of integers of up to 8 bits, to s32.
+#[derive(Clone, Debug)]
+pub struct Integers {
+    pub shape: Shape,
+    pub ab: [Elem; 2],
+    pub combine: Combine,
+    /// `.satfinite`: else the sum wraps.
+    pub saturate: bool,
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
+    /// Of a, b, and of c and d.
+    pub places: [Places; 3],
+}
+
+/// The same of f64. `wmma` has the layouts of `mma.sync`.
+#[derive(Clone, Debug)]
+pub struct Doubles {
+    pub shape: Shape,
+    pub round: Round,
+    pub d: Vec<u32>,
+    pub a: Vec<u32>,
+    pub b: Vec<u32>,
+    pub c: Vec<u32>,
 }
 
 /// Where in a matrix, by rows, the elements of a fragment are: 32 lanes for each element number.
@@ -123,7 +185,7 @@ impl Tile {
     /// Several registers per access where a lane's elements lie side by side in memory, else one
     /// access per element, through register 0.
     pub fn lay_out(&mut self) {
-        let per = 32 / self.elem.bits();
+        let per = self.elem.per_register();
         let place = |i: u32| {
             std::array::from_fn(|lane| {
                 let (r, c) = wmma_place(
@@ -137,34 +199,61 @@ impl Tile {
                 if self.column_major { (c, r) } else { (r, c) }
             })
         };
-        self.steps = if self.side_by_side() {
-            // Two neighbouring elements of an accumulator.
-            let registers = match self.part {
-                Part::Acc => 2 / per,
-                _ => 4,
-            };
-            let chunk = |(n, r): (usize, &[u32])| {
-                (
-                    r.iter().map(|&r| (Class::R32, r)).collect(),
-                    place(registers * n as u32 * per),
-                )
-            };
-            let chunks = self.registers.chunks(registers as usize).enumerate();
-            chunks.map(chunk).collect()
-        } else {
-            (0..self.registers.len() as u32 * per)
-                .map(|i| (vec![(Class::R32, 0)], place(i)))
-                .collect()
+        let class = self.elem.class();
+        self.steps = match self.at_once() {
+            Some(registers) => {
+                let chunk = |(n, r): (usize, &[u32])| {
+                    (
+                        r.iter().map(|&r| (class, r)).collect(),
+                        place((registers * n) as u32 * per),
+                    )
+                };
+                let chunks = self.registers.chunks(registers).enumerate();
+                chunks.map(chunk).collect()
+            }
+            None => (0..self.registers.len() as u32 * per)
+                .map(|i| (vec![(class, 0)], place(i)))
+                .collect(),
         };
+    }
+
+    /// Neighbours in a fragment are neighbours in memory.
+    fn along(&self) -> bool {
+        match self.part {
+            Part::A => !self.column_major,
+            Part::B => self.column_major,
+            Part::Acc => self.column_major == lies_down(self.shape),
+        }
+    }
+
+    /// Registers that one access fills; `None` where a register takes several accesses.
+    pub fn at_once(&self) -> Option<usize> {
+        match (self.part, self.elem) {
+            // Two neighbouring elements.
+            (Part::Acc, Elem::F16) if self.along() => Some(1),
+            (Part::Acc, _) if self.along() => Some(2),
+            (Part::A | Part::B, Elem::F16 | Elem::Bf16) => Some(4),
+            (_, elem) if elem.per_register() == 1 => Some(1),
+            (Part::A | Part::B, _) if self.along() => Some(1),
+            _ => None,
+        }
     }
 
     /// Loaded by `ldmatrix` on hardware.
     pub fn by_matrices(&self) -> bool {
-        self.part != Part::Acc && self.space == AddressSpace::Shared
+        let fits = match self.elem {
+            Elem::F16 | Elem::Bf16 => true,
+            elem => elem.per_register() > 1 && self.along(),
+        };
+        self.part != Part::Acc && self.space == AddressSpace::Shared && fits
     }
 
-    pub fn side_by_side(&self) -> bool {
-        self.part != Part::Acc || self.column_major == lies_down(self.shape)
+    /// Matrices of one such `ldmatrix`, at most.
+    pub fn matrices(&self) -> usize {
+        match self.elem {
+            Elem::F16 | Elem::Bf16 => 4,
+            _ => 2,
+        }
     }
 }
 
@@ -178,7 +267,7 @@ impl Places {
         registers: usize,
     ) -> Places {
         let (rows, columns) = extent(part, shape);
-        let elements = registers as u32 * 32 / elem.bits();
+        let elements = registers as u32 * elem.per_register();
         let of = (0..elements)
             .flat_map(|i| (0..32).map(move |lane| (lane, i)))
             .map(|(lane, i)| {
@@ -192,6 +281,18 @@ impl Places {
         let lanes = (rows * columns).div_ceil(elements.max(1)).min(32) as usize;
         Places { of, lanes }
     }
+}
+
+/// How ptxas 13.0 takes a product apart for sm_90: fp8 into the first two of each four and the last
+/// two, as f16; `wmma` of tf32 into two instructions of four; all others go in one.
+pub fn groups(elem: Elem, wmma: bool, k: u32) -> Vec<Vec<usize>> {
+    let k = 0..k as usize;
+    let (first, second) = match elem {
+        Elem::E4m3 | Elem::E5m2 => k.partition(|p| p % 4 < 2),
+        Elem::Tf32 if wmma => k.partition(|p| *p < 4),
+        _ => return vec![k.collect()],
+    };
+    vec![first, second]
 }
 
 /// Rows and columns of a part.
@@ -209,13 +310,13 @@ pub fn wmma_registers(part: Part, elem: Elem, s: Shape) -> usize {
     let (rows, columns) = extent(part, s);
     match (part, elem) {
         (Part::A | Part::B, Elem::F16) => 8,
-        _ => (rows * columns * elem.bits() / 32 / 32).max(1) as usize,
+        _ => (rows * columns / elem.per_register() / 32).max(1) as usize,
     }
 }
 
 /// m8n32k16 is computed as the transpose of m32n8k16.
 fn lies_down(s: Shape) -> bool {
-    s.m == 8
+    s.m == 8 && s.n == 32
 }
 
 /// Element (row, column) of element `i` in lane `lane` of a wmma fragment.
@@ -230,33 +331,55 @@ pub fn wmma_place(
 ) -> (u32, u32) {
     let (rows, columns) = extent(part, s);
     if part == Part::Acc {
-        // The C of m16n8k16, next to or above each other.
+        // The C of m16n8k16 or m8n8k*, next to or above each other.
         let (g, t) = (lane / 4, lane % 4);
         return match s.m {
-            8 => (2 * t + i % 2, g + 8 * (i / 2)),
+            _ if lies_down(s) => (2 * t + i % 2, g + 8 * (i / 2)),
             16 => (g + 8 * (i / 2 % 2), 2 * t + i % 2 + 8 * (i / 4)),
             _ => (g + 8 * (i / 2), 2 * t + i % 2),
         };
     }
-    // Consecutive elements of a lane lie side by side in memory; what is left over repeats.
-    let per_lane = wmma_registers(part, elem, s) as u32 * 32 / elem.bits();
-    let at = (lane * per_lane + i) % (rows * columns);
-    if by_column {
-        (at % rows, at / rows)
-    } else {
-        (at / columns, at % columns)
+    match elem {
+        // Consecutive elements of a lane lie side by side in memory; what is left over repeats.
+        Elem::F16 | Elem::Bf16 => {
+            let per_lane = wmma_registers(part, elem, s) as u32 * elem.per_register();
+            let at = (lane * per_lane + i) % (rows * columns);
+            if by_column {
+                (at % rows, at / rows)
+            } else {
+                (at / columns, at % columns)
+            }
+        }
+        // That of m16n8k8, the second half of B next to the first.
+        Elem::Tf32 => match part {
+            Part::A => mma_place(Part::A, elem, lane, i),
+            _ => {
+                let (r, c) = mma_place(Part::B, elem, lane, i % 2);
+                (r, c + 8 * (i / 2))
+            }
+        },
+        // As deep as one instruction goes: rows of A, or columns of B, of several such.
+        _ => {
+            let (g, t, p) = (lane / 4, lane % 4, elem.per_register());
+            let (line, deep) = (g + 8 * (i / p), t * p + i % p);
+            match part {
+                Part::A => (line, deep),
+                _ => (deep, line),
+            }
+        }
     }
 }
 
-/// Element (row, column) of element `i` in lane `lane` for `mma.sync.m16n8k*`. With the group
-/// g = lane / 4 and t = lane % 4 and p elements to a 32-bit register:
+/// Element (row, column) of element `i` in lane `lane` for `mma.sync.m16n8k*` and `m8n8k*`, whose
+/// second rows are not there. With the group g = lane / 4 and t = lane % 4 and p elements to a
+/// register:
 ///   A: row g (+8 for odd registers), column t * p + i % p (+ 4p for registers 2 and 3)
 ///   B: row t * p + i % p (+ 4p for register 1), column g
 ///   C: row g (+8 for i >= 2), column 2 t + i % 2
 #[inline(always)]
 pub fn mma_place(part: Part, elem: Elem, lane: u32, i: u32) -> (u32, u32) {
     let (g, t) = (lane / 4, lane % 4);
-    let p = 32 / elem.bits();
+    let p = elem.per_register();
     let register = i / p;
     match part {
         Part::A => (g + register % 2 * 8, t * p + i % p + register / 2 * 4 * p),
@@ -272,10 +395,14 @@ pub fn element(word: &str) -> Option<Elem> {
         "bf16" => Elem::Bf16,
         "tf32" => Elem::Tf32,
         "f32" => Elem::F32,
+        "f64" => Elem::F64,
         "e4m3" => Elem::E4m3,
         "e5m2" => Elem::E5m2,
         "s8" => Elem::S8,
         "u8" => Elem::U8,
+        "s4" => Elem::S4,
+        "u4" => Elem::U4,
+        "b1" => Elem::B1,
         "s32" => Elem::S32,
         _ => return None,
     })
@@ -309,12 +436,29 @@ mod tests {
                 (Part::Acc, Elem::F16),
                 (Part::A, Elem::Bf16),
             ] {
-                let per_lane = wmma_registers(part, elem, s) as u32 * 32 / elem.bits();
+                let per_lane = wmma_registers(part, elem, s) as u32 * elem.per_register();
                 covers(extent(part, s), per_lane, |lane, i| {
                     wmma_place(part, elem, s, false, lane, i)
                 });
                 covers(extent(part, s), per_lane, |lane, i| {
                     wmma_place(part, elem, s, true, lane, i)
+                });
+            }
+        }
+        for ((m, n, k), elem, acc) in [
+            ((16, 16, 8), Elem::Tf32, Elem::F32),
+            ((16, 16, 16), Elem::S8, Elem::S32),
+            ((32, 8, 16), Elem::U8, Elem::S32),
+            ((8, 32, 16), Elem::U8, Elem::S32),
+            ((8, 8, 4), Elem::F64, Elem::F64),
+            ((8, 8, 32), Elem::S4, Elem::S32),
+            ((8, 8, 128), Elem::B1, Elem::S32),
+        ] {
+            let s = Shape { m, n, k };
+            for (part, elem) in [(Part::A, elem), (Part::B, elem), (Part::Acc, acc)] {
+                let per_lane = wmma_registers(part, elem, s) as u32 * elem.per_register();
+                covers(extent(part, s), per_lane, |lane, i| {
+                    wmma_place(part, elem, s, false, lane, i)
                 });
             }
         }
@@ -324,6 +468,11 @@ mod tests {
             (Elem::E4m3, 32),
             (Elem::Tf32, 8),
             (Elem::Tf32, 4),
+            (Elem::F64, 4),
+            (Elem::F64, 8),
+            (Elem::F64, 16),
+            (Elem::S4, 64),
+            (Elem::B1, 256),
         ] {
             let s = Shape { m: 16, n: 8, k };
             covers((16, k), 16 * k / 32, |l, i| mma_place(Part::A, elem, l, i));
@@ -355,5 +504,8 @@ mod tests {
         assert_eq!(mma_place(Part::B, Elem::F16, 5, 3), (11, 1));
         assert_eq!(mma_place(Part::Acc, Elem::F32, 5, 3), (9, 3));
         assert_eq!(mma_place(Part::A, Elem::E4m3, 5, 5), (9, 5));
+        assert_eq!(mma_place(Part::A, Elem::F64, 5, 7), (9, 13));
+        assert_eq!(mma_place(Part::B, Elem::F64, 5, 3), (13, 1));
+        assert_eq!(mma_place(Part::A, Elem::S4, 5, 17), (1, 41));
     }
 }

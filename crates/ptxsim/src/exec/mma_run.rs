@@ -1,9 +1,11 @@
 //! Runs the matrix instructions, to the bit as the tensor cores of sm_90 do (CALIBRATION.md): they
-//! align and cut off inside, and cut off again where the result is f32.
+//! align and cut off inside, and cut off again where the result is f32. Integers and f64 are in
+//! `mma_exact`.
 
 use super::address::{Addresses, Site, addresses, lanes, split};
 use super::alu::has_v3;
 use super::mma::*;
+use super::mma_exact::{doubles, integers};
 use super::regs::{ALL, LANES, Regs};
 use super::state::*;
 use crate::check::race::Strength;
@@ -28,8 +30,16 @@ impl Machine<'_> {
                 multiply(&mut w.regs, m);
                 Ok(())
             }
-            Mma::MultiplyF64 { d, a, b, c } => {
-                multiply_f64(&mut w.regs, *d, [*a, *b], *c);
+            Mma::Integers(m) => {
+                integers(&mut w.regs, m);
+                Ok(())
+            }
+            Mma::Doubles(m) => {
+                doubles(&mut w.regs, m);
+                Ok(())
+            }
+            Mma::MovMatrix { d, a } => {
+                transpose(&mut w.regs, *d, *a);
                 Ok(())
             }
             Mma::LdMatrix {
@@ -66,10 +76,16 @@ impl Machine<'_> {
     ) -> Run<()> {
         let base = addresses(&w.regs, t.address, t.offset);
         let stride = w.regs.r32[t.stride as usize].0;
-        let size = t.elem.bits() / 8;
+        let bits = u64::from(t.elem.bits());
+        let whole = t.at_once().is_some();
+        let register_bytes = if t.elem.class() == Class::R64 { 8 } else { 4 };
         let mut access = Access {
             space: t.space,
-            width: if t.side_by_side() { 4 } else { size },
+            width: if whole {
+                register_bytes
+            } else {
+                t.elem.bits() / 8
+            },
             signed: false,
             registers: Vec::new(),
             narrow: false,
@@ -78,21 +94,26 @@ impl Machine<'_> {
             offset: 0,
             order: Order::Weak,
         };
-        let per_register = 32 / t.elem.bits() as usize;
+        let per_register = t.elem.per_register() as usize;
         let before = self.costs[s.pc as usize];
         for (n, (registers, place)) in t.steps.iter().enumerate() {
             w.regs.set64(0, |l| {
                 let (major, minor) = place[l];
-                base[l].wrapping_add(
-                    (u64::from(major) * u64::from(stride[l]) + u64::from(minor)) * u64::from(size),
-                )
+                let elements = u64::from(major) * u64::from(stride[l]) + u64::from(minor);
+                base[l].wrapping_add(elements * bits / 8)
             });
             access.registers.clone_from(registers);
-            if t.side_by_side() {
+            let counted = self.costs[s.pc as usize];
+            let again = |(_, earlier): &Step| (0..LANES).all(|l| earlier[l].1 == place[l].1);
+            let again = t.stride_is_0 && t.steps[..n].iter().any(again);
+            if whole {
                 if store {
                     self.store::<CHECKS>(b, w, &access, s)?;
                 } else {
                     self.load::<CHECKS>(b, w, &access, s)?;
+                    if again {
+                        self.costs[s.pc as usize] = counted;
+                    }
                 }
                 continue;
             }
@@ -104,6 +125,9 @@ impl Machine<'_> {
                 self.store::<CHECKS>(b, w, &access, s)?;
             } else {
                 self.load::<CHECKS>(b, w, &access, s)?;
+                if again {
+                    self.costs[s.pc as usize] = counted;
+                }
                 let piece = w.regs.r32[0].0;
                 w.regs.set32(register, |l| {
                     if shift == 0 {
@@ -113,6 +137,9 @@ impl Machine<'_> {
                     }
                 });
             }
+        }
+        if !store && !t.stride_is_0 && stride.contains(&0) {
+            self.costs[s.pc as usize].zero_strides += 1;
         }
         if t.by_matrices() {
             let cost = &mut self.costs[s.pc as usize];
@@ -133,14 +160,15 @@ impl Machine<'_> {
         } else {
             (rows, columns)
         };
-        let pitch = u64::from(stride) * 2;
-        let matrices: Vec<u64> = (0..minor / 8)
+        let bits = t.elem.bits();
+        let pitch = u64::from(stride) * u64::from(bits) / 8;
+        let matrices: Vec<u64> = (0..minor * bits / 128)
             .flat_map(|chunk| (0..major / 8).map(move |group| (chunk, group)))
             .map(|(chunk, group)| base + u64::from(chunk) * 16 + u64::from(group) * 8 * pitch)
             .collect();
-        for four in matrices.chunks(4) {
-            let of = |l: usize| four.get(l / 8).map_or(0, |m| m + (l % 8) as u64 * pitch);
-            self.count_matrices(s, &std::array::from_fn(of), four.len());
+        for some in matrices.chunks(t.matrices()) {
+            let of = |l: usize| some.get(l / 8).map_or(0, |m| m + (l % 8) as u64 * pitch);
+            self.count_matrices(s, &std::array::from_fn(of), some.len());
         }
     }
 
@@ -213,20 +241,14 @@ impl Machine<'_> {
     }
 }
 
-/// Lane 4 g + t holds A(g, t), B(t, g), C(g, 2t) and C(g, 2t + 1) (PTX ISA 9.7.15.5.1). Each
-/// product is added exactly and rounded, k ascending.
-fn multiply_f64(regs: &mut Regs, d: [u32; 2], [a, b]: [u32; 2], c: [u32; 2]) {
-    let read = |r: u32| regs.r64[r as usize].0.map(f64::from_bits);
-    let (a, b, c) = (read(a), read(b), c.map(read));
-    for (n, d) in d.into_iter().enumerate() {
-        regs.set64(d, |lane| {
-            let (row, column) = (lane / 4, 2 * (lane % 4) + n);
-            let sum = (0..4).fold(c[n][lane], |sum, k| {
-                a[4 * row + k].mul_add(b[4 * column + k], sum)
-            });
-            sum.to_bits()
-        });
-    }
+/// Lane 4 r + c has elements (r, 2 c) and (r, 2 c + 1) (PTX ISA 9.7.15.5.17).
+fn transpose(regs: &mut Regs, d: u32, a: u32) {
+    let from = regs.r32[a as usize].0;
+    let element = |r: usize, c: usize| from[4 * r + c / 2] >> (16 * (c % 2)) & 0xffff;
+    regs.set32(d, |lane| {
+        let (r, c) = (lane / 4, 2 * (lane % 4));
+        element(c, r) | element(c + 1, r) << 16
+    });
 }
 
 #[inline(always)]
@@ -265,28 +287,8 @@ fn decode(elem: Elem, bits: u32) -> f64 {
         Elem::F32 => f64::from(f32::from_bits(bits)),
         Elem::E4m3 => E4M3.decode(bits & 0xff),
         Elem::E5m2 => E5M2.decode(bits & 0xff),
-        Elem::S8 => f64::from(bits as u8 as i8),
-        Elem::U8 => f64::from(bits as u8),
-        Elem::S32 => f64::from(bits as i32),
-    }
-}
-
-/// d += a * b with `N` columns. Products of the element types are exact in f64, so a fused
-/// multiplication and addition gives the same bits as two steps.
-#[inline(always)]
-fn product<const N: usize, const FUSED: bool>(k: usize, a: &[f64], b: &[f64], d: &mut [f64]) {
-    for (row, xs) in d.as_chunks_mut::<N>().0.iter_mut().zip(a.chunks_exact(k)) {
-        let mut sum = *row;
-        for (x, ys) in xs.iter().zip(b.as_chunks::<N>().0) {
-            for (sum, y) in sum.iter_mut().zip(ys) {
-                *sum = if FUSED {
-                    x.mul_add(*y, *sum)
-                } else {
-                    *sum + x * y
-                };
-            }
-        }
-        *row = sum;
+        // Those are `mma_exact`'s.
+        Elem::F64 | Elem::S8 | Elem::U8 | Elem::S4 | Elem::U4 | Elem::B1 | Elem::S32 => 0.0,
     }
 }
 
@@ -356,16 +358,7 @@ struct Operand<'a> {
 }
 
 #[inline(always)]
-fn rows_of<const N: usize, const FUSED: bool>(
-    m: &Multiply,
-    k: usize,
-    left: &[f64],
-    right: &[f64],
-    sum: &mut [f64],
-) {
-    if m.cd[1] == Elem::S32 {
-        return product::<N, FUSED>(k, left, right, sum);
-    }
+fn rows_of<const N: usize>(m: &Multiply, k: usize, left: &[f64], right: &[f64], sum: &mut [f64]) {
     // fp8 is computed as f16.
     let least = match m.ab[0] {
         Elem::F16 | Elem::E4m3 | Elem::E5m2 => -14,
@@ -383,35 +376,38 @@ fn rows_of<const N: usize, const FUSED: bool>(
         values,
         units,
     });
+    // What one instruction hands to the next.
+    let result = |x: f64| match m.cd[1] {
+        Elem::F16 => F16.decode(F16.encode(x, Round::Nearest, false)),
+        _ => f64::from(cut(x)),
+    };
     if m.ab[0].bits() == 8 {
-        // As ptxas writes it: the first two of each four in one go, the last two in another, and
-        // then the addend, rounded.
+        // The addend comes last, rounded.
         let mut product = [0.0; 512];
         let product = &mut product[..sum.len()];
-        for late in [false, true] {
-            let depths: Vec<usize> = (0..k).filter(|p| (p % 4 >= 2) == late).collect();
-            fused::<N>(&depths, factors, product, power(-126));
-            product.iter_mut().for_each(|x| *x = f64::from(cut(*x)));
+        for depths in &m.groups {
+            fused::<N>(depths, factors, product, power(-126));
+            product.iter_mut().for_each(|x| *x = result(*x));
         }
         for (c, p) in sum.iter_mut().zip(product) {
-            *c = f64::from(*c as f32 + *p as f32);
+            *c = match m.cd[1] {
+                // Exact: rounded where the result is written.
+                Elem::F16 => *c + *p,
+                _ => f64::from(*c as f32 + *p as f32),
+            };
         }
     } else {
-        const ALL_DEPTHS: [usize; 32] = {
-            let mut all = [0; 32];
-            let mut p = 0;
-            while p < 32 {
-                all[p] = p;
-                p += 1;
+        for (n, depths) in m.groups.iter().enumerate() {
+            if n > 0 {
+                sum.iter_mut().for_each(|x| *x = result(*x));
             }
-            all
-        };
-        fused::<N>(&ALL_DEPTHS[..k], factors, sum, power(-126));
+            fused::<N>(depths, factors, sum, power(-126));
+        }
     }
 }
 
 #[inline(always)]
-fn multiply_any<const FUSED: bool>(regs: &mut Regs, m: &Multiply) {
+fn multiply_any(regs: &mut Regs, m: &Multiply) {
     // The largest parts: 32 x 16, 16 x 32, 32 x 32 never.
     let (mut left, mut right, mut sum) = ([0.0; 512], [0.0; 512], [0.0; 512]);
     gather(regs, &m.places[0], m.ab[0], &m.a, &mut left);
@@ -422,9 +418,9 @@ fn multiply_any<const FUSED: bool>(regs: &mut Regs, m: &Multiply) {
     let to = &mut sum[..rows * columns];
     // Those are all that `decode` lets through.
     match columns {
-        32 => rows_of::<32, FUSED>(m, k, left, right, to),
-        16 => rows_of::<16, FUSED>(m, k, left, right, to),
-        _ => rows_of::<8, FUSED>(m, k, left, right, to),
+        32 => rows_of::<32>(m, k, left, right, to),
+        16 => rows_of::<16>(m, k, left, right, to),
+        _ => rows_of::<8>(m, k, left, right, to),
     }
     let elem = m.cd[1];
     let per = 32 / elem.bits();
@@ -437,8 +433,6 @@ fn multiply_any<const FUSED: bool>(regs: &mut Regs, m: &Multiply) {
                 let x = sum[from[l] as usize % 512];
                 let bits = match elem {
                     Elem::F16 => F16.encode(x, Round::Nearest, false),
-                    // Integers wrap, as without .satfinite.
-                    Elem::S32 => x as i64 as u32,
                     // Cut off, not rounded.
                     _ => super::float_ops::w(cut(x)),
                 };
@@ -452,7 +446,7 @@ fn multiply_any<const FUSED: bool>(regs: &mut Regs, m: &Multiply) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,bmi2")]
 fn multiply_v3(regs: &mut Regs, m: &Multiply) {
-    multiply_any::<true>(regs, m);
+    multiply_any(regs, m);
 }
 
 fn multiply(regs: &mut Regs, m: &Multiply) {
@@ -461,5 +455,5 @@ fn multiply(regs: &mut Regs, m: &Multiply) {
         // SAFETY: the processor has what it was compiled for.
         return unsafe { multiply_v3(regs, m) };
     }
-    multiply_any::<false>(regs, m);
+    multiply_any(regs, m);
 }

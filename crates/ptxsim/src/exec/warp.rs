@@ -280,11 +280,11 @@ impl Machine<'_> {
                 }
             }
             Op::Save(frame) => self.save(b, w, *frame, mask, now.pc)?,
-            Op::Restore { frame, results } => self.restore(b, w, *frame, results, mask),
+            Op::Restore { frame, results } => self.restore(b, w, *frame, (results, o[1]), mask),
             Op::CopyLocal { from, to, bytes } => self.copy_local(b, w, (*from, *to, *bytes), mask),
             Op::Atom(a) => {
                 self.atomic::<CHECKS>(b, w, a, s)?;
-                if a.destination.is_some() && w.look() {
+                if !a.destinations.is_empty() && w.look() {
                     return Ok(Next::Yield);
                 }
             }
@@ -363,10 +363,12 @@ impl Machine<'_> {
                     // Lanes may name several sets; each set meets by itself.
                     let mut rest = ready;
                     while rest != 0 {
-                        let set = members[rest.trailing_zeros() as usize];
+                        let lane = rest.trailing_zeros();
+                        let set = members[lane as usize];
                         shadow.warp_sync(w.index, set & ready, w.live);
                         w.inter.meet();
-                        rest &= !set;
+                        // A lane need not be in its own set, which is told elsewhere.
+                        rest &= !(set | 1 << lane);
                     }
                 }
             }

@@ -132,6 +132,23 @@ pub fn rsqrt(x: f32) -> f32 {
     (1.0 / f64::from(x).sqrt()) as f32
 }
 
+/// rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 (9.7.3.14 and 17): of the upper word of the operand,
+/// to the upper word of the result, subnormals being zeros. Rounded to nearest here; the ISA names
+/// no bound.
+#[inline(always)]
+pub fn gross(a: u64, of: impl Fn(f64) -> f64) -> u64 {
+    let flushed = |bits: u64| {
+        let zero = bits >> 52 & 0x7ff == 0;
+        if zero { bits & 1 << 63 } else { bits }
+    };
+    let y = of(f64::from_bits(flushed(a & !0xffff_ffff)));
+    if y.is_nan() {
+        return 0x7fff_ffff << 32;
+    }
+    // Ties do not come up: the exact value has more bits, or none, below the upper word.
+    flushed(y.to_bits().wrapping_add(1 << 31) & !0xffff_ffff)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +176,26 @@ mod tests {
             assert!((f64::from(cos(x)) - exact.1).abs() < bound);
         }
         assert!(worst(tanh, f64::tanh, (-9.0, 9.0)) < 0.51 * ulp);
+    }
+
+    #[test]
+    fn gross_results_have_an_upper_word_only() {
+        let rcp = |x: f64| f64::from_bits(gross(x.to_bits(), |x| 1.0 / x));
+        let rsqrt = |x: f64| f64::from_bits(gross(x.to_bits(), |x| 1.0 / x.sqrt()));
+        assert_eq!((rcp(4.0), rsqrt(4.0)), (0.25, 0.5));
+        assert_eq!(rcp(-0.0), f64::NEG_INFINITY);
+        assert_eq!(rcp(f64::from_bits(1)), f64::INFINITY);
+        assert_eq!(rcp(f64::NEG_INFINITY).to_bits(), 1 << 63);
+        assert_eq!(rcp(1e308).to_bits(), 0);
+        assert!(rsqrt(-1.0).is_nan() && rcp(f64::NAN).is_nan());
+        assert_eq!(rsqrt(-0.0), f64::NEG_INFINITY);
+        for i in 1..10_000 {
+            let x = f64::from(i) * 0.37;
+            let got = rcp(x);
+            assert_eq!(got.to_bits() as u32, 0);
+            // Half of the last of 20 bits of the result, and what the operand's lower word is.
+            assert!((got * x - 1.0).abs() < 2.0_f64.powi(-19), "{x}");
+        }
     }
 
     #[test]

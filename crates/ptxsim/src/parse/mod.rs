@@ -40,7 +40,7 @@ impl<'a> Parser<'a> {
     fn top_level(&mut self, module: &mut Module) -> Result<(), ParseError> {
         self.s.skip()?;
         let start = self.s;
-        match self.s.dotted()? {
+        match self.s.directive()? {
             ".version" => {
                 let pos = self.s.pos();
                 module.version = match self.s.number()? {
@@ -114,7 +114,7 @@ impl<'a> Parser<'a> {
         loop {
             self.s.skip()?;
             let start = self.s;
-            match self.s.dotted()? {
+            match self.s.directive()? {
                 ".visible" | ".weak" | ".common" => {}
                 ".extern" => is_extern = true,
                 ".func" => {
@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
                 }
                 Some(b'.') => {
                     let pos = self.s.pos();
-                    match self.s.dotted()? {
+                    match self.s.directive()? {
                         ".maxntid" => function.max_threads = Some(self.three()?),
                         ".reqntid" => function.required_threads = Some(self.three()?),
                         ".minnctapersm" | ".maxnreg" | ".maxnctapersm" => {
@@ -273,7 +273,7 @@ impl<'a> Parser<'a> {
         let mut has_type = false;
         while self.s.peek()? == Some(b'.') {
             let pos = self.s.pos();
-            match self.s.dotted()? {
+            match self.s.directive()? {
                 ".reg" => var.space = Space::Reg,
                 ".global" => var.space = Space::Global,
                 ".shared" => var.space = Space::Shared,

@@ -164,7 +164,19 @@ impl<'a> Scanner<'a> {
         self.text.get(start..self.at).unwrap_or("")
     }
 
-    /// The words of an instruction or of a directive: letters, digits, `_`, `.` and `::`.
+    /// One directive with its dot: the next may follow without a blank between (`.reg.b16`).
+    pub fn directive(&mut self) -> Result<&'a str, ParseError> {
+        self.skip()?;
+        let start = self.at;
+        if self.byte(0) != Some(b'.') {
+            return self.error(format!("expected a directive, found {}", self.describe()));
+        }
+        self.advance();
+        self.run(is_name_part);
+        Ok(self.text.get(start..self.at).unwrap_or(""))
+    }
+
+    /// The words of an instruction: letters, digits, `_`, `.` and `::`.
     pub fn dotted(&mut self) -> Result<&'a str, ParseError> {
         self.skip()?;
         let start = self.at;

@@ -59,7 +59,7 @@ impl Parser<'_> {
             self.s.skip()?;
             let before = self.s;
             if self.s.peek()? == Some(b'.') {
-                match self.s.dotted()? {
+                match self.s.directive()? {
                     ".branchtargets" => {
                         let mut targets = vec![self.s.name()?.to_string()];
                         while self.s.take_if(b',')? {
@@ -88,7 +88,7 @@ impl Parser<'_> {
 
     fn directive(&mut self, out: &mut Vec<Statement>) -> Result<(), ParseError> {
         let start = self.s;
-        match self.s.dotted()? {
+        match self.s.directive()? {
             ".loc" => self.loc(),
             ".pragma" => self.s.skip_to_semicolon(),
             ".reg" | ".local" | ".shared" | ".param" | ".global" | ".const" => {

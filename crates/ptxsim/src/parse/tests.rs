@@ -127,3 +127,20 @@ proptest! {
         let _ = parse(&format!("{}{c}{}", &text[..at], &text[at + 1..]));
     }
 }
+
+/// cuda_fp16.hpp writes it so.
+#[test]
+fn directives_may_touch() {
+    let text = ".version 9.0\n.target sm_90\n.address_size 64\n.visible.entry k(.param.u64 p)\n{\n{.reg.b16 a, b;\n mov.b16 a,0X5CB0U;}\nret;\n}\n";
+    let module = parse(text).unwrap();
+    let body = module.functions[0].body.as_deref().unwrap();
+    let variables = body
+        .iter()
+        .filter(|s| matches!(s, Statement::Variable(v) if v.ty == Ty::B16));
+    assert_eq!(variables.count(), 2);
+    let wrong = parse(&text.replace(".reg.b16", ".reg.b17")).unwrap_err();
+    assert!(
+        wrong.to_string().contains("`.b17` is not a type"),
+        "{wrong}"
+    );
+}

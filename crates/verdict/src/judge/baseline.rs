@@ -1,5 +1,6 @@
 //! Finding what was agreed, under exactly the key that this run has; and making it from a run.
 
+use super::calibrated::Calibrated;
 use super::facts::{Executor, Facts, Found, Ruling, inconclusive, ruling};
 use super::sessions::held_against;
 use super::words;
@@ -12,13 +13,15 @@ use std::mem::discriminant;
 pub const ANY_SHAPE: &str = "*";
 
 /// What was agreed on one metric.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct AgreedOn {
     pub value: f64,
     /// Of times.
     pub group: Option<Group>,
     /// Of times that were taken in several sessions.
     pub between: Option<Between>,
+    /// Of times whose spread was calibrated under this run's key.
+    pub calibrated: Option<Calibrated>,
 }
 
 /// Why a comparison cannot be made.
@@ -33,6 +36,15 @@ impl From<Ruling> for Lack {
     fn from(ruling: Ruling) -> Self {
         Self::Refused(ruling)
     }
+}
+
+/// What becomes of times that were taken in turns with a base revision's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// They are no baseline.
+    Refused,
+    /// Head's own samples are taken, for times that were taken in the same way.
+    Taken,
 }
 
 /// What a base side could not give, where the baselines are made from a record.
@@ -105,7 +117,10 @@ impl Facts<'_> {
         let key = self.key(subject, facet)?;
         let shelf = Shelf::of(&self.policy.baselines, subject, metric, &key);
         if let Some(agreed) = shelf.agreed()? {
-            return usable(metric, &agreed, "the baseline's").map_err(Lack::Refused);
+            return Ok(AgreedOn {
+                calibrated: self.calibrated(subject, metric, &key)?,
+                ..usable(metric, &agreed, "the baseline's")?
+            });
         }
         if let Some(broken) = covering(&self.policy.broken_baselines, subject, facet) {
             return Err(Lack::Refused(Ruling {
@@ -165,7 +180,10 @@ impl Facts<'_> {
         let key = self.key(subject, facet)?;
         let shelf = Shelf::of(&anchor.baselines, subject, metric, &key);
         if let Some(agreed) = shelf.agreed()? {
-            return usable(metric, &agreed, &format!("{since}'s"));
+            return Ok(AgreedOn {
+                calibrated: self.calibrated(subject, metric, &key)?,
+                ..usable(metric, &agreed, &format!("{since}'s"))?
+            });
         }
         if let Some(broken) = covering(&anchor.broken_baselines, subject, facet) {
             return inconclusive(format!(
@@ -223,7 +241,7 @@ impl Facts<'_> {
     }
 
     /// What this run could be agreed on, and what it could not, with the reason.
-    pub(super) fn acceptable(&self, origin: &Origin) -> (Vec<Baseline>, Refusals) {
+    pub(super) fn acceptable(&self, origin: &Origin, beside: Beside) -> (Vec<Baseline>, Refusals) {
         let mut baselines: BTreeMap<(String, String, BaselineKey), Baseline> = BTreeMap::new();
         let mut refusals = Refusals::new();
         let units = self
@@ -248,7 +266,7 @@ impl Facts<'_> {
             })
         });
         for (subject, facet, shape) in units.chain(cases) {
-            match self.agree(&subject, facet) {
+            match self.agree(&subject, facet, beside) {
                 Ok((key, metrics)) => {
                     let (kernel, variant) =
                         (subject.kernel().to_owned(), subject.variant().to_owned());
@@ -260,6 +278,7 @@ impl Facts<'_> {
                         key,
                         origin: origin.clone(),
                         cases: BTreeMap::new(),
+                        calibrated: BTreeMap::new(),
                     });
                     baseline.cases.insert(shape.to_owned(), metrics);
                 }
@@ -303,13 +322,14 @@ impl Facts<'_> {
         &self,
         subject: &Subject,
         facet: Facet,
+        beside: Beside,
     ) -> Found<(BaselineKey, BTreeMap<Metric, Agreed>)> {
         let key = self.key(subject, facet)?;
         if let Subject::Case(case) = subject {
             self.timeable(case)?;
             if facet == Facet::Times {
                 // Samples taken in turns with another kernel's are of another protocol.
-                if !self.paired(case).is_empty() {
+                if beside == Beside::Refused && !self.paired(case).is_empty() {
                     return ruling(
                         Outcome::Skipped,
                         "timed beside a base revision; a run without `--base` times it alone, for a baseline",
@@ -460,6 +480,7 @@ fn usable(metric: Metric, agreed: &Agreed, whose: &str) -> Found<AgreedOn> {
             value,
             group: None,
             between: None,
+            calibrated: None,
         });
     }
     match (agreed.spread, agreed.processes) {
@@ -470,6 +491,7 @@ fn usable(metric: Metric, agreed: &Agreed, whose: &str) -> Found<AgreedOn> {
                 between: agreed.sessions.as_ref().and_then(|sessions| {
                     held_against(sessions, group.ln_deviation() / f64::from(processes).sqrt())
                 }),
+                calibrated: None,
             }),
             None => broken(format!(
                 "is {value} with a spread of {} over {processes} processes, and no interval follows from that",

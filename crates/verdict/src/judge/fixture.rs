@@ -238,6 +238,7 @@ pub fn baselines() -> Vec<Baseline> {
             .into_iter()
             .map(|(shape, metric, agreed)| (shape.to_owned(), BTreeMap::from([(metric, agreed)])))
             .collect(),
+        calibrated: BTreeMap::new(),
     };
     let (compiler, flags) = ("13.0.88".to_owned(), "-O3".to_owned());
     let times = Agreed {
@@ -513,12 +514,12 @@ pub fn simulation_facts() -> SimulationFacts {
     SimulationFacts {
         findings: Vec::new(),
         not_judged: Vec::new(),
-        polls_at: None,
         counters: BTreeMap::from([
             (Counter::GlobalLoadSectors, 4096),
             (Counter::SharedLoadWavefronts, 128),
         ]),
         information: BTreeMap::from([(Counter::Instructions, 100_000)]),
+        withheld: BTreeMap::new(),
         lines: BTreeMap::new(),
         printed: None,
     }
@@ -576,6 +577,7 @@ pub fn record_simulated() -> Record {
                 commit: None,
             },
             cases: SHAPES.map(|shape| (shape.to_owned(), counters())).into(),
+            calibrated: BTreeMap::new(),
         })
         .to_vec();
     record

@@ -7,6 +7,7 @@
 mod accepted;
 mod baseline;
 mod best;
+mod calibrated;
 mod facts;
 mod limit;
 mod loosened;
@@ -24,6 +25,7 @@ mod tests;
 
 pub use baseline::ANY_SHAPE;
 pub use best::best;
+pub use calibrated::{Calibrates, calibrations};
 pub use facts::{Facts, Found, Ruling, unit_for, unit_to_simulate};
 pub use metric::Value;
 pub use sessions::joined;
@@ -31,12 +33,12 @@ pub use sessions::joined;
 #[cfg(test)]
 use crate::model;
 use crate::model::*;
-use baseline::Refusals;
+use baseline::{Beside, Refusals};
 use facts::inconclusive;
 use limit::Ruled;
 use loosened::Side;
 use pair::Footing;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Every gate's verdict, in the order of the policy, and what they come to together.
 pub fn judge(
@@ -76,7 +78,17 @@ pub fn judge(
 /// other judgement. What `head` asks less strictly than `base` follows as verdicts of their own.
 pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement {
     // No verdict depends on where a baseline came from.
-    let (baselines, refusals) = acceptable(base, "base");
+    let (mut baselines, refused) = agreed(base, "base", Beside::Taken);
+    let two_protocols = two_protocols(base, head);
+    for case in &two_protocols {
+        for baseline in baselines
+            .iter_mut()
+            .filter(|it| it.key.facet() == Facet::Times)
+            .filter(|it| (&it.kernel, &it.variant) == (&case.kernel, &case.variant))
+        {
+            baseline.cases.remove(&case.shape);
+        }
+    }
     let policy = Policy {
         gates: head.policy.gates.clone(),
         baselines,
@@ -88,7 +100,7 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         base: None,
     };
     let facts = Facts::new(&head.plan, &head.environment, &policy, &head.evidence);
-    let refusals = refusals
+    let mut refusals: Refusals = refused
         .into_iter()
         .map(|refused| {
             let why = Ruling {
@@ -98,6 +110,13 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
             ((refused.subject, refused.facet), why)
         })
         .collect();
+    refusals.extend(two_protocols.into_iter().map(|case| {
+        let why = Ruling {
+            outcome: Outcome::Inconclusive,
+            reason: words::TWO_PROTOCOLS.to_owned(),
+        };
+        ((Subject::Case(case), Facet::Times), why)
+    }));
     let mut judgement = judged(&facts, &refusals);
     let added = accepted::added(&base.policy.accepted, &head.policy.accepted);
     judgement.notes.extend(added);
@@ -107,6 +126,28 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         loosening,
     ));
     judgement
+}
+
+/// Cases that one of two records timed alone and the other in turns with a base revision.
+fn two_protocols(base: &Record, head: &Record) -> Vec<CaseId> {
+    let ways = |record: &Record| {
+        let mut ways: BTreeMap<CaseId, Timing> = BTreeMap::new();
+        for piece in &record.evidence {
+            match piece {
+                Evidence::Time { case, .. } => ways.insert(case.clone(), Timing::Alone),
+                Evidence::Pair { case, .. } => ways.insert(case.clone(), Timing::BesideBase),
+                _ => None,
+            };
+        }
+        ways
+    };
+    let (base, head) = (ways(base), ways(head));
+    let differs = |(case, way): (CaseId, Timing)| {
+        base.get(&case)
+            .is_some_and(|other| *other != way)
+            .then_some(case)
+    };
+    head.into_iter().filter_map(differs).collect()
 }
 
 impl Judgement {
@@ -137,6 +178,10 @@ pub struct Refused {
 /// The baselines that a record gives: everything that was built, proven right, and timed without
 /// throttling. `seal` is the record's own.
 pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) {
+    agreed(record, seal, Beside::Refused)
+}
+
+fn agreed(record: &Record, seal: &str, beside: Beside) -> (Vec<Baseline>, Vec<Refused>) {
     let environment = &record.environment;
     let origin = Origin {
         record: seal.to_owned(),
@@ -150,7 +195,7 @@ pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) 
         commit: environment.commit.clone(),
     };
     let facts = Facts::new(&record.plan, environment, &record.policy, &record.evidence);
-    let (baselines, refusals) = facts.acceptable(&origin);
+    let (baselines, refusals) = facts.acceptable(&origin, beside);
     let refused = refusals.into_iter().map(|((subject, facet), why)| Refused {
         subject,
         facet,
@@ -397,6 +442,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
     let mut accepted = Vec::new();
     let mut drifts = Vec::new();
     let mut new = BTreeSet::new();
+    let mut noisier = Vec::new();
     for gate in &facts.policy.gates {
         let mut ruled = accepted::ruled(facts, gate, refusals);
         if gate.needs_device() {
@@ -409,6 +455,7 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         counters.append(&mut ruled.counters);
         accepted.extend(ruled.accepted);
         drifts.extend(ruled.drift);
+        noisier.extend(ruled.noisier);
         verdicts.push(ruled.verdict);
     }
     drifts.extend(limit::since_best(facts, &drifts));
@@ -417,6 +464,9 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         .map(|(subject, facet)| Note::New { subject, facet })
         .collect();
     notes.extend(gone(facts));
+    // Two limits on one figure say it once.
+    noisier.dedup();
+    notes.append(&mut noisier);
     let (broken, unneeded) = facts.broken();
     verdicts.extend(broken);
     notes.extend(unneeded);
@@ -438,6 +488,14 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
                 left_out: printed.left_out,
             });
         }
+        notes.extend(
+            simulated::not_held(facts, &case.id)
+                .into_iter()
+                .map(|what| Note::NotHeld {
+                    subject: subject(),
+                    what,
+                }),
+        );
         if let Ok(Some(modes)) = facts.modes(&case.id) {
             notes.push(Note::TwoModes {
                 subject: subject(),

@@ -122,15 +122,15 @@ impl Facts<'_> {
         }
     }
 
-    fn why_not_counted(&self, id: &CaseId) -> Found<String> {
+    /// Counters that no gate can rest on in some launch of the case, and why in the first of them.
+    fn withheld(&self, id: &CaseId) -> Found<BTreeMap<Counter, &Withheld>> {
+        let mut all = BTreeMap::new();
         for &seed in &self.case(id)?.seeds {
-            if let Some(place) = &self.simulation(id, seed)?.polls_at {
-                return Ok(format!(
-                    "what it counts follows from a schedule that no GPU shares, as it polls memory at {place}"
-                ));
+            for (counter, withheld) in &self.simulation(id, seed)?.withheld {
+                all.entry(*counter).or_insert(withheld);
             }
         }
-        Ok("no GPU's own counters have confirmed it".to_owned())
+        Ok(all)
     }
 
     /// A counter as a gate sees it.
@@ -142,7 +142,7 @@ impl Facts<'_> {
         match counted.get(&counter) {
             Some(value) => Ok(*value as f64),
             None => {
-                let why = self.why_not_counted(id)?;
+                let why = why(self.withheld(id)?.get(&counter).copied());
                 ruling(
                     Outcome::Unsupported,
                     format!("{counter} cannot be gated: {why}"),
@@ -150,6 +150,26 @@ impl Facts<'_> {
             }
         }
     }
+}
+
+fn why(withheld: Option<&Withheld>) -> String {
+    match withheld {
+        Some(withheld) => words::withheld(withheld),
+        None => "no GPU's own counters have confirmed it".to_owned(),
+    }
+}
+
+/// `shared_store_requests, shared_store_wavefronts (why)`, for each reason.
+pub(super) fn not_held(facts: &Facts, id: &CaseId) -> Vec<String> {
+    let withheld = facts.withheld(id).unwrap_or_default();
+    let mut by_reason: BTreeMap<&Withheld, Vec<&str>> = BTreeMap::new();
+    for (counter, withheld) in withheld {
+        by_reason.entry(withheld).or_default().push(counter.name());
+    }
+    let told = by_reason.into_iter().map(|(withheld, counters)| {
+        format!("{} ({})", counters.join(", "), words::withheld(withheld))
+    });
+    told.collect()
 }
 
 /// Every counter that can be gated against its baseline. What is better is a win, and to be accepted.
@@ -164,17 +184,24 @@ pub(super) fn counters(facts: &Facts, gate: &Gate, allowed: f64, refusals: &Refu
         }
         let counted = facts.over_launches(id, |launch| &launch.counters)?;
         let agreed = |counter: Counter| facts.agreed_on(&gate.subject, counter.into(), refusals);
-        let lost = Counter::ALL
+        let withheld = facts.withheld(id)?;
+        let lost: Vec<_> = Counter::ALL
             .into_iter()
-            .find(|counter| !counted.contains_key(counter) && agreed(*counter).is_ok());
-        if let Some(counter) = lost {
+            .filter(|counter| !counted.contains_key(counter) && agreed(*counter).is_ok())
+            .map(|counter| {
+                let why = why(withheld.get(&counter).copied());
+                format!("{counter} has a baseline, and this launch cannot be held to it: {why}")
+            })
+            .collect();
+        if !lost.is_empty() {
             return inconclusive(format!(
-                "{counter} has a baseline, and this launch cannot be held to it; where that is meant, accept it with `{}`",
+                "{}; where that is meant, accept it with `{}`",
+                lost.join("; "),
                 words::update_command(facts.environment, &gate.subject)
             ));
         }
         if counted.is_empty() {
-            return ruling(Outcome::Skipped, facts.why_not_counted(id)?);
+            return ruling(Outcome::Skipped, why(withheld.values().next().copied()));
         }
         let mut worse = Vec::new();
         let mut compared = 0;
@@ -229,14 +256,19 @@ pub(super) fn counters(facts: &Facts, gate: &Gate, allowed: f64, refusals: &Refu
             };
             return fail(format!("{}; {agreed}", worse.join("; ")));
         }
+        let not_held = not_held(facts, id);
+        let held = match not_held.is_empty() {
+            true => format!("{compared} counters"),
+            false => format!("{compared} counters; not held: {}", not_held.join("; ")),
+        };
         match lacking {
-            None => Ok(format!("{compared} counters")),
+            None => Ok(held),
             // Some counters may be younger than the baseline, which is no reason to compare none.
             Some(reason) => {
                 ruled.new = Some(Facet::Counters);
                 match compared {
                     0 => ruling(Outcome::Skipped, reason),
-                    _ => Ok(format!("{compared} counters")),
+                    _ => Ok(held),
                 }
             }
         }

@@ -23,6 +23,9 @@ pub const ALLOWED: &str = "loosened, and allowed by --allow-loosened";
 /// Why a limit against the base revision is not judged where none was named.
 pub const NO_BASE: &str = "no base was named to time it beside; `--base REF` does";
 
+/// Why times of two records are not compared.
+pub const TWO_PROTOCOLS: &str = "one of the two records timed it alone and the other in turns with a base revision, which are two protocols; make both with `--base`, or both without";
+
 /// Why nothing of the simulator's is judged where there is a GPU.
 pub const NOT_SIMULATED: &str = "this run used a GPU; the simulator checks it with --device sim";
 
@@ -158,6 +161,29 @@ fn direction(metric: Metric) -> (&'static str, &'static str) {
     }
 }
 
+/// Why a counter of a launch is no GPU's.
+pub(super) fn withheld(withheld: &Withheld) -> String {
+    let place = &withheld.place;
+    match withheld.doubt {
+        Doubt::Polls => format!(
+            "what it counts follows from a schedule that no GPU shares, as it polls memory at {place}"
+        ),
+        Doubt::Uncompared => {
+            format!("the form of the access at {place} was never compared with a GPU's counters")
+        }
+        Doubt::RaggedLoop => format!(
+            "lanes of a warp leave the loop around {place} in different turns, and ptxas may unroll it"
+        ),
+        Doubt::Joined => format!("ptxas may make the access at {place} and another into one"),
+        Doubt::SplitCopy => format!(
+            "the cp.async at {place} moves other than whole sectors, which a GPU counts otherwise"
+        ),
+        Doubt::ZeroStride => format!(
+            "the fragment at {place} is loaded with a stride of 0, of which ptxas may keep a part"
+        ),
+    }
+}
+
 /// `out[0, 3, 17]`.
 pub(super) fn place(at: &Location) -> String {
     let index: Vec<_> = at.index.iter().map(usize::to_string).collect();
@@ -196,6 +222,14 @@ pub fn run_command(
 /// The command that agrees on what was measured of a subject, from where the run was started.
 pub fn update_command(environment: &Environment, subject: &Subject) -> String {
     command("baseline update", environment, subject)
+}
+
+/// The command that writes what the processes of a subject differ by beside its baseline.
+pub(super) fn calibrate_command(environment: &Environment, subject: &Subject) -> String {
+    format!(
+        "{} --write-noise",
+        command("calibrate", environment, subject)
+    )
 }
 
 fn command(what: &str, environment: &Environment, subject: &Subject) -> String {

@@ -177,13 +177,13 @@ pub struct SimulationFacts {
     pub findings: Vec<Finding>,
     /// What those checks could not judge.
     pub not_judged: Vec<String>,
-    /// Where a loop polls memory: how often it turns, and with it what is counted, follows from a schedule
-    /// that no GPU shares. Then no counter can be gated.
-    pub polls_at: Option<String>,
-    /// Counters whose value the counters of a GPU have confirmed. They alone are gated.
+    /// Counters whose value the counters of a GPU have confirmed, and nothing in this launch puts in doubt.
+    /// They alone are gated.
     pub counters: BTreeMap<Counter, u64>,
     /// The others, for the reader.
     pub information: BTreeMap<Counter, u64>,
+    /// Of the others those that can be gated, but not of this launch.
+    pub withheld: BTreeMap<Counter, Withheld>,
     /// Of each counter the source lines that count most of it, the largest first, a few of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lines: BTreeMap<Counter, Vec<LineCount>>,
@@ -200,6 +200,33 @@ pub struct Printed {
     pub text: String,
     /// Bytes after that start which are not kept.
     pub left_out: u64,
+}
+
+/// Why no gate can rest on a counter of one launch.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Withheld {
+    pub doubt: Doubt,
+    /// The first source line that gives it: `kernels/k.cu:12`.
+    pub place: String,
+}
+
+/// What a launch did that a GPU is not known to count as the simulator does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doubt {
+    /// A loop polls memory: how often it turns follows from a schedule that no GPU shares.
+    Polls,
+    /// A form of access that was never compared with a GPU.
+    Uncompared,
+    /// Lanes of a warp leave a loop in different turns, and the assembler unrolls it its own way.
+    RaggedLoop,
+    /// Accesses that the assembler may make into one.
+    Joined,
+    /// Wide asynchronous copies of other than whole sectors.
+    SplitCopy,
+    /// A fragment is loaded with a stride of 0, of which the assembler may keep a part.
+    ZeroStride,
 }
 
 /// What one source line counts of a launch.

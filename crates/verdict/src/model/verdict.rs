@@ -234,6 +234,8 @@ pub enum Note {
         /// Bytes that are not kept.
         left_out: u64,
     },
+    /// Counters that a gate could rest on but not in a launch of this case, and why.
+    NotHeld { subject: Subject, what: String },
     /// The single launches of a case have two modes: where each is, and its share (0 to 1).
     TwoModes {
         subject: Subject,
@@ -243,6 +245,15 @@ pub enum Note {
     },
     /// Timing processes that ran on a throttled GPU, and were set aside.
     Throttled { subject: Subject, processes: u32 },
+    /// Processes spread by more than was calibrated (standard deviations of ln(value)) on `date`, and are
+    /// believed.
+    Noisier {
+        subject: Subject,
+        metric: Metric,
+        deviation: Num,
+        calibrated: Num,
+        date: String,
+    },
     /// Timing processes of which nobody knows whether the GPU was throttled; they count.
     Unwatched { subject: Subject, processes: u32 },
     /// Timing processes during which others computed on the same GPU; they count, and spread more.

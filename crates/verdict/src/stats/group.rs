@@ -15,6 +15,8 @@ pub struct Group {
     /// Above zero: see [`Group::of`].
     ln_deviation: f64,
     n: u32,
+    /// Degrees of freedom of `ln_deviation`: n - 1, or more where other processes are known to spread so.
+    freedom: u32,
 }
 
 impl Group {
@@ -49,6 +51,7 @@ impl Group {
             ln_mean,
             ln_deviation,
             n,
+            freedom: n.saturating_sub(1),
         })
     }
 
@@ -65,6 +68,25 @@ impl Group {
         self.n
     }
 
+    /// Degrees of freedom of [`Self::ln_deviation`].
+    pub fn freedom(&self) -> u32 {
+        self.freedom
+    }
+
+    /// The same values, with a spread that is known better.
+    pub(super) fn with_spread(self, ln_deviation: f64, freedom: u32) -> Self {
+        Self {
+            ln_deviation,
+            freedom,
+            ..self
+        }
+    }
+
+    /// ln(self / other).
+    pub(super) fn ln_ratio(&self, other: &Self) -> f64 {
+        self.ln_mean - other.ln_mean
+    }
+
     /// Squared standard error of `ln_mean`.
     fn variance(&self) -> f64 {
         self.ln_deviation.powi(2) / f64::from(self.n)
@@ -73,13 +95,13 @@ impl Group {
     /// Student's t interval of the value.
     pub fn interval(&self) -> [f64; 2] {
         let half =
-            t_quantile(0.5 + CONFIDENCE / 2.0, f64::from(self.n - 1)) * self.variance().sqrt();
+            t_quantile(0.5 + CONFIDENCE / 2.0, f64::from(self.freedom)) * self.variance().sqrt();
         [(self.ln_mean - half).exp(), (self.ln_mean + half).exp()]
     }
 
     /// The smallest true relative increase over a fixed number that would show with [`POWER`].
     pub fn smallest_visible(&self) -> f64 {
-        smallest_visible(self.variance(), f64::from(self.n - 1))
+        smallest_visible(self.variance(), f64::from(self.freedom))
     }
 }
 
@@ -100,12 +122,16 @@ pub fn compare(head: &Group, base: &Group) -> Comparison {
     let (vh, vb) = (head.variance(), base.variance());
     let variance = vh + vb;
     let df = variance.powi(2)
-        / (vh.powi(2) / f64::from(head.n - 1) + vb.powi(2) / f64::from(base.n - 1));
-    let difference = head.ln_mean - base.ln_mean;
+        / (vh.powi(2) / f64::from(head.freedom) + vb.powi(2) / f64::from(base.freedom));
+    comparison(head.ln_ratio(base), variance, df)
+}
+
+/// Student's t interval of a ratio from its logarithm, the variance of that and its degrees of freedom.
+pub(super) fn comparison(ln_ratio: f64, variance: f64, df: f64) -> Comparison {
     let half = t_quantile(0.5 + CONFIDENCE / 2.0, df) * variance.sqrt();
     Comparison {
-        ratio: difference.exp(),
-        interval: [(difference - half).exp(), (difference + half).exp()],
+        ratio: ln_ratio.exp(),
+        interval: [(ln_ratio - half).exp(), (ln_ratio + half).exp()],
         smallest_visible: smallest_visible(variance, df),
     }
 }
@@ -144,14 +170,8 @@ pub fn predict(head: &Group, base: &Between) -> Option<Comparison> {
     let between = base.ln_deviation.powi(2) * (1.0 + 1.0 / f64::from(base.sessions));
     let variance = within + between;
     let df = variance.powi(2)
-        / (within.powi(2) / f64::from(head.n - 1) + between.powi(2) / f64::from(base.freedom));
-    let difference = head.ln_mean - base.ln_mean;
-    let half = t_quantile(0.5 + CONFIDENCE / 2.0, df) * variance.sqrt();
-    Some(Comparison {
-        ratio: difference.exp(),
-        interval: [(difference - half).exp(), (difference + half).exp()],
-        smallest_visible: smallest_visible(variance, df),
-    })
+        / (within.powi(2) / f64::from(head.freedom) + between.powi(2) / f64::from(base.freedom));
+    Some(comparison(head.ln_mean - base.ln_mean, variance, df))
 }
 
 fn smallest_visible(variance: f64, df: f64) -> f64 {

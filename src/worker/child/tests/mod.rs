@@ -5,13 +5,14 @@ mod fake;
 use super::check::check;
 use super::metered::Metered;
 use super::orders::Orders;
+use super::pair::pair;
 use super::shelves::Shelves;
 use super::time::time;
 use crate::build::Artifact;
 use crate::cache::Cache;
 use crate::check::cache::{self, References};
 use crate::device::{Failure, Result};
-use crate::worker::protocol::{CheckJob, Expected, Frame, Job, Order, TimeJob};
+use crate::worker::protocol::{Arm, CheckJob, Expected, Frame, Job, Order, PairJob, TimeJob};
 use fake::Fake;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -416,4 +417,40 @@ fn without_a_clock_there_are_no_times() {
         &mut |_| {},
     );
     assert!(matches!(times, Err(Failure::Unsupported { .. })));
+}
+
+/// The host blames the base for what ends there, so its steps begin and end with what it does alone.
+#[test]
+fn the_base_is_named_while_it_is_loaded_and_no_longer() {
+    let arm = |name: &str| Arm {
+        case: case(name),
+        artifact: artifact(name),
+    };
+    let mut orders = std::collections::BTreeSet::new();
+    for process in 0..16 {
+        let job = PairJob {
+            head: arm("double"),
+            base: arm("double"),
+            seed: 1,
+            process,
+            schedule: crate::config::default_timing(),
+            pairing: crate::config::pairing(false),
+        };
+        let mut fake = Fake::new();
+        let mut frames = Vec::new();
+        let end = pair(
+            &mut Metered::new(&mut fake),
+            &mut Shelves::new(None, Arc::default()),
+            &job,
+            &mut |frame| frames.push(frame),
+        );
+        assert!(matches!(end, Err(Failure::Unsupported { .. })));
+        let at = |wanted: Frame| frames.iter().position(|frame| *frame == wanted).unwrap();
+        let base = at(Frame::BaseStep("loading the base revision".into()));
+        let head = at(Frame::Step("loading".into()));
+        assert!(matches!(frames[base + 1], Frame::Step(_)), "{frames:?}");
+        assert!(matches!(frames.last(), Some(Frame::Step(_))), "{frames:?}");
+        orders.insert(base < head);
+    }
+    assert_eq!(orders.len(), 2, "either may be loaded first");
 }

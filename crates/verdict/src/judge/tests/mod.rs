@@ -2,6 +2,8 @@
 
 mod accepted;
 mod anchors;
+mod beside;
+mod calibrated;
 mod foreign;
 mod limits;
 mod loosened;

@@ -308,6 +308,57 @@ fn a_counter_alone_can_have_a_limit() {
 }
 
 #[test]
+fn a_limit_on_a_counter_in_doubt_is_unsupported() {
+    for (doubt, why) in [
+        (
+            Doubt::Polls,
+            "what it counts follows from a schedule that no GPU shares, as it polls memory at k.cu:9",
+        ),
+        (
+            Doubt::Uncompared,
+            "the form of the access at k.cu:9 was never compared with a GPU's counters",
+        ),
+        (
+            Doubt::RaggedLoop,
+            "lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it",
+        ),
+        (
+            Doubt::Joined,
+            "ptxas may make the access at k.cu:9 and another into one",
+        ),
+        (
+            Doubt::SplitCopy,
+            "the cp.async at k.cu:9 moves other than whole sectors, which a GPU counts otherwise",
+        ),
+        (
+            Doubt::ZeroStride,
+            "the fragment at k.cu:9 is loaded with a stride of 0, of which ptxas may keep a part",
+        ),
+    ] {
+        let subject = case("direct", "small");
+        let mut record = record_simulated();
+        let rule = Rule::Limit {
+            metric: Counter::GlobalLoadSectors.into(),
+            limit: Limit::Absolute {
+                op: Op::Le,
+                bound: Bound::Value(Num(4096.0)),
+            },
+        };
+        record.policy.gates.push(gate(subject.clone(), rule));
+        let limit = "global_load_sectors <= 4096";
+        assert_eq!(verdict(&record, &subject, limit).outcome, Outcome::Pass);
+        withhold(&mut record, Counter::GlobalLoadSectors, doubt);
+        expect(
+            &record,
+            &subject,
+            limit,
+            Outcome::Unsupported,
+            &format!("global_load_sectors cannot be gated: {why}"),
+        );
+    }
+}
+
+#[test]
 fn counters_are_compared_under_their_own_key_only() {
     let subject = case("direct", "small");
     let mut record = record_simulated();
@@ -347,7 +398,7 @@ fn a_counter_that_cannot_be_held_to_its_baseline_any_more_is_not_forgotten() {
         &case("direct", "small"),
         COUNTERS,
         Outcome::Inconclusive,
-        "shared_load_wavefronts has a baseline, and this launch cannot be held to it; where that is meant, accept it with `gatekeeper baseline update 'k/direct@small'`",
+        "shared_load_wavefronts has a baseline, and this launch cannot be held to it: no GPU's own counters have confirmed it; where that is meant, accept it with `gatekeeper baseline update 'k/direct@small'`",
     );
 }
 
@@ -356,8 +407,14 @@ fn a_kernel_that_polls_is_not_held_to_what_it_counted() {
     let mut record = record_simulated();
     record.policy.baselines.clear();
     recount(&mut record, |seed, facts| {
-        facts.counters.clear();
-        facts.polls_at = (seed == 2).then(|| "k.cu:7".to_owned());
+        let withheld = Withheld {
+            doubt: Doubt::Polls,
+            place: "k.cu:7".to_owned(),
+        };
+        let counters = std::mem::take(&mut facts.counters).into_keys();
+        if seed == 2 {
+            facts.withheld = counters.map(|c| (c, withheld.clone())).collect();
+        }
     });
     expect(
         &record,
@@ -365,6 +422,60 @@ fn a_kernel_that_polls_is_not_held_to_what_it_counted() {
         COUNTERS,
         Outcome::Skipped,
         "what it counts follows from a schedule that no GPU shares, as it polls memory at k.cu:7",
+    );
+}
+
+/// Takes `counter` from the launch with seed 2, for `doubt`.
+fn withhold(record: &mut Record, counter: Counter, doubt: Doubt) {
+    recount(record, |seed, facts| {
+        if seed == 2 {
+            let value = facts.counters.remove(&counter).unwrap();
+            facts.information.insert(counter, value);
+            let place = "k.cu:9".to_owned();
+            facts.withheld.insert(counter, Withheld { doubt, place });
+        }
+    });
+}
+
+#[test]
+fn a_counter_in_doubt_is_named_and_holds_no_gate() {
+    let mut record = record_simulated();
+    withhold(
+        &mut record,
+        Counter::SharedLoadWavefronts,
+        Doubt::RaggedLoop,
+    );
+    let subject = case("direct", "small");
+    expect(
+        &record,
+        &subject,
+        COUNTERS,
+        Outcome::Inconclusive,
+        "shared_load_wavefronts has a baseline, and this launch cannot be held to it: lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it; where that is meant, accept it with `gatekeeper baseline update 'k/direct@small'`",
+    );
+    // Once that is agreed on, the others are held, and what is not is said.
+    record.policy.baselines = acceptable(&record, "seal").0;
+    expect(
+        &record,
+        &subject,
+        COUNTERS,
+        Outcome::Pass,
+        "1 counters; not held: shared_load_wavefronts (lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it)",
+    );
+    let told = Note::NotHeld {
+        subject: subject.clone(),
+        what: "shared_load_wavefronts (lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it)".to_owned(),
+    };
+    let notes = ruled(&record).notes;
+    assert_eq!(notes.iter().filter(|note| **note == told).count(), 1);
+    recount(&mut record, |_, facts| {
+        let sectors = facts.counters.get_mut(&Counter::GlobalLoadSectors).unwrap();
+        *sectors += 1;
+    });
+    assert_eq!(
+        verdict(&record, &subject, COUNTERS).outcome,
+        Outcome::Fail,
+        "a doubt of one counter is none of another"
     );
 }
 

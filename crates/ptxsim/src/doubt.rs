@@ -1,0 +1,263 @@
+//! Where a GPU is not known to count what is counted here: which counters of a launch no gate may rest
+//! on, and why. All of it follows from the program and from what its instructions cost.
+
+mod joined;
+
+use crate::counters::{Counter, Tier};
+use crate::exec::mma::Mma;
+use crate::exec::regs::Class;
+use crate::program::{AddressSpace, Op, Program};
+use crate::report::{Cost, Kind, kind_of};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+/// Why a counter of a launch is not known to be what a GPU counts. CALIBRATION.md has the kernels that
+/// showed each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// A loop polls memory: how often it turns is a matter of the schedule, which no GPU shares.
+    Polls,
+    /// A form of access that was never compared with a GPU.
+    Uncompared,
+    /// Lanes of one warp leave a loop in different turns. ptxas unrolls loops, and which lanes go
+    /// together in the last turns follows from how it does.
+    RaggedLoop,
+    /// Accesses that ptxas may make into one: side by side, or loads of the same place.
+    Joined,
+    /// 16-byte `cp.async` that moves other than whole sectors of 32 bytes to whole sectors, or one of any
+    /// size that reads a part of its bytes.
+    SplitCopy,
+    /// `wmma.load` whose stride turned out to be 0: ptxas keeps one of equal loads if it can see that.
+    ZeroStride,
+}
+
+impl Reason {
+    pub const ALL: [Reason; 6] = [
+        Reason::Polls,
+        Reason::Uncompared,
+        Reason::RaggedLoop,
+        Reason::Joined,
+        Reason::SplitCopy,
+        Reason::ZeroStride,
+    ];
+}
+
+/// Of one counter of a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    pub reason: Reason,
+    /// The first source line that gives it.
+    pub place: String,
+}
+
+/// Of each counter of the gate tier that no gate may rest on the first reason, in the order of [`Reason`]
+/// and of the program.
+pub(crate) fn doubts(program: &Program, costs: &[Cost]) -> BTreeMap<Counter, Doubt> {
+    let seen = Seen::new(program, costs);
+    let mut found = BTreeMap::new();
+    for reason in Reason::ALL {
+        for at in seen.accesses() {
+            for &counter in seen.doubtful(reason, at) {
+                found.entry(counter).or_insert_with(|| Doubt {
+                    reason,
+                    place: program.place(program.code[at].source),
+                });
+            }
+        }
+    }
+    found.retain(|counter, _| counter.tier() == Tier::Gate);
+    found
+}
+
+/// Marks the loads of fragments of which ptxas can see that their stride is 0.
+pub(crate) fn see_strides(program: &mut Program) {
+    let seen: Vec<usize> = (0..program.code.len())
+        .filter(|&at| match &program.code[at].op {
+            Op::Mma(m) => match &**m {
+                Mma::WmmaLoad(t) => joined::always_zero(program, (Class::R32, t.stride)),
+                _ => false,
+            },
+            _ => false,
+        })
+        .collect();
+    for at in seen {
+        if let Op::Mma(m) = &mut program.code[at].op
+            && let Mma::WmmaLoad(t) = &mut **m
+        {
+            t.stride_is_0 = true;
+        }
+    }
+}
+
+/// A launch that has ended.
+struct Seen<'a> {
+    program: &'a Program,
+    costs: &'a [Cost],
+    loops: Vec<RangeInclusive<usize>>,
+    ragged: Vec<RangeInclusive<usize>>,
+    joined: Vec<bool>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(program: &'a Program, costs: &'a [Cost]) -> Self {
+        let loops = loops(program);
+        Seen {
+            ragged: ragged(program, costs, &loops),
+            joined: joined::joined(program),
+            program,
+            costs,
+            loops,
+        }
+    }
+
+    /// Instructions that asked memory for something.
+    fn accesses(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.program.code.len().min(self.costs.len())).filter(|&at| self.costs[at].requests > 0)
+    }
+
+    fn doubtful(&self, reason: Reason, at: usize) -> &'static [Counter] {
+        let inst = &self.program.code[at];
+        let source = self.program.sources.get(inst.source as usize);
+        let form = source.map_or("", |source| source.form.as_str());
+        let kind = kind_of(&inst.op, form);
+        let cost = &self.costs[at];
+        let there = match reason {
+            Reason::Polls => {
+                return match inst.op.polls() && self.loops.iter().any(|l| l.contains(&at)) {
+                    true => &Counter::ALL,
+                    false => &[],
+                };
+            }
+            Reason::Uncompared => match &inst.op {
+                Op::Load(a) if a.space == AddressSpace::Generic => return ANY_LOAD,
+                Op::Store(a) if a.space == AddressSpace::Generic => return ANY_STORE,
+                Op::Mma(m) => match &**m {
+                    Mma::WmmaLoad(t) if t.space != AddressSpace::Shared => return ANY_LOAD,
+                    Mma::WmmaStore(t) if t.space != AddressSpace::Shared => return ANY_STORE,
+                    _ => !compared(form),
+                },
+                // Through L1, where the other copies of 16 bytes go past it.
+                Op::CpAsync { bytes: 16, .. } => form.contains(".ca.") || !compared(form),
+                _ => !compared(form),
+            },
+            Reason::RaggedLoop => self.ragged.iter().any(|l| l.contains(&at)),
+            Reason::Joined => self.joined.get(at).copied().unwrap_or_default(),
+            Reason::SplitCopy => {
+                return match cost.split_copies {
+                    0 => &[],
+                    _ => &[Counter::GlobalLoadSectors],
+                };
+            }
+            Reason::ZeroStride => cost.zero_strides > 0,
+        };
+        match there {
+            true => counted_by(kind),
+            false => &[],
+        }
+    }
+}
+
+const ANY_LOAD: &[Counter] = &[
+    Counter::GlobalLoadRequests,
+    Counter::GlobalLoadSectors,
+    Counter::SharedLoadRequests,
+    Counter::SharedLoadWavefronts,
+];
+const ANY_STORE: &[Counter] = &[
+    Counter::GlobalStoreRequests,
+    Counter::GlobalStoreSectors,
+    Counter::SharedStoreRequests,
+    Counter::SharedStoreWavefronts,
+];
+
+/// The counters of the gate tier that an instruction adds to.
+fn counted_by(kind: Kind) -> &'static [Counter] {
+    match kind {
+        Kind::GlobalLoad | Kind::AsyncCopy => {
+            &[Counter::GlobalLoadRequests, Counter::GlobalLoadSectors]
+        }
+        Kind::GlobalStore => &[Counter::GlobalStoreRequests, Counter::GlobalStoreSectors],
+        Kind::SharedLoad => &[Counter::SharedLoadRequests, Counter::SharedLoadWavefronts],
+        Kind::SharedStore => &[Counter::SharedStoreRequests, Counter::SharedStoreWavefronts],
+        Kind::MatrixStore => &[Counter::SharedStoreWavefronts],
+        Kind::MatrixLoad => &[Counter::MatrixLoads, Counter::MatrixLoadWavefronts],
+        _ => &[],
+    }
+}
+
+/// Whether the table of CALIBRATION.md has kernels with this form: plain accesses of each width and
+/// vector, copies without hints, matrix loads and stores.
+fn compared(form: &str) -> bool {
+    let mut words = form.split('.');
+    let plain = |word: &str| {
+        let typed = word
+            .strip_prefix(['b', 'u', 's', 'f'])
+            .is_some_and(|bits| matches!(bits, "8" | "16" | "32" | "64"));
+        typed || matches!(word, "global" | "shared" | "nc" | "v2" | "v4")
+    };
+    match words.next() {
+        Some("ld" | "st") => words.all(plain),
+        Some("cp") => words.all(|w| matches!(w, "async" | "ca" | "cg" | "shared" | "global")),
+        Some("ldmatrix" | "stmatrix") => true,
+        Some("wmma") => match (words.nth(1), words.next_back()) {
+            (Some("a" | "b"), last) => last == Some("f16"),
+            (_, last) => last == Some("f32"),
+        },
+        // Counted by the information tier.
+        _ => true,
+    }
+}
+
+/// From the target of a branch backwards to the branch.
+fn loops(program: &Program) -> Vec<RangeInclusive<usize>> {
+    let mut loops = Vec::new();
+    for (from, inst) in program.code.iter().enumerate() {
+        match &inst.op {
+            Op::Branch(to) if *to as usize <= from => loops.push(*to as usize..=from),
+            Op::BranchIndexed(all) => {
+                let back = all.iter().map(|to| *to as usize).filter(|to| *to <= from);
+                loops.extend(back.map(|to| to..=from));
+            }
+            _ => {}
+        }
+    }
+    loops
+}
+
+/// Loops that a part of a warp's lanes left while others went on. One that calls functions is taken for
+/// all of the program: what they do is done by the lanes that are left.
+fn ragged(
+    program: &Program,
+    costs: &[Cost],
+    loops: &[RangeInclusive<usize>],
+) -> Vec<RangeInclusive<usize>> {
+    let leaves = |within: &RangeInclusive<usize>| {
+        within.clone().any(|at| {
+            let (Some(inst), Some(cost)) = (program.code.get(at), costs.get(at)) else {
+                return false;
+            };
+            let outside = |to: usize| !within.contains(&to);
+            match &inst.op {
+                Op::Branch(to) => cost.divergent > 0 && (outside(*to as usize) || outside(at + 1)),
+                Op::BranchIndexed(all) => {
+                    cost.divergent > 0 && all.iter().any(|to| outside(*to as usize))
+                }
+                Op::Exit | Op::Return => inst.guard != 0 && cost.lanes > 0,
+                _ => false,
+            }
+        })
+    };
+    let calls = |within: &RangeInclusive<usize>| {
+        let code = program.code.get(within.clone()).unwrap_or_default();
+        code.iter()
+            .any(|inst| matches!(inst.op, Op::Call(_) | Op::CallIndirect(_)))
+    };
+    loops
+        .iter()
+        .filter(|within| leaves(within))
+        .map(|within| match calls(within) {
+            true => 0..=program.code.len(),
+            false => within.clone(),
+        })
+        .collect()
+}
