@@ -113,10 +113,11 @@ ops! { Fn1
     // A NaN is cut off like anything else: not even made quiet.
     Tf32Away(a: u32) -> u32 { if f32::from_bits(a).is_nan() { a & !0x1fff } else { tf32(a, 0x1000) } }
     Tf32Zero(a: u32) -> u32 { tf32(a, 0) }
-    // Beyond the largest number it is that one, infinity too.
+    // Beyond the largest number it is the one below in its bits: of infinity that largest number, and of a
+    // NaN (an H200 says) whatever lies there.
     Tf32AwayFinite(a: u32) -> u32 {
         let rounded = Tf32Away::f(a);
-        if rounded & 0x7fff_ffff == 0x7f80_0000 { rounded - 0x2000 } else { rounded }
+        if rounded & 0x7fff_ffff >= 0x7f80_0000 { rounded - 0x2000 } else { rounded }
     }
     F32ToHalfFinite(a: u32) -> u32 { finite(F16, a, Round::Nearest) }
     F32ToHalfFiniteZ(a: u32) -> u32 { finite(F16, a, Round::Zero) }

@@ -46,7 +46,7 @@ fn wd2(x: f64, a: u64, b: u64) -> u64 {
     if is_nan_d(b) { quiet_d(b) } else { wd1(x, a) }
 }
 #[inline(always)]
-fn wd3(x: f64, a: u64, b: u64, c: u64) -> u64 {
+pub fn wd3(x: f64, a: u64, b: u64, c: u64) -> u64 {
     match (is_nan_d(b), is_nan_d(c)) {
         (true, _) => quiet_d(b),
         (_, true) => quiet_d(c),

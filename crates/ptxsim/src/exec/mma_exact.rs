@@ -2,6 +2,7 @@
 //! f64.
 
 use super::alu::has_v3;
+use super::float_ops::wd3;
 use super::mma::*;
 use super::regs::{LANES, Regs};
 use crate::num::exact;
@@ -109,7 +110,7 @@ pub fn integers(regs: &mut Regs, m: &Integers) {
     integers_any(regs, m);
 }
 
-/// Each product is added exactly and rounded, k ascending. A NaN is canonical.
+/// Each product is added exactly and rounded, k ascending; NaNs come through as those of `fma`.
 pub fn doubles(regs: &mut Regs, m: &Doubles) {
     let [rows, columns, k] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
     let (mut a, mut b, mut c) = ([0.0; 256], [0.0; 128], [0.0; 128]);
@@ -135,13 +136,11 @@ pub fn doubles(regs: &mut Regs, m: &Doubles) {
             let (row, column) = mma_place(Part::Acc, Elem::F64, lane as u32, i as u32);
             let (row, column) = (row as usize, column as usize);
             let sum = (0..k).fold(c[row * columns + column], |sum, p| {
-                add(a[row * k + p], b[p * columns + column], sum)
+                let (a, b) = (a[row * k + p], b[p * columns + column]);
+                let bits = [a, b, sum].map(f64::to_bits);
+                f64::from_bits(wd3(add(a, b, sum), bits[0], bits[1], bits[2]))
             });
-            if sum.is_nan() {
-                0x7ff8 << 48
-            } else {
-                sum.to_bits()
-            }
+            sum.to_bits()
         });
     }
 }
