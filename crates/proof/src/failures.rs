@@ -8,10 +8,6 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
     /// The GPU's, and ptxsim was wrong.
-    #[allow(
-        dead_code,
-        reason = "of the failures before these were kept, the seeds are not known"
-    )]
     Gpu,
     /// The ISA's: ptxas made a wrong program of it, and the GPU's answer is of no use.
     Isa,
@@ -31,16 +27,35 @@ pub struct Failure {
     pub hash: u64,
 }
 
-pub const FAILURES: &[Failure] = &[Failure {
-    seed: 15482,
-    ptx: include_str!("../fixtures/failures/15482.ptx"),
-    output_words: 131,
-    failed: "2026-11-21, H100, ptxas 13.0.88: a loop of four turns around \
+pub const FAILURES: &[Failure] = &[
+    Failure {
+        seed: 15482,
+        ptx: include_str!("../fixtures/failures/15482.ptx"),
+        output_words: 131,
+        failed: "2026-11-21, H100, ptxas 13.0.88: a loop of four turns around \
              `mad.hi.s32 %r12, %r15, %r6, %r12` whose result goes through memory gives in its third turn \
              the result of the first; the machine code of the unrolled loop stores the first turn's register",
-    right: Right::Isa,
-    hash: 0x8be8_8ca8_cd70_a85e,
-}];
+        right: Right::Isa,
+        hash: 0x8be8_8ca8_cd70_a85e,
+    },
+    Failure {
+        seed: 5585,
+        ptx: include_str!("../fixtures/failures/5585.ptx"),
+        output_words: 117,
+        failed: "2026-11-21, H200, ptxas 13.0.88: `fma.rn.ftz.relu.f16` whose result only rounding lifts to the \
+                 smallest normal number is flushed; ptxsim kept it",
+        right: Right::Gpu,
+        hash: 0x633f_14c8_95de_eee0,
+    },
+    Failure {
+        seed: 15316,
+        ptx: include_str!("../fixtures/failures/15316.ptx"),
+        output_words: 117,
+        failed: "2026-11-21, H200, ptxas 13.0.88: `mul.rn.ftz.f16x2`, the same",
+        right: Right::Gpu,
+        hash: 0xf816_a6d8_7ca2_fd68,
+    },
+];
 
 #[cfg(test)]
 mod tests {

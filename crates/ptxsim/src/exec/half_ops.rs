@@ -31,12 +31,25 @@ fn wb(x: f64) -> u32 {
 pub struct Packed<O>(PhantomData<O>);
 /// `.ftz`: subnormal inputs and results of f16 become zeros of their sign. bf16 has no `.ftz`.
 pub struct Ftz<O>(PhantomData<O>);
+/// `.ftz` of operations whose rounding can lift a result to the smallest normal number: it counts as
+/// subnormal (an H200 says) where it is one rounded to 11 bits as if there were no least exponent.
+pub struct Tiny<O>(PhantomData<O>);
 /// `.sat` of f16: clamped to [0, 1], a NaN becomes +0.
 pub struct Sat<O>(PhantomData<O>);
 
 #[inline(always)]
 fn flush_f16(x: u32) -> u32 {
     if x & 0x7c00 == 0 { x & 0x8000 } else { x }
+}
+/// The smallest normal number of its sign, or zero where `exact`, which rounded to `x`, is less than that with
+/// one exponent more to go.
+#[inline(always)]
+fn flush_tiny(x: u32, exact: f64) -> u32 {
+    const SMALLEST: u32 = 0x0400;
+    match x & 0x7fff == SMALLEST && wh(2.0 * exact) & 0x7fff < 2 * SMALLEST {
+        true => x & 0x8000,
+        false => flush_f16(x),
+    }
 }
 #[inline(always)]
 fn saturate_f16(x: u32) -> u32 {
@@ -94,11 +107,47 @@ ops! { Fn2
     MinNanB(a: u32, c: u32) -> u32 { if b(a).is_nan() || b(c).is_nan() { 0x7fff } else { MinB::f(a, c) } }
     MaxNanB(a: u32, c: u32) -> u32 { if b(a).is_nan() || b(c).is_nan() { 0x7fff } else { MaxB::f(a, c) } }
 }
+/// Rounds once, correctly.
+#[inline(always)]
+fn fma_h(a: u32, b: u32, c: u32) -> f64 {
+    fma_to_odd(f64::from(h(a)), f64::from(h(b)), f64::from(h(c)))
+}
 ops! { Fn3
-    FmaH(a: u32, b: u32, c: u32) -> u32 { wh(fma_to_odd(f64::from(h(a)), f64::from(h(b)), f64::from(h(c)))) }
+    FmaH(a: u32, b: u32, c: u32) -> u32 { wh(fma_h(a, b, c)) }
     FmaB(a: u32, c: u32, e: u32) -> u32 { wb(fma_to_odd(f64::from(b(a)), f64::from(b(c)), f64::from(b(e)))) }
     FmaReluH(a: u32, b: u32, c: u32) -> u32 { relu16(FmaH::f(a, b, c)) }
     FmaReluB(a: u32, b: u32, c: u32) -> u32 { relu16(FmaB::f(a, b, c)) }
+}
+impl Fn2 for Tiny<MulH> {
+    type D = u32;
+    type A = u32;
+    type B = u32;
+    #[inline(always)]
+    fn f(a: u32, b: u32) -> u32 {
+        let (a, b) = (flush_f16(a), flush_f16(b));
+        flush_tiny(MulH::f(a, b), f64::from(h(a)) * f64::from(h(b)))
+    }
+}
+impl Fn3 for Tiny<FmaH> {
+    type D = u32;
+    type A = u32;
+    type B = u32;
+    type C = u32;
+    #[inline(always)]
+    fn f(a: u32, b: u32, c: u32) -> u32 {
+        let [a, b, c] = [a, b, c].map(flush_f16);
+        flush_tiny(FmaH::f(a, b, c), fma_h(a, b, c))
+    }
+}
+impl Fn3 for Tiny<FmaReluH> {
+    type D = u32;
+    type A = u32;
+    type B = u32;
+    type C = u32;
+    #[inline(always)]
+    fn f(a: u32, b: u32, c: u32) -> u32 {
+        relu16(<Tiny<FmaH> as Fn3>::f(a, b, c))
+    }
 }
 ops! { Fn1
     NegH(a: u32) -> u32 { if a & 0x7fff > 0x7c00 { 0x7fff } else { a ^ 0x8000 } }
@@ -135,14 +184,17 @@ macro_rules! halves {
 /// f16 with `.ftz` and `.sat`, which bf16 does not have.
 macro_rules! dressed_halves {
     ($make:ident, $ty:expr, $m:expr, $h:ty, $b:ty) => {
+        dressed_halves!($make, $ty, $m, $h, $b, Ftz)
+    };
+    ($make:ident, $ty:expr, $m:expr, $h:ty, $b:ty, $ftz:ident) => {
         match ($m.ftz, $m.sat, $ty) {
             (false, false, _) => halves!($make, $ty, $h, $b),
-            (true, false, Ty::F16) => $make::<Ftz<$h>>(),
-            (true, false, Ty::F16x2) => $make::<Packed<Ftz<$h>>>(),
+            (true, false, Ty::F16) => $make::<$ftz<$h>>(),
+            (true, false, Ty::F16x2) => $make::<Packed<$ftz<$h>>>(),
             (false, true, Ty::F16) => $make::<Sat<$h>>(),
             (false, true, Ty::F16x2) => $make::<Packed<Sat<$h>>>(),
-            (true, true, Ty::F16) => $make::<Sat<Ftz<$h>>>(),
-            (true, true, Ty::F16x2) => $make::<Packed<Sat<Ftz<$h>>>>(),
+            (true, true, Ty::F16) => $make::<Sat<$ftz<$h>>>(),
+            (true, true, Ty::F16x2) => $make::<Packed<Sat<$ftz<$h>>>>(),
             _ => return None,
         }
     };
@@ -157,9 +209,9 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
     Some(match name {
         "add" => dressed_halves!(op2, ty, m, AddH, AddB),
         "sub" => dressed_halves!(op2, ty, m, SubH, SubB),
-        "mul" => dressed_halves!(op2, ty, m, MulH, MulB),
-        "fma" if m.relu => dressed_halves!(op3, ty, m, FmaReluH, FmaReluB),
-        "fma" => dressed_halves!(op3, ty, m, FmaH, FmaB),
+        "mul" => dressed_halves!(op2, ty, m, MulH, MulB, Tiny),
+        "fma" if m.relu => dressed_halves!(op3, ty, m, FmaReluH, FmaReluB, Tiny),
+        "fma" => dressed_halves!(op3, ty, m, FmaH, FmaB, Tiny),
         "min" => match (m.nan, m.xorsign) {
             (false, false) => dressed_halves!(op2, ty, m, MinH, MinB),
             (true, false) => dressed_halves!(op2, ty, m, MinNanH, MinNanB),
@@ -205,6 +257,29 @@ mod tests {
                 prop_assert!(gap <= step * 0.5000001, "{x} {y} {z}: {gap} {step}");
             }
         }
+    }
+
+    /// Products just below 2^-14, the smallest normal number: 0x0400.
+    #[test]
+    fn what_only_rounding_makes_normal_is_flushed() {
+        let product = |a: f64, b: f64| {
+            let [a, b] = [a, b].map(wh);
+            (MulH::f(a, b), <Tiny<MulH> as Fn2>::f(a, b))
+        };
+        // Of 2^-25: 2048 are the smallest normal number, and the numbers below it are the even ones. Operands are
+        // normal, as subnormal ones are flushed.
+        let (one, step) = (2.0f64.powi(-7), 2.0f64.powi(-18));
+        // 2047.5: with 11 bits a tie, and 2048 is even.
+        assert_eq!(product(1.5 * one, 1365.0 * step), (0x0400, 0x0400));
+        // 2046.25.
+        assert_eq!(product(1.25 * one, 1637.0 * step), (0x03ff, 0));
+        // 2047.4375: 2047 with 11 bits.
+        assert_eq!(product(1.0625 * one, 1927.0 * step), (0x0400, 0));
+        assert_eq!(product(-1.0625 * one, 1927.0 * step), (0x8400, 0x8000));
+        let [a, b] = [1.0625 * one, 1927.0 * step].map(wh);
+        assert_eq!(FmaH::f(a, b, 0), 0x0400);
+        assert_eq!(<Tiny<FmaH> as Fn3>::f(a, b, 0), 0);
+        assert_eq!(<Tiny<FmaReluH> as Fn3>::f(a, b, 0), 0);
     }
 
     #[test]
