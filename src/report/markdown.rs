@@ -1,6 +1,6 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
-use super::{beside, printed, standing, summary};
+use super::{beside, notes, printed, standing, summary};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use verdict::judge::words;
@@ -113,7 +113,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             line(&mut out, &format!("- {}", text(&drift)));
         }
     }
-    let notes = summary::notes(record, judgement);
+    let notes = notes::lines(record, judgement);
     let skipped = summary::skipped(record, judgement);
     if !notes.is_empty() || !skipped.is_empty() {
         out.push_str("\n### Not judged, and other notes\n\n");

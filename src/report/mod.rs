@@ -5,6 +5,7 @@ pub mod github;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+mod notes;
 pub mod nvbench;
 mod printed;
 pub mod progress;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use verdict::judge::{Facts, words};
 use verdict::model::{
-    Conclusion, Costs, Counter, Facet, Judgement, Metric, Note, Outcome, Record, Rule, Seen,
-    Subject, Verdict, Win,
+    Conclusion, Costs, Counter, Facet, Judgement, Metric, Outcome, Record, Rule, Seen, Subject,
+    Verdict, Win,
 };
 
 /// Verdicts on one subject that ended alike for one reason: a fault breaks many gates and is told once.
@@ -320,75 +320,6 @@ pub fn win(record: &Record, win: &Win) -> String {
             format!("{told}; accept it with `{command}`")
         }
     }
-}
-
-/// Notes a line each; what is new is gathered into one for each facet.
-pub fn notes(record: &Record, judgement: &Judgement) -> Vec<String> {
-    let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
-    let mut of_several: BTreeMap<String, BTreeSet<&Subject>> = BTreeMap::new();
-    let mut lines = Vec::new();
-    for note in &judgement.notes {
-        match note {
-            Note::New { subject, facet } => {
-                new.entry(*facet).or_default().insert(subject);
-            }
-            Note::Gone { kernel, variant, shape, facet } => lines.push(format!(
-                "gone: a baseline of {facet} names {kernel}/{variant}@{shape}, which gates.yaml does not have"
-            )),
-            Note::Accepts { case, instead, by, until, declared } => lines.push(format!(
-                "accepted by this change: `{case}` {instead}, by {by} until {until} ({declared}); the base accepts less"
-            )),
-            Note::Broken { path, problem } => {
-                lines.push(format!("{path} cannot be used: {problem}"));
-            }
-            Note::NotJudged { subject, what } => {
-                let told = format!("the simulator's checks do not judge {what}");
-                of_several.entry(told).or_default().insert(subject);
-            }
-            Note::NotHeld { subject, what } => {
-                let told = format!("not gated: {what}");
-                of_several.entry(told).or_default().insert(subject);
-            }
-            // Of cases that failed, in lines of their own (`printed`).
-            Note::Printed { .. } => {}
-            Note::TwoModes { subject, fast_ns, slow_ns, slow_share } => lines.push(format!(
-                "{subject}: single launches have two modes: {} ({:.0} %), {} ({:.0} %)",
-                words::quantity(Metric::P99, fast_ns.0),
-                (1.0 - slow_share.0) * 100.0,
-                words::quantity(Metric::P99, slow_ns.0),
-                slow_share.0 * 100.0,
-            )),
-            Note::Throttled { subject, processes } => lines.push(format!(
-                "{subject}: {} ran on a throttled GPU and did not count",
-                plural(*processes as usize, "timing process")
-            )),
-            Note::Noisier { subject, metric, deviation, calibrated, date } => lines.push(format!(
-                "{subject}: {metric} spreads by {} between processes, and by {} when it was calibrated on {date}: its own spread is used; look for what else uses the GPU, or calibrate anew",
-                words::percent(deviation.0),
-                words::percent(calibrated.0),
-            )),
-            Note::Unwatched { subject, processes } => lines.push(format!(
-                "{subject}: whether the GPU was throttled during {} is not known, NVML does not tell",
-                plural(*processes as usize, "timing process")
-            )),
-            Note::Shared { subject, processes, others } => {
-                lines.push(format!(
-                    "{subject}: others computed on the GPU during {}: {}",
-                    plural(*processes as usize, "timing process"),
-                    words::processes(others)
-                ));
-            }
-        }
-    }
-    let new = new.into_iter().map(|(facet, subjects)| {
-        let subjects = in_words(&subjects);
-        let config = words::config(&record.environment);
-        format!("new, without any baseline: {facet} of {subjects}; accept with `gatekeeper baseline update{config}`")
-    });
-    let of_several = of_several
-        .into_iter()
-        .map(|(told, subjects)| format!("{told}: {}", in_words(&subjects)));
-    new.chain(lines).chain(of_several).collect()
 }
 
 /// One row of a table: a subject, its figures, and the worst that was said of it.

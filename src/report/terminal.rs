@@ -1,7 +1,7 @@
 //! For a terminal: what failed comes first, with the reason and the command that shows it alone; the
 //! headline comes last, where the eye rests.
 
-use super::{beside, printed, standing, summary};
+use super::{beside, notes, printed, standing, summary};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use verdict::model::{Conclusion, Judgement, Outcome, Record};
 
@@ -144,7 +144,7 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
                 .collect(),
         ),
         ("drift", standing::drifts(judgement)),
-        ("note", summary::notes(record, judgement)),
+        ("note", notes::lines(record, judgement)),
         ("skipped", summary::skipped(record, judgement)),
         ("on", vec![summary::circumstances(record)]),
         ("time", vec![summary::costs(&record.costs)]),

@@ -12,6 +12,7 @@ mod facts;
 mod limit;
 mod loosened;
 mod metric;
+mod notes;
 mod pair;
 mod rules;
 mod sessions;
@@ -463,69 +464,14 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         .into_iter()
         .map(|(subject, facet)| Note::New { subject, facet })
         .collect();
-    notes.extend(gone(facts));
+    notes.extend(notes::gone(facts));
     // Two limits on one figure say it once.
     noisier.dedup();
     notes.append(&mut noisier);
     let (broken, unneeded) = facts.broken();
     verdicts.extend(broken);
     notes.extend(unneeded);
-    for case in &facts.plan.cases {
-        let subject = || Subject::Case(case.id.clone());
-        notes.extend(
-            simulated::not_judged(facts, case)
-                .into_iter()
-                .map(|what| Note::NotJudged {
-                    subject: subject(),
-                    what: what.to_owned(),
-                }),
-        );
-        if let Some((seed, printed)) = simulated::printed(facts, case) {
-            notes.push(Note::Printed {
-                subject: subject(),
-                seed,
-                text: printed.text.clone(),
-                left_out: printed.left_out,
-            });
-        }
-        notes.extend(
-            simulated::not_held(facts, &case.id)
-                .into_iter()
-                .map(|what| Note::NotHeld {
-                    subject: subject(),
-                    what,
-                }),
-        );
-        if let Ok(Some(modes)) = facts.modes(&case.id) {
-            notes.push(Note::TwoModes {
-                subject: subject(),
-                fast_ns: Num(modes.fast.ns),
-                slow_ns: Num(modes.slow.ns),
-                slow_share: Num(modes.slow.share),
-            });
-        }
-        if let processes @ 1.. = facts.throttled(&case.id) {
-            notes.push(Note::Throttled {
-                subject: subject(),
-                processes,
-            });
-        }
-        if let processes @ 1.. = facts.unwatched(&case.id)
-            && !facts.is_foreign()
-        {
-            notes.push(Note::Unwatched {
-                subject: subject(),
-                processes,
-            });
-        }
-        if let processes @ 1.. = facts.shared(&case.id) {
-            notes.push(Note::Shared {
-                subject: subject(),
-                processes,
-                others: facts.others(&case.id),
-            });
-        }
-    }
+    notes.extend(notes::of_cases(facts));
     Judgement {
         conclusion: conclude(facts, &verdicts),
         verdicts,
@@ -572,37 +518,4 @@ fn conclude(facts: &Facts, verdicts: &[Verdict]) -> Conclusion {
     } else {
         Conclusion::NothingJudged
     }
-}
-
-/// Baselines whose case is no longer in gates.yaml. Of a kernel that a filter left out cases of, nobody
-/// can know.
-fn gone(facts: &Facts) -> Vec<Note> {
-    let mut gone = BTreeSet::new();
-    let whole = |baseline: &&Baseline| !facts.plan.is_partial(&baseline.kernel);
-    for baseline in facts.policy.baselines.iter().filter(whole) {
-        let (kernel, variant) = (&baseline.kernel, &baseline.variant);
-        for shape in baseline.cases.keys() {
-            let known = if baseline.key.facet() == Facet::Resources {
-                let mut units = facts.plan.units.iter();
-                units.any(|unit| unit.id.kernel == *kernel && unit.id.variant == *variant)
-            } else {
-                facts.plan.cases.iter().any(|case| {
-                    case.id.kernel == *kernel
-                        && case.id.variant == *variant
-                        && case.id.shape == *shape
-                })
-            };
-            if !known {
-                gone.insert((kernel, variant, shape, baseline.key.facet()));
-            }
-        }
-    }
-    gone.into_iter()
-        .map(|(kernel, variant, shape, facet)| Note::Gone {
-            kernel: kernel.clone(),
-            variant: variant.clone(),
-            shape: shape.clone(),
-            facet,
-        })
-        .collect()
 }
