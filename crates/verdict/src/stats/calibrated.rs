@@ -4,7 +4,7 @@
 //! allows, they are believed and it is not. A run that spreads by less proves nothing of that kind: its few
 //! processes follow one another within seconds, and see no drift.
 
-use super::group::{Comparison, Group, compare, comparison};
+use super::group::{Comparison, Group, compare, comparison, student};
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 /// Level of the test before pooling. One at 5 % passes spreads that are twice what was calibrated and then
@@ -77,7 +77,7 @@ impl Known {
         comparison(
             head.ln_ratio(base),
             ln_deviation.powi(2) * each,
-            f64::from(freedom),
+            student(f64::from(freedom)),
         )
     }
 }
