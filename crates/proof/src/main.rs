@@ -16,11 +16,10 @@
 //! `--table crates/proof/fixtures/counters/table.tsv` of `counters` writes what `cargo test` holds the
 //! counters against from then on, with `out/ptx/*.ptx` beside it, through `gzip -9n`.
 //! `--hashes` of `forms`, `mma`, `special` and `random` writes what the GPU computed, as hashes; those
-//! in fixtures/ are
-//! checked by `cargo test` on any machine, and `--check` compares with a file of them. A form that
-//! ptxsim builds now and did not then stands last in `forms`, or in `products`, and counts as `AWAITING`
-//! in the tests of `sweep` and `tensor` until a GPU has computed it; to have it in random programs,
-//! `list > fixtures/forms.list`, then their `--hashes` anew.
+//! in fixtures/ are checked by `cargo test` on any machine, and `--check` compares with a file of them. A
+//! form that ptxsim builds now and did not then stands last in `forms`, or in `products`, and turns those
+//! tests red until a GPU has computed it; to have it in random programs, `list > fixtures/forms.list`, then
+//! their `--hashes` anew.
 
 mod approx;
 mod cases;

@@ -31,9 +31,6 @@ fn wb(x: f64) -> u32 {
 pub struct Packed<O>(PhantomData<O>);
 /// `.ftz`: subnormal inputs and results of f16 become zeros of their sign. bf16 has no `.ftz`.
 pub struct Ftz<O>(PhantomData<O>);
-/// `.ftz` of operations whose rounding can lift a result to the smallest normal number: it counts as
-/// subnormal (an H200 says) where it is one rounded to 11 bits as if there were no least exponent.
-pub struct Tiny<O>(PhantomData<O>);
 /// `.sat` of f16: clamped to [0, 1], a NaN becomes +0.
 pub struct Sat<O>(PhantomData<O>);
 
@@ -41,8 +38,8 @@ pub struct Sat<O>(PhantomData<O>);
 fn flush_f16(x: u32) -> u32 {
     if x & 0x7c00 == 0 { x & 0x8000 } else { x }
 }
-/// The smallest normal number of its sign, or zero where `exact`, which rounded to `x`, is less than that with
-/// one exponent more to go.
+/// `.ftz` where rounding can lift a result to the smallest normal number: it counts as subnormal (an H200
+/// says) where `exact`, which rounded to `x`, is one rounded to 11 bits as if there were no least exponent.
 #[inline(always)]
 fn flush_tiny(x: u32, exact: f64) -> u32 {
     const SMALLEST: u32 = 0x0400;
@@ -95,6 +92,10 @@ ops! { Fn2
     AddH(a: u32, b: u32) -> u32 { f32_to_f16(h(a) + h(b)) }
     SubH(a: u32, b: u32) -> u32 { f32_to_f16(h(a) - h(b)) }
     MulH(a: u32, b: u32) -> u32 { f32_to_f16(h(a) * h(b)) }
+    MulFtzH(a: u32, b: u32) -> u32 {
+        let (a, b) = (flush_f16(a), flush_f16(b));
+        flush_tiny(MulH::f(a, b), f64::from(h(a)) * f64::from(h(b)))
+    }
     MinH(a: u32, b: u32) -> u32 { f32_to_f16(f(min_f32(h(a).to_bits(), h(b).to_bits()))) }
     MaxH(a: u32, b: u32) -> u32 { f32_to_f16(f(max_f32(h(a).to_bits(), h(b).to_bits()))) }
     AddB(a: u32, c: u32) -> u32 { wb(f64::from(b(a)) + f64::from(b(c))) }
@@ -115,39 +116,13 @@ fn fma_h(a: u32, b: u32, c: u32) -> f64 {
 ops! { Fn3
     FmaH(a: u32, b: u32, c: u32) -> u32 { wh(fma_h(a, b, c)) }
     FmaB(a: u32, c: u32, e: u32) -> u32 { wb(fma_to_odd(f64::from(b(a)), f64::from(b(c)), f64::from(b(e)))) }
-    FmaReluH(a: u32, b: u32, c: u32) -> u32 { relu16(FmaH::f(a, b, c)) }
-    FmaReluB(a: u32, b: u32, c: u32) -> u32 { relu16(FmaB::f(a, b, c)) }
-}
-impl Fn2 for Tiny<MulH> {
-    type D = u32;
-    type A = u32;
-    type B = u32;
-    #[inline(always)]
-    fn f(a: u32, b: u32) -> u32 {
-        let (a, b) = (flush_f16(a), flush_f16(b));
-        flush_tiny(MulH::f(a, b), f64::from(h(a)) * f64::from(h(b)))
-    }
-}
-impl Fn3 for Tiny<FmaH> {
-    type D = u32;
-    type A = u32;
-    type B = u32;
-    type C = u32;
-    #[inline(always)]
-    fn f(a: u32, b: u32, c: u32) -> u32 {
+    FmaFtzH(a: u32, b: u32, c: u32) -> u32 {
         let [a, b, c] = [a, b, c].map(flush_f16);
         flush_tiny(FmaH::f(a, b, c), fma_h(a, b, c))
     }
-}
-impl Fn3 for Tiny<FmaReluH> {
-    type D = u32;
-    type A = u32;
-    type B = u32;
-    type C = u32;
-    #[inline(always)]
-    fn f(a: u32, b: u32, c: u32) -> u32 {
-        relu16(<Tiny<FmaH> as Fn3>::f(a, b, c))
-    }
+    FmaReluFtzH(a: u32, b: u32, c: u32) -> u32 { relu16(FmaFtzH::f(a, b, c)) }
+    FmaReluH(a: u32, b: u32, c: u32) -> u32 { relu16(FmaH::f(a, b, c)) }
+    FmaReluB(a: u32, b: u32, c: u32) -> u32 { relu16(FmaB::f(a, b, c)) }
 }
 ops! { Fn1
     NegH(a: u32) -> u32 { if a & 0x7fff > 0x7c00 { 0x7fff } else { a ^ 0x8000 } }
@@ -184,17 +159,17 @@ macro_rules! halves {
 /// f16 with `.ftz` and `.sat`, which bf16 does not have.
 macro_rules! dressed_halves {
     ($make:ident, $ty:expr, $m:expr, $h:ty, $b:ty) => {
-        dressed_halves!($make, $ty, $m, $h, $b, Ftz)
+        dressed_halves!($make, $ty, $m, $h, $b, Ftz<$h>)
     };
-    ($make:ident, $ty:expr, $m:expr, $h:ty, $b:ty, $ftz:ident) => {
+    ($make:ident, $ty:expr, $m:expr, $h:ty, $b:ty, $ftz:ty) => {
         match ($m.ftz, $m.sat, $ty) {
             (false, false, _) => halves!($make, $ty, $h, $b),
-            (true, false, Ty::F16) => $make::<$ftz<$h>>(),
-            (true, false, Ty::F16x2) => $make::<Packed<$ftz<$h>>>(),
+            (true, false, Ty::F16) => $make::<$ftz>(),
+            (true, false, Ty::F16x2) => $make::<Packed<$ftz>>(),
             (false, true, Ty::F16) => $make::<Sat<$h>>(),
             (false, true, Ty::F16x2) => $make::<Packed<Sat<$h>>>(),
-            (true, true, Ty::F16) => $make::<Sat<$ftz<$h>>>(),
-            (true, true, Ty::F16x2) => $make::<Packed<Sat<$ftz<$h>>>>(),
+            (true, true, Ty::F16) => $make::<Sat<$ftz>>(),
+            (true, true, Ty::F16x2) => $make::<Packed<Sat<$ftz>>>(),
             _ => return None,
         }
     };
@@ -209,9 +184,9 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
     Some(match name {
         "add" => dressed_halves!(op2, ty, m, AddH, AddB),
         "sub" => dressed_halves!(op2, ty, m, SubH, SubB),
-        "mul" => dressed_halves!(op2, ty, m, MulH, MulB, Tiny),
-        "fma" if m.relu => dressed_halves!(op3, ty, m, FmaReluH, FmaReluB, Tiny),
-        "fma" => dressed_halves!(op3, ty, m, FmaH, FmaB, Tiny),
+        "mul" => dressed_halves!(op2, ty, m, MulH, MulB, MulFtzH),
+        "fma" if m.relu => dressed_halves!(op3, ty, m, FmaReluH, FmaReluB, FmaReluFtzH),
+        "fma" => dressed_halves!(op3, ty, m, FmaH, FmaB, FmaFtzH),
         "min" => match (m.nan, m.xorsign) {
             (false, false) => dressed_halves!(op2, ty, m, MinH, MinB),
             (true, false) => dressed_halves!(op2, ty, m, MinNanH, MinNanB),
@@ -264,7 +239,7 @@ mod tests {
     fn what_only_rounding_makes_normal_is_flushed() {
         let product = |a: f64, b: f64| {
             let [a, b] = [a, b].map(wh);
-            (MulH::f(a, b), <Tiny<MulH> as Fn2>::f(a, b))
+            (MulH::f(a, b), MulFtzH::f(a, b))
         };
         // Of 2^-25: 2048 are the smallest normal number, and the numbers below it are the even ones. Operands are
         // normal, as subnormal ones are flushed.
@@ -278,8 +253,8 @@ mod tests {
         assert_eq!(product(-1.0625 * one, 1927.0 * step), (0x8400, 0x8000));
         let [a, b] = [1.0625 * one, 1927.0 * step].map(wh);
         assert_eq!(FmaH::f(a, b, 0), 0x0400);
-        assert_eq!(<Tiny<FmaH> as Fn3>::f(a, b, 0), 0);
-        assert_eq!(<Tiny<FmaReluH> as Fn3>::f(a, b, 0), 0);
+        assert_eq!(FmaFtzH::f(a, b, 0), 0);
+        assert_eq!(FmaReluFtzH::f(a, b, 0), 0);
     }
 
     #[test]
