@@ -56,7 +56,13 @@ fn the_committed_recording_keeps_its_promise() {
     let (_, rule) = drawn.split_once("### The rule").unwrap();
     let costs: Vec<f64> = rule
         .lines()
-        .filter_map(|line| line.trim_end_matches(" |").rsplit(" | ").next()?.parse().ok())
+        .filter_map(|line| {
+            line.trim_end_matches(" |")
+                .rsplit(" | ")
+                .next()?
+                .parse()
+                .ok()
+        })
         .collect();
     assert_eq!(costs.len(), 8 * 6, "{rule}");
     assert!(costs.iter().all(|&seconds| seconds <= 2.0), "{rule}");
