@@ -59,6 +59,7 @@ fn broken() -> Record {
 }
 
 fn everywhere(name: &str, record: &Record) {
+    let record = &fixture::with_tails(record.clone());
     let judgement = judged(record);
     insta::assert_snapshot!(
         format!("{name}-terminal"),
@@ -210,8 +211,9 @@ fn a_run_with_anchors() {
 
 #[test]
 fn two_records_compared() {
-    let head = broken();
-    let judgement = compare(&fixture::record(), &head, Loosening::Fails);
+    let head = fixture::with_tails(broken());
+    let base = fixture::with_tails(fixture::record());
+    let judgement = compare(&base, &head, Loosening::Fails);
     insta::assert_snapshot!("compare-markdown", markdown::render(&head, &judgement));
 }
 

@@ -13,7 +13,7 @@ fn beside(metric: Metric) -> Rule {
 
 /// What is asked of `fast@small`, which changed, where `subject` has this gate as well.
 fn with_gate(subject: Subject, rule: Rule) -> (Record, Singles) {
-    let mut record = record_beside_base();
+    let mut record = with_tails(record_beside_base());
     record.policy.gates.push(gate(subject, rule));
     let mut first = record.clone();
     first
@@ -30,11 +30,11 @@ fn with_gate(subject: Subject, rule: Rule) -> (Record, Singles) {
     }
 }
 
-/// Two of each process, where the pairing says four.
+/// A dozen of each process, where the pairing says a hundred.
 fn few(record: &mut Record) {
     repair(record, &case_id("fast", "small"), |_, facts| {
-        facts.head.single_ns.truncate(2);
-        facts.base.single_ns.truncate(2);
+        facts.head.single_ns.truncate(12);
+        facts.base.single_ns.truncate(12);
     });
 }
 
@@ -75,7 +75,7 @@ fn too_few_decide_nothing_about_tails() {
             assert_eq!(
                 verdict.reason,
                 format!(
-                    "{metric} needs 4 samples of single launches of each process, and one has 2"
+                    "{metric} needs 100 samples of single launches of each process, and one has 12"
                 )
             );
             assert_eq!(
@@ -87,8 +87,8 @@ fn too_few_decide_nothing_about_tails() {
 }
 
 #[test]
-fn reports_show_what_there_is() {
-    let mut record = record_beside_base();
+fn reports_show_what_there_is_to_see() {
+    let mut record = with_tails(record_beside_base());
     few(&mut record);
     let facts = Facts::new(
         &record.plan,
@@ -96,14 +96,19 @@ fn reports_show_what_there_is() {
         &record.policy,
         &record.evidence,
     );
-    let shown = facts.metric(&case("fast", "small"), Metric::P99);
-    assert!(shown.is_ok(), "{shown:?}");
+    let shown = |metric| facts.metric(&case("fast", "small"), metric);
+    assert!(shown(Metric::P90).is_ok() && shown(Metric::Cv).is_ok());
+    // The slowest of a dozen is no p99.
+    assert_eq!(
+        shown(Metric::P99).unwrap_err().reason,
+        "p99 needs 100 samples of single launches of each process, and one has 12"
+    );
 }
 
 /// The base's record was to show them alone, and a gate of head's would rest on them.
 #[test]
 fn too_few_are_no_figure_to_be_held_against() {
-    let mut head = record_beside_base();
+    let mut head = with_tails(record_beside_base());
     let rule = within(Metric::P99, 0.5);
     let name = words::gate(&rule);
     head.policy.gates.push(gate(case("fast", "small"), rule));
@@ -113,7 +118,7 @@ fn too_few_are_no_figure_to_be_held_against() {
         let is = |it: &Verdict| it.subject == case("fast", "small") && it.gate == name;
         verdicts.find(is).unwrap().outcome
     };
-    let mut base = record_beside_base();
+    let mut base = with_tails(record_beside_base());
     assert_eq!(outcome(&base), Outcome::Pass);
     few(&mut base);
     assert_ne!(outcome(&base), Outcome::Pass);
