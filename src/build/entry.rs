@@ -235,7 +235,8 @@ mod tests {
             "_ZN4vllm10rms_kernelI6__halfLi256EEEvPT_S3_PKS2_fii",
             "_ZN4vllm10rms_kernelI6__halfLi512EEEvPT_S3_PKS2_fii",
         ];
-        let marker = "_Z14gk_instantiateILi1EXadL_ZN4vllm10rms_kernelI6__halfLi256EEEvPT_S4_PKS3_fiiEEEvv";
+        let marker =
+            "_Z14gk_instantiateILi1EXadL_ZN4vllm10rms_kernelI6__halfLi256EEEvPT_S4_PKS3_fiiEEEvv";
         let held = |before: &str, among: &[&'static str]| held_by(marker, before, ">()", among);
         assert_eq!(held("gk_instantiate<1, &", &entries), Some(entries[0]));
         assert_eq!(held("gk_instantiate<0, &", &entries), None);

@@ -114,7 +114,10 @@ fn every_kind_of_name_resolves() {
         ("fill<double,2*TWO>", "_Z4fillIdLi4EEvPT_"),
         ("ns::twice<3>", "_ZN2ns5twiceILi3ELi4EEEvPf"),
         // An alias and a macro, as the source would write them.
-        ("ns::norm<ns::half, TWO>", "_ZN2ns4normINS_4HalfELi2EEEvPT_PKS2_"),
+        (
+            "ns::norm<ns::half, TWO>",
+            "_ZN2ns4normINS_4HalfELi2EEEvPT_PKS2_",
+        ),
         ("over(double*)", "_Z4overPd"),
         ("local", "_Z5localPi"),
     ];

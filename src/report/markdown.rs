@@ -34,7 +34,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             let row = format!(
                 "| {outcome} | {} | {} | {} | {} |",
                 code(&gate.subject.to_string()),
-                code(gate.asked),
+                code(&gate.asked()),
                 cell(gate.now),
                 gate.declared.map_or(String::new(), code),
             );
@@ -56,10 +56,10 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
                 &format!(
                     "| **{}** | {} | {} | {} | {} |",
                     problem.outcome,
-                    code(&problem.subject.to_string()),
+                    code(&problem.subjects(record)),
                     gates.join(", "),
                     cell(problem.reason),
-                    summary::reproduce(record, judgement, problem.subject)
+                    summary::reproduce_one(record, judgement, &problem)
                         .map_or(String::new(), |command| code(&command)),
                 ),
             );
@@ -155,7 +155,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
 /// Head's times beside the base's, and the cases of which there are none.
 fn times(out: &mut String, record: &Record, judgement: &Judgement, base: &BesideBase) {
     let rows = beside::compared(judgement);
-    let untimed = beside::untimed(base);
+    let untimed = beside::untimed(record, base);
     if rows.is_empty() && untimed.is_empty() {
         return;
     }

@@ -5,6 +5,7 @@ pub mod github;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+mod names;
 mod notes;
 pub mod nvbench;
 mod printed;
