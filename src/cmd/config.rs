@@ -7,6 +7,8 @@ use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
+use verdict::model::DEFAULT_CONFIG;
 
 pub fn validate(args: &ValidateArgs) -> Result<Exit> {
     let loaded = config::load(&args.config.config, &Selection::default())?;
@@ -56,9 +58,14 @@ pub fn init(args: &InitArgs) -> Result<Exit> {
         .map_err(|error| {
             Error::environment(format!("{} cannot be written: {error}", path.display()))
         })?;
+    let name = path.display();
+    let config = match path == Path::new(DEFAULT_CONFIG) {
+        true => String::new(),
+        false => format!(" --config {name}"),
+    };
     print(&format!(
-        "wrote {}; next: gatekeeper validate --config {0}\n",
-        path.display()
+        "wrote {name}\nnext: point `source` and `entry` at a kernel of yours, list its arguments, and then\n  \
+         gatekeeper validate{config}\n  gatekeeper run{config}\n"
     ))?;
     Ok(Exit::Held)
 }

@@ -401,7 +401,13 @@ fn explain(error: &serde_yaml::Error) -> Problem {
         E::SerdeUnknownVariant {
             variant, expected, ..
         } => return one_of("name", variant, expected),
-        E::SerdeMissingField { field, .. } => format!("the key `{field}` is missing"),
+        E::SerdeMissingField { field, .. } => {
+            let problem = Problem::new(at, format!("the key `{field}` is missing"));
+            return match as_written(field) {
+                Some(example) => problem.help(example),
+                None => problem,
+            };
+        }
         E::DuplicateMappingKey { key, .. } => match key {
             Some(key) => format!("`{key}` stands here twice"),
             None => "a key stands here twice".to_owned(),
@@ -447,7 +453,24 @@ fn explain(error: &serde_yaml::Error) -> Problem {
     Problem::new(at, message)
 }
 
-/// ``did you mean `registers`?`` where one is close, else all that there are.
+/// How a key that has no default may look, where its name says too little.
+fn as_written(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "version" => "version: 1",
+        "architectures" => "architectures: [sm_90]",
+        "kernels" => "kernels: {NAME: {source: FILE.cu, entry: FUNCTION, ...}}",
+        "tensors" => "tensors: {x: {type: f32, shape: [N]}, y: {role: out, type: f32, shape: [N]}}",
+        "args" => "args: [{tensor: x}, {tensor: y}, {i32: N}], in the order of the parameters",
+        "shape" => "shape: [M, N], slowest dimension first; [] is one element",
+        "reference" => {
+            "where the right answer comes from: a built-in as in {rms_norm: {x: x, out: y}}, or a C function as in {user: {source: FILE.c, function: NAME, args: [...]}}"
+        }
+        "gates" => "gates: {max_err: 1e-3, spills: 0}",
+        _ => return None,
+    })
+}
+
+/// ``did you mean `registers`?`` where one is close or begins so, else all that there are.
 pub fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     let close = known
@@ -460,6 +483,10 @@ pub fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Str
         .min_by_key(|(distance, _)| *distance);
     if let Some((_, known)) = close {
         return format!("did you mean `{known}`?");
+    }
+    let mut longer = known.iter().filter(|known| known.starts_with(name));
+    if let (false, Some(only), None) = (name.is_empty(), longer.next(), longer.next()) {
+        return format!("did you mean `{only}`?");
     }
     let quoted: Vec<_> = known.iter().map(|known| format!("`{known}`")).collect();
     match quoted.as_slice() {

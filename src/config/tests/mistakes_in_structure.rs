@@ -16,8 +16,8 @@ fn keys() {
     );
     check(
         "      registers: 128",
-        "      blocks: 128",
-        "gates.yaml:22:7: kernels.scale.gates.blocks: unknown metric `blocks`\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cycles`, `cv`, `slow_share`, `conditions`, `counters`",
+        "      warps: 128",
+        "gates.yaml:22:7: kernels.scale.gates.warps: unknown metric `warps`\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cycles`, `cv`, `slow_share`, `conditions`, `counters`",
     );
     check(
         "      registers: 128\n",
@@ -42,7 +42,12 @@ fn keys() {
     check(
         "x: {type: f32, shape: [N]}\n      y",
         "x: {type: f32}\n      y",
-        "gates.yaml:15:10: kernels.scale.tensors.x: the key `shape` is missing",
+        "gates.yaml:15:10: kernels.scale.tensors.x: the key `shape` is missing\n  help: shape: [M, N], slowest dimension first; [] is one element",
+    );
+    check(
+        "op: relu",
+        "op: sig",
+        "gates.yaml:20:33: kernels.scale.reference.unary.op: unknown name `sig`\n  help: did you mean `sigmoid`?",
     );
     check(
         "{i32: N}",
