@@ -26,7 +26,7 @@ pub fn named(plan: &Plan, subjects: &[&Subject]) -> String {
 }
 
 /// `3 cases (k/direct@small, 2 of k/fast)`: by name, and several of a variant by their number. `all 3 cases`
-/// and `3 cases (all of k)` where the run had no others.
+/// and `3 cases (all of k)` where the run has no others.
 pub fn in_words(plan: &Plan, subjects: &BTreeSet<&Subject>) -> String {
     let cases = subjects
         .iter()
@@ -64,7 +64,8 @@ pub fn in_words(plan: &Plan, subjects: &BTreeSet<&Subject>) -> String {
     }
     let mut names = Vec::new();
     for (kernel, variants) in kernels {
-        if variants.len() > 1 && is_whole(&|subject| subject.kernel() == kernel) {
+        let several = variants.values().map(Vec::len).sum::<usize>() > 1;
+        if several && is_whole(&|subject| subject.kernel() == kernel) {
             names.push(format!("all of {kernel}"));
             continue;
         }
@@ -78,4 +79,88 @@ pub fn in_words(plan: &Plan, subjects: &BTreeSet<&Subject>) -> String {
         );
     }
     format!("{count} ({})", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verdict::model::CaseId;
+
+    fn plan() -> Plan {
+        let mut plan = crate::store::fixture::record().plan;
+        let one = plan.cases[0].clone();
+        plan.cases = [
+            "a/x@s", "a/x@t", "a/y@s", "a/y@t", "b/x@s", "b/x@t", "c/x@s",
+        ]
+        .into_iter()
+        .map(|name| {
+            let mut case = one.clone();
+            case.id = id(name);
+            case
+        })
+        .collect();
+        plan
+    }
+
+    fn id(name: &str) -> CaseId {
+        let parts: Vec<_> = name.split(['/', '@']).map(str::to_owned).collect();
+        let [kernel, variant, shape] = parts.try_into().unwrap();
+        CaseId {
+            kernel,
+            variant,
+            shape,
+        }
+    }
+
+    fn told(names: &str) -> String {
+        let subjects: Vec<_> = names
+            .split_whitespace()
+            .map(|name| Subject::Case(id(name)))
+            .collect();
+        in_words(&plan(), &subjects.iter().collect())
+    }
+
+    #[test]
+    fn few_words_leave_none_out() {
+        for (names, says) in [
+            ("a/x@s", "1 case (a/x@s)"),
+            ("a/x@s a/x@t", "2 cases (2 of a/x)"),
+            ("a/x@s a/y@t b/x@s", "3 cases (a/x@s, a/y@t, b/x@s)"),
+            ("b/x@s b/x@t c/x@s", "3 cases (all of b, c/x@s)"),
+            ("a/x@s a/x@t a/y@s a/y@t", "4 cases (all of a)"),
+            ("a/x@s a/x@t a/y@s a/y@t b/x@s b/x@t c/x@s", "all 7 cases"),
+            // One that the plan has not: of a comparison's base.
+            (
+                "a/x@s a/x@t a/y@s a/y@t b/x@s b/x@t c/x@s d/x@s",
+                "8 cases (all of a, all of b, c/x@s, d/x@s)",
+            ),
+        ] {
+            assert_eq!(told(names), says, "{names}");
+        }
+    }
+
+    #[test]
+    fn units_and_both_together() {
+        let record = crate::store::fixture::record();
+        let mut subjects: Vec<_> = record
+            .plan
+            .units
+            .iter()
+            .map(|unit| Subject::Unit(unit.id.clone()))
+            .collect();
+        let words = |subjects: &[Subject]| in_words(&record.plan, &subjects.iter().collect());
+        assert_eq!(words(&subjects), "all 2 units");
+        subjects.extend(
+            record
+                .plan
+                .cases
+                .iter()
+                .take(1)
+                .map(|case| Subject::Case(case.id.clone())),
+        );
+        assert_eq!(
+            words(&subjects),
+            "3 subjects (2 of k/direct, k/fast [sm_90])"
+        );
+    }
 }
