@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{gatekeeper, root, run, stderr, stdout};
+use common::{copy_of, edit, gatekeeper, root, run, stderr, stdout};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -74,6 +74,33 @@ kernels:
     )
     .unwrap();
     run(dir.path(), &["validate"], 0);
+}
+
+/// The kernel that the README shows is an example, and fails as it says there.
+#[test]
+fn the_kernel_of_the_readme_fails_as_shown() {
+    let files = blocks("README.md", "yaml");
+    let shown = files
+        .iter()
+        .find(|text| text.starts_with("version: 1\narch"));
+    let example = root().join("examples/rms-norm/gates.yaml");
+    assert_eq!(shown.unwrap(), &fs::read_to_string(example).unwrap());
+
+    let project = copy_of("examples/rms-norm");
+    let simulated = ["run", "--provision", "--device", "sim"];
+    run(project.path(), &simulated, 0);
+    run(project.path(), &["baseline", "update"], 0);
+    edit(
+        &project.path().join("fused_add_rms_norm.cu"),
+        "    for (int i = threadIdx.x; i < hidden; i += BLOCK) {",
+        "    const int stretch = hidden / BLOCK;\n    \
+         for (int i = threadIdx.x * stretch; i < (threadIdx.x + 1) * stretch; ++i) {",
+    );
+    let said = stdout(&run(project.path(), &simulated, 1));
+    let shown = blocks("README.md", "text");
+    for part in shown.first().unwrap().split("...\n") {
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `validate`, `init` and `schema`: what can be said of gates.yaml without building anything.
 
-use super::print;
+use super::{counted, print};
 use crate::cli::{InitArgs, ValidateArgs};
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
@@ -23,12 +23,12 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
         count => format!(", {count} accepted in {}", config::ACCEPTED),
     };
     print(&format!(
-        "{}: {} kernels, {} units to build, {} cases, {} gates{accepted}\n",
+        "{}: {}, {} to build, {}, {}{accepted}\n",
         loaded.file,
-        kernels.len(),
-        loaded.plan.units.len(),
-        loaded.plan.cases.len(),
-        loaded.gates.len()
+        counted(kernels.len(), "kernel"),
+        counted(loaded.plan.units.len(), "unit"),
+        counted(loaded.plan.cases.len(), "case"),
+        counted(loaded.gates.len(), "gate")
     ))?;
     Ok(Exit::Held)
 }

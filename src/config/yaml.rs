@@ -243,9 +243,37 @@ impl<'a> Source<'a> {
                     problem.at = value;
                 }
             }
+            // Of a single word where a word and its keys are wanted (`reference: softmax`) the place is behind it,
+            // where the next key is or nothing.
+            E::Unexpected { .. } => {
+                let value =
+                    |at: Position, node: Option<&Tree>| node.is_some() && at.written == place;
+                if self.find(value).is_none()
+                    && let Some(before) = self.scalar_before(place)
+                {
+                    problem.at = before;
+                }
+            }
             _ => {}
         }
         problem
+    }
+
+    /// The last single value that begins before `place`.
+    fn scalar_before(&self, place: Place) -> Option<Position> {
+        fn walk(node: &Spot<Tree>, place: Place, last: &mut Option<Position>) {
+            let order = |place: Place| (place.line, place.column);
+            match &node.value {
+                Tree::Null => {}
+                Tree::Scalar(_) if order(node.at.written) < order(place) => *last = Some(node.at),
+                Tree::Scalar(_) => {}
+                Tree::List(items) => items.iter().for_each(|item| walk(item, place, last)),
+                Tree::Map(map) => map.iter().for_each(|(_, value)| walk(value, place, last)),
+            }
+        }
+        let mut last = None;
+        walk(&self.tree, place, &mut last);
+        last
     }
 
     /// The first key of the file, and its value where that is a single one.
@@ -391,8 +419,12 @@ fn explain(error: &serde_yaml::Error) -> Problem {
         is_key: false,
     };
     let one_of = |what: &str, name: &str, expected: &[&'static str]| {
-        Problem::new(at, format!("unknown {what} `{name}`"))
-            .help(did_you_mean(name, expected.iter().copied()))
+        let problem = Problem::new(at, format!("unknown {what} `{name}`"))
+            .help(did_you_mean(name, expected.iter().copied()));
+        match expected.contains(&"nullptr") {
+            true => problem.help("an argument is written as in {tensor: x} or {i32: N}"),
+            false => problem,
+        }
     };
     let message = match root(error) {
         E::SerdeUnknownField {
