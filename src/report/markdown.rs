@@ -152,6 +152,15 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
     out
 }
 
+/// The two records of a comparison by their names, and what each was made on: the last line of its report.
+pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
+    let side = |(name, record): (&str, &Record)| {
+        let on = text(&summary::circumstances(record));
+        format!("{}: {on}", code(name))
+    };
+    format!("\n<sub>BASE {}<br>HEAD {}</sub>\n", side(base), side(head))
+}
+
 /// Head's times beside the base's, and the cases of which there are none.
 fn times(out: &mut String, record: &Record, judgement: &Judgement, base: &BesideBase) {
     let rows = beside::compared(judgement);

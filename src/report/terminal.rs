@@ -192,6 +192,13 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
     out.join("\n") + "\n"
 }
 
+/// The two records of a comparison by their names, and what each was made on: before its report.
+pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
+    let side =
+        |(name, record): (&str, &Record)| format!("{name}: {}", summary::circumstances(record));
+    format!("BASE {}\nHEAD {}\n\n", side(base), side(head))
+}
+
 /// Cells are broken between words where that keeps the lines within `width`. A name never is, as it is there to be
 /// copied: with long ones the table is wider.
 fn table(heads: &[&str], rows: Vec<summary::Row>, width: usize) -> Vec<String> {
