@@ -121,3 +121,16 @@ fn a_wrong_example_fails_on_the_gpu() {
         a_wrong_example_fails(wrong, "cuda");
     }
 }
+
+/// What only looks like a wrong kernel is told from one, where the entry's name says what it takes.
+#[test]
+fn a_tensor_of_another_type_is_named() {
+    let project = copy_of("examples/rms-norm");
+    let gates = project.path().join("gates.yaml");
+    edit(&gates, "weight: {type: f16", "weight: {type: f32");
+    let simulated = ["run", "--provision", "--device", "sim"];
+    let said = stdout(&run(project.path(), &simulated, 1));
+    let words: Vec<_> = said.split_whitespace().collect();
+    let note = "note `weight` is f32 in gates.yaml, and parameter 3 of the entry is `__half const*`: all 2 cases";
+    assert!(words.join(" ").contains(note), "{said}");
+}

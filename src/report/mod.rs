@@ -10,6 +10,7 @@ mod notes;
 pub mod nvbench;
 mod printed;
 pub mod progress;
+mod signature;
 mod standing;
 mod summary;
 pub mod terminal;

@@ -2,6 +2,7 @@
 
 use super::beside;
 use super::names::{in_words, named};
+use super::signature;
 use super::summary::plural;
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::judge::words;
@@ -10,7 +11,7 @@ use verdict::model::*;
 /// Notes a line each; what is new is gathered into one for each facet, what is gone into one for each variant.
 pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
-    let mut of_several: BTreeMap<String, BTreeSet<&Subject>> = BTreeMap::new();
+    let mut of_several = signature::mismatches(record, judgement);
     let mut gone: BTreeMap<(&str, &str), BTreeMap<&str, BTreeSet<Facet>>> = BTreeMap::new();
     let mut lines = Vec::new();
     for note in &judgement.notes {
