@@ -399,7 +399,7 @@ fn init_writes_a_file_that_loads_and_never_overwrites() {
     assert_eq!(
         stdout(&output),
         "wrote gates.yaml\nnext: point `source` and `entry` at a kernel of yours, list its arguments, and then\n  \
-         gatekeeper validate\n  gatekeeper run\n"
+         gatekeeper validate\n  gatekeeper run\nrecords and reports go to gatekeeper-out/, which belongs into .gitignore\n"
     );
     let written = fs::read(dir.path().join("gates.yaml")).unwrap();
     refused(

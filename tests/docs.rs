@@ -148,6 +148,48 @@ fn names(schema: &serde_json::Value, keys: &mut BTreeSet<String>) {
     }
 }
 
+/// As GitHub makes the anchor of a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    let kept = kept
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut links = 0;
+    for page in [
+        "README.md",
+        "examples/README.md",
+        "docs/gates.md",
+        "docs/timing.md",
+    ] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        let targets = text.split("](").skip(1);
+        for target in targets.map(|rest| rest.split(')').next().unwrap()) {
+            if target.starts_with("http") {
+                continue;
+            }
+            let (file, wanted) = target.split_once('#').unwrap_or((target, ""));
+            let path = match file {
+                "" => root().join(page),
+                file => root().join(page).parent().unwrap().join(file),
+            };
+            assert!(path.exists(), "{page}: {target}");
+            if !wanted.is_empty() {
+                let text = fs::read_to_string(path).unwrap();
+                let headings = text.lines().filter(|line| line.starts_with('#'));
+                let mut anchors = headings.map(|line| anchor(line.trim_start_matches('#')));
+                assert!(anchors.any(|it| it == wanted), "{page}: {target}");
+            }
+            links += 1;
+        }
+    }
+    assert!(links > 15, "{links}");
+}
+
 /// A command that is printed for people to type is one that the program takes.
 #[test]
 fn every_command_on_a_page_is_one() {

@@ -65,7 +65,8 @@ pub fn init(args: &InitArgs) -> Result<Exit> {
     };
     print(&format!(
         "wrote {name}\nnext: point `source` and `entry` at a kernel of yours, list its arguments, and then\n  \
-         gatekeeper validate{config}\n  gatekeeper run{config}\n"
+         gatekeeper validate{config}\n  gatekeeper run{config}\n\
+         records and reports go to gatekeeper-out/, which belongs into .gitignore\n"
     ))?;
     Ok(Exit::Held)
 }
