@@ -206,6 +206,10 @@ impl<'a> Facts<'a> {
     fn time(&self, case: &CaseId, metric: Metric) -> Found<Value> {
         self.device()?;
         self.timeable(case)?;
+        // Of what no gate rests on, reports show what there is.
+        if self.singles(case) == Singles::Judged {
+            self.enough_singles(case, metric)?;
+        }
         if metric == Metric::SlowShare {
             return self.slow_share(case).map(Value::from);
         }
