@@ -46,11 +46,8 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
     if !problems.is_empty() {
         out.push_str("\n### What did not hold\n\n| | subject | gate | why | alone |\n|---|---|---|---|---|\n");
         for problem in problems {
-            let gates: Vec<_> = problem
-                .gates
-                .iter()
-                .map(|verdict| code(&verdict.gate))
-                .collect();
+            let gates = problem.gate_names().into_iter().map(code);
+            let gates: Vec<_> = gates.collect();
             line(
                 &mut out,
                 &format!(

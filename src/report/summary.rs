@@ -17,11 +17,11 @@ pub struct Problem<'a> {
     pub subjects: Vec<&'a Subject>,
     pub outcome: Outcome,
     pub reason: &'a str,
-    /// Of the first subject.
+    /// Of all subjects.
     pub gates: Vec<&'a Verdict>,
 }
 
-impl Problem<'_> {
+impl<'a> Problem<'a> {
     /// `k/fast@small, k/fast@large`; of many how many, by variant.
     pub fn subjects(&self, record: &Record) -> String {
         named(&record.plan, &self.subjects)
@@ -29,12 +29,18 @@ impl Problem<'_> {
 
     /// `p50 +2%`, or several, separated by commas.
     pub fn gates(&self) -> String {
-        let gates: Vec<_> = self
-            .gates
-            .iter()
-            .map(|verdict| verdict.gate.as_str())
-            .collect();
-        gates.join(", ")
+        self.gate_names().join(", ")
+    }
+
+    /// Each once, in order.
+    pub fn gate_names(&self) -> Vec<&'a str> {
+        let mut names = Vec::new();
+        for verdict in &self.gates {
+            if !names.contains(&verdict.gate.as_str()) {
+                names.push(verdict.gate.as_str());
+            }
+        }
+        names
     }
 
     /// `gates.yaml:7, 12`.
@@ -81,7 +87,10 @@ pub fn problems(judgement: &Judgement) -> Vec<Problem<'_>> {
                 && other.gates() == problem.gates()
         });
         match same {
-            Some(other) => other.subjects.extend(problem.subjects),
+            Some(other) => {
+                other.subjects.extend(problem.subjects);
+                other.gates.extend(problem.gates);
+            }
             None => told.push(problem),
         }
     }

@@ -324,6 +324,12 @@ fn what_breaks_many_subjects_alike_is_told_once() {
             });
         }
     }
+    // Another kernel asks for the same at another line.
+    for gate in &mut record.policy.gates {
+        if gate.declared.is_some() && gate.subject.variant() == "fast" {
+            gate.declared = Some("gates.yaml:19".into());
+        }
+    }
     let judgement = judged(&record);
     let terminal = terminal::render(&record, &judgement, PLAIN);
     let (first, _) = terminal.split_once("\n\n").unwrap();
@@ -332,7 +338,7 @@ FAIL all 4 cases: finite, written, deterministic, inputs intact, max_err <= 0.00
      no reference: k_ref.c:7:21: error: expected ';'
          7 |     int  i
            |           ^
-     by gates.yaml:7
+     by gates.yaml:19, gates.yaml:7
      gatekeeper run 'k/direct@small'
 ");
     for text in [
