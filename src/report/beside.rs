@@ -30,7 +30,18 @@ pub fn compared_with(base: &BesideBase) -> String {
         true => "no case is timed".to_owned(),
         false => counts.join(", "),
     };
-    format!("{} ({}): {counts}", base.revision, commit(base))
+    match revision(base) {
+        hash if hash == commit(base) => format!("{hash}: {counts}"),
+        name => format!("{name} ({}): {counts}", commit(base)),
+    }
+}
+
+/// As it was named; a whole hash, which a workflow names, no longer than one is read.
+pub fn revision(base: &BesideBase) -> &str {
+    match base.revision == base.commit {
+        true => commit(base),
+        false => &base.revision,
+    }
 }
 
 pub fn commit(base: &BesideBase) -> &str {
@@ -292,10 +303,7 @@ fn after<'a>(begin: &str, text: &'a str) -> Option<&'a str> {
 
 /// How many gates ask less, and what allows that.
 pub fn loosening(judgement: &Judgement, loosened: &[Loosened]) -> String {
-    let base = judgement
-        .base
-        .as_ref()
-        .map_or("the base", |base| &base.revision);
+    let base = judgement.base.as_ref().map_or("the base", revision);
     let gates = loosened.iter().map(|it| it.asked.len()).sum();
     let (asks, count) = match gates {
         1 => ("asks", plural(1, "gate")),

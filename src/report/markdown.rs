@@ -165,7 +165,7 @@ fn times(out: &mut String, record: &Record, judgement: &Judgement, base: &Beside
     if rows.is_empty() && untimed.is_empty() {
         return;
     }
-    let title = text(&base.revision);
+    let title = text(beside::revision(base));
     let _ = write!(out, "\n### Times beside {title}\n\n");
     if !rows.is_empty() {
         out.push_str(

@@ -106,7 +106,7 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
     ));
 
     if let Some(base) = &judgement.base {
-        let title = format!("beside {}", base.revision);
+        let title = format!("beside {}", beside::revision(base));
         let heads = [
             &title, "metric", "base", "head", "change", "within", "verdict",
         ];
