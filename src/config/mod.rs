@@ -32,7 +32,9 @@ use kernel::{Entry, Shared};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use verdict::model::{Arch, CaseId, DEFAULT_CONFIG, Gate, Pairing, Plan, Schedule, Simulation};
+use verdict::model::{
+    Arch, CaseId, DEFAULT_CONFIG, Gate, Metric, Pairing, Plan, Rule, Schedule, Simulation,
+};
 use yaml::{Problem, Source, Spot};
 
 /// Version of the format that this program reads.
@@ -81,8 +83,6 @@ pub struct Loaded {
     pub reseeded: bool,
 }
 
-/// Reads, checks and resolves `path`, and selects.
-///
 /// The gates file of the nearest directory above this one, as in `../../gates.yaml`, for a command that was typed
 /// below it and names no other.
 fn above(path: &Path) -> Option<String> {
@@ -92,6 +92,8 @@ fn above(path: &Path) -> Option<String> {
     (path == Path::new(DEFAULT_CONFIG)).then(|| format!("{}{DEFAULT_CONFIG}", "../".repeat(steps)))
 }
 
+/// Reads, checks and resolves `path`, and selects.
+///
 /// # Errors
 /// Usage, for anything wrong with the file or the selection, with line, column and key.
 pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
@@ -247,7 +249,30 @@ fn resolve(
         resolved.plan.cases.extend(kernel.cases);
         resolved.gates.extend(kernel.gates);
     }
+    if let Some(singles) = &raw.timing.singles {
+        enough(singles, &resolved.gates)?;
+    }
     Ok(resolved)
+}
+
+/// A limit that these could never decide is said before anything is measured.
+fn enough(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(), Problem> {
+    let limited = gates.iter().filter_map(|gate| match gate.rule {
+        Rule::Limit { metric, .. } => Some(metric),
+        _ => None,
+    });
+    let short = |metric: &Metric| singles.value < metric.least_singles();
+    match limited.filter(short).max_by_key(|it| it.least_singles()) {
+        None => Ok(()),
+        Some(metric) => Err(Problem::new(
+            singles.at,
+            format!(
+                "{} is too few for the limit on {metric}, which needs {}",
+                singles.value,
+                metric.least_singles()
+            ),
+        )),
+    }
 }
 
 fn architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<Vec<Arch>, Problem> {

@@ -1,4 +1,4 @@
-use super::check;
+use super::{check, read, with};
 
 #[test]
 fn limits() {
@@ -247,4 +247,35 @@ fn limits() {
         "p50: \"<= 900us us\"",
         "gates.yaml:24:22: kernels.scale.gates.p50: `900us us`: unexpected `us`",
     );
+}
+
+#[test]
+fn a_tail_of_few_launches_is_said_before_they_are_measured() {
+    for (singles, limit, too_few) in [
+        (
+            9,
+            "p90: \"+2%\"",
+            "9 is too few for the limit on p90, which needs 10",
+        ),
+        (10, "p90: \"+2%\"", ""),
+        (
+            99,
+            "p90: \"+2%\"\n      p99: 400us",
+            "99 is too few for the limit on p99, which needs 100",
+        ),
+        (100, "p99: 400us", ""),
+        (
+            1,
+            "cv: 5%",
+            "1 is too few for the limit on cv, which needs 2",
+        ),
+        (1, "cycles: \"+2%\"", ""),
+    ] {
+        let text = with("p50: \"+2%\"", limit) + &format!("timing: {{singles: {singles}}}\n");
+        match (read(&text), too_few) {
+            (Ok(_), "") => {}
+            (Err(said), _) if !too_few.is_empty() => assert!(said.ends_with(too_few), "{said}"),
+            (other, _) => panic!("{singles} {limit}: {}", other.is_ok()),
+        }
+    }
 }

@@ -370,7 +370,7 @@ pub fn driver_facts() -> DriverFacts {
 /// The record with a hundred single launches of each process, as tails need them, where it has four.
 pub fn with_tails(mut record: Record) -> Record {
     record.plan.timing.singles = 100;
-    for pairing in &mut record.plan.pairing {
+    if let Some(pairing) = &mut record.plan.pairing {
         pairing.singles = 100;
     }
     for piece in &mut record.evidence {

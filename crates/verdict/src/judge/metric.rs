@@ -331,9 +331,11 @@ pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
     };
     // Batches hide tails: these come from samples of one launch each.
     let single = || match Sample::new(&facts.single_ns) {
-        Some(sample) => Ok(sample),
-        None => inconclusive(format!(
-            "no samples of single launches, which {metric} needs"
+        Some(sample) if sample.size() >= metric.least_singles() as usize => Ok(sample),
+        _ => inconclusive(format!(
+            "{metric} needs {} samples of single launches of each process, and one has {}",
+            metric.least_singles(),
+            facts.single_ns.len()
         )),
     };
     Ok(match metric {
@@ -348,8 +350,8 @@ pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
                 tick / launches * per_ns,
             )
         }
-        Metric::P90 => (tail(single()?, 0.90, metric)?, tick),
-        Metric::P99 => (tail(single()?, 0.99, metric)?, tick),
+        Metric::P90 => (single()?.quantile(0.90), tick),
+        Metric::P99 => (single()?.quantile(0.99), tick),
         Metric::Cv => {
             let sample = single()?;
             let Some(deviation) = sample.deviation() else {
@@ -360,18 +362,6 @@ pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
         }
         other => return inconclusive(format!("{other} is no time")),
     })
-}
-
-/// Of fewer samples than one beyond it in expectation it would be their maximum by another name.
-fn tail(sample: Sample, q: f64, metric: Metric) -> Found<f64> {
-    let least = (1.0 / (1.0 - q)).round();
-    match sample.size() as f64 >= least {
-        true => Ok(sample.quantile(q)),
-        false => inconclusive(format!(
-            "{metric} needs {least} samples of single launches of each process, and one has {}",
-            sample.size()
-        )),
-    }
 }
 
 /// SM clock in MHz during the batched samples.

@@ -177,6 +177,16 @@ impl Metric {
         matches!(self, Self::P90 | Self::P99 | Self::Cv | Self::SlowShare)
     }
 
+    /// Of one process: of fewer, a quantile would be their maximum by another name.
+    pub fn least_singles(self) -> u32 {
+        match self {
+            Self::P90 => 10,
+            Self::P99 => 100,
+            Self::Cv => 2,
+            _ => 0,
+        }
+    }
+
     pub fn facet(self) -> Facet {
         match self {
             Self::Registers
