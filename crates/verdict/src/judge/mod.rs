@@ -70,6 +70,7 @@ pub fn judge(
             plan,
             base.loosening,
         ));
+        loosened.extend(loosened::moved(base, &policy.baselines, plan));
         judgement.add(loosened);
     }
     judgement

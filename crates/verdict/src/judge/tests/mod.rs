@@ -13,6 +13,7 @@ mod properties;
 mod rules;
 mod simulated;
 mod times;
+mod unseen;
 
 use super::fixture::*;
 use super::*;
