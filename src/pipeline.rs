@@ -74,7 +74,7 @@ pub fn run(
     });
     let (base_tree, base) = base.transpose()?.map(|it| (it.tree, it.base)).unzip();
     let anchors = past::anchors(&root, &gates)?;
-    let policy = Policy {
+    let mut policy = Policy {
         gates,
         baselines,
         broken_baselines,
@@ -84,6 +84,12 @@ pub fn run(
         base,
     };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;
+    if let (Some(tree), Some(base)) = (&base_tree, &mut policy.base) {
+        let host = Some(toolchain.host_compiler.as_path());
+        let theirs = References::open(&tree.root, cache, host)?;
+        let ours = References::open(&root, cache, host)?;
+        base::compare_references(base, &theirs, &plan, &ours);
+    }
 
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
     let mut crews = Crews::new(request.device, &waiting)?;

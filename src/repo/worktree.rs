@@ -17,6 +17,8 @@ const UNUSED: Duration = Duration::from_secs(14 * 24 * 3600);
 pub struct Tree {
     /// What corresponds to the directory that was asked about.
     pub root: PathBuf,
+    /// The whole tree.
+    pub top: PathBuf,
     /// Abbreviated hash.
     pub commit: String,
     /// Shared by all that use it. Nobody removes it meanwhile.
@@ -57,9 +59,24 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     }
     Ok(Tree {
         root: tree.join(inside),
+        top: tree,
         commit: short(&commit).to_owned(),
         _used: used,
     })
+}
+
+/// Files of another revision, by patterns of git's, that the repository that holds `root` has no more. Relative
+/// to the top of the repository.
+///
+/// # Errors
+/// Environment, where git cannot list them.
+pub fn missing(root: &Path, tree: &Path, patterns: &[&str]) -> Result<Vec<String>> {
+    let top = git(root, &["rev-parse", "--show-toplevel"]).map_err(Error::environment)?;
+    let list = [&["ls-files", "-z", "--"], patterns].concat();
+    let listed = git(tree, &list).map_err(Error::environment)?;
+    let names = listed.split('\0').filter(|name| !name.is_empty());
+    let gone = names.filter(|name| !Path::new(&top).join(name).is_file());
+    Ok(gone.map(str::to_owned).collect())
 }
 
 /// Held by whoever makes or removes a worktree of one repository.

@@ -367,10 +367,11 @@ fn of_case(base: &Case, head: &Case) -> Vec<(String, String)> {
         );
     }
     if head.reference != base.reference {
-        say(
-            "reference".to_owned(),
-            "changed, and cannot be compared".to_owned(),
-        );
+        let reason = match same_but_for_its_file(&base.reference, &head.reference) {
+            Some(file) => format!("what {file} computes changed, and cannot be compared"),
+            None => "changed, and cannot be compared".to_owned(),
+        };
+        say("reference".to_owned(), reason);
     }
     let changed: Vec<_> = base
         .dims
@@ -402,6 +403,15 @@ fn of_case(base: &Case, head: &Case) -> Vec<(String, String)> {
         found.extend(of_tensor(tensor, other, sizes_are_told));
     }
     found
+}
+
+/// The file of head's, where base has it as it was at its commit: `0a34415aaaaa:k_ref.cpp`.
+fn same_but_for_its_file<'a>(base: &Reference, head: &'a Reference) -> Option<&'a str> {
+    let (Reference::User { source: was, .. }, Reference::User { source, .. }) = (base, head) else {
+        return None;
+    };
+    let (_, name) = was.split_once(':')?;
+    (name == source).then_some(source)
 }
 
 /// What a kernel is given, and which of what it gives is looked at.
