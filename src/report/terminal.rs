@@ -221,13 +221,16 @@ fn table(heads: &[&str], rows: Vec<summary::Row>, width: usize) -> Vec<String> {
 }
 
 /// Breaks at spaces, and inside a word that is longer than a line; keeps the line breaks that are there,
-/// as those of a compiler's message, and what stands in backticks, as commands are there to be copied.
+/// as those of a compiler's message, and what stands in backticks, as commands are there to be copied. Of a
+/// text that comes from a source no line can move the cursor or be a command to a CI.
 fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(indent.chars().count()).max(20);
     let mut lines = Vec::new();
     for paragraph in text.lines() {
+        // GitHub's runner takes the older form of its commands anywhere in a line.
+        let paragraph = printed::visible(paragraph).replace("##[", "## [");
         let mut line = String::new();
-        for word in words(paragraph, room) {
+        for word in words(&paragraph, room) {
             let mut word = word;
             if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
                 lines.push(format!("{indent}{line}"));
@@ -247,6 +250,12 @@ fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
             line.push_str(word);
         }
         lines.push(format!("{indent}{line}").trim_end().to_owned());
+    }
+    // And the newer one where a line begins with it, whatever white space is before it.
+    for line in &mut lines {
+        if let Some(rest) = line.trim_start().strip_prefix("::") {
+            *line = format!("{indent}: :{rest}");
+        }
     }
     lines
 }
