@@ -36,6 +36,8 @@ fn command(dir: &Path) -> Command {
     ] {
         command.env_remove(name);
     }
+    // What it says of a failure is read here, too.
+    command.env("LC_ALL", "C");
     command.arg("-C").arg(dir);
     command
 }
