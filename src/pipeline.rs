@@ -73,6 +73,14 @@ pub fn run(
         base::find(asked, &root, &file, &baselines, cache)
     });
     let (base_tree, base) = base.transpose()?.map(|it| (it.tree, it.base)).unzip();
+    if let Some(base) = &base
+        && repo::has_more(&root, &base.commit)
+    {
+        on(Event::Said(format!(
+            "{} has commits that HEAD lacks: what they ask more strictly counts as loosened here, until it is merged or rebased",
+            base.revision
+        )));
+    }
     let anchors = past::anchors(&root, &gates)?;
     let mut policy = Policy {
         gates,

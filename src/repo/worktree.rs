@@ -65,6 +65,14 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     })
 }
 
+/// Whether another revision has commits that this one lacks; where the clone is shallow, nobody can tell.
+pub fn has_more(root: &Path, commit: &str) -> bool {
+    let shallow = git(root, &["rev-parse", "--is-shallow-repository"]);
+    let inside = git(root, &["merge-base", "--is-ancestor", commit, "HEAD"]);
+    // It says no by its exit code alone.
+    shallow.is_ok_and(|is| is == "false") && inside.is_err_and(|said| said.is_empty())
+}
+
 /// Files of another revision, by patterns of git's, that the repository that holds `root` has no more. Relative
 /// to the top of the repository.
 ///
@@ -230,6 +238,16 @@ mod tests {
         dir.close().unwrap();
         sweep(&trees, now + 15 * DAY);
         assert_eq!(there(), [false, false]);
+    }
+
+    #[test]
+    fn a_revision_that_went_on_has_more() {
+        let (dir, [old, new]) = repository();
+        assert!(!has_more(dir.path(), &old));
+        assert!(!has_more(dir.path(), &new));
+        git(dir.path(), &["checkout", "--quiet", &old]).unwrap();
+        assert!(has_more(dir.path(), &new));
+        assert!(!has_more(dir.path(), "no such commit"));
     }
 
     #[test]
