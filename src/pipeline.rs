@@ -405,6 +405,14 @@ enum Why {
 }
 
 impl Why {
+    /// What this program lost on the way: no skip, as nobody decided on it.
+    fn lost(what: &str) -> Self {
+        Self::Broke(Fault {
+            kind: FaultKind::Environment,
+            message: what.to_owned(),
+        })
+    }
+
     fn into_seen<T>(self) -> Seen<T> {
         match self {
             Self::NotRun(reason) => Seen::NotRun { reason },

@@ -203,3 +203,14 @@ fn a_kernel_that_became_too_dear_for_the_simulator() {
     );
     assert!(said.contains("its baselines are of a simulation"), "{said}");
 }
+
+#[test]
+fn a_record_of_another_commit_is_told() {
+    let project = repository();
+    let dir = project.path();
+    let update = || common::stderr(&run(dir, &["baseline", "update"], 0));
+    run(dir, &["run", "--device", "sim", "copy"], 0);
+    assert_eq!(update(), "");
+    git(dir, &["commit", "--quiet", "--allow-empty", "-m", "next"]);
+    assert!(update().contains("/record.json is of commit "));
+}

@@ -8,7 +8,7 @@ use crate::{report, store};
 use std::io::IsTerminal;
 use std::path::Path;
 use verdict::judge;
-use verdict::model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Subject};
+use verdict::model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
 
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
@@ -95,6 +95,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
             .help("compare two records of one project, made with the same filters"),
         ));
     }
+    has_its_device(args, &base, &head)?;
     let loosening = match args.allow_loosened {
         true => Loosening::Allowed,
         false => Loosening::Fails,
@@ -125,6 +126,23 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
                     .help("`gatekeeper report RECORD --format nvbench --out DIR` makes NVBench's of a record"),
             ))
         }
+    }
+}
+
+/// Without a GPU, gates on times are skips of HEAD's: beside a BASE that has times they would hold whatever became
+/// of these.
+fn has_its_device(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
+    match (&base.environment.device, &head.environment.device) {
+        (Seen::Got(device), Seen::NotRun { .. }) if !args.allow_loosened => Err(Error::Usage(
+            Diagnostic::new(format!(
+                "BASE was made on {} and HEAD without a GPU: no times would be compared",
+                device.name
+            ))
+            .at(args.head.display().to_string())
+            .help("make both on such a GPU, with --require-gpu")
+            .help("--allow-loosened compares the rest"),
+        )),
+        _ => Ok(()),
     }
 }
 
