@@ -18,6 +18,11 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
             Note::Gone { kernel, variant, shape, facet } => lines.push(format!(
                 "gone: a baseline of {facet} names {kernel}/{variant}@{shape}, which gates.yaml does not have"
             )),
+            Note::LeftOut { cases } => {
+                let subjects: Vec<_> = cases.iter().cloned().map(Subject::Case).collect();
+                let subjects = in_words(&subjects.iter().collect());
+                lines.push(format!("not compared, as a filter left them out of the head: {subjects}"));
+            }
             Note::Accepts { case, instead, by, until, declared } => lines.push(format!(
                 "accepted by this change: `{case}` {instead}, by {by} until {until} ({declared}); the base accepts less"
             )),
