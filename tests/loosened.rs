@@ -214,3 +214,28 @@ fn a_record_of_another_commit_is_told() {
     git(dir, &["commit", "--quiet", "--allow-empty", "-m", "next"]);
     assert!(update().contains("/record.json is of commit "));
 }
+
+/// Both would come to the same code, whatever the change is.
+#[test]
+fn a_base_is_not_built_of_the_headers_of_the_head() {
+    let project = repository();
+    let dir = project.path();
+    fs::create_dir(dir.join("inc")).unwrap();
+    let whole = fs::canonicalize(dir.join("inc")).unwrap();
+    let whole = whole.display();
+    edit(
+        &dir.join("gates.yaml"),
+        "architectures: [sm_90]\n",
+        &format!("architectures: [sm_90]\nflags: [-isystem, \"{whole}\"]\n"),
+    );
+    commit(dir);
+    let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
+    let output = run(dir, &args, 2);
+    assert_eq!(
+        common::stderr(&output),
+        format!(
+            "error: the flag `{whole}` would have the base built of files of the head\n  \
+             help: name directories relative to gates.yaml, under `include_dirs`\n"
+        )
+    );
+}

@@ -55,6 +55,7 @@ pub fn find(
         // The change that brings gates.yaml has nothing to be held against: every case is new.
         false => (nothing(), Vec::new(), Vec::new()),
     };
+    no_files_of_head(&plan, &repo::top(root)?)?;
     // What is broken there is not this change's doing.
     let (mut baselines, _) = store::load_baselines(&tree.root)?;
     baselines.retain(|theirs| !head.contains(theirs));
@@ -70,6 +71,23 @@ pub fn find(
         },
         tree,
     })
+}
+
+/// A flag with the whole path of a directory of head's has the base built of head's headers: it would come to the
+/// same code, and nothing be timed.
+fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
+    let top = top.display().to_string();
+    let names = |flag: &&String| flag.ends_with(&top) || flag.contains(&format!("{top}/"));
+    let mut flags = base.units.iter().flat_map(|unit| &unit.flags);
+    match flags.find(names) {
+        None => Ok(()),
+        Some(flag) => Err(Error::Usage(
+            Diagnostic::new(format!(
+                "the flag `{flag}` would have the base built of files of the head"
+            ))
+            .help("name directories relative to gates.yaml, under `include_dirs`"),
+        )),
+    }
 }
 
 /// The gates that base had and that head has no more: what else can they have become than head's? `None` where

@@ -41,9 +41,8 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
         )
     })?;
     let commit = commit_of(root, revision, &format!("--base {revision}"))?;
-    let top = git(root, &["rev-parse", "--show-toplevel"]).map_err(Error::environment)?;
     // Two clones have two worktrees: each belongs to the repository that made it.
-    let place = blake3::hash(top.as_bytes()).to_hex();
+    let place = blake3::hash(top(root)?.as_os_str().as_encoded_bytes()).to_hex();
     let place = place.get(..12).unwrap_or_default();
     let trees = cache.dir("trees")?.join(place);
     std::fs::create_dir_all(&trees).map_err(|error| cannot_write(&trees, &error.to_string()))?;
@@ -73,17 +72,27 @@ pub fn has_more(root: &Path, commit: &str) -> bool {
     shallow.is_ok_and(|is| is == "false") && inside.is_err_and(|said| said.is_empty())
 }
 
+/// The top of the repository that holds `root`.
+///
+/// # Errors
+/// Environment, where git does not say.
+pub fn top(root: &Path) -> Result<PathBuf> {
+    git(root, &["rev-parse", "--show-toplevel"])
+        .map(PathBuf::from)
+        .map_err(Error::environment)
+}
+
 /// Files of another revision, by patterns of git's, that the repository that holds `root` has no more. Relative
 /// to the top of the repository.
 ///
 /// # Errors
 /// Environment, where git cannot list them.
 pub fn missing(root: &Path, tree: &Path, patterns: &[&str]) -> Result<Vec<String>> {
-    let top = git(root, &["rev-parse", "--show-toplevel"]).map_err(Error::environment)?;
+    let top = top(root)?;
     let list = [&["ls-files", "-z", "--"], patterns].concat();
     let listed = git(tree, &list).map_err(Error::environment)?;
     let names = listed.split('\0').filter(|name| !name.is_empty());
-    let gone = names.filter(|name| !Path::new(&top).join(name).is_file());
+    let gone = names.filter(|name| !top.join(name).is_file());
     Ok(gone.map(str::to_owned).collect())
 }
 
