@@ -76,8 +76,18 @@ pub fn run(
     if let Some(base) = &base
         && repo::has_more(&root, &base.commit)
     {
-        on(Event::Said(format!(
+        on(Event::Waiting(format!(
             "{} has commits that HEAD lacks: what they ask more strictly counts as loosened here, until it is merged or rebased",
+            base.revision
+        )));
+    }
+    let commit = repo::commit(&root);
+    if let Some(base) = base
+        .as_ref()
+        .filter(|it| Some(&it.commit) == commit.as_ref())
+    {
+        on(Event::Waiting(format!(
+            "{} is HEAD itself, and no file that git knows has changed: nothing can be found beside it",
             base.revision
         )));
     }
@@ -147,7 +157,7 @@ pub fn run(
             command: request.command.clone(),
             config: request.config.display().to_string(),
             host: repo::host(),
-            commit: repo::commit(&root),
+            commit,
             compiler: Seen::Got(toolchain.facts.clone()),
             device,
             simulator,

@@ -68,6 +68,21 @@ fn loosened(dir: &Path, says: &str) {
 }
 
 #[test]
+fn what_is_held_against_itself_says_so() {
+    let project = repository();
+    let dir = project.path();
+    let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
+    let same = "HEAD is HEAD itself, and no file that git knows has changed";
+    let said = common::stderr(&run(dir, &args, 0));
+    assert!(said.starts_with(same), "{said}");
+    let compare = ["compare", common::RECORD, common::RECORD];
+    let same = "BASE and HEAD are one and the same record";
+    assert!(common::stderr(&run(dir, &compare, 0)).starts_with(same));
+    edit(&dir.join("copy.cu"), "// y = x", "// y is x");
+    assert!(!common::stderr(&run(dir, &args, 0)).contains("itself"));
+}
+
+#[test]
 fn what_the_command_line_says_is_no_loosened_gate() {
     let project = repository();
     let dir = project.path();

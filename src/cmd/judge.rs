@@ -1,6 +1,6 @@
 //! `judge`, `compare` and `report`: stored records in, verdicts out. No GPU, no compiler.
 
-use super::print;
+use super::{print, remark};
 use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
@@ -101,6 +101,9 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
         false => Loosening::Fails,
     };
     let judgement = judge::compare(&base, &head, loosening);
+    if base == head {
+        remark("BASE and HEAD are one and the same record: nothing could have changed");
+    }
     print(&render(args.format, &head, &judgement)?)?;
     Ok(judgement.conclusion.into())
 }
