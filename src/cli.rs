@@ -13,7 +13,12 @@ use verdict::model::DEFAULT_CONFIG;
     long_about = "A regression gate for CUDA kernels: builds each kernel of gates.yaml with nvcc, gates what PTXAS \
 reports, checks the output against a CPU FP32 reference, measures p50/p90/p99 on a GPU, compares with the \
 committed baselines, and answers with an exit code.",
-    after_help = "Exit codes:
+    after_help = "Examples:
+  gatekeeper init               a commented gates.yaml to start from
+  gatekeeper run --provision    build, check, measure, judge; install the compiler if there is none
+  gatekeeper baseline update    agree on what the last run measured
+
+Exit codes:
   0  every required gate held (what was skipped is counted in the headline)
   1  a gate failed, or a kernel faulted
   2  wrong use or configuration, or a filter that matches nothing
@@ -34,7 +39,12 @@ pub enum Command {
     /// Judge a stored record again, with the gates and baselines it was made under
     Judge(JudgeArgs),
     /// Show baselines, or accept what a record measured as the new ones
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  gatekeeper baseline show      figures, and under which GPU, compiler and flags they hold
+  gatekeeper baseline update    agree on what the last run measured, then commit baselines/"
+    )]
     Baseline(BaselineCommand),
     /// Print a stored record as a report
     Report(ReportArgs),
@@ -43,15 +53,30 @@ pub enum Command {
     /// Write a commented gates.yaml to start from
     Init(InitArgs),
     /// Say what this machine has and what it lacks
+    #[command(after_help = "Example:
+  gatekeeper doctor    cache, gates.yaml, compiler and GPUs, a line each
+
+Exit codes: 0, or 2 where gates.yaml is wrong, or 4 where anything else is. No GPU is not wrong.")]
     Doctor(ConfigArg),
     /// Install or show the compiler
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  gatekeeper toolchain install    once, and `run` needs no --provision
+  gatekeeper toolchain show       which nvcc `run` takes"
+    )]
     Toolchain(ToolchainCommand),
     /// Measure how far verdicts on times can be trusted on this GPU: false alarms, what is seen, and cost
     Calibrate(CalibrateArgs),
     /// Print the JSON Schema of gates.yaml, for editors
+    #[command(after_help = "Example:
+  gatekeeper schema > gates.schema.json
+and as the first line of gates.yaml, for the YAML language server:
+  # yaml-language-server: $schema=gates.schema.json")]
     Schema,
     /// Print a completion script for a shell
+    #[command(after_help = "Example:
+  gatekeeper completions bash > ~/.local/share/bash-completion/completions/gatekeeper")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -75,23 +100,26 @@ pub struct ConfigArg {
   gatekeeper run 'sdpa_*' --shapes small,ragged   globs; only these shapes
   gatekeeper run --base origin/main               a pull request: timed in turns with its base
   gatekeeper run --provision                      install the compiler first, where there is none
-  gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/")]
+  gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/
+
+Exit codes: 0 held, 1 failed, 2 wrong use, 3 undecided, 4 environment (`gatekeeper --help`).")]
 pub struct RunArgs {
     #[command(flatten)]
     pub config: ConfigArg,
     /// Cases: KERNEL, KERNEL/VARIANT, KERNEL@SHAPE or KERNEL/VARIANT@SHAPE, each part a glob
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
-    /// Only these shapes
+    /// Only these shapes, separated by commas, each a glob [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub shapes: Vec<String>,
-    /// Only these variants
+    /// Only these variants, separated by commas, each a glob [default: all]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub variants: Vec<String>,
-    /// These seeds instead of the declared ones
+    /// These seeds, as in 1,2,3 [default: those of gates.yaml]
     #[arg(long, value_delimiter = ',', value_name = "SEEDS")]
     pub seeds: Option<Vec<u64>>,
-    /// Batched samples of each process that times a case alone; beside a base, docs/timing.md says how many
+    /// Batched samples of each process that times a case alone; beside a base the schedule of docs/timing.md
+    /// holds [default: that of gates.yaml, else 30]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub iters: Option<u32>,
     /// Where kernels run: auto, cuda, cuda:N, cuda:all (checks on all GPUs, times on the first), or sim (on the
@@ -99,7 +127,7 @@ pub struct RunArgs {
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub device: DeviceChoice,
     /// Warp instructions of one case, over all its seeds, that are simulated where there is no GPU; a case that
-    /// takes more is skipped
+    /// takes more is skipped [default: that of gates.yaml, else 50000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
     pub sim_budget: Option<u64>,
     /// Compare with this revision (a branch, tag or commit): it is built as well, relative limits on times are
@@ -122,15 +150,18 @@ pub struct RunArgs {
     /// Directory for record.json, report.json, report.md and junit.xml
     #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
     pub out: PathBuf,
-    /// Write inputs, outputs and references of every checked case as .npy files
+    /// Write inputs, outputs and references of every checked case as .npy files into this directory
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  gatekeeper compare main/record.json pr/record.json --format markdown > comment.md
-  gatekeeper compare main-runs/ pr-runs/ --p50 +2%    directories of NVBench's JSON, a file for each process")]
+#[command(after_help = "Examples:
+  gatekeeper compare main/record.json pr/record.json    what the pull request made worse
+  gatekeeper compare main.json pr.json --format markdown > comment.md
+  gatekeeper compare main-runs/ pr-runs/ --p50 +2%      NVBench's JSON, a file for each process
+
+Exit codes: 0 held, 1 failed, 2 wrong use, 3 undecided, 4 environment (`gatekeeper --help`).")]
 pub struct CompareArgs {
     /// The record.json of what was; or NVBench's JSON (--jsonbin), or a directory of it with one file for
     /// each process
@@ -151,6 +182,10 @@ pub struct CompareArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  gatekeeper judge gatekeeper-out/record.json    the same verdicts and exit code as the run's
+
+Exit codes: 0 held, 1 failed, 2 wrong use, 3 undecided, 4 environment (`gatekeeper --help`).")]
 pub struct JudgeArgs {
     /// The record.json that `run` wrote
     pub record: PathBuf,
@@ -160,6 +195,12 @@ pub struct JudgeArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper report gatekeeper-out/record.json > comment.md
+  gatekeeper report gatekeeper-out/record.json --format terminal
+  gatekeeper report gatekeeper-out/record.json --format nvbench --out nvbench
+
+Exit codes: 0 whatever the verdicts are, 2 wrong use, 4 environment.")]
 pub struct ReportArgs {
     /// The record.json that `run` wrote; or NVBench's JSON (--jsonbin), or a directory of it with one file
     /// for each process
@@ -174,12 +215,19 @@ pub struct ReportArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  gatekeeper validate    file, line, column and key of the first mistake
+
+Exit codes: 0, or 2 where something is wrong.")]
 pub struct ValidateArgs {
     #[command(flatten)]
     pub config: ConfigArg,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper init                    gates.yaml in this directory
+  gatekeeper init gpu/gates.yaml     another place; paths in it are relative to that directory")]
 pub struct InitArgs {
     /// Where to write it; an existing file is never overwritten
     #[arg(default_value = "gates.yaml")]
@@ -188,7 +236,7 @@ pub struct InitArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper calibrate                                   eight built-in kernels: some fifteen minutes
+  gatekeeper calibrate                                   eight built-in kernels, fifteen minutes
   gatekeeper calibrate --processes 20 --classes 3,60     a quick look
   gatekeeper calibrate sdpa_fp8/stage2 --processes 100   kernels of your own
   gatekeeper calibrate 'sdpa_*' --write-noise            and what their processes differ by
@@ -242,7 +290,10 @@ pub enum BaselineCommand {
     /// Take over what a record measured, for the cases it measured
     #[command(after_help = "Examples:
   gatekeeper run && gatekeeper baseline update        accept the last run, then commit baselines/
-  gatekeeper baseline update --record ci/record.json  accept what CI measured")]
+  gatekeeper baseline update 'rmsnorm*'               of these kernels alone
+  gatekeeper baseline update --record ci/record.json  accept what CI measured
+
+Exit codes: 0, or 1 where a figure was refused, 2 wrong use, 4 environment.")]
     Update {
         /// The record, as `run` wrote it
         #[arg(
@@ -258,6 +309,11 @@ pub enum BaselineCommand {
         filters: Vec<String>,
     },
     /// List the committed baselines
+    #[command(after_help = "Examples:
+  gatekeeper baseline show
+  gatekeeper baseline show 'sdpa_*'
+
+Exit codes: 0, or 2 where one is broken or none matches.")]
     Show {
         #[command(flatten)]
         config: ConfigArg,
@@ -270,8 +326,12 @@ pub enum BaselineCommand {
 #[derive(Debug, Subcommand)]
 pub enum ToolchainCommand {
     /// Install the pinned compiler into the cache directory
+    #[command(after_help = "Example:
+  gatekeeper toolchain install    as `run --provision` does; needs python3 with pip")]
     Install,
     /// Print which compiler `run` would take
+    #[command(after_help = "Example:
+  gatekeeper toolchain show    version and path of nvcc and of the host compiler")]
     Show(ConfigArg),
 }
 

@@ -200,6 +200,42 @@ fn no_gates_file_is_wrong_use_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn below_a_gates_file_its_place_is_said() {
+    let project = project();
+    let below = project.path().join("csrc/cuda");
+    fs::create_dir_all(&below).unwrap();
+    for command in ["run", "validate"] {
+        refused(
+            &below,
+            &[command],
+            "error: gates.yaml: cannot be read: No such file or directory (os error 2)\n  \
+             help: there is one above: --config ../../gates.yaml\n",
+        );
+    }
+    run(&below, &["validate", "--config", "../../gates.yaml"], 0);
+    // One that was named is not looked for anywhere else.
+    refused(
+        &below,
+        &["validate", "--config", "gate.yaml"],
+        "error: gate.yaml: cannot be read: No such file or directory (os error 2)\n  \
+         help: write one with `gatekeeper init`, or name another with --config\n",
+    );
+}
+
+#[test]
+fn a_directory_with_a_record_is_not_taken_for_nvbenchs() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("out")).unwrap();
+    fs::write(dir.path().join("out/record.json"), "{}").unwrap();
+    refused(
+        dir.path(),
+        &["compare", "out", "out"],
+        "error: out: a directory stands for NVBench's files, and this one holds a record\n  \
+         help: name the record: out/record.json\n",
+    );
+}
+
+#[test]
 fn a_selection_that_means_nothing_is_refused() {
     let project = project();
     for (args, says) in [
@@ -210,6 +246,14 @@ fn a_selection_that_means_nothing_is_refused() {
         (
             &["copi"],
             "error: the filter `copi` matches nothing\n  help: kernel: did you mean `copy`?\n",
+        ),
+        (
+            &["cop"],
+            "error: the filter `cop` matches nothing\n  help: kernel: did you mean `copy`?\n",
+        ),
+        (
+            &["d"],
+            "error: the filter `d` matches nothing\n  help: kernel: did you mean `dial`?\n",
         ),
         (
             &["copy/defalt"],
@@ -354,7 +398,8 @@ fn init_writes_a_file_that_loads_and_never_overwrites() {
     let output = run(dir.path(), &["init"], 0);
     assert_eq!(
         stdout(&output),
-        "wrote gates.yaml; next: gatekeeper validate --config gates.yaml\n"
+        "wrote gates.yaml\nnext: point `source` and `entry` at a kernel of yours, list its arguments, and then\n  \
+         gatekeeper validate\n  gatekeeper run\nrecords and reports go to gatekeeper-out/, which belongs into .gitignore\n"
     );
     let written = fs::read(dir.path().join("gates.yaml")).unwrap();
     refused(
@@ -442,6 +487,24 @@ fn help_is_as_agreed() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(0));
+        // Each shows how it is typed, and what it shows is a command.
+        let examples: Vec<_> = stdout(&output)
+            .lines()
+            .filter_map(|line| line.strip_prefix("  gatekeeper "))
+            .map(str::to_owned)
+            .collect();
+        assert!(!examples.is_empty(), "{command:?}");
+        for example in examples {
+            let typed = example.split("  ").next().unwrap();
+            let typed = typed.split(['>', '&']).next().unwrap();
+            let words = typed.split_whitespace();
+            let parsed = gatekeeper()
+                .args(words.map(|word| word.trim_matches('\'')))
+                .arg("--help")
+                .output()
+                .unwrap();
+            assert_eq!(parsed.status.code(), Some(0), "{example}");
+        }
         all += &format!("$ gatekeeper {}\n{}\n", command.join(" "), stdout(&output));
     }
     insta::assert_snapshot!("help", all);

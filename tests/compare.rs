@@ -23,6 +23,14 @@ fn a_loosened_gate_fails_until_it_is_allowed() {
     let project = edited(REGISTERS, "      registers: 64\n      shared: 1KiB\n");
     let output = run(project.path(), &["compare", "base/record.json", RECORD], 1);
     let said = stdout(&output);
+    let (sides, _) = said.split_once("\n\n").unwrap();
+    let (base, head) = sides.split_once('\n').unwrap();
+    for (side, name) in [
+        (base, "BASE base/record.json: "),
+        (head, "HEAD gatekeeper-out/record.json: "),
+    ] {
+        assert!(side.starts_with(name) && side.contains(", nvcc "), "{said}");
+    }
     for line in [
         "LOOSENED 2 gates ask less than at the base; only `--allow-loosened` allows it",
         "\n     copy/default [sm_90]: registers <= 32: the head allows 64 (gates.yaml:",
@@ -44,6 +52,14 @@ fn a_loosened_gate_fails_until_it_is_allowed() {
         0,
     );
     assert!(stdout(&output).contains("not loosened: registers"));
+    let markdown = ["compare", RECORD, RECORD, "--format", "markdown"];
+    let said = stdout(&run(project.path(), &markdown, 0));
+    let last = said.lines().last().unwrap();
+    assert!(
+        last.starts_with("<sub>BASE `gatekeeper-out/record.json`: ")
+            && last.contains("<br>HEAD `gatekeeper-out/record.json`: "),
+        "{said}"
+    );
     // Stricter is fine: the other way round.
     let output = run(project.path(), &["compare", RECORD, "base/record.json"], 0);
     assert!(!stdout(&output).contains("LOOSENED"));

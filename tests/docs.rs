@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{gatekeeper, root, run, stderr, stdout};
+use common::{copy_of, edit, gatekeeper, root, run, stderr, stdout};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -76,6 +76,33 @@ kernels:
     run(dir.path(), &["validate"], 0);
 }
 
+/// The kernel that the README shows is an example, and fails as it says there.
+#[test]
+fn the_kernel_of_the_readme_fails_as_shown() {
+    let files = blocks("README.md", "yaml");
+    let shown = files
+        .iter()
+        .find(|text| text.starts_with("version: 1\narch"));
+    let example = root().join("examples/rms-norm/gates.yaml");
+    assert_eq!(shown.unwrap(), &fs::read_to_string(example).unwrap());
+
+    let project = copy_of("examples/rms-norm");
+    let simulated = ["run", "--provision", "--device", "sim"];
+    run(project.path(), &simulated, 0);
+    run(project.path(), &["baseline", "update"], 0);
+    edit(
+        &project.path().join("fused_add_rms_norm.cu"),
+        "    for (int i = threadIdx.x; i < hidden; i += BLOCK) {",
+        "    const int stretch = hidden / BLOCK;\n    \
+         for (int i = threadIdx.x * stretch; i < (threadIdx.x + 1) * stretch; ++i) {",
+    );
+    let said = stdout(&run(project.path(), &simulated, 1));
+    let shown = blocks("README.md", "text");
+    for part in shown.first().unwrap().split("...\n") {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
 #[test]
 fn every_key_of_the_schema_is_on_the_page() {
     let schema: serde_json::Value =
@@ -119,6 +146,48 @@ fn names(schema: &serde_json::Value, keys: &mut BTreeSet<String>) {
         serde_json::Value::Array(items) => items.iter().for_each(|item| names(item, keys)),
         _ => {}
     }
+}
+
+/// As GitHub makes the anchor of a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    let kept = kept
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut links = 0;
+    for page in [
+        "README.md",
+        "examples/README.md",
+        "docs/gates.md",
+        "docs/timing.md",
+    ] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        let targets = text.split("](").skip(1);
+        for target in targets.map(|rest| rest.split(')').next().unwrap()) {
+            if target.starts_with("http") {
+                continue;
+            }
+            let (file, wanted) = target.split_once('#').unwrap_or((target, ""));
+            let path = match file {
+                "" => root().join(page),
+                file => root().join(page).parent().unwrap().join(file),
+            };
+            assert!(path.exists(), "{page}: {target}");
+            if !wanted.is_empty() {
+                let text = fs::read_to_string(path).unwrap();
+                let headings = text.lines().filter(|line| line.starts_with('#'));
+                let mut anchors = headings.map(|line| anchor(line.trim_start_matches('#')));
+                assert!(anchors.any(|it| it == wanted), "{page}: {target}");
+            }
+            links += 1;
+        }
+    }
+    assert!(links > 15, "{links}");
 }
 
 /// A command that is printed for people to type is one that the program takes.

@@ -6,7 +6,9 @@ mod common;
 
 use common::{copy_of, edit, root, run, stdout};
 
-const EXAMPLES: [&str; 5] = [
+const EXAMPLES: [&str; 7] = [
+    "rms-norm",
+    "paged-kv",
     "templated",
     "struct-arg",
     "int8-scales",
@@ -55,34 +57,80 @@ fn every_example_is_right_on_the_gpu() {
     every_example(&["--require-gpu"]);
 }
 
-/// The same examples, each with one thing wrong that only a run on the GPU can see.
+/// An example, a file of it, what is right there, and one thing wrong that only a run of the kernel can see.
+const WRONG: [(&str, &str, &str, &str); 7] = [
+    (
+        "rms-norm",
+        "gates.yaml",
+        "{f32: 1e-6}, {i32: H}]",
+        "{f32: 0.1}, {i32: H}]",
+    ),
+    (
+        "paged-kv",
+        "gather_kv.cu",
+        "token % PAGE)",
+        "(token + 1) % PAGE)",
+    ),
+    ("templated", "gates.yaml", "- f32: 0.5", "- f32: 0.75"),
+    ("struct-arg", "gates.yaml", "- f64: 2.0", "- f64: 1.0"),
+    (
+        "int8-scales",
+        "gates.yaml",
+        "levels: 127, scale_divisor: 127",
+        "levels: 127, scale_divisor: 128",
+    ),
+    (
+        "ragged-offsets",
+        "ragged_mean.cu",
+        "token < end",
+        "token + 1 < end",
+    ),
+    ("launcher", "center_reversed.cu", "columns - 1 - c", "c"),
+];
+
+fn a_wrong_example_fails((example, file, right, wrong): (&str, &str, &str, &str), device: &str) {
+    let project = copy_of(&format!("examples/{example}"));
+    edit(&project.path().join(file), right, wrong);
+    let output = run(
+        project.path(),
+        &["run", "--provision", "--device", device],
+        1,
+    );
+    let said = stdout(&output);
+    assert!(
+        said.contains("max_err") || said.contains("rel_l2"),
+        "{said}"
+    );
+}
+
+/// Which launches no launcher: that takes a GPU.
+#[test]
+fn a_wrong_example_fails_in_the_simulator() {
+    for wrong in WRONG
+        .into_iter()
+        .filter(|(example, ..)| *example != "launcher")
+    {
+        a_wrong_example_fails(wrong, "sim");
+    }
+}
+
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn a_wrong_example_fails_on_the_gpu() {
-    for (example, file, right, wrong) in [
-        ("templated", "gates.yaml", "- f32: 0.5", "- f32: 0.75"),
-        ("struct-arg", "gates.yaml", "- f64: 2.0", "- f64: 1.0"),
-        (
-            "int8-scales",
-            "gates.yaml",
-            "levels: 127, scale_divisor: 127",
-            "levels: 127, scale_divisor: 128",
-        ),
-        (
-            "ragged-offsets",
-            "ragged_mean.cu",
-            "token < end",
-            "token + 1 < end",
-        ),
-        ("launcher", "center_reversed.cu", "columns - 1 - c", "c"),
-    ] {
-        let project = copy_of(&format!("examples/{example}"));
-        edit(&project.path().join(file), right, wrong);
-        let output = run(project.path(), &["run", "--provision", "--require-gpu"], 1);
-        assert!(
-            stdout(&output).contains("max_err") || stdout(&output).contains("rel_l2"),
-            "{}",
-            stdout(&output)
-        );
+    for wrong in WRONG {
+        a_wrong_example_fails(wrong, "cuda");
     }
+}
+
+/// What only looks like a wrong kernel is told from one, where the entry's name says what it takes.
+#[test]
+fn a_tensor_of_another_type_is_named() {
+    let project = copy_of("examples/rms-norm");
+    let gates = project.path().join("gates.yaml");
+    edit(&gates, "weight: {type: f16", "weight: {type: f32");
+    let simulated = ["run", "--provision", "--device", "sim"];
+    let said = stdout(&run(project.path(), &simulated, 1));
+    let words: Vec<_> = said.split_whitespace().collect();
+    let note = "note `weight` is f32 in gates.yaml, and parameter 3 of the entry is `__half const*`: all 2 cases";
+    assert!(words.join(" ").contains(note), "{said}");
 }

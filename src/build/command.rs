@@ -80,10 +80,16 @@ pub fn is_templated(name: &str) -> bool {
     name.contains('<')
 }
 
-/// Symbol of the marker kernel of a templated entry, and with it the entry's own symbol inside.
+/// Symbol of the marker kernel of a templated entry, and with it the entry's own symbol inside; that as the
+/// entry has it only where it abbreviates nothing.
 pub fn instantiated(index: usize, marker: &str) -> Option<&str> {
     let prefix = format!("_Z14gk_instantiateILi{index}EXadL");
     marker.strip_prefix(&prefix)?.strip_suffix("EEEvv")
+}
+
+/// What stands before and behind the entry in the demangled name of its marker.
+pub fn around(index: usize) -> (String, &'static str) {
+    (format!("gk_instantiate<{index}, &"), ">()")
 }
 
 /// Whether it is one of the markers, which are no entries of the user's.

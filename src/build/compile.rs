@@ -278,13 +278,13 @@ fn symbol_of<'a>(
     if !command::is_templated(name) {
         return entry::resolve(name, &users);
     }
-    let wanted = symbols
-        .iter()
-        .find_map(|symbol| command::instantiated(index, symbol));
-    match wanted.and_then(|wanted| users.iter().find(|symbol| **symbol == wanted)) {
-        Some(symbol) => Ok(symbol),
-        None => entry::resolve(name, &users),
-    }
+    let marked = symbols.iter().find_map(|marker| {
+        let wanted = command::instantiated(index, marker)?;
+        let (before, after) = command::around(index);
+        let same = users.iter().copied().find(|symbol| *symbol == wanted);
+        same.or_else(|| entry::held_by(marker, &before, after, &users))
+    });
+    marked.map_or_else(|| entry::resolve(name, &users), Ok)
 }
 
 /// First lines only: what follows shows the source, which the reader has.

@@ -26,12 +26,15 @@ impl fmt::Display for Unresolved {
                     "the source compiles to no entry at all (static kernels and templates that nothing uses are dropped)",
                 );
             }
+            Self::Unknown { entries } if entries.len() == 1 => {
+                ("no such entry; there is only", entries)
+            }
             Self::Unknown { entries } => ("no such entry; there are", entries),
             Self::Ambiguous { candidates } => ("the name is ambiguous; write one of", candidates),
         };
         f.write_str(intro)?;
         for (index, name) in names.iter().take(SHOWN).enumerate() {
-            write!(f, "{} `{name}`", if index == 0 { "" } else { "," })?;
+            write!(f, "{} {name}", if index == 0 { "" } else { "," })?;
         }
         match names.len().checked_sub(SHOWN) {
             Some(more) if more > 0 => write!(f, " and {more} more"),
@@ -109,10 +112,31 @@ impl<'a> Known<'a> {
 
     fn shown(&self) -> String {
         if self.full == self.symbol {
-            self.full.clone()
+            format!("`{}`", self.full)
         } else {
-            format!("{} [{}]", self.full, self.symbol)
+            format!("`{}` [{}]", self.full, self.symbol)
         }
+    }
+}
+
+/// The entry whose address is an argument of the template that `marker` instantiates, as in
+/// `marker<7, &ns::k<float>(float*)>()`, with what stands before and after it there. Compared as C++ writes them:
+/// a symbol abbreviates what it repeats by its place among all that stands before (Itanium C++ ABI, compression),
+/// and before the entry more stands in the marker's symbol than in its own.
+pub fn held_by<'a>(
+    marker: &str,
+    before: &str,
+    after: &str,
+    symbols: &[&'a str],
+) -> Option<&'a str> {
+    let marker = Known::of(marker).full;
+    let held = marker.strip_prefix(before)?.strip_suffix(after)?;
+    let mut fitting = symbols
+        .iter()
+        .filter(|symbol| Known::of(symbol).full == held);
+    match (fitting.next(), fitting.next()) {
+        (Some(only), None) => Some(only),
+        _ => None,
     }
 }
 
@@ -204,6 +228,23 @@ mod tests {
         }
     }
 
+    /// As nvcc 13.0 names them: `S2_` in the entry is `S3_` in the marker.
+    #[test]
+    fn what_a_marker_holds_is_found_where_symbols_abbreviate() {
+        let entries = [
+            "_ZN4vllm10rms_kernelI6__halfLi256EEEvPT_S3_PKS2_fii",
+            "_ZN4vllm10rms_kernelI6__halfLi512EEEvPT_S3_PKS2_fii",
+        ];
+        let marker =
+            "_Z14gk_instantiateILi1EXadL_ZN4vllm10rms_kernelI6__halfLi256EEEvPT_S4_PKS3_fiiEEEvv";
+        let held = |before: &str, among: &[&'static str]| held_by(marker, before, ">()", among);
+        assert_eq!(held("gk_instantiate<1, &", &entries), Some(entries[0]));
+        assert_eq!(held("gk_instantiate<0, &", &entries), None);
+        assert_eq!(held("gk_instantiate<1, &", &entries[1..]), None);
+        // No guess between two that C++ writes alike.
+        assert_eq!(held("gk_instantiate<1, &", &[entries[0], entries[0]]), None);
+    }
+
     #[test]
     fn an_ambiguous_name_lists_its_candidates() {
         for (name, count) in [("ov", 2), ("two", 2)] {
@@ -212,12 +253,12 @@ mod tests {
             };
             assert_eq!(candidates.len(), count, "{candidates:?}");
         }
-        insta::assert_snapshot!(resolve("ov", &SYMBOLS).unwrap_err(), @"the name is ambiguous; write one of `ov(float*) [_Z2ovPf]`, `ov(double*) [_Z2ovPd]`");
+        insta::assert_snapshot!(resolve("ov", &SYMBOLS).unwrap_err(), @"the name is ambiguous; write one of `ov(float*)` [_Z2ovPf], `ov(double*)` [_Z2ovPd]");
     }
 
     #[test]
     fn an_unknown_name_lists_the_nearest_first() {
-        insta::assert_snapshot!(resolve("ns::anom", &SYMBOLS).unwrap_err(), @"no such entry; there are `ns::(anonymous namespace)::anon(int*) [_ZN2ns31_GLOBAL__N__a3e553f2_4_k_cu_lut4anonEPi]`, `ov(double*) [_Z2ovPd]`, `ov(float*) [_Z2ovPf]`, `two<double>(double*) [_Z3twoIdEvPT_]`, `two<float>(float*) [_Z3twoIfEvPT_]`, `k`, `ns::k(int*) [_ZN2ns1kEPi]`, `st(int*) [_Z2stPi]` and 1 more");
+        insta::assert_snapshot!(resolve("ns::anom", &SYMBOLS).unwrap_err(), @"no such entry; there are `ns::(anonymous namespace)::anon(int*)` [_ZN2ns31_GLOBAL__N__a3e553f2_4_k_cu_lut4anonEPi], `ov(double*)` [_Z2ovPd], `ov(float*)` [_Z2ovPf], `two<double>(double*)` [_Z3twoIdEvPT_], `two<float>(float*)` [_Z3twoIfEvPT_], `k`, `ns::k(int*)` [_ZN2ns1kEPi], `st(int*)` [_Z2stPi] and 1 more");
         insta::assert_snapshot!(resolve("k", &[]).unwrap_err(), @"the source compiles to no entry at all (static kernels and templates that nothing uses are dropped)");
     }
 

@@ -93,6 +93,9 @@ __global__ void inside(int* o) { *o = 2; }
 namespace { __global__ void hidden(int* o) { *o = 3; } }
 void use() { hidden<<<1, 1>>>(nullptr); }
 template <int A, int B = A + 1> __global__ void twice(float* o) { *o = A * B; }
+struct Half { short bits; };
+using half = Half;
+template <typename T, int N> __global__ void norm(T* out, const T* in) { out[threadIdx.x % N] = in[0]; }
 }
 static __global__ void local(int* o) { *o = 4; }
 void use() { local<<<1, 1>>>(nullptr); }
@@ -110,6 +113,11 @@ fn every_kind_of_name_resolves() {
         ("fill<float, 4>", "_Z4fillIfLi4EEvPT_"),
         ("fill<double,2*TWO>", "_Z4fillIdLi4EEvPT_"),
         ("ns::twice<3>", "_ZN2ns5twiceILi3ELi4EEEvPf"),
+        // An alias and a macro, as the source would write them.
+        (
+            "ns::norm<ns::half, TWO>",
+            "_ZN2ns4normINS_4HalfELi2EEEvPT_PKS2_",
+        ),
         ("over(double*)", "_Z4overPd"),
         ("local", "_Z5localPi"),
     ];
@@ -152,11 +160,11 @@ fn a_name_that_fits_several_entries_or_none() {
     let built = bench.build(&units);
     let (kind, message) = fault(&built[0]);
     assert_eq!(kind, FaultKind::EntryNotFound);
-    insta::assert_snapshot!(message, @"entry `over` of src/names.cu: the name is ambiguous; write one of `over(double*) [_Z4overPd]`, `over(float*) [_Z4overPf]`");
+    insta::assert_snapshot!(message, @"entry `over` of src/names.cu: the name is ambiguous; write one of `over(double*)` [_Z4overPd], `over(float*)` [_Z4overPf]");
     let (kind, message) = fault(&built[1]);
     assert_eq!(kind, FaultKind::EntryNotFound);
     assert!(
-        message.contains("no such entry; there are `ns::inside(int*) [_ZN2ns6insideEPi]`"),
+        message.contains("no such entry; there are `ns::inside(int*)` [_ZN2ns6insideEPi]"),
         "{message}"
     );
     // Instantiation is the compiler's business, and so is the message.

@@ -20,7 +20,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use verdict::judge;
 use verdict::model::{
-    Block, BlockOrder, Case, DeviceFacts, PairFacts, Pairing, Schedule, Seen, TimeFacts, Unit,
+    Block, BlockOrder, Case, DeviceFacts, PairFacts, Pairing, Schedule, Seen, Singles, TimeFacts,
+    Unit,
 };
 
 /// What is recorded.
@@ -36,11 +37,6 @@ pub struct Request {
 
 /// The seed of orders and placements: one recording is one draw.
 const SEED: u64 = 20_261_121;
-
-/// Samples of one launch each, of each side and process; fewer where one takes long.
-const SINGLES: u32 = 60;
-const LONG_US: u32 = 200;
-const LONG_SINGLES: u32 = 20;
 
 struct Pair {
     name: String,
@@ -58,18 +54,18 @@ struct Side {
 }
 
 /// What is timed beside itself.
-pub enum Kernels {
+pub enum Kernels<'a> {
     /// With a dial.
     BuiltIn,
     /// Of a gates.yaml, unchanged; what a change would do follows from their samples, scaled.
-    Own(Box<Loaded>),
+    Own(&'a Loaded),
 }
 
 /// # Errors
 /// Environment, where there is no GPU, no compiler, or a kernel broke.
 pub fn record(
     request: &Request,
-    kernels: &Kernels,
+    kernels: &Kernels<'_>,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Recording> {
@@ -234,6 +230,7 @@ impl Pair {
             process,
             schedule: config::default_timing(),
             pairing: self.pairing(),
+            singles: Singles::Shown,
         });
         got(facts, &self.name)
     }
@@ -251,10 +248,6 @@ impl Pair {
 
     fn pairing(&self) -> Pairing {
         Pairing {
-            singles: match self.class_us > LONG_US {
-                true => LONG_SINGLES,
-                false => SINGLES,
-            },
             // Contests of one kernel differ in their change alone, and not in what the dice say.
             seed: SEED
                 ^ match self.change {

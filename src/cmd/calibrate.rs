@@ -8,7 +8,7 @@ use crate::config::{self, Loaded, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::report::progress::Progress;
-use crate::store::{self, Noise};
+use crate::store::{self, NewFile, Noise};
 use power::{Recording, Settings, analyse, packed};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -26,14 +26,17 @@ pub fn run(args: &CalibrateArgs) -> Result<Exit> {
         miss: pairing.misses.0,
         ..Settings::default()
     };
-    if args.write_noise {
-        let loaded = own(args)?;
+    let own = match args.filters.is_empty() {
+        true => None,
+        false => Some(own(args)?),
+    };
+    if let Some(loaded) = own.as_ref().filter(|_| args.write_noise) {
         let cases: Vec<_> = loaded.plan.cases.iter().map(|case| &case.id).collect();
         store::expect_times(&loaded.root, &cases)?;
     }
     let mut recorded = args.from.iter().map(|file| read(file));
     let recording = match recorded.next() {
-        None => record(args)?,
+        None => record(args, own.as_ref())?,
         Some(first) => recorded.try_fold(first?, |all, next| {
             all.with(next?)
                 .map_err(|error| Error::Usage(Diagnostic::new(error.to_string())))
@@ -42,9 +45,9 @@ pub fn run(args: &CalibrateArgs) -> Result<Exit> {
     let analysis = analyse(&recording, &settings)
         .map_err(|error| Error::Usage(Diagnostic::new(error.to_string())))?;
     print(&analysis.markdown())?;
-    match args.write_noise {
-        true => write_noise(args),
-        false => Ok(Exit::Held),
+    match own.filter(|_| args.write_noise) {
+        Some(loaded) => write_noise(args, loaded),
+        None => Ok(Exit::Held),
     }
 }
 
@@ -57,8 +60,7 @@ fn own(args: &CalibrateArgs) -> Result<Loaded> {
 }
 
 /// Never by itself: what the judge believes of this machine is agreed on like any figure.
-fn write_noise(args: &CalibrateArgs) -> Result<Exit> {
-    let loaded = own(args)?;
+fn write_noise(args: &CalibrateArgs, loaded: Loaded) -> Result<Exit> {
     let root = loaded.root.clone();
     let progress = Progress::default();
     let record = calibrate::noise::record(
@@ -120,20 +122,12 @@ fn read(file: &Path) -> Result<Recording> {
     packed::read(open).map_err(|error| unreadable(error.to_string()))
 }
 
-fn record(args: &CalibrateArgs) -> Result<Recording> {
-    let cannot = |error: String| {
-        Error::environment(format!("{} cannot be written: {error}", args.out.display()))
-    };
+/// Of `own` cases, or of the kernels that are built in.
+fn record(args: &CalibrateArgs, own: Option<&Loaded>) -> Result<Recording> {
     // A file that cannot be written is said before ten minutes of GPU time, not after them.
-    if let Some(dir) = args.out.parent() {
-        std::fs::create_dir_all(dir).map_err(|error| cannot(error.to_string()))?;
-    }
-    let file = File::create(&args.out).map_err(|error| cannot(error.to_string()))?;
+    let mut file = NewFile::create(&args.out)?;
     let progress = Progress::default();
-    let kernels = match args.filters.is_empty() {
-        true => Kernels::BuiltIn,
-        false => Kernels::Own(Box::new(own(args)?)),
-    };
+    let kernels = own.map_or(Kernels::BuiltIn, Kernels::Own);
     let recording = calibrate::record(
         &Request {
             device: args.device,
@@ -147,7 +141,10 @@ fn record(args: &CalibrateArgs) -> Result<Recording> {
     );
     progress.clear();
     let recording = recording?;
-    packed::write(&recording, file).map_err(|error| cannot(error.to_string()))?;
+    packed::write(&recording, &mut file).map_err(|error| {
+        Error::environment(format!("{} cannot be written: {error}", args.out.display()))
+    })?;
+    file.keep()?;
     remark(&format!("recording: {}", args.out.display()));
     Ok(recording)
 }

@@ -1,12 +1,14 @@
 //! `validate`, `init` and `schema`: what can be said of gates.yaml without building anything.
 
-use super::print;
+use super::{counted, print};
 use crate::cli::{InitArgs, ValidateArgs};
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
+use verdict::model::DEFAULT_CONFIG;
 
 pub fn validate(args: &ValidateArgs) -> Result<Exit> {
     let loaded = config::load(&args.config.config, &Selection::default())?;
@@ -21,12 +23,12 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
         count => format!(", {count} accepted in {}", config::ACCEPTED),
     };
     print(&format!(
-        "{}: {} kernels, {} units to build, {} cases, {} gates{accepted}\n",
+        "{}: {}, {} to build, {}, {}{accepted}\n",
         loaded.file,
-        kernels.len(),
-        loaded.plan.units.len(),
-        loaded.plan.cases.len(),
-        loaded.gates.len()
+        counted(kernels.len(), "kernel"),
+        counted(loaded.plan.units.len(), "unit"),
+        counted(loaded.plan.cases.len(), "case"),
+        counted(loaded.gates.len(), "gate")
     ))?;
     Ok(Exit::Held)
 }
@@ -56,9 +58,15 @@ pub fn init(args: &InitArgs) -> Result<Exit> {
         .map_err(|error| {
             Error::environment(format!("{} cannot be written: {error}", path.display()))
         })?;
+    let name = path.display();
+    let config = match path == Path::new(DEFAULT_CONFIG) {
+        true => String::new(),
+        false => format!(" --config {name}"),
+    };
     print(&format!(
-        "wrote {}; next: gatekeeper validate --config {0}\n",
-        path.display()
+        "wrote {name}\nnext: point `source` and `entry` at a kernel of yours, list its arguments, and then\n  \
+         gatekeeper validate{config}\n  gatekeeper run{config}\n\
+         records and reports go to gatekeeper-out/, which belongs into .gitignore\n"
     ))?;
     Ok(Exit::Held)
 }

@@ -104,7 +104,15 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     if base == head {
         remark("BASE and HEAD are one and the same record: nothing could have changed");
     }
-    print(&render(args.format, &head, &judgement)?)?;
+    let report = render(args.format, &head, &judgement)?;
+    let names = [&args.base, &args.head].map(|path| path.display().to_string());
+    let [of_base, of_head] = &names;
+    let sides = ((of_base.as_str(), &base), (of_head.as_str(), &head));
+    print(&match args.format {
+        Format::Terminal => report::terminal::sides(sides.0, sides.1) + &report,
+        Format::Markdown => report + &report::markdown::sides(sides.0, sides.1),
+        Format::Json | Format::Junit | Format::Github => report,
+    })?;
     Ok(judgement.conclusion.into())
 }
 

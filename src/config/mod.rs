@@ -83,6 +83,15 @@ pub struct Loaded {
 
 /// Reads, checks and resolves `path`, and selects.
 ///
+/// The gates file of the nearest directory above this one, as in `../../gates.yaml`, for a command that was typed
+/// below it and names no other.
+fn above(path: &Path) -> Option<String> {
+    let here = std::env::current_dir().ok()?;
+    let mut above = here.ancestors().skip(1);
+    let steps = above.position(|dir| dir.join(DEFAULT_CONFIG).is_file())? + 1;
+    (path == Path::new(DEFAULT_CONFIG)).then(|| format!("{}{DEFAULT_CONFIG}", "../".repeat(steps)))
+}
+
 /// # Errors
 /// Usage, for anything wrong with the file or the selection, with line, column and key.
 pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
@@ -98,9 +107,11 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
         let diagnostic =
             Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
         Error::Usage(match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                diagnostic.help("write one with `gatekeeper init`, or name another with --config")
-            }
+            std::io::ErrorKind::NotFound => match above(path) {
+                Some(there) => diagnostic.help(format!("there is one above: --config {there}")),
+                None => diagnostic
+                    .help("write one with `gatekeeper init`, or name another with --config"),
+            },
             std::io::ErrorKind::IsADirectory => diagnostic.help(format!(
                 "name the file in it: --config {}",
                 path.join(DEFAULT_CONFIG).display()

@@ -117,13 +117,16 @@ impl<'a> Scope<'a> {
             );
         }
         let known: Vec<_> = self.env.keys().map(Name::to_string).collect();
-        self.problem(
+        let problem = self.problem(
             spot,
             format!("`{name}` is neither a dimension nor a macro under `define`"),
-        )
-        .help(did_you_mean(&text, known.iter().map(String::as_str)))
-        .help(format!(
-            "a macro that only the source defines has to be declared: define: {{{name}: ...}}"
+        );
+        let problem = match known.is_empty() {
+            true => problem,
+            false => problem.help(did_you_mean(&text, known.iter().map(String::as_str))),
+        };
+        problem.help(format!(
+            "declare it: a dimension in every shape, a macro that only the source has under define: {{{name}: ...}}"
         ))
     }
 }

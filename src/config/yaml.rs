@@ -243,9 +243,37 @@ impl<'a> Source<'a> {
                     problem.at = value;
                 }
             }
+            // Of a single word where a word and its keys are wanted (`reference: softmax`) the place is behind it,
+            // where the next key is or nothing.
+            E::Unexpected { .. } => {
+                let value =
+                    |at: Position, node: Option<&Tree>| node.is_some() && at.written == place;
+                if self.find(value).is_none()
+                    && let Some(before) = self.scalar_before(place)
+                {
+                    problem.at = before;
+                }
+            }
             _ => {}
         }
         problem
+    }
+
+    /// The last single value that begins before `place`.
+    fn scalar_before(&self, place: Place) -> Option<Position> {
+        fn walk(node: &Spot<Tree>, place: Place, last: &mut Option<Position>) {
+            let order = |place: Place| (place.line, place.column);
+            match &node.value {
+                Tree::Null => {}
+                Tree::Scalar(_) if order(node.at.written) < order(place) => *last = Some(node.at),
+                Tree::Scalar(_) => {}
+                Tree::List(items) => items.iter().for_each(|item| walk(item, place, last)),
+                Tree::Map(map) => map.iter().for_each(|(_, value)| walk(value, place, last)),
+            }
+        }
+        let mut last = None;
+        walk(&self.tree, place, &mut last);
+        last
     }
 
     /// The first key of the file, and its value where that is a single one.
@@ -391,8 +419,12 @@ fn explain(error: &serde_yaml::Error) -> Problem {
         is_key: false,
     };
     let one_of = |what: &str, name: &str, expected: &[&'static str]| {
-        Problem::new(at, format!("unknown {what} `{name}`"))
-            .help(did_you_mean(name, expected.iter().copied()))
+        let problem = Problem::new(at, format!("unknown {what} `{name}`"))
+            .help(did_you_mean(name, expected.iter().copied()));
+        match expected.contains(&"nullptr") {
+            true => problem.help("an argument is written as in {tensor: x} or {i32: N}"),
+            false => problem,
+        }
     };
     let message = match root(error) {
         E::SerdeUnknownField {
@@ -401,7 +433,13 @@ fn explain(error: &serde_yaml::Error) -> Problem {
         E::SerdeUnknownVariant {
             variant, expected, ..
         } => return one_of("name", variant, expected),
-        E::SerdeMissingField { field, .. } => format!("the key `{field}` is missing"),
+        E::SerdeMissingField { field, .. } => {
+            let problem = Problem::new(at, format!("the key `{field}` is missing"));
+            return match as_written(field) {
+                Some(example) => problem.help(example),
+                None => problem,
+            };
+        }
         E::DuplicateMappingKey { key, .. } => match key {
             Some(key) => format!("`{key}` stands here twice"),
             None => "a key stands here twice".to_owned(),
@@ -447,7 +485,24 @@ fn explain(error: &serde_yaml::Error) -> Problem {
     Problem::new(at, message)
 }
 
-/// ``did you mean `registers`?`` where one is close, else all that there are.
+/// How a key that has no default may look, where its name says too little.
+fn as_written(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "version" => "version: 1",
+        "architectures" => "architectures: [sm_90]",
+        "kernels" => "kernels: {NAME: {source: FILE.cu, entry: FUNCTION, ...}}",
+        "tensors" => "tensors: {x: {type: f32, shape: [N]}, y: {role: out, type: f32, shape: [N]}}",
+        "args" => "args: [{tensor: x}, {tensor: y}, {i32: N}], in the order of the parameters",
+        "shape" => "shape: [M, N], slowest dimension first; [] is one element",
+        "reference" => {
+            "where the right answer comes from: a built-in as in {rms_norm: {x: x, out: y}}, or a C function as in {user: {source: FILE.c, function: NAME, args: [...]}}"
+        }
+        "gates" => "gates: {max_err: 1e-3, spills: 0}",
+        _ => return None,
+    })
+}
+
+/// ``did you mean `registers`?`` where one is close or begins so, else all that there are.
 pub fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     let close = known
@@ -460,6 +515,10 @@ pub fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Str
         .min_by_key(|(distance, _)| *distance);
     if let Some((_, known)) = close {
         return format!("did you mean `{known}`?");
+    }
+    let mut longer = known.iter().filter(|known| known.starts_with(name));
+    if let (false, Some(only), None) = (name.is_empty(), longer.next(), longer.next()) {
+        return format!("did you mean `{only}`?");
     }
     let quoted: Vec<_> = known.iter().map(|known| format!("`{known}`")).collect();
     match quoted.as_slice() {

@@ -26,7 +26,7 @@ const SETTLED: f64 = 0.005;
 const MAX_SETTLING: u32 = 50;
 
 /// The GPU is asked for its state while it works for about this long.
-const STATE_NS: u64 = 2_000_000;
+const STATE_NS: u64 = 1_000_000;
 
 /// # Errors
 /// The kernel's faults; `Unsupported`, where this device or launcher cannot be timed.

@@ -8,7 +8,8 @@ use crate::device::{Failure, Result, Side, Timer};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use verdict::model::{
-    Block, BlockOrder, Fault, FaultKind, Mode, Num, PairFacts, Pairing, Schedule, TimeFacts,
+    Block, BlockOrder, Fault, FaultKind, Mode, Num, PairFacts, Pairing, Schedule, Singles,
+    TimeFacts,
 };
 
 /// The seeded choices of one process.
@@ -33,6 +34,16 @@ impl Dice {
     }
 }
 
+/// A side is warm after the first launch and as many more as fit into this time, and after three in any case;
+/// a clock that still rises is waited for apart.
+const WARM_NS: u64 = 2_000_000;
+const LEAST_WARM: u32 = 3;
+
+/// Samples of one launch each that only reports show take about this long, both sides together; but of each
+/// side there are at least so many.
+const SHOWN_NS: u64 = 5_000_000;
+const LEAST_SHOWN: u32 = 20;
+
 /// `step` hears what comes next, and of which side it is; where both take turns, of head: whose fault it is
 /// then is not known, and head is not passed for it.
 ///
@@ -43,20 +54,18 @@ pub fn measure_pair(
     timer: &mut dyn Timer,
     schedule: &Schedule,
     pairing: &Pairing,
+    singles: Singles,
     dice: &mut Dice,
     step: &mut dyn FnMut(Side, &str),
 ) -> Result<PairFacts> {
     let cold = schedule.mode == Mode::Cold;
     step(Side::Base, "warming up the base revision");
-    let warmup = schedule.warmup.max(1);
-    of_base(timer.warm_up(Side::Base, warmup))?;
+    let base = of_base(warm_up(timer, Side::Base, schedule))?;
     step(Side::Head, "warming up");
-    timer.warm_up(Side::Head, warmup)?;
+    let head = warm_up(timer, Side::Head, schedule)?;
     let tick_ns = timer.tick()?;
     let empty_graph_ns = median(EMPTY, || timer.empty())?;
-    let one = timer
-        .single(Side::Head, cold)?
-        .min(of_base(timer.single(Side::Base, cold))?);
+    let one = head.min(base);
     let launches = match schedule.mode {
         Mode::Cold => 1,
         Mode::Warm => prepare(timer, one, pairing.sample_ns, dice)?,
@@ -74,18 +83,20 @@ pub fn measure_pair(
         taken.block(timer, cold, dice.heads())?;
     }
     states.push(timer.state(Side::Head, work)?);
-    step(Side::Head, "taking samples of one launch each in turns");
-    let (mut head_single, mut base_single) = (Vec::new(), Vec::new());
-    for turn in 0..pairing.singles {
-        // In pairs of turns, ABBA.
-        for side in order(turn % 2 == 0) {
-            match side {
-                Side::Head => head_single.push(timer.single(side, cold)?),
-                Side::Base => base_single.push(of_base(timer.single(side, cold))?),
-            }
-        }
+    let alone = match singles {
+        Singles::Judged => Some(pairing.singles),
+        // Each sample of a block is one launch already.
+        Singles::Shown if launches == 1 => None,
+        Singles::Shown => Some(shown(pairing, head.saturating_add(base))),
+    };
+    if let Some(turns) = alone {
+        step(Side::Head, "taking samples of one launch each in turns");
+        taken.singles(timer, cold, turns)?;
+        states.push(timer.state(Side::Head, work)?);
+    } else {
+        taken.head_single.clone_from(&taken.head_ns);
+        taken.base_single.clone_from(&taken.base_ns);
     }
-    states.push(timer.state(Side::Head, work)?);
 
     let mut gpu = worst(states);
     gpu.sm_mhz_before = taken.blocks.first().map(|block| block.sm_mhz);
@@ -100,11 +111,36 @@ pub fn measure_pair(
         gpu: gpu.clone(),
     };
     Ok(PairFacts {
-        head: facts(taken.head_ns, head_single),
-        base: facts(taken.base_ns, base_single),
+        head: facts(taken.head_ns, taken.head_single),
+        base: facts(taken.base_ns, taken.base_single),
         blocks: taken.blocks,
         device_us: 0,
     })
+}
+
+/// Answers with the time of the last launch.
+fn warm_up(timer: &mut dyn Timer, side: Side, schedule: &Schedule) -> Result<u64> {
+    // The first one loads what is loaded lazily, and is no sample.
+    timer.warm_up(side, 1)?;
+    let (mut launches, mut spent) = (0, 0);
+    loop {
+        let one = timer.single(side, schedule.mode == Mode::Cold)?;
+        launches += 1;
+        spent = one.saturating_add(spent);
+        let long = spent >= WARM_NS && launches >= LEAST_WARM;
+        if long || launches >= schedule.warmup {
+            return Ok(one);
+        }
+    }
+}
+
+/// How many samples of one launch each of both sides only reports show.
+fn shown(pairing: &Pairing, both_ns: u64) -> u32 {
+    let fit = SHOWN_NS / both_ns.max(1);
+    u32::try_from(fit)
+        .unwrap_or(u32::MAX)
+        .max(LEAST_SHOWN)
+        .min(pairing.singles)
 }
 
 #[derive(Default)]
@@ -112,6 +148,8 @@ struct Taken {
     head_ns: Vec<u64>,
     base_ns: Vec<u64>,
     blocks: Vec<Block>,
+    head_single: Vec<u64>,
+    base_single: Vec<u64>,
 }
 
 impl Taken {
@@ -133,6 +171,19 @@ impl Taken {
             sm_mhz,
             throttled: timer.slowed().unwrap_or(false),
         });
+        Ok(())
+    }
+
+    /// In pairs of turns, ABBA.
+    fn singles(&mut self, timer: &mut dyn Timer, cold: bool, turns: u32) -> Result<()> {
+        for turn in 0..turns {
+            for side in order(turn % 2 == 0) {
+                match side {
+                    Side::Head => self.head_single.push(timer.single(side, cold)?),
+                    Side::Base => self.base_single.push(of_base(timer.single(side, cold))?),
+                }
+            }
+        }
         Ok(())
     }
 }
@@ -164,12 +215,13 @@ fn blocks_for(pairing: &Pairing, sample_ns: u64) -> u32 {
 /// As many launches on both sides, so many that the faster one lasts `sample_ns`. Which side's graph is
 /// made first is thrown: where it lies moves its time by hundredths of a per cent.
 fn prepare(timer: &mut dyn Timer, one: u64, sample_ns: u64, dice: &mut Dice) -> Result<u32> {
-    let each = if launches_for(one, sample_ns) > 1 {
-        timer.batch(Side::Head, PILOT)?;
-        of_base(timer.batch(Side::Base, PILOT))?;
+    let pilot = launches_for(one, sample_ns).min(PILOT);
+    let each = if pilot > 1 {
+        timer.batch(Side::Head, pilot)?;
+        of_base(timer.batch(Side::Base, pilot))?;
         let head = timer.batched(Side::Head)?;
         let base = of_base(timer.batched(Side::Base))?;
-        head.min(base) / u64::from(PILOT)
+        head.min(base) / u64::from(pilot)
     } else {
         one
     };
@@ -299,7 +351,32 @@ mod tests {
             ..crate::config::pairing(false)
         };
         let mut dice = Dice::new(seed, "k/v@s 0");
-        measure_pair(timer, &schedule, &pairing, &mut dice, &mut |_, _| {})
+        let judged = Singles::Judged;
+        measure_pair(
+            timer,
+            &schedule,
+            &pairing,
+            judged,
+            &mut dice,
+            &mut |_, _| {},
+        )
+    }
+
+    /// By the defaults, with kernels of `base_ns`.
+    fn shown(base_ns: f64) -> (Drifting, PairFacts) {
+        let mut timer = Drifting {
+            base_ns,
+            ..drifting()
+        };
+        let facts = measure_pair(
+            &mut timer,
+            &crate::config::default_timing(),
+            &crate::config::pairing(false),
+            Singles::Shown,
+            &mut Dice::new(1, "k/v@s 0"),
+            &mut |_, _| {},
+        );
+        (timer, facts.unwrap())
     }
 
     #[test]
@@ -370,9 +447,37 @@ mod tests {
     #[test]
     fn long_kernels_get_fewer_blocks_and_never_too_few() {
         let pairing = crate::config::pairing(false);
-        for (sample_ns, blocks) in [(0, 32), (200_000, 32), (1_000_000, 10), (1_000_000_000, 8)] {
+        for (sample_ns, blocks) in [(0, 32), (200_000, 30), (800_000, 7), (1_000_000_000, 6)] {
             assert_eq!(blocks_for(&pairing, sample_ns), blocks, "{sample_ns}");
         }
+    }
+
+    #[test]
+    fn what_reports_alone_show_costs_little() {
+        for (base_ns, singles) in [
+            (5000.0, 100..=100),
+            (60_000.0, 30..=40),
+            (120_000.0, 20..=20),
+        ] {
+            let (_, facts) = shown(base_ns);
+            for side in [&facts.head, &facts.base] {
+                assert!(
+                    singles.contains(&side.single_ns.len()),
+                    "{}",
+                    side.single_ns.len()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn samples_of_one_launch_serve_as_single_launches_too() {
+        let (timer, facts) = shown(1e6);
+        assert_eq!(facts.head.launches_per_sample, 1);
+        assert_eq!(facts.head.single_ns, facts.head.batched_ns);
+        assert_eq!(facts.base.single_ns, facts.base.batched_ns);
+        // Four launches of either side to warm up, two to settle, and six blocks.
+        assert_eq!(timer.sides.len(), 2 * 4 + 2 + 4 * 6);
     }
 
     #[test]

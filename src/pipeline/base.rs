@@ -173,8 +173,12 @@ fn of_base(error: &Error, revision: &str) -> Error {
         message,
         at,
         key,
-        help,
+        mut help,
     } = error.diagnostic().clone();
+    help.push(
+        "where this change mends the base, run without --base (`base: \"\"` of the action)"
+            .to_owned(),
+    );
     Error::Usage(Diagnostic {
         message: format!("of the base {revision}: {message}"),
         at,

@@ -90,7 +90,7 @@ fn timed(
             process,
             facts: why.into_seen(),
         },
-        Timing::BesideBase => Evidence::Pair {
+        Timing::BesideBase(_) => Evidence::Pair {
             case,
             process,
             facts: why.into_seen(),
@@ -118,7 +118,7 @@ impl Work {
                 seed,
                 schedule,
             })),
-            Timing::BesideBase => Job::Pair(Box::new(PairJob {
+            Timing::BesideBase(singles) => Job::Pair(Box::new(PairJob {
                 base: self.base_arm(record, &case.id)?,
                 head: Arm { case, artifact },
                 seed,
@@ -128,6 +128,7 @@ impl Work {
                     .pairing
                     .clone()
                     .ok_or_else(|| Why::NotRun("no base was named".to_owned()))?,
+                singles,
             })),
         })
     }

@@ -1,11 +1,13 @@
 //! A run beside a base revision: what it was held against, how long both sides took, and which gates ask
 //! less than they did there. Lays out what the judge said, and decides nothing.
 
-use super::summary::{in_words, plural};
+use super::names::in_words;
+use super::summary::plural;
 use std::collections::BTreeSet;
 use verdict::judge::words;
 use verdict::model::{
-    BesideBase, CaseId, Effort, Facet, Judgement, Metric, Num, Outcome, Record, Subject, Verdict,
+    BesideBase, CaseId, Effort, Facet, Judgement, Metric, Num, Outcome, Plan, Record, Subject,
+    Verdict,
 };
 
 /// `origin/main (0a34415aaaaa): 2 cases changed, 2 unchanged, 1 new`.
@@ -28,7 +30,18 @@ pub fn compared_with(base: &BesideBase) -> String {
         true => "no case is timed".to_owned(),
         false => counts.join(", "),
     };
-    format!("{} ({}): {counts}", base.revision, commit(base))
+    match revision(base) {
+        hash if hash == commit(base) => format!("{hash}: {counts}"),
+        name => format!("{name} ({}): {counts}", commit(base)),
+    }
+}
+
+/// As it was named; a whole hash, which a workflow names, no longer than one is read.
+pub fn revision(base: &BesideBase) -> &str {
+    match base.revision == base.commit {
+        true => commit(base),
+        false => &base.revision,
+    }
 }
 
 pub fn commit(base: &BesideBase) -> &str {
@@ -36,7 +49,7 @@ pub fn commit(base: &BesideBase) -> &str {
 }
 
 /// Cases that were not timed against the base, by name and with the reason.
-pub fn untimed(base: &BesideBase) -> Vec<String> {
+pub fn untimed(record: &Record, base: &BesideBase) -> Vec<String> {
     let unchanged = match base.unchanged_timed {
         true => &[][..],
         false => &base.unchanged,
@@ -54,18 +67,18 @@ pub fn untimed(base: &BesideBase) -> Vec<String> {
     ]
     .into_iter()
     .filter(|(cases, _)| !cases.is_empty())
-    .map(|(cases, why)| format!("{why}: {}", briefly(cases)))
+    .map(|(cases, why)| format!("{why}: {}", briefly(&record.plan, cases)))
     .collect()
 }
 
 /// More names than this are counted by kernel.
 const MOST_NAMES: usize = 6;
 
-fn briefly(cases: &[CaseId]) -> String {
+fn briefly(plan: &Plan, cases: &[CaseId]) -> String {
     let subjects: Vec<_> = cases.iter().cloned().map(Subject::Case).collect();
     let variants: BTreeSet<_> = cases.iter().map(|it| (&it.kernel, &it.variant)).collect();
     if variants.len() <= MOST_NAMES {
-        return in_words(&subjects.iter().collect());
+        return in_words(plan, &subjects.iter().collect());
     }
     let kernels: BTreeSet<_> = cases.iter().map(|case| &case.kernel).collect();
     let counts: Vec<_> = kernels
@@ -227,11 +240,11 @@ pub fn is_of_base(judgement: &Judgement, verdict: &Verdict) -> bool {
     verdict.metric.is_some_and(is_time) && !base.new.contains(case)
 }
 
-/// A gate that head holds less strictly than base did.
+/// Gates that head holds less strictly than base did: of a subject that is gone all at once, else one.
 pub struct Loosened<'a> {
     pub subject: &'a Subject,
-    /// What base asks.
-    pub asked: &'a str,
+    /// What base asks; at least one.
+    pub asked: Vec<&'a str>,
     /// What head asks.
     pub now: &'a str,
     pub outcome: Outcome,
@@ -240,28 +253,43 @@ pub struct Loosened<'a> {
 }
 
 impl Loosened<'_> {
+    /// `registers <= 128, spills <= 0 B`.
+    pub fn asked(&self) -> String {
+        self.asked.join(", ")
+    }
+
     /// `k/fast [sm_90]: registers <= 128: the head allows 140 (gates.yaml:7)`.
     pub fn told(&self) -> String {
         let at = self
             .declared
             .map_or(String::new(), |declared| format!(" ({declared})"));
-        format!("{}: {}: {}{at}", self.subject, self.asked, self.now)
+        format!("{}: {}: {}{at}", self.subject, self.asked(), self.now)
     }
 }
 
 pub fn loosened(judgement: &Judgement) -> Vec<Loosened<'_>> {
-    let verdicts = judgement.verdicts.iter();
-    verdicts
-        .filter_map(|verdict| {
-            Some(Loosened {
-                subject: &verdict.subject,
-                asked: asked(verdict)?,
-                now: after(words::ALLOWED, &verdict.reason).unwrap_or(&verdict.reason),
-                outcome: verdict.outcome,
-                declared: verdict.declared.as_deref(),
-            })
-        })
-        .collect()
+    let mut found: Vec<Loosened> = Vec::new();
+    for verdict in &judgement.verdicts {
+        let Some(asked) = asked(verdict) else {
+            continue;
+        };
+        let one = Loosened {
+            subject: &verdict.subject,
+            asked: vec![asked],
+            now: after(words::ALLOWED, &verdict.reason).unwrap_or(&verdict.reason),
+            outcome: verdict.outcome,
+            declared: verdict.declared.as_deref(),
+        };
+        let same = found.iter_mut().find(|it| {
+            (it.subject, it.now, it.outcome) == (one.subject, one.now, one.outcome)
+                && it.declared == one.declared
+        });
+        match same {
+            Some(known) => known.asked.push(asked),
+            None => found.push(one),
+        }
+    }
+    found
 }
 
 /// What base asked, of a verdict that says that head asks less.
@@ -275,11 +303,9 @@ fn after<'a>(begin: &str, text: &'a str) -> Option<&'a str> {
 
 /// How many gates ask less, and what allows that.
 pub fn loosening(judgement: &Judgement, loosened: &[Loosened]) -> String {
-    let base = judgement
-        .base
-        .as_ref()
-        .map_or("the base", |base| &base.revision);
-    let (asks, count) = match loosened.len() {
+    let base = judgement.base.as_ref().map_or("the base", revision);
+    let gates = loosened.iter().map(|it| it.asked.len()).sum();
+    let (asks, count) = match gates {
         1 => ("asks", plural(1, "gate")),
         many => ("ask", plural(many, "gate")),
     };

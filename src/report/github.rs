@@ -17,13 +17,17 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             record,
             declared.find_map(|verdict| verdict.declared.as_deref()),
         );
-        let title = property(&format!("{}: {}", problem.subject, problem.gates()));
+        let title = property(&format!(
+            "{}: {}",
+            problem.subjects(record),
+            problem.gates()
+        ));
         out.push_str(&format!(
             "::{level} {place}title={title}::{}\n",
             data(&format!(
                 "{}{}",
                 problem.reason,
-                summary::reproduce(record, judgement, problem.subject)
+                summary::reproduce_one(record, judgement, &problem)
                     .map_or(String::new(), |command| format!("\n{command}"))
             ))
         ));
@@ -46,7 +50,11 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             Outcome::Pass => "notice",
             _ => "error",
         };
-        let title = property(&format!("gate loosened: {}: {}", gate.subject, gate.asked));
+        let title = property(&format!(
+            "gate loosened: {}: {}",
+            gate.subject,
+            gate.asked()
+        ));
         let allows = match gate.outcome {
             Outcome::Pass => "allowed by --allow-loosened",
             _ => "only --allow-loosened allows it",
@@ -57,7 +65,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
     }
     if let Some(base) = &judgement.base {
         let mut lines = vec![beside::compared_with(base)];
-        lines.extend(beside::untimed(base));
+        lines.extend(beside::untimed(record, base));
         lines.extend(beside::effort(judgement).map(|effort| format!("timed in turns: {effort}")));
         let title = property("compared with the base");
         let told = data(&lines.join("\n"));

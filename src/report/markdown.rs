@@ -34,7 +34,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             let row = format!(
                 "| {outcome} | {} | {} | {} | {} |",
                 code(&gate.subject.to_string()),
-                code(gate.asked),
+                code(&gate.asked()),
                 cell(gate.now),
                 gate.declared.map_or(String::new(), code),
             );
@@ -46,20 +46,17 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
     if !problems.is_empty() {
         out.push_str("\n### What did not hold\n\n| | subject | gate | why | alone |\n|---|---|---|---|---|\n");
         for problem in problems {
-            let gates: Vec<_> = problem
-                .gates
-                .iter()
-                .map(|verdict| code(&verdict.gate))
-                .collect();
+            let gates = problem.gate_names().into_iter().map(code);
+            let gates: Vec<_> = gates.collect();
             line(
                 &mut out,
                 &format!(
                     "| **{}** | {} | {} | {} | {} |",
                     problem.outcome,
-                    code(&problem.subject.to_string()),
+                    code(&problem.subjects(record)),
                     gates.join(", "),
                     cell(problem.reason),
-                    summary::reproduce(record, judgement, problem.subject)
+                    summary::reproduce_one(record, judgement, &problem)
                         .map_or(String::new(), |command| code(&command)),
                 ),
             );
@@ -152,14 +149,23 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
     out
 }
 
+/// The two records of a comparison by their names, and what each was made on: the last line of its report.
+pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
+    let side = |(name, record): (&str, &Record)| {
+        let on = text(&summary::circumstances(record));
+        format!("{}: {on}", code(name))
+    };
+    format!("\n<sub>BASE {}<br>HEAD {}</sub>\n", side(base), side(head))
+}
+
 /// Head's times beside the base's, and the cases of which there are none.
 fn times(out: &mut String, record: &Record, judgement: &Judgement, base: &BesideBase) {
     let rows = beside::compared(judgement);
-    let untimed = beside::untimed(base);
+    let untimed = beside::untimed(record, base);
     if rows.is_empty() && untimed.is_empty() {
         return;
     }
-    let title = text(&base.revision);
+    let title = text(beside::revision(base));
     let _ = write!(out, "\n### Times beside {title}\n\n");
     if !rows.is_empty() {
         out.push_str(

@@ -1,26 +1,31 @@
 //! What is said beside the verdicts, a line each.
 
-use super::summary::{in_words, plural};
+use super::beside;
+use super::names::{in_words, named};
+use super::signature;
+use super::summary::plural;
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::judge::words;
 use verdict::model::*;
 
-/// Notes a line each; what is new is gathered into one for each facet.
+/// Notes a line each; what is new is gathered into one for each facet, what is gone into one for each variant.
 pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut new: BTreeMap<Facet, BTreeSet<&Subject>> = BTreeMap::new();
-    let mut of_several: BTreeMap<String, BTreeSet<&Subject>> = BTreeMap::new();
+    let mut of_several = signature::mismatches(record, judgement);
+    let mut gone: BTreeMap<(&str, &str), BTreeMap<&str, BTreeSet<Facet>>> = BTreeMap::new();
     let mut lines = Vec::new();
     for note in &judgement.notes {
         match note {
             Note::New { subject, facet } => {
                 new.entry(*facet).or_default().insert(subject);
             }
-            Note::Gone { kernel, variant, shape, facet } => lines.push(format!(
-                "gone: a baseline of {facet} names {kernel}/{variant}@{shape}, which gates.yaml does not have"
-            )),
+            Note::Gone { kernel, variant, shape, facet } => {
+                let shapes = gone.entry((kernel, variant)).or_default();
+                shapes.entry(shape).or_default().insert(*facet);
+            }
             Note::LeftOut { cases } => {
                 let subjects: Vec<_> = cases.iter().cloned().map(Subject::Case).collect();
-                let subjects = in_words(&subjects.iter().collect());
+                let subjects = in_words(&record.plan, &subjects.iter().collect());
                 lines.push(format!("not compared, as a filter left them out of the head: {subjects}"));
             }
             Note::Accepts { case, instead, by, until, declared } => lines.push(format!(
@@ -69,12 +74,61 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
         }
     }
     let new = new.into_iter().map(|(facet, subjects)| {
-        let subjects = in_words(&subjects);
+        let subjects = in_words(&record.plan, &subjects);
         let config = words::config(&record.environment);
         format!("new, without any baseline: {facet} of {subjects}; accept with `gatekeeper baseline update{config}`")
     });
+    let gone = gone.into_iter().map(|((kernel, variant), shapes)| {
+        let shapes = shapes.into_iter().map(|(shape, facets)| {
+            let facets: Vec<_> = facets.iter().map(ToString::to_string).collect();
+            format!("@{shape} ({})", facets.join(", "))
+        });
+        let shapes = shapes.collect::<Vec<_>>().join(", ");
+        format!("gone: baselines/{kernel}/{variant} has figures that gates.yaml has no case for: {shapes}")
+    });
     let of_several = of_several
         .into_iter()
-        .map(|(told, subjects)| format!("{told}: {}", in_words(&subjects)));
-    new.chain(lines).chain(of_several).collect()
+        .map(|(told, subjects)| format!("{told}: {}", in_words(&record.plan, &subjects)));
+    let meant = meant(record, judgement);
+    new.chain(gone)
+        .chain(lines)
+        .chain(of_several)
+        .chain(meant)
+        .collect()
+}
+
+/// What to do where figures are worse than was agreed, and that is meant.
+fn meant(record: &Record, judgement: &Judgement) -> Option<String> {
+    let gates = judgement.verdicts.iter().zip(&record.policy.gates);
+    let worse: BTreeSet<&Subject> = gates
+        .filter(|(verdict, gate)| {
+            let of_baseline = match &gate.rule {
+                Rule::Limit { limit, .. } => matches!(limit, Limit::Baseline { .. }),
+                rule => matches!(rule, Rule::Counters { .. }),
+            };
+            let of_baseline = of_baseline && !beside::is_of_base(judgement, verdict);
+            let worse = match verdict.metric {
+                Some(_) => verdict.change.is_some_and(|change| change.0.is_finite()),
+                None => judgement
+                    .counters
+                    .iter()
+                    .any(|it| it.subject == verdict.subject),
+            };
+            verdict.outcome == Outcome::Fail && of_baseline && worse
+        })
+        .map(|(verdict, _)| &verdict.subject)
+        .collect();
+    let worse: Vec<_> = worse.into_iter().collect();
+    let command = match worse.as_slice() {
+        [] => return None,
+        [one] => words::update_command(&record.environment, one),
+        _ => format!(
+            "gatekeeper baseline update{}",
+            words::config(&record.environment)
+        ),
+    };
+    Some(format!(
+        "worse than agreed: {}; where that is meant, agree on it with `{command}`, or accept it until a day in baselines/accepted.yaml",
+        named(&record.plan, &worse)
+    ))
 }

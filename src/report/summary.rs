@@ -1,6 +1,7 @@
 //! What every format says, before it is laid out: what broke, how to see it alone, what was skipped.
 
 use super::beside;
+use super::names::{in_words, listed, named};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use verdict::judge::{Facts, words};
@@ -9,23 +10,37 @@ use verdict::model::{
     Verdict, Win,
 };
 
-/// Verdicts on one subject that ended alike for one reason: a fault breaks many gates and is told once.
+/// Verdicts that ended alike for one reason: a fault breaks many gates, a source that does not compile many
+/// subjects, and each is told once.
 pub struct Problem<'a> {
-    pub subject: &'a Subject,
+    /// In the order of the gates; at least one. Each has all of the gates.
+    pub subjects: Vec<&'a Subject>,
     pub outcome: Outcome,
     pub reason: &'a str,
+    /// Of all subjects.
     pub gates: Vec<&'a Verdict>,
 }
 
-impl Problem<'_> {
+impl<'a> Problem<'a> {
+    /// `k/fast@small, k/fast@large`; of many how many, by variant.
+    pub fn subjects(&self, record: &Record) -> String {
+        named(&record.plan, &self.subjects)
+    }
+
     /// `p50 +2%`, or several, separated by commas.
     pub fn gates(&self) -> String {
-        let gates: Vec<_> = self
-            .gates
-            .iter()
-            .map(|verdict| verdict.gate.as_str())
-            .collect();
-        gates.join(", ")
+        self.gate_names().join(", ")
+    }
+
+    /// Each once, in order.
+    pub fn gate_names(&self) -> Vec<&'a str> {
+        let mut names = Vec::new();
+        for verdict in &self.gates {
+            if !names.contains(&verdict.gate.as_str()) {
+                names.push(verdict.gate.as_str());
+            }
+        }
+        names
     }
 
     /// `gates.yaml:7, 12`.
@@ -51,13 +66,13 @@ pub fn problems(judgement: &Judgement) -> Vec<Problem<'_>> {
         {
             let known = problems.iter_mut().find(|problem| {
                 problem.outcome == outcome
-                    && *problem.subject == verdict.subject
+                    && problem.subjects == [&verdict.subject]
                     && problem.reason == verdict.reason
             });
             match known {
                 Some(problem) => problem.gates.push(verdict),
                 None => problems.push(Problem {
-                    subject: &verdict.subject,
+                    subjects: vec![&verdict.subject],
                     outcome,
                     reason: &verdict.reason,
                     gates: vec![verdict],
@@ -65,7 +80,27 @@ pub fn problems(judgement: &Judgement) -> Vec<Problem<'_>> {
             }
         }
     }
-    problems
+    let mut told: Vec<Problem> = Vec::new();
+    for problem in problems {
+        let same = told.iter_mut().find(|other| {
+            (other.outcome, other.reason) == (problem.outcome, problem.reason)
+                && other.gates() == problem.gates()
+        });
+        match same {
+            Some(other) => {
+                other.subjects.extend(problem.subjects);
+                other.gates.extend(problem.gates);
+            }
+            None => told.push(problem),
+        }
+    }
+    told
+}
+
+/// The command that runs the first of these subjects alone, which is enough to see what they have in common.
+pub fn reproduce_one(record: &Record, judgement: &Judgement, of: &Problem) -> Option<String> {
+    let mut subjects = of.subjects.iter();
+    subjects.find_map(|subject| reproduce(record, judgement, subject))
 }
 
 /// The command that runs a subject alone; `None` for one that only the base of a comparison has, and for
@@ -208,7 +243,14 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
                 reason if begins(reason, words::NOT_PROVEN) => (words::NOT_PROVEN, None),
                 reason if reason.starts_with(words::OVER_BUDGET) => {
                     match reason.rsplit_once(": ") {
-                        Some((budget, estimate)) => (budget, Some(estimate)),
+                        // The unit stands in the budget.
+                        Some((budget, estimate)) => {
+                            let unit = " warp instructions";
+                            (
+                                budget,
+                                Some(estimate.strip_suffix(unit).unwrap_or(estimate)),
+                            )
+                        }
                         None => (reason, None),
                     }
                 }
@@ -247,7 +289,10 @@ pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
         }
         let parts: Vec<_> = together
             .into_iter()
-            .map(|(kinds, subjects)| format!("{} of {}", listed(&kinds), in_words(&subjects)))
+            .map(|(kinds, subjects)| {
+                let subjects = in_words(&record.plan, &subjects);
+                format!("{} of {subjects}", listed(&kinds))
+            })
             .collect();
         let estimates = estimates
             .iter()
@@ -270,38 +315,6 @@ fn begins(reason: &str, with: &str) -> bool {
     reason
         .strip_prefix(with)
         .is_some_and(|rest| rest.starts_with(':'))
-}
-
-/// `a, b and c`.
-fn listed(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
-/// `3 cases (k/direct@small, 2 of k/fast)`: by name, and a variant of several by their number.
-pub fn in_words(subjects: &BTreeSet<&Subject>) -> String {
-    let mut variants: BTreeMap<(&str, &str), Vec<&Subject>> = BTreeMap::new();
-    for subject in subjects {
-        variants
-            .entry((subject.kernel(), subject.variant()))
-            .or_default()
-            .push(subject);
-    }
-    let names: Vec<_> = variants
-        .into_iter()
-        .map(|((kernel, variant), subjects)| match subjects.as_slice() {
-            [one] => one.to_string(),
-            several => format!("{} of {kernel}/{variant}", several.len()),
-        })
-        .collect();
-    let cases = subjects
-        .iter()
-        .all(|subject| matches!(subject, Subject::Case(_)));
-    let what = if cases { "case" } else { "unit" };
-    format!("{} ({})", plural(subjects.len(), what), names.join(", "))
 }
 
 pub fn win(record: &Record, win: &Win) -> String {

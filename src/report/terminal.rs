@@ -2,7 +2,9 @@
 //! headline comes last, where the eye rests.
 
 use super::{beside, notes, printed, standing, summary};
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
+};
 use verdict::model::{Conclusion, Judgement, Outcome, Record};
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +48,7 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
             Outcome::Fail => Paint::Red,
             _ => Paint::Yellow,
         };
-        let title = format!("{}: {}", problem.subject, problem.gates());
+        let title = format!("{}: {}", problem.subjects(record), problem.gates());
         let outcome = problem.outcome.name().to_uppercase();
         let mut lines = wrapped(&format!("{outcome} {title}"), "", options.width);
         if let Some(first) = lines.first_mut() {
@@ -57,7 +59,7 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
         if let Some(declared) = problem.declared() {
             out.extend(wrapped(&format!("by {declared}"), "     ", options.width));
         }
-        if let Some(command) = summary::reproduce(record, judgement, problem.subject) {
+        if let Some(command) = summary::reproduce_one(record, judgement, &problem) {
             out.push(format!("     {}", options.paint(Paint::Bold, &command)));
         }
         out.push(String::new());
@@ -104,7 +106,7 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
     ));
 
     if let Some(base) = &judgement.base {
-        let title = format!("beside {}", base.revision);
+        let title = format!("beside {}", beside::revision(base));
         let heads = [
             &title, "metric", "base", "head", "change", "within", "verdict",
         ];
@@ -125,7 +127,7 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
 
     let base = judgement.base.as_ref().map_or_else(Vec::new, |base| {
         let mut lines = vec![beside::compared_with(base)];
-        lines.extend(beside::untimed(base));
+        lines.extend(beside::untimed(record, base));
         lines.extend(beside::effort(judgement).map(|effort| format!("timed in turns: {effort}")));
         lines
     });
@@ -190,24 +192,56 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
     out.join("\n") + "\n"
 }
 
+/// The two records of a comparison by their names, and what each was made on: before its report.
+pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
+    let side =
+        |(name, record): (&str, &Record)| format!("{name}: {}", summary::circumstances(record));
+    format!("BASE {}\nHEAD {}\n\n", side(base), side(head))
+}
+
+/// Cells are broken between words where that keeps the lines within `width`. A name never is, as it is there to be
+/// copied: with long ones the table is wider.
 fn table(heads: &[&str], rows: Vec<summary::Row>, width: usize) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
     }
+    let heads = heads.iter().map(ToString::to_string).collect();
+    let rows = rows.into_iter().map(|row| {
+        let cells = std::iter::once(row.name).chain(row.cells);
+        cells.chain([row.outcome.to_owned()]).collect()
+    });
+    let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
+    let last = lines.first().map_or(0, |heads| heads.len() - 1);
+    let padding = |at: usize| u16::from(at != last);
+    let least: Vec<u16> = (0..=last)
+        .map(|at| {
+            let cells = lines.iter().filter_map(|line| line.get(at));
+            let widths = cells.map(|cell| match at {
+                0 => cell.chars().count(),
+                _ => longest_word(cell),
+            });
+            u16::try_from(widths.max().unwrap_or_default())
+                .unwrap_or(u16::MAX)
+                .saturating_add(padding(at))
+        })
+        .collect();
+    let needed = least.iter().copied().fold(0, u16::saturating_add);
+
     let mut table = Table::new();
     table
         .load_style(RULED)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .force_no_tty()
-        .set_width(u16::try_from(width).unwrap_or(u16::MAX))
-        .set_header(heads.iter().map(ToString::to_string));
-    for row in rows {
-        let cells = std::iter::once(row.name).chain(row.cells);
-        table.add_row(cells.chain([row.outcome.to_owned()]));
+        .set_width(needed.max(u16::try_from(width).unwrap_or(u16::MAX)));
+    for (at, line) in lines.into_iter().enumerate() {
+        match at {
+            0 => table.set_header(line),
+            _ => table.add_row(line),
+        };
     }
-    let last = heads.len().saturating_sub(1);
-    for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if at == last { 0 } else { 1 }));
+    for ((at, column), least) in table.column_iter_mut().enumerate().zip(least) {
+        column.set_padding((0, padding(at)));
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
         if at != 0 && at != last {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -220,8 +254,13 @@ fn table(heads: &[&str], rows: Vec<summary::Row>, width: usize) -> Vec<String> {
         .collect()
 }
 
-/// Breaks at spaces, and inside a word that is longer than a line; keeps the line breaks that are there,
-/// as those of a compiler's message, and what stands in backticks, as commands are there to be copied. Of a
+fn longest_word(cell: &str) -> usize {
+    let words = cell.split_whitespace();
+    words.map(|word| word.chars().count()).max().unwrap_or(0)
+}
+
+/// Breaks at spaces, and inside a word that is longer than a line; keeps what stands in backticks, as commands are
+/// there to be copied, and the lines that are there and fit, with their spaces: a compiler points at columns. Of a
 /// text that comes from a source no line can move the cursor or be a command to a CI.
 fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(indent.chars().count()).max(20);
@@ -229,6 +268,10 @@ fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     for paragraph in text.lines() {
         // GitHub's runner takes the older form of its commands anywhere in a line.
         let paragraph = printed::visible(paragraph).replace("##[", "## [");
+        if paragraph.chars().count() <= room {
+            lines.push(format!("{indent}{paragraph}").trim_end().to_owned());
+            continue;
+        }
         let mut line = String::new();
         for word in words(&paragraph, room) {
             let mut word = word;

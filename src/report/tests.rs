@@ -59,6 +59,7 @@ fn broken() -> Record {
 }
 
 fn everywhere(name: &str, record: &Record) {
+    let record = &fixture::with_tails(record.clone());
     let judgement = judged(record);
     insta::assert_snapshot!(
         format!("{name}-terminal"),
@@ -221,8 +222,9 @@ fn a_run_with_anchors() {
 
 #[test]
 fn two_records_compared() {
-    let head = broken();
-    let judgement = compare(&fixture::record(), &head, Loosening::Fails);
+    let head = fixture::with_tails(broken());
+    let base = fixture::with_tails(fixture::record());
+    let judgement = compare(&base, &head, Loosening::Fails);
     insta::assert_snapshot!("compare-markdown", markdown::render(&head, &judgement));
 }
 
@@ -321,6 +323,66 @@ fn what_failed_comes_first_with_its_command() {
     );
 }
 
+/// As where a source does not compile, or a reference: once, and not once for each case.
+#[test]
+fn what_breaks_many_subjects_alike_is_told_once() {
+    let mut record = fixture::record();
+    for piece in &mut record.evidence {
+        if let Evidence::Check { facts, .. } = piece {
+            *facts = Seen::Fault(Fault {
+                kind: FaultKind::Reference,
+                message:
+                    "k_ref.c:7:21: error: expected ';'\n    7 |     int  i\n      |           ^"
+                        .into(),
+            });
+        }
+    }
+    // Another kernel asks for the same at another line.
+    for gate in &mut record.policy.gates {
+        if gate.declared.is_some() && gate.subject.variant() == "fast" {
+            gate.declared = Some("gates.yaml:19".into());
+        }
+    }
+    let judgement = judged(&record);
+    let terminal = terminal::render(&record, &judgement, PLAIN);
+    let (first, _) = terminal.split_once("\n\n").unwrap();
+    insta::assert_snapshot!(first, @r"
+FAIL all 4 cases: finite, written, deterministic, inputs intact, max_err <= 0.004, max_err +10%
+     no reference: k_ref.c:7:21: error: expected ';'
+         7 |     int  i
+           |           ^
+     by gates.yaml:19, gates.yaml:7
+     gatekeeper run 'k/direct@small'
+");
+    for text in [
+        terminal,
+        markdown::render(&record, &judgement),
+        github::render(&record, &judgement),
+    ] {
+        assert_eq!(text.matches("k_ref.c:7:21").count(), 1, "{text}");
+        assert_eq!(text.matches("gatekeeper run 'k/").count(), 1, "{text}");
+    }
+    // A program that reads them has every one.
+    let junit = junit::render(&record, &judgement).unwrap();
+    assert!(junit.matches("k_ref.c:7:21").count() > 8, "{junit}");
+}
+
+#[test]
+fn baselines_that_are_gone_are_a_line_for_each_variant() {
+    let mut record = fixture::record();
+    record.plan.cases.retain(|case| case.id.variant != "fast");
+    record.plan.units.retain(|unit| unit.id.variant != "fast");
+    let gates = &mut record.policy.gates;
+    gates.retain(|gate| gate.subject.variant() != "fast");
+    let text = terminal::render(&record, &judged(&record), PLAIN);
+    let (_, gone) = text.split_once("note     ").unwrap();
+    let (gone, _) = gone.split_once("\nskipped  ").unwrap();
+    insta::assert_snapshot!(gone, @r"
+gone: baselines/k/fast has figures that gates.yaml has no case for: @* (resources), @large
+         (correctness, times), @small (correctness, times)
+");
+}
+
 #[test]
 fn a_fault_that_breaks_many_gates_is_told_once() {
     let record = broken();
@@ -395,19 +457,29 @@ fn renamed(mut record: Record, kernel: &str) -> Record {
     record
 }
 
+/// Names are there to be copied: with long ones a table is wider than it should be.
 #[test]
-fn a_table_fits_a_hundred_columns_with_real_names() {
+fn a_table_fits_a_hundred_columns_and_breaks_no_name() {
     for kernel in ["sdpa_fp8_warp_specialized_persistent", "k"] {
-        for record in [fixture::record(), broken(), fixture::record_without_gpu()] {
+        for record in [
+            fixture::record(),
+            broken(),
+            fixture::record_without_gpu(),
+            fixture::record_simulated(),
+        ] {
             let record = renamed(record, kernel);
             let text = terminal::render(&record, &judged(&record), PLAIN);
+            let mut rows = 0;
             for line in text.lines() {
-                // A command is there to be copied, and is never broken.
-                assert!(
-                    line.chars().count() <= 100 || line.starts_with("     gatekeeper run"),
-                    "{line}"
+                // So is a command.
+                let copied = line.starts_with("     gatekeeper run") || kernel.len() > 30;
+                assert!(line.chars().count() <= 100 || copied, "{line}");
+                rows += usize::from(
+                    line.starts_with(&format!("{kernel}/fast@large "))
+                        || line.starts_with(&format!("{kernel}/fast [sm_90] ")),
                 );
             }
+            assert_eq!(rows, 1 + usize::from(text.contains("\ncase ")), "{text}");
         }
     }
 }
@@ -531,8 +603,15 @@ fn commands_name_the_gates_file_and_only_what_is_there() {
         .retain(|case| Subject::Case(case.id.clone()) != gone);
     head.policy.gates.retain(|gate| gate.subject != gone);
     let judgement = compare(&fixture::record(), &head, Loosening::Fails);
+    let terminal = terminal::render(&head, &judgement, PLAIN);
+    let gone = terminal.matches("removed: the head has no k/fast@small");
+    assert_eq!(
+        gone.count(),
+        1,
+        "once, and not once for each gate: {terminal}"
+    );
     for text in [
-        terminal::render(&head, &judgement, PLAIN),
+        terminal,
         markdown::render(&head, &judgement),
         junit::render(&head, &judgement)
             .unwrap()

@@ -2,33 +2,78 @@
 
 use crate::error::{Diagnostic, Error, Result};
 use serde::Deserialize;
-use std::fs::Permissions;
-use std::io::Write;
+use std::fs::{File, Permissions};
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 
 /// Flushed to the disk before it takes the place of what was there: unlike the cache, these files cannot
 /// be made again.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let dir = match path.parent() {
-        Some(dir) if dir != Path::new("") => dir,
-        _ => Path::new("."),
-    };
-    let write = || {
-        std::fs::create_dir_all(dir)?;
-        // As any new file: less than all by the umask. tempfile's own default is the owner alone.
-        let mut new = tempfile::Builder::new()
-            .prefix(".gatekeeper-")
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(dir)?;
-        new.write_all(bytes)?;
-        new.as_file().sync_all()?;
-        new.persist(path).map_err(|error| error.error)?;
-        std::fs::File::open(dir)?.sync_all()
-    };
-    write().map_err(|error: std::io::Error| {
-        Error::environment(format!("{} cannot be written: {error}", path.display()))
-    })
+    let mut new = NewFile::create(path)?;
+    new.write_all(bytes)
+        .map_err(|error| cannot_write(path, &error))?;
+    new.keep()
+}
+
+/// A file that takes its place when it is kept, whole; what stands there stays until then.
+pub struct NewFile {
+    path: PathBuf,
+    dir: PathBuf,
+    file: NamedTempFile,
+}
+
+impl NewFile {
+    /// Makes its directory, too.
+    ///
+    /// # Errors
+    /// Environment, where no file can be written there.
+    pub fn create(path: &Path) -> Result<Self> {
+        let dir = match path.parent() {
+            Some(dir) if dir != Path::new("") => dir,
+            _ => Path::new("."),
+        };
+        let create = || {
+            std::fs::create_dir_all(dir)?;
+            // As any new file: less than all by the umask. tempfile's own default is the owner alone.
+            tempfile::Builder::new()
+                .prefix(".gatekeeper-")
+                .permissions(Permissions::from_mode(0o666))
+                .tempfile_in(dir)
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            dir: dir.to_owned(),
+            file: create().map_err(|error| cannot_write(path, &error))?,
+        })
+    }
+
+    /// # Errors
+    /// Environment, where it cannot be moved to its place.
+    pub fn keep(self) -> Result<()> {
+        let Self { path, dir, file } = self;
+        let keep = || {
+            file.as_file().sync_all()?;
+            file.persist(&path).map_err(|error| error.error)?;
+            File::open(dir)?.sync_all()
+        };
+        keep().map_err(|error| cannot_write(&path, &error))
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Error {
+    Error::environment(format!("{} cannot be written: {error}", path.display()))
 }
 
 #[derive(Deserialize)]

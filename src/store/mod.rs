@@ -17,4 +17,5 @@ pub use baselines::{
     BASELINES, Calibrated, Change, Noise, Update, baselines_of, expect_times, load_baselines,
     update_baselines, write_noise,
 };
+pub use file::NewFile;
 pub use record::{read, read_record, seal, write_record};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use verdict::model::{
     Case, CheckFacts, DeviceFacts, DriverFacts, PairFacts, Pairing, Schedule, Seen,
-    SimulationFacts, Simulator, TimeFacts,
+    SimulationFacts, Simulator, Singles, TimeFacts,
 };
 
 /// One line on the worker's standard input.
@@ -74,6 +74,7 @@ pub struct PairJob {
     pub process: u32,
     pub schedule: Schedule,
     pub pairing: Pairing,
+    pub singles: Singles,
 }
 
 /// A case as one of the two sides builds and calls it.

@@ -189,6 +189,8 @@ fn a_base_whose_gates_cannot_be_read() {
         said.contains("of the base HEAD: version 7 is not known"),
         "{said}"
     );
+    let help = "  help: where this change mends the base, run without --base (`base: \"\"` of the action)\n";
+    assert!(said.ends_with(help), "{said}");
 }
 
 /// Times need a GPU; that a base was named does not turn their absence into a pass.

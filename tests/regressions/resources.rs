@@ -190,7 +190,7 @@ fn an_entry_that_is_not_there() {
         dir,
         &["copy"],
         COPY,
-        "entry not found: entry `copi` of copy.cu: no such entry; there are `copy`",
+        "entry not found: entry `copi` of copy.cu: no such entry; there is only `copy`",
     );
 }
 

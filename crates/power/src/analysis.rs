@@ -197,6 +197,8 @@ pub struct Cell {
     /// Fresh processes and GPU seconds of a verdict, on average.
     pub processes: f64,
     pub seconds: f64,
+    /// GPU seconds of the verdict that took most.
+    pub most_seconds: f64,
 }
 
 impl Point {

@@ -159,6 +159,7 @@ struct Tally {
     open: Share,
     processes: u64,
     seconds: f64,
+    most_seconds: f64,
 }
 
 impl Tally {
@@ -167,6 +168,7 @@ impl Tally {
         self.open.add(ruling.call == Call::Open);
         self.processes += u64::from(ruling.processes);
         self.seconds += ruling.seconds;
+        self.most_seconds = self.most_seconds.max(ruling.seconds);
     }
 
     fn cell(&self, contest: usize, change: f64, how: How, overhead: f64) -> Cell {
@@ -178,6 +180,7 @@ impl Tally {
             open: self.open,
             processes: self.processes as f64 / self.red.of as f64,
             seconds: self.seconds / self.red.of as f64 * overhead,
+            most_seconds: self.most_seconds * overhead,
         }
     }
 }

@@ -56,7 +56,10 @@ impl Analysis {
             "farthest",
             "correlation of neighbours",
             "GPU s a process",
+            "GPU s of all a verdict may take",
         ]);
+        // One more confirms a failure at the last look.
+        let most = self.settings.looks.last().map_or(0, |&looks| looks + 1);
         for contest in &self.contests {
             table.row(&[
                 contest.title.clone(),
@@ -67,6 +70,7 @@ impl Analysis {
                 format!("{:.1} s", contest.farthest),
                 format!("{:.2}", contest.correlation),
                 format!("{:.3}", contest.seconds),
+                format!("{:.2}", contest.seconds * f64::from(most)),
             ]);
         }
         table.titled("What was recorded")
@@ -104,6 +108,7 @@ impl Analysis {
             "inconclusive",
             "processes",
             "GPU s",
+            "most GPU s",
         ]);
         for cell in cells {
             let how = match cell.how {
@@ -120,6 +125,7 @@ impl Analysis {
                 self.bounded(cell.open),
                 format!("{:.1}", cell.processes),
                 format!("{:.2}", cell.seconds),
+                format!("{:.2}", cell.most_seconds),
             ]);
         }
         table
@@ -338,6 +344,7 @@ mod tests {
             open: Share { hits: open, of },
             processes: 6.25,
             seconds: 0.5,
+            most_seconds: 0.75,
         }
     }
 

@@ -160,7 +160,7 @@ fn limits() {
     check(
         "max_err: 1e-6",
         "max_err: \"<= 1e-6 * M\"",
-        "gates.yaml:23:16: kernels.scale.gates.max_err: `M` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: there are `N`, `TILE`\n  help: a macro that only the source defines has to be declared: define: {M: ...}",
+        "gates.yaml:23:16: kernels.scale.gates.max_err: `M` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: there are `N`, `TILE`\n  help: declare it: a dimension in every shape, a macro that only the source has under define: {M: ...}",
     );
     check(
         "max_err: 1e-6",

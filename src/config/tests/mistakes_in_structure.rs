@@ -16,8 +16,8 @@ fn keys() {
     );
     check(
         "      registers: 128",
-        "      blocks: 128",
-        "gates.yaml:22:7: kernels.scale.gates.blocks: unknown metric `blocks`\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cycles`, `cv`, `slow_share`, `conditions`, `counters`",
+        "      warps: 128",
+        "gates.yaml:22:7: kernels.scale.gates.warps: unknown metric `warps`\n  help: there are `registers`, `shared`, `spills`, `stack`, `occupancy`, `blocks_per_sm`, `max_err`, `mean_err`, `rel_l2`, `over_tolerance`, `original_max_err`, `original_mean_err`, `codec_max_err`, `codec_mean_err`, `p50`, `p90`, `p99`, `mean`, `min`, `max`, `cycles`, `cv`, `slow_share`, `conditions`, `counters`",
     );
     check(
         "      registers: 128\n",
@@ -42,12 +42,38 @@ fn keys() {
     check(
         "x: {type: f32, shape: [N]}\n      y",
         "x: {type: f32}\n      y",
-        "gates.yaml:15:10: kernels.scale.tensors.x: the key `shape` is missing",
+        "gates.yaml:15:10: kernels.scale.tensors.x: the key `shape` is missing\n  help: shape: [M, N], slowest dimension first; [] is one element",
+    );
+    check(
+        "    shapes:\n      small: {N: 128}\n      large: {N: 4096}\n",
+        "    shapes: {default: {}}\n",
+        "gates.yaml:13:30: kernels.scale.tensors.x.shape[0]: `N` is neither a dimension nor a macro under `define` (at shape `default`)\n  help: there is only `TILE`\n  help: declare it: a dimension in every shape, a macro that only the source has under define: {N: ...}",
+    );
+    // A word alone, where it has keys.
+    check(
+        "      unary: {x: x, out: y, op: relu}",
+        "      softmax",
+        "gates.yaml:20:7: kernels.scale.reference: expected a mapping: {key: value}",
+    );
+    check(
+        "    reference:\n      unary: {x: x, out: y, op: relu}\n    gates:\n      registers: 128\n      max_err: 1e-6\n      p50: \"+2%\"\n",
+        "    gates: {max_err: 0}\n    reference: softmax\n",
+        "gates.yaml:20:16: kernels.scale.reference: expected a mapping: {key: value}",
+    );
+    check(
+        "{i32: N}",
+        "x",
+        "gates.yaml:17:38: kernels.scale.args[2]: unknown name `x`\n  help: there are `tensor`, `scales`, `zero_points`, `nullptr`, `stream`, `bool`, `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`, `f16`, `bf16`, `f32`, `f64`, `struct`, `pad`\n  help: an argument is written as in {tensor: x} or {i32: N}",
+    );
+    check(
+        "op: relu",
+        "op: sig",
+        "gates.yaml:20:33: kernels.scale.reference.unary.op: unknown name `sig`\n  help: did you mean `sigmoid`?",
     );
     check(
         "{i32: N}",
         "{i33: N}",
-        "gates.yaml:17:39: kernels.scale.args[2].i33: unknown name `i33`\n  help: did you mean `i32`?",
+        "gates.yaml:17:39: kernels.scale.args[2].i33: unknown name `i33`\n  help: did you mean `i32`?\n  help: an argument is written as in {tensor: x} or {i32: N}",
     );
     check(
         "{i32: N}",

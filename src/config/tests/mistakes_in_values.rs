@@ -7,7 +7,7 @@ fn expressions() {
     check(
         "block: [TILE]",
         "block: [TIL]",
-        "gates.yaml:18:51: kernels.scale.launch.block[0]: `TIL` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: did you mean `TILE`?\n  help: a macro that only the source defines has to be declared: define: {TIL: ...}",
+        "gates.yaml:18:51: kernels.scale.launch.block[0]: `TIL` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: did you mean `TILE`?\n  help: declare it: a dimension in every shape, a macro that only the source has under define: {TIL: ...}",
     );
     check(
         "block: [TILE]",
@@ -17,7 +17,7 @@ fn expressions() {
     check(
         "block: [TILE]",
         "block: [WIDE]",
-        "gates.yaml:18:51: kernels.scale.launch.block[0]: `WIDE` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: there are `N`, `TILE`\n  help: a macro that only the source defines has to be declared: define: {WIDE: ...}",
+        "gates.yaml:18:51: kernels.scale.launch.block[0]: `WIDE` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: there are `N`, `TILE`\n  help: declare it: a dimension in every shape, a macro that only the source has under define: {WIDE: ...}",
     );
     check(
         "block: [TILE]",

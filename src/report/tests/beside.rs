@@ -105,3 +105,26 @@ fn a_run_beside_a_base_without_a_gpu() {
     record.evidence.retain(builds);
     everywhere("base-no-gpu", &record);
 }
+
+/// As a workflow names its base.
+#[test]
+fn a_base_that_is_named_by_its_whole_hash_is_shown_by_its_beginning() {
+    let mut record = beside_base();
+    let hash = "0a34415f00d0a34415f00d0a34415f00d0a34415".to_owned();
+    let base = record.policy.base.as_mut().unwrap();
+    base.revision.clone_from(&hash);
+    base.commit.clone_from(&hash);
+    let judgement = judged(&record);
+    for text in [
+        terminal::render(&record, &judgement, PLAIN),
+        markdown::render(&record, &judgement),
+    ] {
+        let reports = text.lines().filter(|line| !line.contains("gatekeeper run"));
+        let shown: Vec<_> = reports
+            .filter(|line| line.contains("0a34415f00d0"))
+            .collect();
+        assert!(shown.len() >= 3, "{text}");
+        assert!(shown.iter().all(|line| !line.contains(&hash)), "{text}");
+        assert!(text.contains("0a34415f00d0: 2 cases changed"), "{text}");
+    }
+}

@@ -59,6 +59,14 @@ pub(super) fn read_dir(dir: &Path) -> Result<Record> {
                 .at(dir.display().to_string()),
         )
     };
+    let ours = dir.join("record.json");
+    if ours.is_file() {
+        return Err(Error::Usage(
+            Diagnostic::new("a directory stands for NVBench's files, and this one holds a record")
+                .at(dir.display().to_string())
+                .help(format!("name the record: {}", ours.display())),
+        ));
+    }
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();

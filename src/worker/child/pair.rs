@@ -89,6 +89,7 @@ pub fn pair(
             timer.as_mut(),
             &job.schedule,
             &job.pairing,
+            job.singles,
             &mut dice,
             &mut step,
         )

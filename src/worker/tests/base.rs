@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::worker::protocol::{Arm, PairJob};
-use verdict::model::PairFacts;
+use verdict::model::{PairFacts, Singles};
 
 fn pair_job() -> PairJob {
     let TimeJob {
@@ -20,6 +20,7 @@ fn pair_job() -> PairJob {
         process: 0,
         schedule,
         pairing: crate::config::pairing(false),
+        singles: Singles::Judged,
     }
 }
 

@@ -354,7 +354,11 @@ impl Facts<'_> {
             if self.plan.is_partial(subject.kernel()) && over_shapes(metric) {
                 continue;
             }
-            match self.metric(subject, metric) {
+            let enough = match subject {
+                Subject::Case(case) => self.enough_singles(case, metric),
+                Subject::Unit(_) => Ok(()),
+            };
+            match enough.and_then(|()| self.metric(subject, metric)) {
                 Ok(value) => {
                     let agreed = Agreed {
                         value: Num(value.number),

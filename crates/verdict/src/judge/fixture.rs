@@ -367,6 +367,43 @@ pub fn driver_facts() -> DriverFacts {
     }
 }
 
+/// The record with a hundred single launches of each process, as tails need them, where it has four.
+pub fn with_tails(mut record: Record) -> Record {
+    record.plan.timing.singles = 100;
+    if let Some(pairing) = &mut record.plan.pairing {
+        pairing.singles = 100;
+    }
+    for piece in &mut record.evidence {
+        match piece {
+            Evidence::Time {
+                facts: Seen::Got(facts),
+                ..
+            } => stretch(facts),
+            Evidence::Pair {
+                facts: Seen::Got(facts),
+                ..
+            } => {
+                stretch(&mut facts.head);
+                stretch(&mut facts.base);
+            }
+            _ => {}
+        }
+    }
+    record
+}
+
+/// Ever sparser towards the slowest.
+fn stretch(facts: &mut TimeFacts) {
+    let (Some(&fast), Some(&slow)) = (facts.single_ns.iter().min(), facts.single_ns.iter().max())
+    else {
+        return;
+    };
+    if facts.single_ns.len() < 100 {
+        let launch = |at: u64| fast + (slow - fast) * at.pow(4) / 99u64.pow(4);
+        facts.single_ns = (0..100).map(launch).collect();
+    }
+}
+
 /// Samples around `ns` for one launch; processes differ by a tenth of a per cent.
 pub fn time_facts(ns: u64, process: u32) -> TimeFacts {
     let ns = ns + ns * u64::from(process % 3) / 1000 - ns / 1000;

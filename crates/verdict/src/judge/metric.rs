@@ -206,6 +206,10 @@ impl<'a> Facts<'a> {
     fn time(&self, case: &CaseId, metric: Metric) -> Found<Value> {
         self.device()?;
         self.timeable(case)?;
+        // Of what no gate rests on, reports show what there is.
+        if self.singles(case) == Singles::Judged {
+            self.enough_singles(case, metric)?;
+        }
         if metric == Metric::SlowShare {
             return self.slow_share(case).map(Value::from);
         }
@@ -344,8 +348,8 @@ pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
                 tick / launches * per_ns,
             )
         }
-        Metric::P90 => (single()?.quantile(0.90), tick),
-        Metric::P99 => (single()?.quantile(0.99), tick),
+        Metric::P90 => (tail(single()?, 0.90, metric)?, tick),
+        Metric::P99 => (tail(single()?, 0.99, metric)?, tick),
         Metric::Cv => {
             let sample = single()?;
             let Some(deviation) = sample.deviation() else {
@@ -356,6 +360,18 @@ pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
         }
         other => return inconclusive(format!("{other} is no time")),
     })
+}
+
+/// Of fewer samples than one beyond it in expectation it would be their maximum by another name.
+fn tail(sample: Sample, q: f64, metric: Metric) -> Found<f64> {
+    let least = (1.0 / (1.0 - q)).round();
+    match sample.size() as f64 >= least {
+        true => Ok(sample.quantile(q)),
+        false => inconclusive(format!(
+            "{metric} needs {least} samples of single launches of each process, and one has {}",
+            sample.size()
+        )),
+    }
 }
 
 /// SM clock in MHz during the batched samples.

@@ -40,6 +40,7 @@ use limit::Ruled;
 use loosened::Side;
 use pair::Footing;
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::discriminant;
 
 /// Every gate's verdict, in the order of the policy, and what they come to together.
 pub fn judge(
@@ -135,18 +136,16 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
 /// Cases that one of two records timed alone and the other in turns with a base revision.
 fn two_protocols(base: &Record, head: &Record) -> Vec<CaseId> {
     let ways = |record: &Record| {
-        let mut ways: BTreeMap<CaseId, Timing> = BTreeMap::new();
+        let mut ways = BTreeMap::new();
         for piece in &record.evidence {
-            match piece {
-                Evidence::Time { case, .. } => ways.insert(case.clone(), Timing::Alone),
-                Evidence::Pair { case, .. } => ways.insert(case.clone(), Timing::BesideBase),
-                _ => None,
-            };
+            if let Evidence::Time { case, .. } | Evidence::Pair { case, .. } = piece {
+                ways.insert(case.clone(), discriminant(piece));
+            }
         }
         ways
     };
     let (base, head) = (ways(base), ways(head));
-    let differs = |(case, way): (CaseId, Timing)| {
+    let differs = |(case, way): (CaseId, _)| {
         base.get(&case)
             .is_some_and(|other| *other != way)
             .then_some(case)
@@ -250,7 +249,7 @@ pub fn admit(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
     Alone,
-    BesideBase,
+    BesideBase(Singles),
 }
 
 /// Cases that need one more timing process, in the order of the plan: admitted, and either timed in fewer
@@ -411,7 +410,7 @@ impl Facts<'_> {
 
     fn wants_beside(&self, case: &CaseId) -> Option<Timing> {
         self.wants_pair(case, self.is_open(case))
-            .then_some(Timing::BesideBase)
+            .then(|| Timing::BesideBase(self.singles(case)))
     }
 
     fn wants_alone(&self, case: &CaseId) -> bool {

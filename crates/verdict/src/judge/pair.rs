@@ -55,31 +55,36 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Whether a gate of this run needs how long the case takes, and not only how that changed.
+    /// Whether a gate of this run needs how long the case takes, and not only how that changed. What did not
+    /// change since the base may have changed since an anchor.
     pub(super) fn needs_own_times(&self, id: &CaseId) -> bool {
-        self.policy.gates.iter().any(|gate| {
-            let Subject::Case(case) = &gate.subject else {
-                return false;
-            };
-            let near = case.kernel == id.kernel && case.shape == id.shape;
-            let own = case.variant == id.variant;
-            near && match &gate.rule {
+        let mut gates = self.policy.gates.iter().filter(|gate| {
+            !matches!(
+                gate.rule,
                 Rule::Limit {
-                    metric,
-                    limit: Limit::Absolute { bound, .. },
-                } => {
-                    own && metric.facet() == Facet::Times
-                        || matches!(bound, Bound::Expr(expr) if names_time(expr, own, &id.variant))
+                    limit: Limit::Baseline { .. } | Limit::Base { .. },
+                    ..
                 }
-                // What did not change since the base may have changed since an anchor.
-                Rule::Limit {
-                    metric,
-                    limit: Limit::Anchor { .. },
-                } => own && metric.facet() == Facet::Times,
-                Rule::Condition { expr } => names_time(expr, own, &id.variant),
-                _ => false,
-            }
-        })
+            )
+        });
+        gates.any(|gate| rests_on(gate, id, |metric| metric.facet() == Facet::Times))
+    }
+
+    /// What samples of single launches of the case are for.
+    pub(super) fn singles(&self, id: &CaseId) -> Singles {
+        let mut gates = self.policy.gates.iter();
+        match gates.any(|gate| rests_on(gate, id, Metric::of_single_launches)) {
+            true => Singles::Judged,
+            false => Singles::Shown,
+        }
+    }
+
+    /// Whether a verdict on `metric` may rest on what was measured beside the base.
+    pub(super) fn enough_singles(&self, id: &CaseId, metric: Metric) -> Found<()> {
+        match self.paired(id).is_empty() || !metric.of_single_launches() {
+            true => Ok(()),
+            false => enough(&self.pairs(id)?, metric, self.pairing()?),
+        }
     }
 
     /// How many verdicts of this run rest on a ratio of times: the chance of a false alarm is split over
@@ -194,22 +199,62 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// Whether a verdict on `metric` may rest on them: samples of one launch each are fewer where none does.
+fn enough(pairs: &[&PairFacts], metric: Metric, pairing: &Pairing) -> Found<()> {
+    if !metric.of_single_launches() {
+        return Ok(());
+    }
+    let few = |side: &&TimeFacts| side.single_ns.len() < pairing.singles as usize;
+    let mut sides = pairs.iter().flat_map(|pair| [&pair.head, &pair.base]);
+    match sides.find(few) {
+        None => Ok(()),
+        Some(side) => inconclusive(format!(
+            "{metric} needs {} samples of single launches of each process, and one has {}",
+            pairing.singles,
+            side.single_ns.len()
+        )),
+    }
+}
+
 /// Half of the blocks are enough for a median; with fewer the process says how warm the room is.
 fn set_aside(facts: &PairFacts) -> bool {
     let good = facts.blocks.iter().filter(|block| !block.throttled).count();
     good == 0 || good * 2 < facts.blocks.len()
 }
 
-fn names_time(expr: &Expr, own: bool, variant: &str) -> bool {
+/// Whether a gate rests on such a figure of the case: its own gate, or one of a sibling variant that names it.
+fn rests_on(gate: &Gate, id: &CaseId, meant: impl Fn(Metric) -> bool) -> bool {
+    let Subject::Case(case) = &gate.subject else {
+        return false;
+    };
+    if (&case.kernel, &case.shape) != (&id.kernel, &id.shape) {
+        return false;
+    }
+    let own = case.variant == id.variant;
+    match &gate.rule {
+        Rule::Limit { metric, limit } => {
+            own && meant(*metric)
+                || matches!(
+                    limit,
+                    Limit::Absolute { bound: Bound::Expr(expr), .. }
+                        if names(expr, own, &id.variant, meant)
+                )
+        }
+        Rule::Condition { expr } => names(expr, own, &id.variant, meant),
+        _ => false,
+    }
+}
+
+fn names(expr: &Expr, own: bool, variant: &str, meant: impl Fn(Metric) -> bool) -> bool {
     let Ok(expression) = Expression::parse(&expr.text) else {
         return true;
     };
     expression.names().iter().any(|name| {
-        let (meant, metric) = match name {
+        let (of_it, metric) = match name {
             Name::Plain(metric) => (own, metric),
             Name::Dotted(of, metric) => (of == variant, metric),
         };
-        meant && Metric::from_name(metric).is_some_and(|metric| metric.facet() == Facet::Times)
+        of_it && Metric::from_name(metric).is_some_and(&meant)
     })
 }
 
@@ -224,11 +269,9 @@ fn whole(facts: &PairFacts, pairing: &Pairing, process: u32) -> Found<()> {
                 pairing.least_blocks
             ));
         }
-        if side.single_ns.len() < pairing.singles as usize {
+        if side.single_ns.is_empty() {
             return inconclusive(format!(
-                "timing process {process} has {} of {} single-launch samples of {what}",
-                side.single_ns.len(),
-                pairing.singles
+                "timing process {process} has no samples of single launches of {what}"
             ));
         }
         if side.launches_per_sample == 0 {
@@ -407,6 +450,7 @@ fn judged(
 ) -> Found<String> {
     let pairing = facts.pairing()?;
     let pairs = facts.pairs(id)?;
+    enough(&pairs, metric, pairing)?;
     let Some(Compared { values, resolution }) = compared(&pairs, metric, pairing)? else {
         return Ok("single launches of head and base together have one mode".to_owned());
     };
@@ -521,7 +565,7 @@ fn samples(facts: &TimeFacts, metric: Option<Metric>) -> u64 {
     let (batched, single) = (facts.batched_ns.len(), facts.single_ns.len());
     let samples = match metric {
         None => batched + single,
-        Some(Metric::P90 | Metric::P99 | Metric::Cv | Metric::SlowShare) => single,
+        Some(metric) if metric.of_single_launches() => single,
         Some(_) => batched,
     };
     samples as u64

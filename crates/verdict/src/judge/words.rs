@@ -192,7 +192,13 @@ pub(super) fn place(at: &Location) -> String {
 
 /// `out[0, 3, 17] = 0.501, want 0.5`.
 pub(super) fn worst(worst: &Worst) -> String {
-    format!("{} = {}, want {}", place(&worst.at), worst.got, worst.want)
+    // References are of f32: as such their numbers have fewer digits.
+    let want = worst.want.0;
+    let want = match want as f32 {
+        single if f64::from(single) == want => single.to_string(),
+        _ => want.to_string(),
+    };
+    format!("{} = {}, want {want}", place(&worst.at), worst.got)
 }
 
 /// `python3 (pid 4711), 2 that are not shown here`: who computed on the GPU.

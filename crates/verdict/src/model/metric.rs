@@ -172,6 +172,11 @@ impl Metric {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
+    /// Of samples of one launch each: batches hide tails and modes.
+    pub fn of_single_launches(self) -> bool {
+        matches!(self, Self::P90 | Self::P99 | Self::Cv | Self::SlowShare)
+    }
+
     pub fn facet(self) -> Facet {
         match self {
             Self::Registers

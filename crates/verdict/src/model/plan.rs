@@ -544,7 +544,8 @@ pub struct Pairing {
     pub blocks_ns: u64,
     /// A sample of a block lasts at least this long.
     pub sample_ns: u64,
-    /// Samples of one launch each, of each side and process, taken in turns (p90, p99, CV).
+    /// Samples of one launch each, of each side and process, taken in turns, where a gate of the case rests
+    /// on them (p90, p99, CV, slow share).
     pub singles: u32,
     /// Chance that a run in which nothing changed has any failure, split over all contests of the plan.
     pub false_alarms: Num,
@@ -554,6 +555,16 @@ pub struct Pairing {
     pub seed: u64,
     /// Also where machine code, launch and arguments are those of the base.
     pub unchanged: bool,
+}
+
+/// What the samples of one launch each of a case timed beside its base are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Singles {
+    /// A gate of the case rests on them: as many as the pairing says.
+    Judged,
+    /// Reports alone: as many as cost little.
+    Shown,
 }
 
 #[derive(

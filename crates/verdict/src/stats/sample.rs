@@ -21,6 +21,10 @@ impl Sample {
             .map_or(f64::NAN, |&value| value as f64)
     }
 
+    pub fn size(&self) -> usize {
+        self.sorted.len()
+    }
+
     pub fn min(&self) -> f64 {
         self.at(0)
     }

@@ -208,7 +208,7 @@ struct Argument {{ unsigned char* data; std::uint64_t size; }};
 constexpr std::size_t guard = {GUARD};
 
 [[noreturn]] void fail(const char* what, std::size_t argument) {{
-    std::fprintf(stderr, "argument %zu: %s\n", argument, what);
+    std::fprintf(stderr, "argument %zu: %s\n", argument + 1, what);
     std::exit(3);
 }}
 

@@ -292,7 +292,7 @@ fn everything_that_can_go_wrong_is_a_fault_with_its_reason() {
         ("std::exit(0);", "ended without an answer"),
         (
             "for (int i = 0; i < 9; ++i) y[i] = 1;",
-            "argument 1: the function wrote beyond its end",
+            "argument 2: the function wrote beyond its end",
         ),
         (
             "for (int i = 0; i < 6; ++i) y[i] = x[i];",

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use verdict::model::{
     Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, ElemType, Fault,
-    FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Tensor,
+    FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Singles, Tensor,
 };
 
 const N: usize = 6;
@@ -435,6 +435,7 @@ fn the_base_is_named_while_it_is_loaded_and_no_longer() {
             process,
             schedule: crate::config::default_timing(),
             pairing: crate::config::pairing(false),
+            singles: Singles::Judged,
         };
         let mut fake = Fake::new();
         let mut frames = Vec::new();

@@ -12,6 +12,7 @@ mod pairs;
 mod properties;
 mod rules;
 mod simulated;
+mod singles;
 mod times;
 mod unseen;
 

@@ -6,7 +6,7 @@ fn changed() -> CaseId {
     case_id("fast", "small")
 }
 
-fn verdict_on(record: &Record, variant: &str, gate: &str) -> Verdict {
+pub(super) fn verdict_on(record: &Record, variant: &str, gate: &str) -> Verdict {
     let judgement = judge(
         &record.plan,
         &record.environment,
@@ -24,7 +24,7 @@ fn p50(record: &Record) -> Verdict {
     verdict_on(record, "fast", "p50 +2%")
 }
 
-fn asked(record: &Record) -> Vec<(String, Timing)> {
+pub(super) fn asked(record: &Record) -> Vec<(String, Timing)> {
     let asked = next(
         &record.plan,
         &record.environment,
@@ -49,7 +49,7 @@ fn measured(ratio: impl Fn(u32) -> f64) -> Record {
             break;
         }
         for (name, timing) in wanted {
-            assert_eq!(timing, Timing::BesideBase, "{name}");
+            assert_eq!(timing, Timing::BesideBase(Singles::Shown), "{name}");
             let shape = name.rsplit('@').next().unwrap();
             let is_small = shape == "small";
             let ratio = if is_small { ratio(process) } else { 1.0 };
@@ -179,7 +179,10 @@ fn a_failure_without_its_confirmation_is_none_yet() {
     );
     assert_eq!(
         asked(&record),
-        [("k/fast@small".to_owned(), Timing::BesideBase)]
+        [(
+            "k/fast@small".to_owned(),
+            Timing::BesideBase(Singles::Shown)
+        )]
     );
 }
 

@@ -1,0 +1,125 @@
+//! Samples of single launches beside the base: as many as are judged where a gate rests on them, and only as
+//! many as cost little where reports alone show them.
+
+use super::pairs::{asked, verdict_on};
+use super::*;
+
+fn beside(metric: Metric) -> Rule {
+    Rule::Limit {
+        metric,
+        limit: Limit::Base { change: Num(0.05) },
+    }
+}
+
+/// What is asked of `fast@small`, which changed, where `subject` has this gate as well.
+fn with_gate(subject: Subject, rule: Rule) -> (Record, Singles) {
+    let mut record = with_tails(record_beside_base());
+    record.policy.gates.push(gate(subject, rule));
+    let mut first = record.clone();
+    first
+        .evidence
+        .retain(|piece| !matches!(piece, Evidence::Pair { .. }));
+    let asked = asked(&first);
+    let (_, timing) = asked
+        .iter()
+        .find(|(case, _)| case == "k/fast@small")
+        .unwrap();
+    match timing {
+        Timing::BesideBase(singles) => (record, *singles),
+        Timing::Alone => panic!("{asked:?}"),
+    }
+}
+
+/// A dozen of each process, where the pairing says a hundred.
+fn few(record: &mut Record) {
+    repair(record, &case_id("fast", "small"), |_, facts| {
+        facts.head.single_ns.truncate(12);
+        facts.base.single_ns.truncate(12);
+    });
+}
+
+#[test]
+fn they_are_judged_where_a_gate_rests_on_them_and_nowhere_else() {
+    let expr = |text: &str| Rule::Condition { expr: expr(text) };
+    let small = |variant: &str| case(variant, "small");
+    for (subject, rule, singles) in [
+        (small("fast"), beside(Metric::P50), Singles::Shown),
+        (small("fast"), within(Metric::Cycles, 0.1), Singles::Shown),
+        (small("fast"), expr("p50 <= 1ms"), Singles::Shown),
+        (small("direct"), beside(Metric::P99), Singles::Shown),
+        (case("fast", "ragged"), beside(Metric::P99), Singles::Shown),
+        (small("direct"), expr("p99 <= 1ms"), Singles::Shown),
+        (small("fast"), beside(Metric::P99), Singles::Judged),
+        (small("fast"), beside(Metric::SlowShare), Singles::Judged),
+        (small("fast"), within(Metric::P90, 0.1), Singles::Judged),
+        (small("fast"), at_most(Metric::Cv, 0.1), Singles::Judged),
+        (small("fast"), expr("p99 <= 1ms"), Singles::Judged),
+        (small("direct"), expr("fast.p99 <= p50"), Singles::Judged),
+        // What cannot be read may name anything.
+        (small("direct"), expr("p99 <="), Singles::Judged),
+    ] {
+        let (_, asked) = with_gate(subject.clone(), rule.clone());
+        assert_eq!(asked, singles, "{subject:?} {rule:?}");
+    }
+}
+
+#[test]
+fn too_few_decide_nothing_about_tails() {
+    for metric in [Metric::P90, Metric::P99, Metric::Cv, Metric::SlowShare] {
+        for rule in [beside(metric), at_most(metric, 1e9)] {
+            let gate = words::gate(&rule);
+            let (mut record, _) = with_gate(case("fast", "small"), rule);
+            few(&mut record);
+            let verdict = verdict_on(&record, "fast", &gate);
+            assert_eq!(verdict.outcome, Outcome::Inconclusive, "{gate}");
+            assert_eq!(
+                verdict.reason,
+                format!(
+                    "{metric} needs 100 samples of single launches of each process, and one has 12"
+                )
+            );
+            assert_eq!(
+                verdict_on(&record, "fast", "p50 +2%").outcome,
+                Outcome::Pass
+            );
+        }
+    }
+}
+
+#[test]
+fn reports_show_what_there_is_to_see() {
+    let mut record = with_tails(record_beside_base());
+    few(&mut record);
+    let facts = Facts::new(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    );
+    let shown = |metric| facts.metric(&case("fast", "small"), metric);
+    assert!(shown(Metric::P90).is_ok() && shown(Metric::Cv).is_ok());
+    // The slowest of a dozen is no p99.
+    assert_eq!(
+        shown(Metric::P99).unwrap_err().reason,
+        "p99 needs 100 samples of single launches of each process, and one has 12"
+    );
+}
+
+/// The base's record was to show them alone, and a gate of head's would rest on them.
+#[test]
+fn too_few_are_no_figure_to_be_held_against() {
+    let mut head = with_tails(record_beside_base());
+    let rule = within(Metric::P99, 0.5);
+    let name = words::gate(&rule);
+    head.policy.gates.push(gate(case("fast", "small"), rule));
+    let outcome = |base: &Record| {
+        let judgement = compare(base, &head, Loosening::Allowed);
+        let mut verdicts = judgement.verdicts.into_iter();
+        let is = |it: &Verdict| it.subject == case("fast", "small") && it.gate == name;
+        verdicts.find(is).unwrap().outcome
+    };
+    let mut base = with_tails(record_beside_base());
+    assert_eq!(outcome(&base), Outcome::Pass);
+    few(&mut base);
+    assert_ne!(outcome(&base), Outcome::Pass);
+}
