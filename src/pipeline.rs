@@ -73,8 +73,26 @@ pub fn run(
         base::find(asked, &root, &file, &baselines, cache)
     });
     let (base_tree, base) = base.transpose()?.map(|it| (it.tree, it.base)).unzip();
+    if let Some(base) = &base
+        && repo::has_more(&root, &base.commit)
+    {
+        on(Event::Waiting(format!(
+            "{} has commits that HEAD lacks: what they ask more strictly counts as loosened here, until it is merged or rebased",
+            base.revision
+        )));
+    }
+    let commit = repo::commit(&root);
+    if let Some(base) = base
+        .as_ref()
+        .filter(|it| Some(&it.commit) == commit.as_ref())
+    {
+        on(Event::Waiting(format!(
+            "{} is HEAD itself, and no file that git knows has changed: nothing can be found beside it",
+            base.revision
+        )));
+    }
     let anchors = past::anchors(&root, &gates)?;
-    let policy = Policy {
+    let mut policy = Policy {
         gates,
         baselines,
         broken_baselines,
@@ -84,6 +102,12 @@ pub fn run(
         base,
     };
     let toolchain = compiler(request, pin.cuda.as_deref(), cache, on)?;
+    if let (Some(tree), Some(base)) = (&base_tree, &mut policy.base) {
+        let host = Some(toolchain.host_compiler.as_path());
+        let theirs = References::open(&tree.root, cache, host)?;
+        let ours = References::open(&root, cache, host)?;
+        base::compare_references(base, &theirs, &plan, &ours);
+    }
 
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
     let mut crews = Crews::new(request.device, &waiting)?;
@@ -133,7 +157,7 @@ pub fn run(
             command: request.command.clone(),
             config: request.config.display().to_string(),
             host: repo::host(),
-            commit: repo::commit(&root),
+            commit,
             compiler: Seen::Got(toolchain.facts.clone()),
             device,
             simulator,
@@ -391,6 +415,14 @@ enum Why {
 }
 
 impl Why {
+    /// What this program lost on the way: no skip, as nobody decided on it.
+    fn lost(what: &str) -> Self {
+        Self::Broke(Fault {
+            kind: FaultKind::Environment,
+            message: what.to_owned(),
+        })
+    }
+
     fn into_seen<T>(self) -> Seen<T> {
         match self {
             Self::NotRun(reason) => Seen::NotRun { reason },

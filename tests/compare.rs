@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{RECORD, after_a_run, edit, run, stdout};
+use common::{RECORD, after_a_run, edit, refused, root, run, stdout};
 use std::fs;
 
 const REGISTERS: &str = "      registers: 32\n      shared: 1KiB\n      spills: 0\n";
@@ -78,5 +78,35 @@ fn a_case_that_is_gone_fails_but_not_one_that_a_filter_left_out() {
 
     run(dir, &["run", "dial", "--out", "part"], 0);
     let output = run(dir, &["compare", "base/record.json", "part/record.json"], 0);
-    assert!(!stdout(&output).contains("LOOSENED"));
+    let said = stdout(&output);
+    assert!(!said.contains("LOOSENED"));
+    let left_out =
+        "not compared, as a filter left them out of the head: 1 case (copy/default@small)";
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(left_out), "{said}");
+}
+
+/// Records of the same plan: the first of a GPU, the second of the simulator.
+#[test]
+fn a_head_without_the_gpu_that_the_base_had_is_refused() {
+    let golden = |version: u32| {
+        let file = format!("tests/fixtures/golden/record-{version}.json");
+        root().join(file).display().to_string()
+    };
+    let (timed, simulated) = (golden(1), golden(2));
+    let dir = tempfile::tempdir().unwrap();
+    refused(
+        dir.path(),
+        &["compare", &timed, &simulated],
+        &format!(
+            "error: {simulated}: BASE was made on NVIDIA H100 80GB HBM3 and HEAD without a GPU: no times would be compared\n  \
+             help: make both on such a GPU, with --require-gpu\n  \
+             help: --allow-loosened compares the rest\n"
+        ),
+    );
+    let rest = ["compare", &timed, &simulated, "--allow-loosened"];
+    let said = stdout(&run(dir.path(), &rest, 0));
+    assert!(said.contains("skipped"), "{said}");
+    run(dir.path(), &["compare", &simulated, &simulated], 0);
+    run(dir.path(), &["compare", &timed, &timed], 0);
 }

@@ -173,20 +173,15 @@ fn suffixes(file: &str) -> impl Iterator<Item = &str> {
 /// be told, or depends on the time of day or on files that are not includes.
 fn questions(text: &str) -> Option<Vec<String>> {
     static ASKED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r#"__has_include(?:_next)?\s*\(\s*(?:["<]([^">\n]+)[">])?"#).ok()
+        Regex::new(r#"__has_include(?:_next|__)?\s*\(\s*(?:["<]([^">\n]+)[">])?"#).ok()
     });
-    const NOT_A_FUNCTION_OF_FILES: [&str; 6] = [
-        "__DATE__",
-        "__TIME__",
-        "__TIMESTAMP__",
-        ".incbin",
-        "#embed",
-        "# embed",
-    ];
-    if NOT_A_FUNCTION_OF_FILES
-        .iter()
-        .any(|word| text.contains(word))
-    {
+    static UNTOLD: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r"__DATE__|__TIME__|__TIMESTAMP__|\.incbin|(?:#|%:)\s*embed|__has_embed").ok()
+    });
+    // As a compiler reads it: a line may go on in the next.
+    let text = text.replace("\\\r\n", "").replace("\\\n", "");
+    let text = text.as_str();
+    if UNTOLD.as_ref()?.is_match(text) {
         return None;
     }
     ASKED
@@ -265,6 +260,18 @@ mod tests {
         assert_eq!(questions("#if __has_include(HEADER)"), None);
         assert_eq!(questions("const char* t = __TIME__;"), None);
         assert_eq!(questions("asm(\".incbin \\\"x\\\"\");"), None);
+        let header = || Some(vec!["c.h".to_owned()]);
+        assert_eq!(questions("#if __has_include \\\n (\"c.h\")"), header());
+        assert_eq!(questions("#if __has_inc\\\r\nlude(<c.h>)"), header());
+        assert_eq!(questions("#if __has_include__(<c.h>)"), header());
+        for text in [
+            "#  embed \"x\"",
+            "#\tembed <x>",
+            "%: embed \"x\"",
+            "__DA\\\nTE__",
+        ] {
+            assert_eq!(questions(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -174,6 +174,15 @@ impl Report {
                 entry.symbol
             ));
         }
+        // Said again: a source can have the host compiler print what looks like a line of PTXAS.
+        if entry.used.is_some() && entry.used != used {
+            let again = Entry {
+                used,
+                ..entry.clone()
+            };
+            self.entries.push(again);
+            return;
+        }
         entry.used = used;
     }
 }

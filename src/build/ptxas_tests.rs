@@ -151,6 +151,20 @@ fn what_is_missing_is_never_zero() {
         CUDA13.replace("Used 8 registers", "Used 9 registers")
     );
     assert_eq!(of(&twice), Err(Absent::Contradictory));
+    // What g++ printed of a `#pragma message` in a launcher's source, behind the last entry.
+    let last = "ptxas info    : Compiling entry function 'k' for 'sm_90'\n\
+        ptxas info    : Function properties for k\n    \
+        0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n\
+        ptxas info    : Used 200 registers, used 1 barriers\n";
+    let message =
+        |used: &str| format!("{last}k.cu:3:9: note: '#pragma message: ptxas info : Used {used}'");
+    let of_last = |text: &str| Report::parse(text).resources("k", "sm_90");
+    assert_eq!(of_last(last).map(|it| it.registers), Ok(200));
+    assert_eq!(
+        of_last(&message("8 registers, x")),
+        Err(Absent::Contradictory)
+    );
+    assert_eq!(of_last(&message("nothing")), Err(Absent::Contradictory));
     assert_eq!(of(&format!("{CUDA13}\n{CUDA13}")), of(CUDA13));
     // Device functions are no entries.
     assert_eq!(

@@ -55,6 +55,11 @@ impl References {
         })
     }
 
+    /// What a user's function is made of; `None` where that cannot be told, and for any other reference.
+    pub fn function(&self, case: &Case) -> Option<String> {
+        self.functions.text(case).ok()
+    }
+
     /// `Got`, or a fault: of kind `Reference` where the reference or the inputs are at fault, and
     /// `Environment` where the machine is.
     pub fn expected(&self, case: &Case, seed: u64) -> Seen<Expected> {

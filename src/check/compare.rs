@@ -34,7 +34,7 @@ pub enum Incomparable {
 ///
 /// Counted as non-finite is an element on whose being a number the two disagree: NaN or infinite where
 /// `want` is finite, or anything but the same infinity (NaN for NaN) where `want` is not. Errors are in
-/// f64 over the others, exact for integers. With several outputs `elements` and `non_finite` are sums
+/// f64 over the others, exact for integers; NaN for NaN agrees and has none. With several outputs `elements` and `non_finite` are sums
 /// and every other figure is that of the output where it is worst, so that none hides behind another.
 /// `rel_l2` is 0 where both are all zeros, and infinite where only `want` is. Where nothing is left to
 /// compute from, figures are NaN, which holds no limit.
@@ -85,13 +85,13 @@ fn of_one(
         (Values::F32(got), Values::F32(want)) => accumulate(got, want, tolerance, float_error),
         (Values::I64(got), Values::I64(want)) => {
             accumulate(got, want, tolerance, |got: i64, want: i64| {
-                Some((got.abs_diff(want) as f64, want as f64))
+                Beside::Apart(got.abs_diff(want) as f64, want as f64)
             })
         }
         _ => return Err(Incomparable::Type(tensor.name.clone())),
     };
     let worst = sums.first_non_finite.or(sums.largest.map(|(_, at)| at));
-    let compared = want.len() as u64 - sums.non_finite;
+    let compared = want.len() as u64 - sums.non_finite - sums.no_numbers;
     let rel_l2 = match (sums.error_squared, sums.want_squared) {
         _ if compared == 0 => f64::NAN,
         (0.0, 0.0) => 0.0,
@@ -103,7 +103,10 @@ fn of_one(
         max_err: Num(sums.largest.map_or(f64::NAN, |(error, _)| error)),
         mean_err: Num(sums.error / compared as f64),
         rel_l2: Num(rel_l2),
-        over_tolerance: tolerance.map(|_| Num(sums.over as f64 / want.len() as f64)),
+        over_tolerance: tolerance.map(|_| match compared + sums.non_finite {
+            0 => Num(f64::NAN),
+            _ => Num(sums.over as f64 / want.len() as f64),
+        }),
         worst: worst.map(|at| Worst {
             at: Location {
                 tensor: tensor.name.clone(),
@@ -118,6 +121,7 @@ fn of_one(
 #[derive(Clone, Copy, Default)]
 struct Sums {
     non_finite: u64,
+    no_numbers: u64,
     first_non_finite: Option<usize>,
     over: u64,
     error: f64,
@@ -131,7 +135,7 @@ fn accumulate<T: Copy + Sync>(
     got: &[T],
     want: &[T],
     tolerance: Option<f64>,
-    error: impl Fn(T, T) -> Option<(f64, f64)> + Sync,
+    beside: impl Fn(T, T) -> Beside + Sync,
 ) -> Sums {
     let chunks: Vec<Sums> = got
         .par_chunks(CHUNK)
@@ -141,11 +145,18 @@ fn accumulate<T: Copy + Sync>(
             let mut sums = Sums::default();
             for (at, (&got, &want)) in got.iter().zip(want).enumerate() {
                 let at = chunk * CHUNK + at;
-                let Some((error, size)) = error(got, want) else {
-                    sums.non_finite += 1;
-                    sums.over += 1;
-                    sums.first_non_finite.get_or_insert(at);
-                    continue;
+                let (error, size) = match beside(got, want) {
+                    Beside::Apart(error, size) => (error, size),
+                    Beside::NoNumbers => {
+                        sums.no_numbers += 1;
+                        continue;
+                    }
+                    Beside::Disagree => {
+                        sums.non_finite += 1;
+                        sums.over += 1;
+                        sums.first_non_finite.get_or_insert(at);
+                        continue;
+                    }
                 };
                 let within = tolerance.is_none_or(|tolerance| error <= tolerance);
                 sums.over += u64::from(!within);
@@ -161,6 +172,7 @@ fn accumulate<T: Copy + Sync>(
         .collect();
     chunks.into_iter().fold(Sums::default(), |all, one| Sums {
         non_finite: all.non_finite + one.non_finite,
+        no_numbers: all.no_numbers + one.no_numbers,
         first_non_finite: all.first_non_finite.or(one.first_non_finite),
         over: all.over + one.over,
         error: all.error + one.error,
@@ -174,13 +186,26 @@ fn accumulate<T: Copy + Sync>(
     })
 }
 
-/// |got - want| and |want|, both finite; `None` where the two disagree on being a number.
-fn float_error(got: f32, want: f32) -> Option<(f64, f64)> {
+/// One element beside what is expected.
+enum Beside {
+    /// |got - want| and |want|.
+    Apart(f64, f64),
+    /// Both are NaN: that agrees, and says nothing of how right the kernel is.
+    NoNumbers,
+    /// On being a number.
+    Disagree,
+}
+
+fn float_error(got: f32, want: f32) -> Beside {
     if got.is_finite() && want.is_finite() {
         let (got, want) = (f64::from(got), f64::from(want));
-        return Some(((got - want).abs(), want));
+        return Beside::Apart((got - want).abs(), want);
     }
-    (got == want || (got.is_nan() && want.is_nan())).then_some((0.0, 0.0))
+    match (got == want, got.is_nan() && want.is_nan()) {
+        (true, _) => Beside::Apart(0.0, 0.0),
+        (_, true) => Beside::NoNumbers,
+        _ => Beside::Disagree,
+    }
 }
 
 fn element(values: &Values, at: usize) -> f64 {
@@ -322,6 +347,23 @@ mod tests {
                 "{got} {want}"
             );
         }
+    }
+
+    /// As of inputs beyond the range of their type: any kernel that gives NaN would be right.
+    #[test]
+    fn a_reference_that_is_nan_everywhere_compares_nothing() {
+        let facts = compare(&[f32::NAN; 3], &[f32::NAN; 3], Some(1.0));
+        assert_eq!((facts.elements, facts.non_finite), (3, 0));
+        let figures = [facts.max_err, facts.mean_err, facts.rel_l2];
+        assert!(figures.iter().all(|figure| figure.0.is_nan()));
+        assert!(facts.over_tolerance.unwrap().0.is_nan());
+        assert!(!within(&facts, f64::INFINITY));
+        // One number is enough to be held to.
+        let facts = compare(&[f32::NAN, 2.0], &[f32::NAN, 1.0], Some(1.0));
+        assert_eq!((facts.max_err, facts.mean_err), (Num(1.0), Num(1.0)));
+        assert!(within(&facts, 1.0));
+        let inf = f32::INFINITY;
+        assert_eq!(compare(&[inf], &[inf], None).max_err, Num(0.0));
     }
 
     #[test]

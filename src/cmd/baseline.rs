@@ -1,11 +1,11 @@
 //! `baseline`: what was agreed, shown and accepted.
 
-use super::{counted, print};
+use super::{counted, print, remark};
 use crate::cli::ConfigArg;
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
-use crate::store;
+use crate::{repo, store};
 use globset::Glob;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -48,6 +48,16 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
         ));
     }
     let update = store::update_baselines(&loaded.root, &record, &wanted)?;
+    if let (Some(of), Some(here)) = (
+        &record.environment.commit,
+        repo::commit(&loaded.root).as_ref(),
+    ) && of.trim_end_matches('+') != here.trim_end_matches('+')
+    {
+        remark(&format!(
+            "{} is of commit {of}, and this tree is at {here}",
+            from.display()
+        ));
+    }
 
     let mut text = String::new();
     for change in &update.changes {

@@ -1,6 +1,6 @@
 //! `judge`, `compare` and `report`: stored records in, verdicts out. No GPU, no compiler.
 
-use super::print;
+use super::{print, remark};
 use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
@@ -8,7 +8,7 @@ use crate::{report, store};
 use std::io::IsTerminal;
 use std::path::Path;
 use verdict::judge;
-use verdict::model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Subject};
+use verdict::model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
 
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
@@ -95,11 +95,15 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
             .help("compare two records of one project, made with the same filters"),
         ));
     }
+    has_its_device(args, &base, &head)?;
     let loosening = match args.allow_loosened {
         true => Loosening::Allowed,
         false => Loosening::Fails,
     };
     let judgement = judge::compare(&base, &head, loosening);
+    if base == head {
+        remark("BASE and HEAD are one and the same record: nothing could have changed");
+    }
     let report = render(args.format, &head, &judgement)?;
     let names = [&args.base, &args.head].map(|path| path.display().to_string());
     let [of_base, of_head] = &names;
@@ -133,6 +137,23 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
                     .help("`gatekeeper report RECORD --format nvbench --out DIR` makes NVBench's of a record"),
             ))
         }
+    }
+}
+
+/// Without a GPU, gates on times are skips of HEAD's: beside a BASE that has times they would hold whatever became
+/// of these.
+fn has_its_device(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
+    match (&base.environment.device, &head.environment.device) {
+        (Seen::Got(device), Seen::NotRun { .. }) if !args.allow_loosened => Err(Error::Usage(
+            Diagnostic::new(format!(
+                "BASE was made on {} and HEAD without a GPU: no times would be compared",
+                device.name
+            ))
+            .at(args.head.display().to_string())
+            .help("make both on such a GPU, with --require-gpu")
+            .help("--allow-loosened compares the rest"),
+        )),
+        _ => Ok(()),
     }
 }
 

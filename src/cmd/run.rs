@@ -51,6 +51,12 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
                 false => Loosening::Fails,
             },
             unchanged: args.time_unchanged,
+            instead: Selection {
+                filters: Vec::new(),
+                shapes: Vec::new(),
+                variants: Vec::new(),
+                ..selection.clone()
+            },
         }),
         command: command_line(),
     };

@@ -141,6 +141,15 @@ fn of_what(text: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// `2.5` of `+2.5%`: one sign, a number, and the unit.
+fn share(text: &str, sign: char) -> Option<f64> {
+    let number = text.strip_prefix(sign)?.strip_suffix('%')?;
+    let share: f64 = number
+        .starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        .then(|| number.parse().ok())??;
+    (0.0..=1000.0).contains(&share).then_some(share)
+}
+
 fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Problem> {
     let (worse, better) = if metric.larger_is_better() {
         ('-', '+')
@@ -182,17 +191,15 @@ fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Pr
         )
         .help(format!("against the baseline it is `{text}`")));
     }
-    let number = text.trim_end_matches('%');
-    if number.starts_with(better) {
+    if text.starts_with(better) {
         return Err(Problem::new(
             spot.at,
             format!("`{text}` asks {metric} to be better than its baseline"),
         )
         .help(format!("how much worse may it be? `{worse}2%`")));
     }
-    let share = number.trim_start_matches(worse);
-    match share.parse::<f64>() {
-        Ok(share) if (0.0..=1000.0).contains(&share) => {
+    match share(text, worse) {
+        Some(share) => {
             let change = Num(share / 100.0);
             Ok(match of {
                 None => Limit::Baseline { change },
@@ -207,7 +214,7 @@ fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Pr
                 },
             })
         }
-        _ => Err(Problem::new(
+        None => Err(Problem::new(
             spot.at,
             format!("`{text}` is not a change: write `{worse}2%`"),
         )),
@@ -217,13 +224,9 @@ fn relative(spot: &Spot<String>, text: &str, metric: Metric) -> Result<Limit, Pr
 /// How much more than its baseline any counter may be.
 pub fn counters(spot: &Spot<String>) -> Result<Num, Problem> {
     let text = spot.trim();
-    let share = text
-        .strip_prefix('+')
-        .and_then(|rest| rest.strip_suffix('%'))
-        .and_then(|number| number.parse::<f64>().ok());
-    match share {
-        Some(share) if (0.0..=1000.0).contains(&share) => Ok(Num(share / 100.0)),
-        _ => Err(
+    match share(text, '+') {
+        Some(share) => Ok(Num(share / 100.0)),
+        None => Err(
             Problem::new(spot.at, format!("`{text}` is not a change: write `+0%`")).help(
                 "`counters` holds all of them against their baselines; a limit on one stands under its own name",
             ),

@@ -1,12 +1,13 @@
 //! The revision that head is held against: its files, what it asks, and which of its kernels to build.
 
 use crate::cache::Cache;
+use crate::check::cache::References;
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::{repo, store};
 use std::collections::{BTreeSet, HashSet};
-use std::path::Path;
-use verdict::model::{Base, Baseline, Loosening, Plan, Simulation, Unit};
+use std::path::{Path, PathBuf};
+use verdict::model::{Base, Baseline, Loosening, Plan, Reference, Simulation, Unit};
 
 /// What `run` was asked to compare with.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct Asked {
     pub loosening: Loosening,
     /// Time what did not change, too.
     pub unchanged: bool,
+    /// What the command line says in the place of gates.yaml, of both sides: no change of the sources.
+    pub instead: Selection,
 }
 
 /// The base with its files, which stay as long as this does.
@@ -33,11 +36,17 @@ pub fn find(
     head: &[Baseline],
     cache: &Cache,
 ) -> Result<Found> {
-    let tree = repo::revision(root, &asked.revision, cache)?;
-    let path = tree.root.join(file);
+    let mut tree = repo::revision(root, &asked.revision, cache)?;
+    let mut path = tree.root.join(file);
+    if !path.is_file()
+        && let Some(was) = gone(&tree, root, asked)?
+    {
+        tree.root = was.parent().unwrap_or(&tree.top).to_owned();
+        path = was;
+    }
     let (plan, gates, accepted) = match path.is_file() {
         true => {
-            let loaded = config::load(&path, &Selection::default());
+            let loaded = config::load(&path, &asked.instead);
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
             // What is broken there accepts nothing, and all of head's is new.
             let accepted = config::acceptances(&loaded).unwrap_or_default();
@@ -46,6 +55,7 @@ pub fn find(
         // The change that brings gates.yaml has nothing to be held against: every case is new.
         false => (nothing(), Vec::new(), Vec::new()),
     };
+    no_files_of_head(&plan, &repo::top(root)?)?;
     // What is broken there is not this change's doing.
     let (mut baselines, _) = store::load_baselines(&tree.root)?;
     baselines.retain(|theirs| !head.contains(theirs));
@@ -61,6 +71,75 @@ pub fn find(
         },
         tree,
     })
+}
+
+/// A flag with the whole path of a directory of head's has the base built of head's headers: it would come to the
+/// same code, and nothing be timed.
+fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
+    let top = top.display().to_string();
+    let names = |flag: &&String| flag.ends_with(&top) || flag.contains(&format!("{top}/"));
+    let mut flags = base.units.iter().flat_map(|unit| &unit.flags);
+    match flags.find(names) {
+        None => Ok(()),
+        Some(flag) => Err(Error::Usage(
+            Diagnostic::new(format!(
+                "the flag `{flag}` would have the base built of files of the head"
+            ))
+            .help("name directories relative to gates.yaml, under `include_dirs`"),
+        )),
+    }
+}
+
+/// The gates that base had and that head has no more: what else can they have become than head's? `None` where
+/// all that base had are still there.
+fn gone(tree: &repo::Tree, root: &Path, asked: &Asked) -> Result<Option<PathBuf>> {
+    let mut gone = Vec::new();
+    for name in repo::missing(root, &tree.top, &["*.yaml", "*.yml"])? {
+        let path = tree.top.join(&name);
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let has = |key: &str| text.lines().any(|line| line.starts_with(key));
+        if has("version:") && has("kernels:") {
+            gone.push((name, path));
+        }
+    }
+    match gone.as_slice() {
+        [] => Ok(None),
+        [(_, path)] => Ok(Some(path.clone())),
+        several => {
+            let names: Vec<_> = several.iter().map(|(name, _)| name.as_str()).collect();
+            Err(Error::Usage(
+                Diagnostic::new(format!(
+                    "the base {} has no gates here, and had some that are gone: {}",
+                    asked.revision,
+                    names.join(", ")
+                ))
+                .help("move one file of gates in a change, so that it can be held against what it was"),
+            ))
+        }
+    }
+}
+
+/// Marks in the base's plan the references of the user's own whose function is another there: their files say
+/// what gates.yaml does not. What cannot be compared is another.
+pub fn compare_references(base: &mut Base, theirs: &References, head: &Plan, ours: &References) {
+    for case in &mut base.plan.cases {
+        let Some(head) = head.case(&case.id) else {
+            continue;
+        };
+        let is_same = || {
+            theirs
+                .function(case)
+                .is_some_and(|it| Some(it) == ours.function(head))
+        };
+        if matches!(case.reference, Reference::User { .. })
+            && case.reference == head.reference
+            && !is_same()
+            && let Reference::User { source, .. } = &mut case.reference
+        {
+            // As git names a file of another revision.
+            *source = format!("{}:{source}", base.commit);
+        }
+    }
 }
 
 /// Those of the base's units that a timed case of head has to be compared with.

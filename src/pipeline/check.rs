@@ -89,7 +89,7 @@ fn evidence(
             let answer = match why {
                 None => answers
                     .next()
-                    .ok_or_else(|| Why::NotRun("it was dealt to no worker".to_owned())),
+                    .ok_or_else(|| Why::lost("it was dealt to no worker")),
                 Some(why) => Err(why),
             };
             let answer = answer.unwrap_or_else(|why| CheckAnswer {
@@ -151,7 +151,7 @@ impl Work {
             Some(Seen::Fault(fault)) => Err(Why::Broke(fault)),
             Some(Seen::Unsupported { reason }) => Err(Why::Unsupported(reason)),
             Some(Seen::NotRun { reason }) => Err(Why::NotRun(reason)),
-            None => Err(Why::NotRun("no reference was computed".to_owned())),
+            None => Err(Why::lost("no reference was computed")),
         }
     }
 }
@@ -253,8 +253,11 @@ mod tests {
             vec![],
             vec![answer("d7")],
         ];
+        let found = evidence(&cases, untried, answers);
+        let is_lost = |seen: &Seen<_>| matches!(seen, Seen::Fault(fault) if fault.kind == FaultKind::Environment);
+        assert!(matches!(found.last(), Some(Evidence::Check { facts, .. }) if is_lost(facts)));
         assert_eq!(
-            said(&evidence(&cases, untried, answers)),
+            said(&found),
             [
                 "a driver: a7",
                 "a 7: a7",

@@ -49,9 +49,19 @@ fn best(root: &Path, gates: &[Gate]) -> Result<Anchor> {
     let times = format!("{}-", Facet::Times);
     let wanted = |path: &Path| name(path).is_some_and(|name| name.starts_with(&times));
     let mut baselines = Vec::new();
-    let found = match repo::versions(root, store::BASELINES, &wanted, MOST)? {
-        None => "no git history".to_owned(),
-        Some(versions) => {
+    let held = |gate: &Gate| match &gate.rule {
+        Rule::Limit {
+            limit: Limit::Anchor { anchor, .. },
+            ..
+        } => *anchor == Since::Best,
+        _ => false,
+    };
+    let found = match repo::versions(root, store::BASELINES, &wanted, MOST) {
+        // What no gate rests on is worth no run.
+        Err(_) if !gates.iter().any(held) => "git cannot read its history".to_owned(),
+        Err(error) => return Err(error),
+        Ok(None) => "no git history".to_owned(),
+        Ok(Some(versions)) => {
             let mut most = 0;
             for (file, texts) in versions.files {
                 let texts = texts.into_iter().map(|text| (file.clone(), text));
@@ -156,6 +166,26 @@ mod tests {
         );
         let level = p50(&all).unwrap();
         assert!((level / 75_000.0 - 1.0).abs() < 0.002, "{level}");
+
+        // What git does not read is not the same as none: a gate that rests on it would be skipped.
+        let head = dir.path().join(".git/HEAD");
+        let whole = std::fs::read(&head).unwrap();
+        std::fs::write(&head, "0123456789012345678901234567890123456789").unwrap();
+        assert_eq!(found(dir.path()).found, "git cannot read its history");
+        let mut best = gates.clone();
+        best.push(fixture::gate(
+            fixture::case("fast", "small"),
+            Rule::Limit {
+                metric: Metric::P50,
+                limit: Limit::Anchor {
+                    anchor: Since::Best,
+                    change: verdict::model::Num(0.05),
+                },
+            },
+        ));
+        assert!(anchors(dir.path(), &best).is_err());
+        std::fs::write(&head, whole).unwrap();
+        assert!(anchors(dir.path(), &best).is_ok());
 
         // A clone without history knows one version, and says so.
         let shallow = tempfile::tempdir().unwrap();

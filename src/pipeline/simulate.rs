@@ -178,7 +178,7 @@ fn run_all(
                     "the first seed alone was run: its cost could not be estimated".to_owned(),
                 )),
                 Some(estimate) => estimate,
-                None => Err(Why::NotRun("it was not estimated".to_owned())),
+                None => Err(Why::lost("it was not estimated")),
             };
             let job = estimate.and_then(|cost| Ok((cost, work.check_job(plan, case, seed)?)));
             match job {

@@ -25,12 +25,24 @@ pub fn commit_of(root: &Path, revision: &str, asked: &str) -> Result<String> {
         "--end-of-options",
         &commit,
     ];
-    git(root, &known).map_err(|_| {
-        Error::Usage(
-            Diagnostic::new(format!("{asked}: no such revision here"))
+    git(root, &known).map_err(|said| {
+        Error::Usage(match refusal(&said) {
+            // It says what to do, too.
+            Some(_) => Diagnostic::new(format!("{asked}: {said}")),
+            None => Diagnostic::new(format!("{asked}: no such revision here"))
                 .help("a shallow clone lacks it: `git fetch origin BRANCH`, or `fetch-depth: 0` for actions/checkout"),
-        )
+        })
     })
+}
+
+/// Why git does not look into a repository at all, and not of a revision that it lacks: a checkout of another
+/// user's, as in many containers, or none.
+fn refusal(said: &str) -> Option<&str> {
+    let first = said.lines().next().unwrap_or_default();
+    ["dubious ownership", "not a git repository", "cannot be run"]
+        .iter()
+        .any(|why| first.contains(why))
+        .then_some(first)
 }
 
 /// A hash as it is shown.
@@ -66,10 +78,10 @@ pub struct Versions {
 }
 
 /// The latest committed versions of those files under `dir` that `wanted` picks, at most `most` of each.
-/// `None` outside git.
+/// `None` outside git, and before its first commit.
 ///
 /// # Errors
-/// Environment, where git knows the files and cannot read them.
+/// Environment, where there is a repository and git cannot or will not read it.
 pub fn versions(
     root: &Path,
     dir: &str,
@@ -86,8 +98,15 @@ pub fn versions(
         "--",
         dir,
     ];
-    let Ok(log) = git(root, &log) else {
-        return Ok(None);
+    let log = match git(root, &log) {
+        Ok(log) => log,
+        Err(said) => {
+            let none = ["not a git repository", "cannot be run", "any commits yet"];
+            return match none.iter().any(|why| said.contains(why)) {
+                true => Ok(None),
+                false => Err(Error::environment(said)),
+            };
+        }
     };
     let shallow = git(root, &["rev-parse", "--is-shallow-repository"]).is_ok_and(|is| is == "true");
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -202,6 +221,15 @@ mod tests {
             "the anchor v9: no such revision here"
         );
         assert!(commit_of(&sub, "--all", "x").is_err());
+        let outside = tempfile::tempdir().unwrap();
+        let error = commit_of(outside.path(), "v1.0", "the anchor v1.0").unwrap_err();
+        assert!(
+            error
+                .diagnostic()
+                .message
+                .starts_with("the anchor v1.0: fatal: not a git repository"),
+            "{error}"
+        );
 
         let all = versions(&sub, "b", &|_| true, 9).unwrap().unwrap();
         assert!(!all.shallow);

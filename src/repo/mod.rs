@@ -5,7 +5,7 @@ mod history;
 mod worktree;
 
 pub use history::{commit_of, files, short, versions};
-pub use worktree::{Tree, revision};
+pub use worktree::{Tree, has_more, missing, revision, top};
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -36,6 +36,8 @@ fn command(dir: &Path) -> Command {
     ] {
         command.env_remove(name);
     }
+    // What it says of a failure is read here, too.
+    command.env("LC_ALL", "C");
     command.arg("-C").arg(dir);
     command
 }

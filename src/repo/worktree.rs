@@ -17,6 +17,8 @@ const UNUSED: Duration = Duration::from_secs(14 * 24 * 3600);
 pub struct Tree {
     /// What corresponds to the directory that was asked about.
     pub root: PathBuf,
+    /// The whole tree.
+    pub top: PathBuf,
     /// Abbreviated hash.
     pub commit: String,
     /// Shared by all that use it. Nobody removes it meanwhile.
@@ -39,9 +41,8 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
         )
     })?;
     let commit = commit_of(root, revision, &format!("--base {revision}"))?;
-    let top = git(root, &["rev-parse", "--show-toplevel"]).map_err(Error::environment)?;
     // Two clones have two worktrees: each belongs to the repository that made it.
-    let place = blake3::hash(top.as_bytes()).to_hex();
+    let place = blake3::hash(top(root)?.as_os_str().as_encoded_bytes()).to_hex();
     let place = place.get(..12).unwrap_or_default();
     let trees = cache.dir("trees")?.join(place);
     std::fs::create_dir_all(&trees).map_err(|error| cannot_write(&trees, &error.to_string()))?;
@@ -57,9 +58,42 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     }
     Ok(Tree {
         root: tree.join(inside),
+        top: tree,
         commit: short(&commit).to_owned(),
         _used: used,
     })
+}
+
+/// Whether another revision has commits that this one lacks; where the clone is shallow, nobody can tell.
+pub fn has_more(root: &Path, commit: &str) -> bool {
+    let shallow = git(root, &["rev-parse", "--is-shallow-repository"]);
+    let inside = git(root, &["merge-base", "--is-ancestor", commit, "HEAD"]);
+    // It says no by its exit code alone.
+    shallow.is_ok_and(|is| is == "false") && inside.is_err_and(|said| said.is_empty())
+}
+
+/// The top of the repository that holds `root`.
+///
+/// # Errors
+/// Environment, where git does not say.
+pub fn top(root: &Path) -> Result<PathBuf> {
+    git(root, &["rev-parse", "--show-toplevel"])
+        .map(PathBuf::from)
+        .map_err(Error::environment)
+}
+
+/// Files of another revision, by patterns of git's, that the repository that holds `root` has no more. Relative
+/// to the top of the repository.
+///
+/// # Errors
+/// Environment, where git cannot list them.
+pub fn missing(root: &Path, tree: &Path, patterns: &[&str]) -> Result<Vec<String>> {
+    let top = top(root)?;
+    let list = [&["ls-files", "-z", "--"], patterns].concat();
+    let listed = git(tree, &list).map_err(Error::environment)?;
+    let names = listed.split('\0').filter(|name| !name.is_empty());
+    let gone = names.filter(|name| !top.join(name).is_file());
+    Ok(gone.map(str::to_owned).collect())
 }
 
 /// Held by whoever makes or removes a worktree of one repository.
@@ -213,6 +247,16 @@ mod tests {
         dir.close().unwrap();
         sweep(&trees, now + 15 * DAY);
         assert_eq!(there(), [false, false]);
+    }
+
+    #[test]
+    fn a_revision_that_went_on_has_more() {
+        let (dir, [old, new]) = repository();
+        assert!(!has_more(dir.path(), &old));
+        assert!(!has_more(dir.path(), &new));
+        git(dir.path(), &["checkout", "--quiet", &old]).unwrap();
+        assert!(has_more(dir.path(), &new));
+        assert!(!has_more(dir.path(), "no such commit"));
     }
 
     #[test]

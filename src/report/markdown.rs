@@ -353,15 +353,18 @@ fn line(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// Text of unknown content where markdown stands: neither HTML, nor the end of a cell.
+/// Text of unknown content where markdown stands, on one line: neither HTML, nor a link or an image, nor the
+/// end of a cell.
 fn text(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
-    for c in raw.chars() {
+    for c in raw.trim_end().chars() {
         match c {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '|' => out.push_str("\\|"),
+            '(' if out.ends_with(']') => out.push_str("\\("),
+            c if c.is_control() => out.push(' '),
             c => out.push(c),
         }
     }
@@ -370,7 +373,11 @@ fn text(raw: &str) -> String {
 
 /// In one cell, with its line breaks.
 fn cell(raw: &str) -> String {
-    text(raw.trim_end()).replace('\n', "<br>")
+    raw.trim_end()
+        .split('\n')
+        .map(text)
+        .collect::<Vec<_>>()
+        .join("<br>")
 }
 
 /// Code stays literal but for the bar, which ends a cell even there, and the backtick, which ends it.

@@ -23,6 +23,11 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                 let shapes = gone.entry((kernel, variant)).or_default();
                 shapes.entry(shape).or_default().insert(*facet);
             }
+            Note::LeftOut { cases } => {
+                let subjects: Vec<_> = cases.iter().cloned().map(Subject::Case).collect();
+                let subjects = in_words(&record.plan, &subjects.iter().collect());
+                lines.push(format!("not compared, as a filter left them out of the head: {subjects}"));
+            }
             Note::Accepts { case, instead, by, until, declared } => lines.push(format!(
                 "accepted by this change: `{case}` {instead}, by {by} until {until} ({declared}); the base accepts less"
             )),

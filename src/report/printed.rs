@@ -56,7 +56,8 @@ pub fn printed(judgement: &Judgement) -> Vec<Printed> {
     notes.collect()
 }
 
-fn visible(line: &str) -> String {
+/// A line without control characters.
+pub(super) fn visible(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for c in line.chars() {
         match c {

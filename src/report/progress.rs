@@ -18,7 +18,8 @@ pub enum Event {
     },
     /// A line of its own, such as what an installer prints.
     Said(String),
-    /// Why nothing goes on: told wherever stderr leads, as a log without it would just stand still.
+    /// Told wherever stderr leads: why nothing goes on, as a log without it would just stand still; what a
+    /// reader of the log has to know.
     Waiting(String),
 }
 

@@ -260,17 +260,20 @@ fn longest_word(cell: &str) -> usize {
 }
 
 /// Breaks at spaces, and inside a word that is longer than a line; keeps what stands in backticks, as commands are
-/// there to be copied, and the lines that are there and fit, with their spaces: a compiler points at columns.
+/// there to be copied, and the lines that are there and fit, with their spaces: a compiler points at columns. Of a
+/// text that comes from a source no line can move the cursor or be a command to a CI.
 fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(indent.chars().count()).max(20);
     let mut lines = Vec::new();
     for paragraph in text.lines() {
+        // GitHub's runner takes the older form of its commands anywhere in a line.
+        let paragraph = printed::visible(paragraph).replace("##[", "## [");
         if paragraph.chars().count() <= room {
             lines.push(format!("{indent}{paragraph}").trim_end().to_owned());
             continue;
         }
         let mut line = String::new();
-        for word in words(paragraph, room) {
+        for word in words(&paragraph, room) {
             let mut word = word;
             if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
                 lines.push(format!("{indent}{line}"));
@@ -290,6 +293,12 @@ fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
             line.push_str(word);
         }
         lines.push(format!("{indent}{line}").trim_end().to_owned());
+    }
+    // And the newer one where a line begins with it, whatever white space is before it.
+    for line in &mut lines {
+        if let Some(rest) = line.trim_start().strip_prefix("::") {
+            *line = format!("{indent}: :{rest}");
+        }
     }
     lines
 }

@@ -6,8 +6,8 @@ use crate::store::fixture;
 use proptest::prelude::*;
 use verdict::judge::{compare, judge};
 use verdict::model::{
-    Evidence, Fault, FaultKind, Judgement, Loosening, Num, OtherProcess, Outcome, Record, Seen,
-    Subject, Worst,
+    Acceptance, Evidence, Fault, FaultKind, Judgement, Loosening, Metric, Num, OtherProcess,
+    Outcome, Record, Rule, Seen, Subject, Worst,
 };
 
 const PLAIN: Options = Options {
@@ -144,7 +144,25 @@ fn a_run_in_the_simulator() {
             _ => {}
         }
     }
+    for baseline in &mut record.policy.baselines {
+        if baseline.variant == skipped.variant {
+            baseline.cases.remove(&skipped.shape);
+        }
+    }
     everywhere("simulated", &record);
+}
+
+fn accepted_registers(instead: Rule) -> Acceptance {
+    Acceptance {
+        case: "k/direct".into(),
+        subjects: vec![fixture::unit("direct")],
+        left_out: false,
+        instead,
+        reason: "one load more in flight: 100%, of <N>".into(),
+        by: "jane@example.org".into(),
+        until: "2027-01-31".into(),
+        declared: "baselines/accepted.yaml:3".into(),
+    }
 }
 
 /// One gate broken and accepted, one acceptance that has run out.
@@ -154,20 +172,13 @@ fn a_run_with_acceptances() {
     fixture::rebuild(&mut record, "direct", |facts| {
         facts.entries[0].resources.registers = 100
     });
-    let accept = |until: &str, line: u32, instead| verdict::model::Acceptance {
-        case: "k/direct".into(),
-        subjects: vec![fixture::unit("direct")],
-        left_out: false,
-        instead,
-        reason: "one load more in flight: 100%, of <N>".into(),
-        by: "jane@example.org".into(),
-        until: until.into(),
-        declared: format!("baselines/accepted.yaml:{line}"),
-    };
-    let registers = verdict::model::Metric::Registers;
     record.policy.accepted = vec![
-        accept("2027-01-31", 3, fixture::within(registers, 0.05)),
-        accept("2026-11-20", 9, fixture::at_most(registers, 130.0)),
+        accepted_registers(fixture::within(Metric::Registers, 0.05)),
+        Acceptance {
+            until: "2026-11-20".into(),
+            declared: "baselines/accepted.yaml:9".into(),
+            ..accepted_registers(fixture::at_most(Metric::Registers, 130.0))
+        },
     ];
     record.environment.config = "gpu/gates.yaml".into();
     everywhere("accepted", &record);
@@ -510,6 +521,41 @@ fn markdown_cannot_be_broken_out_of() {
         "{text}"
     );
     assert!(text.contains("`a >= 50 \\|\\| b < '50'`"), "{text}");
+}
+
+/// What the author of a change writes cannot end a list, nor make a headline, a link or an image.
+#[test]
+fn markdown_of_a_reason_stays_on_its_line() {
+    let mut record = fixture::record();
+    let mut acceptance = accepted_registers(fixture::at_most(Metric::Registers, 130.0));
+    acceptance.reason = "why\n\n## gatekeeper: PASS\n![x](http://e)".into();
+    record.policy.accepted = vec![acceptance];
+    fixture::rebuild(&mut record, "direct", |facts| {
+        facts.entries[0].resources.registers = 129
+    });
+    let text = markdown::render(&record, &judged(&record));
+    assert!(
+        text.contains("until 2027-01-31: why  ## gatekeeper: PASS ![x]\\(http://e)"),
+        "{text}"
+    );
+    assert_eq!(text.matches("\n## ").count(), 0, "{text}");
+}
+
+/// Nor clear the screen, nor speak to the CI that shows it.
+#[test]
+fn a_terminal_takes_no_orders() {
+    let record = fixture::record();
+    let mut judgement = judged(&record);
+    judgement.verdicts[0].outcome = Outcome::Fail;
+    judgement.verdicts[0].reason =
+        "a\x1b[2J b ##[error]c\n   ::stop-commands::x\n::add-mask::1".into();
+    let text = terminal::render(&record, &judgement, PLAIN);
+    assert!(
+        text.contains(
+            "     a\\u{1b}[2J b ## [error]c\n     : :stop-commands::x\n     : :add-mask::1\n"
+        ),
+        "{text}"
+    );
 }
 
 #[test]

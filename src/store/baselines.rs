@@ -9,6 +9,7 @@ mod noise;
 pub use noise::{Calibrated, Noise, expect_times, write_noise};
 
 use super::file::{Problem, version, write_whole};
+use super::once::keys_stand_once;
 use super::record;
 use crate::config::ACCEPTED;
 use crate::error::{Diagnostic, Error, Result};
@@ -178,7 +179,9 @@ fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, Problem> {
 }
 
 fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Problem> {
-    let mut baseline: Baseline = match version(text, KIND, NEWEST)? {
+    let version = version(text, KIND, NEWEST)?;
+    keys_stand_once(text)?;
+    let mut baseline: Baseline = match version {
         // An older version gets an arm here that puts it into the words of the next.
         // Version 1 knows no sessions: nobody knows of what code its times are.
         // Versions 1 and 2 know no calibrated spread, and say nothing of it.

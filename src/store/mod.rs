@@ -4,6 +4,7 @@
 mod baselines;
 mod file;
 pub mod nvbench;
+mod once;
 mod record;
 
 #[cfg(test)]

@@ -222,6 +222,16 @@ fn limits() {
         "p50: \"-2%\"",
         "gates.yaml:24:12: kernels.scale.gates.p50: `-2%` asks p50 to be better than its baseline\n  help: how much worse may it be? `+2%`",
     );
+    // What one would have to guess at: shares, or counts?
+    for text in ["+2", "++2%", "+2%%", "+ 2%"] {
+        check(
+            "p50: \"+2%\"",
+            &format!("p50: \"{text}\""),
+            &format!(
+                "gates.yaml:24:12: kernels.scale.gates.p50: `{text}` is not a change: write `+2%`"
+            ),
+        );
+    }
     check(
         "p50: \"+2%\"",
         "p50: \"+x%\"",

@@ -256,6 +256,14 @@ fn damage_is_told_with_its_place_and_never_overwritten() {
             "21:17: `registres` is no metric",
         ),
         (
+            whole.replacen(
+                "\"registers\": {",
+                "\"registers\": {\"value\": 1.0}, \"registers\": {",
+                1,
+            ),
+            "21:46: `registers` stands there twice",
+        ),
+        (
             whole.replacen("baseline/3", "baseline/9", 1),
             "it has schema gatekeeper.baseline/9, and this gatekeeper reads up to gatekeeper.baseline/3: a newer one wrote it",
         ),

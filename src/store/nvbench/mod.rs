@@ -131,6 +131,7 @@ fn record(files: Vec<File>) -> Result<Record> {
             ));
         }
     }
+    no_copies(&files)?;
     let mut cases = Vec::new();
     let mut known = BTreeSet::new();
     for (case, _) in files.iter().flat_map(|file| &file.cases) {
@@ -173,6 +174,41 @@ fn record(files: Vec<File>) -> Result<Record> {
         evidence,
         costs: Costs::default(),
     })
+}
+
+/// Fewer than these can be the same by chance, of a clock with coarse steps.
+const TELLING: usize = 10;
+
+/// A process that stands there twice, as in `run-2.json` and a `latest.json`, would narrow the intervals: no two
+/// measure every sample alike.
+fn no_copies(files: &[File]) -> Result<()> {
+    let samples = |file: &File| -> Vec<_> {
+        let timed = file.cases.iter();
+        let timed = timed.filter_map(|(case, seen)| Some((case.clone(), seen.got()?)));
+        timed
+            .map(|(case, facts)| (case, facts.batched_ns.clone(), facts.single_ns.clone()))
+            .collect()
+    };
+    let mut seen: Vec<(&File, Vec<_>)> = Vec::new();
+    for file in files {
+        let own = samples(file);
+        let telling = |(_, batched, _): &(_, Vec<u64>, _)| {
+            batched.len() >= TELLING && batched.iter().any(|ns| batched.first() != Some(ns))
+        };
+        if own.iter().any(telling)
+            && let Some((other, _)) = seen.iter().find(|(_, others)| *others == own)
+        {
+            return Err(refused(
+                &file.path,
+                format!(
+                    "it has the samples of {}, each of them: a copy is no process of its own",
+                    other.path.display()
+                ),
+            ));
+        }
+        seen.push((file, own));
+    }
+    Ok(())
 }
 
 fn environment(file: &File) -> Environment {

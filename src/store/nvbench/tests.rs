@@ -246,6 +246,18 @@ fn files_of_nvbench_are_processes() {
 }
 
 #[test]
+fn a_process_that_stands_there_twice_is_refused() {
+    let said = broken(|dir| {
+        fs::copy(dir.join("run-0.json"), dir.join("latest.json")).unwrap();
+    });
+    assert!(
+        said.starts_with("D/run-0.json: it has the samples of ")
+            && said.ends_with("latest.json, each of them: a copy is no process of its own"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_file_of_means_alone_has_no_samples() {
     let dir = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(golden("base/run-0.json")).unwrap();

@@ -178,7 +178,11 @@ impl<'a> Facts<'a> {
             Executor::Gpu(device) => match unit_for(self.plan, case, device) {
                 Some(unit) => Ok(unit),
                 None => ruling(
-                    Outcome::Unsupported,
+                    // Who requires a GPU requires that something runs on it.
+                    match self.policy.require_gpu {
+                        true => Outcome::Environment,
+                        false => Outcome::Unsupported,
+                    },
                     format!(
                         "no architecture that {}/{} declares runs on {} ({})",
                         case.kernel,
@@ -220,7 +224,7 @@ impl<'a> Facts<'a> {
     }
 
     pub(super) fn check(&self, case: &CaseId, seed: u64) -> Found<&'a CheckFacts> {
-        self.case(case)?;
+        self.required(case)?;
         match self.checks.get(&(case, seed)) {
             None => {
                 self.executor()?;
@@ -242,8 +246,17 @@ impl<'a> Facts<'a> {
         }
     }
 
-    pub(super) fn driver(&self, case: &CaseId) -> Found<&'a DriverFacts> {
+    /// Where a GPU is required, that the case runs on the one that is there: not run is else a mere skip.
+    fn required(&self, case: &CaseId) -> Found<()> {
         self.case(case)?;
+        match self.device() {
+            Ok(_) if self.policy.require_gpu => self.unit_on_device(case).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn driver(&self, case: &CaseId) -> Found<&'a DriverFacts> {
+        self.required(case)?;
         match self.drivers.get(case) {
             None => self.absent(format_args!("what the driver says of {case}")),
             Some(seen) => single(seen, format_args!("what the driver says of {case}")),

@@ -269,7 +269,8 @@ pub(super) fn against_baseline(
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = (|| {
-        let value = measured(facts, &mut ruled, gate, metric, allowed)?;
+        let value = measured(facts, &mut ruled, gate, metric, allowed)
+            .map_err(|why| passed_over(facts, gate, metric, refusals, why))?;
         let agreed = match facts.agreed_on(&gate.subject, metric, refusals) {
             Ok(agreed) => agreed,
             Err(Lack::Refused(ruling)) => return Err(ruling),
@@ -287,6 +288,24 @@ pub(super) fn against_baseline(
         held.ruled(facts, gate, metric, &mut ruled)
     })();
     ruled.end(found)
+}
+
+/// Another program passes over what breaks, too: where the base has times, that is no mere skip.
+fn passed_over(
+    facts: &Facts,
+    gate: &Gate,
+    metric: Metric,
+    refusals: &Refusals,
+    why: Ruling,
+) -> Ruling {
+    let is_skip = facts.is_foreign() && why.outcome == Outcome::Skipped;
+    if !is_skip || facts.agreed_on(&gate.subject, metric, refusals).is_err() {
+        return why;
+    }
+    Ruling {
+        outcome: Outcome::Inconclusive,
+        reason: format!("the base was measured, and this was not: {}", why.reason),
+    }
 }
 
 /// Against what was agreed at an anchor: how far it has drifted since.

@@ -4,9 +4,12 @@
 //! What cannot be compared (another expression, another reference) counts as loosened: nobody can tell
 //! that it is not.
 
+mod agreed;
+
+pub(super) use agreed::{edited, moved};
+
 use super::words;
 use crate::model::*;
-use std::collections::BTreeSet;
 
 /// What one side asks of its kernels.
 #[derive(Clone, Copy)]
@@ -44,16 +47,42 @@ pub(super) fn loosened(base: Side, head: Side, loosening: Loosening) -> Vec<Verd
         })
     });
     let budget = less_simulated(base.plan, head.plan);
-    let budget = budget.map(|found| {
+    let budget = budget.map(|found| ("budget of the simulator", found));
+    let timed = less_timed(base.plan, head.plan);
+    let timed = timed.map(|found| ("schedule of times", found));
+    let of_all = budget.into_iter().chain(timed).map(|(what, found)| {
         let every = || "*".to_owned();
         let subject = Subject::Case(CaseId {
             kernel: every(),
             variant: every(),
             shape: every(),
         });
-        found.verdict(&subject, "budget of the simulator", loosening)
+        found.verdict(&subject, what, loosening)
     });
-    gates.chain(cases).chain(budget).collect()
+    gates.chain(cases).chain(of_all).collect()
+}
+
+/// Times of another mode are other figures, and a limit on fewer samples is another limit.
+fn less_timed(base: &Plan, head: &Plan) -> Option<Loosened> {
+    if !base.cases.iter().any(|case| case.timed) {
+        return None;
+    }
+    let (was, is) = (&base.timing, &head.timing);
+    let mut found = Vec::new();
+    if was.mode != is.mode {
+        found.push(format!("{} and not {}", is.mode, was.mode));
+    }
+    let counts = [
+        ("processes", was.processes, is.processes),
+        ("iterations", was.iterations, is.iterations),
+        ("singles", was.singles, is.singles),
+    ];
+    let fewer = counts.into_iter().filter(|(_, was, is)| is < was);
+    found.extend(fewer.map(|(what, was, is)| format!("{is} {what} and not {was}")));
+    (!found.is_empty()).then(|| Loosened {
+        reason: format!("the head times {}", found.join(", ")),
+        declared: None,
+    })
 }
 
 /// A case over the budget is skipped: a lower one takes checks away from all of them.
@@ -87,9 +116,15 @@ impl Loosened {
 
 fn of_gate(gate: &Gate, head: Side) -> Option<Loosened> {
     let partial = head.plan.is_partial(gate.subject.kernel());
-    let there = match &gate.subject {
-        Subject::Unit(id) => head.plan.unit(id).is_some(),
-        Subject::Case(id) => head.plan.case(id).is_some(),
+    let (there, left_out) = match &gate.subject {
+        // A filter leaves out a variant, and never one of its architectures.
+        Subject::Unit(id) => {
+            let of_variant =
+                |unit: &Unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant);
+            let other = head.plan.units.iter().any(of_variant);
+            (head.plan.unit(id).is_some(), partial && !other)
+        }
+        Subject::Case(id) => (head.plan.case(id).is_some(), partial),
     };
     let removed = |what: &str| {
         Some(Loosened {
@@ -98,7 +133,7 @@ fn of_gate(gate: &Gate, head: Side) -> Option<Loosened> {
         })
     };
     if !there {
-        return if partial {
+        return if left_out {
             None
         } else {
             removed(&format!("the head has no {}", gate.subject))
@@ -332,10 +367,11 @@ fn of_case(base: &Case, head: &Case) -> Vec<(String, String)> {
         );
     }
     if head.reference != base.reference {
-        say(
-            "reference".to_owned(),
-            "changed, and cannot be compared".to_owned(),
-        );
+        let reason = match same_but_for_its_file(&base.reference, &head.reference) {
+            Some(file) => format!("what {file} computes changed, and cannot be compared"),
+            None => "changed, and cannot be compared".to_owned(),
+        };
+        say("reference".to_owned(), reason);
     }
     let changed: Vec<_> = base
         .dims
@@ -361,163 +397,61 @@ fn of_case(base: &Case, head: &Case) -> Vec<(String, String)> {
             ),
         );
     }
-    for input in base.tensors.iter().filter(|tensor| tensor.role.is_drawn()) {
-        let same = head
-            .tensors
-            .iter()
-            .any(|other| other.name == input.name && other.fill == input.fill);
-        if !same {
-            say(
-                format!("values of input {}", input.name),
-                "changed, and cannot be compared".to_owned(),
-            );
-        }
+    let sizes_are_told = !changed.is_empty();
+    for tensor in base.tensors.iter().filter(|it| it.role != Role::Scratch) {
+        let other = head.tensors.iter().find(|it| it.name == tensor.name);
+        found.extend(of_tensor(tensor, other, sizes_are_told));
     }
     found
 }
 
-/// A verdict for each case of which head's baseline files agree on worse than base's did, or on nothing.
-pub(super) fn edited(
-    base: &[Baseline],
-    head: &[Baseline],
-    plan: &Plan,
-    loosening: Loosening,
-) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for theirs in base {
-        let ours = head.iter().find(|ours| {
-            (&ours.kernel, &ours.variant, &ours.key)
-                == (&theirs.kernel, &theirs.variant, &theirs.key)
-        });
-        for (shape, agreed) in &theirs.cases {
-            let now = ours.and_then(|ours| ours.cases.get(shape));
-            let worse = match now {
-                None => vec!["removed".to_owned()],
-                Some(now) => agreed
-                    .iter()
-                    .filter_map(|(metric, was)| looser(*metric, was, now.get(metric)))
-                    .collect(),
-            };
-            if let (false, Some(subject)) = (worse.is_empty(), subject(theirs, shape, plan)) {
-                let found = Loosened {
-                    reason: format!("the head edits what was agreed: {}", worse.join("; ")),
-                    declared: None,
-                };
-                let what = format!("baseline of {}", theirs.key.facet());
-                verdicts.push(found.verdict(&subject, &what, loosening));
-            }
-        }
-        verdicts.extend(recalibrated(theirs, ours, plan, loosening));
-    }
-    verdicts
-}
-
-/// Any change of a calibrated spread decides otherwise what stands between red and green: a wider one leaves
-/// open what would fail, and a narrower one passes what would be open.
-fn recalibrated(
-    theirs: &Baseline,
-    ours: Option<&Baseline>,
-    plan: &Plan,
-    loosening: Loosening,
-) -> Vec<Verdict> {
-    let Some(ours) = ours else {
-        return Vec::new();
-    };
-    let shapes: BTreeSet<_> = theirs
-        .calibrated
-        .keys()
-        .chain(ours.calibrated.keys())
-        .collect();
-    let told = |baseline: &Baseline, shape: &str| {
-        let Some(it) = baseline.calibrated.get(shape) else {
-            return "none".to_owned();
-        };
-        let deviations: Vec<_> = it
-            .deviations
-            .iter()
-            .map(|(metric, deviation)| format!("{metric} {}", words::percent(deviation.0)))
-            .collect();
-        format!("{} over {} processes", deviations.join(", "), it.processes)
-    };
-    let figures = |baseline: &Baseline, shape: &str| {
-        let it = baseline.calibrated.get(shape)?;
-        Some((it.processes, it.deviations.clone()))
-    };
-    let changed = shapes
-        .into_iter()
-        .filter(|shape| figures(theirs, shape) != figures(ours, shape));
-    changed
-        .filter_map(|shape| {
-            let found = Loosened {
-                reason: format!(
-                    "the head edits what processes are believed to spread by: {} -> {}",
-                    told(theirs, shape),
-                    told(ours, shape)
-                ),
-                declared: None,
-            };
-            let subject = subject(theirs, shape, plan)?;
-            Some(found.verdict(&subject, "calibrated spread of times", loosening))
-        })
-        .collect()
-}
-
-fn looser(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<String> {
-    let Some(now) = now else {
-        return Some(format!("{metric} is gone"));
-    };
-    let worse = match metric.larger_is_better() {
-        true => now.value.0 < was.value.0,
-        false => now.value.0 > was.value.0,
-    };
-    let told = |value: Num| words::quantity(metric, value.0);
-    // What is no number is neither better nor worse.
-    if worse || now.value.0.is_nan() {
-        return Some(format!(
-            "{metric} {} -> {}",
-            told(was.value),
-            told(now.value)
-        ));
-    }
-    let wider = match (was.spread, now.spread) {
-        (Some(was), Some(now)) => now.0 > was.0,
-        (was, now) => was != now,
-    };
-    let noise = |agreed: &Agreed| {
-        agreed
-            .sessions
-            .as_ref()?
-            .earlier
-            .map(|noise| noise.deviation.0)
-    };
-    let noisier = matches!((noise(was), noise(now)), (Some(was), Some(now)) if now > was);
-    ((wider || noisier) && now.value == was.value)
-        .then(|| format!("{metric} keeps its value and spreads more"))
-}
-
-/// The case that a baseline file speaks of, or for resources the unit; `None` where a filter left out
-/// what is no longer to be seen.
-fn subject(baseline: &Baseline, shape: &str, plan: &Plan) -> Option<Subject> {
-    let (kernel, variant) = (&baseline.kernel, &baseline.variant);
-    let units = || {
-        let mut units = plan.units.iter().map(|unit| &unit.id);
-        units.find(|id| id.kernel == *kernel && id.variant == *variant)
-    };
-    if plan.is_partial(kernel) && units().is_none() {
+/// The file of head's, where base has it as it was at its commit: `0a34415aaaaa:k_ref.cpp`.
+fn same_but_for_its_file<'a>(base: &Reference, head: &'a Reference) -> Option<&'a str> {
+    let (Reference::User { source: was, .. }, Reference::User { source, .. }) = (base, head) else {
         return None;
+    };
+    let (_, name) = was.split_once(':')?;
+    (name == source).then_some(source)
+}
+
+/// What a kernel is given, and which of what it gives is looked at.
+fn of_tensor(base: &Tensor, head: Option<&Tensor>, sizes_are_told: bool) -> Vec<(String, String)> {
+    let name = &base.name;
+    let values = |tensor: &Tensor| (tensor.elem, tensor.fill.clone(), tensor.codec.clone());
+    let mut found = Vec::new();
+    if head.map(values) != Some(values(base)) {
+        let what = match base.role.is_drawn() {
+            true => format!("values of input {name}"),
+            false => format!("type of output {name}"),
+        };
+        let now = match head {
+            None if !base.role.is_drawn() => "the head has no such output",
+            _ => "changed, and cannot be compared",
+        };
+        found.push((what, now.to_owned()));
     }
-    Some(match (&baseline.key, units()) {
-        (BaselineKey::Resources { arch, .. }, _) => Subject::Unit(UnitId {
-            kernel: kernel.clone(),
-            variant: variant.clone(),
-            arch: *arch,
-        }),
-        _ => Subject::Case(CaseId {
-            kernel: kernel.clone(),
-            variant: variant.clone(),
-            shape: shape.to_owned(),
-        }),
-    })
+    let Some(head) = head else {
+        return found;
+    };
+    if head.role != base.role {
+        let what = format!("{name} is `{}`", role(base));
+        found.push((what, format!("the head has `{}`", role(head))));
+    }
+    if head.dims != base.dims && !sizes_are_told {
+        let what = format!("{name} is {:?}", base.dims);
+        found.push((what, format!("the head has {:?}", head.dims)));
+    }
+    found
+}
+
+/// As gates.yaml has it.
+fn role(tensor: &Tensor) -> &'static str {
+    match tensor.role {
+        Role::In => "in",
+        Role::Out => "out",
+        Role::Inout => "inout",
+        Role::Scratch => "scratch",
+    }
 }
 
 fn listed(seeds: &[u64]) -> String {

@@ -71,6 +71,7 @@ pub fn judge(
             plan,
             base.loosening,
         ));
+        loosened.extend(loosened::moved(base, &policy.baselines, plan));
         judgement.add(loosened);
     }
     judgement
@@ -122,6 +123,8 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
     let mut judgement = judged(&facts, &refusals);
     let added = accepted::added(&base.policy.accepted, &head.policy.accepted);
     judgement.notes.extend(added);
+    let left_out = notes::left_out(&base.plan, &head.plan);
+    judgement.notes.extend(left_out);
     judgement.add(loosened::loosened(
         Side::of(base),
         Side::of(head),

@@ -67,6 +67,16 @@ pub(super) fn of_cases(facts: &Facts) -> Vec<Note> {
     notes
 }
 
+/// What a comparison does not say, as head was run with a filter.
+pub(super) fn left_out(base: &Plan, head: &Plan) -> Option<Note> {
+    let cases = base.cases.iter().map(|case| &case.id);
+    let cases: Vec<CaseId> = cases
+        .filter(|id| head.is_partial(&id.kernel) && head.case(id).is_none())
+        .cloned()
+        .collect();
+    (!cases.is_empty()).then_some(Note::LeftOut { cases })
+}
+
 /// Baselines whose case is no longer in gates.yaml. Of a kernel that a filter left out cases of, nobody
 /// can know.
 pub(super) fn gone(facts: &Facts) -> Vec<Note> {

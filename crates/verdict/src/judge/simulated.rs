@@ -2,7 +2,7 @@
 //! counters, which repeat exactly.
 
 use super::baseline::{Lack, Refusals};
-use super::facts::{Facts, Found, inconclusive, ruling};
+use super::facts::{Facts, Found, Ruling, inconclusive, ruling};
 use super::limit::Ruled;
 use super::rules::{fail, misplaced, over_seeds};
 use super::words;
@@ -30,6 +30,38 @@ pub(super) fn no_findings(facts: &Facts, subject: &Subject) -> Found<String> {
         fail(format!("with seed {seed}: {}{more}", told.join("; ")))
     })
     .map(|_| String::new())
+    .map_err(|why| once_simulated(facts, subject, why))
+}
+
+/// A change can make a case too dear for the simulator, or of what it does not know, and so take all checks
+/// from it. Where the baselines of this very key show that it was simulated before, that is no mere skip.
+fn once_simulated(facts: &Facts, subject: &Subject, why: Ruling) -> Ruling {
+    let lost = match why.outcome {
+        Outcome::Skipped => why.reason.starts_with(words::OVER_BUDGET),
+        Outcome::Unsupported => true,
+        Outcome::Fail | Outcome::Environment | Outcome::Inconclusive | Outcome::Pass => false,
+    };
+    let Subject::Case(id) = subject else {
+        return why;
+    };
+    let known = |facet| {
+        let key = facts.key(subject, facet);
+        facts.policy.baselines.iter().any(|it| {
+            (&it.kernel, &it.variant) == (&id.kernel, &id.variant)
+                && Ok(&it.key) == key.as_ref()
+                && it.cases.contains_key(&id.shape)
+        })
+    };
+    if !(lost && facts.is_simulated() && (known(Facet::Correctness) || known(Facet::Counters))) {
+        return why;
+    }
+    Ruling {
+        outcome: Outcome::Inconclusive,
+        reason: format!(
+            "{}; its baselines are of a simulation, and now nothing checks it here: raise the budget, or where that is meant take `{}` out of its baselines of correctness and counters",
+            why.reason, id.shape
+        ),
+    }
 }
 
 fn finding(finding: &Finding) -> String {

@@ -86,6 +86,31 @@ impl BaselineKey {
             Self::Times { .. } => Facet::Times,
         }
     }
+
+    /// Flags for nvcc, joined by spaces.
+    pub fn flags(&self) -> &str {
+        match self {
+            Self::Resources { flags, .. }
+            | Self::Correctness { flags, .. }
+            | Self::SimulatedCorrectness { flags, .. }
+            | Self::Counters { flags, .. }
+            | Self::Times { flags, .. } => flags,
+        }
+    }
+
+    /// The same key under other flags.
+    #[must_use]
+    pub fn with_flags(&self, other: &str) -> Self {
+        let mut key = self.clone();
+        match &mut key {
+            Self::Resources { flags, .. }
+            | Self::Correctness { flags, .. }
+            | Self::SimulatedCorrectness { flags, .. }
+            | Self::Counters { flags, .. }
+            | Self::Times { flags, .. } => other.clone_into(flags),
+        }
+        key
+    }
 }
 
 /// The run of the latest update. Cases that it did not measure are older.

@@ -214,6 +214,8 @@ pub enum Note {
         shape: String,
         facet: super::Facet,
     },
+    /// Cases of the base record that a filter left out of the head's: nothing is said of them.
+    LeftOut { cases: Vec<CaseId> },
     /// An acceptance that the base revision does not have, or not as wide or for as long.
     Accepts {
         case: String,

@@ -39,6 +39,41 @@ struct Build {
     main: String,
 }
 
+impl Build {
+    /// With the name of the function.
+    fn of(case: &Case) -> std::result::Result<(Self, &str), NoAnswer> {
+        let Reference::User {
+            source,
+            function,
+            args,
+            flags,
+        } = &case.reference
+        else {
+            return Err("the reference is not a function of the user's".into());
+        };
+        let params = parameters(case, args)?;
+        let build = Self {
+            source: source.clone(),
+            flags: flags.clone(),
+            main: generated_main(function, &params)?,
+        };
+        Ok((build, function))
+    }
+
+    fn language(&self) -> &'static str {
+        match Path::new(&self.source).extension() {
+            Some(end) if end == "c" => "c",
+            _ => "c++",
+        }
+    }
+
+    /// Contraction changes results from one machine to the next; the user's flags come last and win.
+    fn source(&self) -> [&str; 5] {
+        let language = self.language();
+        ["-O2", "-ffp-contract=off", "-x", language, &self.source]
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Program {
     executable: PathBuf,
@@ -65,21 +100,7 @@ impl Functions {
     /// # Errors
     /// What the compiler said, arguments that a function cannot take, no host compiler.
     pub fn build(&self, case: &Case) -> std::result::Result<Program, NoAnswer> {
-        let Reference::User {
-            source,
-            function,
-            args,
-            flags,
-        } = &case.reference
-        else {
-            return Err("the reference is not a function of the user's".into());
-        };
-        let params = parameters(case, args)?;
-        let build = Build {
-            source: source.clone(),
-            flags: flags.clone(),
-            main: generated_main(function, &params)?,
-        };
+        let (build, function) = Build::of(case)?;
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         built
             .entry(build.clone())
@@ -87,50 +108,53 @@ impl Functions {
             .clone()
     }
 
-    fn compile(&self, build: &Build, function: &str) -> std::result::Result<Program, NoAnswer> {
-        let Some(compiler) = &self.compiler else {
-            return Err(NoAnswer::Environment(format!(
+    /// What the function is made of, without comments and places: the same for two trees where they have
+    /// the same function.
+    ///
+    /// # Errors
+    /// As for `build`, without what only compiling finds.
+    pub fn text(&self, case: &Case) -> std::result::Result<String, NoAnswer> {
+        let (build, _) = Build::of(case)?;
+        let scratch = tempfile::tempdir_in(&self.programs).map_err(|error| self.broken(&error))?;
+        let text = self.preprocess(&build, self.compiler(&build)?, scratch.path())?;
+        let text = String::from_utf8_lossy(&text);
+        let lines = text.lines().map(str::trim);
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let linked = self.linked(&build);
+        let parts = lines.chain(linked.iter().map(String::as_str));
+        Ok(parts.collect::<Vec<_>>().join("\n"))
+    }
+
+    fn broken(&self, error: &std::io::Error) -> NoAnswer {
+        NoAnswer::Environment(format!("{}: {error}", self.programs.display()))
+    }
+
+    fn compiler(&self, build: &Build) -> std::result::Result<&Path, NoAnswer> {
+        self.compiler.as_deref().ok_or_else(|| {
+            NoAnswer::Environment(format!(
                 "the reference in {} needs a host compiler and none was found; install g++",
                 build.source
-            )));
-        };
-        let broken = |error: std::io::Error| {
-            NoAnswer::Environment(format!("{}: {error}", self.programs.display()))
-        };
-        let scratch = tempfile::tempdir_in(&self.programs).map_err(broken)?;
-        let (main, text, program) = (
-            scratch.path().join("main.cpp"),
-            scratch.path().join("source.i"),
-            scratch.path().join("program"),
-        );
-        std::fs::write(&main, &build.main).map_err(broken)?;
+            ))
+        })
+    }
 
-        // In the root, so that messages and line markers name files as the user does.
-        let call = || {
-            let mut command = Command::new(compiler);
-            command.current_dir(&self.root).env("LC_ALL", "C");
-            command
-        };
-        let language = if Path::new(&build.source)
-            .extension()
-            .is_some_and(|end| end == "c")
-        {
-            "c"
-        } else {
-            "c++"
-        };
-        // Contraction changes results from one machine to the next; the user's flags come last and win.
-        let source = ["-O2", "-ffp-contract=off", "-x", language, &build.source];
+    /// In the root, so that messages and line markers name files as the user does.
+    fn call(&self, compiler: &Path) -> Command {
+        let mut command = Command::new(compiler);
+        command.current_dir(&self.root).env("LC_ALL", "C");
+        command
+    }
 
-        let mut version = call();
-        version.arg("--version");
-        let version = succeeded(
-            run(version, "the host compiler", COMPILE)?,
-            "the host compiler",
-        )?;
-        let mut preprocess = call();
+    fn preprocess(
+        &self,
+        build: &Build,
+        compiler: &Path,
+        scratch: &Path,
+    ) -> std::result::Result<Vec<u8>, NoAnswer> {
+        let text = scratch.join("source.i");
+        let mut preprocess = self.call(compiler);
         preprocess
-            .args(source)
+            .args(build.source())
             .args(["-x", "none"])
             .args(&build.flags)
             .arg("-E")
@@ -138,16 +162,46 @@ impl Functions {
             .arg(&text);
         let what = format!("the host compiler on {}", build.source);
         succeeded(run(preprocess, &what, COMPILE)?, &what)?;
+        std::fs::read(&text).map_err(|error| self.broken(&error))
+    }
+
+    /// Digests of the files that the flags name: objects and libraries are not in the preprocessed source.
+    fn linked(&self, build: &Build) -> Vec<String> {
+        let files = build.flags.iter();
+        let files = files.filter_map(|flag| std::fs::read(self.root.join(flag)).ok());
+        files
+            .map(|bytes| blake3::hash(&bytes).to_hex().to_string())
+            .collect()
+    }
+
+    fn compile(&self, build: &Build, function: &str) -> std::result::Result<Program, NoAnswer> {
+        let compiler = self.compiler(build)?;
+        let broken = |error: std::io::Error| self.broken(&error);
+        let scratch = tempfile::tempdir_in(&self.programs).map_err(broken)?;
+        let (main, program) = (
+            scratch.path().join("main.cpp"),
+            scratch.path().join("program"),
+        );
+        std::fs::write(&main, &build.main).map_err(broken)?;
+        let mut version = self.call(compiler);
+        version.arg("--version");
+        let version = succeeded(
+            run(version, "the host compiler", COMPILE)?,
+            "the host compiler",
+        )?;
+        let text = self.preprocess(build, compiler, scratch.path())?;
+        let what = format!("the host compiler on {}", build.source);
+        let linked = self.linked(build);
 
         let mut hasher = blake3::Hasher::new();
         for part in [
-            &std::fs::read(&text).map_err(broken)?[..],
+            &text[..],
             build.main.as_bytes(),
             version.as_bytes(),
-            language.as_bytes(),
+            build.language().as_bytes(),
         ]
         .into_iter()
-        .chain(build.flags.iter().map(String::as_bytes))
+        .chain(build.flags.iter().chain(&linked).map(String::as_bytes))
         {
             hasher
                 .update(&(part.len() as u64).to_le_bytes())
@@ -156,9 +210,9 @@ impl Functions {
         let identity = hasher.finalize().to_hex().to_string();
         let executable = self.programs.join(&identity);
         if !executable.is_file() {
-            let mut compile = call();
+            let mut compile = self.call(compiler);
             compile
-                .args(source)
+                .args(build.source())
                 .args(["-x", "c++"])
                 .arg(&main)
                 .args(["-x", "none"])

@@ -118,6 +118,59 @@ fn a_function_is_built_once_and_again_when_a_header_changes() {
     assert_eq!(bench.programs(), 3);
 }
 
+/// What is linked is in no preprocessed source.
+#[test]
+fn an_object_that_the_flags_name_is_a_part_of_it() {
+    let bench = Bench::new(&SCALE.replace(
+        "#include \"factor.h\"",
+        "extern \"C\" float linked();\n#define FACTOR linked()",
+    ));
+    let tree = bench.dir.path().join("tree");
+    let linked = |by: &str| {
+        bench.write(
+            "factor.cpp",
+            &format!("extern \"C\" float linked() {{ return {by}; }}"),
+        );
+        let mut compile = Command::new("g++");
+        compile
+            .current_dir(&tree)
+            .args(["-c", "factor.cpp", "-o", "factor.o"]);
+        assert!(compile.status().unwrap().success());
+        let mut case = scale_case();
+        if let Reference::User { flags, .. } = &mut case.reference {
+            flags.push("factor.o".to_owned());
+        }
+        bench.run(&case).unwrap()["y"].clone()
+    };
+    assert_eq!(linked("1"), scaled(2.5));
+    assert_eq!(linked("2"), scaled(5.0));
+    assert_eq!(bench.programs(), 2);
+}
+
+#[test]
+fn two_trees_have_the_same_function_where_it_reads_alike() {
+    let text = |source: &str, factor: &str| {
+        let bench = Bench::new(source);
+        bench.write("factor.h", factor);
+        bench.functions().text(&scale_case()).unwrap()
+    };
+    let one = text(SCALE, "#define FACTOR 1");
+    let commented = SCALE.replace("{\n", "{  // one\n\n");
+    assert_ne!(commented, SCALE);
+    assert_eq!(text(&commented, "// one\n#define FACTOR 1"), one);
+    assert_ne!(text(SCALE, "#define FACTOR 2"), one);
+    assert_ne!(
+        text(&SCALE.replace("y[i] =", "y[i] = 0 *"), "#define FACTOR 1"),
+        one
+    );
+    assert!(
+        Bench::new("#error")
+            .functions()
+            .text(&scale_case())
+            .is_err()
+    );
+}
+
 #[test]
 fn a_c_function_with_every_kind_of_argument() {
     let mut x = input("x", ElemType::U8, &[2, 4]);

@@ -65,6 +65,44 @@ fn they_are_never_compared_with_our_own() {
     assert!(times(Outcome::Pass));
 }
 
+/// As one of a kernel that broke in a benchmark, which then skips it.
+#[test]
+fn what_the_base_has_and_the_head_passes_over_is_not_skipped() {
+    let skipped = || {
+        let mut record = foreign();
+        for piece in &mut record.evidence {
+            if let Evidence::Time {
+                case,
+                process: 1,
+                facts,
+            } = piece
+                && *case == case_id("fast", "small")
+            {
+                *facts = Seen::NotRun {
+                    reason: "an illegal memory access".into(),
+                };
+            }
+        }
+        record
+    };
+    let of = |base: &Record| {
+        let judgement = compare(base, &skipped(), Loosening::Fails);
+        let mut verdicts = judgement.verdicts.into_iter();
+        let found = verdicts
+            .find(|it| it.gate == "p50 +2%" && it.subject == case("fast", "small"))
+            .unwrap();
+        (found.outcome, found.reason)
+    };
+    assert_eq!(
+        of(&foreign()),
+        (
+            Outcome::Inconclusive,
+            "the base was measured, and this was not: an illegal memory access".to_owned()
+        )
+    );
+    assert_ne!(of(&skipped()).0, Outcome::Pass);
+}
+
 /// Only what was read in another format is; no file can say it of itself.
 #[test]
 fn no_stored_record_is_foreign() {

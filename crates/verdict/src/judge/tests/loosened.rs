@@ -299,6 +299,123 @@ fn inputs_of_other_values() {
 }
 
 #[test]
+fn what_a_kernel_is_given_and_what_is_looked_at() {
+    let tensor = |name: &str, role: Role| Tensor {
+        name: name.into(),
+        role,
+        elem: ElemType::F32,
+        dims: vec![64],
+        strides: None,
+        fill: None,
+        codec: None,
+    };
+    let with = |change: &dyn Fn(&mut Vec<Tensor>)| {
+        let mut record = record();
+        let case = &mut record.plan.cases[0];
+        case.tensors = vec![
+            tensor("x", Role::In),
+            tensor("work", Role::Scratch),
+            tensor("y", Role::Out),
+        ];
+        change(&mut case.tensors);
+        record
+    };
+    let base = with(&|_| {});
+    assert_eq!(said_of(&base, &base), [""; 0]);
+    let only = |change: &dyn Fn(&mut Vec<Tensor>)| said_of(&base, &with(change));
+    let says = |what: &str| [format!("k/direct@small: {what}")];
+    // Nothing would be called unwritten any more, or nothing compared.
+    assert_eq!(
+        only(&|it| it[2].role = Role::Inout),
+        says("y is `out`: the head has `inout`")
+    );
+    assert_eq!(
+        only(&|it| it[2].role = Role::Scratch),
+        says("y is `out`: the head has `scratch`")
+    );
+    assert_eq!(
+        only(&|it| it[0].role = Role::Inout),
+        says("x is `in`: the head has `inout`")
+    );
+    assert_eq!(
+        only(&|it| it[2].dims = vec![1]),
+        says("y is [64]: the head has [1]")
+    );
+    assert_eq!(
+        only(&|it| it[2].elem = ElemType::F16),
+        says("type of output y: changed, and cannot be compared")
+    );
+    assert_eq!(
+        only(&|it| drop(it.pop())),
+        says("type of output y: the head has no such output")
+    );
+    let scheme = CodecScheme::Affine { low: 0, high: 1 };
+    let coded = Codec {
+        scheme,
+        block: vec![64],
+    };
+    let values = says("values of input x: changed, and cannot be compared");
+    assert_eq!(only(&|it| it[0].elem = ElemType::F16), values);
+    assert_eq!(only(&|it| it[0].codec = Some(coded.clone())), values);
+    // How it is called is each side's own matter.
+    assert_eq!(only(&|it| it[0].strides = Some(vec![2])), [""; 0]);
+    assert_eq!(only(&|it| drop(it.remove(1))), [""; 0]);
+    // Another shape is said once.
+    let mut head = with(&|it| it[2].dims = vec![1]);
+    head.plan.cases[0].dims.insert("N".into(), 1);
+    assert_eq!(
+        said_of(&base, &head),
+        says("shape N = 64: under the same name the head has N = 1")
+    );
+}
+
+#[test]
+fn times_of_another_mode_or_over_fewer_samples() {
+    let with = |change: &dyn Fn(&mut Schedule)| {
+        let mut record = record();
+        change(&mut record.plan.timing);
+        record
+    };
+    let base = with(&|_| {});
+    let only = |change: &dyn Fn(&mut Schedule)| said_of(&base, &with(change));
+    let says = |what: &str| [format!("*/*@*: schedule of times: the head times {what}")];
+    let was = base.plan.timing.clone();
+    assert_eq!(only(&|it| it.mode = Mode::Cold), says("cold and not warm"));
+    assert_eq!(
+        only(&|it| (it.processes, it.singles) = (1, 1)),
+        says(&format!(
+            "1 processes and not {}, 1 singles and not {}",
+            was.processes, was.singles
+        ))
+    );
+    assert_eq!(only(&|it| it.iterations += 1), [""; 0]);
+    let mut untimed = base.clone();
+    for case in &mut untimed.plan.cases {
+        case.timed = false;
+    }
+    assert_eq!(
+        said_of(&untimed, &with(&|it| it.mode = Mode::Cold)),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_filter_leaves_out_no_architecture() {
+    let mut base = record();
+    let mut older = base.plan.units[0].clone();
+    older.id.arch = "sm_89".parse().unwrap();
+    base.policy
+        .gates
+        .push(gate(Subject::Unit(older.id.clone()), Rule::Built));
+    base.plan.units.push(older);
+    let mut head = record();
+    let removed = ["k/direct [sm_89]: built: removed: the head has no k/direct [sm_89]"];
+    assert_eq!(said_of(&base, &head), removed);
+    head.plan.left_out.insert("k".into());
+    assert_eq!(said_of(&base, &head), removed);
+}
+
+#[test]
 fn a_lower_budget_of_the_simulator() {
     let with = |budget| {
         let mut record = record();
@@ -341,4 +458,57 @@ fn allowed_it_is_said_and_decides_nothing() {
         compare(&base, &nothing, Loosening::Fails).conclusion,
         Conclusion::Fail
     );
+}
+
+/// Other flags are another key, under which nobody agreed on anything before.
+#[test]
+fn a_baseline_that_other_flags_replace_is_loosened_where_it_agrees_on_worse() {
+    let under_other_flags = |registers: f64, was_kept: bool| {
+        let mut record = record_beside_base();
+        let flags = vec!["-O3".to_owned(), "-use_fast_math".to_owned()];
+        for unit in &mut record.plan.units {
+            unit.flags.clone_from(&flags);
+        }
+        let then = record.policy.baselines.clone();
+        let mut now = then.clone();
+        for baseline in &mut now {
+            baseline.key = baseline.key.with_flags("-O3 -use_fast_math");
+            for agreed in baseline.cases.values_mut().flatten() {
+                if *agreed.0 == Metric::Registers && baseline.variant == "fast" {
+                    agreed.1.value = Num(registers);
+                }
+            }
+        }
+        match was_kept {
+            true => now.extend(then),
+            false => record.policy.base.as_mut().unwrap().baselines = then,
+        }
+        record.policy.baselines = now;
+        let judgement = judge(
+            &record.plan,
+            &record.environment,
+            &record.policy,
+            &record.evidence,
+        );
+        let verdicts = judgement.verdicts.into_iter();
+        let found = verdicts.filter(|it| it.gate == "not loosened: baseline of resources");
+        found
+            .map(|it| {
+                assert_eq!(it.outcome, Outcome::Fail);
+                format!("{}: {}", it.subject, it.reason)
+            })
+            .filter(|it| !it.ends_with("removed"))
+            .collect::<Vec<_>>()
+    };
+    for was_kept in [true, false] {
+        let agreed = 96.0;
+        assert_eq!(under_other_flags(agreed, was_kept), [""; 0]);
+        assert_eq!(under_other_flags(agreed - 1.0, was_kept), [""; 0]);
+        assert_eq!(
+            under_other_flags(200.0, was_kept),
+            [
+                "k/fast [sm_90]: under the flags `-O3 -use_fast_math` and not `-O3` the head agrees on worse: registers 96 -> 200"
+            ]
+        );
+    }
 }

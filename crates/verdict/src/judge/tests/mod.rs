@@ -14,6 +14,7 @@ mod rules;
 mod simulated;
 mod singles;
 mod times;
+mod unseen;
 
 use super::fixture::*;
 use super::*;

@@ -173,6 +173,7 @@ fn a_launch_that_was_not_seen_passes_nothing() {
         ),
     ] {
         let mut record = record_simulated();
+        record.policy.baselines.clear();
         resimulate(&mut record, &small(), |_, facts| *facts = seen.clone());
         for gate in [FINDINGS, COUNTERS] {
             expect(&record, &case("direct", "small"), gate, outcome, reason);

@@ -1,0 +1,256 @@
+//! `run --base` from outside, without a GPU: what a change may not do to the gates that it is held to.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{edit, project, run, stdout};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+fn git(dir: &Path, args: &[&str]) {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(dir);
+    git.args(["-c", "user.name=t", "-c", "user.email=t@t"]);
+    let output = git.args(args).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn commit(dir: &Path) {
+    git(dir, &["add", "--all"]);
+    git(dir, &["commit", "--quiet", "-m", "change"]);
+}
+
+const USER: &str = "reference: {user: {source: ref.cpp, function: ref, args: [{tensor: x}, {tensor: y}, {i64: N}]}}";
+
+/// The project with its baselines committed; `copy` has a reference of its own, with a header.
+fn repository() -> tempfile::TempDir {
+    let project = project();
+    let dir = project.path();
+    git(dir, &["init", "--quiet"]);
+    fs::write(dir.join(".gitignore"), "gatekeeper-out\n").unwrap();
+    fs::write(dir.join("ref.h"), "#define FACTOR 1\n").unwrap();
+    fs::write(
+        dir.join("ref.cpp"),
+        "#include \"ref.h\"\nextern \"C\" void ref(const float* x, float* y, long long n) {\n    \
+         for (long long i = 0; i < n; ++i) y[i] = FACTOR * x[i];\n}\n",
+    )
+    .unwrap();
+    let gates = dir.join("gates.yaml");
+    let text = fs::read_to_string(&gates).unwrap();
+    let built_in = "reference: {unary: {x: x, out: y, op: copy}}";
+    let text = text.replacen(built_in, USER, 1);
+    let text = text.replacen("registers: 32\n", "registers: [32, \"+0%\"]\n", 1);
+    fs::write(&gates, text).unwrap();
+    run(dir, &["run", "--provision", "--device", "sim", "copy"], 0);
+    run(dir, &["baseline", "update"], 0);
+    commit(dir);
+    project
+}
+
+/// What is printed of a run beside the last commit, line breaks aside.
+fn beside(dir: &Path, more: &[&str], code: i32) -> String {
+    let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
+    let output = run(dir, &[&args, more].concat(), code);
+    let said = stdout(&output);
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn loosened(dir: &Path, says: &str) {
+    let said = beside(dir, &[], 1);
+    assert!(said.contains(says), "{says:?} is not in\n{said}");
+    assert!(said.contains("LOOSENED"), "{said}");
+    beside(dir, &["--allow-loosened"], 0);
+}
+
+#[test]
+fn what_is_held_against_itself_says_so() {
+    let project = repository();
+    let dir = project.path();
+    let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
+    let same = "HEAD is HEAD itself, and no file that git knows has changed";
+    let said = common::stderr(&run(dir, &args, 0));
+    assert!(said.starts_with(same), "{said}");
+    let compare = ["compare", common::RECORD, common::RECORD];
+    let same = "BASE and HEAD are one and the same record";
+    assert!(common::stderr(&run(dir, &compare, 0)).starts_with(same));
+    edit(&dir.join("copy.cu"), "// y = x", "// y is x");
+    assert!(!common::stderr(&run(dir, &args, 0)).contains("itself"));
+}
+
+#[test]
+fn what_the_command_line_says_is_no_loosened_gate() {
+    let project = repository();
+    let dir = project.path();
+    for more in [&["--seeds", "7"][..], &["--sim-budget", "100000"]] {
+        assert!(!beside(dir, more, 0).contains("LOOSENED"));
+    }
+    edit(&dir.join("gates.yaml"), "    seeds: 2\n", "    seeds: 1\n");
+    loosened(
+        dir,
+        "copy/default@small: seeds 1, 2: the head checks seeds 1",
+    );
+}
+
+#[test]
+fn a_reference_that_is_made_to_fit_the_kernel() {
+    let project = repository();
+    let dir = project.path();
+    edit(&dir.join("copy.cu"), "y[i] = staged", "y[i] = 2 * staged");
+    beside(dir, &[], 1);
+    edit(&dir.join("ref.h"), "FACTOR 1", "FACTOR 2");
+    loosened(
+        dir,
+        "copy/default@small: reference: what ref.cpp computes changed, and cannot be compared",
+    );
+    git(dir, &["checkout", "--quiet", "."]);
+    edit(&dir.join("ref.h"), "FACTOR 1", "FACTOR 1  // as x is");
+    assert!(!beside(dir, &[], 0).contains("LOOSENED"));
+}
+
+#[test]
+fn an_output_that_nobody_looks_at_any_more() {
+    let project = repository();
+    let dir = project.path();
+    edit(
+        &dir.join("gates.yaml"),
+        "y: {role: out,",
+        "y: {role: inout,",
+    );
+    loosened(dir, "copy/default@small: y is `out`: the head has `inout`");
+}
+
+#[test]
+fn baselines_of_other_flags() {
+    let project = repository();
+    let dir = project.path();
+    edit(
+        &dir.join("gates.yaml"),
+        "architectures: [sm_90]\n",
+        "architectures: [sm_90]\nflags: [-O2]\n",
+    );
+    beside(dir, &[], 3);
+    run(dir, &["baseline", "update"], 0);
+    assert!(!beside(dir, &[], 0).contains("LOOSENED"));
+    for entry in fs::read_dir(dir.join("baselines/copy/default")).unwrap() {
+        let file = entry.unwrap().path();
+        let text = fs::read_to_string(&file).unwrap();
+        if text.contains("\"flags\": \"-O2\"") && text.contains("\"registers\"") {
+            fs::write(&file, text.replace("\"value\": 10.0", "\"value\": 32.0")).unwrap();
+        }
+    }
+    loosened(
+        dir,
+        "copy/default [sm_90]: baseline of resources: under the flags `-O2` and not `` the head agrees on worse: registers 10 -> 32",
+    );
+}
+
+#[test]
+fn gates_that_moved_are_held_against_what_they_were() {
+    let project = repository();
+    let dir = project.path();
+    fs::create_dir(dir.join("gpu")).unwrap();
+    for name in [
+        "gates.yaml",
+        "copy.cu",
+        "dial.cu",
+        "ref.cpp",
+        "ref.h",
+        "baselines",
+    ] {
+        git(dir, &["mv", name, &format!("gpu/{name}")]);
+    }
+    let moved = ["--config", "gpu/gates.yaml"];
+    assert!(!beside(dir, &moved, 0).contains("LOOSENED"));
+    edit(
+        &dir.join("gpu/gates.yaml"),
+        "registers: [32, \"+0%\"]",
+        "registers: [64, \"+0%\"]",
+    );
+    let said = beside(dir, &moved, 1);
+    let says = "copy/default [sm_90]: registers <= 32: the head allows 64";
+    assert!(said.contains(says), "{said}");
+
+    // Two that are gone could each be it.
+    git(dir, &["reset", "--quiet", "--hard"]);
+    fs::copy(dir.join("gates.yaml"), dir.join("other.yml")).unwrap();
+    commit(dir);
+    git(dir, &["rm", "--quiet", "other.yml"]);
+    git(dir, &["mv", "gates.yaml", "new.yaml"]);
+    let args = [
+        "run", "--device", "sim", "--config", "new.yaml", "--base", "HEAD",
+    ];
+    let output = run(dir, &args, 2);
+    assert_eq!(
+        common::stderr(&output),
+        "error: the base HEAD has no gates here, and had some that are gone: gates.yaml, other.yml\n  \
+         help: move one file of gates in a change, so that it can be held against what it was\n"
+    );
+}
+
+#[test]
+fn a_kernel_that_became_too_dear_for_the_simulator() {
+    let project = repository();
+    let dir = project.path();
+    edit(
+        &dir.join("gates.yaml"),
+        "kernels:\n  copy",
+        "simulation: {budget: 2000}\nkernels:\n  copy",
+    );
+    let args = ["run", "--device", "sim", "copy"];
+    run(dir, &args, 0);
+    edit(
+        &dir.join("copy.cu"),
+        "    __syncthreads();\n",
+        "    __syncthreads();\n    unsigned k = n;\n    \
+         for (int r = 0; r < 1000; ++r) k = k * 1664525u + (k >> 7);\n    \
+         if (k == 12345u) y[0] = k;\n",
+    );
+    let said = stdout(&run(dir, &args, 3));
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("INCONCLUSIVE copy/default@small: memory and races over the budget"),
+        "{said}"
+    );
+    assert!(said.contains("its baselines are of a simulation"), "{said}");
+}
+
+#[test]
+fn a_record_of_another_commit_is_told() {
+    let project = repository();
+    let dir = project.path();
+    let update = || common::stderr(&run(dir, &["baseline", "update"], 0));
+    run(dir, &["run", "--device", "sim", "copy"], 0);
+    assert_eq!(update(), "");
+    git(dir, &["commit", "--quiet", "--allow-empty", "-m", "next"]);
+    assert!(update().contains("/record.json is of commit "));
+}
+
+/// Both would come to the same code, whatever the change is.
+#[test]
+fn a_base_is_not_built_of_the_headers_of_the_head() {
+    let project = repository();
+    let dir = project.path();
+    fs::create_dir(dir.join("inc")).unwrap();
+    let whole = fs::canonicalize(dir.join("inc")).unwrap();
+    let whole = whole.display();
+    edit(
+        &dir.join("gates.yaml"),
+        "architectures: [sm_90]\n",
+        &format!("architectures: [sm_90]\nflags: [-isystem, \"{whole}\"]\n"),
+    );
+    commit(dir);
+    let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
+    let output = run(dir, &args, 2);
+    assert_eq!(
+        common::stderr(&output),
+        format!(
+            "error: the flag `{whole}` would have the base built of files of the head\n  \
+             help: name directories relative to gates.yaml, under `include_dirs`\n"
+        )
+    );
+}
