@@ -52,7 +52,7 @@ pub fn counted(report: &ptxsim::Report) -> Counted {
         let lines = report.counters.lines(own, LINES).into_iter();
         let lines: Vec<_> = lines
             .map(|(place, count)| LineCount {
-                place: place.to_owned(),
+                place,
                 count,
             })
             .collect();

@@ -166,6 +166,15 @@ fn is_report(line: &str) -> bool {
     line.starts_with("ptxas info") || line.contains(" bytes stack frame, ")
 }
 
+/// The toolkit's own headers, as `canonical` names them.
+const TOOLKIT: &str = "cuda/include/";
+
+/// Whether a file that the line tables of [`Compiled::ptx`] name is a header of the toolkit or of the
+/// operating system, and none of the user's.
+pub fn is_of_system(file: &str) -> bool {
+    file.starts_with(TOOLKIT) || file.starts_with("/usr/")
+}
+
 /// The compiler's words without names that change from run to run or are this machine's, so that the same
 /// mistake in two variants is the same message.
 fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
@@ -176,8 +185,8 @@ fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
     let text = text
         .replace(&format!("{}/{KEPT}/", scratch.display()), "")
         .replace(&format!("{}/", scratch.display()), "")
-        .replace(&format!("{written}/"), "cuda/include/")
-        .replace(&format!("{}/", toolkit.display()), "cuda/include/");
+        .replace(&format!("{written}/"), TOOLKIT)
+        .replace(&format!("{}/", toolkit.display()), TOOLKIT);
     match &*TEMPORARY {
         Some(temporary) => temporary.replace_all(&text, "").into_owned(),
         None => text,

@@ -14,6 +14,7 @@ mod process;
 pub mod ptxas;
 
 use self::cache::{Artifacts, Stored};
+pub use self::compile::is_of_system;
 use self::command::Request;
 use self::files::Files;
 use self::inputs::{Inputs, Search};

@@ -117,7 +117,14 @@ impl Module {
     /// Fails on text that is no PTX, and on what belongs to no kernel: directives and variables of the
     /// module. What belongs to one is a matter of that kernel ([`Module::kernel`]).
     pub fn load(text: &str) -> Result<Module, LoadError> {
-        let ast = parse::parse(text)?;
+        Self::load_with_own(text, |_| true)
+    }
+
+    /// As [`Module::load`]; `own` says of each source file, by its name in the PTX, whether it is the
+    /// user's and not a toolkit's. What lines cost is told of those, and so are calls.
+    pub fn load_with_own(text: &str, own: impl Fn(&str) -> bool) -> Result<Module, LoadError> {
+        let mut ast = parse::parse(text)?;
+        std::sync::Arc::make_mut(&mut ast.lines).tell_apart(own);
         let variables = std::sync::Arc::new(decode::lay_out(&ast)?);
         let (mut kernels, mut refused) = (Vec::new(), Vec::new());
         for entry in ast
