@@ -1,5 +1,6 @@
 //! A kernel made ready to run: one flat array of instructions whose operands are register numbers.
 
+use crate::check::order::Fence;
 use crate::exec::alu::{AluOp, Operands};
 use crate::exec::mma::Mma;
 use crate::exec::regs::Class;
@@ -246,10 +247,8 @@ pub enum Op {
     /// `printf`: local addresses of the pointers to its text and to its arguments; the number of
     /// arguments goes to `o[0]`.
     Print([u32; 2]),
-    /// `device`: it reaches other blocks.
-    Fence {
-        device: bool,
-    },
+    /// What it does between blocks, if it reaches others.
+    Fence(Option<Fence>),
     /// A counter of instructions that this warp has executed, in 32 or 64 bits.
     Clock {
         wide: bool,

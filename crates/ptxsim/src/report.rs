@@ -193,7 +193,7 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Mma::WmmaLoad(t) => load_from(t.space),
             Mma::WmmaStore(t) => store_to(t.space),
         },
-        Op::Fence { .. }
+        Op::Fence(_)
         | Op::Clock { .. }
         | Op::Trap
         | Op::Assert(_)

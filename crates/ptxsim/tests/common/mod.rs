@@ -1,6 +1,8 @@
 //! Helpers of the end-to-end tests: fixtures, parameters, seeded inputs, naive references.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod blocks;
+
 use ptxsim::{Fault, Kernel, Limits, Memory, Module, Report};
 
 pub fn fixture(name: &str) -> String {
