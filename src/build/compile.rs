@@ -4,6 +4,7 @@ use super::command::{self, Kind, Request};
 use super::entry::{self, Unresolved};
 use super::identity::{self, Cubin};
 use super::process::{self, Ran};
+use super::inputs::lexical;
 use super::ptxas::Report;
 use crate::error::{Diagnostic, Error, Result};
 use crate::toolchain::{Toolchain, clean_command};
@@ -180,13 +181,15 @@ pub fn is_of_system(file: &str) -> bool {
 fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
     static TEMPORARY: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"tmpxft_[0-9a-f]+_[0-9a-f]+-[0-9]+_").ok());
-    // nvcc writes the toolkit's own directory as `bin/..//include`.
-    let written = toolkit.display().to_string().replace("/../", "/..//");
-    let text = text
+    let mut text = text
         .replace(&format!("{}/{KEPT}/", scratch.display()), "")
-        .replace(&format!("{}/", scratch.display()), "")
-        .replace(&format!("{written}/"), TOOLKIT)
-        .replace(&format!("{}/", toolkit.display()), TOOLKIT);
+        .replace(&format!("{}/", scratch.display()), "");
+    // nvcc writes the toolkit's own directory as `bin/..//include`, and in paths of CCCL without a detour.
+    let asked = toolkit.display().to_string();
+    let short = lexical(toolkit).display().to_string();
+    for written in [asked.replace("/../", "/..//"), asked, short] {
+        text = text.replace(&format!("{written}/"), TOOLKIT);
+    }
     match &*TEMPORARY {
         Some(temporary) => temporary.replace_all(&text, "").into_owned(),
         None => text,
@@ -313,4 +316,27 @@ fn warnings(text: &str, of_ptxas: Vec<String>) -> Vec<String> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_the_toolkit_are_known_however_nvcc_names_them() {
+        let toolkit = Path::new("/opt/cu13/bin/../include");
+        for (written, named) in [
+            ("/opt/cu13/bin/..//include/crt/mma.hpp", "cuda/include/crt/mma.hpp"),
+            ("/opt/cu13/bin/../include/cuda_fp16.hpp", "cuda/include/cuda_fp16.hpp"),
+            ("/opt/cu13/include/cccl/cuda/atomic", "cuda/include/cccl/cuda/atomic"),
+        ] {
+            let told = canonical(written, Path::new("/tmp/scratch"), toolkit);
+            assert_eq!(told, named);
+            assert!(is_of_system(&told));
+        }
+        assert!(is_of_system("/usr/include/c++/13/bits/stl_algobase.h"));
+        for own in ["kernels/attention.cuh", "/opt/cutlass/include/gemm.h", "cuda.cuh"] {
+            assert!(!is_of_system(own), "{own}");
+        }
+    }
 }

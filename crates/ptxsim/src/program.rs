@@ -1,12 +1,13 @@
 //! A kernel made ready to run: one flat array of instructions whose operands are register numbers.
 
 use crate::check::order::Fence;
+use crate::doubt::Shape;
 use crate::exec::alu::{AluOp, Operands};
 use crate::exec::mma::Mma;
 use crate::exec::regs::Class;
 use crate::parse::ast::Pos;
 use crate::parse::lines::{LineId, Lines};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Where generic addresses of each window begin; the rest is global memory. An address of the
 /// window is base + offset within the block's shared or the thread's local memory.
@@ -408,9 +409,16 @@ pub struct Program {
     pub required_threads: Option<[u32; 3]>,
     /// The smallest access to shared memory, in bytes: how fine races have to be watched.
     pub shared_granule: u32,
+    /// Made by the first launch: see [`Program::shape`].
+    pub shape: OnceLock<Shape>,
 }
 
 impl Program {
+    /// For the doubts of its launches; worked out once.
+    pub fn shape(&self) -> &Shape {
+        self.shape.get_or_init(|| Shape::of(self))
+    }
+
     /// Whether anything in it can order what blocks do in global memory.
     pub fn blocks_meet(&self) -> bool {
         self.code.iter().any(|inst| {

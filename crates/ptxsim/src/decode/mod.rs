@@ -26,6 +26,7 @@ use crate::parse::lines::LineId;
 use crate::program::*;
 use scope::{Scopes, Symbol};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::OnceLock;
 
 /// Why a module cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -92,6 +93,7 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
         max_threads: entry.max_threads,
         required_threads: entry.required_threads,
         shared_granule: d.shared_granule.clamp(1, 4),
+        shape: OnceLock::new(),
     })
 }
 
