@@ -2,6 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod blocks;
+pub mod matrices;
 
 use ptxsim::{Fault, Kernel, Limits, Memory, Module, Report};
 
