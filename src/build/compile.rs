@@ -3,8 +3,8 @@
 use super::command::{self, Kind, Request};
 use super::entry::{self, Unresolved};
 use super::identity::{self, Cubin};
-use super::process::{self, Ran};
 use super::inputs::lexical;
+use super::process::{self, Ran};
 use super::ptxas::Report;
 use crate::error::{Diagnostic, Error, Result};
 use crate::toolchain::{Toolchain, clean_command};
@@ -326,16 +326,29 @@ mod tests {
     fn headers_of_the_toolkit_are_known_however_nvcc_names_them() {
         let toolkit = Path::new("/opt/cu13/bin/../include");
         for (written, named) in [
-            ("/opt/cu13/bin/..//include/crt/mma.hpp", "cuda/include/crt/mma.hpp"),
-            ("/opt/cu13/bin/../include/cuda_fp16.hpp", "cuda/include/cuda_fp16.hpp"),
-            ("/opt/cu13/include/cccl/cuda/atomic", "cuda/include/cccl/cuda/atomic"),
+            (
+                "/opt/cu13/bin/..//include/crt/mma.hpp",
+                "cuda/include/crt/mma.hpp",
+            ),
+            (
+                "/opt/cu13/bin/../include/cuda_fp16.hpp",
+                "cuda/include/cuda_fp16.hpp",
+            ),
+            (
+                "/opt/cu13/include/cccl/cuda/atomic",
+                "cuda/include/cccl/cuda/atomic",
+            ),
         ] {
             let told = canonical(written, Path::new("/tmp/scratch"), toolkit);
             assert_eq!(told, named);
             assert!(is_of_system(&told));
         }
         assert!(is_of_system("/usr/include/c++/13/bits/stl_algobase.h"));
-        for own in ["kernels/attention.cuh", "/opt/cutlass/include/gemm.h", "cuda.cuh"] {
+        for own in [
+            "kernels/attention.cuh",
+            "/opt/cutlass/include/gemm.h",
+            "cuda.cuh",
+        ] {
             assert!(!is_of_system(own), "{own}");
         }
     }

@@ -14,8 +14,8 @@ mod process;
 pub mod ptxas;
 
 use self::cache::{Artifacts, Stored};
-pub use self::compile::is_of_system;
 use self::command::Request;
+pub use self::compile::is_of_system;
 use self::files::Files;
 use self::inputs::{Inputs, Search};
 use crate::cache::Cache;

@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 
 fn at(file: u32, line: u32) -> At {
     At {
@@ -205,4 +206,30 @@ fn texts_against_us() {
     }
     let many = r.loc(at(1, 51), call("g", at(1, 50)));
     assert_eq!(told(&r, many).0, "k.cu:51 inlined at k.cu:50");
+}
+
+proptest! {
+    /// A call is the one that was said, whatever else is not known of it, and every text is short.
+    #[test]
+    fn any_lines_are_told(
+        steps in prop::collection::vec((0..3_u32, 0..4_u32, 0..9_u32, 0..4_u32, 0..4_u8), 1..120),
+    ) {
+        let mut r = Reading::default();
+        for (file, line, call_file, call_line, what) in steps {
+            let inlined_at = (call_file < 3)
+                .then(|| call(["f", "g"][usize::from(what % 2)], at(call_file, call_line)))
+                .flatten();
+            let id = r.loc(at(file, line), inlined_at);
+            let calls = &r.lines.line(id).unwrap().calls;
+            prop_assert!(calls.iter().all(|c| *c < id));
+            prop_assert!(calls.iter().all(|c| Some(r.lines.at(*c)) == inlined_at.map(|i| i.at)));
+            prop_assert_eq!(calls.is_empty(), inlined_at.is_none());
+            let (place, own, inlined) = told(&r, id);
+            prop_assert!(place.len() < 400 && own.len() < 40 && inlined.len() < 400);
+            prop_assert_eq!(place.is_empty(), line == 0);
+            if what == 3 {
+                r.instruction();
+            }
+        }
+    }
 }
