@@ -57,6 +57,15 @@ impl Sparse {
             mine.extend_from_slice(theirs);
             return;
         }
+        // Mostly one side has all of it, and is shared from then on.
+        match covers(mine, theirs) {
+            (true, _) => return,
+            (false, true) => {
+                self.0 = Some(theirs.clone());
+                return;
+            }
+            (false, false) => {}
+        }
         let mut all = Vec::with_capacity(mine.len().max(theirs.len()));
         let (mut a, mut b) = (mine.iter().peekable(), theirs.iter().peekable());
         loop {
@@ -87,6 +96,35 @@ impl Sparse {
         }
         self.0 = Some(Rc::new(all));
     }
+}
+
+/// Whether the one has no earlier epoch of any warp than the other, and the other way round.
+fn covers(a: &[(u64, u32)], b: &[(u64, u32)]) -> (bool, bool) {
+    let (mut of_a, mut of_b) = (a.len() >= b.len(), b.len() >= a.len());
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    while of_a || of_b {
+        match (a.peek(), b.peek()) {
+            (Some(x), Some(y)) if x.0 == y.0 => {
+                (of_a, of_b) = (of_a && x.1 >= y.1, of_b && y.1 >= x.1);
+                a.next();
+                b.next();
+            }
+            (Some(x), Some(y)) if x.0 > y.0 => {
+                of_a = false;
+                b.next();
+            }
+            (Some(_), _) => {
+                of_b = false;
+                a.next();
+            }
+            (None, Some(_)) => {
+                of_a = false;
+                b.next();
+            }
+            (None, None) => break,
+        }
+    }
+    (of_a, of_b)
 }
 
 /// What comes before a strong write, by how it was made ready to be handed on.
@@ -251,6 +289,35 @@ mod tests {
         assert_eq!((c.epoch_of(1), c.epoch_of(2)), (1, 2));
         c.join(&Sparse::default());
         assert!(!c.is_empty() && Sparse::of(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn the_side_that_has_all_is_shared() {
+        let few = Sparse::of(vec![(1, 5), (4, 2)]);
+        let many = Sparse::of(vec![(1, 5), (2, 1), (4, 2)]);
+        let other = Sparse::of(vec![(1, 6), (4, 1), (9, 1)]);
+        let same = |a: &Sparse, b: &Sparse| match (&a.0, &b.0) {
+            (Some(a), Some(b)) => Rc::ptr_eq(a, b),
+            _ => false,
+        };
+        for (mut a, b, expected) in [
+            (few.clone(), many.clone(), Some(&many)),
+            (many.clone(), few.clone(), Some(&many)),
+            (few.clone(), other.clone(), None),
+            (other.clone(), many.clone(), None),
+        ] {
+            let before = [&few, &many, &other].map(|s| [1, 2, 4, 9].map(|w| s.epoch_of(w)));
+            a.join(&b);
+            if let Some(one) = expected {
+                assert!(same(&a, one));
+            } else {
+                assert_eq!((a.epoch_of(1), a.epoch_of(9)), (6, 1));
+            }
+            assert_eq!(
+                before,
+                [&few, &many, &other].map(|s| [1, 2, 4, 9].map(|w| s.epoch_of(w)))
+            );
+        }
     }
 
     const ACQ_REL: Fence = Fence {
