@@ -51,10 +51,7 @@ pub fn counted(report: &ptxsim::Report) -> Counted {
     let lines = ptxsim::Counter::ALL.into_iter().filter_map(|own| {
         let lines = report.counters.lines(own, LINES).into_iter();
         let lines: Vec<_> = lines
-            .map(|(place, count)| LineCount {
-                place: place.to_owned(),
-                count,
-            })
+            .map(|(place, count)| LineCount { place, count })
             .collect();
         (!lines.is_empty()).then_some((Counter::from_name(own.name())?, lines))
     });

@@ -3,6 +3,7 @@
 use super::command::{self, Kind, Request};
 use super::entry::{self, Unresolved};
 use super::identity::{self, Cubin};
+use super::inputs::lexical;
 use super::process::{self, Ran};
 use super::ptxas::Report;
 use crate::error::{Diagnostic, Error, Result};
@@ -166,18 +167,29 @@ fn is_report(line: &str) -> bool {
     line.starts_with("ptxas info") || line.contains(" bytes stack frame, ")
 }
 
+/// The toolkit's own headers, as `canonical` names them.
+const TOOLKIT: &str = "cuda/include/";
+
+/// Whether a file that the line tables of [`Compiled::ptx`] name is a header of the toolkit or of the
+/// operating system, and none of the user's.
+pub fn is_of_system(file: &str) -> bool {
+    file.starts_with(TOOLKIT) || file.starts_with("/usr/")
+}
+
 /// The compiler's words without names that change from run to run or are this machine's, so that the same
 /// mistake in two variants is the same message.
 fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
     static TEMPORARY: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"tmpxft_[0-9a-f]+_[0-9a-f]+-[0-9]+_").ok());
-    // nvcc writes the toolkit's own directory as `bin/..//include`.
-    let written = toolkit.display().to_string().replace("/../", "/..//");
-    let text = text
+    let mut text = text
         .replace(&format!("{}/{KEPT}/", scratch.display()), "")
-        .replace(&format!("{}/", scratch.display()), "")
-        .replace(&format!("{written}/"), "cuda/include/")
-        .replace(&format!("{}/", toolkit.display()), "cuda/include/");
+        .replace(&format!("{}/", scratch.display()), "");
+    // nvcc writes the toolkit's own directory as `bin/..//include`, and in paths of CCCL without a detour.
+    let asked = toolkit.display().to_string();
+    let short = lexical(toolkit).display().to_string();
+    for written in [asked.replace("/../", "/..//"), asked, short] {
+        text = text.replace(&format!("{written}/"), TOOLKIT);
+    }
     match &*TEMPORARY {
         Some(temporary) => temporary.replace_all(&text, "").into_owned(),
         None => text,
@@ -304,4 +316,40 @@ fn warnings(text: &str, of_ptxas: Vec<String>) -> Vec<String> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_the_toolkit_are_known_however_nvcc_names_them() {
+        let toolkit = Path::new("/opt/cu13/bin/../include");
+        for (written, named) in [
+            (
+                "/opt/cu13/bin/..//include/crt/mma.hpp",
+                "cuda/include/crt/mma.hpp",
+            ),
+            (
+                "/opt/cu13/bin/../include/cuda_fp16.hpp",
+                "cuda/include/cuda_fp16.hpp",
+            ),
+            (
+                "/opt/cu13/include/cccl/cuda/atomic",
+                "cuda/include/cccl/cuda/atomic",
+            ),
+        ] {
+            let told = canonical(written, Path::new("/tmp/scratch"), toolkit);
+            assert_eq!(told, named);
+            assert!(is_of_system(&told));
+        }
+        assert!(is_of_system("/usr/include/c++/13/bits/stl_algobase.h"));
+        for own in [
+            "kernels/attention.cuh",
+            "/opt/cutlass/include/gemm.h",
+            "cuda.cuh",
+        ] {
+            assert!(!is_of_system(own), "{own}");
+        }
+    }
 }

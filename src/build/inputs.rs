@@ -126,7 +126,7 @@ impl Search<'_> {
 }
 
 /// `/a/bin/..//include` as `/a/include`, without asking the file system.
-fn lexical(path: &Path) -> PathBuf {
+pub(super) fn lexical(path: &Path) -> PathBuf {
     let mut result = PathBuf::new();
     for component in path.components() {
         match component {

@@ -15,6 +15,7 @@ pub mod ptxas;
 
 use self::cache::{Artifacts, Stored};
 use self::command::Request;
+pub use self::compile::is_of_system;
 use self::files::Files;
 use self::inputs::{Inputs, Search};
 use crate::cache::Cache;

@@ -2,7 +2,7 @@
 //! so nothing is kept around buffers, and no clock can be trusted, so there is no timer.
 
 use super::{Address, Call, Device, Failure, Program, Result, Targets, Timer};
-use crate::build::Artifact;
+use crate::build::{Artifact, is_of_system};
 use crate::counters::{counted, instructions};
 use ptxsim::{Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
 use std::collections::{BTreeMap, HashMap};
@@ -251,7 +251,7 @@ fn load(path: &Path) -> Result<Module> {
             format!("the PTX {} cannot be read: {error}", path.display()),
         )
     })?;
-    Module::load(&text).map_err(|error| refused(&error))
+    Module::load_with_own(&text, |file| !is_of_system(file)).map_err(|error| refused(&error))
 }
 
 /// ptxas has taken it: what is not understood here is what the simulator does not know.

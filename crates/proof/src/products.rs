@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 /// Each multiplies operands of its own.
 pub const WARPS: usize = 512;
 
-#[derive(Clone, Copy)]
+/// What the elements of A and B are made of.
+#[derive(Clone, Copy, PartialEq)]
 enum Elements {
     F16,
     Bf16,
@@ -15,345 +16,106 @@ enum Elements {
     F64,
     E4m3,
     E5m2,
-    /// Any bits are a number: integers.
-    Any,
-    /// The same, the sums of half of them nearly too large.
-    Brim,
-}
-
-/// How the fragments come about.
-#[derive(Clone, Copy)]
-enum Form {
-    /// Each lane reads its registers one after the other.
-    Mma,
-    /// The matrices lie in memory, A and B in the layouts of the instruction, C and D by rows:
-    /// shape, types of A and B and of C and D.
-    Wmma(&'static str, [&'static str; 2]),
-}
-
-pub struct Variant {
-    pub name: &'static str,
-    op: &'static str,
-    elements: Elements,
-    /// Registers of a, b, c and d: of 64 bits for f64, else of 32.
-    registers: [usize; 4],
-    halves: bool,
-    form: Form,
-}
-
-const fn mma(
-    name: &'static str,
-    op: &'static str,
-    elements: Elements,
-    registers: [usize; 4],
-    halves: bool,
-) -> Variant {
-    let form = Form::Mma;
-    Variant {
-        name,
-        op,
-        elements,
-        registers,
-        halves,
-        form,
-    }
-}
-
-const fn wmma(
-    name: &'static str,
-    op: &'static str,
-    elements: Elements,
-    registers: [usize; 4],
-    form: Form,
-) -> Variant {
-    let halves = false;
-    Variant {
-        name,
-        op,
-        elements,
-        registers,
-        halves,
-        form,
-    }
+    /// Any bits are a number.
+    Integers,
 }
 
 use Elements::*;
 
+/// What integers are added to.
+#[derive(Clone, Copy)]
+enum Sums {
+    Any,
+    /// Half of them nearly too large.
+    Brim,
+}
+
+/// An instruction. All else follows from its words: see [`Variant::layout`].
+pub struct Variant {
+    pub name: &'static str,
+    op: &'static str,
+    sums: Sums,
+}
+
+const fn of(name: &'static str, op: &'static str) -> Variant {
+    Variant {
+        name,
+        op,
+        sums: Sums::Brim,
+    }
+}
+
+#[rustfmt::skip]
 pub const VARIANTS: &[Variant] = &[
-    mma(
-        "f16_k16",
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
-        F16,
-        [4, 2, 4, 4],
-        false,
-    ),
-    mma(
-        "f16_k8",
-        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
-        F16,
-        [2, 1, 4, 4],
-        false,
-    ),
-    mma(
-        "f16_k16_to_f16",
-        "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
-        F16,
-        [4, 2, 2, 2],
-        true,
-    ),
-    mma(
-        "bf16_k16",
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
-        Bf16,
-        [4, 2, 4, 4],
-        false,
-    ),
-    mma(
-        "tf32_k8",
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
-        Tf32,
-        [4, 2, 4, 4],
-        false,
-    ),
-    mma(
-        "e4m3_k32",
-        "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32",
-        E4m3,
-        [4, 2, 4, 4],
-        false,
-    ),
-    mma(
-        "e5m2_k32",
-        "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32",
-        E5m2,
-        [4, 2, 4, 4],
-        false,
-    ),
-    mma(
-        "s8_k32",
-        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
-        Any,
-        [4, 2, 4, 4],
-        false,
-    ),
-    mma(
-        "f64_m8k4",
-        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64",
-        F64,
-        [1, 1, 2, 2],
-        false,
-    ),
-    mma(
-        "f64_m8k4_rz",
-        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64.rz",
-        F64,
-        [1, 1, 2, 2],
-        false,
-    ),
-    mma(
-        "f64_k4",
-        "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64",
-        F64,
-        [2, 1, 4, 4],
-        false,
-    ),
-    mma(
-        "f64_k8",
-        "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64",
-        F64,
-        [4, 2, 4, 4],
-        false,
-    ),
-    mma(
-        "f64_k16",
-        "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64",
-        F64,
-        [8, 4, 4, 4],
-        false,
-    ),
-    mma(
-        "f64_k16_rm",
-        "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64.rm",
-        F64,
-        [8, 4, 4, 4],
-        false,
-    ),
-    mma(
-        "f64_k16_rp",
-        "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64.rp",
-        F64,
-        [8, 4, 4, 4],
-        false,
-    ),
-    mma(
-        "tf32_k4",
-        "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32",
-        Tf32,
-        [2, 1, 4, 4],
-        false,
-    ),
-    mma(
-        "e4m3_k16",
-        "mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e5m2.f32",
-        E4m3,
-        [2, 1, 4, 4],
-        false,
-    ),
-    mma(
-        "e4m3_k32_to_f16",
-        "mma.sync.aligned.m16n8k32.row.col.f16.e4m3.e4m3.f16",
-        E4m3,
-        [4, 2, 2, 2],
-        true,
-    ),
-    mma(
-        "e5m2_k16_to_f16",
-        "mma.sync.aligned.m16n8k16.row.col.f16.e5m2.e5m2.f16",
-        E5m2,
-        [2, 1, 2, 2],
-        true,
-    ),
-    mma(
-        "s8_m8k16",
-        "mma.sync.aligned.m8n8k16.row.col.s32.s8.u8.s32",
-        Brim,
-        [1, 1, 2, 2],
-        false,
-    ),
-    mma(
-        "u8_k16_sat",
-        "mma.sync.aligned.m16n8k16.row.col.satfinite.s32.u8.u8.s32",
-        Brim,
-        [2, 1, 4, 4],
-        false,
-    ),
-    mma(
-        "s8_k32_sat",
-        "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.u8.s32",
-        Brim,
-        [4, 2, 4, 4],
-        false,
-    ),
-    mma(
-        "s4_m8k32_sat",
-        "mma.sync.aligned.m8n8k32.row.col.satfinite.s32.s4.s4.s32",
-        Brim,
-        [1, 1, 2, 2],
-        false,
-    ),
-    mma(
-        "s4_k32",
-        "mma.sync.aligned.m16n8k32.row.col.s32.u4.s4.s32",
-        Brim,
-        [2, 1, 4, 4],
-        false,
-    ),
-    mma(
-        "s4_k64_sat",
-        "mma.sync.aligned.m16n8k64.row.col.satfinite.s32.s4.u4.s32",
-        Brim,
-        [4, 2, 4, 4],
-        false,
-    ),
-    mma(
-        "s4_k64",
-        "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32",
-        Brim,
-        [4, 2, 4, 4],
-        false,
-    ),
-    mma(
-        "b1_m8k128_xor",
-        "mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc",
-        Brim,
-        [1, 1, 2, 2],
-        false,
-    ),
-    mma(
-        "b1_k128_and",
-        "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc",
-        Brim,
-        [2, 1, 4, 4],
-        false,
-    ),
-    mma(
-        "b1_k256_xor",
-        "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc",
-        Brim,
-        [4, 2, 4, 4],
-        false,
-    ),
-    mma(
-        "b1_k256_and",
-        "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc",
-        Brim,
-        [4, 2, 4, 4],
-        false,
-    ),
-    wmma(
-        "wmma_tf32",
-        "wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32",
-        Tf32,
-        [4, 4, 8, 8],
-        Form::Wmma("m16n16k8", ["tf32", "f32"]),
-    ),
-    wmma(
-        "wmma_tf32_turned",
-        "wmma.mma.sync.aligned.col.row.m16n16k8.f32.tf32.tf32.f32",
-        Tf32,
-        [4, 4, 8, 8],
-        Form::Wmma("m16n16k8", ["tf32", "f32"]),
-    ),
-    wmma(
-        "wmma_s8",
-        "wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.s8.s32.satfinite",
-        Brim,
-        [2, 2, 8, 8],
-        Form::Wmma("m16n16k16", ["s8", "s32"]),
-    ),
-    wmma(
-        "wmma_u8_wide",
-        "wmma.mma.sync.aligned.row.row.m8n32k16.s32.u8.u8.s32",
-        Brim,
-        [1, 4, 8, 8],
-        Form::Wmma("m8n32k16", ["u8", "s32"]),
-    ),
-    wmma(
-        "wmma_s8_tall",
-        "wmma.mma.sync.aligned.col.col.m32n8k16.s32.s8.s8.s32",
-        Brim,
-        [4, 1, 8, 8],
-        Form::Wmma("m32n8k16", ["s8", "s32"]),
-    ),
-    wmma(
-        "wmma_s4",
-        "wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32.satfinite",
-        Brim,
-        [1, 1, 2, 2],
-        Form::Wmma("m8n8k32", ["s4", "s32"]),
-    ),
-    wmma(
-        "wmma_b1",
-        "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32",
-        Brim,
-        [1, 1, 2, 2],
-        Form::Wmma("m8n8k128", ["b1", "s32"]),
-    ),
-    wmma(
-        "wmma_f64",
-        "wmma.mma.sync.aligned.row.col.m8n8k4.f64.f64.f64.f64.rn",
-        F64,
-        [1, 1, 2, 2],
-        Form::Wmma("m8n8k4", ["f64", "f64"]),
-    ),
-    wmma(
-        "wmma_f64_turned",
-        "wmma.mma.sync.aligned.col.row.m8n8k4.f64.f64.f64.f64.rp",
-        F64,
-        [1, 1, 2, 2],
-        Form::Wmma("m8n8k4", ["f64", "f64"]),
-    ),
+    of("f16_k16", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"),
+    of("f16_k8", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"),
+    of("f16_k16_to_f16", "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16"),
+    of("bf16_k16", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"),
+    of("tf32_k8", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"),
+    of("e4m3_k32", "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"),
+    of("e5m2_k32", "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32"),
+    Variant { sums: Sums::Any, ..of("s8_k32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32") },
+    of("f64_m8k4", "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"),
+    of("f64_m8k4_rz", "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64.rz"),
+    of("f64_k4", "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64"),
+    of("f64_k8", "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64"),
+    of("f64_k16", "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64"),
+    of("f64_k16_rm", "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64.rm"),
+    of("f64_k16_rp", "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64.rp"),
+    of("tf32_k4", "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32"),
+    of("e4m3_k16", "mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e5m2.f32"),
+    of("e4m3_k32_to_f16", "mma.sync.aligned.m16n8k32.row.col.f16.e4m3.e4m3.f16"),
+    of("e5m2_k16_to_f16", "mma.sync.aligned.m16n8k16.row.col.f16.e5m2.e5m2.f16"),
+    of("s8_m8k16", "mma.sync.aligned.m8n8k16.row.col.s32.s8.u8.s32"),
+    of("u8_k16_sat", "mma.sync.aligned.m16n8k16.row.col.satfinite.s32.u8.u8.s32"),
+    of("s8_k32_sat", "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.u8.s32"),
+    of("s4_m8k32_sat", "mma.sync.aligned.m8n8k32.row.col.satfinite.s32.s4.s4.s32"),
+    of("s4_k32", "mma.sync.aligned.m16n8k32.row.col.s32.u4.s4.s32"),
+    of("s4_k64_sat", "mma.sync.aligned.m16n8k64.row.col.satfinite.s32.s4.u4.s32"),
+    of("s4_k64", "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32"),
+    of("b1_m8k128_xor", "mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc"),
+    of("b1_k128_and", "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc"),
+    of("b1_k256_xor", "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc"),
+    of("b1_k256_and", "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc"),
+    of("wmma_tf32", "wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32"),
+    of("wmma_tf32_turned", "wmma.mma.sync.aligned.col.row.m16n16k8.f32.tf32.tf32.f32"),
+    of("wmma_s8", "wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.s8.s32.satfinite"),
+    of("wmma_u8_wide", "wmma.mma.sync.aligned.row.row.m8n32k16.s32.u8.u8.s32"),
+    of("wmma_s8_tall", "wmma.mma.sync.aligned.col.col.m32n8k16.s32.s8.s8.s32"),
+    of("wmma_s4", "wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32.satfinite"),
+    of("wmma_b1", "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32"),
+    of("wmma_f64", "wmma.mma.sync.aligned.row.col.m8n8k4.f64.f64.f64.f64.rn"),
+    of("wmma_f64_turned", "wmma.mma.sync.aligned.col.row.m8n8k4.f64.f64.f64.f64.rp"),
 ];
+
+/// What the words of an instruction say of its fragments.
+struct Layout {
+    /// m, n and k.
+    shape: [usize; 3],
+    /// Of A and of C.
+    types: [&'static str; 2],
+    elements: Elements,
+    /// Bytes of a register: 8 for f64, else 4.
+    register: usize,
+    /// Registers of a, b, c and d in each lane.
+    registers: [usize; 4],
+    /// C and D are of f16.
+    halves: bool,
+}
+
+const TYPES: [&str; 13] = [
+    "f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2", "s8", "u8", "s4", "u4", "b1", "s32",
+];
+
+fn bits(ty: &str) -> usize {
+    match ty {
+        "e4m3" | "e5m2" => 8,
+        _ => ty
+            .trim_start_matches(char::is_alphabetic)
+            .parse()
+            .unwrap_or(0),
+    }
+}
 
 /// m, n and k.
 fn numbers(shape: &str) -> [usize; 3] {
@@ -362,29 +124,60 @@ fn numbers(shape: &str) -> [usize; 3] {
 }
 
 impl Variant {
-    /// Bytes of a register.
-    fn register(&self) -> usize {
-        match self.elements {
-            F64 => 8,
-            _ => 4,
+    fn layout(&self) -> Layout {
+        let words = || self.op.split('.');
+        let shape = words().find(|w| w.starts_with('m') && w.contains('k'));
+        let [m, n, k] = numbers(shape.unwrap_or_default());
+        let mut types = words().filter(|w| TYPES.contains(w));
+        let [d, a, b, c] = [(); 4].map(|()| types.next().unwrap_or_default());
+        let register = if a == "f64" { 8 } else { 4 };
+        let registers = |elements: usize, ty| elements * bits(ty) / 32 / (8 * register);
+        Layout {
+            shape: [m, n, k],
+            types: [a, c],
+            elements: match a {
+                "f16" => F16,
+                "bf16" => Bf16,
+                "tf32" => Tf32,
+                "f64" => F64,
+                "e4m3" => E4m3,
+                "e5m2" => E5m2,
+                _ => Integers,
+            },
+            register,
+            registers: [
+                registers(m * k, a),
+                registers(k * n, b),
+                registers(m * n, c),
+                registers(m * n, d),
+            ],
+            halves: d == "f16",
         }
+    }
+
+    /// The matrices lie in memory, A and B in the layouts of the instruction, C and D by rows. Else each lane
+    /// reads its registers one after the other.
+    fn through_memory(&self) -> bool {
+        self.op.starts_with("wmma")
     }
 
     /// Bytes of one result.
     pub fn result(&self) -> usize {
-        match self.halves {
+        let layout = self.layout();
+        match layout.halves {
             true => 2,
-            false => self.register(),
+            false => layout.register,
         }
     }
 
     pub fn output_bytes(&self) -> usize {
-        32 * WARPS * self.register() * self.registers[3]
+        let layout = self.layout();
+        32 * WARPS * layout.register * layout.registers[3]
     }
 
     pub fn ptx(&self) -> String {
-        let [a, b, c, d] = self.registers;
-        let size = self.register();
+        let layout = self.layout();
+        let ([a, b, c, d], size) = (layout.registers, layout.register);
         let bits = 8 * size;
         let mut t = format!(
             "{HEADER}.visible .entry f(.param .u64 pin, .param .u64 pout)\n{{\n\
@@ -404,8 +197,8 @@ impl Variant {
             names('b', b),
             names('c', c)
         );
-        match self.form {
-            Form::Mma => {
+        match self.through_memory() {
+            false => {
                 let _ = write!(
                     t,
                     "mad.lo.u32 %t, %g, 32, %t;\nmul.wide.u32 %o, %t, {};\nadd.s64 %in, %in, %o;\n\
@@ -425,8 +218,9 @@ impl Variant {
                     let _ = writeln!(t, "st.global.b{bits} [%out+{}], %d{k};", size * k);
                 }
             }
-            Form::Wmma(shape, [ab, cd]) => {
-                let [m, n, k] = numbers(shape);
+            true => {
+                let ([m, n, k], [ab, cd]) = (layout.shape, layout.types);
+                let shape = format!("m{m}n{n}k{k}");
                 let mut layouts = self.op.split('.').filter(|w| matches!(*w, "row" | "col"));
                 let [la, lb] = [(); 2].map(|()| layouts.next().unwrap_or("row"));
                 let (of_a, of_b) = (32 * a * size, 32 * b * size);
@@ -475,44 +269,38 @@ impl Variant {
     /// Warp by warp: normal deviates; then wild exponents, NaNs left out; the last eighth any bits.
     pub fn input(&self) -> Vec<u8> {
         let mut random = Random::new(17);
-        let [a, b, c, _] = self.registers;
+        let layout = self.layout();
+        let [a, b, c, _] = layout.registers;
+        // Of a lane, or of a warp.
+        let (owners, share) = match self.through_memory() {
+            false => (32 * WARPS, 1),
+            true => (WARPS, 32),
+        };
         let mut bytes = Vec::new();
-        match self.form {
-            Form::Mma => {
-                for lane in 0..32 * WARPS {
-                    for register in 0..a + b + c {
-                        self.word(
-                            &mut random,
-                            lane / 32 * 8 / WARPS,
-                            register >= a + b,
-                            &mut bytes,
-                        );
-                    }
-                }
-            }
-            Form::Wmma(..) => {
-                for warp in 0..WARPS {
-                    for word in 0..32 * (a + b + c) {
-                        self.word(
-                            &mut random,
-                            warp * 8 / WARPS,
-                            word >= 32 * (a + b),
-                            &mut bytes,
-                        );
-                    }
-                }
+        for owner in 0..owners {
+            let kind = owner * 8 / owners;
+            for register in 0..share * (a + b + c) {
+                let sum = register >= share * (a + b);
+                self.word(&layout, &mut random, kind, sum, &mut bytes);
             }
         }
         bytes
     }
 
     /// One register's worth of elements, of C where `sum`.
-    fn word(&self, random: &mut Random, kind: usize, sum: bool, bytes: &mut Vec<u8>) {
+    fn word(
+        &self,
+        layout: &Layout,
+        random: &mut Random,
+        kind: usize,
+        sum: bool,
+        bytes: &mut Vec<u8>,
+    ) {
         let wild = |random: &mut Random, by: usize| match kind {
             4.. => 2.0_f32.powi(random.below(by) as i32 - by as i32 / 2),
             _ => 1.0,
         };
-        let word: u32 = match (kind, self.elements, sum) {
+        let word: u32 = match (kind, layout.elements, sum) {
             (_, F64, _) => {
                 let word = match kind {
                     7 => random.word64(),
@@ -528,16 +316,16 @@ impl Variant {
                 return bytes.extend(word.to_le_bytes());
             }
             (7, _, _) => random.word32(),
-            (4.., Brim, true) => {
+            (4.., Integers, true) if matches!(self.sums, Sums::Brim) => {
                 let far = i32::MAX as u32 - random.below(1 << 16) as u32;
                 if random.chance(50) { far } else { !far }
             }
-            (_, Any | Brim, _) => random.next() as u32,
-            (4.., _, true) if !self.halves => {
+            (_, Integers, _) => random.next() as u32,
+            (4.., _, true) if !layout.halves => {
                 let exponent = 107 + random.below(40) as u32;
                 (random.next() as u32 & 0x807f_ffff) | exponent << 23
             }
-            (_, _, true) if !self.halves => random.normal().to_bits(),
+            (_, _, true) if !layout.halves => random.normal().to_bits(),
             (_, F16, _) | (_, _, true) => pair(random, |r| {
                 half::f16::from_f32(r.normal() * wild(r, 20)).to_bits()
             }),
@@ -567,4 +355,43 @@ fn pair(random: &mut Random, mut of: impl FnMut(&mut Random) -> u16) -> u32 {
 
 fn eight(random: &mut Random, mut of: impl FnMut(&mut Random) -> u8) -> u32 {
     (0..4).fold(0, |w, _| w << 8 | u32::from(of(random)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PTX ISA 9.7.15.5.
+    #[test]
+    fn registers_follow_from_the_words() {
+        for (name, registers, halves) in [
+            ("f16_k16", [4, 2, 4, 4], false),
+            ("f16_k16_to_f16", [4, 2, 2, 2], true),
+            ("bf16_k16", [4, 2, 4, 4], false),
+            ("e4m3_k32", [4, 2, 4, 4], false),
+            ("f64_m8k4", [1, 1, 2, 2], false),
+            ("f64_k16", [8, 4, 4, 4], false),
+            ("tf32_k4", [2, 1, 4, 4], false),
+            ("e5m2_k16_to_f16", [2, 1, 2, 2], true),
+            ("s8_m8k16", [1, 1, 2, 2], false),
+            ("s4_k64", [4, 2, 4, 4], false),
+            ("b1_k256_and", [4, 2, 4, 4], false),
+            ("wmma_tf32", [4, 4, 8, 8], false),
+            ("wmma_u8_wide", [1, 4, 8, 8], false),
+            ("wmma_s8_tall", [4, 1, 8, 8], false),
+            ("wmma_b1", [1, 1, 2, 2], false),
+            ("wmma_f64", [1, 1, 2, 2], false),
+        ] {
+            let variant = VARIANTS.iter().find(|v| v.name == name).unwrap();
+            let layout = variant.layout();
+            assert_eq!(
+                (layout.registers, layout.halves),
+                (registers, halves),
+                "{name}"
+            );
+        }
+        for v in VARIANTS {
+            assert!(v.layout().registers.iter().all(|n| *n > 0), "{}", v.name);
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! gives no [`Doubt`](crate::Doubt) of it; CALIBRATION.md has the comparison. One of the *information*
 //! tier was not compared or differs.
 
-use crate::report::{Cost, Counters, Kind};
+use crate::report::{Cost, Counters, Kind, LineCost};
 use std::collections::BTreeMap;
 
 /// Grows whenever the same launch may count differently than before: part of a baseline's key.
@@ -144,16 +144,25 @@ impl Counters {
     }
 
     /// The source lines that count most of it, at most so many, the largest first; of equal ones in the
-    /// order of their names.
-    pub fn lines(&self, counter: Counter, most: usize) -> Vec<(&str, u64)> {
+    /// order of their names. `k.cu:5 inlined at k.cu:40`, where that is the same for all of the line.
+    pub fn lines(&self, counter: Counter, most: usize) -> Vec<(String, u64)> {
         let lines = self.by_line.iter();
-        let mut lines: Vec<(&str, u64)> = lines
-            .map(|(line, cost)| (line.as_str(), value(counter, &cost.total, &cost.by_kind)))
-            .filter(|(_, count)| *count > 0)
+        let mut lines: Vec<(&String, &LineCost, u64)> = lines
+            .map(|(line, cost)| (line, cost, value(counter, &cost.total, &cost.by_kind)))
+            .filter(|(.., count)| *count > 0)
             .collect();
-        lines.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        lines.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
         lines.truncate(most);
-        lines
+        let told = lines.into_iter().map(|(line, cost, count)| {
+            let mut inlined = cost.inlined.iter();
+            let how = match (inlined.next(), inlined.next()) {
+                (Some(one), None) => one,
+                (None, _) => "",
+                _ => " inlined at several places",
+            };
+            (format!("{line}{how}"), count)
+        });
+        told.collect()
     }
 }
 
@@ -199,7 +208,6 @@ fn value(counter: Counter, total: &Cost, by_kind: &BTreeMap<Kind, Cost>) -> u64 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::LineCost;
 
     #[test]
     fn names_are_different_and_all_are_listed() {
@@ -230,7 +238,7 @@ mod tests {
         };
         assert_eq!(
             counters.lines(Counter::GlobalLoadSectors, 2),
-            [("k.cu:3", 5), ("k.cu:1", 3)]
+            [("k.cu:3".to_owned(), 5), ("k.cu:1".to_owned(), 3)]
         );
         assert_eq!(counters.lines(Counter::Atomics, 2), []);
     }

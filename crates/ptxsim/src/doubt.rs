@@ -89,24 +89,40 @@ pub(crate) fn see_strides(program: &mut Program) {
     }
 }
 
+/// What follows from the program alone, whatever a launch does.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    loops: Vec<RangeInclusive<usize>>,
+    joined: Vec<bool>,
+}
+
+impl Shape {
+    pub fn of(program: &Program) -> Shape {
+        #[cfg(test)]
+        tests::MADE.with(|made| made.set(made.get() + 1));
+        Shape {
+            loops: loops(program),
+            joined: joined::joined(program),
+        }
+    }
+}
+
 /// A launch that has ended.
 struct Seen<'a> {
     program: &'a Program,
     costs: &'a [Cost],
-    loops: Vec<RangeInclusive<usize>>,
+    shape: &'a Shape,
     ragged: Vec<RangeInclusive<usize>>,
-    joined: Vec<bool>,
 }
 
 impl<'a> Seen<'a> {
     fn new(program: &'a Program, costs: &'a [Cost]) -> Self {
-        let loops = loops(program);
+        let shape = program.shape();
         Seen {
-            ragged: ragged(program, costs, &loops),
-            joined: joined::joined(program),
+            ragged: ragged(program, costs, &shape.loops),
             program,
             costs,
-            loops,
+            shape,
         }
     }
 
@@ -123,7 +139,7 @@ impl<'a> Seen<'a> {
         let cost = &self.costs[at];
         let there = match reason {
             Reason::Polls => {
-                return match inst.op.polls() && self.loops.iter().any(|l| l.contains(&at)) {
+                return match inst.op.polls() && self.shape.loops.iter().any(|l| l.contains(&at)) {
                     true => &Counter::ALL,
                     false => &[],
                 };
@@ -141,7 +157,7 @@ impl<'a> Seen<'a> {
                 _ => !compared(form),
             },
             Reason::RaggedLoop => self.ragged.iter().any(|l| l.contains(&at)),
-            Reason::Joined => self.joined.get(at).copied().unwrap_or_default(),
+            Reason::Joined => self.shape.joined.get(at).copied().unwrap_or_default(),
             Reason::SplitCopy => {
                 return match cost.split_copies {
                     0 => &[],
@@ -260,4 +276,31 @@ fn ragged(
             false => within.clone(),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Limits, Memory, Module, launch};
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Shapes that this thread has worked out.
+        pub static MADE: Cell<u32> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn a_kernel_is_looked_at_once() {
+        let text = include_str!("../tests/fixtures/functions.ptx");
+        let module = Module::load(text).unwrap();
+        let plain = ".version 8.4\n.target sm_90\n.address_size 64\n.entry k() { ret; }";
+        let other = Module::load(plain).unwrap();
+        assert_eq!((module.kernels().len() > 1, MADE.get()), (true, 0));
+        for _ in 0..3 {
+            let kernel = other.kernel("k").unwrap();
+            let mut memory = Memory::default();
+            let limits = Limits::default();
+            launch(kernel, [2, 1, 1], [64, 1, 1], 0, &[], &mut memory, limits).unwrap();
+        }
+        assert_eq!(MADE.get(), 1);
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::{GlobalShadow, Unjudged};
+use crate::check::order::Side;
 use crate::doubt::doubts;
 use crate::exec::cost::Issues;
 use crate::exec::state::*;
@@ -275,12 +276,25 @@ fn unjudged_at(program: &Program, unjudged: &Unjudged) -> Vec<String> {
         }
     };
     let mut all = Vec::new();
-    if !unjudged.flags.is_empty() {
-        all.push(format!(
-            "races between blocks that go by the flag read at {}: only a barrier of the block follows on \
-             it, no fence, and the read is no acquire",
-            at(&unjudged.flags)
-        ));
+    for (side, why) in [
+        (
+            Side::Reader,
+            "only a barrier of the block follows on it, no fence of the thread that read it, and the \
+             read is no acquire",
+        ),
+        (
+            Side::Writer,
+            "it was written behind a barrier of the block and no fence of the thread that wrote it",
+        ),
+    ] {
+        let flags = unjudged.flags.iter().filter(|(of, _)| *of == side);
+        let flags: BTreeSet<u32> = flags.map(|(_, flag)| *flag).collect();
+        if !flags.is_empty() {
+            let read = at(&flags);
+            all.push(format!(
+                "races between blocks that go by the flag read at {read}: {why}"
+            ));
+        }
     }
     if !unjudged.readers.is_empty() {
         all.push(format!(

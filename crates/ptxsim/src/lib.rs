@@ -37,11 +37,13 @@
 //! - Memory: of the reads of a place in shared memory the last two by different warps are remembered.
 //!   Races against the others are missed; none is invented. In global memory it is two as well, and
 //!   where a third would matter the report says so, with the line of the write.
-//! - Order between warps is known per warp, not per thread. Between blocks it comes from fences and
-//!   strong accesses (atomics, volatile, relaxed, acquire, release): the side that hands on has to
-//!   have fenced, or released, and the side that takes over has to fence, or to acquire. Where only a
-//!   barrier of its block follows on the read of the flag, the report says that this is not judged.
-//!   Within a block atomics and flags order without a fence.
+//! - Order between warps is known per warp, not per thread. Between blocks it is causality order (PTX ISA
+//!   8.9.5), which comes from fences and strong accesses (atomics, volatile, relaxed, acquire, release):
+//!   who writes the flag has to have fenced, or to release, and who reads it has to fence, or to acquire,
+//!   the same thread each; fences of other threads count if both sides have a `fence.sc` (`membar`, which
+//!   `__threadfence()` is). Where only a barrier of the block stands for such a fence, on either side, the
+//!   report says that this is not judged. What a flag has handed on stays with it when others store to it
+//!   again. Within a block atomics and flags order without a fence.
 //! - Strong accesses do not race with one another, except volatile ones by lanes of one warp.
 //! - Two weak writes of the same value to global memory are not told, whoever comes last: programs set
 //!   flags so. In shared memory they are.
@@ -51,6 +53,10 @@
 //!   plus 90 MB) are watched in part, and the report says so.
 //!
 //! Every report says what was not judged.
+//!
+//! # Source lines
+//! A line is told with the calls by which it was inlined, as far as PTX says ([`parse::lines`]). Counters
+//! are added up for the user's own line ([`Module::load_with_own`]), whatever headers it went through.
 //!
 //! # Counters
 //! [`Counter::tier`] says which equal those of a GPU ([`Tier::Gate`]) by the table of CALIBRATION.md, in a
@@ -117,7 +123,14 @@ impl Module {
     /// Fails on text that is no PTX, and on what belongs to no kernel: directives and variables of the
     /// module. What belongs to one is a matter of that kernel ([`Module::kernel`]).
     pub fn load(text: &str) -> Result<Module, LoadError> {
-        let ast = parse::parse(text)?;
+        Self::load_with_own(text, |_| true)
+    }
+
+    /// As [`Module::load`]; `own` says of each source file, by its name in the PTX, whether it is the
+    /// user's and not a toolkit's. What lines cost is told of those, and so are calls.
+    pub fn load_with_own(text: &str, own: impl Fn(&str) -> bool) -> Result<Module, LoadError> {
+        let mut ast = parse::parse(text)?;
+        std::sync::Arc::make_mut(&mut ast.lines).tell_apart(own);
         let variables = std::sync::Arc::new(decode::lay_out(&ast)?);
         let (mut kernels, mut refused) = (Vec::new(), Vec::new());
         for entry in ast

@@ -1,9 +1,13 @@
 //! A kernel made ready to run: one flat array of instructions whose operands are register numbers.
 
+use crate::check::order::Fence;
+use crate::doubt::Shape;
 use crate::exec::alu::{AluOp, Operands};
 use crate::exec::mma::Mma;
 use crate::exec::regs::Class;
-use crate::parse::ast::{Loc, Pos};
+use crate::parse::ast::Pos;
+use crate::parse::lines::{LineId, Lines};
+use std::sync::{Arc, OnceLock};
 
 /// Where generic addresses of each window begin; the rest is global memory. An address of the
 /// window is base + offset within the block's shared or the thread's local memory.
@@ -244,10 +248,8 @@ pub enum Op {
     /// `printf`: local addresses of the pointers to its text and to its arguments; the number of
     /// arguments goes to `o[0]`.
     Print([u32; 2]),
-    /// `device`: it reaches other blocks.
-    Fence {
-        device: bool,
-    },
+    /// What it does between blocks, if it reaches others.
+    Fence(Option<Fence>),
     /// A counter of instructions that this warp has executed, in 32 or 64 bits.
     Clock {
         wide: bool,
@@ -296,7 +298,7 @@ pub struct Inst {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     pub pos: Pos,
-    pub loc: Loc,
+    pub loc: LineId,
     pub form: String,
 }
 
@@ -390,7 +392,7 @@ pub struct Program {
     pub code: Vec<Inst>,
     pub entry: u32,
     pub sources: Vec<Source>,
-    pub files: std::collections::BTreeMap<u32, String>,
+    pub lines: Arc<Lines>,
     pub registers: [u32; 3],
     pub constants32: Vec<(u32, u32)>,
     pub constants64: Vec<(u32, u64)>,
@@ -407,9 +409,16 @@ pub struct Program {
     pub required_threads: Option<[u32; 3]>,
     /// The smallest access to shared memory, in bytes: how fine races have to be watched.
     pub shared_granule: u32,
+    /// Made by the first launch: see [`Program::shape`].
+    pub shape: OnceLock<Shape>,
 }
 
 impl Program {
+    /// For the doubts of its launches; worked out once.
+    pub fn shape(&self) -> &Shape {
+        self.shape.get_or_init(|| Shape::of(self))
+    }
+
     /// Whether anything in it can order what blocks do in global memory.
     pub fn blocks_meet(&self) -> bool {
         self.code.iter().any(|inst| {
@@ -423,24 +432,12 @@ impl Program {
         })
     }
 
-    /// `file.cu:12 (inlined at file.cu:40)`, or the PTX line where there is no `.loc`.
+    /// `file.cu:12 inlined at file.cu:40`, or the PTX line where there is no `.loc`.
     pub fn place(&self, source: u32) -> String {
         let Some(s) = self.sources.get(source as usize) else {
             return "an unknown line".into();
         };
-        let file = |n: u32| self.files.get(&n).map_or("?", String::as_str);
-        if s.loc.line == 0 {
-            return format!("PTX line {} ({})", s.pos.line, s.form);
-        }
-        match s.loc.inlined_at {
-            Some((f, l)) => format!(
-                "{}:{} inlined at {}:{}",
-                file(s.loc.file),
-                s.loc.line,
-                file(f),
-                l
-            ),
-            None => format!("{}:{}", file(s.loc.file), s.loc.line),
-        }
+        let place = self.lines.place(s.loc);
+        place.unwrap_or_else(|| format!("PTX line {} ({})", s.pos.line, s.form))
     }
 }

@@ -3,7 +3,7 @@
 use crate::counters::Counter;
 use crate::doubt::Doubt;
 use crate::program::{AddressSpace, Op, Program};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FaultKind {
@@ -193,7 +193,7 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
             Mma::WmmaLoad(t) => load_from(t.space),
             Mma::WmmaStore(t) => store_to(t.space),
         },
-        Op::Fence { .. }
+        Op::Fence(_)
         | Op::Clock { .. }
         | Op::Trap
         | Op::Assert(_)
@@ -209,7 +209,8 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
 pub struct Counters {
     pub total: Cost,
     pub by_kind: BTreeMap<Kind, Cost>,
-    /// By source line, "file:line".
+    /// By source line, "file:line": the innermost of the user's own files, whatever of others was inlined
+    /// there.
     pub by_line: BTreeMap<String, LineCost>,
 }
 
@@ -218,11 +219,14 @@ pub struct Counters {
 pub struct LineCost {
     pub total: Cost,
     pub by_kind: BTreeMap<Kind, Cost>,
+    /// How the line came where it is, of each of its instructions that cost something:
+    /// " inlined at file:line ...", or nothing.
+    pub inlined: BTreeSet<String>,
 }
 
 impl Counters {
     pub(crate) fn of(program: &Program, costs: &[Cost]) -> Counters {
-        let mut all = Counters::default();
+        let (mut all, mut lines) = (Counters::default(), HashMap::new());
         for (inst, cost) in program.code.iter().zip(costs) {
             let Some(source) = program.sources.get(inst.source as usize) else {
                 continue;
@@ -237,14 +241,12 @@ impl Counters {
             all.total += cost;
             let kind = kind_of(&inst.op, &source.form);
             *all.by_kind.entry(kind).or_default() += cost;
-            let file = program
-                .files
-                .get(&source.loc.file)
-                .map_or("?", String::as_str);
-            let line = all
-                .by_line
-                .entry(format!("{file}:{}", source.loc.line))
-                .or_default();
+            let (own, inlined) = lines
+                .entry(source.loc)
+                .or_insert_with(|| program.lines.own(source.loc))
+                .clone();
+            let line = all.by_line.entry(own).or_default();
+            line.inlined.insert(inlined);
             line.total += cost;
             *line.by_kind.entry(kind).or_default() += cost;
         }

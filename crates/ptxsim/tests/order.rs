@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+use common::blocks::*;
 use common::*;
 use ptxsim::*;
 
@@ -256,41 +257,6 @@ fn waits_that_count() {
     );
 }
 
-const HEADER: &str = ".version 8.4\n.target sm_90\n.address_size 64\n.file 1 \"k.cu\"\n";
-
-/// One thread or more in each block; a buffer of 16 words, `%rd1` its address, `%r1` the block, `%r2` the
-/// thread; lines of the source are those of the body, from 1.
-fn blocks(grid: u32, block: u32, body: &str) -> Report {
-    let lines: String = body
-        .lines()
-        .enumerate()
-        .map(|(n, line)| format!(".loc 1 {} 1\n{line}\n", n + 1))
-        .collect();
-    let text = format!(
-        "{HEADER}.entry k(.param .u64 p)\n{{ .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<9>;\nld.param.u64 %rd1, [p];\nmov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %tid.x;\nsetp.eq.u32 %p1, %r1, 0;\nmul.wide.u32 %rd3, %r2, 4;\nadd.u64 %rd2, %rd1, %rd3;\n{lines}ret; }}"
-    );
-    let module = load(&text);
-    let mut memory = Memory::default();
-    let p = put(&mut memory, "data", &vec![0; 4096]);
-    let kernel = &module.kernels()[0];
-    let params = params(kernel, &[Arg::Ptr(p)]);
-    let (grid, block) = ([grid, 1, 1], [block, 1, 1]);
-    launch(kernel, grid, block, 0, &params, &mut memory, limits()).unwrap()
-}
-
-fn races(report: &Report) -> Vec<&str> {
-    let races = report
-        .findings
-        .iter()
-        .inspect(|f| assert_eq!(f.kind, FindingKind::GlobalRace));
-    races.map(|f| f.message.as_str()).collect()
-}
-
-fn in_order(report: &Report) {
-    assert_eq!(races(report), [""; 0]);
-    assert_eq!(report.not_judged, [""; 0]);
-}
-
 #[test]
 fn a_race_with_the_second_of_two_readers_in_a_block() {
     // x[i] = x[i + 1] + x[i]: the first warp reads what the second one reads and writes.
@@ -386,50 +352,4 @@ fn the_last_block_overwrites_what_all_have_read() {
             "whether all reads come before the write at k.cu:8: more threads read there without order than the check remembers"
         ]
     );
-}
-
-/// A message from block 1 to block 0: both sides have to order theirs (PTX ISA 8.9.2).
-#[test]
-fn the_side_that_takes_over_has_to_fence_too() {
-    let body = |flag: &str, reader: &str| {
-        format!(
-            "@%p1 bra W;\nst.global.u32 [%rd1], 7;\nfence.acq_rel.gpu;\nst.relaxed.gpu.global.u32 [%rd1+64], 1;\nret;\nW: {flag}.global.u32 %r4, [%rd1+64];\nsetp.eq.u32 %p2, %r4, 0;\n@%p2 bra W;\n{reader}\nld.global.u32 %r5, [%rd1];"
-        )
-    };
-    for (flag, reader) in [
-        ("ld.acquire.gpu", ""),
-        ("ld.relaxed.gpu", "fence.acq_rel.gpu;"),
-        ("ld.volatile", "membar.gl;"),
-    ] {
-        let right = blocks(2, 1, &body(flag, reader));
-        in_order(&right);
-    }
-    for (flag, reader) in [
-        ("ld.relaxed.gpu", ""),
-        ("ld.volatile", ""),
-        ("ld.relaxed.gpu", "fence.acq_rel.cta;"),
-    ] {
-        let wrong = blocks(2, 1, &body(flag, reader));
-        let told = races(&wrong);
-        assert!(
-            told.len() == 1
-                && told[0].contains("this read and the write at k.cu:2 by block [1, 0, 0], thread [0, 0, 0] have no order; no fence follows on the read of the flag at k.cu:6, which is no acquire"),
-            "{flag} {reader}: {told:?}"
-        );
-    }
-    // Programs count on the barrier; the ISA does not say so.
-    let barrier = blocks(2, 1, &body("ld.volatile", "bar.sync 0;"));
-    assert_eq!(races(&barrier), [""; 0]);
-    assert_eq!(
-        barrier.not_judged,
-        [
-            "races between blocks that go by the flag read at k.cu:6: only a barrier of the block follows on it, no fence, and the read is no acquire"
-        ]
-    );
-    let fixture = run("last_done", 9, 96, &[9 * 96, 1, 96], &[])
-        .report
-        .unwrap();
-    assert_eq!(fixture.not_judged.len(), 1);
-    let both = run("grid_sync", 5, 64, &[320, 320, 1], &[]).report.unwrap();
-    assert_eq!(both.not_judged, [""; 0]);
 }

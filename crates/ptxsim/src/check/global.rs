@@ -7,7 +7,7 @@
 //!
 //! No race is invented. Where one may be missed it is said ([`Unjudged`]).
 
-use super::order::Inter;
+use super::order::{Inter, Side};
 use super::page::*;
 use super::race::{Meets, Shadow, Strength, Who};
 use std::collections::BTreeSet;
@@ -44,8 +44,8 @@ pub struct Conflict {
 pub struct Unjudged {
     /// Writes of places that more have read than are remembered.
     pub readers: BTreeSet<u32>,
-    /// Reads of flags that nothing acquired, and that only a barrier of the block passed on.
-    pub flags: BTreeSet<u32>,
+    /// Reads of flags, and on whose side only a barrier leads from or to a fence.
+    pub flags: BTreeSet<(Side, u32)>,
 }
 
 impl Unjudged {
@@ -236,7 +236,7 @@ impl GlobalShadow {
                         out.push(conflict);
                         *told = true;
                     }
-                    Judged::Flag(flag) => drop(unjudged.flags.insert(flag)),
+                    Judged::Flag(side, flag) => drop(unjudged.flags.insert((side, flag))),
                     Judged::Lanes => drop(unjudged.readers.insert(me.instruction)),
                 }
                 true
@@ -314,7 +314,7 @@ struct Check<'a> {
 enum Judged {
     Race(Conflict),
     /// It is, if one may count on a flag that this instruction read.
-    Flag(u32),
+    Flag(Side, u32),
     /// It is, or not: that hangs on which lanes of the warp read.
     Lanes,
 }
@@ -368,11 +368,12 @@ impl Check<'_> {
         if s.block != me.block {
             let warp = self.warp_of(s);
             let flag = me.inter.flag;
-            return if s.epoch <= me.inter.told.epoch_of(warp) {
-                Judged::Flag(flag)
-            } else {
-                let seen = s.epoch <= me.inter.seen.epoch_of(warp);
-                race(Some(other), seen.then_some(flag))
+            return match me.inter.doubt(warp, s.epoch) {
+                Some(side) => Judged::Flag(side, flag),
+                None => {
+                    let unfenced = me.inter.unfenced(warp, s.epoch);
+                    race(Some(other), unfenced.then_some(flag))
+                }
             };
         }
         if !me.clocks.knows(who, u32::from(s.warp), other, s.epoch) {

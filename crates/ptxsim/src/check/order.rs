@@ -1,11 +1,20 @@
-//! What a warp knows of other blocks: which of their accesses happened before its own.
+//! What a warp knows of other blocks: which of their accesses happened before its own, by the base
+//! causality order of the PTX ISA (8.9.5).
 //!
-//! Between blocks the only edges are strong accesses to global memory (atomics, volatile, relaxed,
-//! acquire, release). A writer hands on what it had fenced, and whoever reads the place afterwards sees
-//! it. It takes that over, and is ordered behind it, where the read is an acquire or as soon as it
-//! fences (PTX ISA 8.9.2, release and acquire patterns). Before that its own accesses are not ordered.
-//! Where only a barrier of the block follows on the read, as in many programs that work, whether the
-//! block may count on it is left open.
+//! Between blocks the only edges begin at a strong write of global memory that a strong read (of another
+//! block) reads. Two kinds of patterns make an edge of it (8.8, 8.9.4):
+//! - *Release and acquire.* The thread that writes has fenced before, or the write is a release; the
+//!   thread that reads fences behind it, or the read is an acquire. A fence of another thread is not
+//!   enough, on either side, not even with a barrier between.
+//! - *Two fence.sc*, which `membar` is too. They are in Fence-SC order, whichever threads execute them. If
+//!   the one comes before the write, by barriers too, and the other behind the read, it is this order:
+//!   the other way round, the read would come before the write that it reads.
+//!
+//! Whatever comes before the first fence in causality order is handed on, that of other threads as well:
+//! a barrier and then a fence of one thread is enough for all of the block.
+//!
+//! Where a barrier stands for a fence that the ISA asks for, as in programs that work, whether they may
+//! count on it is left open ([`Side`]).
 
 use std::rc::Rc;
 
@@ -48,6 +57,15 @@ impl Sparse {
             mine.extend_from_slice(theirs);
             return;
         }
+        // Mostly one side has all of it, and is shared from then on.
+        match covers(mine, theirs) {
+            (true, _) => return,
+            (false, true) => {
+                self.0 = Some(theirs.clone());
+                return;
+            }
+            (false, false) => {}
+        }
         let mut all = Vec::with_capacity(mine.len().max(theirs.len()));
         let (mut a, mut b) = (mine.iter().peekable(), theirs.iter().peekable());
         loop {
@@ -80,54 +98,176 @@ impl Sparse {
     }
 }
 
-/// A warp's knowledge of other blocks, and what its fences have made ready to hand on.
+/// Whether the one has no earlier epoch of any warp than the other, and the other way round.
+fn covers(a: &[(u64, u32)], b: &[(u64, u32)]) -> (bool, bool) {
+    let (mut of_a, mut of_b) = (a.len() >= b.len(), b.len() >= a.len());
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    while of_a || of_b {
+        match (a.peek(), b.peek()) {
+            (Some(x), Some(y)) if x.0 == y.0 => {
+                (of_a, of_b) = (of_a && x.1 >= y.1, of_b && y.1 >= x.1);
+                a.next();
+                b.next();
+            }
+            (Some(x), Some(y)) if x.0 > y.0 => {
+                of_a = false;
+                b.next();
+            }
+            (Some(_), _) => {
+                of_b = false;
+                a.next();
+            }
+            (None, Some(_)) => {
+                of_a = false;
+                b.next();
+            }
+            (None, None) => break,
+        }
+    }
+    (of_a, of_b)
+}
+
+/// What comes before a strong write, by how it was made ready to be handed on.
+#[derive(Clone, Default)]
+pub struct Handed {
+    /// By a fence of the writer, or as the write is a release.
+    pub released: Sparse,
+    /// By a fence.sc of anybody.
+    pub sc: Sparse,
+    /// By a fence of another warp of the block, from which barriers lead here.
+    pub passed: Sparse,
+}
+
+impl Handed {
+    pub fn is_empty(&self) -> bool {
+        self.released.is_empty() && self.sc.is_empty() && self.passed.is_empty()
+    }
+
+    pub fn join(&mut self, other: &Handed) {
+        self.released.join(&other.released);
+        self.sc.join(&other.sc);
+        self.passed.join(&other.passed);
+    }
+}
+
+/// What a fence that reaches other blocks does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fence {
+    pub acquire: bool,
+    pub release: bool,
+    pub sc: bool,
+}
+
+/// On whose side of a flag a barrier stands for a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// Only barriers follow on the read, and perhaps fences of others.
+    Reader,
+    /// Who wrote the flag did not fence; others had, before a barrier.
+    Writer,
+}
+
+/// A warp's knowledge of other blocks, and what it has ready to hand on.
 #[derive(Clone, Default)]
 pub struct Inter {
     pub known: Sparse,
-    pub fenced: Sparse,
-    /// Handed on to it, by a read that was no acquire, and no fence since.
-    pub seen: Sparse,
-    /// The same of other warps, and its own before it met them.
-    pub told: Sparse,
-    /// The last instruction that read so.
+    pub ready: Handed,
+    /// Handed on to it by reads that were no acquire, and no fence since; `sc`: to anybody from whom
+    /// barriers lead here, and no fence.sc since.
+    pub seen: Handed,
+    /// Not known but for a doubt, of the reader's side and of the writer's.
+    pub by_reader: Sparse,
+    pub by_writer: Sparse,
+    /// The last instruction that read what is in `seen` or in doubt.
     pub flag: u32,
+    /// Something was seen since lanes met.
+    unmet: bool,
 }
 
 impl Inter {
-    /// Takes over what another warp of the block hands on.
+    /// Takes over what another warp of the block hands on at a barrier.
     pub fn join(&mut self, other: &Inter) {
         self.known.join(&other.known);
-        self.fenced.join(&other.fenced);
-        if !(other.seen.is_empty() && other.told.is_empty()) {
-            self.told.join(&other.seen);
-            self.told.join(&other.told);
-            self.flag = other.flag;
+        self.ready.sc.join(&other.ready.sc);
+        self.ready.passed.join(&other.ready.released);
+        self.ready.passed.join(&other.ready.passed);
+        if other.seen.is_empty() && other.by_reader.is_empty() && other.by_writer.is_empty() {
+            return;
         }
+        self.seen.sc.join(&other.seen.sc);
+        self.by_reader.join(&other.seen.released);
+        self.by_reader.join(&other.seen.passed);
+        self.by_reader.join(&other.by_reader);
+        self.by_writer.join(&other.by_writer);
+        self.flag = other.flag;
     }
 
     /// Reads what `handed` says at an instruction.
-    pub fn see(&mut self, handed: &Sparse, acquire: bool, instruction: u32) {
+    pub fn see(&mut self, handed: &Handed, acquire: bool, instruction: u32) {
+        self.seen.sc.join(&handed.sc);
+        self.flag = instruction;
         if acquire {
-            self.known.join(handed);
+            self.known.join(&handed.released);
+            self.by_writer.join(&handed.passed);
         } else {
-            self.seen.join(handed);
-            self.flag = instruction;
+            self.seen.released.join(&handed.released);
+            self.seen.passed.join(&handed.passed);
+            self.unmet = true;
         }
     }
 
     /// Lanes of the warp meet, or it meets others.
     pub fn meet(&mut self) {
-        if !self.seen.is_empty() {
-            let seen = std::mem::take(&mut self.seen);
-            self.told.join(&seen);
+        if std::mem::take(&mut self.unmet) {
+            self.by_reader.join(&self.seen.released);
+            self.by_reader.join(&self.seen.passed);
         }
     }
 
-    /// What was seen is known: also where others of the block saw it, which is more than the ISA says.
-    pub fn acquire(&mut self) {
-        for seen in [&mut self.seen, &mut self.told] {
-            self.known.join(&std::mem::take(seen));
+    /// A fence, when all of `block` comes before it.
+    pub fn fence(&mut self, fence: Fence, block: &Sparse) {
+        if fence.acquire {
+            self.known.join(&std::mem::take(&mut self.seen.released));
+            self.by_writer.join(&std::mem::take(&mut self.seen.passed));
         }
+        if fence.sc {
+            self.known.join(&std::mem::take(&mut self.seen.sc));
+        }
+        if fence.release {
+            let all = self.handed_by_release(block);
+            if fence.sc {
+                self.ready.sc.join(&all.released);
+            }
+            self.ready.join(&all);
+        }
+    }
+
+    /// What a release hands on, when all of `block` comes before it; what is in doubt is in doubt there, too.
+    pub fn handed_by_release(&self, block: &Sparse) -> Handed {
+        let mut handed = Handed {
+            released: block.clone(),
+            sc: Sparse::default(),
+            passed: self.by_reader.clone(),
+        };
+        handed.released.join(&self.known);
+        handed.passed.join(&self.by_writer);
+        handed
+    }
+
+    /// Whether the epoch of a warp is known but for a doubt.
+    pub fn doubt(&self, warp: u64, epoch: u32) -> Option<Side> {
+        if epoch <= self.by_writer.epoch_of(warp) {
+            Some(Side::Writer)
+        } else if epoch <= self.by_reader.epoch_of(warp) {
+            Some(Side::Reader)
+        } else {
+            None
+        }
+    }
+
+    /// Whether it would be known, had the warp fenced behind the flag that it read.
+    pub fn unfenced(&self, warp: u64, epoch: u32) -> bool {
+        epoch <= self.seen.released.epoch_of(warp) || epoch <= self.seen.passed.epoch_of(warp)
     }
 }
 
@@ -152,23 +292,134 @@ mod tests {
     }
 
     #[test]
+    fn the_side_that_has_all_is_shared() {
+        let few = Sparse::of(vec![(1, 5), (4, 2)]);
+        let many = Sparse::of(vec![(1, 5), (2, 1), (4, 2)]);
+        let other = Sparse::of(vec![(1, 6), (4, 1), (9, 1)]);
+        let same = |a: &Sparse, b: &Sparse| match (&a.0, &b.0) {
+            (Some(a), Some(b)) => Rc::ptr_eq(a, b),
+            _ => false,
+        };
+        for (mut a, b, expected) in [
+            (few.clone(), many.clone(), Some(&many)),
+            (many.clone(), few.clone(), Some(&many)),
+            (few.clone(), other.clone(), None),
+            (other.clone(), many.clone(), None),
+        ] {
+            let before = [&few, &many, &other].map(|s| [1, 2, 4, 9].map(|w| s.epoch_of(w)));
+            a.join(&b);
+            if let Some(one) = expected {
+                assert!(same(&a, one));
+            } else {
+                assert_eq!((a.epoch_of(1), a.epoch_of(9)), (6, 1));
+            }
+            assert_eq!(
+                before,
+                [&few, &many, &other].map(|s| [1, 2, 4, 9].map(|w| s.epoch_of(w)))
+            );
+        }
+    }
+
+    const ACQ_REL: Fence = Fence {
+        acquire: true,
+        release: true,
+        sc: false,
+    };
+    const SC: Fence = Fence {
+        sc: true,
+        ..ACQ_REL
+    };
+
+    /// A warp of another block has fenced, and writes.
+    fn handed(fence: Fence) -> Handed {
+        let mut writer = Inter::default();
+        writer.fence(fence, &Sparse::of(vec![(3, 7)]));
+        writer.ready
+    }
+
+    fn judged(w: &Inter) -> (u32, Option<Side>, bool) {
+        (w.known.epoch_of(3), w.doubt(3, 7), w.unfenced(3, 7))
+    }
+
+    #[test]
     fn what_is_seen_is_known_after_a_fence() {
-        let handed = Sparse::of(vec![(3, 7)]);
         let mut w = Inter::default();
-        w.see(&handed, false, 9);
-        assert_eq!((w.known.epoch_of(3), w.seen.epoch_of(3), w.flag), (0, 7, 9));
-        let mut other = Inter::default();
-        other.join(&w);
-        assert_eq!((other.seen.epoch_of(3), other.told.epoch_of(3)), (0, 7));
-        w.meet();
-        assert_eq!((w.seen.epoch_of(3), w.told.epoch_of(3)), (0, 7));
-        w.acquire();
-        assert_eq!((w.known.epoch_of(3), w.told.is_empty()), (7, true));
+        w.see(&handed(ACQ_REL), false, 9);
+        assert_eq!((judged(&w), w.flag), ((0, None, true), 9));
+        w.fence(ACQ_REL, &Sparse::default());
+        assert_eq!(judged(&w), (7, None, false));
         let mut acquired = Inter::default();
-        acquired.see(&handed, true, 9);
-        assert_eq!(
-            (acquired.known.epoch_of(3), acquired.seen.is_empty()),
-            (7, true)
+        acquired.see(&handed(ACQ_REL), true, 9);
+        assert_eq!(judged(&acquired), (7, None, false));
+        // A fence that only releases, or only acquires, does just that.
+        let mut w = Inter::default();
+        let (acquire, release) = (
+            Fence {
+                release: false,
+                ..ACQ_REL
+            },
+            Fence {
+                acquire: false,
+                ..ACQ_REL
+            },
         );
+        w.see(&handed(release), false, 9);
+        w.fence(release, &Sparse::default());
+        assert_eq!(judged(&w), (0, None, true));
+        assert!(handed(acquire).is_empty());
+    }
+
+    /// With a barrier between the read and the fence.
+    #[test]
+    fn a_fence_of_another_warp_is_enough_if_both_are_sc() {
+        for (writer, reader, expected) in [
+            (SC, SC, (7, None)),
+            (SC, ACQ_REL, (0, Some(Side::Reader))),
+            (ACQ_REL, SC, (0, Some(Side::Reader))),
+            (ACQ_REL, ACQ_REL, (0, Some(Side::Reader))),
+        ] {
+            let mut w = Inter::default();
+            w.see(&handed(writer), false, 9);
+            let (mut barrier, mut other) = (Inter::default(), Inter::default());
+            barrier.join(&w);
+            w.meet();
+            other.join(&barrier);
+            assert_eq!(judged(&other), (0, Some(Side::Reader), false));
+            other.fence(reader, &Sparse::default());
+            let known = other.known.epoch_of(3);
+            let doubt = other.doubt(3, 7).filter(|_| known < 7);
+            assert_eq!((known, doubt), expected);
+            // The thread that read can still fence.
+            assert_eq!(judged(&w), (0, Some(Side::Reader), true));
+            w.fence(reader, &Sparse::default());
+            assert_eq!(w.known.epoch_of(3), 7);
+        }
+    }
+
+    /// With a barrier between the fence and the write.
+    #[test]
+    fn a_flag_of_another_warp_than_the_fence_is_enough_if_both_fences_are_sc() {
+        for (writer, reader, expected) in [
+            (SC, SC, (7, None)),
+            (SC, ACQ_REL, (0, Some(Side::Writer))),
+            (ACQ_REL, SC, (0, Some(Side::Writer))),
+        ] {
+            let (mut fenced, mut flags) = (Inter::default(), Inter::default());
+            fenced.fence(writer, &Sparse::of(vec![(3, 7)]));
+            flags.join(&fenced);
+            let mut w = Inter::default();
+            w.see(&flags.ready, false, 9);
+            assert_eq!(judged(&w), (0, None, true));
+            w.fence(reader, &Sparse::default());
+            let known = w.known.epoch_of(3);
+            let doubt = w.doubt(3, 7).filter(|_| known < 7);
+            assert_eq!((known, doubt), expected);
+            // What is in doubt stays so for those to whom it is handed on.
+            let mut third = Inter::default();
+            third.see(&w.ready, true, 11);
+            let known = third.known.epoch_of(3);
+            let doubt = third.doubt(3, 7).filter(|_| known < 7);
+            assert_eq!((known, doubt), expected);
+        }
     }
 }

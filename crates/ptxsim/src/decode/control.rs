@@ -1,6 +1,7 @@
 //! Branches, calls, barriers, fences (PTX ISA 9.7.12, 9.7.13).
 
 use super::{Decoder, Load};
+use crate::check::order::Fence;
 use crate::exec::regs::Class;
 use crate::parse::ast::*;
 use crate::program::*;
@@ -38,18 +39,9 @@ impl Decoder<'_> {
             "trap" | "brkpt" => self.emit(Op::Trap, [0; 6]),
             "bar" | "barrier" => self.barrier(i, words)?,
             // Execution here is sequentially consistent: a fence orders what is ordered already.
-            "membar" => self.emit(
-                Op::Fence {
-                    device: words.get(1) != Some(&"cta"),
-                },
-                [0; 6],
-            ),
-            "fence" if !words.contains(&"proxy") => self.emit(
-                Op::Fence {
-                    device: !words.contains(&"cta"),
-                },
-                [0; 6],
-            ),
+            "membar" | "fence" if !words.contains(&"proxy") => {
+                self.emit(Op::Fence(fence(words)), [0; 6]);
+            }
             "nanosleep" => self.emit(Op::Sleep, [0; 6]),
             "pmevent" => self.emit(Op::Nop, [0; 6]),
             _ => return self.unsupported(i, ""),
@@ -106,4 +98,15 @@ impl Decoder<'_> {
         self.emit(Op::Barrier { kind, aligned }, [d, id, count, p, 0, 0]);
         Ok(())
     }
+}
+
+/// Between blocks; a cluster has one here. `membar` is `fence.sc` (PTX ISA 9.7.13.4).
+fn fence(words: &[&str]) -> Option<Fence> {
+    let has = |word| words.contains(&word);
+    let sc = has("membar") || has("sc");
+    (has("gl") || has("gpu") || has("sys")).then_some(Fence {
+        acquire: !has("release"),
+        release: !has("acquire"),
+        sc,
+    })
 }

@@ -366,6 +366,7 @@ pub(super) fn order(words: &[&str], atomic: bool) -> Order {
     Order::Strong {
         release: says("release") || says("acq_rel"),
         acquire: says("acquire") || says("acq_rel"),
-        device: !says("cta"),
+        // A cluster is one block here.
+        device: !says("cta") && !says("cluster"),
     }
 }

@@ -22,9 +22,11 @@ pub use layout::lay_out;
 use crate::exec::alu::{AluOp, Operands};
 use crate::exec::regs::Class;
 use crate::parse::ast::*;
+use crate::parse::lines::LineId;
 use crate::program::*;
 use scope::{Scopes, Symbol};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::OnceLock;
 
 /// Why a module cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,7 +74,7 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
         code: d.code,
         entry: d.entry,
         sources: d.sources,
-        files: module.files.clone(),
+        lines: module.lines.clone(),
         registers: [pred, r32, r64],
         constants32: d.constants32.into_iter().map(|(v, r)| (r, v)).collect(),
         constants64,
@@ -91,6 +93,7 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
         max_threads: entry.max_threads,
         required_threads: entry.required_threads,
         shared_granule: d.shared_granule.clamp(1, 4),
+        shape: OnceLock::new(),
     })
 }
 
@@ -241,8 +244,8 @@ impl<'a> Decoder<'a> {
         self.not_built(i.pos, i.form(), i.loc, detail)
     }
 
-    fn not_built<T>(&self, pos: Pos, form: String, loc: Loc, detail: &str) -> Load<T> {
-        let file = |n: u32| self.module.files.get(&n).map_or("?", String::as_str);
+    fn not_built<T>(&self, pos: Pos, form: String, loc: LineId, detail: &str) -> Load<T> {
+        let place = self.module.lines.place(loc);
         Err(LoadError::Unsupported {
             pos,
             form,
@@ -251,13 +254,7 @@ impl<'a> Decoder<'a> {
             } else {
                 format!(": {detail}")
             },
-            source_line: match loc.inlined_at {
-                _ if loc.line == 0 => "no source line".into(),
-                Some((f, l)) => {
-                    format!("{}:{} inlined at {}:{l}", file(loc.file), loc.line, file(f))
-                }
-                None => format!("{}:{}", file(loc.file), loc.line),
-            },
+            source_line: place.unwrap_or_else(|| "no source line".into()),
         })
     }
 
@@ -285,11 +282,13 @@ impl<'a> Decoder<'a> {
             }
         }
         if let Some((directive, pos)) = &f.clusters {
-            let instructions = f.body.iter().flatten().filter_map(|s| match s {
-                Statement::Instruction(i) if i.loc.line > 0 => Some(i.loc),
+            let line_of = |s: &Statement| match s {
+                Statement::Instruction(i) => Some((self.module.lines.at(i.loc), i.loc)),
                 _ => None,
-            });
-            let loc = instructions.min().unwrap_or_default();
+            };
+            let lines = f.body.iter().flatten().filter_map(line_of);
+            let first = lines.filter(|(at, _)| at.line > 0).min();
+            let (_, loc) = first.unwrap_or_default();
             return self.not_built(*pos, directive.clone(), loc, "clusters of blocks");
         }
         // Before the registers of the functions, which are put aside.
@@ -407,7 +406,7 @@ impl<'a> Decoder<'a> {
         self.guard = 0;
         self.sources.push(Source {
             pos: last,
-            loc: Loc::default(),
+            loc: LineId::default(),
             form: "end of the body".into(),
         });
         self.first_step = false;

@@ -292,7 +292,7 @@ fn apart(op: &Op) -> bool {
             | Op::Exit
             | Op::Barrier { .. }
             | Op::WarpSync
-            | Op::Fence { .. }
+            | Op::Fence(_)
             | Op::Atom(_)
             | Op::Mbarrier(_)
     )

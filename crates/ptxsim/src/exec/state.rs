@@ -3,7 +3,7 @@
 use super::mbarrier::{Delivery, Meeting};
 use super::regs::{Block as Lanes, LANES, Regs};
 use crate::check::global::GlobalShadow;
-use crate::check::order::{Inter, Sparse};
+use crate::check::order::{Handed, Inter};
 use crate::check::race::{Clock, Shadow, WARPS};
 use crate::memory::{Known, Memory};
 use crate::program::*;
@@ -170,7 +170,7 @@ pub struct Machine<'a> {
     /// With checks.
     pub global: Option<GlobalShadow>,
     /// What was handed on between blocks, by address in global memory.
-    pub handed: HashMap<u64, Sparse>,
+    pub handed: HashMap<u64, Handed>,
     /// Grows with everything that may end somebody's wait.
     pub progress: u64,
     /// A block did what others may see at once: the order of the blocks matters.

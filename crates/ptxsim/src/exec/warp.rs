@@ -348,7 +348,7 @@ impl Machine<'_> {
                 let text = self.assertion(b, thread, *told);
                 return self.fault(FaultKind::Assert, At::thread(b.id, thread, now.pc), &text);
             }
-            Op::Fence { device } => self.fence(b, w, *device),
+            Op::Fence(fence) => self.fence(b, w, *fence),
             Op::Sleep => return Ok(Next::Yield),
             Op::Nop | Op::Alu(_) => {}
             Op::Barrier { kind, aligned } => {

@@ -4,7 +4,7 @@ use super::address::{Addresses, Site, lanes};
 use super::mem::collect;
 use super::state::*;
 use crate::check::global::{Accessor, Conflict};
-use crate::check::order::{Inter, Sparse};
+use crate::check::order::{Fence, Inter, Sparse};
 use crate::check::race::{Strength, WARPS};
 use crate::program::{Access, Order};
 use crate::report::FindingKind;
@@ -78,36 +78,27 @@ impl Machine<'_> {
             if shared || !device {
                 continue;
             }
+            if let (true, Some(handed)) = (reads, self.handed.get(&a[l])) {
+                w.inter.see(handed, acquire, s.pc);
+            }
             if writes && release {
-                fence(
-                    b.number,
-                    b.warps.len(),
-                    clocks.knowledge(w.index),
-                    &mut w.inter,
-                );
+                let all = of_block(b.number, b.warps.len(), clocks.knowledge(w.index));
+                let handed = w.inter.handed_by_release(&all);
+                self.handed.entry(a[l]).or_default().join(&handed);
             }
-            let before = self.handed.get(&a[l]).cloned();
-            if writes && !w.inter.fenced.is_empty() {
-                self.handed.entry(a[l]).or_default().join(&w.inter.fenced);
-            }
-            if let (true, Some(handed)) = (reads, before) {
-                w.inter.see(&handed, acquire, s.pc);
+            if writes && !w.inter.ready.is_empty() {
+                self.handed.entry(a[l]).or_default().join(&w.inter.ready);
             }
         }
     }
 
     /// What the warp has done so far may be handed on from here.
-    pub fn fence(&mut self, b: &mut BlockState, w: &mut Warp, device: bool) {
+    pub fn fence(&mut self, b: &mut BlockState, w: &mut Warp, fence: Option<Fence>) {
         let Some(clocks) = &mut b.shadow else { return };
         w.fenced = clocks.epoch(w.index);
-        if device {
-            w.inter.acquire();
-            fence(
-                b.number,
-                b.warps.len(),
-                clocks.knowledge(w.index),
-                &mut w.inter,
-            );
+        if let Some(fence) = fence {
+            let all = of_block(b.number, b.warps.len(), clocks.knowledge(w.index));
+            w.inter.fence(fence, &all);
         }
         clocks.tick(w.index);
     }
@@ -236,15 +227,10 @@ impl Machine<'_> {
     }
 }
 
-/// All that the warp knows of its block, and what it knows of others.
-fn fence(block: u32, warps: usize, knows: &[u32; WARPS], inter: &mut Inter) {
+/// All that a warp knows of its block.
+fn of_block(block: u32, warps: usize, knows: &[u32; WARPS]) -> Sparse {
     let first = u64::from(block) * warps as u64;
     let own = knows.iter().take(warps).enumerate();
-    let mut all = Sparse::of(
-        own.filter(|(_, e)| **e != 0)
-            .map(|(i, e)| (first + i as u64, *e))
-            .collect(),
-    );
-    all.join(&inter.known);
-    inter.fenced.join(&all);
+    let known = own.filter(|(_, epoch)| **epoch != 0);
+    Sparse::of(known.map(|(i, epoch)| (first + i as u64, *epoch)).collect())
 }

@@ -3,24 +3,14 @@
 //! Names follow the PTX ISA (9.0, chapters 4 and 5). Nothing here is checked against the
 //! instruction set: an instruction is its dotted words and its operands.
 
-use std::collections::BTreeMap;
+use super::lines::{LineId, Lines};
+use std::sync::Arc;
 
 /// Where something stands in the PTX text. Both count from 1; columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Pos {
     pub line: u32,
     pub column: u32,
-}
-
-/// A `.loc`: the source line that an instruction came from, and the line into which that one was
-/// inlined (PTX ISA 11.5.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
-pub struct Loc {
-    pub file: u32,
-    pub line: u32,
-    pub column: u32,
-    /// File and line of the call site, where the compiler inlined.
-    pub inlined_at: Option<(u32, u32)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +181,7 @@ pub struct Instruction {
     pub words: Vec<String>,
     pub operands: Vec<Operand>,
     pub pos: Pos,
-    pub loc: Loc,
+    pub loc: LineId,
 }
 
 impl Instruction {
@@ -230,7 +220,7 @@ pub struct Function {
 pub struct Module {
     pub version: (u32, u32),
     pub target: String,
-    pub files: BTreeMap<u32, String>,
+    pub lines: Arc<Lines>,
     pub variables: Vec<Var>,
     pub functions: Vec<Function>,
 }

@@ -3,13 +3,16 @@
 //! costs no stack.
 
 pub mod ast;
+pub mod lines;
 mod scan;
 mod statement;
 
 pub use scan::ParseError;
 
 use ast::*;
+use lines::{At, Call, LineId, Reading};
 use scan::Scanner;
+use std::sync::Arc;
 
 /// More than any compiler writes; a text that asks for more is refused instead of served.
 const MAX_REGISTERS: u32 = 1 << 20;
@@ -17,7 +20,8 @@ const MAX_REGISTERS: u32 = 1 << 20;
 pub fn parse(text: &str) -> Result<Module, ParseError> {
     let mut parser = Parser {
         s: Scanner::new(text),
-        loc: Loc::default(),
+        loc: LineId::default(),
+        reading: Reading::default(),
     };
     let mut module = Module::default();
     while parser.s.peek()?.is_some() {
@@ -28,12 +32,14 @@ pub fn parse(text: &str) -> Result<Module, ParseError> {
             .s
             .error("there is no .target: this is not a PTX module");
     }
+    module.lines = Arc::new(parser.reading.lines);
     Ok(module)
 }
 
 struct Parser<'a> {
     s: Scanner<'a>,
-    loc: Loc,
+    loc: LineId,
+    reading: Reading<'a>,
 }
 
 impl<'a> Parser<'a> {
@@ -83,7 +89,7 @@ impl<'a> Parser<'a> {
                 while self.s.take_if(b',')? {
                     self.s.number()?;
                 }
-                module.files.insert(index as u32, name);
+                self.reading.lines.files.insert(index as u32, name);
             }
             ".section" => {
                 self.s.dotted().or_else(|_| self.s.name())?;
@@ -171,7 +177,8 @@ impl<'a> Parser<'a> {
                 }
                 Some(b'{') => {
                     self.s.expect(b'{')?;
-                    self.loc = Loc::default();
+                    self.loc = LineId::default();
+                    self.reading.function();
                     function.body = Some(self.body()?);
                     return Ok(function);
                 }
@@ -424,37 +431,30 @@ impl<'a> Parser<'a> {
 
     /// `.loc 1 24 5` and `, function_name $L__info_string0+12, inlined_at 1 18 3`.
     fn loc(&mut self) -> Result<(), ParseError> {
-        let mut three = [0_u32; 3];
-        for v in &mut three {
-            *v = self.small()?;
-        }
-        let [file, line, column] = three;
-        let mut loc = Loc {
-            file,
-            line,
-            column,
-            inlined_at: None,
-        };
+        let at = self.at()?;
+        let (mut callee, mut inlined_at) = (("", 0), None);
         while self.s.take_if(b',')? {
             let pos = self.s.pos();
             match self.s.name()? {
-                "function_name" => {
-                    self.s.name()?;
-                    self.optional_offset()?;
-                }
-                "inlined_at" => {
-                    let (file, line) = (self.small()?, self.small()?);
-                    self.small()?;
-                    loc.inlined_at = Some((file, line));
-                }
+                "function_name" => callee = (self.s.name()?, self.optional_offset()?),
+                "inlined_at" => inlined_at = Some(self.at()?),
                 other => {
                     let message = format!("`{other}` is not part of a .loc");
                     return Err(ParseError { pos, message });
                 }
             }
         }
-        self.loc = loc;
+        let call = inlined_at.map(|at| Call { at, callee });
+        self.loc = self.reading.loc(at, call);
         Ok(())
+    }
+
+    fn at(&mut self) -> Result<At, ParseError> {
+        Ok(At {
+            file: self.small()?,
+            line: self.small()?,
+            column: self.small()?,
+        })
     }
 
     fn small(&mut self) -> Result<u32, ParseError> {

@@ -117,6 +117,7 @@ impl Parser<'_> {
             }
             operands.push(self.operand()?);
         }
+        self.reading.instruction();
         Ok(Instruction {
             guard,
             words,

@@ -1,6 +1,9 @@
 //! Helpers of the end-to-end tests: fixtures, parameters, seeded inputs, naive references.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod blocks;
+pub mod matrices;
+
 use ptxsim::{Fault, Kernel, Limits, Memory, Module, Report};
 
 pub fn fixture(name: &str) -> String {
