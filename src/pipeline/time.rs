@@ -81,7 +81,7 @@ fn timed(
                 facts,
             };
         }
-        (Ok(_), _) => Why::NotRun("no job was made for it".to_owned()),
+        (Ok(_), _) => Why::lost("no job was made for it"),
         (Err(why), _) => why,
     };
     match timing {
@@ -127,14 +127,14 @@ impl Work {
                 pairing: plan
                     .pairing
                     .clone()
-                    .ok_or_else(|| Why::NotRun("no base was named".to_owned()))?,
+                    .ok_or_else(|| Why::lost("no base was named"))?,
                 singles,
             })),
         })
     }
 
     fn base_arm(&self, record: &Record, id: &CaseId) -> std::result::Result<Arm, Why> {
-        let lacking = || Why::NotRun(format!("the base's {id} was not built for this device"));
+        let lacking = || Why::lost(&format!("the base's {id} was not built for this device"));
         let base = record.policy.base.as_ref().ok_or_else(lacking)?;
         let device = record.environment.device.got().ok_or_else(lacking)?;
         let unit = judge::unit_for(&base.plan, id, device).ok_or_else(lacking)?;

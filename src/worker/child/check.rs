@@ -72,10 +72,34 @@ pub fn check(
     Ok(facts)
 }
 
-/// What the memory around the outputs shows after the last launch.
+/// What the memory around the outputs shows after launches.
+#[derive(Default)]
 pub(super) struct After {
-    pub clobbered_inputs: Vec<String>,
-    pub overruns: Vec<String>,
+    clobbered_inputs: Vec<String>,
+    overruns: Vec<String>,
+}
+
+impl After {
+    pub fn look(
+        &mut self,
+        device: &mut dyn Device,
+        stage: &Stage,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        let clobbered = stage.clobbered(device, buffers)?;
+        let overruns = stage.overruns(device)?;
+        for (known, found) in [
+            (&mut self.clobbered_inputs, clobbered),
+            (&mut self.overruns, overruns),
+        ] {
+            for name in found {
+                if !known.contains(&name) {
+                    known.push(name);
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Each launch is compared on a thread of its own while the next ones run.
@@ -103,6 +127,7 @@ fn launch_and_compare<'a>(
             }
             Ok(runs)
         });
+        let mut after = After::default();
         for launch in 1..=launches {
             say(Frame::Step(format!("launch {launch} of {launches}")));
             let outputs = launch_once(device, stage, launch, buffers)?;
@@ -111,13 +136,13 @@ fn launch_and_compare<'a>(
                 break;
             }
             keep(buffers, spare.try_iter());
+            // Also after the first: what each launch negates is itself again after an even number of them.
+            if launch == 1 || launch == launches {
+                say(Frame::Step("reading the inputs back".to_owned()));
+                after.look(device, stage, buffers)?;
+            }
         }
         drop(launched);
-        say(Frame::Step("reading the inputs back".to_owned()));
-        let after = After {
-            clobbered_inputs: stage.clobbered(device, buffers)?,
-            overruns: stage.overruns(device)?,
-        };
         say(Frame::Step("comparing".to_owned()));
         let runs = comparing
             .join()
@@ -150,7 +175,7 @@ pub(super) struct Runs<'a> {
     case: &'a Case,
     want: &'a Want,
     pub first: Option<Images>,
-    /// Of the launch that is worst.
+    /// The worst of all launches.
     error: Option<ErrorFacts>,
     original: Option<ErrorFacts>,
     /// Of what is expected before quantisation against what is expected after it.
@@ -253,16 +278,23 @@ impl<'a> Runs<'a> {
             || against(&self.want.seen),
             || self.want.original.as_ref().map(against).transpose(),
         );
-        self.error = Some(worse(self.error.take(), seen?));
+        let with = |before: Option<ErrorFacts>, now| match before {
+            Some(before) => worst_of(before, now),
+            None => now,
+        };
+        self.error = Some(with(self.error.take(), seen?));
         if let Some(original) = original? {
-            self.original = Some(worse(self.original.take(), original));
+            self.original = Some(with(self.original.take(), original));
         }
         Ok(())
     }
 }
 
-fn worse(one: Option<ErrorFacts>, other: ErrorFacts) -> ErrorFacts {
-    let rank = |facts: &ErrorFacts| {
+/// Each figure as bad as any launch had it; the place is that of the launch with the largest error.
+fn worst_of(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
+    // Not f64::max, which swallows NaN.
+    let larger = |Num(a): Num, Num(b): Num| Num(if a.is_nan() || a > b { a } else { b });
+    let reach = |facts: &ErrorFacts| {
         let Num(max_err) = facts.max_err;
         let max_err = if max_err.is_nan() {
             f64::INFINITY
@@ -271,9 +303,20 @@ fn worse(one: Option<ErrorFacts>, other: ErrorFacts) -> ErrorFacts {
         };
         (facts.non_finite, max_err)
     };
-    match one {
-        Some(one) if rank(&one) >= rank(&other) => one,
-        _ => other,
+    ErrorFacts {
+        elements: one.elements,
+        non_finite: one.non_finite.max(other.non_finite),
+        max_err: larger(one.max_err, other.max_err),
+        mean_err: larger(one.mean_err, other.mean_err),
+        rel_l2: larger(one.rel_l2, other.rel_l2),
+        over_tolerance: one
+            .over_tolerance
+            .zip(other.over_tolerance)
+            .map(|(one, other)| larger(one, other)),
+        worst: match reach(&one) >= reach(&other) {
+            true => one.worst,
+            false => other.worst,
+        },
     }
 }
 
@@ -445,4 +488,38 @@ fn cannot_dump(path: &Path, error: &std::io::Error) -> Failure {
         FaultKind::Environment,
         format!("{} cannot be written: {error}", path.display()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(non_finite: u64, max_err: f64, rel_l2: f64) -> ErrorFacts {
+        ErrorFacts {
+            elements: 4,
+            non_finite,
+            max_err: Num(max_err),
+            mean_err: Num(max_err / 2.0),
+            rel_l2: Num(rel_l2),
+            over_tolerance: Some(Num(rel_l2)),
+            worst: None,
+        }
+    }
+
+    #[test]
+    fn no_figure_of_a_launch_hides_behind_another_of_a_worse_one() {
+        let worst = worst_of(facts(0, 0.5, 0.1), facts(1, 0.4, 0.9));
+        assert_eq!(
+            worst,
+            ErrorFacts {
+                mean_err: Num(0.25),
+                ..facts(1, 0.5, 0.9)
+            }
+        );
+        for (one, other) in [(f64::NAN, 0.4), (0.4, f64::NAN)] {
+            let worst = worst_of(facts(0, one, 0.1), facts(0, other, 0.2));
+            assert!(worst.max_err.0.is_nan() && worst.mean_err.0.is_nan());
+            assert_eq!(worst.rel_l2, Num(0.2));
+        }
+    }
 }

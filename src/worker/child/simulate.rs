@@ -108,10 +108,8 @@ fn simulate(
     // launch it is told from what was written, without one.
     stage.poison(device, 2)?;
     runs.take(2, stage.outputs(device, &mut shelves.buffers)?)?;
-    let after = After {
-        clobbered_inputs: stage.clobbered(device, &mut shelves.buffers)?,
-        overruns: stage.overruns(device)?,
-    };
+    let mut after = After::default();
+    after.look(device, &stage, &mut shelves.buffers)?;
     let (mut check, _) = runs.facts(1, after)?;
     check.differs = None;
     Ok(Simulated { check, simulation })

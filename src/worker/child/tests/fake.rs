@@ -90,6 +90,14 @@ fn kernel(symbol: &str) -> Kernel {
             memory.set(args[0], 0, 0.5);
             Ok(())
         },
+        "negates" => |memory, args, launch| {
+            kernel("double")(memory, args, launch)?;
+            for i in 0..N {
+                let x = memory.get(args[0], i);
+                memory.set(args[0], i, -x);
+            }
+            Ok(())
+        },
         "clobbers_scales" => |memory, args, _| {
             each(memory, args, |_| 0.0);
             memory.set(args[2], 0, 0.5);
@@ -122,8 +130,9 @@ fn kernel(symbol: &str) -> Kernel {
     }
 }
 
-const KERNELS: [&str; 10] = [
+const KERNELS: [&str; 11] = [
     "double",
+    "negates",
     "wrong",
     "forgets",
     "overruns",

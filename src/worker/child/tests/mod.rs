@@ -160,6 +160,13 @@ fn a_changed_input_is_named() {
     assert_eq!(facts("clobbers").clobbered_inputs, ["x"]);
 }
 
+/// After an even number of launches the input is as it was.
+#[test]
+fn an_input_that_every_launch_negates_is_named() {
+    assert!(case("negates").launches.is_multiple_of(2));
+    assert_eq!(facts("negates").clobbered_inputs, ["x"]);
+}
+
 #[test]
 fn changed_scales_are_named() {
     let mut quantised = case("clobbers_scales");
