@@ -134,6 +134,9 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         heads.extend(summary::case_heads(record));
         heads.push("verdict");
         figures(out, &heads, summary::cases(record, judgement));
+        if let Some(legend) = summary::legend(record) {
+            line(out, &format!("\n{legend}"));
+        }
     });
     if !unchanged.is_empty() {
         let figures = summary::plural(unchanged.len(), "figure");

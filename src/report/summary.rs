@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use verdict::judge::{Facts, words};
 use verdict::model::{
-    Conclusion, Costs, Counter, Facet, Judgement, Metric, Outcome, Record, Rule, Seen, Subject,
-    Verdict, Win,
+    Case, Conclusion, Costs, Counter, Facet, Judgement, Metric, Outcome, Record, Rule, Seen,
+    Subject, Verdict, Win,
 };
 
 /// Verdicts that ended alike for one reason: a fault breaks many gates, a source that does not compile many
@@ -406,6 +406,20 @@ pub fn case_heads(record: &Record) -> Vec<&'static str> {
         heads.push("p50 to base");
     }
     heads
+}
+
+/// What the columns of times hold, where there are any: a short kernel takes longer alone than among others, and
+/// that is no tail.
+pub fn legend(record: &Record) -> Option<&'static str> {
+    let facts = facts(record);
+    let tail = |case: &Case| {
+        facts
+            .metric(&Subject::Case(case.id.clone()), Metric::P90)
+            .is_ok()
+    };
+    record.plan.cases.iter().any(tail).then_some(
+        "p50 is of launches back to back; p90, p99 and cv of single ones, each with its start",
+    )
 }
 
 /// Of times, with the change of p50 against the baseline as the last cell. A case that was skipped whole has no

@@ -132,6 +132,13 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
         lines
     });
     let remarks = [
+        (
+            "times",
+            summary::legend(record)
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+        ),
         ("base", base),
         (
             "accepted",
