@@ -199,7 +199,7 @@ fn an_index_one_past_the_end() {
     assert_eq!(outcome, "fail");
     for part in [
         "kernel faulted: ",
-        "0 bytes past the end of `y` (4000 bytes",
+        "directly past the end of `y` (4000 bytes",
         "copy.cu:14",
         "block [3, 0, 0], thread [232, 0, 0]",
     ] {

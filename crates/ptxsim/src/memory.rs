@@ -153,6 +153,9 @@ impl Default for Memory {
     }
 }
 
+/// In bytes: farther from any allocation an address is no slip of an index, and the distance says nothing.
+const WILD: u64 = 1 << 30;
+
 impl Memory {
     /// `limit`: bytes that may be allocated in all.
     pub fn new(limit: u64) -> Memory {
@@ -339,8 +342,12 @@ impl Memory {
             None => format!("address {address:#x}: there are no allocations"),
             Some(a) => {
                 let (end, size) = (a.base + a.data.len() as u64, a.data.len());
-                let place = if address < a.base {
+                let place = if far(a) > WILD {
+                    "in no allocation; the nearest is".to_owned()
+                } else if address < a.base {
                     format!("{} bytes before", a.base - address)
+                } else if address == end {
+                    "directly past the end of".to_owned()
                 } else if address >= end {
                     format!("{} bytes past the end of", address - end)
                 } else {
@@ -398,9 +405,14 @@ mod tests {
         m.write(b, &[1; 8]).unwrap();
         assert_eq!(m.read(b + 4, 4).unwrap(), [1; 4]);
         assert!(m.read(b + 4, 5).is_err());
-        assert!(m.near(a + 100).contains("0 bytes past the end of `a`"));
+        assert!(m.near(a + 100).contains("directly past the end of `a`"));
         assert!(m.near(a + 101).contains("1 bytes past the end of `a`"));
         assert!(m.near(b - 4).contains("4 bytes before `b`"));
+        let wild = m.near(u64::MAX);
+        assert!(
+            wild.contains("is in no allocation; the nearest is `b`"),
+            "{wild}"
+        );
         assert!(Memory::new(10).alloc("x", 11).is_err());
     }
 

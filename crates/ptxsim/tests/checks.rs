@@ -131,7 +131,7 @@ fn an_index_one_past_the_end_names_the_allocation() {
     assert!(
         fault
             .message
-            .contains("0 bytes past the end of `data` (128 bytes")
+            .contains("directly past the end of `data` (128 bytes")
             && fault.place == "k.cu:7",
         "{fault}"
     );
