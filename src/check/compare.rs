@@ -62,7 +62,7 @@ pub fn errors(
         let one = of_one(got, want, tensor, tolerance)?;
         facts = Some(match facts {
             None => one,
-            Some(others) => worse(others, one),
+            Some(others) => together(others, one),
         });
     }
     facts.ok_or(Incomparable::Nothing)
@@ -215,6 +215,25 @@ fn element(values: &Values, at: usize) -> f64 {
     }
 }
 
+/// Of two outputs of one launch.
+fn together(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
+    ErrorFacts {
+        elements: one.elements + other.elements,
+        non_finite: one.non_finite + other.non_finite,
+        ..worse(one, other)
+    }
+}
+
+/// Of two launches: each figure as bad as either has it, so that none hides behind another of a worse one.
+pub fn of_launches(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
+    ErrorFacts {
+        non_finite: one.non_finite.max(other.non_finite),
+        ..worse(one, other)
+    }
+}
+
+/// The worse of each figure; the counts are those of `one`. The place is of the first that is no number where
+/// there is one, else of the largest error.
 fn worse(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
     let larger = |one: Num, other: Num| {
         // NaN is worse than any number.
@@ -229,8 +248,6 @@ fn worse(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
         (found, _) => found > 0,
     };
     ErrorFacts {
-        elements: one.elements + other.elements,
-        non_finite: one.non_finite + other.non_finite,
         max_err: larger(one.max_err, other.max_err),
         mean_err: larger(one.mean_err, other.mean_err),
         rel_l2: larger(one.rel_l2, other.rel_l2),
@@ -243,6 +260,7 @@ fn worse(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
         } else {
             other.worst.or(one.worst)
         },
+        ..one
     }
 }
 
@@ -490,6 +508,30 @@ mod tests {
                 .build()
                 .unwrap();
             assert_eq!(pool.install(|| compare(&got, &want, Some(1e-5))), facts);
+        }
+    }
+
+    #[test]
+    fn no_figure_of_a_launch_hides_behind_another_of_a_worse_one() {
+        let facts = |non_finite, max_err: f64, rel_l2| ErrorFacts {
+            elements: 4,
+            non_finite,
+            max_err: Num(max_err),
+            mean_err: Num(max_err / 2.0),
+            rel_l2: Num(rel_l2),
+            over_tolerance: Some(Num(rel_l2)),
+            worst: None,
+        };
+        let worst = of_launches(facts(0, 0.5, 0.1), facts(1, 0.4, 0.9));
+        let expected = ErrorFacts {
+            mean_err: Num(0.25),
+            ..facts(1, 0.5, 0.9)
+        };
+        assert_eq!(worst, expected);
+        for (one, other) in [(f64::NAN, 0.4), (0.4, f64::NAN)] {
+            let worst = of_launches(facts(0, one, 0.1), facts(0, other, 0.2));
+            assert!(worst.max_err.0.is_nan() && worst.mean_err.0.is_nan());
+            assert_eq!(worst.rel_l2, Num(0.2));
         }
     }
 }

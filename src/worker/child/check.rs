@@ -5,7 +5,7 @@ use super::buffers::Buffers;
 use super::shelves::Shelves;
 use super::stage::{Images, Stage};
 use crate::build::Artifact;
-use crate::check::compare::{Incomparable, errors};
+use crate::check::compare::{Incomparable, errors, of_launches};
 use crate::check::inputs::generate;
 use crate::check::npy::write_npy;
 use crate::check::poison::{Left, first_difference, unwritten};
@@ -15,7 +15,7 @@ use crate::worker::protocol::{CheckJob, Expected, Frame};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use verdict::model::{
-    Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, Location, Num, Role, Seen, Tensor,
+    Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, Location, Role, Seen, Tensor,
 };
 
 /// Of outputs that wait to be compared.
@@ -279,7 +279,7 @@ impl<'a> Runs<'a> {
             || self.want.original.as_ref().map(against).transpose(),
         );
         let with = |before: Option<ErrorFacts>, now| match before {
-            Some(before) => worst_of(before, now),
+            Some(before) => of_launches(before, now),
             None => now,
         };
         self.error = Some(with(self.error.take(), seen?));
@@ -287,36 +287,6 @@ impl<'a> Runs<'a> {
             self.original = Some(with(self.original.take(), original));
         }
         Ok(())
-    }
-}
-
-/// Each figure as bad as any launch had it; the place is that of the launch with the largest error.
-fn worst_of(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
-    // Not f64::max, which swallows NaN.
-    let larger = |Num(a): Num, Num(b): Num| Num(if a.is_nan() || a > b { a } else { b });
-    let reach = |facts: &ErrorFacts| {
-        let Num(max_err) = facts.max_err;
-        let max_err = if max_err.is_nan() {
-            f64::INFINITY
-        } else {
-            max_err
-        };
-        (facts.non_finite, max_err)
-    };
-    ErrorFacts {
-        elements: one.elements,
-        non_finite: one.non_finite.max(other.non_finite),
-        max_err: larger(one.max_err, other.max_err),
-        mean_err: larger(one.mean_err, other.mean_err),
-        rel_l2: larger(one.rel_l2, other.rel_l2),
-        over_tolerance: one
-            .over_tolerance
-            .zip(other.over_tolerance)
-            .map(|(one, other)| larger(one, other)),
-        worst: match reach(&one) >= reach(&other) {
-            true => one.worst,
-            false => other.worst,
-        },
     }
 }
 
@@ -488,38 +458,4 @@ fn cannot_dump(path: &Path, error: &std::io::Error) -> Failure {
         FaultKind::Environment,
         format!("{} cannot be written: {error}", path.display()),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn facts(non_finite: u64, max_err: f64, rel_l2: f64) -> ErrorFacts {
-        ErrorFacts {
-            elements: 4,
-            non_finite,
-            max_err: Num(max_err),
-            mean_err: Num(max_err / 2.0),
-            rel_l2: Num(rel_l2),
-            over_tolerance: Some(Num(rel_l2)),
-            worst: None,
-        }
-    }
-
-    #[test]
-    fn no_figure_of_a_launch_hides_behind_another_of_a_worse_one() {
-        let worst = worst_of(facts(0, 0.5, 0.1), facts(1, 0.4, 0.9));
-        assert_eq!(
-            worst,
-            ErrorFacts {
-                mean_err: Num(0.25),
-                ..facts(1, 0.5, 0.9)
-            }
-        );
-        for (one, other) in [(f64::NAN, 0.4), (0.4, f64::NAN)] {
-            let worst = worst_of(facts(0, one, 0.1), facts(0, other, 0.2));
-            assert!(worst.max_err.0.is_nan() && worst.mean_err.0.is_nan());
-            assert_eq!(worst.rel_l2, Num(0.2));
-        }
-    }
 }

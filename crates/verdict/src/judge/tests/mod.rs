@@ -4,6 +4,7 @@ mod accepted;
 mod anchors;
 mod beside;
 mod calibrated;
+mod doubts;
 mod foreign;
 mod limits;
 mod loosened;
