@@ -207,7 +207,7 @@ impl<'a> Facts<'a> {
         self.device()?;
         self.timeable(case)?;
         // Of what no gate rests on, reports show what there is.
-        if self.singles(case) == Singles::Judged {
+        if metric.of_single_launches() && self.singles(case) == Singles::Judged {
             self.enough_singles(case, metric)?;
         }
         if metric == Metric::SlowShare {
