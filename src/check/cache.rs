@@ -55,9 +55,9 @@ impl References {
         })
     }
 
-    /// What a user's function is made of; `None` where that cannot be told, and for any other reference.
+    /// Digest of what a user's function is made of; `None` where that cannot be told, and for any other reference.
     pub fn function(&self, case: &Case) -> Option<String> {
-        self.functions.text(case).ok()
+        self.functions.digest(case).ok()
     }
 
     /// `Got`, or a fault: of kind `Reference` where the reference or the inputs are at fault, and

@@ -29,6 +29,7 @@ pub struct Functions {
     compiler: Option<PathBuf>,
     programs: PathBuf,
     built: Mutex<BTreeMap<Build, std::result::Result<Program, NoAnswer>>>,
+    digests: Mutex<BTreeMap<Build, std::result::Result<String, NoAnswer>>>,
 }
 
 /// All that is said of a program before its source is read.
@@ -92,6 +93,7 @@ impl Functions {
             compiler: compiler.map(Path::to_owned),
             programs: cache.dir("reference-programs")?,
             built: Mutex::default(),
+            digests: Mutex::default(),
         })
     }
 
@@ -108,21 +110,32 @@ impl Functions {
             .clone()
     }
 
-    /// What the function is made of, without comments and places: the same for two trees where they have
-    /// the same function.
+    /// Of what the function is made of, without comments and places: the same for two trees where they have
+    /// the same function. Once for all shapes.
     ///
     /// # Errors
     /// As for `build`, without what only compiling finds.
-    pub fn text(&self, case: &Case) -> std::result::Result<String, NoAnswer> {
+    pub fn digest(&self, case: &Case) -> std::result::Result<String, NoAnswer> {
         let (build, _) = Build::of(case)?;
+        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        digests
+            .entry(build.clone())
+            .or_insert_with(|| self.digest_of(&build))
+            .clone()
+    }
+
+    fn digest_of(&self, build: &Build) -> std::result::Result<String, NoAnswer> {
         let scratch = tempfile::tempdir_in(&self.programs).map_err(|error| self.broken(&error))?;
-        let text = self.preprocess(&build, self.compiler(&build)?, scratch.path())?;
+        let text = self.preprocess(build, self.compiler(build)?, scratch.path())?;
         let text = String::from_utf8_lossy(&text);
         let lines = text.lines().map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let linked = self.linked(&build);
-        let parts = lines.chain(linked.iter().map(String::as_str));
-        Ok(parts.collect::<Vec<_>>().join("\n"))
+        let linked = self.linked(build);
+        let mut hasher = blake3::Hasher::new();
+        for part in lines.chain(linked.iter().map(String::as_str)) {
+            hasher.update(part.as_bytes()).update(b"\n");
+        }
+        Ok(hasher.finalize().to_hex().to_string())
     }
 
     fn broken(&self, error: &std::io::Error) -> NoAnswer {

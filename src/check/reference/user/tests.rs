@@ -152,7 +152,7 @@ fn two_trees_have_the_same_function_where_it_reads_alike() {
     let text = |source: &str, factor: &str| {
         let bench = Bench::new(source);
         bench.write("factor.h", factor);
-        bench.functions().text(&scale_case()).unwrap()
+        bench.functions().digest(&scale_case()).unwrap()
     };
     let one = text(SCALE, "#define FACTOR 1");
     let commented = SCALE.replace("{\n", "{  // one\n\n");
@@ -166,9 +166,21 @@ fn two_trees_have_the_same_function_where_it_reads_alike() {
     assert!(
         Bench::new("#error")
             .functions()
-            .text(&scale_case())
+            .digest(&scale_case())
             .is_err()
     );
+}
+
+/// A hundred shapes of one function are one call of the preprocessor.
+#[test]
+fn a_function_is_read_once_in_a_run() {
+    let bench = Bench::new(SCALE);
+    bench.write("factor.h", "#define FACTOR 1");
+    let functions = bench.functions();
+    let first = functions.digest(&scale_case()).unwrap();
+    bench.write("factor.h", "#define FACTOR 2");
+    assert_eq!(functions.digest(&scale_case()).unwrap(), first);
+    assert_ne!(bench.functions().digest(&scale_case()).unwrap(), first);
 }
 
 #[test]
