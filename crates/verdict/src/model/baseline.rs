@@ -1,6 +1,6 @@
 //! Evidence that was agreed and committed, with the key under which it holds.
 
-use super::{Arch, Facet, Metric, Mode, Num};
+use super::{Arch, Facet, KeyField, Metric, Mode, Num};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -17,25 +17,6 @@ pub struct Baseline {
     pub origin: Origin,
     /// By shape; resources, which belong to no shape, stand under `*`.
     pub cases: BTreeMap<String, BTreeMap<Metric, Agreed>>,
-    /// Of times, by shape: what `calibrate` found that processes differ by. No figure of `cases` rests on
-    /// it, and measuring those again leaves it as it is.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub calibrated: BTreeMap<String, Calibration>,
-}
-
-/// How far fresh processes of one case spread on one day and GPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Calibration {
-    /// Day, UTC: `2026-11-21`.
-    pub date: String,
-    /// UUID.
-    pub gpu: String,
-    pub driver: String,
-    /// At least two.
-    pub processes: u32,
-    /// Standard deviation of ln(value) between those processes, above zero.
-    pub deviations: BTreeMap<Metric, Num>,
 }
 
 /// What has to be the same for a comparison to mean anything.
@@ -95,6 +76,59 @@ impl BaselineKey {
             | Self::SimulatedCorrectness { flags, .. }
             | Self::Counters { flags, .. }
             | Self::Times { flags, .. } => flags,
+        }
+    }
+
+    /// Its fields as text, in the order in which a difference is listed.
+    pub fn fields(&self) -> Vec<(KeyField, String)> {
+        match self {
+            Self::Resources {
+                arch,
+                compiler,
+                flags,
+            }
+            | Self::Correctness {
+                arch,
+                compiler,
+                flags,
+            }
+            | Self::SimulatedCorrectness {
+                arch,
+                compiler,
+                flags,
+            } => vec![
+                (KeyField::Architecture, arch.to_string()),
+                (KeyField::Compiler, compiler.clone()),
+                (KeyField::Flags, flags.clone()),
+            ],
+            Self::Counters {
+                arch,
+                compiler,
+                flags,
+                model,
+            } => vec![
+                (KeyField::Architecture, arch.to_string()),
+                (KeyField::Compiler, compiler.clone()),
+                (KeyField::Flags, flags.clone()),
+                (KeyField::CounterModel, model.to_string()),
+            ],
+            Self::Times {
+                gpu,
+                driver_branch,
+                clock_policy,
+                protocol,
+                mode,
+                compiler,
+                flags,
+            } => vec![
+                (KeyField::Gpu, gpu.clone()),
+                (KeyField::DriverBranch, driver_branch.clone()),
+                (KeyField::ClockPolicy, clock_policy.clone()),
+                (KeyField::TimingProtocol, protocol.to_string()),
+                (KeyField::Mode, mode.to_string()),
+                (KeyField::Compiler, compiler.clone()),
+                (KeyField::Flags, flags.clone()),
+            ],
         }
     }
 
@@ -164,4 +198,20 @@ pub struct Noise {
     pub deviation: Num,
     /// Degrees of freedom that it was estimated with: sessions, less one for each code.
     pub freedom: u32,
+}
+
+/// A figure of a baseline file that head's version has worse than base's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EditedFigure {
+    pub metric: Metric,
+    pub edit: FigureEdit,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FigureEdit {
+    Removed,
+    Worse { was: Num, now: Num },
+    /// The value stays, and its spread grows.
+    Wider,
 }

@@ -43,11 +43,6 @@ pub struct Environment {
     pub device: Seen<DeviceFacts>,
     /// What executed the kernels in its place.
     pub simulator: Option<Simulator>,
-    /// What took the times where it was not gatekeeper: `NVBench 0.1.0`. Then times are all that is known:
-    /// not whether the kernels are right, nor what built them. No record that is stored says so; it is
-    /// true only of what was read in another format.
-    #[serde(skip)]
-    pub timed_by: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,20 +10,16 @@ pub enum Seen<T> {
     /// It was tried and broke.
     Fault(Fault),
     /// This device or tool cannot do it, whatever the kernel.
-    Unsupported {
-        reason: String,
-    },
-    /// It was not tried: filtered out, no device, or an earlier stage refused it.
-    NotRun {
-        reason: String,
-    },
+    Unsupported(Unsupported),
+    /// It was not tried: no device, or an earlier stage refused it.
+    NotRun(NotRun),
 }
 
 impl<T> Seen<T> {
     pub fn got(&self) -> Option<&T> {
         match self {
             Self::Got(value) => Some(value),
-            Self::Fault(_) | Self::Unsupported { .. } | Self::NotRun { .. } => None,
+            Self::Fault(_) | Self::Unsupported(_) | Self::NotRun(_) => None,
         }
     }
 
@@ -31,10 +27,116 @@ impl<T> Seen<T> {
         match self {
             Self::Got(value) => Seen::Got(f(value)),
             Self::Fault(fault) => Seen::Fault(fault),
-            Self::Unsupported { reason } => Seen::Unsupported { reason },
-            Self::NotRun { reason } => Seen::NotRun { reason },
+            Self::Unsupported(why) => Seen::Unsupported(why),
+            Self::NotRun(why) => Seen::NotRun(why),
         }
     }
+}
+
+/// Gives each variant a stable code, and lists them.
+macro_rules! codes {
+    ($of:ident: $($variant:ident => $code:literal,)*) => {
+        impl $of {
+            /// In the order of the documentation.
+            pub const CODES: &[&str] = &[$($code),*];
+
+            /// Stable: programs match on it.
+            pub fn code(&self) -> &'static str {
+                match self {
+                    $(Self::$variant { .. } => $code,)*
+                }
+            }
+        }
+    };
+}
+
+/// Why something was not tried. No fault: somebody decided so, or there is nothing to try it on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum NotRun {
+    /// The machine has no NVIDIA GPU. With what looking for one gave.
+    NoDevice { problem: String },
+    /// The simulator was asked for.
+    SimulatorAsked,
+    /// `judge::admit` said no. Why follows from the evidence before it.
+    EarlierStage,
+    /// Warp instructions, over all seeds of the case.
+    OverBudget { estimate: u64, budget: u64 },
+    /// Bytes of all tensors of the case.
+    OverMemory { bytes: u64, limit: u64 },
+    /// A few blocks alone pass the budget, and the first seed alone was run.
+    EstimateUnknown,
+    /// The variant that is its reference is not part of this run.
+    NoReferenceVariant { variant: String },
+    /// Nothing was built for what this run executes on.
+    NoArtifact,
+    /// The worker ended before it asked the driver.
+    DriverNotAsked,
+    DeviceNotAsked,
+    /// Another program ran the kernels and does not say.
+    OtherProgram { program: String },
+    /// Another program passed over it. In its own words.
+    PassedOver { said: Option<String> },
+}
+
+codes! { NotRun:
+    NoDevice => "no-device",
+    SimulatorAsked => "simulator-asked",
+    EarlierStage => "earlier-stage",
+    OverBudget => "over-budget",
+    OverMemory => "over-memory",
+    EstimateUnknown => "estimate-unknown",
+    NoReferenceVariant => "no-reference-variant",
+    NoArtifact => "no-artifact",
+    DriverNotAsked => "driver-not-asked",
+    DeviceNotAsked => "device-not-asked",
+    OtherProgram => "other-program",
+    PassedOver => "passed-over",
+}
+
+/// What a device or tool cannot do, whatever the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Unsupported {
+    /// Host code, in the simulator.
+    Launcher,
+    /// Clusters of blocks, in the simulator.
+    Clusters,
+    /// An instruction that the simulator does not have, or PTX that it does not understand.
+    Ptx { problem: String },
+    /// Of the device or of the simulator.
+    OutOfMemory { problem: String },
+    /// The device has no clock to trust.
+    Clock,
+    /// There is no driver to ask, in the simulator.
+    Driver,
+    /// What this driver cannot do.
+    DriverTooOld { problem: String },
+    /// The launcher cannot be captured into a CUDA graph.
+    Capture { problem: String },
+    /// The host is too slow to keep its own time out of the samples.
+    HostTooSlow { problem: String },
+    /// A GPU was asked to simulate.
+    Simulation,
+    /// It is the reference that cannot be had.
+    ReferenceVariant { variant: String, why: Box<Unsupported> },
+    /// Another program took times and kept no samples.
+    SamplesNotKept { program: String },
+}
+
+codes! { Unsupported:
+    Launcher => "launcher-not-simulated",
+    Clusters => "clusters-not-simulated",
+    Ptx => "ptx-not-simulated",
+    OutOfMemory => "out-of-memory",
+    Clock => "no-clock",
+    Driver => "no-driver",
+    DriverTooOld => "driver-too-old",
+    Capture => "not-capturable",
+    HostTooSlow => "host-too-slow",
+    Simulation => "gpu-does-not-simulate",
+    ReferenceVariant => "reference-unsupported",
+    SamplesNotKept => "samples-not-kept",
 }
 
 /// Something broke while a kernel was built, launched, checked or timed.
@@ -70,17 +172,30 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    pub fn words(self) -> &'static str {
+    pub const ALL: [Self; 9] = [
+        Self::Compile,
+        Self::EntryNotFound,
+        Self::LaunchRefused,
+        Self::DeviceFault,
+        Self::Hang,
+        Self::WorkerDied,
+        Self::Reference,
+        Self::Base,
+        Self::Environment,
+    ];
+
+    /// Stable: programs match on it.
+    pub fn code(self) -> &'static str {
         match self {
-            Self::Compile => "does not compile",
-            Self::EntryNotFound => "entry not found",
-            Self::LaunchRefused => "launch refused",
-            Self::DeviceFault => "kernel faulted",
-            Self::Hang => "hung past its deadline",
-            Self::WorkerDied => "worker died",
-            Self::Reference => "no reference",
-            Self::Base => "the base revision broke",
-            Self::Environment => "environment failed",
+            Self::Compile => "does-not-compile",
+            Self::EntryNotFound => "entry-not-found",
+            Self::LaunchRefused => "launch-refused",
+            Self::DeviceFault => "kernel-faulted",
+            Self::Hang => "hung",
+            Self::WorkerDied => "worker-died",
+            Self::Reference => "no-reference",
+            Self::Base => "base-broke",
+            Self::Environment => "environment-failed",
         }
     }
 }

@@ -1,18 +1,14 @@
-use super::{CaseId, Counter, Metric, Num, Since, Subject};
+use super::{CaseId, Counter, Limit, Metric, Num, Question, Reason, Rule, Since, Subject, Withheld};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the judge says of one gate. Everything that a report shows is here; reports decide nothing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The answer to one question. Everything that a report shows is here; reports decide nothing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     pub subject: Subject,
-    /// What was asked, in a few words: `registers <= 128`, `p50 +2%`, `deterministic`.
-    pub gate: String,
-    pub metric: Option<Metric>,
+    pub question: Question,
     pub outcome: Outcome,
-    /// Why, in one sentence; for a pass it may be empty.
-    pub reason: String,
+    pub reason: Reason,
     pub measured: Option<Num>,
     /// The limit as a value, where it is one.
     pub limit: Option<Num>,
@@ -25,20 +21,12 @@ pub struct Verdict {
     pub smallest_visible: Option<Num>,
     /// What the comparison of times took.
     pub effort: Option<Effort>,
-    /// Whether `baseline` and `change` are those of an anchor, and not of the last baseline.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub anchored: bool,
     /// Where the gate was written.
     pub declared: Option<String>,
 }
 
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
 /// How far a figure has moved since an anchor, whether or not a gate limits that.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Drift {
     pub subject: Subject,
     pub metric: Metric,
@@ -54,8 +42,7 @@ pub struct Drift {
 }
 
 /// What a verdict on times rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effort {
     pub processes: u32,
     /// Of both sides, over all processes.
@@ -66,18 +53,17 @@ pub struct Effort {
 }
 
 /// The revision that a run was held against, and how its timed cases stand to it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BesideBase {
     /// As it was named: `origin/main`.
     pub revision: String,
     /// Abbreviated hash.
     pub commit: String,
-    /// Timed in turns with the base.
+    /// Timed interleaved with the base.
     pub changed: Vec<CaseId>,
     /// Same machine code, launch and arguments.
     pub unchanged: Vec<CaseId>,
-    /// Whether those were timed in turns with the base, too.
+    /// Whether those were timed beside the base, too.
     pub unchanged_timed: bool,
     /// The base has no such case.
     pub new: Vec<CaseId>,
@@ -133,8 +119,7 @@ impl fmt::Display for Outcome {
 }
 
 /// All that `judge` says of a record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judgement {
     pub conclusion: Conclusion,
     /// In the order of the policy's gates. After them: baseline files that cannot be used, acceptances
@@ -156,14 +141,12 @@ pub struct Judgement {
 }
 
 /// A gate that is broken, and that somebody has put a name under.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Accepted {
     pub subject: Subject,
-    /// The gate's own words: `p50 +2%`.
-    pub gate: String,
-    /// How it is broken, and by whom, until when and why that was accepted.
-    pub reason: String,
+    pub gate: Rule,
+    /// `Reason::Accepted`.
+    pub reason: Reason,
     /// Where it was accepted.
     pub declared: String,
 }
@@ -179,8 +162,7 @@ pub enum Conclusion {
     NothingJudged,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Win {
     pub subject: Subject,
     pub metric: Metric,
@@ -189,8 +171,7 @@ pub struct Win {
     pub change: Num,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CounterChange {
     pub subject: Subject,
     pub counter: Counter,
@@ -199,8 +180,8 @@ pub struct CounterChange {
     pub change: Num,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Note {
     /// No baseline under any key: not a failure, and said.
     New {
@@ -219,7 +200,7 @@ pub enum Note {
     /// An acceptance that the base revision does not have, or not as wide or for as long.
     Accepts {
         case: String,
-        instead: String,
+        instead: Rule,
         by: String,
         until: String,
         declared: String,
@@ -237,7 +218,11 @@ pub enum Note {
         left_out: u64,
     },
     /// Counters that a gate could rest on but not in a launch of this case, and why.
-    NotHeld { subject: Subject, what: String },
+    NotHeld {
+        subject: Subject,
+        counters: Vec<Counter>,
+        why: Withheld,
+    },
     /// The single launches of a case have two modes: where each is, and its share (0 to 1).
     TwoModes {
         subject: Subject,
@@ -247,15 +232,6 @@ pub enum Note {
     },
     /// Timing processes that ran on a throttled GPU, and were set aside.
     Throttled { subject: Subject, processes: u32 },
-    /// Processes spread by more than was calibrated (standard deviations of ln(value)) on `date`, and are
-    /// believed.
-    Noisier {
-        subject: Subject,
-        metric: Metric,
-        deviation: Num,
-        calibrated: Num,
-        date: String,
-    },
     /// Timing processes of which nobody knows whether the GPU was throttled; they count.
     Unwatched { subject: Subject, processes: u32 },
     /// Timing processes during which others computed on the same GPU; they count, and spread more.
@@ -270,15 +246,14 @@ impl Verdict {
     /// One that rests on no figures.
     pub fn without_figures(
         subject: Subject,
-        gate: String,
+        question: Question,
         outcome: Outcome,
-        reason: String,
+        reason: Reason,
         declared: Option<String>,
     ) -> Self {
         Self {
             subject,
-            gate,
-            metric: None,
+            question,
             outcome,
             reason,
             measured: None,
@@ -288,9 +263,27 @@ impl Verdict {
             interval: None,
             smallest_visible: None,
             effort: None,
-            anchored: false,
             declared,
         }
+    }
+
+    /// The metric that its gate limits.
+    pub fn metric(&self) -> Option<Metric> {
+        match &self.question {
+            Question::Gate(Rule::Limit { metric, .. }) => Some(*metric),
+            _ => None,
+        }
+    }
+
+    /// Whether `baseline` and `change` are those of an anchor, and not of the last baseline.
+    pub fn is_anchored(&self) -> bool {
+        matches!(
+            self.question,
+            Question::Gate(Rule::Limit {
+                limit: Limit::Anchor { .. },
+                ..
+            })
+        )
     }
 }
 

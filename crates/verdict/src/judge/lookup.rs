@@ -1,0 +1,378 @@
+//! Floor 1: evidence of one run by what it is about, and what its absence means.
+//!
+//! Every look-up ends in a value or in a [`Ruling`]: there is no third way, and no default.
+
+use crate::model::*;
+use std::collections::HashMap;
+
+/// Why there is no value, and what a gate that needs it comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ruling {
+    pub outcome: Outcome,
+    pub reason: Reason,
+}
+
+pub type Found<T> = Result<T, Ruling>;
+
+pub(super) fn ruling<T>(outcome: Outcome, reason: Reason) -> Found<T> {
+    Err(Ruling { outcome, reason })
+}
+
+pub(super) fn fail<T>(reason: Reason) -> Found<T> {
+    ruling(Outcome::Fail, reason)
+}
+
+pub(super) fn inconclusive<T>(reason: Reason) -> Found<T> {
+    ruling(Outcome::Inconclusive, reason)
+}
+
+pub(super) fn skipped<T>(reason: Reason) -> Found<T> {
+    ruling(Outcome::Skipped, reason)
+}
+
+pub(super) fn unsupported<T>(reason: Reason) -> Found<T> {
+    ruling(Outcome::Unsupported, reason)
+}
+
+/// The evidence of one run, by subject.
+pub(super) struct Lookup<'a> {
+    pub plan: &'a Plan,
+    pub environment: &'a Environment,
+    pub policy: &'a Policy,
+    builds: HashMap<&'a UnitId, Vec<&'a Seen<BuildFacts>>>,
+    base_builds: HashMap<&'a UnitId, Vec<&'a Seen<BuildFacts>>>,
+    checks: HashMap<(&'a CaseId, u64), Vec<&'a Seen<CheckFacts>>>,
+    simulations: HashMap<(&'a CaseId, u64), Vec<&'a Seen<SimulationFacts>>>,
+    drivers: HashMap<&'a CaseId, Vec<&'a Seen<DriverFacts>>>,
+    times: HashMap<&'a CaseId, Vec<(u32, &'a Seen<TimeFacts>)>>,
+    pairs: HashMap<&'a CaseId, Vec<(u32, &'a Seen<PairFacts>)>>,
+}
+
+/// What this run executes kernels on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Executor<'a> {
+    Gpu(&'a DeviceFacts),
+    Simulator(&'a Simulator),
+}
+
+impl<'a> Lookup<'a> {
+    pub fn new(
+        plan: &'a Plan,
+        environment: &'a Environment,
+        policy: &'a Policy,
+        evidence: &'a [Evidence],
+    ) -> Self {
+        let mut lookup = Self {
+            plan,
+            environment,
+            policy,
+            builds: HashMap::new(),
+            base_builds: HashMap::new(),
+            checks: HashMap::new(),
+            simulations: HashMap::new(),
+            drivers: HashMap::new(),
+            times: HashMap::new(),
+            pairs: HashMap::new(),
+        };
+        for piece in evidence {
+            lookup.file(piece);
+        }
+        let times = lookup.times.values_mut();
+        times.for_each(|it| it.sort_by_key(|(process, _)| *process));
+        let pairs = lookup.pairs.values_mut();
+        pairs.for_each(|it| it.sort_by_key(|(process, _)| *process));
+        lookup
+    }
+
+    fn file(&mut self, piece: &'a Evidence) {
+        match piece {
+            Evidence::Build { unit, facts } => {
+                self.builds.entry(unit).or_default().push(facts);
+            }
+            Evidence::BaseBuild { unit, facts } => {
+                self.base_builds.entry(unit).or_default().push(facts);
+            }
+            Evidence::Check { case, seed, facts } => {
+                self.checks.entry((case, *seed)).or_default().push(facts);
+            }
+            Evidence::Simulation { case, seed, facts } => {
+                let seeds = self.simulations.entry((case, *seed));
+                seeds.or_default().push(facts);
+            }
+            Evidence::Driver { case, facts } => {
+                self.drivers.entry(case).or_default().push(facts);
+            }
+            Evidence::Time {
+                case,
+                process,
+                facts,
+            } => {
+                self.times.entry(case).or_default().push((*process, facts));
+            }
+            Evidence::Pair {
+                case,
+                process,
+                facts,
+            } => {
+                self.pairs.entry(case).or_default().push((*process, facts));
+            }
+        }
+    }
+
+    /// Of a plan that does not have it: left out by a filter, or a gate on something that never was.
+    fn planned<T>(&self, found: Option<T>, kernel: &str, what: String) -> Found<T> {
+        match found {
+            Some(found) => Ok(found),
+            None if self.plan.is_partial(kernel) => skipped(Reason::NotSelected { what }),
+            None => inconclusive(Reason::NotInPlan { what }),
+        }
+    }
+
+    pub fn unit(&self, id: &UnitId) -> Found<&'a Unit> {
+        self.planned(self.plan.unit(id), &id.kernel, id.to_string())
+    }
+
+    pub fn case(&self, id: &CaseId) -> Found<&'a Case> {
+        self.planned(self.plan.case(id), &id.kernel, id.to_string())
+    }
+
+    /// Cases of a unit, in the order of the plan.
+    pub fn cases_of(&self, unit: &UnitId) -> impl Iterator<Item = &'a Case> {
+        let (kernel, variant) = (unit.kernel.clone(), unit.variant.clone());
+        let cases = self.plan.cases.iter();
+        cases.filter(move |case| case.id.kernel == kernel && case.id.variant == variant)
+    }
+
+    /// Whether another program ran the case, of which times alone are known.
+    pub fn ran_elsewhere(&self, id: &CaseId) -> bool {
+        let case = self.plan.case(id);
+        case.is_some_and(|case| case.reference == Reference::Elsewhere)
+    }
+
+    pub fn device(&self) -> Found<&'a DeviceFacts> {
+        got(&self.environment.device)
+    }
+
+    pub fn compiler(&self) -> Found<&'a CompilerFacts> {
+        got(&self.environment.compiler)
+    }
+
+    /// A GPU goes before a simulator.
+    pub fn executor(&self) -> Found<Executor<'a>> {
+        match (self.device(), &self.environment.simulator) {
+            (Ok(device), _) => Ok(Executor::Gpu(device)),
+            (Err(_), Some(simulator)) => Ok(Executor::Simulator(simulator)),
+            (Err(ruling), None) => Err(ruling),
+        }
+    }
+
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.executor(), Ok(Executor::Simulator(_)))
+    }
+
+    /// The unit whose code this run executes for a case.
+    pub fn unit_on_device(&self, id: &CaseId) -> Found<&'a Unit> {
+        self.case(id)?;
+        match self.executor()? {
+            Executor::Gpu(device) => match unit_for(self.plan, id, device) {
+                Some(unit) => Ok(unit),
+                None => ruling(
+                    // Who requires a GPU requires that something runs on it.
+                    match self.policy.require_gpu {
+                        true => Outcome::Environment,
+                        false => Outcome::Unsupported,
+                    },
+                    Reason::NoArchitecture {
+                        kernel: id.kernel.clone(),
+                        variant: id.variant.clone(),
+                        device: device.name.clone(),
+                        arch: device.arch(),
+                    },
+                ),
+            },
+            Executor::Simulator(_) => {
+                self.planned(unit_to_simulate(self.plan, id), &id.kernel, id.to_string())
+            }
+        }
+    }
+
+    pub fn build(&self, unit: &UnitId) -> Found<&'a BuildFacts> {
+        self.unit(unit)?;
+        match self.builds.get(unit) {
+            None => {
+                self.compiler()?;
+                missing(Piece::Build(unit.clone()))
+            }
+            Some(seen) => only(seen, || Piece::Build(unit.clone())),
+        }
+    }
+
+    /// Of a unit of the base revision; whatever became of it there is no failure of head.
+    pub fn base_build(&self, unit: &UnitId) -> Found<&'a BuildFacts> {
+        let seen = self.base_builds.get(unit).map_or(&[][..], Vec::as_slice);
+        only(seen, || Piece::BaseBuild(unit.clone())).map_err(|why| Ruling {
+            outcome: Outcome::Inconclusive,
+            reason: Reason::BaseNotBuilt {
+                why: Box::new(why.reason),
+            },
+        })
+    }
+
+    /// Built for this run's device.
+    pub fn runnable(&self, id: &CaseId) -> Found<()> {
+        let unit = self.unit_on_device(id)?;
+        match self.build(&unit.id) {
+            Ok(_) => Ok(()),
+            // The gate that the unit is built tells what the compiler said.
+            Err(Ruling {
+                outcome: Outcome::Fail,
+                ..
+            }) => skipped(Reason::NotBuilt {
+                unit: unit.id.clone(),
+            }),
+            Err(why) => Err(why),
+        }
+    }
+
+    pub fn check(&self, id: &CaseId, seed: u64) -> Found<&'a CheckFacts> {
+        self.required(id)?;
+        let piece = || Piece::Check {
+            case: id.clone(),
+            seed,
+        };
+        match self.checks.get(&(id, seed)) {
+            None => {
+                self.executor()?;
+                missing(piece())
+            }
+            Some(seen) => self.admitted(id, seen, piece),
+        }
+    }
+
+    pub fn simulation(&self, id: &CaseId, seed: u64) -> Found<&'a SimulationFacts> {
+        self.case(id)?;
+        if let Executor::Gpu(_) = self.executor()? {
+            return skipped(Reason::NotSimulated);
+        }
+        let piece = || Piece::Simulation {
+            case: id.clone(),
+            seed,
+        };
+        match self.simulations.get(&(id, seed)) {
+            None => missing(piece()),
+            Some(seen) => self.admitted(id, seen, piece),
+        }
+    }
+
+    pub fn driver(&self, id: &CaseId) -> Found<&'a DriverFacts> {
+        self.required(id)?;
+        let piece = || Piece::Driver(id.clone());
+        match self.drivers.get(id) {
+            None => {
+                self.device()?;
+                missing(piece())
+            }
+            Some(seen) => self.admitted(id, seen, piece),
+        }
+    }
+
+    /// Processes that timed a case alone, in order.
+    pub fn timed_alone(&self, id: &CaseId) -> &[(u32, &'a Seen<TimeFacts>)] {
+        self.times.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Processes that timed a case beside the base, in order.
+    pub fn timed_beside(&self, id: &CaseId) -> &[(u32, &'a Seen<PairFacts>)] {
+        self.pairs.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Where a GPU is required, that the case runs on the one that is there: not run is else a mere skip.
+    fn required(&self, id: &CaseId) -> Found<()> {
+        self.case(id)?;
+        match self.device() {
+            Ok(_) if self.policy.require_gpu => self.unit_on_device(id).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// The one observation of a case. One that an earlier stage refused has that stage's reason.
+    fn admitted<T>(
+        &self,
+        id: &CaseId,
+        seen: &[&'a Seen<T>],
+        piece: impl Fn() -> Piece,
+    ) -> Found<&'a T> {
+        let found = only(seen, piece);
+        match seen {
+            [Seen::NotRun(NotRun::EarlierStage)] => self.runnable(id).and(found),
+            _ => found,
+        }
+    }
+}
+
+/// The unit whose PTX the simulator executes for a case: the one for the oldest architecture, whose code
+/// all others of the case could run too.
+pub fn unit_to_simulate<'a>(plan: &'a Plan, case: &CaseId) -> Option<&'a Unit> {
+    plan.units
+        .iter()
+        .filter(|unit| unit.id.kernel == case.kernel && unit.id.variant == case.variant)
+        .min_by_key(|unit| {
+            let arch = unit.id.arch;
+            (arch.major, arch.minor, arch.suffix)
+        })
+}
+
+/// The unit whose machine code `device` executes for a case: of those that can run there, the one made
+/// for exactly this device (`sm_90a`), else the newest.
+pub fn unit_for<'a>(plan: &'a Plan, case: &CaseId, device: &DeviceFacts) -> Option<&'a Unit> {
+    plan.units
+        .iter()
+        .filter(|unit| unit.id.kernel == case.kernel && unit.id.variant == case.variant)
+        .filter(|unit| unit.id.arch.runs_on(device.major, device.minor))
+        .max_by_key(|unit| {
+            let arch = unit.id.arch;
+            (
+                arch.major,
+                arch.minor,
+                arch.suffix == Some('a'),
+                arch.suffix,
+            )
+        })
+}
+
+pub(super) fn missing<T>(piece: Piece) -> Found<T> {
+    inconclusive(Reason::EvidenceMissing(piece))
+}
+
+fn only<'a, T>(seen: &[&'a Seen<T>], piece: impl Fn() -> Piece) -> Found<&'a T> {
+    match seen {
+        [one] => got(one),
+        _ => inconclusive(Reason::EvidenceRepeated {
+            piece: piece(),
+            times: seen.len(),
+        }),
+    }
+}
+
+pub(super) fn got<T>(seen: &Seen<T>) -> Found<&T> {
+    match seen {
+        Seen::Got(value) => Ok(value),
+        Seen::Fault(fault) => ruling(outcome_of(fault.kind), Reason::Fault(fault.clone())),
+        Seen::Unsupported(why) => unsupported(Reason::Unsupported(why.clone())),
+        Seen::NotRun(why) => skipped(Reason::NotRun(why.clone())),
+    }
+}
+
+fn outcome_of(fault: FaultKind) -> Outcome {
+    match fault {
+        FaultKind::Environment => Outcome::Environment,
+        FaultKind::Compile
+        | FaultKind::EntryNotFound
+        | FaultKind::LaunchRefused
+        | FaultKind::DeviceFault
+        | FaultKind::Hang
+        | FaultKind::WorkerDied
+        | FaultKind::Reference => Outcome::Fail,
+        FaultKind::Base => Outcome::Inconclusive,
+    }
+}

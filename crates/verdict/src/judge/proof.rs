@@ -1,0 +1,50 @@
+//! Floor 3: whether a case is right. Worked out once for each case and handed down, as its times rest on it.
+
+use super::lookup::{Found, inconclusive, ruling};
+use super::review::accepted;
+use super::rules::{Refusals, correctness, simulation};
+use super::value::Values;
+use crate::model::*;
+
+/// Built for this run's device, right in every respect that is checked, for every seed, and within at least
+/// one absolute limit on its error. Of a case that another program ran nothing is claimed.
+pub(super) fn prove(values: &Values, id: &CaseId) -> Found<()> {
+    let lookup = &values.lookup;
+    let case = lookup.case(id)?;
+    if lookup.ran_elsewhere(id) {
+        return Ok(());
+    }
+    lookup.runnable(id)?;
+    let subject = Subject::Case(id.clone());
+    correctness::finite(lookup, &subject)?;
+    correctness::written(lookup, &subject)?;
+    correctness::inputs_intact(lookup, &subject)?;
+    if lookup.is_simulated() {
+        simulation::no_findings(values, &subject)?;
+    } else if case.determinism == Determinism::BitExact {
+        correctness::deterministic(lookup, &subject)?;
+    }
+    let gates = lookup.policy.gates.iter();
+    let mut limits = 0;
+    for gate in gates.filter(|gate| gate.subject == subject && bounds_error(&gate.rule)) {
+        let verdict = accepted::apply(values, gate, &Refusals::new()).verdict;
+        if verdict.outcome != Outcome::Pass {
+            return ruling(verdict.outcome, verdict.reason);
+        }
+        limits += 1;
+    }
+    match limits {
+        0 => inconclusive(Reason::NoErrorLimit),
+        _ => Ok(()),
+    }
+}
+
+fn bounds_error(rule: &Rule) -> bool {
+    match rule {
+        Rule::Limit {
+            metric,
+            limit: Limit::Absolute { .. },
+        } => metric.facet() == Facet::Correctness,
+        _ => false,
+    }
+}
