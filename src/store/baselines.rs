@@ -4,10 +4,6 @@
 //! A file that cannot be used is reported and never skipped, and so is one that is where none belongs:
 //! a baseline that silently is not there would read as `new`.
 
-mod noise;
-
-pub use noise::{Calibrated, Noise, expect_times, write_noise};
-
 use super::file::{Problem, version, write_whole};
 use super::once::keys_stand_once;
 use super::record;
@@ -184,7 +180,6 @@ fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Problem> {
     let mut baseline: Baseline = match version {
         // An older version gets an arm here that puts it into the words of the next.
         // Version 1 knows no sessions: nobody knows of what code its times are.
-        // Versions 1 and 2 know no calibrated spread, and say nothing of it.
         1..=3 => serde_json::from_str(text).map_err(|error| Problem::json(&error))?,
         other => return Err(Problem::of(format!("{KIND}/{other} cannot be read"))),
     };

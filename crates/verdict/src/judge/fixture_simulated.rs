@@ -72,7 +72,6 @@ pub fn record_simulated() -> Record {
                 commit: None,
             },
             cases: SHAPES.map(|shape| (shape.to_owned(), counters())).into(),
-            calibrated: BTreeMap::new(),
         })
         .to_vec();
     record
