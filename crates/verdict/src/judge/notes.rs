@@ -1,24 +1,26 @@
 //! What is said beside the verdicts.
 
-use super::facts::Facts;
-use super::simulated;
+use super::lookup::Lookup;
+use super::rules::simulation::withheld_by_reason;
+use super::value::Values;
 use crate::model::*;
 use std::collections::BTreeSet;
 
 /// Of what was seen of each case, in the order of the plan.
-pub(super) fn of_cases(facts: &Facts) -> Vec<Note> {
+pub(super) fn of_cases(values: &Values) -> Vec<Note> {
+    let lookup = &values.lookup;
     let mut notes = Vec::new();
-    for case in &facts.plan.cases {
+    for case in &lookup.plan.cases {
         let subject = || Subject::Case(case.id.clone());
         notes.extend(
-            simulated::not_judged(facts, case)
+            not_judged(lookup, case)
                 .into_iter()
                 .map(|what| Note::NotJudged {
                     subject: subject(),
                     what: what.to_owned(),
                 }),
         );
-        if let Some((seed, printed)) = simulated::printed(facts, case) {
+        if let Some((seed, printed)) = printed(lookup, case) {
             notes.push(Note::Printed {
                 subject: subject(),
                 seed,
@@ -27,14 +29,15 @@ pub(super) fn of_cases(facts: &Facts) -> Vec<Note> {
             });
         }
         notes.extend(
-            simulated::not_held(facts, &case.id)
+            withheld_by_reason(values, &case.id)
                 .into_iter()
-                .map(|what| Note::NotHeld {
+                .map(|withheld| Note::NotHeld {
                     subject: subject(),
-                    what,
+                    counters: withheld.counters,
+                    why: withheld.why,
                 }),
         );
-        if let Ok(Some(modes)) = facts.modes(&case.id) {
+        if let Ok(Some(modes)) = values.modes(&case.id) {
             notes.push(Note::TwoModes {
                 subject: subject(),
                 fast_ns: Num(modes.fast.ns),
@@ -42,29 +45,46 @@ pub(super) fn of_cases(facts: &Facts) -> Vec<Note> {
                 slow_share: Num(modes.slow.share),
             });
         }
-        if let processes @ 1.. = facts.throttled(&case.id) {
+        if let processes @ 1.. = lookup.throttled(&case.id) {
             notes.push(Note::Throttled {
                 subject: subject(),
                 processes,
             });
         }
-        if let processes @ 1.. = facts.unwatched(&case.id)
-            && !facts.is_foreign()
+        if let processes @ 1.. = lookup.unwatched(&case.id)
+            && !lookup.ran_elsewhere(&case.id)
         {
             notes.push(Note::Unwatched {
                 subject: subject(),
                 processes,
             });
         }
-        if let processes @ 1.. = facts.shared(&case.id) {
+        if let processes @ 1.. = lookup.shared(&case.id) {
             notes.push(Note::Shared {
                 subject: subject(),
                 processes,
-                others: facts.others(&case.id),
+                others: lookup.others(&case.id),
             });
         }
     }
     notes
+}
+
+/// What the checks could not judge in any launch of a case, each once.
+fn not_judged<'a>(lookup: &Lookup<'a>, case: &Case) -> BTreeSet<&'a str> {
+    let seeds = case.seeds.iter();
+    let launches = seeds.filter_map(|&seed| lookup.simulation(&case.id, seed).ok());
+    launches
+        .flat_map(|launch| launch.not_judged.iter().map(String::as_str))
+        .collect()
+}
+
+/// What a case printed, and with which seed: the first that printed.
+fn printed<'a>(lookup: &Lookup<'a>, case: &Case) -> Option<(u64, &'a Printed)> {
+    case.seeds.iter().find_map(|&seed| {
+        let launch = lookup.simulation(&case.id, seed).ok()?;
+        Some((seed, launch.printed.as_ref()?))
+    })
 }
 
 /// What a comparison does not say, as head was run with a filter.
@@ -79,17 +99,17 @@ pub(super) fn left_out(base: &Plan, head: &Plan) -> Option<Note> {
 
 /// Baselines whose case is no longer in gates.yaml. Of a kernel that a filter left out cases of, nobody
 /// can know.
-pub(super) fn gone(facts: &Facts) -> Vec<Note> {
+pub(super) fn gone(lookup: &Lookup) -> Vec<Note> {
     let mut gone = BTreeSet::new();
-    let whole = |baseline: &&Baseline| !facts.plan.is_partial(&baseline.kernel);
-    for baseline in facts.policy.baselines.iter().filter(whole) {
+    let whole = |baseline: &&Baseline| !lookup.plan.is_partial(&baseline.kernel);
+    for baseline in lookup.policy.baselines.iter().filter(whole) {
         let (kernel, variant) = (&baseline.kernel, &baseline.variant);
         for shape in baseline.cases.keys() {
             let known = if baseline.key.facet() == Facet::Resources {
-                let mut units = facts.plan.units.iter();
+                let mut units = lookup.plan.units.iter();
                 units.any(|unit| unit.id.kernel == *kernel && unit.id.variant == *variant)
             } else {
-                facts.plan.cases.iter().any(|case| {
+                lookup.plan.cases.iter().any(|case| {
                     case.id.kernel == *kernel
                         && case.id.variant == *variant
                         && case.id.shape == *shape

@@ -77,7 +77,7 @@ fn noise(sessions: &Sessions) -> Option<Noise> {
 /// What a new session is held against; `None` where nothing is known of the spread between sessions.
 /// Sessions that agree more closely than the processes of one of them (standard error `least` of its mean)
 /// agree by chance.
-pub(super) fn held_against(sessions: &Sessions, least: f64) -> Option<Between> {
+pub(super) fn between_sessions(sessions: &Sessions, least: f64) -> Option<Between> {
     let (ln_mean, _) = between(sessions)?;
     let Noise { deviation, freedom } = noise(sessions)?;
     Some(Between {
@@ -130,17 +130,20 @@ mod tests {
         let one = agreed("a", 1, "GPU-0", 100.0);
         let alone = joined(&one, agreed("b", 2, "GPU-0", 50.0));
         assert_eq!((alone.value, values(&alone)), (Num(50.0), vec![50.0]));
-        assert_eq!(held_against(alone.sessions.as_ref().unwrap(), 0.0), None);
+        assert_eq!(
+            between_sessions(alone.sessions.as_ref().unwrap(), 0.0),
+            None
+        );
 
         let two = joined(&one, agreed("a", 2, "GPU-0", 102.0));
         let new = joined(&two, agreed("b", 3, "GPU-0", 50.0));
-        let base = held_against(new.sessions.as_ref().unwrap(), 0.0).unwrap();
+        let base = between_sessions(new.sessions.as_ref().unwrap(), 0.0).unwrap();
         assert_eq!((base.sessions, base.freedom), (1, 1));
         assert!((base.ln_deviation - (1.02f64.ln() / 2f64.sqrt())).abs() < 1e-12);
         assert!((base.ln_mean - 50f64.ln()).abs() < 1e-12);
         // And that of both codes together.
         let more = joined(&new, agreed("b", 4, "GPU-0", 50.0));
-        let base = held_against(more.sessions.as_ref().unwrap(), 0.0).unwrap();
+        let base = between_sessions(more.sessions.as_ref().unwrap(), 0.0).unwrap();
         assert_eq!((base.sessions, base.freedom), (2, 2));
         assert!((base.ln_deviation - (1.02f64.ln() / 2.0)).abs() < 1e-12);
     }
@@ -149,7 +152,7 @@ mod tests {
     fn sessions_that_agree_by_chance_are_no_certainty() {
         let one = agreed("a", 1, "GPU-0", 100.0);
         let same = joined(&one, agreed("a", 2, "GPU-0", 100.0));
-        let base = held_against(same.sessions.as_ref().unwrap(), 0.0004).unwrap();
+        let base = between_sessions(same.sessions.as_ref().unwrap(), 0.0004).unwrap();
         assert_eq!(base.ln_deviation, 0.0004);
     }
 
@@ -158,7 +161,10 @@ mod tests {
         let broken = agreed("a", 1, "GPU-0", f64::NAN);
         let new = agreed("a", 2, "GPU-0", 100.0);
         assert_eq!(joined(&broken, new.clone()), new);
-        assert_eq!(held_against(broken.sessions.as_ref().unwrap(), 0.1), None);
+        assert_eq!(
+            between_sessions(broken.sessions.as_ref().unwrap(), 0.1),
+            None
+        );
         let mut old = new.clone();
         old.sessions = None;
         assert_eq!(joined(&old, new.clone()), new);

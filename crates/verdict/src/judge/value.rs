@@ -1,8 +1,8 @@
 //! Floor 2: what a metric's value is, from the evidence: which entries, shapes, seeds and processes it is
 //! taken over, and when it has none.
 
-use super::lookup::{Found, Lookup, Ruling, inconclusive, unsupported};
 use super::lookup::unit_for;
+use super::lookup::{Found, Lookup, Ruling, inconclusive, unsupported};
 use super::proof;
 use super::series::count;
 use crate::model::*;
@@ -515,12 +515,11 @@ fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> Found<f64> {
 pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
     let tick = ROUNDING * facts.tick_ns as f64;
     let launches = f64::from(facts.launches_per_sample);
-    let too_few = |have: usize, needed: u32| {
-        inconclusive(Reason::TooFewSingles {
-            metric,
-            have,
-            needed,
-        })
+    let have = facts.single_ns.len();
+    let too_few = |needed: u32| Reason::TooFewSingles {
+        metric,
+        have,
+        needed,
     };
     let batched = || match Sample::new(&facts.batched_ns) {
         Some(sample) => Ok(sample),
@@ -529,7 +528,7 @@ pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
     // Batches hide tails: these come from samples of one launch each.
     let single = || match Sample::new(&facts.single_ns) {
         Some(sample) if sample.size() >= metric.least_singles() as usize => Ok(sample),
-        _ => too_few(facts.single_ns.len(), metric.least_singles()),
+        _ => inconclusive(too_few(metric.least_singles())),
     };
     Ok(match metric {
         Metric::P50 => (batched()?.median() / launches, tick / launches),
@@ -548,7 +547,7 @@ pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
         Metric::Cv => {
             let sample = single()?;
             let Some(deviation) = sample.deviation() else {
-                return too_few(facts.single_ns.len(), 2);
+                return inconclusive(too_few(2));
             };
             // Less than the clock's own rounding cannot be seen, and so is not claimed.
             (deviation.max(tick) / sample.mean(), tick / sample.mean())

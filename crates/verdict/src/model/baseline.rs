@@ -1,6 +1,6 @@
 //! Evidence that was agreed and committed, with the key under which it holds.
 
-use super::{Arch, Facet, KeyField, Metric, Mode, Num};
+use super::{Arch, CaseId, Facet, KeyField, Metric, Mode, Num};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -17,6 +17,13 @@ pub struct Baseline {
     pub origin: Origin,
     /// By shape; resources, which belong to no shape, stand under `*`.
     pub cases: BTreeMap<String, BTreeMap<Metric, Agreed>>,
+}
+
+impl Baseline {
+    pub fn holds_times_of(&self, case: &CaseId) -> bool {
+        self.key.facet() == Facet::Times
+            && (&self.kernel, &self.variant) == (&case.kernel, &case.variant)
+    }
 }
 
 /// What has to be the same for a comparison to mean anything.
@@ -211,7 +218,10 @@ pub struct EditedFigure {
 #[serde(rename_all = "snake_case")]
 pub enum FigureEdit {
     Removed,
-    Worse { was: Num, now: Num },
+    Worse {
+        was: Num,
+        now: Num,
+    },
     /// The value stays, and its spread grows.
     Wider,
 }

@@ -464,6 +464,10 @@ pub enum Reference {
     Variant {
         variant: String,
     },
+    /// Another program ran the case, and nothing is known of its outputs. Only of what was read in another
+    /// format: no record that is stored can say so, and so have its kernels pass for right.
+    #[serde(skip)]
+    Elsewhere,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

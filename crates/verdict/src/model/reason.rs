@@ -2,9 +2,10 @@
 
 use super::{
     Arch, BaselineKey, CaseId, Counter, EditedFigure, Facet, Fault, Finding, LineCount, Location,
-    Metric, Mode, NotRun, Num, Op, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
+    Metric, Mode, NotRun, Num, Op, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld,
+    Worst,
 };
-use crate::expr::{EvalError, ParseError};
+use crate::expr::{EvalError, ExprError};
 use crate::stats::sequential::Undecidable;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -134,14 +135,32 @@ pub enum Side {
 pub enum TimingGap {
     /// It is missing, or there twice.
     Numbering,
-    Mode { ran: Mode, planned: Mode },
+    Mode {
+        ran: Mode,
+        planned: Mode,
+    },
     /// Head and base ran in two modes.
     TwoModes,
-    NothingLaunched { side: Side },
-    Batched { have: usize, planned: u32 },
-    Singles { have: usize, planned: u32 },
-    Blocks { side: Side, samples: usize, blocks: usize, least: u32 },
-    NoSingles { side: Side },
+    NothingLaunched {
+        side: Side,
+    },
+    Batched {
+        have: usize,
+        planned: u32,
+    },
+    Singles {
+        have: usize,
+        planned: u32,
+    },
+    Blocks {
+        side: Side,
+        samples: usize,
+        blocks: usize,
+        least: u32,
+    },
+    NoSingles {
+        side: Side,
+    },
 }
 
 /// A figure that PTXAS or our formula gives, and that the driver gives too.
@@ -159,7 +178,10 @@ pub enum DriverFigure {
 pub enum Against {
     Baseline,
     /// With the commit that the anchor was found at, or the versions that the best was found among.
-    Anchor { since: Since, found: String },
+    Anchor {
+        since: Since,
+        found: String,
+    },
     /// The base revision, measured beside it.
     Base,
 }
@@ -252,7 +274,11 @@ pub enum FigureProblem {
     /// A time of one process.
     NoSpread,
     /// No interval follows from these.
-    BadSpread { value: Num, spread: Num, processes: u32 },
+    BadSpread {
+        value: Num,
+        spread: Num,
+        processes: u32,
+    },
 }
 
 /// Who accepted a broken limit, until when and why.
@@ -271,129 +297,367 @@ pub struct AcceptedLimit {
 pub enum Reason {
     // What held.
     Held,
-    Compiled { warnings: u32 },
-    WithinLimit { metric: Metric, value: Num },
-    ConditionHolds { operands: Vec<Operand> },
+    Compiled {
+        warnings: u32,
+    },
+    WithinLimit {
+        metric: Metric,
+        value: Num,
+    },
+    ConditionHolds {
+        operands: Vec<Operand>,
+    },
     /// `slow_share` of launches that have one mode.
     OneMode,
     WithinChange(Box<Comparison>),
-    CountersHold { compared: u32, withheld: Vec<WithheldCounters> },
+    CountersHold {
+        compared: u32,
+        withheld: Vec<WithheldCounters>,
+    },
     /// Same machine code, launch and arguments as the base, and so not timed.
-    UnchangedSinceBase { revision: String },
-    Accepted { own: Box<Reason>, accepted: Box<AcceptedLimit> },
+    UnchangedSinceBase {
+        revision: String,
+    },
+    Accepted {
+        own: Box<Reason>,
+        accepted: Box<AcceptedLimit>,
+    },
     LooseningAllowed(Box<Loosened>),
 
     // A kernel that is wrong.
-    SameCode { variant: String },
-    NonFinite { seed: u64, count: u64, elements: u64, worst: Option<Worst> },
-    Unwritten { seed: u64, count: u64, first: Option<Location> },
-    Nondeterministic { seed: u64, launch: u32, elements: u64, at: Location },
-    WroteOutside { seed: u64, places: Vec<String> },
-    InputWritten { seed: u64, inputs: Vec<String> },
+    SameCode {
+        variant: String,
+    },
+    NonFinite {
+        seed: u64,
+        count: u64,
+        elements: u64,
+        worst: Option<Worst>,
+    },
+    Unwritten {
+        seed: u64,
+        count: u64,
+        first: Option<Location>,
+    },
+    Nondeterministic {
+        seed: u64,
+        launch: u32,
+        elements: u64,
+        at: Location,
+    },
+    WroteOutside {
+        seed: u64,
+        places: Vec<String>,
+    },
+    InputWritten {
+        seed: u64,
+        inputs: Vec<String>,
+    },
     /// The first few findings of the first seed that has any; lines that repeat stand once.
-    Findings { seed: u64, first: Vec<Finding>, more: usize },
+    Findings {
+        seed: u64,
+        first: Vec<Finding>,
+        more: usize,
+    },
     NoEntry,
-    UndeclaredEntry { symbol: String },
-    DriverDisagrees { entry: String, figure: DriverFigure, ours: u64, drivers: u64 },
-    LaunchedOtherwise { entry: String },
-    SharedBeyondDeclared { entry: String, asked: u32, declared: Option<u32> },
+    UndeclaredEntry {
+        symbol: String,
+    },
+    DriverDisagrees {
+        entry: String,
+        figure: DriverFigure,
+        ours: u64,
+        drivers: u64,
+    },
+    LaunchedOtherwise {
+        entry: String,
+    },
+    SharedBeyondDeclared {
+        entry: String,
+        asked: u32,
+        declared: Option<u32>,
+    },
 
     // A limit that is broken.
-    BeyondLimit { metric: Metric, value: Num, op: Op, bound: Num, worst: Option<(u64, Worst)> },
+    BeyondLimit {
+        metric: Metric,
+        value: Num,
+        op: Op,
+        bound: Num,
+        worst: Option<(u64, Worst)>,
+    },
     /// With the seed, and how many of how many elements are not finite.
-    NotANumber { metric: Metric, because: Option<(u64, u64, u64)> },
-    ConditionBroken { operands: Vec<Operand> },
+    NotANumber {
+        metric: Metric,
+        because: Option<(u64, u64, u64)>,
+    },
+    ConditionBroken {
+        operands: Vec<Operand>,
+    },
     BeyondChange(Box<Comparison>),
-    CountersRose { rises: Vec<CounterRise>, allowed: Num },
+    CountersRose {
+        rises: Vec<CounterRise>,
+        allowed: Num,
+    },
     Loosened(Box<Loosened>),
-    AcceptanceExpired { by: String, until: String, day: String },
-    AcceptanceUndated { started: String },
-    AcceptanceOfNothing { case: String },
-    AcceptanceWithoutGate { case: String },
-    AcceptanceUnused { by: String, until: String },
+    AcceptanceExpired {
+        by: String,
+        until: String,
+        day: String,
+    },
+    AcceptanceUndated {
+        started: String,
+    },
+    AcceptanceOfNothing {
+        case: String,
+    },
+    AcceptanceWithoutGate {
+        case: String,
+    },
+    AcceptanceUnused {
+        by: String,
+        until: String,
+    },
     /// Broken, and no longer accepted.
-    AcceptedUntil { own: Box<Reason>, accepted: Box<AcceptedLimit> },
-    BeyondAccepted { own: Box<Reason>, accepted: Box<AcceptedLimit> },
-    BaselineUnreadable { path: String, problem: String },
-    BaselineUnusable { of: Against, metric: Metric, problem: FigureProblem },
+    AcceptedUntil {
+        own: Box<Reason>,
+        accepted: Box<AcceptedLimit>,
+    },
+    BeyondAccepted {
+        own: Box<Reason>,
+        accepted: Box<AcceptedLimit>,
+    },
+    BaselineUnreadable {
+        path: String,
+        problem: String,
+    },
+    BaselineUnusable {
+        of: Against,
+        metric: Metric,
+        problem: FigureProblem,
+    },
 
     // Something broke, cannot be done, or was not run.
     Fault(Fault),
     Unsupported(Unsupported),
     NotRun(NotRun),
-    GpuRequired { why: Box<Reason> },
-    NotBuilt { unit: UnitId },
-    NotProven { why: Box<Reason> },
+    GpuRequired {
+        why: Box<Reason>,
+    },
+    NotBuilt {
+        unit: UnitId,
+    },
+    NotProven {
+        why: Box<Reason>,
+    },
     NoErrorLimit,
-    NotSelected { what: String },
-    NotInPlan { what: String },
-    NoArchitecture { kernel: String, variant: String, device: String, arch: Arch },
+    NotSelected {
+        what: String,
+    },
+    NotInPlan {
+        what: String,
+    },
+    NoArchitecture {
+        kernel: String,
+        variant: String,
+        device: String,
+        arch: Arch,
+    },
     NotSimulated,
     NoSibling,
-    DeclaredNondeterministic { because: String },
+    DeclaredNondeterministic {
+        because: String,
+    },
     RepeatsByConstruction,
-    UnknownArchitecture { arch: Arch },
-    LauncherElsewhere { arch: Arch },
+    UnknownArchitecture {
+        arch: Arch,
+    },
+    LauncherElsewhere {
+        arch: Arch,
+    },
     NoCodec,
-    CounterWithheld { counter: Counter, why: Option<Withheld> },
-    CountersWithheld { why: Option<Withheld> },
+    CounterWithheld {
+        counter: Counter,
+        why: Option<Withheld>,
+    },
+    CountersWithheld {
+        why: Option<Withheld>,
+    },
 
     // Evidence that does not decide.
     EvidenceMissing(Piece),
-    EvidenceRepeated { piece: Piece, times: usize },
-    TimingIncomplete { process: u32, gap: TimingGap },
-    TooFewProcesses { have: usize, needed: usize },
-    TooFewSingles { metric: Metric, have: usize, needed: u32 },
-    TooFewLaunches { have: usize },
-    Throttled { throttled: usize, processes: usize, needed: usize, causes: Vec<String> },
+    EvidenceRepeated {
+        piece: Piece,
+        times: usize,
+    },
+    TimingIncomplete {
+        process: u32,
+        gap: TimingGap,
+    },
+    TooFewProcesses {
+        have: usize,
+        needed: usize,
+    },
+    TooFewSingles {
+        metric: Metric,
+        have: usize,
+        needed: u32,
+    },
+    TooFewLaunches {
+        have: usize,
+    },
+    Throttled {
+        throttled: usize,
+        processes: usize,
+        needed: usize,
+        causes: Vec<String>,
+    },
     ClockUnknown,
-    ClockTooCoarse { metric: Metric, side: Side, value: Num, tick_ns: u64 },
+    ClockTooCoarse {
+        metric: Metric,
+        side: Side,
+        value: Num,
+        tick_ns: u64,
+    },
     NoSpread,
-    Undecided { comparison: Box<Comparison>, visible: Option<Num>, needed: Option<u32> },
-    Undecidable { metric: Metric, #[serde(serialize_with = "as_text")] problem: Undecidable },
+    Undecided {
+        comparison: Box<Comparison>,
+        visible: Option<Num>,
+        needed: Option<u32>,
+    },
+    Undecidable {
+        metric: Metric,
+        #[serde(serialize_with = "as_text")]
+        problem: Undecidable,
+    },
     PairingUnknown,
     NoSeeds,
-    NothingCompared { seed: u64 },
-    TooFewRepeats { seed: u64, have: u32, needed: u32 },
-    DriverEntries { count: usize },
-    EntriesDiffer { declared: usize, reported: usize },
-    LaunchUnknown { unit: UnitId },
-    SiblingUnknown { variant: String },
-    NoCommonShape { variant: String },
-    NoTolerance { metric: Metric },
+    NothingCompared {
+        seed: u64,
+    },
+    TooFewRepeats {
+        seed: u64,
+        have: u32,
+        needed: u32,
+    },
+    DriverEntries {
+        count: usize,
+    },
+    EntriesDiffer {
+        declared: usize,
+        reported: usize,
+    },
+    LaunchUnknown {
+        unit: UnitId,
+    },
+    SiblingUnknown {
+        variant: String,
+    },
+    NoCommonShape {
+        variant: String,
+    },
+    NoTolerance {
+        metric: Metric,
+    },
     /// A gate or metric on a subject that cannot have it.
-    Misplaced { metric: Option<Metric> },
-    BadChange { allowed: Num },
-    NoRelative { metric: Metric },
-    Unparsed { text: String, #[serde(serialize_with = "as_text")] problem: ParseError },
-    Unevaluated { text: String, #[serde(serialize_with = "as_text")] problem: EvalError },
-    UnknownName { text: String, name: String },
-    TimeInCorrectness { text: String, metric: Metric },
-    OperandUnknown { name: String, why: Box<Reason> },
+    Misplaced {
+        metric: Option<Metric>,
+    },
+    BadChange {
+        allowed: Num,
+    },
+    NoRelative {
+        metric: Metric,
+    },
+    Unparsed {
+        text: String,
+        #[serde(serialize_with = "as_text")]
+        problem: ExprError,
+    },
+    Unevaluated {
+        text: String,
+        #[serde(serialize_with = "as_text")]
+        problem: EvalError,
+    },
+    UnknownName {
+        text: String,
+        name: String,
+    },
+    TimeInCorrectness {
+        text: String,
+        metric: Metric,
+    },
+    OperandUnknown {
+        name: String,
+        why: Box<Reason>,
+    },
     /// The simulator checked it when its baselines were made, and does not now.
-    CheckLost { shape: String, why: Box<Reason> },
-    CountersLost { lost: Vec<(Counter, Option<Withheld>)> },
-    PartlyAccepted { own: Box<Reason>, accepted: Box<AcceptedLimit>, other: Box<Reason> },
+    CheckLost {
+        shape: String,
+        why: Box<Reason>,
+    },
+    CountersLost {
+        lost: Vec<(Counter, Option<Withheld>)>,
+    },
+    PartlyAccepted {
+        own: Box<Reason>,
+        accepted: Box<AcceptedLimit>,
+        other: Box<Reason>,
+    },
 
     // Nothing to compare with.
-    New { metric: Metric, lacking: Lacking },
-    NewSinceBase { revision: String },
-    NewSinceAnchor { since: Since, found: String },
+    New {
+        metric: Metric,
+        lacking: Lacking,
+    },
+    NewSinceBase {
+        revision: String,
+    },
+    NewSinceAnchor {
+        since: Since,
+        found: String,
+    },
     NoBase,
-    OtherKey { differences: Vec<KeyDifference> },
-    AnchorOtherKey { since: Since, differences: Vec<KeyDifference> },
-    AnchorMissing { since: Since },
-    AnchorUnreadable { since: Since, path: String, problem: String },
-    TwoBaselines { dates: [String; 2] },
-    BaseLacks { metric: Metric, why: Box<Reason> },
-    BaseNotBuilt { why: Box<Reason> },
-    BaseArchitecture { revision: String, case: CaseId, device: String },
-    HeadPassedOver { why: Box<Reason> },
+    OtherKey {
+        differences: Vec<KeyDifference>,
+    },
+    AnchorOtherKey {
+        since: Since,
+        differences: Vec<KeyDifference>,
+    },
+    AnchorMissing {
+        since: Since,
+    },
+    AnchorUnreadable {
+        since: Since,
+        path: String,
+        problem: String,
+    },
+    TwoBaselines {
+        dates: [String; 2],
+    },
+    BaseLacks {
+        metric: Metric,
+        why: Box<Reason>,
+    },
+    BaseNotBuilt {
+        why: Box<Reason>,
+    },
+    BaseArchitecture {
+        revision: String,
+        case: CaseId,
+        device: String,
+    },
+    HeadPassedOver {
+        why: Box<Reason>,
+    },
     TwoProtocols,
 
     // Not fit to become a baseline.
     TimedBesideBase,
-    ThrottledProcesses { count: u32 },
+    ThrottledProcesses {
+        count: u32,
+    },
     NothingMeasured,
 }
 
@@ -548,7 +812,11 @@ impl KeyDifference {
         let pairs = theirs.fields().into_iter().zip(here.fields());
         pairs
             .filter(|(theirs, here)| theirs != here)
-            .map(|((field, theirs), (_, here))| Self { field, theirs, here })
+            .map(|((field, theirs), (_, here))| Self {
+                field,
+                theirs,
+                here,
+            })
             .collect()
     }
 }

@@ -55,28 +55,42 @@ macro_rules! codes {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum NotRun {
     /// The machine has no NVIDIA GPU. With what looking for one gave.
-    NoDevice { problem: String },
+    NoDevice {
+        problem: String,
+    },
     /// The simulator was asked for.
     SimulatorAsked,
     /// `judge::admit` said no. Why follows from the evidence before it.
     EarlierStage,
     /// Warp instructions, over all seeds of the case.
-    OverBudget { estimate: u64, budget: u64 },
+    OverBudget {
+        estimate: u64,
+        budget: u64,
+    },
     /// Bytes of all tensors of the case.
-    OverMemory { bytes: u64, limit: u64 },
+    OverMemory {
+        bytes: u64,
+        limit: u64,
+    },
     /// A few blocks alone pass the budget, and the first seed alone was run.
     EstimateUnknown,
     /// The variant that is its reference is not part of this run.
-    NoReferenceVariant { variant: String },
+    NoReferenceVariant {
+        variant: String,
+    },
     /// Nothing was built for what this run executes on.
     NoArtifact,
     /// The worker ended before it asked the driver.
     DriverNotAsked,
     DeviceNotAsked,
     /// Another program ran the kernels and does not say.
-    OtherProgram { program: String },
+    OtherProgram {
+        program: String,
+    },
     /// Another program passed over it. In its own words.
-    PassedOver { said: Option<String> },
+    PassedOver {
+        said: Option<String>,
+    },
 }
 
 codes! { NotRun:
@@ -119,7 +133,10 @@ pub enum Unsupported {
     /// A GPU was asked to simulate.
     Simulation,
     /// It is the reference that cannot be had.
-    ReferenceVariant { variant: String, why: Box<Unsupported> },
+    ReferenceVariant {
+        variant: String,
+        why: Box<Unsupported>,
+    },
     /// Another program took times and kept no samples.
     SamplesNotKept { program: String },
 }

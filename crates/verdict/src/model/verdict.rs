@@ -1,4 +1,6 @@
-use super::{CaseId, Counter, Limit, Metric, Num, Question, Reason, Rule, Since, Subject, Withheld};
+use super::{
+    CaseId, Counter, Limit, Metric, Num, Question, Reason, Rule, Since, Subject, Withheld,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

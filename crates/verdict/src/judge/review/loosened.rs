@@ -1,182 +1,167 @@
 //! What head holds less strictly than base did: a gate that a change loosens or removes is a verdict too.
 //!
-//! Pure, over plans, gates and baselines alone: it knows no evidence, and what a gate says of it is not its matter.
-//! What cannot be compared (another expression, another reference) counts as loosened: nobody can tell
-//! that it is not.
+//! Pure, over plans and gates alone: it knows no evidence. What cannot be compared (another expression,
+//! another reference) counts as loosened.
 
-mod agreed;
-
-pub(super) use agreed::{edited, moved};
-
-use super::words;
 use crate::model::*;
+use std::collections::BTreeMap;
 
 /// What one side asks of its kernels.
 #[derive(Clone, Copy)]
-pub(super) struct Side<'a> {
-    pub plan: &'a Plan,
-    pub gates: &'a [Gate],
+struct Side<'a> {
+    plan: &'a Plan,
+    gates: &'a [Gate],
 }
 
-impl<'a> Side<'a> {
-    pub fn of(record: &'a Record) -> Self {
-        Self {
-            plan: &record.plan,
-            gates: &record.policy.gates,
-        }
-    }
+/// Of a run beside its base.
+pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Verdict> {
+    let was = Side {
+        plan: &base.plan,
+        gates: &base.gates,
+    };
+    find(was, Side { plan, gates }, base.loosening)
+}
+
+/// Of two records.
+pub fn between(base: &Record, head: &Record, loosening: Loosening) -> Vec<Verdict> {
+    let [was, is] = [base, head].map(|record| Side {
+        plan: &record.plan,
+        gates: &record.policy.gates,
+    });
+    find(was, is, loosening)
 }
 
 /// A verdict for everything that base asked and head no longer asks as strictly, in the order of base.
 /// Stricter and additional gates are no matter here, and neither is what a filter left out of head.
-pub(super) fn loosened(base: Side, head: Side, loosening: Loosening) -> Vec<Verdict> {
+fn find(base: Side, head: Side, loosening: Loosening) -> Vec<Verdict> {
     let gates = base.gates.iter().filter_map(|gate| {
-        let found = of_gate(gate, head)?;
-        Some(found.verdict(&gate.subject, &words::gate(&gate.rule), loosening))
+        let (how, declared) = loosened_gate(gate, head)?;
+        let demand = BaseDemand::Gate(gate.rule.clone());
+        let subject = gate.subject.clone();
+        Some(verdict(subject, demand, how, declared, loosening))
     });
     let cases = base.plan.cases.iter().flat_map(|case| {
         let subject = Subject::Case(case.id.clone());
         let head = head.plan.case(&case.id);
-        let found = head.map_or_else(Vec::new, |head| of_case(case, head));
-        found.into_iter().map(move |(what, reason)| {
-            Loosened {
-                reason,
-                declared: None,
-            }
-            .verdict(&subject, &what, loosening)
-        })
+        let found = head.map_or_else(Vec::new, |head| loosened_case(case, head));
+        found
+            .into_iter()
+            .map(move |(demand, how)| verdict(subject.clone(), demand, how, None, loosening))
     });
-    let budget = less_simulated(base.plan, head.plan);
-    let budget = budget.map(|found| ("budget of the simulator", found));
-    let timed = less_timed(base.plan, head.plan);
-    let timed = timed.map(|found| ("schedule of times", found));
-    let of_all = budget.into_iter().chain(timed).map(|(what, found)| {
-        let every = || "*".to_owned();
-        let subject = Subject::Case(CaseId {
-            kernel: every(),
-            variant: every(),
-            shape: every(),
-        });
-        found.verdict(&subject, what, loosening)
-    });
+    let budget = lower_budget(base.plan, head.plan);
+    let budget = budget.map(|how| (BaseDemand::SimulatorBudget, how));
+    let schedule = shorter_schedule(base.plan, head.plan);
+    let schedule = schedule.map(|how| (BaseDemand::TimingSchedule, how));
+    let of_all = budget.into_iter().chain(schedule);
+    let of_all = of_all
+        .map(|(demand, how)| verdict(Subject::Case(every_case()), demand, how, None, loosening));
     gates.chain(cases).chain(of_all).collect()
 }
 
+fn every_case() -> CaseId {
+    let every = || "*".to_owned();
+    CaseId {
+        kernel: every(),
+        variant: every(),
+        shape: every(),
+    }
+}
+
+/// `declared`: where head has what stands in its place.
+pub(super) fn verdict(
+    subject: Subject,
+    demand: BaseDemand,
+    how: Loosened,
+    declared: Option<String>,
+    loosening: Loosening,
+) -> Verdict {
+    let how = Box::new(how);
+    let (outcome, reason) = match loosening {
+        Loosening::Fails => (Outcome::Fail, Reason::Loosened(how)),
+        Loosening::Allowed => (Outcome::Pass, Reason::LooseningAllowed(how)),
+    };
+    let question = Question::NoLooser(demand);
+    Verdict::without_figures(subject, question, outcome, reason, declared)
+}
+
 /// Times of another mode are other figures, and a limit on fewer samples is another limit.
-fn less_timed(base: &Plan, head: &Plan) -> Option<Loosened> {
+fn shorter_schedule(base: &Plan, head: &Plan) -> Option<Loosened> {
     if !base.cases.iter().any(|case| case.timed) {
         return None;
     }
     let (was, is) = (&base.timing, &head.timing);
-    let mut found = Vec::new();
-    if was.mode != is.mode {
-        found.push(format!("{} and not {}", is.mode, was.mode));
-    }
-    let counts = [
-        ("processes", was.processes, is.processes),
-        ("iterations", was.iterations, is.iterations),
-        ("singles", was.singles, is.singles),
+    let fewer = |base: u32, head: u32, change: fn(u32, u32) -> ScheduleChange| {
+        (head < base).then(|| change(base, head))
+    };
+    let mode = (was.mode != is.mode).then_some(ScheduleChange::Mode {
+        base: was.mode,
+        head: is.mode,
+    });
+    let changes = [
+        mode,
+        fewer(was.processes, is.processes, |base, head| {
+            ScheduleChange::Processes { base, head }
+        }),
+        fewer(was.iterations, is.iterations, |base, head| {
+            ScheduleChange::Iterations { base, head }
+        }),
+        fewer(was.singles, is.singles, |base, head| {
+            ScheduleChange::Singles { base, head }
+        }),
     ];
-    let fewer = counts.into_iter().filter(|(_, was, is)| is < was);
-    found.extend(fewer.map(|(what, was, is)| format!("{is} {what} and not {was}")));
-    (!found.is_empty()).then(|| Loosened {
-        reason: format!("the head times {}", found.join(", ")),
-        declared: None,
-    })
+    let changes: Vec<_> = changes.into_iter().flatten().collect();
+    (!changes.is_empty()).then_some(Loosened::TimingSchedule(changes))
 }
 
 /// A case over the budget is skipped: a lower one takes checks away from all of them.
-fn less_simulated(base: &Plan, head: &Plan) -> Option<Loosened> {
-    let (was, is) = (base.simulation.budget, head.simulation.budget);
-    (is < was).then(|| Loosened {
-        reason: format!("the head simulates cases of up to {is} warp instructions, and not {was}"),
-        declared: None,
-    })
+fn lower_budget(base: &Plan, head: &Plan) -> Option<Loosened> {
+    let (base, head) = (base.simulation.budget, head.simulation.budget);
+    (head < base).then_some(Loosened::SimulatorBudget { base, head })
 }
 
-struct Loosened {
-    reason: String,
-    /// Where head declares what it has instead.
-    declared: Option<String>,
-}
-
-impl Loosened {
-    fn verdict(self, subject: &Subject, what: &str, loosening: Loosening) -> Verdict {
-        let (outcome, reason) = match loosening {
-            Loosening::Fails => (Outcome::Fail, self.reason),
-            Loosening::Allowed => (
-                Outcome::Pass,
-                format!("{}: {}", words::ALLOWED, self.reason),
-            ),
-        };
-        let gate = format!("{}: {what}", words::NOT_LOOSENED);
-        Verdict::without_figures(subject.clone(), gate, outcome, reason, self.declared)
-    }
-}
-
-fn of_gate(gate: &Gate, head: Side) -> Option<Loosened> {
-    let partial = head.plan.is_partial(gate.subject.kernel());
-    let (there, left_out) = match &gate.subject {
+/// With where head declares what it has instead.
+fn loosened_gate(gate: &Gate, head: Side) -> Option<(Loosened, Option<String>)> {
+    let is_partial = head.plan.is_partial(gate.subject.kernel());
+    let (is_there, is_left_out) = match &gate.subject {
         // A filter leaves out a variant, and never one of its architectures.
         Subject::Unit(id) => {
             let of_variant =
                 |unit: &Unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant);
             let other = head.plan.units.iter().any(of_variant);
-            (head.plan.unit(id).is_some(), partial && !other)
+            (head.plan.unit(id).is_some(), is_partial && !other)
         }
-        Subject::Case(id) => (head.plan.case(id).is_some(), partial),
+        Subject::Case(id) => (head.plan.case(id).is_some(), is_partial),
     };
-    let removed = |what: &str| {
-        Some(Loosened {
-            reason: format!("removed: {what}"),
-            declared: None,
-        })
-    };
-    if !there {
-        return if left_out {
-            None
-        } else {
-            removed(&format!("the head has no {}", gate.subject))
-        };
+    if !is_there {
+        let removed = Loosened::SubjectRemoved(gate.subject.clone());
+        return (!is_left_out).then_some((removed, None));
     }
     // Alone, a variant has nothing to differ from, and a filter leaves the gate out with the others.
-    if partial && gate.rule == Rule::HasEffect {
+    if is_partial && gate.rule == Rule::HasEffect {
         return None;
     }
-    let rivals: Vec<_> = head
-        .gates
-        .iter()
-        .filter(|other| other.subject == gate.subject && rival(&gate.rule, &other.rule))
+    let on_subject = head.gates.iter().filter(|it| it.subject == gate.subject);
+    let answers: Vec<_> = on_subject
+        .filter(|other| asks_the_same(&gate.rule, &other.rule))
+        .map(|other| (other, strictness(&gate.rule, &other.rule)))
         .collect();
-    let answers: Vec<_> = rivals
-        .iter()
-        .map(|other| strictness(&gate.rule, &other.rule))
-        .collect();
-    if answers.contains(&Strictness::Kept) {
+    let first = |wanted: Strictness| answers.iter().find(|(_, strictness)| *strictness == wanted);
+    if first(Strictness::Kept).is_some() {
         return None;
     }
     // The nearest to an answer: what has other values rather than what has other words.
-    let looser = answers
-        .iter()
-        .position(|answer| *answer == Strictness::Looser)
-        .or((!answers.is_empty()).then_some(0));
-    match looser.and_then(|at| Some((rivals.get(at)?, answers.get(at)?))) {
-        None => removed("the head asks nothing in its place"),
-        Some((other, answer)) => Some(Loosened {
-            reason: match answer {
-                Strictness::Unknown => format!(
-                    "changed, and cannot be compared: the head asks `{}`",
-                    words::gate(&other.rule)
-                ),
-                Strictness::Looser | Strictness::Kept => allows(&other.rule),
-            },
-            declared: other.declared.clone(),
-        }),
+    let with = |other: &Gate, how: fn(Rule) -> Loosened| {
+        Some((how(other.rule.clone()), other.declared.clone()))
+    };
+    match (first(Strictness::Looser), first(Strictness::Unknown)) {
+        (Some((other, _)), _) => with(other, Loosened::Looser),
+        (None, Some((other, _))) => with(other, Loosened::Incomparable),
+        (None, None) => Some((Loosened::GateRemoved, None)),
     }
 }
 
 /// Whether a gate on the same subject asks about the same thing.
-fn rival(base: &Rule, head: &Rule) -> bool {
+fn asks_the_same(base: &Rule, head: &Rule) -> bool {
     match (base, head) {
         (
             Rule::Limit {
@@ -225,14 +210,14 @@ fn rival(base: &Rule, head: &Rule) -> bool {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Strictness {
+pub enum Strictness {
     Kept,
     Looser,
     Unknown,
 }
 
-/// Of two rules that are rivals.
-pub(super) fn strictness(base: &Rule, head: &Rule) -> Strictness {
+/// Of two rules that ask about the same thing.
+pub fn strictness(base: &Rule, head: &Rule) -> Strictness {
     let kept_if = |kept| match kept {
         true => Strictness::Kept,
         false => Strictness::Looser,
@@ -323,84 +308,46 @@ fn implies(strict: (Op, f64), loose: (Op, f64)) -> bool {
     }
 }
 
-fn allows(rule: &Rule) -> String {
-    match rule {
-        Rule::Limit {
-            metric,
-            limit:
-                Limit::Absolute {
-                    op: Op::Le | Op::Ge,
-                    bound: Bound::Value(bound),
-                },
-        } => format!("the head allows {}", words::quantity(*metric, bound.0)),
-        rule => format!("the head allows `{}`", words::gate(rule)),
-    }
-}
-
 /// What a case asks beside its gates: on what it is checked, against what, and how often.
-fn of_case(base: &Case, head: &Case) -> Vec<(String, String)> {
+fn loosened_case(base: &Case, head: &Case) -> Vec<(BaseDemand, Loosened)> {
     let mut found = Vec::new();
-    let mut say = |what: String, reason: String| found.push((what, reason));
-    let missing: Vec<_> = base
-        .seeds
-        .iter()
-        .filter(|seed| !head.seeds.contains(seed))
-        .collect();
-    if !missing.is_empty() {
-        say(
-            format!("seeds {}", listed(&base.seeds)),
-            format!("the head checks seeds {}", listed(&head.seeds)),
-        );
+    if base.seeds.iter().any(|seed| !head.seeds.contains(seed)) {
+        found.push((
+            BaseDemand::Seeds(base.seeds.clone()),
+            Loosened::Seeds(head.seeds.clone()),
+        ));
     }
     if let (Determinism::BitExact, Determinism::Declared { reason }) =
         (&base.determinism, &head.determinism)
     {
-        say(
-            "bit for bit deterministic".to_owned(),
-            format!("the head declares it non-deterministic: {reason}"),
-        );
+        let because = reason.clone();
+        found.push((BaseDemand::BitExact, Loosened::Nondeterministic { because }));
     }
     if head.launches < base.launches {
-        say(
-            format!("{} launches of a seed", base.launches),
-            format!("the head makes {}", head.launches),
-        );
+        found.push((
+            BaseDemand::Launches(base.launches),
+            Loosened::Launches(head.launches),
+        ));
     }
     if head.reference != base.reference {
-        let reason = match same_but_for_its_file(&base.reference, &head.reference) {
-            Some(file) => format!("what {file} computes changed, and cannot be compared"),
-            None => "changed, and cannot be compared".to_owned(),
-        };
-        say("reference".to_owned(), reason);
+        let file = same_but_for_its_file(&base.reference, &head.reference).map(str::to_owned);
+        found.push((BaseDemand::Reference, Loosened::Reference { file }));
     }
-    let changed: Vec<_> = base
-        .dims
-        .iter()
+    let dims = base.dims.iter();
+    let changed: BTreeMap<String, i64> = dims
         .filter(|(name, size)| head.dims.get(*name) != Some(size))
+        .map(|(name, size)| (name.clone(), *size))
         .collect();
-    if !changed.is_empty() {
-        let sizes = |size: &dyn Fn(&str, i64) -> String| {
-            let sizes: Vec<_> = changed
-                .iter()
-                .map(|(name, value)| size(name, **value))
-                .collect();
-            sizes.join(", ")
-        };
-        say(
-            format!("shape {}", sizes(&|name, size| format!("{name} = {size}"))),
-            format!(
-                "under the same name the head has {}",
-                sizes(&|name, _| match head.dims.get(name) {
-                    Some(size) => format!("{name} = {size}"),
-                    None => format!("no {name}"),
-                })
-            ),
-        );
+    let has_other_sizes = !changed.is_empty();
+    if has_other_sizes {
+        let now = changed.keys();
+        let now = now.map(|name| (name.clone(), head.dims.get(name).copied()));
+        let now = Loosened::Dims(now.collect());
+        found.push((BaseDemand::Dims(changed), now));
     }
-    let sizes_are_told = !changed.is_empty();
     for tensor in base.tensors.iter().filter(|it| it.role != Role::Scratch) {
         let other = head.tensors.iter().find(|it| it.name == tensor.name);
-        found.extend(of_tensor(tensor, other, sizes_are_told));
+        found.extend(loosened_tensor(tensor, other, has_other_sizes));
     }
     found
 }
@@ -415,46 +362,34 @@ fn same_but_for_its_file<'a>(base: &Reference, head: &'a Reference) -> Option<&'
 }
 
 /// What a kernel is given, and which of what it gives is looked at.
-fn of_tensor(base: &Tensor, head: Option<&Tensor>, sizes_are_told: bool) -> Vec<(String, String)> {
-    let name = &base.name;
+fn loosened_tensor(
+    base: &Tensor,
+    head: Option<&Tensor>,
+    has_other_sizes: bool,
+) -> Vec<(BaseDemand, Loosened)> {
+    let tensor = || base.name.clone();
     let values = |tensor: &Tensor| (tensor.elem, tensor.fill.clone(), tensor.codec.clone());
     let mut found = Vec::new();
     if head.map(values) != Some(values(base)) {
-        let what = match base.role.is_drawn() {
-            true => format!("values of input {name}"),
-            false => format!("type of output {name}"),
-        };
-        let now = match head {
-            None if !base.role.is_drawn() => "the head has no such output",
-            _ => "changed, and cannot be compared",
-        };
-        found.push((what, now.to_owned()));
+        let (tensor, is_input) = (tensor(), base.role.is_drawn());
+        found.push(match (is_input, head) {
+            (true, _) => (BaseDemand::InputValues { tensor }, Loosened::InputValues),
+            (false, None) => (BaseDemand::OutputType { tensor }, Loosened::OutputRemoved),
+            (false, Some(_)) => (BaseDemand::OutputType { tensor }, Loosened::OutputType),
+        });
     }
     let Some(head) = head else {
         return found;
     };
     if head.role != base.role {
-        let what = format!("{name} is `{}`", role(base));
-        found.push((what, format!("the head has `{}`", role(head))));
+        let (tensor, role) = (tensor(), base.role);
+        let demand = BaseDemand::TensorRole { tensor, role };
+        found.push((demand, Loosened::TensorRole(head.role)));
     }
-    if head.dims != base.dims && !sizes_are_told {
-        let what = format!("{name} is {:?}", base.dims);
-        found.push((what, format!("the head has {:?}", head.dims)));
+    if head.dims != base.dims && !has_other_sizes {
+        let (tensor, dims) = (tensor(), base.dims.clone());
+        let demand = BaseDemand::TensorDims { tensor, dims };
+        found.push((demand, Loosened::TensorDims(head.dims.clone())));
     }
     found
-}
-
-/// As gates.yaml has it.
-fn role(tensor: &Tensor) -> &'static str {
-    match tensor.role {
-        Role::In => "in",
-        Role::Out => "out",
-        Role::Inout => "inout",
-        Role::Scratch => "scratch",
-    }
-}
-
-fn listed(seeds: &[u64]) -> String {
-    let seeds: Vec<_> = seeds.iter().map(u64::to_string).collect();
-    seeds.join(", ")
 }

@@ -1,0 +1,186 @@
+//! Making baselines of a run: everything that was built, proven right, and timed without throttling.
+
+use super::agreed::{ANY_SHAPE, is_over_shapes, usable};
+use super::lookup::{Found, Ruling, inconclusive, skipped};
+use super::rules::Refusals;
+use super::value::Values;
+use crate::model::*;
+use std::collections::BTreeMap;
+
+/// What of a record may not be agreed on, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refused {
+    pub subject: Subject,
+    pub facet: Facet,
+    /// `Skipped` where this run did not try to measure it: whatever stands in its way has an entry of its
+    /// own that says more.
+    pub outcome: Outcome,
+    pub reason: Reason,
+}
+
+/// What becomes of times that were taken interleaved with a base revision's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// They are no baseline.
+    Refused,
+    /// Head's own samples are taken, for times that were taken in the same way.
+    Taken,
+}
+
+/// The baselines that a record gives. `seal` is the record's own.
+pub fn acceptable(record: &Record, seal: &str) -> (Vec<Baseline>, Vec<Refused>) {
+    let (baselines, refusals) = make(record, seal, Beside::Refused);
+    let refused = refusals.into_iter().map(|((subject, facet), why)| Refused {
+        subject,
+        facet,
+        outcome: why.outcome,
+        reason: why.reason,
+    });
+    (baselines, refused.collect())
+}
+
+/// What a record could be agreed on, and what it could not.
+pub(super) fn make(record: &Record, seal: &str, beside: Beside) -> (Vec<Baseline>, Refusals) {
+    let environment = &record.environment;
+    let origin = Origin {
+        record: seal.to_owned(),
+        date: environment.started.clone(),
+        gatekeeper: environment.gatekeeper.clone(),
+        device: match (environment.device.got(), &environment.simulator) {
+            (Some(device), _) => format!("{}, driver {}", device.name, device.driver),
+            (None, Some(_)) => "simulator".to_owned(),
+            (None, None) => "no device".to_owned(),
+        },
+        commit: environment.commit.clone(),
+    };
+    let values = Values::new(&record.plan, environment, &record.policy, &record.evidence);
+    let mut baselines: BTreeMap<(String, String, BaselineKey), Baseline> = BTreeMap::new();
+    let mut refusals = Refusals::new();
+    for (subject, facet) in wanted(&values) {
+        match agree(&values, &subject, facet, beside) {
+            Ok((key, metrics)) => {
+                let (kernel, variant) = (subject.kernel().to_owned(), subject.variant().to_owned());
+                let at = (kernel.clone(), variant.clone(), key.clone());
+                let baseline = baselines.entry(at).or_insert_with(|| Baseline {
+                    schema: BASELINE_SCHEMA.to_owned(),
+                    kernel,
+                    variant,
+                    key,
+                    origin: origin.clone(),
+                    cases: BTreeMap::new(),
+                });
+                let shape = match &subject {
+                    Subject::Unit(_) => ANY_SHAPE,
+                    Subject::Case(id) => &id.shape,
+                };
+                baseline.cases.insert(shape.to_owned(), metrics);
+            }
+            Err(why) => {
+                refusals.insert((subject, facet), why);
+            }
+        }
+    }
+    (baselines.into_values().collect(), refusals)
+}
+
+/// Everything of a run that could have a baseline.
+fn wanted(values: &Values) -> Vec<(Subject, Facet)> {
+    let plan = values.lookup.plan;
+    let units = plan.units.iter();
+    let units = units.map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources));
+    let cases = plan.cases.iter().flat_map(|case| {
+        // A case of which no gate wants times has none to agree on, and only a simulator counts.
+        let is_counted = !values.gateable(&case.id).is_empty();
+        let facets = [
+            Some(Facet::Correctness),
+            case.timed.then_some(Facet::Times),
+            is_counted.then_some(Facet::Counters),
+        ];
+        let facets = facets.into_iter().flatten();
+        facets.map(|facet| (Subject::Case(case.id.clone()), facet))
+    });
+    units.chain(cases).collect()
+}
+
+/// Every metric of one facet that has a value fit to be agreed on.
+fn agree(
+    values: &Values,
+    subject: &Subject,
+    facet: Facet,
+    beside: Beside,
+) -> Found<(BaselineKey, BTreeMap<Metric, Agreed>)> {
+    let lookup = &values.lookup;
+    let key = values.key(subject, facet)?;
+    if let Subject::Case(id) = subject {
+        values.timeable(id)?;
+        if facet == Facet::Times {
+            // Samples interleaved with another kernel's are of another protocol.
+            if beside == Beside::Refused && !lookup.timed_beside(id).is_empty() {
+                return skipped(Reason::TimedBesideBase);
+            }
+            if let count @ 1.. = lookup.throttled(id) {
+                return inconclusive(Reason::ThrottledProcesses { count });
+            }
+        }
+    }
+    let session = session(values, subject, facet);
+    let mut metrics = BTreeMap::new();
+    let mut lack: Option<Ruling> = None;
+    let of_facet = |metric: &Metric| metric.facet() == facet && metric.has_relative();
+    for metric in Metric::ALL.into_iter().filter(of_facet) {
+        // What depends on the launch is the worst over all shapes, and they are not all here.
+        if lookup.plan.is_partial(subject.kernel()) && is_over_shapes(metric) {
+            continue;
+        }
+        let found = match subject {
+            Subject::Case(id) => lookup.has_enough_singles(id, metric),
+            Subject::Unit(_) => Ok(()),
+        };
+        let found = found
+            .and_then(|()| values.metric(subject, metric))
+            .and_then(|value| {
+                let agreed = Agreed {
+                    value: Num(value.number),
+                    spread: value.group.map(|group| Num(group.ln_deviation())),
+                    processes: value.group.map(|group| group.processes()),
+                    sessions: session(Num(value.number)),
+                };
+                usable(metric, &agreed, &Against::Baseline).map(|_| agreed)
+            });
+        match found {
+            Ok(agreed) => {
+                metrics.insert(metric, agreed);
+            }
+            Err(why) => lack = lack.or(Some(why)),
+        }
+    }
+    match (metrics.is_empty(), lack) {
+        (false, _) => Ok((key, metrics)),
+        (true, Some(why)) => Err(why),
+        (true, None) => inconclusive(Reason::NothingMeasured),
+    }
+}
+
+/// Where and when times were taken, and of what code; of nothing else, as only times differ by that.
+fn session(values: &Values, subject: &Subject, facet: Facet) -> impl Fn(Num) -> Option<Sessions> {
+    let lookup = &values.lookup;
+    let known = || {
+        let (Subject::Case(case), Facet::Times) = (subject, facet) else {
+            return None;
+        };
+        let unit = lookup.unit_on_device(case).ok()?;
+        let identity = lookup.build(&unit.id).ok()?.identity.clone();
+        let day = lookup.environment.started.get(..10)?;
+        let gpu = &lookup.device().ok()?.uuid;
+        Some((identity, format!("{day} {gpu}")))
+    };
+    let known = known();
+    move |value| {
+        let (identity, session) = known.clone()?;
+        Some(Sessions {
+            identity,
+            seen: [(session, value)].into(),
+            earlier: None,
+        })
+    }
+}

@@ -1,0 +1,41 @@
+//! What a run as a whole was held against, and how its timed cases stand to it.
+
+use super::rules::base::effort;
+use super::value::{BaseStatus, Values};
+use crate::model::*;
+
+pub(super) fn beside_base(values: &Values) -> Option<BesideBase> {
+    let lookup = &values.lookup;
+    let base = lookup.policy.base.as_ref()?;
+    let pairing = lookup.plan.pairing.as_ref();
+    let mut beside = BesideBase {
+        revision: base.revision.clone(),
+        commit: base.commit.clone(),
+        changed: Vec::new(),
+        unchanged: Vec::new(),
+        unchanged_timed: pairing.is_some_and(|it| it.unchanged),
+        new: Vec::new(),
+        unknown: Vec::new(),
+        effort: effort(&[], None),
+    };
+    let mut measured = Vec::new();
+    let mut most = 0;
+    for case in lookup.plan.cases.iter().filter(|case| case.timed) {
+        let list = match values.base_status(&case.id) {
+            Ok(BaseStatus::Changed) => &mut beside.changed,
+            Ok(BaseStatus::Unchanged) => &mut beside.unchanged,
+            Ok(BaseStatus::New) => &mut beside.new,
+            Ok(BaseStatus::NoBase) | Err(_) => &mut beside.unknown,
+        };
+        list.push(case.id.clone());
+        let seen = lookup.timed_beside(&case.id).iter();
+        let seen: Vec<_> = seen.filter_map(|(_, seen)| seen.got()).collect();
+        most = most.max(seen.len());
+        measured.extend(seen);
+    }
+    beside.effort = Effort {
+        processes: u32::try_from(most).unwrap_or(u32::MAX),
+        ..effort(&measured, None)
+    };
+    Some(beside)
+}

@@ -1,0 +1,248 @@
+//! A value against what was agreed: in the last baseline, or at an anchor.
+
+use super::absolute::not_a_number;
+use super::{Refusals, Ruled, check_change, relative_change};
+use crate::judge::agreed::{AgreedOn, Lack, is_over_shapes};
+use crate::judge::lookup::{Found, Ruling, fail, inconclusive, skipped};
+use crate::judge::value::{MetricValue, Values};
+use crate::model::*;
+use crate::stats;
+
+/// Against the last baseline.
+pub fn within(
+    values: &Values,
+    gate: &Gate,
+    metric: Metric,
+    allowed: f64,
+    refusals: &Refusals,
+) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let found = (|| {
+        let value = measure(values, &mut ruled, gate, metric, allowed)
+            .map_err(|why| passed_over(values, gate, metric, refusals, why))?;
+        let agreed = match values.agreed_on(&gate.subject, metric, refusals) {
+            Ok(agreed) => agreed,
+            Err(Lack::Refused(ruling)) => return Err(ruling),
+            Err(Lack::New(reason)) => {
+                ruled.new = Some(metric.facet());
+                return skipped(reason);
+            }
+        };
+        let limit = Relative {
+            metric,
+            allowed,
+            against: Against::Baseline,
+        };
+        limit.compare(value, &agreed, values, &mut ruled)
+    })();
+    ruled.end(found)
+}
+
+/// Another program passes over what breaks, too: where the base has times, that is no mere skip.
+fn passed_over(
+    values: &Values,
+    gate: &Gate,
+    metric: Metric,
+    refusals: &Refusals,
+    why: Ruling,
+) -> Ruling {
+    let is_passed_over = matches!(why.reason, Reason::NotRun(NotRun::PassedOver { .. }));
+    if !is_passed_over || values.agreed_on(&gate.subject, metric, refusals).is_err() {
+        return why;
+    }
+    Ruling {
+        outcome: Outcome::Inconclusive,
+        reason: Reason::HeadPassedOver {
+            why: Box::new(why.reason),
+        },
+    }
+}
+
+/// Against what was agreed at an anchor: how far it has drifted since.
+pub fn within_anchor(
+    values: &Values,
+    gate: &Gate,
+    metric: Metric,
+    since: &Since,
+    allowed: f64,
+) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let mut anchors = values.lookup.policy.anchors.iter();
+    let anchor = anchors.find(|anchor| anchor.since == *since);
+    let found = (|| {
+        let value = measure(values, &mut ruled, gate, metric, allowed)?;
+        let Some(anchor) = anchor else {
+            return inconclusive(Reason::AnchorMissing {
+                since: since.clone(),
+            });
+        };
+        let agreed = values.anchored_on(anchor, &gate.subject, metric)?;
+        let limit = Relative {
+            metric,
+            allowed,
+            against: Against::Anchor {
+                since: since.clone(),
+                found: anchor.found.clone(),
+            },
+        };
+        limit.compare(value, &agreed, values, &mut ruled)
+    })();
+    let verdict = &ruled.verdict;
+    if let (Some(anchor), Some(was), Some(measured), Some(change)) =
+        (anchor, verdict.baseline, verdict.measured, verdict.change)
+    {
+        ruled.drift = Some(Drift {
+            subject: gate.subject.clone(),
+            metric,
+            since: since.clone(),
+            found: anchor.found.clone(),
+            was,
+            measured,
+            change,
+            interval: verdict.interval,
+        });
+    }
+    // What is better than long ago is no win to be agreed on.
+    ruled.wins.clear();
+    ruled.end(found)
+}
+
+/// The drift from the best level, of times that no gate holds against it.
+pub fn since_best(values: &Values, known: &[Drift]) -> Vec<Drift> {
+    let cases = values.lookup.plan.cases.iter().filter(|case| case.timed);
+    let figures = cases.flat_map(|case| {
+        let subject = Subject::Case(case.id.clone());
+        [Metric::P50, Metric::Cycles].map(|metric| (subject.clone(), metric))
+    });
+    let is_known = |subject: &Subject, metric: Metric| {
+        known.iter().any(|drift| {
+            (&drift.subject, drift.metric, &drift.since) == (subject, metric, &Since::Best)
+        })
+    };
+    figures
+        .filter(|(subject, metric)| !is_known(subject, *metric))
+        .filter_map(|(subject, metric)| {
+            let change = Num(0.0);
+            let anchor = Since::Best;
+            let gate = Gate {
+                subject,
+                rule: Rule::Limit {
+                    metric,
+                    limit: Limit::Anchor { anchor, change },
+                },
+                declared: None,
+            };
+            within_anchor(values, &gate, metric, &Since::Best, 0.0).drift
+        })
+        .collect()
+}
+
+fn measure(
+    values: &Values,
+    ruled: &mut Ruled,
+    gate: &Gate,
+    metric: Metric,
+    allowed: f64,
+) -> Found<MetricValue> {
+    check_change(allowed)?;
+    if !metric.has_relative() {
+        return inconclusive(Reason::NoRelative { metric });
+    }
+    let value = values.metric(&gate.subject, metric)?;
+    ruled.verdict.measured = Some(Num(value.number));
+    ruled.verdict.effort = values.effort_alone(&gate.subject, metric);
+    Ok(value)
+}
+
+/// How much worse than a stored figure a value may be.
+struct Relative {
+    metric: Metric,
+    allowed: f64,
+    against: Against,
+}
+
+impl Relative {
+    /// Figures that repeat exactly are compared as they are; times by the interval of their ratio: broken
+    /// where all of it is beyond the limit, held where all of it is within, else open.
+    fn compare(
+        self,
+        value: MetricValue,
+        agreed: &AgreedOn,
+        values: &Values,
+        ruled: &mut Ruled,
+    ) -> Found<Reason> {
+        let Self {
+            metric,
+            allowed,
+            against,
+        } = self;
+        let subject = ruled.verdict.subject.clone();
+        let worse = if metric.larger_is_better() { -1.0 } else { 1.0 };
+        let change = relative_change(value.number, agreed.value);
+        ruled.verdict.baseline = Some(Num(agreed.value));
+        ruled.verdict.limit = Some(Num(agreed.value * (1.0 + worse * allowed)));
+        ruled.verdict.change = Some(Num(change));
+        if change.is_nan() {
+            return fail(not_a_number(&values.lookup, &subject, metric));
+        }
+        let interval = match metric.facet() {
+            Facet::Times => Some(interval_of(value, agreed, ruled)?),
+            Facet::Resources | Facet::Correctness | Facet::Counters => None,
+        };
+        let [low, high] = interval.unwrap_or([change, change]);
+        let [least, most] = match metric.larger_is_better() {
+            true => [-high, -low],
+            false => [low, high],
+        };
+        let comparison = Box::new(Comparison {
+            metric,
+            against,
+            was: Some(Num(agreed.value)),
+            now: Some(Num(value.number)),
+            change: Num(change),
+            interval: ruled.verdict.interval,
+            allowed: Num(allowed),
+            sessions: agreed.between.as_ref().map(|between| between.sessions),
+            processes: value.group.map(|group| group.processes()),
+        });
+        if least > allowed {
+            return fail(Reason::BeyondChange(comparison));
+        }
+        let is_partial = values.lookup.plan.is_partial(subject.kernel());
+        if most < -allowed && !(is_partial && is_over_shapes(metric)) {
+            ruled.wins.push(Win {
+                subject,
+                metric,
+                measured: Num(value.number),
+                baseline: Num(agreed.value),
+                change: Num(change),
+            });
+        }
+        if most <= allowed {
+            return Ok(Reason::WithinChange(comparison));
+        }
+        ruled.open = true;
+        inconclusive(Reason::Undecided {
+            comparison,
+            visible: ruled.verdict.smallest_visible,
+            needed: None,
+        })
+    }
+}
+
+/// Of the relative change of a time, with what could have been seen.
+fn interval_of(value: MetricValue, agreed: &AgreedOn, ruled: &mut Ruled) -> Found<[f64; 2]> {
+    let (Some(head), Some(base)) = (value.group, agreed.group) else {
+        ruled.open = true;
+        return inconclusive(Reason::NoSpread);
+    };
+    let days = agreed.between.as_ref();
+    let comparison = match days.and_then(|days| stats::predict(&head, days)) {
+        Some(comparison) => comparison,
+        None => stats::compare(&head, &base),
+    };
+    let interval = comparison.interval.map(|ratio| ratio - 1.0);
+    ruled.verdict.interval = Some(interval.map(Num));
+    ruled.verdict.smallest_visible = Some(Num(comparison.smallest_visible));
+    Ok(interval)
+}

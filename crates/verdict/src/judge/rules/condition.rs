@@ -1,0 +1,143 @@
+//! Expressions over metrics, of the case itself and of sibling variants: conditions, and bounds of limits.
+
+use super::Ruled;
+use crate::expr::{Env, EvalError, Expression, Name};
+use crate::judge::lookup::{Found, Ruling, fail, inconclusive};
+use crate::judge::value::Values;
+use crate::model::*;
+
+pub fn holds(values: &Values, gate: &Gate, expr: &Expr) -> Ruled {
+    let found = (|| {
+        let (expression, env) = prepare(values, &gate.subject, expr, Facet::Times)?;
+        let operands = operands_of(expr, &expression, &env);
+        match evaluated(expr, expression.truth(&env))? {
+            true => Ok(Reason::ConditionHolds { operands }),
+            false => fail(Reason::ConditionBroken { operands }),
+        }
+    })();
+    Ruled::blank(gate).end(found)
+}
+
+/// The bound of a limit on `metric`.
+pub fn evaluate_bound(
+    values: &Values,
+    subject: &Subject,
+    metric: Metric,
+    expr: &Expr,
+) -> Found<f64> {
+    let (expression, env) = prepare(values, subject, expr, metric.facet())?;
+    evaluated(expr, expression.number(&env))
+}
+
+/// Whether an expression names such a figure of a variant. Of one that cannot be read, it may.
+pub fn names_metric(
+    expr: &Expr,
+    is_own: bool,
+    variant: &str,
+    is_meant: impl Fn(Metric) -> bool,
+) -> bool {
+    let Ok(expression) = Expression::parse(&expr.text) else {
+        return true;
+    };
+    expression.names().iter().any(|name| {
+        let (of_it, metric) = match name {
+            Name::Plain(metric) => (is_own, metric),
+            Name::Dotted(of, metric) => (of == variant, metric),
+        };
+        of_it && Metric::from_name(metric).is_some_and(&is_meant)
+    })
+}
+
+fn operands_of(expr: &Expr, expression: &Expression, env: &Env) -> Vec<Operand> {
+    let names = expression.names().iter();
+    names
+        .filter_map(|name| {
+            let value = Num(env.get(name)?.as_f64());
+            let is_constant = expr.constants.contains_key(&name.to_string());
+            Some(Operand {
+                name: name.to_string(),
+                metric: metric_of(name).filter(|_| !is_constant),
+                value,
+            })
+        })
+        .collect()
+}
+
+fn evaluated<T>(expr: &Expr, result: Result<T, EvalError>) -> Found<T> {
+    let text = expr.text.clone();
+    match result {
+        Ok(value) => Ok(value),
+        Err(problem @ EvalError::NonFinite(_)) => fail(Reason::Unevaluated { text, problem }),
+        Err(problem) => inconclusive(Reason::Unevaluated { text, problem }),
+    }
+}
+
+fn metric_of(name: &Name) -> Option<Metric> {
+    match name {
+        Name::Plain(metric) | Name::Dotted(_, metric) => Metric::from_name(metric),
+    }
+}
+
+/// The expression with a value for each of its names. The first name without one decides: the whole is
+/// as unknown as that.
+fn prepare(values: &Values, subject: &Subject, expr: &Expr, of: Facet) -> Found<(Expression, Env)> {
+    let text = || expr.text.clone();
+    let expression = match Expression::parse(&expr.text) {
+        Ok(expression) => expression,
+        Err(problem) => {
+            return inconclusive(Reason::Unparsed {
+                text: text(),
+                problem,
+            });
+        }
+    };
+    let mut env = Env::new();
+    for name in expression.names() {
+        if let Some(constant) = expr.constants.get(&name.to_string()) {
+            // Whole numbers stay whole, as divisions depend on it.
+            let value = constant.0;
+            let whole = value.fract() == 0.0 && value.abs() < 9.0e15;
+            let value = match whole {
+                true => (value as i64).into(),
+                false => value.into(),
+            };
+            env.insert(name.clone(), value);
+            continue;
+        }
+        let Some(metric) = metric_of(name) else {
+            return inconclusive(Reason::UnknownName {
+                text: text(),
+                name: name.to_string(),
+            });
+        };
+        // Whether a kernel is right decides whether it is timed, so times cannot decide whether it is right.
+        if of == Facet::Correctness && metric.facet() == Facet::Times {
+            return inconclusive(Reason::TimeInCorrectness {
+                text: text(),
+                metric,
+            });
+        }
+        let subject = match name {
+            Name::Plain(_) => subject.clone(),
+            Name::Dotted(variant, _) => sibling(subject, variant),
+        };
+        let value = values.metric(&subject, metric).map_err(|why| Ruling {
+            outcome: why.outcome,
+            reason: Reason::OperandUnknown {
+                name: name.to_string(),
+                why: Box::new(why.reason),
+            },
+        })?;
+        env.insert(name.clone(), value.number.into());
+    }
+    Ok((expression, env))
+}
+
+fn sibling(subject: &Subject, variant: &str) -> Subject {
+    let mut subject = subject.clone();
+    match &mut subject {
+        Subject::Unit(unit) => unit.variant = variant.to_owned(),
+        Subject::Case(case) => case.variant = variant.to_owned(),
+    }
+    subject
+}

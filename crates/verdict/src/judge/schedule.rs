@@ -1,0 +1,172 @@
+//! What a run has to do next: which cases may go on, and which need one more timing process.
+
+use super::review::accepted;
+use super::rules::{Refusals, condition::names_metric};
+use super::value::{BaseStatus, Values};
+use crate::model::*;
+
+/// Processes that may be set aside (throttled) beyond those that the last look needs.
+const SPARE: u32 = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Check,
+    Time,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Admission {
+    Yes,
+    No { reason: Reason },
+}
+
+/// How a case is to be timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    Alone,
+    BesideBase(Singles),
+}
+
+/// Which cases may go on, one answer for each in the order of the plan. A broken limit on resources stops
+/// nothing: one run tells all that it can.
+pub fn admit(
+    plan: &Plan,
+    environment: &Environment,
+    policy: &Policy,
+    evidence: &[Evidence],
+    stage: Stage,
+) -> Vec<Admission> {
+    let values = Values::new(plan, environment, policy, evidence);
+    let admitted = |case: &Case| match stage {
+        Stage::Check => values.lookup.runnable(&case.id),
+        Stage::Time => values.timeable(&case.id),
+    };
+    let cases = plan.cases.iter();
+    cases
+        .map(|case| match admitted(case) {
+            Ok(()) => Admission::Yes,
+            Err(why) => Admission::No { reason: why.reason },
+        })
+        .collect()
+}
+
+/// Cases that need one more timing process, in the order of the plan: admitted, and either timed in fewer
+/// than planned or still open and below the most that is allowed.
+pub fn next(
+    plan: &Plan,
+    environment: &Environment,
+    policy: &Policy,
+    evidence: &[Evidence],
+) -> Vec<(CaseId, Timing)> {
+    let values = Values::new(plan, environment, policy, evidence);
+    let cases = plan.cases.iter().filter(|case| case.timed);
+    cases
+        .filter_map(|case| Some((case.id.clone(), values.next_timing(&case.id)?)))
+        .collect()
+}
+
+impl Values<'_> {
+    fn next_timing(&self, id: &CaseId) -> Option<Timing> {
+        if self.lookup.device().is_err() || self.timeable(id).is_err() {
+            return None;
+        }
+        let pairing = self.lookup.plan.pairing.as_ref();
+        let beside = || {
+            self.needs_pair(id)
+                .then(|| Timing::BesideBase(self.singles(id)))
+        };
+        match self.base_status(id) {
+            Ok(BaseStatus::Changed) => beside(),
+            Ok(BaseStatus::Unchanged) if pairing.is_some_and(|it| it.unchanged) => beside(),
+            // There is no change to measure.
+            Ok(BaseStatus::Unchanged) if !self.needs_own_times(id) => None,
+            Ok(BaseStatus::NoBase | BaseStatus::New | BaseStatus::Unchanged) | Err(_) => {
+                self.needs_process(id).then_some(Timing::Alone)
+            }
+        }
+    }
+
+    /// Whether another process beside the base could decide any gate of the case.
+    fn needs_pair(&self, id: &CaseId) -> bool {
+        let Ok(pairing) = self.lookup.pairing() else {
+            return false;
+        };
+        let seen = self.lookup.timed_beside(id);
+        let ended = seen.iter().any(|(_, seen)| seen.got().is_none());
+        let count = u32::try_from(seen.len()).unwrap_or(u32::MAX);
+        let most = pairing.looks.last().copied().unwrap_or(0) + 1 + SPARE;
+        let first = pairing.looks.first().copied().unwrap_or(0);
+        !ended && count < most && (count < first || self.is_open(id))
+    }
+
+    fn needs_process(&self, id: &CaseId) -> bool {
+        let schedule = &self.lookup.plan.timing;
+        let seen = self.lookup.processes(id);
+        let planned = schedule.processes.max(1);
+        if self.lookup.timing_ended(id) {
+            return false;
+        }
+        if seen < planned {
+            return true;
+        }
+        if seen >= schedule.max_processes {
+            return false;
+        }
+        seen - self.lookup.throttled(id) < planned || self.is_open(id)
+    }
+
+    /// Whether more times could decide any gate of the case.
+    fn is_open(&self, id: &CaseId) -> bool {
+        let gates = self.lookup.policy.gates.iter();
+        gates
+            .filter(|gate| matches!(&gate.subject, Subject::Case(of) if of == id))
+            .any(|gate| accepted::apply(self, gate, &Refusals::new()).open)
+    }
+
+    /// Whether a gate of this run needs how long the case takes, and not only how that changed. What did not
+    /// change since the base may have changed since an anchor.
+    fn needs_own_times(&self, id: &CaseId) -> bool {
+        let mut gates = self.lookup.policy.gates.iter().filter(|gate| {
+            !matches!(
+                gate.rule,
+                Rule::Limit {
+                    limit: Limit::Baseline { .. } | Limit::Base { .. },
+                    ..
+                }
+            )
+        });
+        gates.any(|gate| rests_on(gate, id, |metric| metric.facet() == Facet::Times))
+    }
+
+    /// What samples of single launches of the case are for.
+    pub(super) fn singles(&self, id: &CaseId) -> Singles {
+        let mut gates = self.lookup.policy.gates.iter();
+        match gates.any(|gate| rests_on(gate, id, Metric::of_single_launches)) {
+            true => Singles::Judged,
+            false => Singles::Shown,
+        }
+    }
+}
+
+/// Whether a gate rests on such a figure of the case: its own gate, or one of a sibling variant that names it.
+fn rests_on(gate: &Gate, id: &CaseId, is_meant: impl Fn(Metric) -> bool) -> bool {
+    let Subject::Case(case) = &gate.subject else {
+        return false;
+    };
+    if (&case.kernel, &case.shape) != (&id.kernel, &id.shape) {
+        return false;
+    }
+    let is_own = case.variant == id.variant;
+    match &gate.rule {
+        Rule::Limit { metric, limit } => {
+            is_own && is_meant(*metric)
+                || matches!(
+                    limit,
+                    Limit::Absolute { bound: Bound::Expr(expr), .. }
+                        if names_metric(expr, is_own, &id.variant, is_meant)
+                )
+        }
+        Rule::Condition { expr } => names_metric(expr, is_own, &id.variant, is_meant),
+        _ => false,
+    }
+}
