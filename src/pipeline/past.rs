@@ -114,7 +114,7 @@ fn anchor(root: &Path, revision: &str, gate: &Gate, kernels: &BTreeSet<&str>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::fixture;
+    use verdict::judge::fixture;
     use std::process::Command;
     use verdict::model::Metric;
 

@@ -3,7 +3,7 @@ mod hostile;
 
 use super::terminal::Options;
 use super::*;
-use crate::store::fixture;
+use verdict::judge::fixture;
 use proptest::prelude::*;
 use verdict::judge::{compare, judge};
 use verdict::model::{

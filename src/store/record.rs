@@ -212,7 +212,7 @@ fn with<const N: usize>(mut record: Value, absent: [(&str, &str, Value); N]) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture;
+    use verdict::judge::fixture;
     use super::*;
     use verdict::judge::judge;
     use verdict::model::{Counter, Doubt, Seen, Withheld};

@@ -127,7 +127,7 @@ pub fn expect_times(root: &Path, cases: &[&CaseId]) -> Result<()> {
 mod tests {
     use super::super::*;
     use super::*;
-    use crate::store::fixture;
+    use verdict::judge::fixture;
     use verdict::model::{Num, Outcome};
 
     fn repository() -> tempfile::TempDir {

@@ -1,4 +1,4 @@
-use super::super::fixture;
+use verdict::judge::fixture;
 use super::*;
 use verdict::judge::judge;
 use verdict::model::{Conclusion, Num, Outcome, Seen};
