@@ -4,10 +4,6 @@
 //! A file that cannot be used is reported and never skipped, and so is one that is where none belongs:
 //! a baseline that silently is not there would read as `new`.
 
-mod noise;
-
-pub use noise::{Calibrated, Noise, expect_times, write_noise};
-
 use super::file::{Problem, expect_schema, write_whole};
 use super::once::keys_stand_once;
 use super::record;

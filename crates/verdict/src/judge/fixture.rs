@@ -237,7 +237,6 @@ pub fn baselines() -> Vec<Baseline> {
             .into_iter()
             .map(|(shape, metric, agreed)| (shape.to_owned(), BTreeMap::from([(metric, agreed)])))
             .collect(),
-        calibrated: BTreeMap::new(),
     };
     let (compiler, flags) = ("13.0.88".to_owned(), "-O3".to_owned());
     let times = Agreed {
