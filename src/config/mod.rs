@@ -49,10 +49,6 @@ pub struct Selection {
     /// `kernel`, `kernel/variant`, `kernel@shape`, `kernel/variant@shape`; each part a glob. A case is
     /// selected by any of them.
     pub filters: Vec<String>,
-    /// Globs of shapes, on top of the filters.
-    pub shapes: Vec<String>,
-    /// Globs of variants, on top of the filters.
-    pub variants: Vec<String>,
     /// Instead of those of the file.
     pub seeds: Option<Vec<u64>>,
     /// Batched samples of each process, instead of those of the file.
