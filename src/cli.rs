@@ -366,14 +366,10 @@ impl ReportFormat {
 
 /// `+2%` as a share.
 fn change(text: &str) -> Result<f64, String> {
-    let number = text
-        .strip_prefix('+')
-        .and_then(|text| text.strip_suffix('%'));
-    number
-        .and_then(|number| number.parse().ok())
-        .filter(|percent: &f64| *percent >= 0.0 && percent.is_finite())
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| "write how much worse it may be: +2%".to_owned())
+    match crate::config::parse_change(text, '+') {
+        Some(change) => Ok(change.0),
+        None => Err("write how much worse it may be: +2%".to_owned()),
+    }
 }
 
 /// What head is beside its base: `0`, `code`, or by how many per cent it is slower.

@@ -21,7 +21,7 @@ use verdict::model::{Case, ElemType, Fault, FaultKind, Reference, Seen, Tensor};
 /// Where the right answer for one case and seed is to be had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Expected {
+pub enum Answer {
     /// Computed here; `read` reads them.
     Files {
         /// Over the inputs as the kernel sees them.
@@ -62,7 +62,7 @@ impl References {
 
     /// `Got`, or a fault: of kind `Reference` where the reference or the inputs are at fault, and
     /// `Environment` where the machine is.
-    pub fn expected(&self, case: &Case, seed: u64) -> Seen<Expected> {
+    pub fn expected(&self, case: &Case, seed: u64) -> Seen<Answer> {
         match self.find(case, seed) {
             Ok(expected) => Seen::Got(expected),
             Err(error) => Seen::Fault(Fault {
@@ -75,9 +75,9 @@ impl References {
         }
     }
 
-    fn find(&self, case: &Case, seed: u64) -> std::result::Result<Expected, NoAnswer> {
+    fn find(&self, case: &Case, seed: u64) -> std::result::Result<Answer, NoAnswer> {
         if let Reference::Variant { variant } = &case.reference {
-            return Ok(Expected::Variant {
+            return Ok(Answer::Variant {
                 variant: variant.clone(),
             });
         }
@@ -100,7 +100,7 @@ impl References {
             }
             Ok(path)
         };
-        Ok(Expected::Files {
+        Ok(Answer::Files {
             seen: one(View::Seen)?,
             original: coded.then(|| one(View::Original)).transpose()?,
         })
@@ -275,9 +275,9 @@ mod tests {
         case
     }
 
-    fn files(expected: Seen<Expected>) -> (PathBuf, Option<PathBuf>) {
+    fn files(expected: Seen<Answer>) -> (PathBuf, Option<PathBuf>) {
         match expected {
-            Seen::Got(Expected::Files { seen, original }) => (seen, original),
+            Seen::Got(Answer::Files { seen, original }) => (seen, original),
             other => panic!("{other:?}"),
         }
     }
@@ -393,7 +393,7 @@ mod tests {
         };
         assert_eq!(
             references.expected(&other, 1),
-            Seen::Got(Expected::Variant {
+            Seen::Got(Answer::Variant {
                 variant: "direct".to_owned()
             })
         );

@@ -1,6 +1,6 @@
 //! Filters: which cases of a resolved file are run.
 
-use super::yaml::did_you_mean;
+use super::yaml::suggest;
 use super::{Resolved, Selection};
 use crate::error::Diagnostic;
 use globset::{Glob, GlobMatcher};
@@ -182,5 +182,5 @@ fn known<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str>) -> St
             distinct.push(name);
         }
     }
-    format!("{what}: {}", did_you_mean(name, distinct.into_iter()))
+    format!("{what}: {}", suggest(name, distinct.into_iter()))
 }
