@@ -98,31 +98,9 @@ pub fn counted(report: &ptxsim::Report) -> Counted {
     }
 }
 
-/// `50 million warp instructions`: what a simulation costs, or may cost.
-pub fn instructions(count: u64) -> String {
-    let count = match count {
-        few if few < 1_000_000 => few.to_string(),
-        few if few < 10_000_000 => format!("{:.1} million", few as f64 / 1e6),
-        many => format!("{} million", many / 1_000_000),
-    };
-    format!("{count} warp instructions")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn costs_as_people_say_them() {
-        for (count, text) in [
-            (999, "999"),
-            (1_500_000, "1.5 million"),
-            (50_000_000, "50 million"),
-            (1_624_999_999, "1624 million"),
-        ] {
-            assert_eq!(instructions(count), format!("{text} warp instructions"));
-        }
-    }
 
     #[test]
     fn gates_and_the_simulator_know_the_same_counters() {

@@ -256,7 +256,7 @@ fn covers_every_output(
         | Reference::Unary { out, .. }
         | Reference::Binary { out, .. } => vec![out],
         Reference::User { args, .. } => call::passed(args),
-        Reference::Variant { .. } => return Ok(()),
+        Reference::Variant { .. } | Reference::Elsewhere => return Ok(()),
     };
     let uncovered = tensors
         .iter()

@@ -13,6 +13,7 @@ pub mod sim;
 use crate::build::Artifact;
 use args::PackedArg;
 use serde::{Deserialize, Serialize};
+use verdict::model::Unsupported;
 use verdict::model::{DriverFacts, Fault, FaultKind, GpuState, Launch};
 
 pub use choice::DeviceChoice;
@@ -43,7 +44,7 @@ pub enum Failure {
         sticky: bool,
     },
     /// This device cannot do it, whatever the kernel.
-    Unsupported { reason: String },
+    Unsupported(Unsupported),
 }
 
 impl Failure {

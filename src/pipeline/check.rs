@@ -4,7 +4,7 @@ use super::{Answer, Why, Work};
 use crate::report::progress::{Event, Phase};
 use crate::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
 use verdict::judge::{self, Admission, Stage};
-use verdict::model::{Case, CaseId, Evidence, Plan, Record, Seen};
+use verdict::model::{Case, CaseId, Evidence, NotRun, Plan, Record, Seen};
 
 type Tried = std::result::Result<CheckJob, Why>;
 
@@ -50,7 +50,7 @@ fn tried(work: &Work, record: &Record) -> Vec<Vec<Tried>> {
             seeds
                 .map(|&seed| match &admission {
                     Admission::Yes => work.check_job(plan, case, seed),
-                    Admission::No { reason } => Err(Why::NotRun(reason.clone())),
+                    Admission::No { .. } => Err(Why::NotRun(NotRun::EarlierStage)),
                 })
                 .collect()
         })
@@ -145,7 +145,9 @@ impl Work {
                     ..case.id.clone()
                 };
                 let case = plan.case(&other).ok_or_else(|| {
-                    Why::NotRun(format!("its reference {other} is not part of this run"))
+                    Why::NotRun(NotRun::NoReferenceVariant {
+                        variant: other.variant.clone(),
+                    })
                 })?;
                 let artifact = self.artifact(plan, &other)?.clone();
                 Ok(ExpectedOutput::Variant {
@@ -154,8 +156,8 @@ impl Work {
                 })
             }
             Some(Seen::Fault(fault)) => Err(Why::Broke(fault)),
-            Some(Seen::Unsupported { reason }) => Err(Why::Unsupported(reason)),
-            Some(Seen::NotRun { reason }) => Err(Why::NotRun(reason)),
+            Some(Seen::Unsupported(why)) => Err(Why::Unsupported(why)),
+            Some(Seen::NotRun(why)) => Err(Why::NotRun(why)),
             None => Err(Why::lost("no reference was computed")),
         }
     }

@@ -1,17 +1,8 @@
 //! Many subjects in few words: by name where they are few, else counted by variant or by kernel.
 
-use super::summary::plural;
+use super::words::plural;
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::model::{Plan, Subject};
-
-/// `a, b and c`.
-pub fn listed(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
 
 /// More subjects than this are counted where they head a line.
 const MOST_NAMES: usize = 3;

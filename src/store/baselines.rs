@@ -9,10 +9,11 @@ use super::once::keys_stand_once;
 use super::record;
 use crate::config::ACCEPTED;
 use crate::error::{Diagnostic, Error, Result};
+use crate::report::{reasons, words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use verdict::judge::{self, ANY_SHAPE, Refused, acceptable, words};
+use verdict::judge::{self, ANY_SHAPE, Refused, acceptable};
 use verdict::model::{
     Agreed, BASELINE_SCHEMA, Baseline, BaselineKey, BrokenBaseline, CaseId, Facet, Metric, Plan,
     Record, Subject, UnitId,
@@ -295,7 +296,8 @@ pub fn update_baselines(
             ..
         } in refused.iter().take(8)
         {
-            diagnostic = diagnostic.help(format!("{subject}, {facet}: {reason}"));
+            let why = reasons::reason(&record.environment, subject, reason);
+            diagnostic = diagnostic.help(format!("{subject}, {facet}: {why}"));
         }
         return Err(Error::Usage(diagnostic));
     }

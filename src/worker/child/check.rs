@@ -14,6 +14,7 @@ use crate::device::{Device, Failure, Result};
 use crate::worker::protocol::{CheckJob, ExpectedOutput, Frame};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
+use verdict::model::Unsupported;
 use verdict::model::{
     Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, Location, Role, Seen, Tensor,
 };
@@ -49,7 +50,7 @@ pub fn check(
     say(step("asking the driver about the kernel".to_owned()));
     say(Frame::Driver(match device.describe(&stage.call) {
         Ok(facts) => Seen::Got(facts),
-        Err(Failure::Unsupported { reason }) => Seen::Unsupported { reason },
+        Err(Failure::Unsupported(why)) => Seen::Unsupported(why),
         Err(Failure::Fault {
             fault,
             sticky: false,
@@ -343,9 +344,10 @@ fn of_the_reference(variant: &str, failure: Failure) -> Failure {
             },
             sticky,
         },
-        Failure::Unsupported { reason } => Failure::Unsupported {
-            reason: format!("variant {variant}, the reference: {reason}"),
-        },
+        Failure::Unsupported(why) => Failure::Unsupported(Unsupported::ReferenceVariant {
+            variant: variant.to_owned(),
+            why: Box::new(why),
+        }),
     }
 }
 
