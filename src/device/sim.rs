@@ -3,7 +3,8 @@
 
 use super::{Address, Call, Device, Failure, Program, Result, Targets, Timer};
 use crate::build::{Artifact, is_of_system};
-use crate::counters::{counted, instructions};
+use crate::counters::counted;
+use crate::report::words::instructions;
 use ptxsim::{Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
