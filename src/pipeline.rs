@@ -11,7 +11,7 @@ pub use base::Asked;
 
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
-use crate::check::cache::{Expected as Answer, References};
+use crate::check::cache::{Answer, References};
 use crate::config::{self, Loaded};
 use crate::counters::COUNTER_MODEL;
 use crate::device::DeviceChoice;
@@ -366,7 +366,7 @@ impl Answers {
         let found = wanted
             .into_iter()
             .map(|(case, seed)| {
-                let answer = references.expected(case, seed);
+                let answer = references.answer(case, seed);
                 on(Event::Stepped {
                     phase: Phase::Reference,
                     what: case.id.to_string(),

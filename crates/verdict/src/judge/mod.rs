@@ -18,8 +18,9 @@ mod sessions;
 mod simulated;
 pub mod words;
 
-#[cfg(test)]
-mod fixture;
+#[cfg(any(test, feature = "fixture"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, reason = "for tests alone")]
+pub mod fixture;
 #[cfg(test)]
 mod tests;
 
@@ -29,8 +30,6 @@ pub use facts::{Facts, Found, Ruling, unit_for, unit_to_simulate};
 pub use metric::Value;
 pub use sessions::joined;
 
-#[cfg(test)]
-use crate::model;
 use crate::model::*;
 use baseline::{Beside, Refusals};
 use facts::inconclusive;
