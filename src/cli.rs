@@ -234,7 +234,6 @@ pub struct InitArgs {
   gatekeeper calibrate                                   eight built-in kernels, fifteen minutes
   gatekeeper calibrate --processes 20 --classes 3,60     a quick look
   gatekeeper calibrate sdpa_fp8/stage2 --processes 100   kernels of your own
-  gatekeeper calibrate 'sdpa_*' --write-noise            and what their processes differ by
   gatekeeper calibrate --from calibration.json.gz        a recording that is there already
 
 The tables go to standard output as markdown; docs/timing.md says how to read them.")]
@@ -261,10 +260,6 @@ pub struct CalibrateArgs {
     /// The limit that verdicts are made under, in per cent
     #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]
     pub tolerance: f64,
-    /// Times each case alone as well, in as many fresh processes, and writes what these differ by into its
-    /// baseline, where the judge uses it
-    #[arg(long, requires = "filters", conflicts_with = "from")]
-    pub write_noise: bool,
     /// Cases of a run: its 1 % of false alarms is split over them
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cases: u32,

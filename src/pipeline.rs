@@ -366,7 +366,7 @@ impl Answers {
         let found = wanted
             .into_iter()
             .map(|(case, seed)| {
-                let answer = references.expected(case, seed);
+                let answer = references.answer(case, seed);
                 on(Event::Stepped {
                     phase: Phase::Reference,
                     what: case.id.to_string(),

@@ -96,8 +96,6 @@ fn what_cannot_be_asked_together() {
         &["calibrate", "--from", "x.gz", "--processes", "3"][..],
         &["calibrate", "k", "--changes", "1"],
         &["calibrate", "--processes", "1"],
-        &["calibrate", "--write-noise"],
-        &["calibrate", "--from", "x.gz", "--write-noise"],
         &["calibrate", "--changes", "none"],
     ] {
         run(dir.path(), args, 2);
@@ -106,21 +104,6 @@ fn what_cannot_be_asked_together() {
         dir.path(),
         &["calibrate", "k"],
         "error: gates.yaml: cannot be read: No such file or directory (os error 2)\n  help: write one with `gatekeeper init`, or name another with --config\n",
-    );
-}
-
-/// Said before ten minutes of GPU time, not after them.
-#[test]
-fn without_a_baseline_there_is_nothing_to_write_noise_beside() {
-    let dir = tempfile::tempdir().unwrap();
-    run(dir.path(), &["init"], 0);
-    std::fs::create_dir(dir.path().join("kernels")).unwrap();
-    std::fs::write(dir.path().join("kernels/add.cu"), "").unwrap();
-    let output = run(dir.path(), &["calibrate", "*", "--write-noise"], 2);
-    assert!(
-        stderr(&output).contains("no baseline of times of these cases is there to write beside"),
-        "{}",
-        stderr(&output)
     );
 }
 

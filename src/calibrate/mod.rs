@@ -2,7 +2,6 @@
 //! measure them. What follows from the recording is `power`'s to say.
 
 mod dial;
-pub mod noise;
 mod turn;
 
 use crate::build::{self, Artifact, Built};

@@ -259,7 +259,7 @@ mod tests {
         assert_ne!(digest(&changed), first);
     }
 
-    /// The two codecs of sdpa_fp8, against their definition in SDPA.md written out naively.
+    /// The two codecs of sdpa_fp8, against their definition, written out naively.
     #[test]
     fn codecs_of_the_attention_kernels() {
         let (b, h, s, d) = (2, 3, 5, 4);

@@ -228,20 +228,6 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
                 })
                 .collect();
             let _ = writeln!(text, "  {shape}: {}", figures.join(", "));
-            if let Some(it) = baseline.calibrated.get(shape) {
-                let deviations: Vec<_> = it
-                    .deviations
-                    .iter()
-                    .map(|(metric, deviation)| format!("{metric} {}", words::percent(deviation.0)))
-                    .collect();
-                let _ = writeln!(
-                    text,
-                    "    spread of {} processes, calibrated on {}: {}",
-                    it.processes,
-                    it.date,
-                    deviations.join(", ")
-                );
-            }
         }
     }
     for problem in &broken {

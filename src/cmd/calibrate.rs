@@ -1,6 +1,6 @@
 //! `calibrate`: how far this machine's verdicts on times can be trusted.
 
-use super::{counted, print, remark};
+use super::{print, remark};
 use crate::cache::Cache;
 use crate::calibrate::{self, Kernels, Request};
 use crate::cli::CalibrateArgs;
@@ -8,13 +8,10 @@ use crate::config::{self, Loaded, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::report::progress::Progress;
-use crate::store::{self, NewFile, Noise};
+use crate::store::NewFile;
 use power::{Recording, Settings, analyse, packed};
-use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::fs::File;
 use std::path::Path;
-use verdict::judge::Refused;
 
 pub fn run(args: &CalibrateArgs) -> Result<Exit> {
     let pairing = config::pairing(true);
@@ -30,10 +27,6 @@ pub fn run(args: &CalibrateArgs) -> Result<Exit> {
         true => None,
         false => Some(own(args)?),
     };
-    if let Some(loaded) = own.as_ref().filter(|_| args.write_noise) {
-        let cases: Vec<_> = loaded.plan.cases.iter().map(|case| &case.id).collect();
-        store::expect_times(&loaded.root, &cases)?;
-    }
     let mut recorded = args.from.iter().map(|file| read(file));
     let recording = match recorded.next() {
         None => record(args, own.as_ref())?,
@@ -45,10 +38,7 @@ pub fn run(args: &CalibrateArgs) -> Result<Exit> {
     let analysis = analyse(&recording, &settings)
         .map_err(|error| Error::Usage(Diagnostic::new(error.to_string())))?;
     print(&analysis.markdown())?;
-    match own.filter(|_| args.write_noise) {
-        Some(loaded) => write_noise(args, loaded),
-        None => Ok(Exit::Held),
-    }
+    Ok(Exit::Held)
 }
 
 fn own(args: &CalibrateArgs) -> Result<Loaded> {
@@ -57,57 +47,6 @@ fn own(args: &CalibrateArgs) -> Result<Loaded> {
         ..Selection::default()
     };
     config::load(&args.config.config, &selection)
-}
-
-/// Never by itself: what the judge believes of this machine is agreed on like any figure.
-fn write_noise(args: &CalibrateArgs, loaded: Loaded) -> Result<Exit> {
-    let root = loaded.root.clone();
-    let progress = Progress::default();
-    let record = calibrate::noise::record(
-        &args.config.config,
-        loaded,
-        args.device,
-        args.processes,
-        super::run::command_line(),
-        &Cache::open()?,
-        &|event| progress.on(event),
-    );
-    progress.clear();
-    let Noise {
-        written,
-        refused,
-        without_baseline,
-    } = store::write_noise(&root, &record?)?;
-    let mut text = String::from("\n");
-    for calibrated in &written {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{calibrated}");
-    }
-    for Refused {
-        subject, reason, ..
-    } in &refused
-    {
-        let _ = writeln!(text, "left as it is: {subject}: {reason}");
-    }
-    for case in &without_baseline {
-        let _ = writeln!(
-            text,
-            "left out: {case}: no baseline of times under this key; `gatekeeper run {case}`, then `gatekeeper baseline update`"
-        );
-    }
-    let files: BTreeSet<_> = written.iter().map(|it| &it.file).collect();
-    let left_out = refused.len() + without_baseline.len();
-    let _ = writeln!(
-        text,
-        "{} calibrated in {}, {left_out} left out",
-        counted(written.len(), "case"),
-        counted(files.len(), "file"),
-    );
-    print(&text)?;
-    Ok(match left_out {
-        0 => Exit::Held,
-        _ => Exit::Failed,
-    })
 }
 
 fn read(file: &Path) -> Result<Recording> {

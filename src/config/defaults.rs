@@ -18,7 +18,7 @@ pub const TIMING: Schedule = Schedule {
     mode: Mode::Warm,
     // Clocks settle and caches fill within the first launches.
     warmup: 20,
-    // The median of 30 batches of 200 us moves by 0.1 to 0.2 % between processes (DESIGN.md).
+    // The median of 30 batches of 200 us moves by 0.1 to 0.2 % between processes (docs/ARCHITECTURE.md).
     iterations: 30,
     // Two samples beyond p99.
     singles: 200,

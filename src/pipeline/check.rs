@@ -165,7 +165,7 @@ impl Work {
 mod tests {
     use super::*;
     use crate::build::Artifact;
-    use crate::store::fixture;
+    use verdict::judge::fixture;
     use verdict::model::{Fault, FaultKind};
 
     fn job(case: &Case, seed: u64) -> CheckJob {

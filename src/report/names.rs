@@ -87,7 +87,7 @@ mod tests {
     use verdict::model::CaseId;
 
     fn plan() -> Plan {
-        let mut plan = crate::store::fixture::record().plan;
+        let mut plan = verdict::judge::fixture::record().plan;
         let one = plan.cases[0].clone();
         plan.cases = [
             "a/x@s", "a/x@t", "a/y@s", "a/y@t", "b/x@s", "b/x@t", "c/x@s",
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn units_and_both_together() {
-        let record = crate::store::fixture::record();
+        let record = verdict::judge::fixture::record();
         let mut subjects: Vec<_> = record
             .plan
             .units

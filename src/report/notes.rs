@@ -55,11 +55,6 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                 "{subject}: {} ran on a throttled GPU and did not count",
                 plural(*processes as usize, "timing process")
             )),
-            Note::Noisier { subject, metric, deviation, calibrated, date } => lines.push(format!(
-                "{subject}: {metric} spreads by {} between processes, and by {} when it was calibrated on {date}: its own spread is used; look for what else uses the GPU, or calibrate anew",
-                words::percent(deviation.0),
-                words::percent(calibrated.0),
-            )),
             Note::Unwatched { subject, processes } => lines.push(format!(
                 "{subject}: whether the GPU was throttled during {} is not known, NVML does not tell",
                 plural(*processes as usize, "timing process")

@@ -4,11 +4,7 @@
 //! A file that cannot be used is reported and never skipped, and so is one that is where none belongs:
 //! a baseline that silently is not there would read as `new`.
 
-mod noise;
-
-pub use noise::{Calibrated, Noise, expect_times, write_noise};
-
-use super::file::{Problem, version, write_whole};
+use super::file::{Problem, expect_schema, write_whole};
 use super::once::keys_stand_once;
 use super::record;
 use crate::config::ACCEPTED;
@@ -22,8 +18,6 @@ use verdict::model::{
     Record, Subject, UnitId,
 };
 
-const KIND: &str = "gatekeeper.baseline";
-const NEWEST: u32 = 3;
 /// Where they lie, relative to gates.yaml.
 pub const BASELINES: &str = "baselines";
 const DIR: &str = BASELINES;
@@ -179,16 +173,9 @@ fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, Problem> {
 }
 
 fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Problem> {
-    let version = version(text, KIND, NEWEST)?;
+    expect_schema(text, BASELINE_SCHEMA)?;
     keys_stand_once(text)?;
-    let mut baseline: Baseline = match version {
-        // An older version gets an arm here that puts it into the words of the next.
-        // Version 1 knows no sessions: nobody knows of what code its times are.
-        // Versions 1 and 2 know no calibrated spread, and say nothing of it.
-        1..=3 => serde_json::from_str(text).map_err(|error| Problem::json(&error))?,
-        other => return Err(Problem::of(format!("{KIND}/{other} cannot be read"))),
-    };
-    baseline.schema = BASELINE_SCHEMA.to_owned();
+    let baseline: Baseline = serde_json::from_str(text).map_err(|error| Problem::json(&error))?;
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {
         Ok(place) if place == file => Ok(baseline),
         Ok(place) => Err(Problem::of(format!(

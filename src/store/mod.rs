@@ -7,15 +7,6 @@ pub mod nvbench;
 mod once;
 mod record;
 
-#[cfg(test)]
-#[path = "../../crates/verdict/src/judge/fixture.rs"]
-pub(crate) mod fixture;
-#[cfg(test)]
-use verdict::model;
-
-pub use baselines::{
-    BASELINES, Calibrated, Change, Noise, Update, baselines_of, expect_times, load_baselines,
-    update_baselines, write_noise,
-};
+pub use baselines::{BASELINES, Change, Update, baselines_of, load_baselines, update_baselines};
 pub use file::NewFile;
 pub use record::{read, read_record, seal, write_record};

@@ -61,7 +61,7 @@ fn a_kernel_holds_against_the_reference_of_the_cpu() {
     let dir = tempfile::tempdir().unwrap();
     let cache = Cache::at(dir.path()).unwrap();
     let references = References::open(dir.path(), &cache, None).unwrap();
-    let Seen::Got(cache::Answer::Files { seen, original }) = references.expected(&case, 1) else {
+    let Seen::Got(cache::Answer::Files { seen, original }) = references.answer(&case, 1) else {
         panic!("it is built in")
     };
     for (symbol, right) in [("right", true), ("wrong", false)] {

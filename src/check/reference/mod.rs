@@ -6,7 +6,6 @@
 mod attention;
 mod elementwise;
 mod matmul;
-mod process;
 mod reduce;
 mod rows;
 #[cfg(test)]

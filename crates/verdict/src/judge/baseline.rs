@@ -1,6 +1,5 @@
 //! Finding what was agreed, under exactly the key that this run has; and making it from a run.
 
-use super::calibrated::Calibrated;
 use super::facts::{Executor, Facts, Found, Ruling, inconclusive, ruling};
 use super::sessions::held_against;
 use super::words;
@@ -20,8 +19,6 @@ pub(super) struct AgreedOn {
     pub group: Option<Group>,
     /// Of times that were taken in several sessions.
     pub between: Option<Between>,
-    /// Of times whose spread was calibrated under this run's key.
-    pub calibrated: Option<Calibrated>,
 }
 
 /// Why a comparison cannot be made.
@@ -117,10 +114,7 @@ impl Facts<'_> {
         let key = self.key(subject, facet)?;
         let shelf = Shelf::of(&self.policy.baselines, subject, metric, &key);
         if let Some(agreed) = shelf.agreed()? {
-            return Ok(AgreedOn {
-                calibrated: self.calibrated(subject, metric, &key)?,
-                ..usable(metric, &agreed, "the baseline's")?
-            });
+            return Ok(usable(metric, &agreed, "the baseline's")?);
         }
         if let Some(broken) = covering(&self.policy.broken_baselines, subject, facet) {
             return Err(Lack::Refused(Ruling {
@@ -180,10 +174,7 @@ impl Facts<'_> {
         let key = self.key(subject, facet)?;
         let shelf = Shelf::of(&anchor.baselines, subject, metric, &key);
         if let Some(agreed) = shelf.agreed()? {
-            return Ok(AgreedOn {
-                calibrated: self.calibrated(subject, metric, &key)?,
-                ..usable(metric, &agreed, &format!("{since}'s"))?
-            });
+            return usable(metric, &agreed, &format!("{since}'s"));
         }
         if let Some(broken) = covering(&anchor.broken_baselines, subject, facet) {
             return inconclusive(format!(
@@ -278,7 +269,6 @@ impl Facts<'_> {
                         key,
                         origin: origin.clone(),
                         cases: BTreeMap::new(),
-                        calibrated: BTreeMap::new(),
                     });
                     baseline.cases.insert(shape.to_owned(), metrics);
                 }
@@ -484,7 +474,6 @@ fn usable(metric: Metric, agreed: &Agreed, whose: &str) -> Found<AgreedOn> {
             value,
             group: None,
             between: None,
-            calibrated: None,
         });
     }
     match (agreed.spread, agreed.processes) {
@@ -495,7 +484,6 @@ fn usable(metric: Metric, agreed: &Agreed, whose: &str) -> Found<AgreedOn> {
                 between: agreed.sessions.as_ref().and_then(|sessions| {
                     held_against(sessions, group.ln_deviation() / f64::from(processes).sqrt())
                 }),
-                calibrated: None,
             }),
             None => broken(format!(
                 "is {value} with a spread of {} over {processes} processes, and no interval follows from that",

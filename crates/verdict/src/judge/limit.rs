@@ -15,8 +15,6 @@ pub(super) struct Ruled {
     pub counters: Vec<CounterChange>,
     pub accepted: Option<Accepted>,
     pub drift: Option<Drift>,
-    /// Processes spread by more than was calibrated.
-    pub noisier: Option<Note>,
     /// Evidence of this kind has no baseline at all yet.
     pub new: Option<Facet>,
     /// More timing processes could decide it.
@@ -43,7 +41,6 @@ impl Ruled {
             counters: Vec::new(),
             accepted: None,
             drift: None,
-            noisier: None,
             new: None,
             open: false,
         }
@@ -433,7 +430,6 @@ impl Held<'_> {
                 format!("{metric} is NaN: {}", why_nan(facts, &gate.subject)),
             );
         }
-        let mut spread = String::new();
         let interval = if metric.facet() == Facet::Times {
             match (value, agreed.group) {
                 (
@@ -445,14 +441,7 @@ impl Held<'_> {
                     let days = agreed.between.as_ref();
                     let comparison = match days.and_then(|days| stats::predict(&head, days)) {
                         Some(comparison) => comparison,
-                        None => match &agreed.calibrated {
-                            Some(calibrated) => {
-                                spread = calibrated.told(&head);
-                                ruled.noisier = calibrated.noisier(&gate.subject, metric, &head);
-                                calibrated.compare(&head, &base)
-                            }
-                            None => stats::compare(&head, &base),
-                        },
+                        None => stats::compare(&head, &base),
                     };
                     let interval = comparison.interval.map(|ratio| ratio - 1.0);
                     ruled.verdict.interval = Some(interval.map(Num));
@@ -478,7 +467,6 @@ impl Held<'_> {
             ruled.verdict.interval,
             against,
             agreed.between.as_ref(),
-            &spread,
         );
         if least > allowed {
             return ruling(
@@ -519,7 +507,6 @@ fn told(
     interval: Option<[Num; 2]>,
     against: &str,
     between: Option<&Between>,
-    spread: &str,
 ) -> String {
     let days = between.map_or(
         "one session; the spread between days is not known".to_owned(),
@@ -532,7 +519,7 @@ fn told(
     match interval {
         None => format!("{change} against {against}"),
         Some([low, high]) => format!(
-            "{change} against {against} (95 % interval {}; {days}{spread})",
+            "{change} against {against} (95 % interval {}; {days})",
             words::interval(metric, [low.0, high.0])
         ),
     }

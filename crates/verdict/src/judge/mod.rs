@@ -7,7 +7,6 @@
 mod accepted;
 mod baseline;
 mod best;
-mod calibrated;
 mod facts;
 mod limit;
 mod loosened;
@@ -19,20 +18,18 @@ mod sessions;
 mod simulated;
 pub mod words;
 
-#[cfg(test)]
-mod fixture;
+#[cfg(any(test, feature = "fixture"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, reason = "for tests alone")]
+pub mod fixture;
 #[cfg(test)]
 mod tests;
 
 pub use baseline::ANY_SHAPE;
 pub use best::best;
-pub use calibrated::{Calibrates, calibrations};
 pub use facts::{Facts, Found, Ruling, unit_for, unit_to_simulate};
 pub use metric::Value;
 pub use sessions::joined;
 
-#[cfg(test)]
-use crate::model;
 use crate::model::*;
 use baseline::{Beside, Refusals};
 use facts::inconclusive;
@@ -445,7 +442,6 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
     let mut accepted = Vec::new();
     let mut drifts = Vec::new();
     let mut new = BTreeSet::new();
-    let mut noisier = Vec::new();
     for gate in &facts.policy.gates {
         let mut ruled = accepted::ruled(facts, gate, refusals);
         if gate.needs_device() {
@@ -458,7 +454,6 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         counters.append(&mut ruled.counters);
         accepted.extend(ruled.accepted);
         drifts.extend(ruled.drift);
-        noisier.extend(ruled.noisier);
         verdicts.push(ruled.verdict);
     }
     drifts.extend(limit::since_best(facts, &drifts));
@@ -467,9 +462,6 @@ fn judged(facts: &Facts, refusals: &Refusals) -> Judgement {
         .map(|(subject, facet)| Note::New { subject, facet })
         .collect();
     notes.extend(notes::gone(facts));
-    // Two limits on one figure say it once.
-    noisier.dedup();
-    notes.append(&mut noisier);
     let (broken, unneeded) = facts.broken();
     verdicts.extend(broken);
     notes.extend(unneeded);

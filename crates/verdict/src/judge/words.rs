@@ -230,14 +230,6 @@ pub fn update_command(environment: &Environment, subject: &Subject) -> String {
     command("baseline update", environment, subject)
 }
 
-/// The command that writes what the processes of a subject differ by beside its baseline.
-pub(super) fn calibrate_command(environment: &Environment, subject: &Subject) -> String {
-    format!(
-        "{} --write-noise",
-        command("calibrate", environment, subject)
-    )
-}
-
 fn command(what: &str, environment: &Environment, subject: &Subject) -> String {
     let subject = match subject {
         Subject::Unit(unit) => format!("{}/{}", unit.kernel, unit.variant),

@@ -4,7 +4,7 @@ use super::{Arch, Facet, Metric, Mode, Num};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub const BASELINE_SCHEMA: &str = "gatekeeper.baseline/3";
+pub const BASELINE_SCHEMA: &str = "gatekeeper.baseline/1";
 
 /// One file: one kernel, variant and key. Two branches that update two variants touch two files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,25 +17,6 @@ pub struct Baseline {
     pub origin: Origin,
     /// By shape; resources, which belong to no shape, stand under `*`.
     pub cases: BTreeMap<String, BTreeMap<Metric, Agreed>>,
-    /// Of times, by shape: what `calibrate` found that processes differ by. No figure of `cases` rests on
-    /// it, and measuring those again leaves it as it is.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub calibrated: BTreeMap<String, Calibration>,
-}
-
-/// How far fresh processes of one case spread on one day and GPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Calibration {
-    /// Day, UTC: `2026-11-21`.
-    pub date: String,
-    /// UUID.
-    pub gpu: String,
-    pub driver: String,
-    /// At least two.
-    pub processes: u32,
-    /// Standard deviation of ln(value) between those processes, above zero.
-    pub deviations: BTreeMap<Metric, Num>,
 }
 
 /// What has to be the same for a comparison to mean anything.

@@ -1,7 +1,7 @@
 use super::{CompilerFacts, DeviceFacts, Evidence, Plan, Policy, Seen, Simulator};
 use serde::{Deserialize, Serialize};
 
-pub const RECORD_SCHEMA: &str = "gatekeeper.record/4";
+pub const RECORD_SCHEMA: &str = "gatekeeper.record/1";
 
 /// The gates file of a command that names none.
 pub const DEFAULT_CONFIG: &str = "gates.yaml";

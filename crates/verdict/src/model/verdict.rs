@@ -247,15 +247,6 @@ pub enum Note {
     },
     /// Timing processes that ran on a throttled GPU, and were set aside.
     Throttled { subject: Subject, processes: u32 },
-    /// Processes spread by more than was calibrated (standard deviations of ln(value)) on `date`, and are
-    /// believed.
-    Noisier {
-        subject: Subject,
-        metric: Metric,
-        deviation: Num,
-        calibrated: Num,
-        date: String,
-    },
     /// Timing processes of which nobody knows whether the GPU was throttled; they count.
     Unwatched { subject: Subject, processes: u32 },
     /// Timing processes during which others computed on the same GPU; they count, and spread more.

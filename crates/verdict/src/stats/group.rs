@@ -14,9 +14,8 @@ pub struct Group {
     ln_mean: f64,
     /// Above zero: see [`Group::of`].
     ln_deviation: f64,
+    /// At least two.
     n: u32,
-    /// Degrees of freedom of `ln_deviation`: n - 1, or more where other processes are known to spread so.
-    freedom: u32,
 }
 
 impl Group {
@@ -51,7 +50,6 @@ impl Group {
             ln_mean,
             ln_deviation,
             n,
-            freedom: n.saturating_sub(1),
         })
     }
 
@@ -69,22 +67,8 @@ impl Group {
     }
 
     /// Degrees of freedom of [`Self::ln_deviation`].
-    pub fn freedom(&self) -> u32 {
-        self.freedom
-    }
-
-    /// The same values, with a spread that is known better.
-    pub(super) fn with_spread(self, ln_deviation: f64, freedom: u32) -> Self {
-        Self {
-            ln_deviation,
-            freedom,
-            ..self
-        }
-    }
-
-    /// ln(self / other).
-    pub(super) fn ln_ratio(&self, other: &Self) -> f64 {
-        self.ln_mean - other.ln_mean
+    fn freedom(&self) -> f64 {
+        f64::from(self.n.saturating_sub(1))
     }
 
     /// Squared standard error of `ln_mean`.
@@ -94,14 +78,13 @@ impl Group {
 
     /// Student's t interval of the value.
     pub fn interval(&self) -> [f64; 2] {
-        let half =
-            t_quantile(0.5 + CONFIDENCE / 2.0, f64::from(self.freedom)) * self.variance().sqrt();
+        let half = t_quantile(0.5 + CONFIDENCE / 2.0, self.freedom()) * self.variance().sqrt();
         [(self.ln_mean - half).exp(), (self.ln_mean + half).exp()]
     }
 
     /// The smallest true relative increase over a fixed number that would show with [`POWER`].
     pub fn smallest_visible(&self) -> f64 {
-        smallest_visible(self.variance(), student(f64::from(self.freedom)))
+        smallest_visible(self.variance(), student(self.freedom()))
     }
 }
 
@@ -121,18 +104,13 @@ pub struct Comparison {
 pub fn compare(head: &Group, base: &Group) -> Comparison {
     let (vh, vb) = (head.variance(), base.variance());
     let variance = vh + vb;
-    let df = variance.powi(2)
-        / (vh.powi(2) / f64::from(head.freedom) + vb.powi(2) / f64::from(base.freedom));
-    comparison(head.ln_ratio(base), variance, student(df))
+    let df = variance.powi(2) / (vh.powi(2) / head.freedom() + vb.powi(2) / base.freedom());
+    comparison(head.ln_mean - base.ln_mean, variance, student(df))
 }
 
 /// The interval of a ratio from its logarithm, the variance of that, and quantiles of what it is divided by
 /// its standard error.
-pub(super) fn comparison(
-    ln_ratio: f64,
-    variance: f64,
-    quantile: impl Fn(f64) -> f64,
-) -> Comparison {
+fn comparison(ln_ratio: f64, variance: f64, quantile: impl Fn(f64) -> f64) -> Comparison {
     let half = quantile(0.5 + CONFIDENCE / 2.0) * variance.sqrt();
     Comparison {
         ratio: ln_ratio.exp(),
@@ -142,7 +120,7 @@ pub(super) fn comparison(
 }
 
 /// Quantiles of Student's t.
-pub(super) fn student(df: f64) -> impl Fn(f64) -> f64 {
+fn student(df: f64) -> impl Fn(f64) -> f64 {
     move |p| t_quantile(p, df)
 }
 
@@ -180,7 +158,7 @@ pub fn predict(head: &Group, base: &Between) -> Option<Comparison> {
     let within = head.variance();
     let between = base.ln_deviation.powi(2) * (1.0 + 1.0 / f64::from(base.sessions));
     let variance = within + between;
-    let [of_head, of_days] = [head.freedom, base.freedom].map(|df| student(f64::from(df)));
+    let [of_head, of_days] = [head.freedom(), f64::from(base.freedom)].map(student);
     let quantile = |p: f64| {
         let weighted = (within * of_head(p) + between * of_days(p)) / variance;
         // A variance that underflows leaves everything open, rather than nothing.

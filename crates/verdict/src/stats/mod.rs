@@ -4,12 +4,10 @@
 //! several processes. Uncertainty lives between processes, where clocks, placement and neighbours
 //! differ; within one process thousands of samples agree on the wrong value.
 
-mod calibrated;
 mod group;
 pub mod modes;
 mod sample;
 pub mod sequential;
 
-pub use calibrated::Known;
 pub use group::{Between, Comparison, Group, compare, predict};
 pub use sample::Sample;

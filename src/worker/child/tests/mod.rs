@@ -241,7 +241,7 @@ fn expected_outputs_come_from_files_and_damaged_ones_are_no_pass() {
         out: "y".into(),
         op: Binary::Add,
     };
-    let file = |seed| match references.expected(&sum, seed) {
+    let file = |seed| match references.answer(&sum, seed) {
         Seen::Got(cache::Answer::Files { seen, .. }) => seen,
         other => panic!("{other:?}"),
     };
@@ -277,7 +277,7 @@ fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
         out: "y".into(),
         op: Binary::Add,
     };
-    let Seen::Got(cache::Answer::Files { seen, .. }) = references.expected(&sum, seed) else {
+    let Seen::Got(cache::Answer::Files { seen, .. }) = references.answer(&sum, seed) else {
         panic!("it can be computed")
     };
     let mut job = job("double", sum, "double");

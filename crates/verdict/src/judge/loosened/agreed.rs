@@ -35,59 +35,8 @@ pub(in crate::judge) fn edited(
                 verdicts.push(found.verdict(&subject, &what, loosening));
             }
         }
-        verdicts.extend(recalibrated(theirs, ours, plan, loosening));
     }
     verdicts
-}
-
-/// Any change of a calibrated spread decides otherwise what stands between red and green: a wider one leaves
-/// open what would fail, and a narrower one passes what would be open.
-fn recalibrated(
-    theirs: &Baseline,
-    ours: Option<&Baseline>,
-    plan: &Plan,
-    loosening: Loosening,
-) -> Vec<Verdict> {
-    let Some(ours) = ours else {
-        return Vec::new();
-    };
-    let shapes: BTreeSet<_> = theirs
-        .calibrated
-        .keys()
-        .chain(ours.calibrated.keys())
-        .collect();
-    let told = |baseline: &Baseline, shape: &str| {
-        let Some(it) = baseline.calibrated.get(shape) else {
-            return "none".to_owned();
-        };
-        let deviations: Vec<_> = it
-            .deviations
-            .iter()
-            .map(|(metric, deviation)| format!("{metric} {}", words::percent(deviation.0)))
-            .collect();
-        format!("{} over {} processes", deviations.join(", "), it.processes)
-    };
-    let figures = |baseline: &Baseline, shape: &str| {
-        let it = baseline.calibrated.get(shape)?;
-        Some((it.processes, it.deviations.clone()))
-    };
-    let changed = shapes
-        .into_iter()
-        .filter(|shape| figures(theirs, shape) != figures(ours, shape));
-    changed
-        .filter_map(|shape| {
-            let found = Loosened {
-                reason: format!(
-                    "the head edits what processes are believed to spread by: {} -> {}",
-                    told(theirs, shape),
-                    told(ours, shape)
-                ),
-                declared: None,
-            };
-            let subject = subject(theirs, shape, plan)?;
-            Some(found.verdict(&subject, "calibrated spread of times", loosening))
-        })
-        .collect()
 }
 
 fn looser(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<String> {

@@ -3,7 +3,6 @@
 mod accepted;
 mod anchors;
 mod beside;
-mod calibrated;
 mod doubts;
 mod foreign;
 mod limits;
