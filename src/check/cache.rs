@@ -7,7 +7,7 @@
 
 use super::generator::GENERATOR;
 use super::inputs::{self, Inputs, View};
-use super::reference::user::{self, Functions, Program};
+use super::reference::user::{self, Functions, ReferenceProgram};
 use super::reference::{NoAnswer, REFERENCES, built_in};
 use super::{Outputs, Values, elem, sealed};
 use crate::cache::{Cache, write_atomically};
@@ -134,7 +134,7 @@ fn compute(
     case: &Case,
     inputs: &Inputs,
     view: View,
-    program: Option<&Program>,
+    program: Option<&ReferenceProgram>,
 ) -> std::result::Result<Outputs, NoAnswer> {
     match program {
         Some(program) => user::call(program, case, inputs, view),
@@ -147,7 +147,7 @@ fn key(
     case: &Case,
     seed: u64,
     view: View,
-    program: Option<&Program>,
+    program: Option<&ReferenceProgram>,
 ) -> std::result::Result<String, NoAnswer> {
     #[derive(Serialize)]
     struct Key<'a> {

@@ -48,10 +48,10 @@ impl GpuLock {
         let failed = |error: io::Error| {
             Error::Environment(
                 Diagnostic::new(format!(
-                    "the lock of the GPU, {}, cannot be taken: {error}",
+                    "the lock file of the GPU, {}, cannot be locked: {error}",
                     path.display()
                 ))
-                .help("it keeps two runs from timing on one GPU at once; its directory has to be writable"),
+                .help("it keeps two runs from timing on one GPU at once; its directory must be writable"),
             )
         };
         let file = open(&path).map_err(failed)?;
@@ -62,12 +62,12 @@ impl GpuLock {
                 let holders = std::fs::read_to_string("/proc/locks")
                     .map(|locks| holders(&locks, &file))
                     .unwrap_or_default();
-                let told: Vec<_> = holders.iter().map(|pid| described(pid)).collect();
+                let names: Vec<_> = holders.iter().map(|pid| described(pid)).collect();
                 waiting(&format!(
                     "waiting for GPU {uuid}: {} is using it",
-                    match told.as_slice() {
+                    match names.as_slice() {
                         [] => "another gatekeeper".to_owned(),
-                        told => told.join(" and "),
+                        names => names.join(" and "),
                     }
                 ));
                 match wanted {

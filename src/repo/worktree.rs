@@ -34,7 +34,7 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     let inside = git(root, &["rev-parse", "--show-prefix"]).map_err(|said| {
         Error::Usage(
             Diagnostic::new(format!(
-                "{} is in no git repository: {said}",
+                "{} is not in a git repository: {said}",
                 root.display()
             ))
             .help("--base compares with another revision of the same repository"),
@@ -187,7 +187,7 @@ fn cannot_write(tree: &Path, said: &str) -> Error {
             "the files of the base revision cannot be written to {}: {said}",
             tree.display()
         ))
-        .help("GATEKEEPER_CACHE names another directory"),
+        .help("set GATEKEEPER_CACHE to another directory"),
     )
 }
 

@@ -4,7 +4,7 @@
 //! A file that cannot be used is reported and never skipped, and so is one that is where none belongs:
 //! a baseline that silently is not there would read as `new`.
 
-use super::file::{Problem, expect_schema, write_whole};
+use super::file::{FileProblem, expect_schema, write_whole};
 use super::once::keys_stand_once;
 use super::record;
 use crate::config::ACCEPTED;
@@ -160,34 +160,35 @@ fn directory_only(root: &Path, path: PathBuf) -> Result<PathBuf> {
         return Ok(path);
     }
     Err(Error::Usage(
-        Diagnostic::new("no baseline belongs here")
+        Diagnostic::new("not a baseline")
             .at(path.display().to_string())
             .help("a baseline is baselines/<kernel>/<variant>/<facet>-<key>.json; move or remove this file"),
     ))
 }
 
-fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, Problem> {
+fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, FileProblem> {
     let text = std::fs::read_to_string(root.join(file))
-        .map_err(|error| Problem::of(format!("it cannot be read: {error}")))?;
+        .map_err(|error| FileProblem::of(format!("it cannot be read: {error}")))?;
     parse(file, &text)
 }
 
-fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Problem> {
+fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, FileProblem> {
     expect_schema(text, BASELINE_SCHEMA)?;
     keys_stand_once(text)?;
-    let baseline: Baseline = serde_json::from_str(text).map_err(|error| Problem::json(&error))?;
+    let baseline: Baseline =
+        serde_json::from_str(text).map_err(|error| FileProblem::json(&error))?;
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {
         Ok(place) if place == file => Ok(baseline),
-        Ok(place) => Err(Problem::of(format!(
-            "by what it says, it belongs at {}",
+        Ok(place) => Err(FileProblem::of(format!(
+            "by its content, it should be at {}",
             place.display()
         ))),
-        Err(error) => Err(Problem::of(error.to_string())),
+        Err(error) => Err(FileProblem::of(error.to_string())),
     }
 }
 
 /// What it says of itself cannot be believed, so its place says what it covers.
-fn broken_at(file: &Path, problem: Problem) -> BrokenBaseline {
+fn broken_at(file: &Path, problem: FileProblem) -> BrokenBaseline {
     let name = |path: Option<&Path>| {
         path.and_then(Path::file_name)
             .map(|name| name.to_string_lossy().into_owned())
@@ -287,7 +288,7 @@ pub fn update_baselines(
     });
     let measured: Vec<_> = measured.collect();
     if measured.is_empty() {
-        let mut diagnostic = Diagnostic::new("nothing in this record can be agreed on");
+        let mut diagnostic = Diagnostic::new("nothing in this record can become a baseline");
         for Refused {
             subject,
             facet,
@@ -312,7 +313,7 @@ pub fn update_baselines(
             continue;
         }
         write(root, &file, &baseline)?;
-        changes.extend(told(&file, &baseline, old.as_ref()));
+        changes.extend(list_changes(&file, &baseline, old.as_ref()));
     }
     Ok(Update { changes, refused })
 }
@@ -409,7 +410,7 @@ fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subje
     }
 }
 
-fn told(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Change> {
+fn list_changes(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Change> {
     let nothing = BTreeMap::new();
     let figures = new.cases.iter().flat_map(|(shape, metrics)| {
         let before: &BTreeMap<Metric, Agreed> =

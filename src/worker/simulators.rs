@@ -121,7 +121,7 @@ impl Simulators {
         self.started.fetch_add(1, Ordering::Relaxed);
         match worker.greeting(START) {
             Ok(Frame::Ready(Ready::Simulator(_))) => Ok(worker),
-            Ok(other) => Err(format!("the worker began with {other:?}")),
+            Ok(other) => Err(format!("the worker's first frame is {other:?}")),
             Err(Lost::Hang(message) | Lost::Died(message)) => Err(message),
         }
     }

@@ -61,7 +61,7 @@ fn run(
         }
         Job::KnownGood | Job::Count | Job::Check(_) | Job::Time(_) | Job::Pair(_) => {
             Err(Failure::Unsupported {
-                reason: "the simulator has no clock to trust: times come from a GPU".to_owned(),
+                reason: "the simulator has no clock: times are measured on a GPU".to_owned(),
             })
         }
     }
