@@ -342,9 +342,9 @@ mod tests {
                 "cuda/include/cccl/cuda/atomic",
             ),
         ] {
-            let text = canonical(written, Path::new("/tmp/scratch"), toolkit);
-            assert_eq!(text, named);
-            assert!(is_of_system(&text));
+            let name = canonical(written, Path::new("/tmp/scratch"), toolkit);
+            assert_eq!(name, named);
+            assert!(is_of_system(&name));
         }
         assert!(is_of_system("/usr/include/c++/13/bits/stl_algobase.h"));
         for own in [

@@ -11,7 +11,7 @@ pub mod redzone;
 pub mod sim;
 
 use crate::build::Artifact;
-use args::ArgValue;
+use args::PackedArg;
 use serde::{Deserialize, Serialize};
 use verdict::model::{DriverFacts, Fault, FaultKind, GpuState, Launch};
 
@@ -28,7 +28,7 @@ pub struct Program(pub usize);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub program: Program,
-    pub args: Vec<ArgValue>,
+    pub args: Vec<PackedArg>,
     /// `None` for a launcher, which decides for itself.
     pub launch: Option<Launch>,
 }

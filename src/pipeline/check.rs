@@ -2,7 +2,7 @@
 
 use super::{Answer, Why, Work};
 use crate::report::progress::{Event, Phase};
-use crate::worker::{CheckAnswer, CheckJob, Crews, Expected};
+use crate::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
 use verdict::judge::{self, Admission, Stage};
 use verdict::model::{Case, CaseId, Evidence, Plan, Record, Seen};
 
@@ -129,10 +129,15 @@ impl Work {
         })
     }
 
-    fn expected(&self, plan: &Plan, case: &Case, seed: u64) -> std::result::Result<Expected, Why> {
+    fn expected(
+        &self,
+        plan: &Plan,
+        case: &Case,
+        seed: u64,
+    ) -> std::result::Result<ExpectedOutput, Why> {
         match self.answers.found.get(&(case.id.clone(), seed)).cloned() {
             Some(Seen::Got(Answer::Files { seen, original })) => {
-                Ok(Expected::Files { seen, original })
+                Ok(ExpectedOutput::Files { seen, original })
             }
             Some(Seen::Got(Answer::Variant { variant })) => {
                 let other = CaseId {
@@ -143,7 +148,7 @@ impl Work {
                     Why::NotRun(format!("its reference {other} is not part of this run"))
                 })?;
                 let artifact = self.artifact(plan, &other)?.clone();
-                Ok(Expected::Variant {
+                Ok(ExpectedOutput::Variant {
                     case: Box::new(case.clone()),
                     artifact,
                 })
@@ -172,7 +177,7 @@ mod tests {
                 ptx: "k.ptx".into(),
             },
             seed,
-            expected: Expected::Files {
+            expected: ExpectedOutput::Files {
                 seen: "seen".into(),
                 original: None,
             },

@@ -119,7 +119,7 @@ fn estimate_all(
             }
         }
     }
-    let answers = told(simulators, &jobs, Phase::Estimate, on, |number| {
+    let answers = run_jobs(simulators, &jobs, Phase::Estimate, on, |number| {
         asked.get(number).map(|case| &case.id)
     });
     for (case, answer) in asked.into_iter().zip(answers) {
@@ -209,7 +209,7 @@ fn run_all(
             ((case, seed), Job::Simulate(Box::new(job)))
         })
         .unzip();
-    let answers = told(simulators, &jobs, Phase::Simulate, on, |number| {
+    let answers = run_jobs(simulators, &jobs, Phase::Simulate, on, |number| {
         subjects.get(number).map(|(case, _)| &case.id)
     });
     for ((case, seed), answer) in subjects.into_iter().zip(answers) {
@@ -246,7 +246,7 @@ fn run_all(
 }
 
 /// All jobs, with progress.
-fn told<'a>(
+fn run_jobs<'a>(
     simulators: &Simulators,
     jobs: &[Job],
     phase: Phase,

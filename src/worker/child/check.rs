@@ -11,7 +11,7 @@ use crate::check::npy::write_npy;
 use crate::check::poison::{Left, first_difference, unwritten};
 use crate::check::{Outputs, WrongBytes, decode};
 use crate::device::{Device, Failure, Result};
-use crate::worker::protocol::{CheckJob, Expected, Frame};
+use crate::worker::protocol::{CheckJob, ExpectedOutput, Frame};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use verdict::model::{
@@ -298,14 +298,14 @@ pub(super) fn want(
     say: &mut dyn FnMut(Frame),
 ) -> Result<Want> {
     match &job.expected {
-        Expected::Files { seen, original } => {
+        ExpectedOutput::Files { seen, original } => {
             let original = original.as_ref().map(|path| shelves.expected(path));
             Ok(Want {
                 seen: shelves.expected(seen)?,
                 original: original.transpose()?,
             })
         }
-        Expected::Variant { case, artifact } => {
+        ExpectedOutput::Variant { case, artifact } => {
             say(Frame::Step(format!(
                 "running variant {}, the reference",
                 case.id.variant

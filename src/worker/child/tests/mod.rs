@@ -12,7 +12,7 @@ use crate::build::Artifact;
 use crate::cache::Cache;
 use crate::check::cache::{self, References};
 use crate::device::{Failure, Result};
-use crate::worker::protocol::{Arm, CheckJob, Expected, Frame, Job, Order, PairJob, TimeJob};
+use crate::worker::protocol::{Arm, CheckJob, ExpectedOutput, Frame, Job, Order, PairJob, TimeJob};
 use fake::Fake;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ fn job(symbol: &str, case: Case, reference: &str) -> CheckJob {
     CheckJob {
         artifact: artifact(symbol),
         seed: 1,
-        expected: Expected::Variant {
+        expected: ExpectedOutput::Variant {
             case: Box::new(Case {
                 id: CaseId {
                     variant: reference.into(),
@@ -247,7 +247,7 @@ fn expected_outputs_come_from_files_and_damaged_ones_are_no_pass() {
     };
     let mut job = job("double", sum.clone(), "double");
     // Another seed's stands for the reference before quantisation.
-    job.expected = Expected::Files {
+    job.expected = ExpectedOutput::Files {
         seen: file(1),
         original: Some(file(2)),
     };
@@ -282,7 +282,7 @@ fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
     };
     let mut job = job("double", sum, "double");
     job.seed = seed;
-    job.expected = Expected::Files {
+    job.expected = ExpectedOutput::Files {
         seen: seen.clone(),
         original: None,
     };
