@@ -87,7 +87,7 @@ pub fn instantiated(index: usize, marker: &str) -> Option<&str> {
     marker.strip_prefix(&prefix)?.strip_suffix("EEEvv")
 }
 
-/// What stands before and behind the entry in the demangled name of its marker.
+/// The text before and after the entry in the demangled name of its marker.
 pub fn around(index: usize) -> (String, &'static str) {
     (format!("gk_instantiate<{index}, &"), ">()")
 }

@@ -56,7 +56,7 @@ pub enum Artifact {
 }
 
 /// Builds every unit, `jobs` at a time, in the order given. Units that ask nvcc for the same thing are
-/// compiled once. `on_done` is told of each as it ends.
+/// compiled once. `on_done` is called for each as it ends.
 ///
 /// # Errors
 /// Environment, where the machine failed. A source that does not compile is evidence, not an error.

@@ -62,7 +62,7 @@ impl fmt::Display for Absent {
 }
 
 impl PtxasReport {
-    /// Never fails: what is missing is found out by who asks for it.
+    /// Never fails: what is missing is an error of `resources`.
     pub fn parse(text: &str) -> Self {
         let mut report = Self::default();
         let mut subject = ReportOf::Module;
@@ -208,7 +208,7 @@ fn message(line: &str) -> Option<Message<'_>> {
     let text = text.trim();
     match head.rsplit(' ').find(|word| !word.is_empty())? {
         "info" => Some(Message::Info(text)),
-        // The file before `line 7` is a temporary one, and the line is of PTX that nobody keeps.
+        // The file before `line 7` is a temporary one, and the line is of PTX that is not kept.
         "warning" => Some(Message::Warning(format!("ptxas warning: {text}"))),
         _ => None,
     }

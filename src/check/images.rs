@@ -235,7 +235,7 @@ mod tests {
         let shelf = || InputCache::new(Some(dir.path().to_owned()), ROOM);
         let want = generated(&coded(), 1);
         shelf().images(&coded(), 1).unwrap();
-        // Only a file can have told this.
+        // This is in the file alone.
         let file = dir.path().join(key(&coded().tensors[0], 1).unwrap());
         let mut planted = Image::clone(&want["x"]);
         planted.bytes[3] ^= 1;

@@ -1,4 +1,4 @@
-//! `baseline`: what was agreed, shown and accepted.
+//! `baseline`: shows baselines, and updates them from a record.
 
 use super::{counted, print, remark};
 use crate::cli::ConfigArg;

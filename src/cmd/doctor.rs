@@ -146,7 +146,7 @@ fn device_status(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Status {
     }
 }
 
-/// No fault of the machine: measuring waits for nobody but another gatekeeper.
+/// Not an error: a measurement waits for other gatekeepers only.
 fn busy(others: &[OtherProcess]) -> String {
     if others.is_empty() {
         return String::new();

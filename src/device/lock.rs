@@ -34,7 +34,7 @@ pub struct GpuLock {
 }
 
 impl GpuLock {
-    /// Waits for the GPU of this UUID; `waiting` hears a sentence where that takes longer than [`PATIENCE`].
+    /// Waits for the GPU of this UUID; `waiting` gets a message where that takes longer than [`PATIENCE`].
     ///
     /// # Errors
     /// Environment, where the file cannot be made or locked.

@@ -1,7 +1,7 @@
 //! baselines/<kernel>/<variant>/<facet>-<key>.json: one file for each key, so that two branches that
-//! agree on two variants touch two files.
+//! update two variants touch two files.
 //!
-//! A file that cannot be used is reported and never skipped, and so is one that is where none belongs:
+//! A file that cannot be used is reported and never skipped, and so is a file in the wrong place:
 //! a baseline that silently is not there would read as `new`.
 
 use super::file::{FileProblem, expect_schema, write_whole};
@@ -90,7 +90,7 @@ fn directory(name: &str) -> String {
 /// Every baseline of the repository at `root`, and every file that should be one and cannot be used.
 ///
 /// # Errors
-/// Usage, where a directory cannot be read or a file lies where no baseline belongs.
+/// Usage, where a directory cannot be read or a file is not where baselines are.
 pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>)> {
     let mut good = Vec::new();
     let mut broken = Vec::new();
@@ -130,7 +130,7 @@ pub fn baselines_of(files: Vec<(PathBuf, String)>) -> (Vec<Baseline>, Vec<Broken
     (good, broken)
 }
 
-/// What lies in a directory, sorted, relative to `root`; nothing where it is not there.
+/// The entries of a directory, sorted, relative to `root`; none where there is no such directory.
 fn entries(root: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     let unreadable = |error: std::io::Error| {
         Error::Usage(
@@ -210,7 +210,7 @@ fn broken_at(file: &Path, problem: FileProblem) -> BrokenBaseline {
     }
 }
 
-/// One figure that is now agreed.
+/// One figure that an update changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Relative to the repository.
@@ -260,7 +260,7 @@ pub struct Update {
 /// as it is. Under a lock, so that of two updates at once each reads what the other wrote.
 ///
 /// # Errors
-/// Usage, where a file that would be merged into is broken, or nothing can be agreed on; nothing is
+/// Usage, where a file that would be merged into is broken, or nothing can become a baseline; nothing is
 /// written then. Environment, where a file cannot be written.
 pub fn update_baselines(
     root: &Path,
@@ -349,7 +349,7 @@ fn identify(baseline: &mut Baseline, plan: &Plan) {
     }
 }
 
-/// Held on the directory itself, so that no lock file lies about in the repository.
+/// Held on the directory itself, so that there is no lock file in the repository.
 fn lock(dir: &Path) -> Result<std::fs::File> {
     let locked = std::fs::create_dir_all(dir)
         .and_then(|()| std::fs::File::open(dir))

@@ -1,4 +1,4 @@
-//! Files that are whole or not there, and the schema that stands first in each.
+//! Files that are written whole or not at all, and the schema that each names first.
 
 use crate::error::{Diagnostic, Error, Result};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     new.keep()
 }
 
-/// A file that takes its place when it is kept, whole; what stands there stays until then.
+/// A file that takes its place, whole, when it is kept; until then the earlier one stays.
 pub struct NewFile {
     path: PathBuf,
     dir: PathBuf,

@@ -1,5 +1,5 @@
-//! JSON in which no key stands twice: of two, a reader of the data takes the last and a reader of the file the
-//! first. A merge of two branches that agreed on one case makes such files.
+//! Refuses JSON with duplicate keys: serde takes the last of two, a person the first. A merge of two branches
+//! that updated one case makes such files.
 
 use super::file::FileProblem;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 /// # Errors
-/// Where a key of an object stands there again; or text that is no JSON.
+/// Where an object has a duplicate key, or the text is not JSON.
 pub(super) fn keys_stand_once(text: &str) -> Result<(), FileProblem> {
     serde_json::from_str::<Once>(text)
         .map(drop)

@@ -66,9 +66,9 @@ pub struct Crew<'a> {
     /// A known-good kernel failed: nothing is tried any more.
     broken: Option<Fault>,
     costs: WorkerCosts,
-    /// The job after the one that is asked for next.
+    /// The job after the next.
     announced: Option<Job>,
-    /// What the worker has been sent before it was asked for.
+    /// What the worker has been sent ahead of time.
     sent: Option<(Job, Sent)>,
 }
 
@@ -108,7 +108,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Who is told where another gatekeeper has to be waited for.
+    /// `say` gets a message where the crew waits for another gatekeeper.
     #[must_use]
     pub fn on_waiting(mut self, say: impl Fn(&str) + Send + 'a) -> Self {
         self.waiting = Box::new(say);
@@ -263,7 +263,7 @@ impl<'a> Crew<'a> {
                 return environment("the worker is at another job".into());
             }
         };
-        // A worker that takes no more answers nothing either, which is found when it is asked.
+        // A worker that accepts no more jobs does not answer either, which shows at its next job.
         self.sent = self
             .announced
             .take()

@@ -26,7 +26,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// How long a killed worker may take to be gone.
 const REAPING: Duration = Duration::from_secs(30);
 
-/// Why no more will be heard of a worker. Its message tells the whole story.
+/// Why a worker sends no more frames. The message is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// It did not answer in time and was killed.
@@ -38,7 +38,7 @@ pub enum Lost {
 /// A running child, in a process group of its own. Killed and reaped when dropped.
 pub struct Worker {
     child: Child,
-    /// `None` once it was told to end.
+    /// `None` once it is to end.
     input: Option<Sender<Vec<u8>>>,
     lines: Receiver<Heard>,
     stderr: Tail,
@@ -230,8 +230,7 @@ impl Worker {
         }
     }
 
-    /// Tells it to end, sees to it that it does, and says what it left on standard error: empty, or
-    /// `; stderr: ...`.
+    /// Ends it, and returns what it left on standard error: empty, or `; stderr: ...`.
     pub fn end(mut self) -> String {
         self.input = None;
         if self.ended_within(FAREWELL).is_none() {

@@ -42,7 +42,7 @@ impl Simulators {
             command
                 .arg(super::SUBCOMMAND)
                 .arg(DeviceChoice::Sim.to_string())
-                // Of a panic the message is told, which a trace would push out.
+                // The end of standard error is kept: the message of a panic, which a trace would push out.
                 .env("RUST_BACKTRACE", "0");
             command
         };

@@ -32,7 +32,7 @@ pub struct Functions {
     digests: Mutex<BTreeMap<Build, std::result::Result<String, NoAnswer>>>,
 }
 
-/// All that is said of a program before its source is read.
+/// What identifies a program before its source is read.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Build {
     source: String,
