@@ -97,7 +97,7 @@ pub struct ConfigArg {
 #[command(after_help = "Examples:
   gatekeeper run                                  every case of gates.yaml
   gatekeeper run sdpa_fp8/stage2@mission          one case
-  gatekeeper run 'sdpa_*' --shapes small,ragged   globs; only these shapes
+  gatekeeper run 'sdpa_*@{small,ragged}'          globs: these kernels, at these shapes
   gatekeeper run --base origin/main               a pull request: timed in turns with its base
   gatekeeper run --provision                      install the compiler first, where there is none
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/
@@ -106,15 +106,10 @@ Exit codes: 0 held, 1 failed, 2 wrong use, 3 undecided, 4 environment (`gatekeep
 pub struct RunArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// Cases: KERNEL, KERNEL/VARIANT, KERNEL@SHAPE or KERNEL/VARIANT@SHAPE, each part a glob
+    /// Cases: KERNEL, KERNEL/VARIANT, KERNEL@SHAPE or KERNEL/VARIANT@SHAPE, each part a glob, as in
+    /// '*/{wmma,scalar}@small'; several add up [default: all]
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
-    /// Only these shapes, separated by commas, each a glob [default: all]
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    pub shapes: Vec<String>,
-    /// Only these variants, separated by commas, each a glob [default: all]
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    pub variants: Vec<String>,
     /// These seeds, as in 1,2,3 [default: those of gates.yaml]
     #[arg(long, value_delimiter = ',', value_name = "SEEDS")]
     pub seeds: Option<Vec<u64>>,
@@ -366,14 +361,10 @@ impl ReportFormat {
 
 /// `+2%` as a share.
 fn change(text: &str) -> Result<f64, String> {
-    let number = text
-        .strip_prefix('+')
-        .and_then(|text| text.strip_suffix('%'));
-    number
-        .and_then(|number| number.parse().ok())
-        .filter(|percent: &f64| *percent >= 0.0 && percent.is_finite())
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| "write how much worse it may be: +2%".to_owned())
+    match crate::config::parse_change(text, '+') {
+        Some(change) => Ok(change.0),
+        None => Err("write how much worse it may be: +2%".to_owned()),
+    }
 }
 
 /// What head is beside its base: `0`, `code`, or by how many per cent it is slower.

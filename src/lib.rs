@@ -16,6 +16,7 @@ pub mod error;
 pub mod exit;
 pub mod measure;
 pub mod pipeline;
+mod process;
 pub mod repo;
 pub mod report;
 pub mod store;

@@ -11,7 +11,7 @@ pub use base::Asked;
 
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
-use crate::check::cache::{Expected as Answer, References};
+use crate::check::cache::{Answer, References};
 use crate::config::{self, Loaded};
 use crate::counters::COUNTER_MODEL;
 use crate::device::DeviceChoice;
@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 use verdict::judge;
 use verdict::model::{
     BuildFacts, Case, CaseId, Costs, DeviceFacts, Environment, Evidence, Fault, FaultKind,
-    Judgement, Plan, Policy, RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, Unit, UnitId,
+    Judgement, NotRun, Plan, Policy, RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, Unit,
+    UnitId, Unsupported,
 };
 
 /// What `run` was asked for.
@@ -112,9 +113,7 @@ pub fn run(
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
     let mut crews = Crews::new(request.device, &waiting)?;
     let device = |crews: &mut Crews| match request.device {
-        DeviceChoice::Sim => Seen::NotRun {
-            reason: "--device sim: times come from a GPU".to_owned(),
-        },
+        DeviceChoice::Sim => Seen::NotRun(NotRun::SimulatorAsked),
         DeviceChoice::Auto | DeviceChoice::Cuda { .. } | DeviceChoice::CudaAll => crews.open(),
     };
     let sources = Sources {
@@ -137,7 +136,7 @@ pub fn run(
         on,
     )?;
     // In the place of a GPU, not of one that is broken or required.
-    let absent = matches!(device, Seen::NotRun { .. });
+    let absent = matches!(device, Seen::NotRun(_));
     let simulator = (absent && !request.require_gpu).then_some(Simulator {
         counter_model: COUNTER_MODEL,
     });
@@ -161,7 +160,6 @@ pub fn run(
             compiler: Seen::Got(toolchain.facts.clone()),
             device,
             simulator,
-            timed_by: None,
         },
         plan,
         policy,
@@ -268,7 +266,7 @@ fn prepare(
         let device = usable(device(), &toolchain.facts.version);
         let answers = match device {
             Seen::Got(_) => Answers::compute(plan.cases.iter(), &references, on),
-            Seen::Fault(_) | Seen::Unsupported { .. } | Seen::NotRun { .. } => Answers::default(),
+            Seen::Fault(_) | Seen::Unsupported(_) | Seen::NotRun(_) => Answers::default(),
         };
         let builds = builds
             .join()
@@ -366,7 +364,7 @@ impl Answers {
         let found = wanted
             .into_iter()
             .map(|(case, seed)| {
-                let answer = references.expected(case, seed);
+                let answer = references.answer(case, seed);
                 on(Event::Stepped {
                     phase: Phase::Reference,
                     what: case.id.to_string(),
@@ -402,16 +400,16 @@ impl Work {
             Executor::Simulator => judge::unit_to_simulate(plan, case),
         };
         unit.and_then(|unit| self.artifacts.get(&unit.id))
-            .ok_or_else(|| Why::NotRun(format!("{case} was not built for this device")))
+            .ok_or(Why::NotRun(NotRun::NoArtifact))
     }
 }
 
 /// Why a job was not even tried.
 #[derive(Clone)]
 enum Why {
-    NotRun(String),
+    NotRun(NotRun),
     Broke(Fault),
-    Unsupported(String),
+    Unsupported(Unsupported),
 }
 
 impl Why {
@@ -425,9 +423,9 @@ impl Why {
 
     fn into_seen<T>(self) -> Seen<T> {
         match self {
-            Self::NotRun(reason) => Seen::NotRun { reason },
+            Self::NotRun(why) => Seen::NotRun(why),
             Self::Broke(fault) => Seen::Fault(fault),
-            Self::Unsupported(reason) => Seen::Unsupported { reason },
+            Self::Unsupported(why) => Seen::Unsupported(why),
         }
     }
 }
@@ -471,9 +469,9 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert_eq!(usable(device(13000), "13.0.88"), device(13000));
-        let absent = Seen::NotRun {
-            reason: "no GPU".to_owned(),
-        };
+        let absent = Seen::NotRun(NotRun::NoDevice {
+            problem: "no GPU".to_owned(),
+        });
         assert_eq!(usable(absent.clone(), "13.0.88"), absent);
     }
 }

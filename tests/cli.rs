@@ -257,12 +257,7 @@ fn a_selection_that_means_nothing_is_refused() {
         ),
         (
             &["copy/defalt"],
-            "error: the filter `copy/defalt` matches nothing\n  \
-             help: variant: there is only `default`\n  help: shape: there is only `small`\n",
-        ),
-        (
-            &["--variants", "defalt"],
-            "error: --variants `defalt` matches nothing\n  help: variant: did you mean `default`?\n",
+            "error: the filter `copy/defalt` matches nothing\n  help: variant: did you mean `default`?\n",
         ),
         (
             &["a/b/c"],

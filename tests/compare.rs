@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::{RECORD, after_a_run, edit, refused, root, run, stdout};
+use common::{RECORD, after_a_run, edit, refused, run, stdout, write_record};
 use std::fs;
+use verdict::judge::fixture;
 
 const REGISTERS: &str = "      registers: 32\n      shared: 1KiB\n      spills: 0\n";
 
@@ -89,12 +90,9 @@ fn a_case_that_is_gone_fails_but_not_one_that_a_filter_left_out() {
 /// Records of the same plan: the first of a GPU, the second of the simulator.
 #[test]
 fn a_head_without_the_gpu_that_the_base_had_is_refused() {
-    let golden = |version: u32| {
-        let file = format!("tests/fixtures/golden/record-{version}.json");
-        root().join(file).display().to_string()
-    };
-    let (timed, simulated) = (golden(1), golden(2));
     let dir = tempfile::tempdir().unwrap();
+    let timed = write_record(dir.path(), "timed.json", &fixture::record());
+    let simulated = write_record(dir.path(), "simulated.json", &fixture::record_simulated());
     refused(
         dir.path(),
         &["compare", &timed, &simulated],

@@ -7,9 +7,44 @@ use common::{copy_of, edit, gatekeeper, root, run, stderr, stdout};
 use std::collections::BTreeSet;
 use std::fs;
 
+/// Every page of the repository, by its path from the root.
+fn pages() -> Vec<String> {
+    let files = files(&[]);
+    let pages: Vec<_> = files.into_iter().filter(|it| it.ends_with(".md")).collect();
+    assert!(pages.len() > 12, "{pages:?}");
+    pages
+}
+
+/// Every file of the repository with one of these endings; all where none is named.
+fn files(endings: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut dirs = vec![root()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                let ours = !name.starts_with('.') || [".github", ".ci"].contains(&name.as_str());
+                if ours && !["target", "gatekeeper-out", "out"].contains(&name.as_str()) {
+                    dirs.push(path);
+                }
+            } else if endings.is_empty() || endings.iter().any(|it| name.ends_with(it)) {
+                let relative = path.strip_prefix(root()).unwrap();
+                found.push(relative.to_str().unwrap().to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(root().join(file)).unwrap()
+}
+
 /// Fenced blocks of one language.
 fn blocks(file: &str, language: &str) -> Vec<String> {
-    let text = fs::read_to_string(root().join(file)).unwrap();
+    let text = read(file);
     text.split("```")
         .skip(1)
         .step_by(2)
@@ -19,38 +54,45 @@ fn blocks(file: &str, language: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_file_on_the_page_loads() {
-    let files = blocks("docs/gates.md", "yaml");
-    assert!(files.len() >= 2);
-    for text in files {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("gates.yaml"), &text).unwrap();
-        fs::create_dir(dir.path().join("kernels")).unwrap();
-        for source in ["kernels/add.cu", "k.cu", "k_ref.cpp"] {
-            fs::write(dir.path().join(source), "").unwrap();
+fn every_yaml_block_on_a_page_loads() {
+    let (mut whole, mut other) = (0, 0);
+    for page in pages() {
+        for block in blocks(&page, "yaml") {
+            match block {
+                text if text.contains("\naccepted:") => loads_as_acceptances(&text),
+                text if text.starts_with("version: 1") => {
+                    loads_as_gates(&text);
+                    whole += 1;
+                    continue;
+                }
+                text if text.starts_with("gates:") => loads_as_limits(&text),
+                text if text.starts_with("on:") => is_a_workflow(&text),
+                text => panic!("{page}: no test knows what this is:\n{text}"),
+            }
+            other += 1;
         }
-        run(dir.path(), &["validate"], 0);
     }
+    assert!(whole >= 3 && other >= 3, "{whole}, {other}");
 }
 
-/// The gates that the README shows, on a variant beside the one that they refer to.
-#[test]
-fn the_gates_of_the_readme_load() {
-    let files = blocks("README.md", "yaml");
-    let gates = files
-        .iter()
-        .find(|text| text.starts_with("gates:"))
-        .unwrap();
-    let gates: Vec<_> = gates
-        .lines()
-        .map(|line| format!("        {line}"))
-        .collect();
+/// A whole gates.yaml, with the sources that it names.
+fn loads_as_gates(text: &str) {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("k.cu"), "").unwrap();
-    fs::write(
-        dir.path().join("gates.yaml"),
-        format!(
-            "version: 1
+    fs::write(dir.path().join("gates.yaml"), text).unwrap();
+    let sources = text.split("source: ").skip(1);
+    for source in sources.map(|rest| rest.split_whitespace().next().unwrap()) {
+        let source = dir.path().join(source);
+        fs::create_dir_all(source.parent().unwrap()).unwrap();
+        fs::write(source, "").unwrap();
+    }
+    run(dir.path(), &["validate"], 0);
+}
+
+/// Gates on a variant, beside the one that they refer to.
+fn loads_as_limits(text: &str) {
+    let gates: Vec<_> = text.lines().map(|line| format!("        {line}")).collect();
+    loads_as_gates(&format!(
+        "version: 1
 architectures: [sm_90]
 kernels:
   k:
@@ -69,23 +111,67 @@ kernels:
     reference: {{unary: {{x: x, out: y, op: copy}}}}
     gates: {{max_err: 0}}
 ",
-            gates.join("\n")
-        ),
-    )
-    .unwrap();
-    run(dir.path(), &["validate"], 0);
+        gates.join("\n")
+    ));
 }
 
-/// The kernel that the README shows is an example, and fails as it says there.
-#[test]
-fn the_kernel_of_the_readme_fails_as_shown() {
-    let files = blocks("README.md", "yaml");
-    let shown = files
-        .iter()
-        .find(|text| text.starts_with("version: 1\narch"));
-    let example = root().join("examples/rms-norm/gates.yaml");
-    assert_eq!(shown.unwrap(), &fs::read_to_string(example).unwrap());
+/// Acceptances of gates of this repository.
+fn loads_as_acceptances(text: &str) {
+    let dir = copy_of("kernels");
+    let project = tempfile::tempdir().unwrap();
+    fs::rename(dir.path(), project.path().join("kernels")).unwrap();
+    fs::write(project.path().join("gates.yaml"), read("gates.yaml")).unwrap();
+    fs::create_dir(project.path().join("baselines")).unwrap();
+    fs::write(project.path().join("baselines/accepted.yaml"), text).unwrap();
+    run(project.path(), &["validate"], 0);
+}
 
+/// A workflow whose steps give the action inputs that it has.
+fn is_a_workflow(text: &str) {
+    let action: serde_json::Value = serde_yaml::from_str(&read("action.yml")).unwrap();
+    let workflow: serde_json::Value = serde_yaml::from_str(text).unwrap();
+    let mut uses = 0;
+    for job in workflow["jobs"].as_object().unwrap().values() {
+        for step in job["steps"].as_array().unwrap() {
+            if step["uses"] == "OWNER/gatekeeper@main" {
+                for input in step["with"].as_object().unwrap().keys() {
+                    assert!(!action["inputs"][input].is_null(), "{input}");
+                }
+                uses += 1;
+            }
+        }
+    }
+    assert!(uses > 0, "{text}");
+}
+
+/// The lines of its report that do not differ between machines and days: problems, tables, headline.
+fn pictured(said: &str) -> String {
+    let headline = said.lines().find(|line| line.starts_with("FAIL: "));
+    let told = said.split("\nnote ").next().unwrap();
+    format!("$ gatekeeper run\n{told}\n...\n\n{}\n", headline.unwrap())
+}
+
+/// Words of the terminal in a picture that `rich` drew.
+fn words_in_picture(svg: &str) -> Vec<String> {
+    let terminal = svg.split_once("-matrix\">").map_or("", |(_, it)| it);
+    let texts = terminal.split("<text ").skip(1);
+    let texts = texts.map(|rest| {
+        rest.split_once('>')
+            .unwrap()
+            .1
+            .split("</text>")
+            .next()
+            .unwrap()
+    });
+    let text = texts.collect::<Vec<_>>().join(" ").replace("&#160;", " ");
+    let text = text.replace("&lt;", "<").replace("&gt;", ">");
+    let text = text.replace("&#x27;", "'").replace("&amp;", "&");
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The failing run of the README is one that happens.
+#[test]
+fn the_failing_run_of_the_readme_is_what_the_program_prints() {
     let project = copy_of("examples/rms-norm");
     let simulated = ["run", "--provision", "--device", "sim"];
     run(project.path(), &simulated, 0);
@@ -96,10 +182,17 @@ fn the_kernel_of_the_readme_fails_as_shown() {
         "    const int stretch = hidden / BLOCK;\n    \
          for (int i = threadIdx.x * stretch; i < (threadIdx.x + 1) * stretch; ++i) {",
     );
-    let said = stdout(&run(project.path(), &simulated, 1));
-    let shown = blocks("README.md", "text");
-    for part in shown.first().unwrap().split("...\n") {
-        assert!(said.contains(part), "{said}");
+    let expected = pictured(&stdout(&run(project.path(), &simulated, 1)));
+    let drawn = words_in_picture(&read("docs/failing-run.svg"));
+    // Where a line is cut into differently painted parts, words may be too.
+    if drawn.concat() != expected.split_whitespace().collect::<String>() {
+        let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/failing-run.txt");
+        fs::write(file, &expected).unwrap();
+        panic!(
+            "docs/failing-run.svg shows\n{}\nand the program prints\n{expected}\nCONTRIBUTING.md says how to \
+             draw it again, from {file}",
+            drawn.join(" ")
+        );
     }
 }
 
@@ -160,13 +253,8 @@ fn anchor(heading: &str) -> String {
 #[test]
 fn every_link_leads_somewhere() {
     let mut links = 0;
-    for page in [
-        "README.md",
-        "examples/README.md",
-        "docs/gates.md",
-        "docs/timing.md",
-    ] {
-        let text = fs::read_to_string(root().join(page)).unwrap();
+    for page in pages() {
+        let text = read(&page);
         let targets = text.split("](").skip(1);
         for target in targets.map(|rest| rest.split(')').next().unwrap()) {
             if target.starts_with("http") {
@@ -174,8 +262,8 @@ fn every_link_leads_somewhere() {
             }
             let (file, wanted) = target.split_once('#').unwrap_or((target, ""));
             let path = match file {
-                "" => root().join(page),
-                file => root().join(page).parent().unwrap().join(file),
+                "" => root().join(&page),
+                file => root().join(&page).parent().unwrap().join(file),
             };
             assert!(path.exists(), "{page}: {target}");
             if !wanted.is_empty() {
@@ -187,20 +275,65 @@ fn every_link_leads_somewhere() {
             links += 1;
         }
     }
-    assert!(links > 15, "{links}");
+    assert!(links > 60, "{links}");
+}
+
+/// Whoever opens docs/ finds each page from the README.
+#[test]
+fn every_page_is_linked_from_the_readme() {
+    let readme = read("README.md");
+    let docs = pages().into_iter().filter(|it| it.starts_with("docs/"));
+    let missing: Vec<_> = docs
+        .filter(|page| !readme.contains(&format!("]({page})")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// Pages that are named in code, comments and messages, and are not in the repository.
+const ELSEWHERE: [&str; 4] = [
+    // Written by the program, or by a shell.
+    "report.md",
+    "comment.md",
+    // NVBench's.
+    "docs/json_output.md",
+    // A file that does not belong there, in a test.
+    "baselines/README.md",
+];
+
+#[test]
+fn no_file_refers_to_a_page_that_is_not_here() {
+    let pages = pages();
+    let name = regex::Regex::new(r"[A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md\b").unwrap();
+    let endings = [
+        ".rs", ".toml", ".md", ".yaml", ".yml", ".cu", ".cuh", ".py", ".sh", "run",
+    ];
+    let mut found = 0;
+    for file in files(&endings) {
+        if file == "tests/docs.rs" {
+            continue;
+        }
+        for named in name.find_iter(&read(&file)).map(|it| it.as_str()) {
+            let wanted = named.trim_start_matches("../").trim_start_matches("./");
+            let ends = |of: &str| of == wanted || of.ends_with(&format!("/{wanted}"));
+            let elsewhere = ELSEWHERE
+                .iter()
+                .any(|it| wanted == *it || wanted.ends_with(&format!("/{it}")));
+            assert!(
+                elsewhere || pages.iter().any(|page| ends(page)),
+                "{file} refers to {named}"
+            );
+            found += 1;
+        }
+    }
+    assert!(found > 60, "{found}");
 }
 
 /// A command that is printed for people to type is one that the program takes.
 #[test]
 fn every_command_on_a_page_is_one() {
     let mut commands = 0;
-    for file in [
-        "README.md",
-        "examples/README.md",
-        "docs/gates.md",
-        "docs/timing.md",
-    ] {
-        let text = fs::read_to_string(root().join(file)).unwrap();
+    for file in pages() {
+        let text = read(&file);
         let quoted = text.split('`').skip(1).step_by(2);
         let lines = quoted.flat_map(str::lines).filter_map(|line| {
             line.trim()
@@ -209,6 +342,7 @@ fn every_command_on_a_page_is_one() {
         });
         for line in lines {
             let typed = line.split(" #").next().unwrap_or(line);
+            let typed = typed.split(" > ").next().unwrap_or(typed);
             let output = gatekeeper()
                 .args(typed.split_whitespace().map(|word| word.trim_matches('\'')))
                 .arg("--help")
@@ -223,5 +357,5 @@ fn every_command_on_a_page_is_one() {
             commands += 1;
         }
     }
-    assert!(commands > 8, "{commands}");
+    assert!(commands > 30, "{commands}");
 }

@@ -3,18 +3,18 @@
 
 mod common;
 
-use common::{copy_of, edit, refused, root, run, stderr, stdout};
+use common::{copy_of, edit, refused, run, stderr, stdout, write_record};
 use std::fs;
 use std::path::Path;
+use verdict::judge::fixture;
 
 fn fixtures() -> tempfile::TempDir {
     copy_of("tests/fixtures/nvbench")
 }
 
-/// A record with times on a GPU, without one here.
-fn record() -> String {
-    let path = root().join("tests/fixtures/golden/record-1.json");
-    path.display().to_string()
+/// With times of a GPU, which this machine need not have.
+fn record(dir: &Path) -> String {
+    write_record(dir, "record.json", &fixture::record())
 }
 
 fn names(dir: &Path) -> Vec<String> {
@@ -117,7 +117,7 @@ fn without_gates_there_is_nothing_to_judge() {
 #[test]
 fn a_record_and_nvbenchs_files_are_never_compared() {
     let dir = fixtures();
-    let record = record();
+    let record = record(dir.path());
     let says = |at: &str| {
         format!(
             "error: {at}: one is a record and the other NVBench's: their times were not taken alike\n  \
@@ -141,7 +141,7 @@ fn a_record_and_nvbenchs_files_are_never_compared() {
 fn a_record_goes_there_and_back() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let record = record();
+    let record = record(dir);
     let write = ["report", &record, "--format", "nvbench"];
     refused(
         dir,
@@ -189,8 +189,7 @@ fn a_record_goes_there_and_back() {
 fn both_sides_of_a_record_beside_a_base_are_written() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let record = root().join("tests/fixtures/golden/record-3.json");
-    let record = record.display().to_string();
+    let record = write_record(dir, "record.json", &fixture::record_beside_base());
     let args = ["report", &record, "--format", "nvbench", "--out", "out"];
     let said = stdout(&run(dir, &args, 0));
     // Three processes timed the variant that did not change, six the other beside the base.

@@ -4,11 +4,12 @@ use super::command::{self, Kind, Request};
 use super::entry::{self, Unresolved};
 use super::identity::{self, Cubin};
 use super::inputs::lexical;
-use super::process::{self, Ran};
 use super::ptxas::Report;
 use crate::error::{Diagnostic, Error, Result};
+use crate::process::{self, Ended};
 use crate::toolchain::{Toolchain, clean_command};
 use regex::Regex;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -16,6 +17,9 @@ use verdict::model::{BuildFacts, EntryFacts, Fault, FaultKind, Unit};
 
 /// Longest time that one unit may take; heavily templated kernels take minutes.
 pub const DEADLINE: Duration = Duration::from_secs(600);
+
+/// Bytes of what nvcc prints that are kept.
+const MOST_OUTPUT: u64 = 64 << 20;
 
 /// What a unit became, beside its facts.
 #[derive(Debug)]
@@ -76,19 +80,18 @@ pub fn compile(
         }
     };
 
-    let text =
-        match process::run(command, scratch, deadline).map_err(|error| failed("nvcc", error))? {
-            Ran::Success(text) => text,
-            Ran::Failure { text, signal } => {
-                return failure(&canonical(&text, scratch, &toolchain.include), signal);
-            }
-            Ran::TimedOut => {
-                return Ok(Err(fault(
-                    FaultKind::Compile,
-                    format!("nvcc did not finish within {} s", deadline.as_secs()),
-                )));
-            }
-        };
+    let ended =
+        process::run(command, deadline, MOST_OUTPUT).map_err(|error| failed("nvcc", error))?;
+    let Some(ended) = ended else {
+        return Ok(Err(fault(
+            FaultKind::Compile,
+            format!("nvcc did not finish within {} s", deadline.as_secs()),
+        )));
+    };
+    let text = canonical(&ended.log, scratch, &toolchain.include);
+    if !ended.status.success() {
+        return failure(&text, &ended);
+    }
 
     let read = |path: &Path| {
         std::fs::read(path).map_err(|error| failed(&format!("{}", path.display()), error))
@@ -113,18 +116,14 @@ pub fn compile(
         .into_iter()
         .filter(|file| !Path::new(file).starts_with(scratch) && !file.starts_with(command::LABEL))
         .collect();
-    Ok(facts(
-        unit,
-        &canonical(&text, scratch, &toolchain.include),
-        &cubin,
-        host.as_deref(),
+    Ok(
+        facts(unit, &text, &cubin, host.as_deref()).map(|facts| Compiled {
+            facts,
+            output,
+            ptx,
+            included,
+        }),
     )
-    .map(|facts| Compiled {
-        facts,
-        output,
-        ptx,
-        included,
-    }))
 }
 
 const GENERATED: &str = "gatekeeper.cu";
@@ -134,7 +133,7 @@ fn fault(kind: FaultKind, message: String) -> Fault {
     Fault { kind, message }
 }
 
-fn failure(text: &str, signal: Option<i32>) -> Result<std::result::Result<Compiled, Fault>> {
+fn failure(text: &str, ended: &Ended) -> Result<std::result::Result<Compiled, Fault>> {
     if text.contains("unsupported GNU version") || text.contains("unsupported clang version") {
         return Err(Error::Environment(
             Diagnostic::new(format!(
@@ -144,18 +143,22 @@ fn failure(text: &str, signal: Option<i32>) -> Result<std::result::Result<Compil
             .help("set NVCC_CCBIN to an older g++, for example g++-13"),
         ));
     }
-    if let Some(signal) = signal {
-        return Err(Error::Environment(
-            Diagnostic::new(format!("nvcc was ended by signal {signal}"))
-                .help("signal 9 is often the kernel's, for lack of memory: try --jobs 1"),
-        ));
+    if let Some(signal) = ended.status.signal() {
+        let diagnostic = Diagnostic::new(format!("nvcc was {}", process::how(ended.status)));
+        return Err(Error::Environment(match signal {
+            9 => diagnostic.help("the operating system does that when memory runs out"),
+            _ => diagnostic,
+        }));
     }
     let message: Vec<&str> = text.lines().filter(|line| !is_report(line)).collect();
     let message = message.join("\n").trim().to_owned();
     Ok(Err(fault(
         FaultKind::Compile,
         if message.is_empty() {
-            "nvcc failed and said nothing".to_owned()
+            format!(
+                "nvcc failed without a message ({})",
+                process::how(ended.status)
+            )
         } else {
             message
         },
@@ -339,9 +342,9 @@ mod tests {
                 "cuda/include/cccl/cuda/atomic",
             ),
         ] {
-            let told = canonical(written, Path::new("/tmp/scratch"), toolkit);
-            assert_eq!(told, named);
-            assert!(is_of_system(&told));
+            let name = canonical(written, Path::new("/tmp/scratch"), toolkit);
+            assert_eq!(name, named);
+            assert!(is_of_system(&name));
         }
         assert!(is_of_system("/usr/include/c++/13/bits/stl_algobase.h"));
         for own in [

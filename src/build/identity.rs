@@ -419,5 +419,4 @@ fn split_length<'a>(before: &'a [u8], from: &[u8], marker: usize) -> (&'a [u8], 
 }
 
 #[cfg(test)]
-#[path = "identity_tests.rs"]
 mod tests;

@@ -10,7 +10,6 @@ mod entry;
 mod files;
 mod identity;
 mod inputs;
-mod process;
 pub mod ptxas;
 
 use self::cache::{Artifacts, Stored};

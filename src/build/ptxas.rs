@@ -303,5 +303,4 @@ fn sum(text: &str) -> Option<u32> {
 }
 
 #[cfg(test)]
-#[path = "ptxas_tests.rs"]
 mod tests;

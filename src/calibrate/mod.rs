@@ -11,6 +11,7 @@ use crate::device::DeviceChoice;
 use crate::error::{Error, Result};
 use crate::repo;
 use crate::report::progress::{Event, Phase};
+use crate::report::reasons;
 use crate::toolchain::{self, Toolchain};
 use crate::worker::{Arm, Crew, PairJob, TimeJob};
 use dial::{Code, Dial};
@@ -78,9 +79,11 @@ pub fn record(
     let device = match crew.device() {
         Seen::Got(device) => device,
         Seen::Fault(fault) => return Err(Error::environment(fault.message)),
-        Seen::Unsupported { reason } | Seen::NotRun { reason } => {
+        Seen::Unsupported(why) => return Err(Error::environment(reasons::unsupported(&why))),
+        Seen::NotRun(why) => {
             return Err(Error::environment(format!(
-                "times come from a GPU, and there is none: {reason}"
+                "times come from a GPU, and there is none: {}",
+                reasons::not_run(&why)
             )));
         }
     };
@@ -300,8 +303,13 @@ fn got<T>(seen: Seen<T>, what: &str) -> Result<T> {
     match seen {
         Seen::Got(facts) => Ok(facts),
         Seen::Fault(fault) => Err(Error::environment(format!("{what}: {}", fault.message))),
-        Seen::Unsupported { reason } | Seen::NotRun { reason } => {
-            Err(Error::environment(format!("{what}: {reason}")))
+        Seen::Unsupported(why) => {
+            let why = reasons::unsupported(&why);
+            Err(Error::environment(format!("{what}: {why}")))
+        }
+        Seen::NotRun(why) => {
+            let why = reasons::not_run(&why);
+            Err(Error::environment(format!("{what}: {why}")))
         }
     }
 }

@@ -21,7 +21,7 @@ use verdict::model::{Case, ElemType, Fault, FaultKind, Reference, Seen, Tensor};
 /// Where the right answer for one case and seed is to be had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Expected {
+pub enum Answer {
     /// Computed here; `read` reads them.
     Files {
         /// Over the inputs as the kernel sees them.
@@ -62,9 +62,9 @@ impl References {
 
     /// `Got`, or a fault: of kind `Reference` where the reference or the inputs are at fault, and
     /// `Environment` where the machine is.
-    pub fn expected(&self, case: &Case, seed: u64) -> Seen<Expected> {
+    pub fn answer(&self, case: &Case, seed: u64) -> Seen<Answer> {
         match self.find(case, seed) {
-            Ok(expected) => Seen::Got(expected),
+            Ok(answer) => Seen::Got(answer),
             Err(error) => Seen::Fault(Fault {
                 kind: match error {
                     NoAnswer::Reference(_) => FaultKind::Reference,
@@ -75,9 +75,9 @@ impl References {
         }
     }
 
-    fn find(&self, case: &Case, seed: u64) -> std::result::Result<Expected, NoAnswer> {
+    fn find(&self, case: &Case, seed: u64) -> std::result::Result<Answer, NoAnswer> {
         if let Reference::Variant { variant } = &case.reference {
-            return Ok(Expected::Variant {
+            return Ok(Answer::Variant {
                 variant: variant.clone(),
             });
         }
@@ -100,7 +100,7 @@ impl References {
             }
             Ok(path)
         };
-        Ok(Expected::Files {
+        Ok(Answer::Files {
             seen: one(View::Seen)?,
             original: coded.then(|| one(View::Original)).transpose()?,
         })
@@ -275,9 +275,9 @@ mod tests {
         case
     }
 
-    fn files(expected: Seen<Expected>) -> (PathBuf, Option<PathBuf>) {
-        match expected {
-            Seen::Got(Expected::Files { seen, original }) => (seen, original),
+    fn files(answer: Seen<Answer>) -> (PathBuf, Option<PathBuf>) {
+        match answer {
+            Seen::Got(Answer::Files { seen, original }) => (seen, original),
             other => panic!("{other:?}"),
         }
     }
@@ -312,12 +312,12 @@ mod tests {
     #[test]
     fn the_answer_is_right_and_the_original_only_where_there_is_a_codec() {
         let (_dir, references) = references();
-        let (seen, original) = files(references.expected(&plain(), 1));
+        let (seen, original) = files(references.answer(&plain(), 1));
         let inputs = inputs::generate(&plain(), 1).unwrap();
         assert_eq!(read(&seen).unwrap()["y"], inputs.tensors["x"].seen);
         assert_eq!(original, None);
 
-        let (seen, original) = files(references.expected(&coded(), 1));
+        let (seen, original) = files(references.answer(&coded(), 1));
         let inputs = inputs::generate(&coded(), 1).unwrap();
         let x = &inputs.tensors["x"];
         assert_eq!(read(&seen).unwrap()["y"], x.seen);
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn variants_share_and_everything_else_has_its_own() {
         let (_dir, references) = references();
-        let path = |case: &Case, seed| files(references.expected(case, seed)).0;
+        let path = |case: &Case, seed| files(references.answer(case, seed)).0;
         let first = path(&plain(), 1);
         let mut variant = plain();
         variant.id.variant = "other".to_owned();
@@ -366,21 +366,21 @@ mod tests {
     #[test]
     fn a_hit_is_not_computed_and_a_damaged_file_is() {
         let (dir, references) = references();
-        let (path, _) = files(references.expected(&plain(), 1));
+        let (path, _) = files(references.answer(&plain(), 1));
         let right = read(&path).unwrap();
         // Another run finds what only a file can have told it.
         let planted = Outputs::from([("y".to_owned(), Values::F32(vec![7.0; 35]))]);
         write(&path, &planted).unwrap();
         let again = || References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
-        assert_eq!(files(again().expected(&plain(), 1)).0, path);
+        assert_eq!(files(again().answer(&plain(), 1)).0, path);
         assert_eq!(read(&path).unwrap(), planted);
 
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-        files(again().expected(&plain(), 1));
+        files(again().answer(&plain(), 1));
         assert_eq!(read(&path).unwrap(), right);
         std::fs::remove_file(&path).unwrap();
-        files(references.expected(&plain(), 1));
+        files(references.answer(&plain(), 1));
         assert_eq!(read(&path).unwrap(), right);
     }
 
@@ -392,19 +392,19 @@ mod tests {
             variant: "direct".to_owned(),
         };
         assert_eq!(
-            references.expected(&other, 1),
-            Seen::Got(Expected::Variant {
+            references.answer(&other, 1),
+            Seen::Got(Answer::Variant {
                 variant: "direct".to_owned()
             })
         );
         let mut misfit = plain();
         misfit.tensors[1].dims = vec![7, 5];
-        let Seen::Fault(fault) = references.expected(&misfit, 1) else {
+        let Seen::Fault(fault) = references.answer(&misfit, 1) else {
             panic!()
         };
         assert_eq!(fault.kind, FaultKind::Reference);
         misfit.tensors[0].fill = None;
-        let Seen::Fault(fault) = references.expected(&misfit, 1) else {
+        let Seen::Fault(fault) = references.answer(&misfit, 1) else {
             panic!()
         };
         assert!(

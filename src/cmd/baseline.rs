@@ -5,12 +5,13 @@ use crate::cli::ConfigArg;
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
+use crate::report::reasons;
+use crate::report::words;
 use crate::{repo, store};
 use globset::Glob;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
-use verdict::judge::words;
 use verdict::model::{BaselineKey, Facet, Outcome, Subject};
 
 pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<Exit> {
@@ -72,7 +73,9 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
         let _ = writeln!(
             text,
             "left as it is: {} {}: {}",
-            refused.subject, refused.facet, refused.reason
+            refused.subject,
+            refused.facet,
+            reasons::reason(&record.environment, &refused.subject, &refused.reason)
         );
     }
     if !unmeasured.is_empty() {

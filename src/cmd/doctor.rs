@@ -9,10 +9,10 @@ use crate::device::choice::driver_problem;
 use crate::device::nvml;
 use crate::error::Result;
 use crate::exit::Exit;
+use crate::report::{reasons, words};
 use crate::toolchain;
 use crate::worker::Crew;
 use std::fmt::Write;
-use verdict::judge::words;
 use verdict::model::{DeviceFacts, OtherProcess, Seen};
 
 /// One line of the examination.
@@ -139,9 +139,10 @@ fn device_finding(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Finding
             }
         }
         Seen::Fault(fault) => Finding::Bad(fault.message.clone()),
-        Seen::Unsupported { reason } => Finding::Bad(reason.clone()),
-        Seen::NotRun { reason } => Finding::Without(format!(
-            "{reason}; kernels are checked in the simulator, and not timed"
+        Seen::Unsupported(why) => Finding::Bad(reasons::unsupported(why)),
+        Seen::NotRun(why) => Finding::Without(format!(
+            "{}; kernels are checked in the simulator, and not timed",
+            reasons::not_run(why)
         )),
     }
 }

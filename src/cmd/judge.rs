@@ -119,7 +119,8 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
 /// What gatekeeper measured and what another program measured are never compared; and of the other program's
 /// somebody has to say what is to hold.
 fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
-    match (&base.environment.timed_by, &head.environment.timed_by) {
+    let others = [base, head].map(|record| record.environment.other_program());
+    match (others[0], others[1]) {
         (None, None) => Ok(()),
         (Some(_), Some(_)) if args.p50.is_some() => Ok(()),
         (Some(_), Some(_)) => Err(Error::Usage(
@@ -127,7 +128,7 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
                 .help("say how much slower than BASE the p50 of every case may be: --p50 +2%"),
         )),
         (Some(_), None) | (None, Some(_)) => {
-            let foreign = match base.environment.timed_by {
+            let foreign = match others[0] {
                 Some(_) => &args.base,
                 None => &args.head,
             };
@@ -144,7 +145,7 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
 /// of these.
 fn has_its_device(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
     match (&base.environment.device, &head.environment.device) {
-        (Seen::Got(device), Seen::NotRun { .. }) if !args.allow_loosened => Err(Error::Usage(
+        (Seen::Got(device), Seen::NotRun(_)) if !args.allow_loosened => Err(Error::Usage(
             Diagnostic::new(format!(
                 "BASE was made on {} and HEAD without a GPU: no times would be compared",
                 device.name

@@ -24,8 +24,6 @@ const WRITTEN: [&str; 4] = [RECORD, JSON, MARKDOWN, JUNIT];
 pub fn run(args: &RunArgs) -> Result<Exit> {
     let selection = Selection {
         filters: args.filters.clone(),
-        shapes: args.shapes.clone(),
-        variants: args.variants.clone(),
         seeds: args.seeds.clone(),
         iters: args.iters,
         sim_budget: args.sim_budget,
@@ -53,8 +51,6 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
             unchanged: args.time_unchanged,
             instead: Selection {
                 filters: Vec::new(),
-                shapes: Vec::new(),
-                variants: Vec::new(),
                 ..selection.clone()
             },
         }),

@@ -1,32 +1,30 @@
 //! baselines/accepted.yaml: regressions that are intended, each with a limit, a name and a last day.
 
-use super::limits::{self, Context};
-use super::raw::{CONDITIONS, COUNTERS};
+use super::context::Context;
+use super::gates::Key;
+use super::limit::{read_counters, read_limit};
 use super::scope::Scope;
 use super::select::Filter;
 use super::yaml::{Problem, Source, Spot};
 use super::{Loaded, version};
 use crate::error::{Diagnostic, Error, Result};
 use std::collections::BTreeMap;
-use verdict::model::{Acceptance, Bound, CaseId, Facet, Limit, Metric, Rule, Subject};
+use verdict::model::{Acceptance, Bound, CaseId, Facet, Limit, Rule, Subject};
 
 /// Relative to gates.yaml.
 pub const ACCEPTED: &str = "baselines/accepted.yaml";
 
-/// What a person may write for one of `conditions`.
-const CONDITION: &str = "condition";
-
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct AcceptedFile {
     #[expect(dead_code, reason = "checked before the rest is read")]
     version: Spot<u32>,
-    accepted: Spot<Vec<Spot<Entry>>>,
+    accepted: Spot<Vec<Spot<AcceptedEntry>>>,
 }
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct AcceptedEntry {
     /// As a filter of `run`: each part a glob.
     case: Spot<String>,
     metric: Spot<String>,
@@ -79,14 +77,17 @@ pub(super) fn parse(
     let source = Source::parse(ACCEPTED, text)?;
     version(&source)
         .and_then(|()| source.read())
-        .and_then(|file: File| {
+        .and_then(|file: AcceptedFile| {
             let entries = file.accepted.iter();
             entries.map(|entry| acceptance(entry, loaded)).collect()
         })
         .map_err(|problem| source.diagnose(&problem))
 }
 
-fn acceptance(entry: &Spot<Entry>, loaded: &Loaded) -> std::result::Result<Acceptance, Problem> {
+fn acceptance(
+    entry: &Spot<AcceptedEntry>,
+    loaded: &Loaded,
+) -> std::result::Result<Acceptance, Problem> {
     for (spot, what) in [(&entry.reason, "why"), (&entry.by, "by whom")] {
         if spot.trim().is_empty() {
             return Err(Problem::new(spot.at, format!("it does not say {what}")));
@@ -97,7 +98,7 @@ fn acceptance(entry: &Spot<Entry>, loaded: &Loaded) -> std::result::Result<Accep
             .into_iter()
             .fold(Problem::new(entry.case.at, bad.message), Problem::help)
     })?;
-    let instead = rule(entry)?;
+    let instead = resolve_rule(entry)?;
     let resources =
         matches!(&instead, Rule::Limit { metric, .. } if metric.facet() == Facet::Resources);
     if resources && filter.has_shape() {
@@ -150,29 +151,25 @@ fn units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
 }
 
 /// What holds in the place of the gate's own limit.
-fn rule(entry: &Entry) -> std::result::Result<Rule, Problem> {
-    if entry.metric.value == COUNTERS {
-        let change = limits::counters(&entry.limit)?;
-        return Ok(Rule::Counters { change });
-    }
-    if [CONDITIONS, CONDITION].contains(&entry.metric.as_str()) {
-        return Err(Problem::new(
-            entry.metric.at,
-            "a condition holds or does not, and has no limit to put in its place",
-        )
-        .help("change the condition in gates.yaml, which a run beside a base lists as loosened until `--allow-loosened`"));
-    }
-    let metric = Metric::from_name(&entry.metric).ok_or_else(|| {
-        Problem::new(
-            entry.metric.at,
-            format!("unknown metric `{}`", entry.metric.value),
-        )
-        .help(limits::metric_like(&entry.metric, &[COUNTERS]))
-    })?;
+fn resolve_rule(entry: &AcceptedEntry) -> std::result::Result<Rule, Problem> {
+    let metric = match Key::parse(&entry.metric)? {
+        Key::Metric(metric) => metric,
+        Key::Counters => {
+            let change = read_counters(&entry.limit)?;
+            return Ok(Rule::Counters { change });
+        }
+        Key::Conditions => {
+            return Err(Problem::new(
+                entry.metric.at,
+                "a condition holds or does not, and has no limit to put in its place",
+            )
+            .help("change the condition in gates.yaml, which a run beside a base lists as loosened until `--allow-loosened`"));
+        }
+    };
     let nowhere = BTreeMap::new();
     let nothing = BTreeMap::new();
     let scope = Scope::new("", &nowhere, &nothing);
-    let limit = limits::limit(
+    let limit = read_limit(
         &entry.limit,
         metric,
         &Context {

@@ -1,8 +1,8 @@
 //! How a kernel is called: entry or launcher, arguments, launch.
 
-use super::raw;
+use super::raw::{Formula, Launcher, RawArg, RawLaunch};
 use super::scope::Scope;
-use super::yaml::{Problem, Spot, did_you_mean};
+use super::yaml::{Problem, Spot, suggest};
 use std::ops::RangeInclusive;
 use verdict::model::{
     Arg, CType, Callable, CodecScheme, Launch, LaunchedEntry, Num, ScalarType, ScalarValue, Tensor,
@@ -16,7 +16,7 @@ const MAX_THREADS: i64 = 1024;
 /// 8 is portable; 16 is the most that any device grants.
 const MAX_CLUSTER: i64 = 16;
 
-pub fn launch(raw: &Spot<raw::Launch>, scope: &Scope<'_>) -> Result<Launch, Problem> {
+pub fn launch(raw: &Spot<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Problem> {
     let grid = extents(&raw.grid, "grid", MAX_GRID, scope)?;
     let block = extents(&raw.block, "block", MAX_BLOCK, scope)?;
     let threads: i64 = block.iter().map(|&extent| i64::from(extent)).product();
@@ -59,7 +59,7 @@ pub fn launch(raw: &Spot<raw::Launch>, scope: &Scope<'_>) -> Result<Launch, Prob
 }
 
 fn extents(
-    raw: &Spot<Vec<Spot<raw::Formula>>>,
+    raw: &Spot<Vec<Spot<Formula>>>,
     what: &str,
     most: [i64; 3],
     scope: &Scope<'_>,
@@ -81,7 +81,7 @@ fn extents(
     Ok(extents)
 }
 
-fn dynamic_shared(formula: Option<&Spot<raw::Formula>>, scope: &Scope<'_>) -> Result<u32, Problem> {
+fn dynamic_shared(formula: Option<&Spot<Formula>>, scope: &Scope<'_>) -> Result<u32, Problem> {
     match formula {
         None => Ok(0),
         Some(formula) => scope
@@ -92,9 +92,9 @@ fn dynamic_shared(formula: Option<&Spot<raw::Formula>>, scope: &Scope<'_>) -> Re
 
 /// `scopes`: every shape of the file, selected or not, so that the unit does not depend on a filter.
 pub fn launcher(
-    raw: &Spot<raw::Launcher>,
+    raw: &Spot<Launcher>,
     args: &[Arg],
-    arg_spots: &[Spot<raw::Arg>],
+    arg_spots: &[Spot<RawArg>],
     scopes: &[Scope<'_>],
 ) -> Result<Callable, Problem> {
     let signature = args
@@ -178,7 +178,7 @@ pub enum Callee {
 }
 
 pub fn args(
-    raw: &[Spot<raw::Arg>],
+    raw: &[Spot<RawArg>],
     tensors: &[Tensor],
     callee: Callee,
     scope: &Scope<'_>,
@@ -189,12 +189,12 @@ pub fn args(
 }
 
 fn arg(
-    spot: &Spot<raw::Arg>,
+    spot: &Spot<RawArg>,
     tensors: &[Tensor],
     callee: Callee,
     scope: &Scope<'_>,
 ) -> Result<Arg, Problem> {
-    use raw::Arg as R;
+    use RawArg as R;
     let refuse = |what: &str| Err(Problem::new(spot.at, what));
     let integer = |formula, elem, range: RangeInclusive<i64>| {
         Ok(Arg::Scalar {
@@ -292,7 +292,7 @@ pub fn tensor<'a>(name: &Spot<String>, tensors: &'a [Tensor]) -> Result<&'a Tens
         .ok_or_else(|| {
             let known = tensors.iter().map(|tensor| tensor.name.as_str());
             Problem::new(name.at, format!("there is no tensor `{}`", name.value))
-                .help(did_you_mean(name, known))
+                .help(suggest(name, known))
         })
 }
 

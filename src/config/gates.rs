@@ -1,11 +1,13 @@
 //! From what was written under `gates` to gates, one for each unit or case.
 
+use super::condition::{is_about_resources, read_condition, timed_variants};
+use super::context::{Context, suggest_metric};
 use super::kernel::{Call, Form};
-use super::limits::{self, Context};
+use super::limit::{read_counters, read_limit};
 use super::raw::{self, CONDITIONS, COUNTERS, Limits};
 use super::scope::Scope;
-use super::shape::Shape;
-use super::yaml::{Problem, Spot, did_you_mean};
+use super::shape::NamedShape;
+use super::yaml::{Problem, Spot, suggest};
 use std::collections::BTreeMap;
 use verdict::model::{
     Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Num, Rule, Subject, UnitId,
@@ -15,11 +17,11 @@ use verdict::model::{
 pub const DEFAULT: &str = "default";
 
 /// `cases`: those of this form, in the order of `shapes`.
-pub fn gates(
+pub fn resolve_gates(
     form: &Form<'_>,
     variants: &[&str],
     architectures: &[Arch],
-    shapes: &[Shape],
+    shapes: &[NamedShape],
     cases: &[Case],
     file: &str,
 ) -> Result<Vec<Gate>, Problem> {
@@ -31,15 +33,6 @@ pub fn gates(
         }),
         file,
     };
-    for Written { name, .. } in &form.gates {
-        let known = [CONDITIONS, COUNTERS].contains(&name.as_str());
-        if !known && Metric::from_name(name).is_none() {
-            return Err(
-                Problem::new(name.at, format!("unknown metric `{}`", name.value))
-                    .help(limits::metric_like(name, &[CONDITIONS, COUNTERS])),
-            );
-        }
-    }
     let mut gates = Vec::new();
     for &arch in architectures {
         let id = UnitId {
@@ -47,10 +40,10 @@ pub fn gates(
             variant: form.variant.to_owned(),
             arch,
         };
-        gates.extend(writer.unit(id, architectures)?);
+        gates.extend(writer.unit_gates(id, architectures)?);
     }
     for (shape, case) in shapes.iter().zip(cases) {
-        let own = writer.case(case, shape, shapes)?;
+        let own = writer.case_gates(case, shape, shapes)?;
         let bounded = own.iter().any(|gate| {
             matches!(
                 &gate.rule,
@@ -80,7 +73,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn unit(&self, id: UnitId, architectures: &[Arch]) -> Result<Vec<Gate>, Problem> {
+    fn unit_gates(&self, id: UnitId, architectures: &[Arch]) -> Result<Vec<Gate>, Problem> {
         let nowhere = BTreeMap::new();
         let scope = Scope::new("", &nowhere, &self.form.defines);
         let context = self.context(&scope, true);
@@ -92,19 +85,18 @@ impl<'a> Writer<'a> {
             gates.push(self.gate(&subject, Rule::HasEffect, None));
         }
         for written in &self.form.gates {
-            match written.metric() {
-                Some(metric) if metric.facet() == Facet::Resources => {
+            match written.key {
+                Key::Metric(metric) if metric.facet() == Facet::Resources => {
                     for text in written.of_architecture(&arch, &known)? {
-                        let limit = limits::limit(&text, metric, &context)?;
+                        let limit = read_limit(&text, metric, &context)?;
                         gates.push(self.gate(&subject, Rule::Limit { metric, limit }, Some(&text)));
                     }
                 }
-                Some(_) => {}
-                None if written.name.value == COUNTERS => {}
-                None => {
+                Key::Metric(_) | Key::Counters => {}
+                Key::Conditions => {
                     for text in written.conditions()? {
-                        if limits::is_about_resources(&text, self.dims) {
-                            let expr = limits::condition(&text, &context)?;
+                        if is_about_resources(&text, self.dims) {
+                            let expr = read_condition(&text, &context)?;
                             gates.push(self.gate(&subject, Rule::Condition { expr }, Some(&text)));
                         }
                     }
@@ -114,7 +106,12 @@ impl<'a> Writer<'a> {
         Ok(gates)
     }
 
-    fn case(&self, case: &Case, shape: &Shape, shapes: &[Shape]) -> Result<Vec<Gate>, Problem> {
+    fn case_gates(
+        &self,
+        case: &Case,
+        shape: &NamedShape,
+        shapes: &[NamedShape],
+    ) -> Result<Vec<Gate>, Problem> {
         let scope = Scope::new(&shape.name, &shape.dims, &self.form.defines);
         let context = self.context(&scope, false);
         let known: Vec<String> = shapes.iter().map(|shape| shape.name.clone()).collect();
@@ -130,21 +127,20 @@ impl<'a> Writer<'a> {
         .into_iter()
         .map(|rule| self.gate(&subject, rule, None))
         .collect();
-        gates.extend(self.counters(&subject, &shape.name, &known)?);
+        gates.extend(self.counter_gates(&subject, &shape.name, &known)?);
         for written in &self.form.gates {
-            match written.metric() {
-                Some(metric) if metric.facet() == Facet::Resources => {}
-                None if written.name.value == COUNTERS => {}
-                Some(metric) => {
+            match written.key {
+                Key::Metric(metric) if metric.facet() != Facet::Resources => {
                     for text in written.of_shape(&shape.name, &known)? {
-                        let limit = limits::limit(&text, metric, &context)?;
+                        let limit = read_limit(&text, metric, &context)?;
                         gates.push(self.gate(&subject, Rule::Limit { metric, limit }, Some(&text)));
                     }
                 }
-                None => {
+                Key::Metric(_) | Key::Counters => {}
+                Key::Conditions => {
                     for text in written.conditions()? {
-                        if !limits::is_about_resources(&text, self.dims) {
-                            let expr = limits::condition(&text, &context)?;
+                        if !is_about_resources(&text, self.dims) {
+                            let expr = read_condition(&text, &context)?;
                             gates.push(self.gate(&subject, Rule::Condition { expr }, Some(&text)));
                         }
                     }
@@ -155,16 +151,15 @@ impl<'a> Writer<'a> {
     }
 
     /// What repeats exactly may not grow at all, unless something else is said.
-    fn counters(
+    fn counter_gates(
         &self,
         subject: &Subject,
         shape: &str,
         known: &[String],
     ) -> Result<Vec<Gate>, Problem> {
-        let written = self.form.gates.iter();
-        let mut written = written.filter(|written| written.name.value == COUNTERS);
+        let mut written = self.form.gates.iter();
         let limits = written
-            .next()
+            .find(|written| written.key == Key::Counters)
             .map_or(Ok(Vec::new()), |written| written.of_shape(shape, known))?;
         if limits.is_empty() {
             let change = Num(0.0);
@@ -173,7 +168,7 @@ impl<'a> Writer<'a> {
         limits
             .iter()
             .map(|text| {
-                let change = limits::counters(text)?;
+                let change = read_counters(text)?;
                 Ok(self.gate(subject, Rule::Counters { change }, Some(text)))
             })
             .collect()
@@ -204,7 +199,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn texts(limits: &Spot<Limits>) -> Result<Vec<Spot<String>>, Problem> {
+fn read_texts(limits: &Spot<Limits>) -> Result<Vec<Spot<String>>, Problem> {
     match &limits.value {
         Limits::One(text) => Ok(vec![Spot {
             value: text.clone(),
@@ -222,7 +217,7 @@ fn texts(limits: &Spot<Limits>) -> Result<Vec<Spot<String>>, Problem> {
 }
 
 /// Sets what follows from the gates: which cases are timed, and the tolerance of each.
-pub fn apply(gates: &[Gate], cases: &mut [Case]) {
+pub fn mark_cases(gates: &[Gate], cases: &mut [Case]) {
     let mut timed: Vec<CaseId> = Vec::new();
     for gate in gates {
         let Subject::Case(case) = &gate.subject else {
@@ -243,7 +238,7 @@ pub fn apply(gates: &[Gate], cases: &mut [Case]) {
         if matches!(&gate.rule, Rule::Limit { metric, .. } if metric.facet() == Facet::Times) {
             timed.push(case.clone());
         }
-        for variant in text.map(|text| limits::times(text)).unwrap_or_default() {
+        for variant in text.map(|text| timed_variants(text)).unwrap_or_default() {
             timed.push(CaseId {
                 variant: variant.unwrap_or_else(|| case.variant.clone()),
                 ..case.clone()
@@ -270,42 +265,63 @@ pub fn apply(gates: &[Gate], cases: &mut [Case]) {
     }
 }
 
-/// What is said of one metric, or the conditions: by the kernel, and then by the variant.
+/// What a key under `gates` is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    Metric(Metric),
+    /// All counters that can be gated, together.
+    Counters,
+    Conditions,
+}
+
+impl Key {
+    pub fn parse(name: &Spot<String>) -> Result<Self, Problem> {
+        match name.as_str() {
+            COUNTERS => Ok(Self::Counters),
+            CONDITIONS => Ok(Self::Conditions),
+            text => Metric::from_name(text).map(Self::Metric).ok_or_else(|| {
+                Problem::new(name.at, format!("unknown metric `{text}`"))
+                    .help(suggest_metric(text, &[CONDITIONS, COUNTERS]))
+            }),
+        }
+    }
+}
+
+/// What one key asks: by the kernel, and then by the variant.
 pub struct Written<'a> {
-    pub name: &'a Spot<String>,
+    name: &'a Spot<String>,
+    key: Key,
     layers: Vec<&'a Spot<Limits>>,
 }
 
 /// The kernel's gates and the variant's, in the order of the file.
-pub fn merge<'a>(kernel: &'a raw::Gates, variant: Option<&'a raw::Gates>) -> Vec<Written<'a>> {
+pub fn merge_gates<'a>(
+    kernel: &'a raw::Gates,
+    variant: Option<&'a raw::Gates>,
+) -> Result<Vec<Written<'a>>, Problem> {
     let mut merged: Vec<Written<'a>> = Vec::new();
     let variant = variant.into_iter().flat_map(|gates| gates.0.iter());
     for (name, limits) in kernel.0.iter().chain(variant) {
-        match merged
-            .iter_mut()
-            .find(|known| known.name.value == name.value)
-        {
+        let key = Key::parse(name)?;
+        match merged.iter_mut().find(|known| known.key == key) {
             Some(known) => known.layers.push(limits),
             None => merged.push(Written {
                 name,
+                key,
                 layers: vec![limits],
             }),
         }
     }
-    merged
+    Ok(merged)
 }
 
 impl Written<'_> {
-    fn metric(&self) -> Option<Metric> {
-        Metric::from_name(self.name)
-    }
-
     /// Conditions have no names by which one could replace another: all of them hold.
     fn conditions(&self) -> Result<Vec<Spot<String>>, Problem> {
         let texts: Vec<_> = self
             .layers
             .iter()
-            .map(|limits| texts(limits))
+            .map(|limits| read_texts(limits))
             .collect::<Result<_, _>>()?;
         Ok(texts.concat())
     }
@@ -321,7 +337,7 @@ impl Written<'_> {
         let mut found = None;
         for limits in &self.layers {
             let Limits::By(by) = &limits.value else {
-                found = Some(texts(limits)?);
+                found = Some(read_texts(limits)?);
                 continue;
             };
             let stranger = by
@@ -331,11 +347,11 @@ impl Written<'_> {
                 let known = known.iter().map(String::as_str);
                 return Err(
                     Problem::new(name.at, format!("there is no {what} `{}`", name.value))
-                        .help(did_you_mean(name, known.chain([DEFAULT]))),
+                        .help(suggest(name, known.chain([DEFAULT]))),
                 );
             }
             if let Some(chosen) = by.get(key).or_else(|| by.get(DEFAULT)) {
-                found = Some(texts(chosen)?);
+                found = Some(read_texts(chosen)?);
             }
         }
         Ok(found)

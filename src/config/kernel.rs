@@ -3,12 +3,12 @@
 use super::call::{self, Callee};
 use super::defaults;
 use super::gates::{self, DEFAULT};
-use super::raw;
+use super::raw::{self, RawLaunch, RawReference};
 use super::reference;
 use super::scope::{self, Scope};
-use super::shape::{Shape, file_name, identifier, shapes};
+use super::shape::{NamedShape, file_name, identifier, shapes};
 use super::tensor::{self, Declared};
-use super::yaml::{Ordered, Problem, Spot, did_you_mean};
+use super::yaml::{Ordered, Problem, Spot, suggest};
 use std::collections::BTreeMap;
 use verdict::model::{
     Arch, Callable, Case, CaseId, Determinism, Gate, Metric, Tensor, Unit, UnitId,
@@ -22,8 +22,8 @@ pub struct Form<'a> {
     pub defines: BTreeMap<String, String>,
     pub call: Call<'a>,
     pub tensors: Vec<Declared<'a>>,
-    pub launch: Option<&'a Spot<raw::Launch>>,
-    pub reference: &'a Spot<raw::Reference>,
+    pub launch: Option<&'a Spot<RawLaunch>>,
+    pub reference: &'a Spot<RawReference>,
     pub determinism: Determinism,
     pub gates: Vec<gates::Written<'a>>,
 }
@@ -39,11 +39,11 @@ pub struct Shared<'a> {
     pub file: &'a str,
     pub architectures: &'a [Arch],
     pub flags: &'a [Spot<String>],
-    pub disk: &'a dyn Fn(&str) -> Option<Entry>,
+    pub disk: &'a dyn Fn(&str) -> Option<PathKind>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum PathKind {
     File,
     Directory,
 }
@@ -75,7 +75,7 @@ pub fn resolve(
             .map(|shape| case(form, shape, shared))
             .collect::<Result<_, _>>()?;
         resolved.units.extend(units(form, &shapes, &cases, shared)?);
-        resolved.gates.extend(gates::gates(
+        resolved.gates.extend(gates::resolve_gates(
             form,
             &variants,
             shared.architectures,
@@ -86,7 +86,7 @@ pub fn resolve(
         resolved.cases.extend(cases);
     }
     references_of_variants(&forms, &resolved.cases)?;
-    gates::apply(&resolved.gates, &mut resolved.cases);
+    gates::mark_cases(&resolved.gates, &mut resolved.cases);
     Ok(resolved)
 }
 
@@ -132,7 +132,7 @@ fn form<'a>(
                 name.at,
                 format!("the kernel has no tensor `{}` to replace", name.value),
             )
-            .help(did_you_mean(name, raw.tensors.names()))
+            .help(suggest(name, raw.tensors.names()))
         })? = (name, tensor);
     }
     let entry = changes
@@ -184,7 +184,7 @@ fn form<'a>(
             .and_then(|changes| changes.reference.as_ref())
             .unwrap_or(&raw.reference),
         determinism,
-        gates: gates::merge(&raw.gates, changes.map(|changes| &changes.gates)),
+        gates: gates::merge_gates(&raw.gates, changes.map(|changes| &changes.gates))?,
     })
 }
 
@@ -206,7 +206,7 @@ fn defines(
 }
 
 /// In an expression one name has one meaning.
-fn distinct_names(form: &Form<'_>, shapes: &[Shape]) -> Result<(), Problem> {
+fn distinct_names(form: &Form<'_>, shapes: &[NamedShape]) -> Result<(), Problem> {
     let dims = shapes.first().map(|shape| &shape.dims);
     for name in form.defines.keys() {
         let clash = if Metric::from_name(name).is_some() {
@@ -241,7 +241,7 @@ impl<'a> Form<'a> {
     }
 }
 
-fn case(form: &Form<'_>, shape: &Shape, shared: &Shared<'_>) -> Result<Case, Problem> {
+fn case(form: &Form<'_>, shape: &NamedShape, shared: &Shared<'_>) -> Result<Case, Problem> {
     let raw = form.raw;
     let scope = Scope::new(&shape.name, &shape.dims, &form.defines);
     let tensors = tensor::tensors(&form.tensors, &scope)?;
@@ -291,7 +291,7 @@ fn case(form: &Form<'_>, shape: &Shape, shared: &Shared<'_>) -> Result<Case, Pro
             ));
         }
     };
-    let path = |spot: &Spot<String>| path(spot, Entry::File, shared);
+    let path = |spot: &Spot<String>| path(spot, PathKind::File, shared);
     let reference = reference::reference(form.reference, &tensors, &scope, &path)?;
     let deadline = match &raw.deadline {
         None => defaults::DEADLINE_NS,
@@ -329,7 +329,7 @@ fn case(form: &Form<'_>, shape: &Shape, shared: &Shared<'_>) -> Result<Case, Pro
 
 fn units(
     form: &Form<'_>,
-    shapes: &[Shape],
+    shapes: &[NamedShape],
     cases: &[Case],
     shared: &Shared<'_>,
 ) -> Result<Vec<Unit>, Problem> {
@@ -347,11 +347,11 @@ fn units(
             call::launcher(launcher, args, &raw.args, &scopes)?
         }
     };
-    let source = path(&raw.source, Entry::File, shared)?;
+    let source = path(&raw.source, PathKind::File, shared)?;
     let include_dirs: Vec<String> = raw
         .include_dirs
         .iter()
-        .map(|dir| path(dir, Entry::Directory, shared))
+        .map(|dir| path(dir, PathKind::Directory, shared))
         .collect::<Result<_, _>>()?;
     let flags: Vec<String> = shared
         .flags
@@ -438,7 +438,7 @@ fn flag(flag: &Spot<String>) -> Result<String, Problem> {
 }
 
 /// A path of the repository: relative, inside it, with forward slashes, and there.
-fn path(spot: &Spot<String>, wanted: Entry, shared: &Shared<'_>) -> Result<String, Problem> {
+fn path(spot: &Spot<String>, wanted: PathKind, shared: &Shared<'_>) -> Result<String, Problem> {
     let text = spot.trim_end_matches('/');
     let inside = !text.is_empty()
         && !text.starts_with('/')
@@ -459,8 +459,8 @@ fn path(spot: &Spot<String>, wanted: Entry, shared: &Shared<'_>) -> Result<Strin
     };
     match ((shared.disk)(&text), wanted) {
         (Some(found), wanted) if found == wanted => Ok(text),
-        (Some(_), Entry::File) => Err(Problem::new(spot.at, format!("{text} is a directory"))),
-        (Some(_), Entry::Directory) => {
+        (Some(_), PathKind::File) => Err(Problem::new(spot.at, format!("{text} is a directory"))),
+        (Some(_), PathKind::Directory) => {
             Err(Problem::new(spot.at, format!("{text} is not a directory")))
         }
         (None, _) => Err(Problem::new(spot.at, format!("{text} does not exist"))
@@ -475,7 +475,7 @@ fn references_of_variants(forms: &[Form<'_>], cases: &[Case]) -> Result<(), Prob
         outputs.cloned().collect()
     };
     for form in forms {
-        let raw::Reference::Variant(name) = &form.reference.value else {
+        let RawReference::Variant(name) = &form.reference.value else {
             continue;
         };
         if name.value == form.variant {
@@ -489,10 +489,10 @@ fn references_of_variants(forms: &[Form<'_>], cases: &[Case]) -> Result<(), Prob
             let known = forms.iter().map(|form| form.variant);
             return Err(
                 Problem::new(name.at, format!("there is no variant `{}`", name.value))
-                    .help(did_you_mean(name, known)),
+                    .help(suggest(name, known)),
             );
         };
-        if matches!(target.reference.value, raw::Reference::Variant(_)) {
+        if matches!(target.reference.value, RawReference::Variant(_)) {
             return Err(Problem::new(
                 name.at,
                 format!("`{}` has another variant as its reference too", name.value),

@@ -10,10 +10,12 @@
 
 mod accepted;
 mod call;
+mod condition;
+mod context;
 mod defaults;
 mod gates;
 mod kernel;
-mod limits;
+mod limit;
 mod raw;
 mod reference;
 mod scope;
@@ -26,9 +28,11 @@ mod tree;
 mod yaml;
 
 pub use accepted::{ACCEPTED, acceptances, validated};
+pub use limit::parse_change;
 
 use crate::error::{Diagnostic, Error, Result};
-use kernel::{Entry, Shared};
+use kernel::{PathKind, Shared};
+use raw::RawSimulation;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -49,10 +53,6 @@ pub struct Selection {
     /// `kernel`, `kernel/variant`, `kernel@shape`, `kernel/variant@shape`; each part a glob. A case is
     /// selected by any of them.
     pub filters: Vec<String>,
-    /// Globs of shapes, on top of the filters.
-    pub shapes: Vec<String>,
-    /// Globs of variants, on top of the filters.
-    pub variants: Vec<String>,
     /// Instead of those of the file.
     pub seeds: Option<Vec<u64>>,
     /// Batched samples of each process, instead of those of the file.
@@ -132,9 +132,9 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
     let disk = |path: &str| {
         let metadata = std::fs::metadata(root.join(path)).ok()?;
         Some(if metadata.is_dir() {
-            Entry::Directory
+            PathKind::Directory
         } else {
-            Entry::File
+            PathKind::File
         })
     };
     let mut resolved = parse(&file, &text, &disk).map_err(Error::Usage)?;
@@ -164,7 +164,7 @@ pub fn default_timing() -> Schedule {
 
 /// JSON Schema of gates.yaml, for editors.
 pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(raw::File).to_value()
+    schemars::schema_for!(raw::GatesFile).to_value()
 }
 
 /// What `gatekeeper init` writes: the smallest useful file, with comments.
@@ -181,7 +181,7 @@ struct Resolved {
 fn parse(
     file: &str,
     text: &str,
-    disk: &dyn Fn(&str) -> Option<Entry>,
+    disk: &dyn Fn(&str) -> Option<PathKind>,
 ) -> std::result::Result<Resolved, Diagnostic> {
     let source = Source::parse(file, text)?;
     version(&source)
@@ -212,9 +212,9 @@ fn version(source: &Source<'_>) -> std::result::Result<(), Problem> {
 }
 
 fn resolve(
-    raw: &raw::File,
+    raw: &raw::GatesFile,
     file: &str,
-    disk: &dyn Fn(&str) -> Option<Entry>,
+    disk: &dyn Fn(&str) -> Option<PathKind>,
 ) -> std::result::Result<Resolved, Problem> {
     let architectures = architectures(&raw.architectures)?;
     let shared = Shared {
@@ -307,7 +307,7 @@ fn release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
     )
 }
 
-fn simulation(raw: &raw::Simulation) -> std::result::Result<Simulation, Problem> {
+fn simulation(raw: &RawSimulation) -> std::result::Result<Simulation, Problem> {
     match &raw.budget {
         None => Ok(defaults::SIMULATION),
         Some(budget) if BUDGETS.contains(&budget.value) => Ok(Simulation {

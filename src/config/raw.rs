@@ -13,7 +13,7 @@ use verdict::model::{Binary, ElemType, Metric, Mode, ReduceOp, Role, Unary};
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "gates.yaml")]
-pub struct File {
+pub struct GatesFile {
     /// Version of this format: 1. Stands first.
     #[expect(dead_code, reason = "checked before the rest is read")]
     pub version: Spot<u32>,
@@ -30,7 +30,7 @@ pub struct File {
     pub timing: Timing,
     /// How much is simulated where there is no GPU.
     #[serde(default)]
-    pub simulation: Simulation,
+    pub simulation: RawSimulation,
     pub kernels: Spot<Ordered<Spot<Kernel>>>,
 }
 
@@ -62,7 +62,8 @@ pub struct Timing {
 
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Simulation {
+#[schemars(rename = "Simulation")]
+pub struct RawSimulation {
     /// Warp instructions of one case, over all its seeds; a case that takes more is skipped.
     pub budget: Option<Spot<u64>>,
 }
@@ -92,13 +93,13 @@ pub struct Kernel {
     pub shapes: Option<Spot<Ordered<Spot<Dims>>>>,
     /// A number of seeds, a list of them, or either for each shape with a `default`.
     pub seeds: Option<Spot<Seeds>>,
-    pub tensors: Ordered<Spot<Tensor>>,
+    pub tensors: Ordered<Spot<RawTensor>>,
     /// In the order of the kernel's parameters.
-    pub args: Spot<Vec<Spot<Arg>>>,
+    pub args: Spot<Vec<Spot<RawArg>>>,
     /// Absent for a launcher.
-    pub launch: Option<Spot<Launch>>,
+    pub launch: Option<Spot<RawLaunch>>,
     /// Where the right answer comes from.
-    pub reference: Spot<Reference>,
+    pub reference: Spot<RawReference>,
     /// Why two launches may differ in bits. Absent: they may not.
     pub nondeterministic: Option<Spot<String>>,
     /// How often one seed is launched to compare outputs bit for bit.
@@ -121,11 +122,11 @@ pub struct Variant {
     pub entry: Option<Spot<String>>,
     /// Each replaces the kernel's tensor of that name as a whole.
     #[serde(default)]
-    pub tensors: Ordered<Spot<Tensor>>,
+    pub tensors: Ordered<Spot<RawTensor>>,
     /// Replaces the kernel's.
-    pub launch: Option<Spot<Launch>>,
+    pub launch: Option<Spot<RawLaunch>>,
     /// Replaces the kernel's.
-    pub reference: Option<Spot<Reference>>,
+    pub reference: Option<Spot<RawReference>>,
     pub nondeterministic: Option<Spot<String>>,
     /// Joins the kernel's gates, and wins metric by metric. Nothing can be taken away.
     #[serde(default)]
@@ -151,7 +152,8 @@ pub struct Launched {
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Launch {
+#[schemars(rename = "Launch")]
+pub struct RawLaunch {
     /// Blocks: [x], [x, y] or [x, y, z].
     pub grid: Spot<Vec<Spot<Formula>>>,
     /// Threads of a block.
@@ -164,7 +166,8 @@ pub struct Launch {
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Tensor {
+#[schemars(rename = "Tensor")]
+pub struct RawTensor {
     /// in (default), out, inout (restored before every launch), or scratch (nobody asks what is in it).
     pub role: Option<Spot<Role>>,
     #[serde(rename = "type")]
@@ -174,14 +177,15 @@ pub struct Tensor {
     /// In elements, where it is not contiguous.
     pub strides: Option<Spot<Vec<Spot<Formula>>>>,
     /// How inputs are made. Floats: normal(0, 1) where absent.
-    pub fill: Option<Spot<Fill>>,
+    pub fill: Option<Spot<RawFill>>,
     /// How floats become the codes that the kernel reads.
-    pub codec: Option<Spot<Codec>>,
+    pub codec: Option<Spot<RawCodec>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Fill {
+#[schemars(rename = "Fill")]
+pub enum RawFill {
     Normal {
         /// 0 where absent.
         mean: Option<Spot<Formula>>,
@@ -219,7 +223,8 @@ pub enum Fill {
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Codec {
+#[schemars(rename = "Codec")]
+pub enum RawCodec {
     /// code = round(x / amax * levels) + zero_point; the kernel gets amax / scale_divisor.
     Symmetric {
         per: Spot<Per>,
@@ -255,7 +260,8 @@ pub enum Per {
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Arg {
+#[schemars(rename = "Arg")]
+pub enum RawArg {
     /// Pointer to the tensor.
     Tensor(Spot<String>),
     /// Pointer to the f32 scales of the tensor's codec.
@@ -279,7 +285,7 @@ pub enum Arg {
     F32(Spot<Formula>),
     F64(Spot<Formula>),
     /// By value, field by field, aligned as C does.
-    Struct(Vec<Spot<Arg>>),
+    Struct(Vec<Spot<RawArg>>),
     /// Bytes that are skipped inside a struct.
     Pad(Spot<u32>),
 }
@@ -287,7 +293,8 @@ pub enum Arg {
 /// Names are of tensors.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Reference {
+#[schemars(rename = "Reference")]
+pub enum RawReference {
     /// softmax(scale * q k^T) v; q [B, Hq, Sq, D], k and v [B, Hk, Sk, D], Hq a multiple of Hk.
     Sdpa {
         q: Spot<String>,
@@ -364,7 +371,7 @@ pub enum Reference {
         source: Spot<String>,
         /// extern "C".
         function: Spot<String>,
-        args: Spot<Vec<Spot<Arg>>>,
+        args: Spot<Vec<Spot<RawArg>>>,
         /// For the host compiler.
         #[serde(default)]
         flags: Vec<Spot<String>>,

@@ -1,21 +1,21 @@
 //! References of one case: names that exist, extents that agree, outputs that are all covered.
 
 use super::call::{self, Callee};
-use super::raw;
+use super::raw::{Formula, RawReference};
 use super::scope::Scope;
 use super::yaml::{Problem, Spot};
 use verdict::model::{Reference, Tensor};
 
 /// `path` checks and normalises the path of a source file.
 pub fn reference(
-    spot: &Spot<raw::Reference>,
+    spot: &Spot<RawReference>,
     tensors: &[Tensor],
     scope: &Scope<'_>,
     path: &dyn Fn(&Spot<String>) -> Result<String, Problem>,
 ) -> Result<Reference, Problem> {
-    use raw::Reference as R;
+    use RawReference as R;
     let names = Names { tensors, scope };
-    let eps = |eps: &Option<Spot<raw::Formula>>| scope.number_or(eps.as_ref(), 1e-5);
+    let eps = |eps: &Option<Spot<Formula>>| scope.number_or(eps.as_ref(), 1e-5);
     let resolved = match &spot.value {
         R::Sdpa {
             q,
@@ -241,7 +241,7 @@ pub fn reference(
 
 /// An output that no reference computes would be accepted whatever it holds.
 fn covers_every_output(
-    spot: &Spot<raw::Reference>,
+    spot: &Spot<RawReference>,
     reference: &Reference,
     tensors: &[Tensor],
 ) -> Result<(), Problem> {
@@ -256,7 +256,7 @@ fn covers_every_output(
         | Reference::Unary { out, .. }
         | Reference::Binary { out, .. } => vec![out],
         Reference::User { args, .. } => call::passed(args),
-        Reference::Variant { .. } => return Ok(()),
+        Reference::Variant { .. } | Reference::Elsewhere => return Ok(()),
     };
     let uncovered = tensors
         .iter()

@@ -1,10 +1,10 @@
 //! What names mean at one shape, and the value of a formula there.
 
 use super::raw::Formula;
-use super::yaml::{Problem, Spot, did_you_mean};
+use super::yaml::{Problem, Spot, suggest};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use verdict::expr::{Env, EvalError, Expression, Name, Unit, Value, unit};
+use verdict::expr::{Env, EvalError, ExprValue, Expression, Name, Unit, unit};
 use verdict::model::Num;
 
 /// Dimensions of one shape, and the integer macros of one variant.
@@ -24,13 +24,13 @@ impl<'a> Scope<'a> {
     ) -> Self {
         let mut env: Env = dims
             .iter()
-            .map(|(name, value)| (Name::plain(name), Value::Int(*value)))
+            .map(|(name, value)| (Name::plain(name), ExprValue::Int(*value)))
             .collect();
         let mut opaque = BTreeMap::new();
         for (name, text) in defines {
             match text.parse() {
                 Ok(value) => {
-                    env.insert(Name::plain(name), Value::Int(value));
+                    env.insert(Name::plain(name), ExprValue::Int(value));
                 }
                 Err(_) => {
                     opaque.insert(name.as_str(), text.as_str());
@@ -123,7 +123,7 @@ impl<'a> Scope<'a> {
         );
         let problem = match known.is_empty() {
             true => problem,
-            false => problem.help(did_you_mean(&text, known.iter().map(String::as_str))),
+            false => problem.help(suggest(&text, known.iter().map(String::as_str))),
         };
         problem.help(format!(
             "declare it: a dimension in every shape, a macro that only the source has under define: {{{name}: ...}}"

@@ -1,6 +1,6 @@
 //! Filters: which cases of a resolved file are run.
 
-use super::yaml::did_you_mean;
+use super::yaml::suggest;
 use super::{Resolved, Selection};
 use crate::error::Diagnostic;
 use globset::{Glob, GlobMatcher};
@@ -14,14 +14,7 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
         .iter()
         .map(|case| case.id.clone())
         .collect();
-    let chosen = by_filters(&all, &selection.filters)?;
-    let chosen = by_globs(chosen, &selection.variants, "variant", "--variants", |id| {
-        &id.variant
-    })?;
-    let chosen = by_globs(chosen, &selection.shapes, "shape", "--shapes", |id| {
-        &id.shape
-    })?;
-    let chosen: HashSet<CaseId> = chosen.into_iter().collect();
+    let chosen = filter_cases(&all, &selection.filters)?;
 
     let plan = &mut resolved.plan;
     plan.left_out = all
@@ -75,6 +68,7 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
 
 /// `kernel/variant@shape`, where everything but the kernel may be left out.
 pub(super) struct Filter {
+    text: String,
     kernel: GlobMatcher,
     variant: Option<GlobMatcher>,
     shape: Option<GlobMatcher>,
@@ -99,6 +93,7 @@ impl Filter {
             glob(part)
         };
         Ok(Self {
+            text: text.to_owned(),
             kernel: part(kernel)?,
             variant: variant.map(part).transpose()?,
             shape: shape.map(part).transpose()?,
@@ -110,13 +105,49 @@ impl Filter {
     }
 
     pub(super) fn fits(&self, id: &CaseId) -> bool {
-        let fits = |glob: &Option<GlobMatcher>, name: &str| {
-            glob.as_ref().is_none_or(|glob| glob.is_match(name))
-        };
         self.kernel.is_match(&id.kernel)
             && fits(&self.variant, &id.variant)
             && fits(&self.shape, &id.shape)
     }
+
+    /// Names the part that matches nothing, or both where no case has the two together.
+    fn explain_no_match(&self, all: &[CaseId]) -> Diagnostic {
+        let diagnostic = Diagnostic::new(format!("the filter `{}` matches nothing", self.text));
+        let of_kernel: Vec<_> = all
+            .iter()
+            .filter(|id| self.kernel.is_match(&id.kernel))
+            .collect();
+        if of_kernel.is_empty() {
+            let kernels = all.iter().map(|id| id.kernel.as_str());
+            return diagnostic.help(known("kernel", self.kernel.glob().glob(), kernels));
+        }
+        let variants = of_kernel.iter().map(|id| id.variant.as_str());
+        let shapes = of_kernel.iter().map(|id| id.shape.as_str());
+        match (
+            unmatched(&self.variant, variants.clone()),
+            unmatched(&self.shape, shapes.clone()),
+        ) {
+            (Some(variant), None) => diagnostic.help(known("variant", variant, variants)),
+            (None, Some(shape)) => diagnostic.help(known("shape", shape, shapes)),
+            (variant, shape) => diagnostic
+                .help(known("variant", variant.unwrap_or_default(), variants))
+                .help(known("shape", shape.unwrap_or_default(), shapes)),
+        }
+    }
+}
+
+/// The pattern, where it matches none of the names.
+fn unmatched<'a, 'b>(
+    glob: &'a Option<GlobMatcher>,
+    mut names: impl Iterator<Item = &'b str>,
+) -> Option<&'a str> {
+    let unmatched = !names.any(|name| fits(glob, name));
+    let glob = glob.as_ref().filter(|_| unmatched)?;
+    Some(glob.glob().glob())
+}
+
+fn fits(glob: &Option<GlobMatcher>, name: &str) -> bool {
+    glob.as_ref().is_none_or(|glob| glob.is_match(name))
 }
 
 fn glob(text: &str) -> Result<GlobMatcher, Diagnostic> {
@@ -125,70 +156,22 @@ fn glob(text: &str) -> Result<GlobMatcher, Diagnostic> {
         .map_err(|error| Diagnostic::new(format!("`{text}` is not a glob: {}", error.kind())))
 }
 
-fn by_filters(all: &[CaseId], filters: &[String]) -> Result<Vec<CaseId>, Diagnostic> {
+fn filter_cases(all: &[CaseId], filters: &[String]) -> Result<HashSet<CaseId>, Diagnostic> {
     if filters.is_empty() {
-        return Ok(all.to_vec());
+        return Ok(all.iter().cloned().collect());
     }
-    let mut parsed = Vec::new();
-    for text in filters {
-        let filter = Filter::parse(text)?;
-        if !all.iter().any(|id| filter.fits(id)) {
-            let of_kernel: Vec<_> = all
-                .iter()
-                .filter(|id| filter.kernel.is_match(&id.kernel))
-                .collect();
-            let diagnostic = Diagnostic::new(format!("the filter `{text}` matches nothing"));
-            return Err(if of_kernel.is_empty() {
-                let kernel = text.split(['/', '@']).next().unwrap_or(text);
-                diagnostic.help(known(
-                    "kernel",
-                    kernel,
-                    all.iter().map(|id| id.kernel.as_str()),
-                ))
-            } else {
-                diagnostic
-                    .help(known(
-                        "variant",
-                        "",
-                        of_kernel.iter().map(|id| id.variant.as_str()),
-                    ))
-                    .help(known(
-                        "shape",
-                        "",
-                        of_kernel.iter().map(|id| id.shape.as_str()),
-                    ))
-            });
-        }
-        parsed.push(filter);
+    let filters: Vec<Filter> = filters
+        .iter()
+        .map(|text| Filter::parse(text))
+        .collect::<Result<_, _>>()?;
+    if let Some(filter) = filters
+        .iter()
+        .find(|filter| !all.iter().any(|id| filter.fits(id)))
+    {
+        return Err(filter.explain_no_match(all));
     }
-    let fits = |id: &&CaseId| parsed.iter().any(|filter| filter.fits(id));
+    let fits = |id: &&CaseId| filters.iter().any(|filter| filter.fits(id));
     Ok(all.iter().filter(fits).cloned().collect())
-}
-
-fn by_globs(
-    cases: Vec<CaseId>,
-    globs: &[String],
-    what: &str,
-    option: &str,
-    name: impl Fn(&CaseId) -> &String,
-) -> Result<Vec<CaseId>, Diagnostic> {
-    if globs.is_empty() {
-        return Ok(cases);
-    }
-    let mut matchers = Vec::new();
-    for text in globs {
-        let matcher = glob(text)?;
-        if !cases.iter().any(|id| matcher.is_match(name(id))) {
-            let names = cases.iter().map(|id| name(id).as_str());
-            return Err(
-                Diagnostic::new(format!("{option} `{text}` matches nothing"))
-                    .help(known(what, text, names)),
-            );
-        }
-        matchers.push(matcher);
-    }
-    let fits = |id: &CaseId| matchers.iter().any(|glob| glob.is_match(name(id)));
-    Ok(cases.into_iter().filter(fits).collect())
 }
 
 /// `kernel: did you mean ...?`, each name once, in the order of the file.
@@ -199,5 +182,5 @@ fn known<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str>) -> St
             distinct.push(name);
         }
     }
-    format!("{what}: {}", did_you_mean(name, distinct.into_iter()))
+    format!("{what}: {}", suggest(name, distinct.into_iter()))
 }

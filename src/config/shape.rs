@@ -3,20 +3,20 @@
 use super::defaults;
 use super::gates::DEFAULT;
 use super::raw;
-use super::yaml::{Problem, Spot, did_you_mean};
+use super::yaml::{Problem, Spot, suggest};
 use std::collections::BTreeMap;
 use verdict::expr::is_identifier;
 use verdict::model::Metric;
 
-pub struct Shape {
+pub struct NamedShape {
     pub name: String,
     pub dims: BTreeMap<String, i64>,
     pub seeds: Vec<u64>,
 }
 
-pub fn shapes(raw: &raw::Kernel) -> Result<Vec<Shape>, Problem> {
+pub fn shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
     let Some(written) = &raw.shapes else {
-        let shape = Shape {
+        let shape = NamedShape {
             name: DEFAULT.to_owned(),
             dims: BTreeMap::new(),
             seeds: seeds(raw, DEFAULT)?,
@@ -47,7 +47,7 @@ pub fn shapes(raw: &raw::Kernel) -> Result<Vec<Shape>, Problem> {
                     dim.at,
                     format!("shape `{}` has no `{}`", first.value, dim.value),
                 )
-                .help(did_you_mean(dim, first_dims.names())));
+                .help(suggest(dim, first_dims.names())));
             }
         }
         if let Some(lacking) = first_dims.names().find(|dim| dims.get(dim).is_none()) {
@@ -59,7 +59,7 @@ pub fn shapes(raw: &raw::Kernel) -> Result<Vec<Shape>, Problem> {
                 ),
             ));
         }
-        shapes.push(Shape {
+        shapes.push(NamedShape {
             name: name.value.clone(),
             dims: dims
                 .iter()
@@ -88,7 +88,7 @@ fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {
             name.at,
             format!("there is no shape `{}`", name.value),
         )
-        .help(did_you_mean(name, shapes.iter().copied().chain([DEFAULT])))),
+        .help(suggest(name, shapes.iter().copied().chain([DEFAULT])))),
     }
 }
 

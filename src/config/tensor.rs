@@ -1,6 +1,6 @@
 //! Tensors of one case: extents, strides, how they are filled and coded.
 
-use super::raw;
+use super::raw::{Formula, Per, RawCodec, RawFill, RawTensor};
 use super::scope::Scope;
 use super::yaml::{Problem, Spot};
 use verdict::model::{Codec, CodecScheme, ElemType, Fill, Num, Role, Tensor};
@@ -9,7 +9,7 @@ use verdict::model::{Codec, CodecScheme, ElemType, Fill, Num, Role, Tensor};
 const MAX_BYTES: u64 = 16 << 30;
 
 /// Name, as declared, and what was declared.
-pub type Declared<'a> = (&'a Spot<String>, &'a Spot<raw::Tensor>);
+pub type Declared<'a> = (&'a Spot<String>, &'a Spot<RawTensor>);
 
 pub fn tensors(declared: &[Declared<'_>], scope: &Scope<'_>) -> Result<Vec<Tensor>, Problem> {
     let mut bytes = 0u64;
@@ -27,12 +27,12 @@ pub fn tensors(declared: &[Declared<'_>], scope: &Scope<'_>) -> Result<Vec<Tenso
 
 fn tensor(
     name: &Spot<String>,
-    raw: &Spot<raw::Tensor>,
+    raw: &Spot<RawTensor>,
     scope: &Scope<'_>,
 ) -> Result<Tensor, Problem> {
     let role = raw.role.as_ref().map_or(Role::In, |role| role.value);
     let elem = raw.elem.value;
-    let extent = |formula: &Spot<raw::Formula>| {
+    let extent = |formula: &Spot<Formula>| {
         scope
             .integer_in(formula, "the extent", 1..=i64::from(u32::MAX))
             .map(|extent| extent as usize)
@@ -109,7 +109,7 @@ fn tensor(
 
 /// Each element has a place of its own: an input filled twice would not be what the reference sees.
 fn strides(
-    raw: &Spot<Vec<Spot<raw::Formula>>>,
+    raw: &Spot<Vec<Spot<Formula>>>,
     dims: &[usize],
     scope: &Scope<'_>,
 ) -> Result<Vec<usize>, Problem> {
@@ -163,7 +163,7 @@ fn range(elem: ElemType) -> Option<(i64, i64)> {
 
 /// `floats`: drawn as floats, whether stored so or coded.
 fn fill(
-    raw: &Spot<raw::Fill>,
+    raw: &Spot<RawFill>,
     elem: ElemType,
     floats: bool,
     elements: u64,
@@ -192,7 +192,7 @@ fn fill(
     };
     let count = i64::try_from(elements).unwrap_or(i64::MAX);
     Ok(match &raw.value {
-        raw::Fill::Normal { mean, std } => {
+        RawFill::Normal { mean, std } => {
             wants(false)?;
             let deviation = scope.number_or(std.as_ref(), 1.0)?;
             if let Some(std) = std.as_ref().filter(|_| deviation.0 < 0.0) {
@@ -203,7 +203,7 @@ fn fill(
                 std: deviation,
             }
         }
-        raw::Fill::Uniform { low, high } => {
+        RawFill::Uniform { low, high } => {
             wants(false)?;
             let (from, to) = (scope.number(low)?, scope.number(high)?);
             if from >= to {
@@ -214,14 +214,14 @@ fn fill(
                 high: Num(to),
             }
         }
-        raw::Fill::Constant(value) => Fill::Constant {
+        RawFill::Constant(value) => Fill::Constant {
             value: if floats {
                 Num(scope.number(value)?)
             } else {
                 Num(scope.integer_in(value, "the value", low..=high)? as f64)
             },
         },
-        raw::Fill::Integers {
+        RawFill::Integers {
             low: from,
             high: to,
         } => {
@@ -232,17 +232,17 @@ fn fill(
                 high: scope.integer_in(to, "high", from..=high)?,
             }
         }
-        raw::Fill::Iota => {
+        RawFill::Iota => {
             wants(true)?;
             fits(count - 1)?;
             Fill::Iota
         }
-        raw::Fill::Permutation => {
+        RawFill::Permutation => {
             wants(true)?;
             fits(count - 1)?;
             Fill::Permutation
         }
-        raw::Fill::Offsets { total, min } => {
+        RawFill::Offsets { total, min } => {
             wants(true)?;
             let sum = scope.integer_in(total, "the total", 0..=high)?;
             let min = match min {
@@ -260,7 +260,7 @@ fn fill(
             }
             Fill::Offsets { total: sum, min }
         }
-        raw::Fill::BlockTable { pool } => {
+        RawFill::BlockTable { pool } => {
             wants(true)?;
             let size = scope.integer_in(pool, "the pool", 1..=i64::MAX)?;
             fits(size - 1)?;
@@ -272,14 +272,14 @@ fn fill(
             }
             Fill::BlockTable { pool: size }
         }
-        raw::Fill::Values(values) => {
+        RawFill::Values(values) => {
             if values.len() as u64 != elements {
                 return Err(scope.problem(
                     raw,
                     format!("{} values for {elements} elements", values.len()),
                 ));
             }
-            let value = |value: &Spot<raw::Formula>| {
+            let value = |value: &Spot<Formula>| {
                 if floats {
                     return scope.number(value).map(Num);
                 }
@@ -295,7 +295,7 @@ fn fill(
 }
 
 fn codec(
-    raw: &Spot<raw::Codec>,
+    raw: &Spot<RawCodec>,
     elem: ElemType,
     dims: &[usize],
     scope: &Scope<'_>,
@@ -311,7 +311,7 @@ fn codec(
                 .help("codes are e4m3, e5m2, i8 or u8"));
         }
     };
-    let positive = |formula: Option<&Spot<raw::Formula>>, absent: f64| match formula {
+    let positive = |formula: Option<&Spot<Formula>>, absent: f64| match formula {
         None => Ok(absent),
         Some(formula) => match scope.number(formula)? {
             value if value > 0.0 => Ok(value),
@@ -319,7 +319,7 @@ fn codec(
         },
     };
     match &raw.value {
-        raw::Codec::Symmetric {
+        RawCodec::Symmetric {
             per,
             levels,
             zero_point,
@@ -350,7 +350,7 @@ fn codec(
                 block: block(per, dims, scope)?,
             })
         }
-        raw::Codec::Affine { per, low, high } => {
+        RawCodec::Affine { per, low, high } => {
             let (least, most) = range(elem).ok_or_else(|| {
                 Problem::new(raw.at, "an affine codec makes integers").help("its type is i8 or u8")
             })?;
@@ -373,10 +373,10 @@ fn codec(
     }
 }
 
-fn block(per: &Spot<raw::Per>, dims: &[usize], scope: &Scope<'_>) -> Result<Vec<usize>, Problem> {
+fn block(per: &Spot<Per>, dims: &[usize], scope: &Scope<'_>) -> Result<Vec<usize>, Problem> {
     match &per.value {
-        raw::Per::Tensor => Ok(dims.to_vec()),
-        raw::Per::Axes(axes) => {
+        Per::Tensor => Ok(dims.to_vec()),
+        Per::Axes(axes) => {
             let mut block = dims.to_vec();
             for axis in axes {
                 match block.get_mut(axis.value as usize) {
@@ -392,7 +392,7 @@ fn block(per: &Spot<raw::Per>, dims: &[usize], scope: &Scope<'_>) -> Result<Vec<
             }
             Ok(block)
         }
-        raw::Per::Block(extents) => {
+        Per::Block(extents) => {
             if extents.len() != dims.len() {
                 return Err(Problem::new(
                     per.at,

@@ -16,11 +16,11 @@ mod selection;
 mod simulation;
 
 /// A disk where what has an extension is a file.
-fn disk(path: &str) -> Option<Entry> {
+fn disk(path: &str) -> Option<PathKind> {
     match path {
         "missing.cu" => None,
-        _ if path.contains('.') && path != "." => Some(Entry::File),
-        _ => Some(Entry::Directory),
+        _ if path.contains('.') && path != "." => Some(PathKind::File),
+        _ => Some(PathKind::Directory),
     }
 }
 

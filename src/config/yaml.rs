@@ -420,7 +420,7 @@ fn explain(error: &serde_yaml::Error) -> Problem {
     };
     let one_of = |what: &str, name: &str, expected: &[&'static str]| {
         let problem = Problem::new(at, format!("unknown {what} `{name}`"))
-            .help(did_you_mean(name, expected.iter().copied()));
+            .help(suggest(name, expected.iter().copied()));
         match expected.contains(&"nullptr") {
             true => problem.help("an argument is written as in {tensor: x} or {i32: N}"),
             false => problem,
@@ -502,28 +502,54 @@ fn as_written(field: &str) -> Option<&'static str> {
     })
 }
 
-/// ``did you mean `registers`?`` where one is close or begins so, else all that there are.
-pub fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+/// What a wrong name may have been meant to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Suggestion<'a> {
+    /// One name is like it.
+    Close(&'a str),
+    /// None is: all that there are.
+    Known(Vec<&'a str>),
+}
+
+impl fmt::Display for Suggestion<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Close(name) => write!(f, "did you mean `{name}`?"),
+            Self::Known(names) => match names.as_slice() {
+                [] => f.write_str("there is none to choose from"),
+                [only] => write!(f, "there is only `{only}`"),
+                [first, rest @ ..] => {
+                    write!(f, "there are `{first}`")?;
+                    rest.iter().try_for_each(|name| write!(f, ", `{name}`"))
+                }
+            },
+        }
+    }
+}
+
+impl From<Suggestion<'_>> for String {
+    fn from(suggestion: Suggestion<'_>) -> Self {
+        suggestion.to_string()
+    }
+}
+
+/// The one of `known` that is close to `name`, or the only one that begins so; else all.
+pub fn suggest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Suggestion<'a> {
     let known: Vec<&str> = known.collect();
     let close = known
         .iter()
-        .map(|known| (strsim::osa_distance(name, known), known))
+        .map(|known| (strsim::osa_distance(name, known), *known))
         .filter(|(distance, known)| {
             let length = name.len().max(known.len());
             *distance <= (length / 3).max(1) && *distance < length
         })
         .min_by_key(|(distance, _)| *distance);
     if let Some((_, known)) = close {
-        return format!("did you mean `{known}`?");
+        return Suggestion::Close(known);
     }
     let mut longer = known.iter().filter(|known| known.starts_with(name));
     if let (false, Some(only), None) = (name.is_empty(), longer.next(), longer.next()) {
-        return format!("did you mean `{only}`?");
+        return Suggestion::Close(only);
     }
-    let quoted: Vec<_> = known.iter().map(|known| format!("`{known}`")).collect();
-    match quoted.as_slice() {
-        [] => "there is none to choose from".to_owned(),
-        [only] => format!("there is only {only}"),
-        _ => format!("there are {}", quoted.join(", ")),
-    }
+    Suggestion::Known(known)
 }

@@ -5,12 +5,12 @@ use verdict::model::{Arg, FaultKind, ScalarType, ScalarValue};
 
 /// One argument by value. Kept in words, because a launcher reads it through a typed pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Value {
+pub struct PackedArg {
     words: Vec<u64>,
     bytes: usize,
 }
 
-impl Value {
+impl PackedArg {
     fn new(bytes: &[u8]) -> Self {
         let words = bytes
             .chunks(8)
@@ -54,9 +54,9 @@ pub trait Pointers {
 
 /// # Errors
 /// `LaunchRefused`, where an argument names nothing or its value does not fit its type.
-pub fn pack(args: &[Arg], pointers: &dyn Pointers) -> Result<Vec<Value>> {
+pub fn pack(args: &[Arg], pointers: &dyn Pointers) -> Result<Vec<PackedArg>> {
     args.iter()
-        .map(|arg| encode(arg, pointers).map(|field| Value::new(&field.bytes)))
+        .map(|arg| encode(arg, pointers).map(|field| PackedArg::new(&field.bytes)))
         .collect()
 }
 

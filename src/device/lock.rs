@@ -62,12 +62,12 @@ impl GpuLock {
                 let holders = std::fs::read_to_string("/proc/locks")
                     .map(|locks| holders(&locks, &file))
                     .unwrap_or_default();
-                let told: Vec<_> = holders.iter().map(|pid| described(pid)).collect();
+                let names: Vec<_> = holders.iter().map(|pid| described(pid)).collect();
                 waiting(&format!(
                     "waiting for GPU {uuid}: {} is using it",
-                    match told.as_slice() {
+                    match names.as_slice() {
                         [] => "another gatekeeper".to_owned(),
-                        told => told.join(" and "),
+                        names => names.join(" and "),
                     }
                 ));
                 match wanted {

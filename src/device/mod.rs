@@ -11,8 +11,9 @@ pub mod redzone;
 pub mod sim;
 
 use crate::build::Artifact;
-use args::Value;
+use args::PackedArg;
 use serde::{Deserialize, Serialize};
+use verdict::model::Unsupported;
 use verdict::model::{DriverFacts, Fault, FaultKind, GpuState, Launch};
 
 pub use choice::DeviceChoice;
@@ -28,7 +29,7 @@ pub struct Program(pub usize);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub program: Program,
-    pub args: Vec<Value>,
+    pub args: Vec<PackedArg>,
     /// `None` for a launcher, which decides for itself.
     pub launch: Option<Launch>,
 }
@@ -43,7 +44,7 @@ pub enum Failure {
         sticky: bool,
     },
     /// This device cannot do it, whatever the kernel.
-    Unsupported { reason: String },
+    Unsupported(Unsupported),
 }
 
 impl Failure {

@@ -3,11 +3,13 @@
 
 use super::{Address, Call, Device, Failure, Program, Result, Targets, Timer};
 use crate::build::{Artifact, is_of_system};
-use crate::counters::{counted, instructions};
+use crate::counters::counted;
+use crate::report::words::instructions;
 use ptxsim::{Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use verdict::model::Unsupported;
 use verdict::model::{DriverFacts, FaultKind, Finding, Launch, Printed, SimulationFacts};
 
 /// Bytes of all buffers of a case together.
@@ -188,22 +190,14 @@ fn stopped(fault: ptxsim::Fault) -> Stopped {
 }
 
 fn configuration(call: &Call) -> Result<Launch> {
-    let unsupported = |reason: &str| {
-        Err(Failure::Unsupported {
-            reason: reason.to_owned(),
-        })
-    };
     match call.launch {
-        None => unsupported(LAUNCHER),
+        None => Err(Failure::Unsupported(Unsupported::Launcher)),
         Some(launch) if launch.cluster.is_some_and(|cluster| cluster != [1; 3]) => {
-            unsupported("the simulator does not execute clusters of blocks")
+            Err(Failure::Unsupported(Unsupported::Clusters))
         }
         Some(launch) => Ok(launch),
     }
 }
-
-const LAUNCHER: &str =
-    "a launcher is host code that calls the CUDA runtime; the simulator executes device code only";
 
 fn not_loaded() -> Failure {
     Failure::of_case(
@@ -256,14 +250,14 @@ fn load(path: &Path) -> Result<Module> {
 
 /// ptxas has taken it: what is not understood here is what the simulator does not know.
 fn refused(error: &LoadError) -> Failure {
-    Failure::Unsupported {
-        reason: match error {
+    Failure::Unsupported(Unsupported::Ptx {
+        problem: match error {
             LoadError::Unsupported { .. } => format!("not in the simulator: {error}"),
             LoadError::Parse(_) | LoadError::Invalid { .. } => {
                 format!("the simulator does not understand the PTX that ptxas took: {error}")
             }
         },
-    }
+    })
 }
 
 /// An address that no buffer of ours has: gatekeeper's own mistake.
@@ -278,9 +272,7 @@ impl Device for SimDevice {
 
     fn load(&mut self, artifact: &Artifact) -> Result<Program> {
         let Artifact::Cubin { ptx, symbol, .. } = artifact else {
-            return Err(Failure::Unsupported {
-                reason: LAUNCHER.to_owned(),
-            });
+            return Err(Failure::Unsupported(Unsupported::Launcher));
         };
         let module = match self.modules.get(ptx) {
             Some(module) => Arc::clone(module),
@@ -307,8 +299,10 @@ impl Device for SimDevice {
     fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address> {
         self.memory
             .alloc(name, bytes.max(1) as u64)
-            .map_err(|error| Failure::Unsupported {
-                reason: format!("out of the simulator's memory: {error}"),
+            .map_err(|error| {
+                Failure::Unsupported(Unsupported::OutOfMemory {
+                    problem: error.to_string(),
+                })
             })
     }
 
@@ -383,9 +377,7 @@ impl Device for SimDevice {
     }
 
     fn describe(&mut self, _: &Call) -> Result<DriverFacts> {
-        Err(Failure::Unsupported {
-            reason: "the simulator has no driver".to_owned(),
-        })
+        Err(Failure::Unsupported(Unsupported::Driver))
     }
 
     fn timer<'a>(&'a mut self, _: Targets<'a>) -> Option<Result<Box<dyn Timer + 'a>>> {

@@ -5,6 +5,7 @@
 use super::{EMPTY, MAX_SETTLING, PILOT, STATE_NS, launches_for, median, settled};
 use crate::device::nvml::worst;
 use crate::device::{Failure, Result, Side, Timer};
+use crate::report::reasons;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use verdict::model::{
@@ -264,7 +265,7 @@ pub fn of_base<T>(result: Result<T>) -> Result<T> {
             },
             sticky,
         },
-        Failure::Unsupported { reason } => Failure::of_case(FaultKind::Base, reason),
+        Failure::Unsupported(why) => Failure::of_case(FaultKind::Base, reasons::unsupported(&why)),
     })
 }
 

@@ -2,9 +2,9 @@
 
 use super::{Answer, Why, Work};
 use crate::report::progress::{Event, Phase};
-use crate::worker::{CheckAnswer, CheckJob, Crews, Expected};
+use crate::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
 use verdict::judge::{self, Admission, Stage};
-use verdict::model::{Case, CaseId, Evidence, Plan, Record, Seen};
+use verdict::model::{Case, CaseId, Evidence, NotRun, Plan, Record, Seen};
 
 type Tried = std::result::Result<CheckJob, Why>;
 
@@ -50,7 +50,7 @@ fn tried(work: &Work, record: &Record) -> Vec<Vec<Tried>> {
             seeds
                 .map(|&seed| match &admission {
                     Admission::Yes => work.check_job(plan, case, seed),
-                    Admission::No { reason } => Err(Why::NotRun(reason.clone())),
+                    Admission::No { .. } => Err(Why::NotRun(NotRun::EarlierStage)),
                 })
                 .collect()
         })
@@ -129,10 +129,15 @@ impl Work {
         })
     }
 
-    fn expected(&self, plan: &Plan, case: &Case, seed: u64) -> std::result::Result<Expected, Why> {
+    fn expected(
+        &self,
+        plan: &Plan,
+        case: &Case,
+        seed: u64,
+    ) -> std::result::Result<ExpectedOutput, Why> {
         match self.answers.found.get(&(case.id.clone(), seed)).cloned() {
             Some(Seen::Got(Answer::Files { seen, original })) => {
-                Ok(Expected::Files { seen, original })
+                Ok(ExpectedOutput::Files { seen, original })
             }
             Some(Seen::Got(Answer::Variant { variant })) => {
                 let other = CaseId {
@@ -140,17 +145,19 @@ impl Work {
                     ..case.id.clone()
                 };
                 let case = plan.case(&other).ok_or_else(|| {
-                    Why::NotRun(format!("its reference {other} is not part of this run"))
+                    Why::NotRun(NotRun::NoReferenceVariant {
+                        variant: other.variant.clone(),
+                    })
                 })?;
                 let artifact = self.artifact(plan, &other)?.clone();
-                Ok(Expected::Variant {
+                Ok(ExpectedOutput::Variant {
                     case: Box::new(case.clone()),
                     artifact,
                 })
             }
             Some(Seen::Fault(fault)) => Err(Why::Broke(fault)),
-            Some(Seen::Unsupported { reason }) => Err(Why::Unsupported(reason)),
-            Some(Seen::NotRun { reason }) => Err(Why::NotRun(reason)),
+            Some(Seen::Unsupported(why)) => Err(Why::Unsupported(why)),
+            Some(Seen::NotRun(why)) => Err(Why::NotRun(why)),
             None => Err(Why::lost("no reference was computed")),
         }
     }
@@ -160,7 +167,7 @@ impl Work {
 mod tests {
     use super::*;
     use crate::build::Artifact;
-    use crate::store::fixture;
+    use verdict::judge::fixture;
     use verdict::model::{Fault, FaultKind};
 
     fn job(case: &Case, seed: u64) -> CheckJob {
@@ -172,7 +179,7 @@ mod tests {
                 ptx: "k.ptx".into(),
             },
             seed,
-            expected: Expected::Files {
+            expected: ExpectedOutput::Files {
                 seen: "seen".into(),
                 original: None,
             },

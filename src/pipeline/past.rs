@@ -114,8 +114,8 @@ fn anchor(root: &Path, revision: &str, gate: &Gate, kernels: &BTreeSet<&str>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::fixture;
     use std::process::Command;
+    use verdict::judge::fixture;
     use verdict::model::Metric;
 
     fn git(dir: &Path, args: &[&str]) {

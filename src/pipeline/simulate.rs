@@ -3,7 +3,6 @@
 
 use super::{Answers, Why, Work, milliseconds};
 use crate::check::cache::References;
-use crate::counters::instructions;
 use crate::device::sim::MOST_BYTES;
 use crate::error::Result;
 use crate::report::progress::{Event, Phase};
@@ -11,8 +10,8 @@ use crate::worker::{CheckJob, EstimateJob, Frame, Job, SimulateJob, Simulated, S
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Instant;
-use verdict::judge::{self, Admission, Stage, words};
-use verdict::model::{Case, CaseId, Evidence, Fault, FaultKind, Record, Seen};
+use verdict::judge::{self, Admission, Stage};
+use verdict::model::{Case, CaseId, Evidence, Fault, FaultKind, NotRun, Record, Seen};
 
 /// A launch may run so many times past the budget of its whole case before it counts as one that does not
 /// end: the estimate was of a few blocks, and others may have more to do.
@@ -33,11 +32,10 @@ fn too_large(case: &Case) -> Option<Why> {
     });
     let bytes = bytes.fold(0, u64::saturating_add);
     (bytes > MOST_BYTES).then(|| {
-        Why::NotRun(format!(
-            "over the memory of the simulator: {} MiB of tensors, and it takes {}",
-            bytes >> 20,
-            MOST_BYTES >> 20
-        ))
+        Why::NotRun(NotRun::OverMemory {
+            bytes,
+            limit: MOST_BYTES,
+        })
     })
 }
 
@@ -100,7 +98,7 @@ fn estimate_all(
     let mut jobs = Vec::new();
     for (case, admission) in plan.cases.iter().zip(admissions) {
         let job = match (admission, too_large(case)) {
-            (Admission::No { reason }, _) => Err(Why::NotRun(reason)),
+            (Admission::No { .. }, _) => Err(Why::NotRun(NotRun::EarlierStage)),
             (Admission::Yes, Some(why)) => Err(why),
             (Admission::Yes, None) => work.artifact(plan, &case.id).map(|artifact| EstimateJob {
                 case: case.clone(),
@@ -119,7 +117,7 @@ fn estimate_all(
             }
         }
     }
-    let answers = told(simulators, &jobs, Phase::Estimate, on, |number| {
+    let answers = run_jobs(simulators, &jobs, Phase::Estimate, on, |number| {
         asked.get(number).map(|case| &case.id)
     });
     for (case, answer) in asked.into_iter().zip(answers) {
@@ -136,12 +134,10 @@ fn decided(case: &Case, answer: Seen<Frame>, budget: u64) -> std::result::Result
             let whole = launch.saturating_mul(seeds);
             match whole > budget {
                 false => Ok(Cost::About(launch)),
-                true => Err(Why::NotRun(format!(
-                    "{}, {} a case (--sim-budget raises it): about {}",
-                    words::OVER_BUDGET,
-                    instructions(budget),
-                    instructions(whole),
-                ))),
+                true => Err(Why::NotRun(NotRun::OverBudget {
+                    estimate: whole,
+                    budget,
+                })),
             }
         }
         Seen::Got(other) => Err(Why::Broke(Fault {
@@ -154,8 +150,8 @@ fn decided(case: &Case, answer: Seen<Frame>, budget: u64) -> std::result::Result
             ..
         }) => Ok(Cost::About(0)),
         Seen::Fault(fault) => Err(Why::Broke(fault)),
-        Seen::Unsupported { reason } => Err(Why::Unsupported(reason)),
-        Seen::NotRun { reason } => Err(Why::NotRun(reason)),
+        Seen::Unsupported(why) => Err(Why::Unsupported(why)),
+        Seen::NotRun(why) => Err(Why::NotRun(why)),
     }
 }
 
@@ -174,9 +170,9 @@ fn run_all(
         for (position, &seed) in case.seeds.iter().enumerate() {
             let estimate = match estimates.get(&case.id).cloned() {
                 // Nobody knows whether it ends: one seed is enough to see that it does not.
-                Some(Ok(Cost::Unknown)) if position > 0 => Err(Why::NotRun(
-                    "the first seed alone was run: its cost could not be estimated".to_owned(),
-                )),
+                Some(Ok(Cost::Unknown)) if position > 0 => {
+                    Err(Why::NotRun(NotRun::EstimateUnknown))
+                }
                 Some(estimate) => estimate,
                 None => Err(Why::lost("it was not estimated")),
             };
@@ -209,7 +205,7 @@ fn run_all(
             ((case, seed), Job::Simulate(Box::new(job)))
         })
         .unzip();
-    let answers = told(simulators, &jobs, Phase::Simulate, on, |number| {
+    let answers = run_jobs(simulators, &jobs, Phase::Simulate, on, |number| {
         subjects.get(number).map(|(case, _)| &case.id)
     });
     for ((case, seed), answer) in subjects.into_iter().zip(answers) {
@@ -220,8 +216,8 @@ fn run_all(
                 message: format!("the worker answered another question: {other:?}"),
             }),
             Seen::Fault(fault) => Seen::Fault(fault),
-            Seen::Unsupported { reason } => Seen::Unsupported { reason },
-            Seen::NotRun { reason } => Seen::NotRun { reason },
+            Seen::Unsupported(why) => Seen::Unsupported(why),
+            Seen::NotRun(why) => Seen::NotRun(why),
         };
         found.insert((case.id.clone(), seed), simulated);
     }
@@ -246,7 +242,7 @@ fn run_all(
 }
 
 /// All jobs, with progress.
-fn told<'a>(
+fn run_jobs<'a>(
     simulators: &Simulators,
     jobs: &[Job],
     phase: Phase,

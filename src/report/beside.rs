@@ -2,12 +2,12 @@
 //! less than they did there. Lays out what the judge said, and decides nothing.
 
 use super::names::in_words;
-use super::summary::plural;
+use super::reasons;
+use super::words::{self, plural};
 use std::collections::BTreeSet;
-use verdict::judge::words;
 use verdict::model::{
-    BesideBase, CaseId, Effort, Facet, Judgement, Metric, Num, Outcome, Plan, Record, Subject,
-    Verdict,
+    BaseDemand, BesideBase, CaseId, Effort, Facet, Judgement, Loosened, Metric, Num, Outcome, Plan,
+    Question, Reason, Record, Subject, Verdict,
 };
 
 /// `origin/main (0a34415aaaaa): 2 cases changed, 2 unchanged, 1 new`.
@@ -152,7 +152,7 @@ pub struct Compared<'a> {
 pub fn compared(judgement: &Judgement) -> Vec<Compared<'_>> {
     let mut rows: Vec<(&Subject, Metric, Vec<&Verdict>)> = Vec::new();
     for verdict in judgement.verdicts.iter().filter(|it| is_measured(it)) {
-        let Some(metric) = verdict.metric else {
+        let Some(metric) = verdict.metric() else {
             continue;
         };
         let known = rows
@@ -179,10 +179,9 @@ fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Optio
         .iter()
         .min_by(|a, b| limit(a).total_cmp(&limit(b)))?;
     let [low, high] = tightest.interval?;
-    let name = format!("{metric} ");
     let gates: Vec<_> = verdicts
         .iter()
-        .map(|it| it.gate.strip_prefix(&name).unwrap_or(&it.gate))
+        .filter_map(|it| words::limit_of(&it.question))
         .collect();
     let change = tightest.change?.0;
     let (change, bounds) = match metric {
@@ -237,84 +236,91 @@ pub fn is_of_base(judgement: &Judgement, verdict: &Verdict) -> bool {
         return false;
     };
     let is_time = |metric: Metric| metric.facet() == Facet::Times;
-    verdict.metric.is_some_and(is_time) && !base.new.contains(case)
+    verdict.metric().is_some_and(is_time) && !base.new.contains(case)
 }
 
 /// Gates that head holds less strictly than base did: of a subject that is gone all at once, else one.
-pub struct Loosened<'a> {
+pub struct LoosenedGates<'a> {
     pub subject: &'a Subject,
-    /// What base asks; at least one.
-    pub asked: Vec<&'a str>,
+    /// What base asked; at least one.
+    demands: Vec<&'a BaseDemand>,
     /// What head asks.
-    pub now: &'a str,
+    how: &'a Loosened,
     pub outcome: Outcome,
     /// Where head declares what it has instead.
     pub declared: Option<&'a str>,
 }
 
-impl Loosened<'_> {
-    /// `registers <= 128, spills <= 0 B`.
+impl LoosenedGates<'_> {
+    /// What base asked: `registers <= 128, spills <= 0 B`.
     pub fn asked(&self) -> String {
-        self.asked.join(", ")
+        let demands = self.demands.iter().map(|demand| reasons::demand(demand));
+        demands.collect::<Vec<_>>().join(", ")
     }
 
-    /// `k/fast [sm_90]: registers <= 128: the head allows 140 (gates.yaml:7)`.
-    pub fn told(&self) -> String {
+    /// What head has in its place.
+    pub fn now(&self) -> String {
+        reasons::loosened(self.how)
+    }
+
+    /// `k/fast [sm_90]: registers <= 128: head has registers <= 140 (gates.yaml:7)`.
+    pub fn line(&self) -> String {
         let at = self
             .declared
             .map_or(String::new(), |declared| format!(" ({declared})"));
-        format!("{}: {}: {}{at}", self.subject, self.asked(), self.now)
+        format!("{}: {}: {}{at}", self.subject, self.asked(), self.now())
     }
 }
 
-pub fn loosened(judgement: &Judgement) -> Vec<Loosened<'_>> {
-    let mut found: Vec<Loosened> = Vec::new();
+pub fn loosened(judgement: &Judgement) -> Vec<LoosenedGates<'_>> {
+    let mut found: Vec<LoosenedGates> = Vec::new();
     for verdict in &judgement.verdicts {
-        let Some(asked) = asked(verdict) else {
+        let (Some(demand), Reason::Loosened(how) | Reason::LooseningAllowed(how)) =
+            (demand(verdict), &verdict.reason)
+        else {
             continue;
         };
-        let one = Loosened {
+        let one = LoosenedGates {
             subject: &verdict.subject,
-            asked: vec![asked],
-            now: after(words::ALLOWED, &verdict.reason).unwrap_or(&verdict.reason),
+            demands: vec![demand],
+            how,
             outcome: verdict.outcome,
             declared: verdict.declared.as_deref(),
         };
         let same = found.iter_mut().find(|it| {
-            (it.subject, it.now, it.outcome) == (one.subject, one.now, one.outcome)
+            (it.subject, it.how, it.outcome) == (one.subject, one.how, one.outcome)
                 && it.declared == one.declared
         });
         match same {
-            Some(known) => known.asked.push(asked),
+            Some(known) => known.demands.push(demand),
             None => found.push(one),
         }
     }
     found
 }
 
-/// What base asked, of a verdict that says that head asks less.
-pub fn asked(verdict: &Verdict) -> Option<&str> {
-    after(words::NOT_LOOSENED, &verdict.gate)
+/// What base asked, of a verdict on whether head asks as much.
+pub fn demand(verdict: &Verdict) -> Option<&BaseDemand> {
+    match &verdict.question {
+        Question::NoLooser(demand) => Some(demand),
+        Question::Gate(_) | Question::Baseline | Question::Acceptance(_) => None,
+    }
 }
 
-fn after<'a>(begin: &str, text: &'a str) -> Option<&'a str> {
-    text.strip_prefix(begin)?.strip_prefix(": ")
-}
-
-/// How many gates ask less, and what allows that.
-pub fn loosening(judgement: &Judgement, loosened: &[Loosened]) -> String {
+/// How many gates are looser, and what allows that.
+pub fn loosening(judgement: &Judgement, loosened: &[LoosenedGates]) -> String {
     let base = judgement.base.as_ref().map_or("the base", revision);
-    let gates = loosened.iter().map(|it| it.asked.len()).sum();
-    let (asks, count) = match gates {
-        1 => ("asks", plural(1, "gate")),
-        many => ("ask", plural(many, "gate")),
+    let gates = loosened.iter().map(|it| it.demands.len()).sum();
+    let (is, count) = match gates {
+        1 => ("is", plural(1, "gate")),
+        many => ("are", plural(many, "gate")),
     };
     let allowed = loosened.iter().all(|it| it.outcome == Outcome::Pass);
     let what = match allowed {
         true => "`--allow-loosened` allowed it",
         false => {
-            "only `--allow-loosened` allows it, which a workflow sets from a label that maintainers alone can put on"
+            "only `--allow-loosened` allows it, which a workflow sets from a label that only maintainers can add"
         }
     };
-    format!("{count} {asks} less than at {base}; {what}")
+    format!("{count} {is} looser than at {base}; {what}")
 }

@@ -1,6 +1,6 @@
 //! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it.
 
-use super::{beside, summary};
+use super::{beside, reasons, summary, words};
 use std::path::Path;
 use verdict::model::{Judgement, Outcome, Record};
 
@@ -26,7 +26,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             "::{level} {place}title={title}::{}\n",
             data(&format!(
                 "{}{}",
-                problem.reason,
+                problem.sentence(&record.environment),
                 summary::reproduce_one(record, judgement, &problem)
                     .map_or(String::new(), |command| format!("\n{command}"))
             ))
@@ -41,8 +41,16 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             "::warning file={},line={},title={}::{}\n",
             property(&within_repository(record, file)),
             property(line),
-            property(&format!("accepted: {} {}", accepted.subject, accepted.gate)),
-            data(&accepted.reason)
+            property(&format!(
+                "accepted: {} {}",
+                accepted.subject,
+                words::gate(&accepted.rule)
+            )),
+            data(&reasons::reason(
+                &record.environment,
+                &accepted.subject,
+                &accepted.reason
+            ))
         ));
     }
     for gate in beside::loosened(judgement) {
@@ -59,14 +67,15 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             Outcome::Pass => "allowed by --allow-loosened",
             _ => "only --allow-loosened allows it",
         };
-        let told = data(&format!("{}\n{allows}", gate.now));
+        let told = data(&format!("{}\n{allows}", gate.now()));
         let place = place(record, gate.declared);
         out.push_str(&format!("::{level} {place}title={title}::{told}\n"));
     }
     if let Some(base) = &judgement.base {
         let mut lines = vec![beside::compared_with(base)];
         lines.extend(beside::untimed(record, base));
-        lines.extend(beside::effort(judgement).map(|effort| format!("timed in turns: {effort}")));
+        lines
+            .extend(beside::effort(judgement).map(|effort| format!("timed interleaved: {effort}")));
         let title = property("compared with the base");
         let told = data(&lines.join("\n"));
         out.push_str(&format!("::notice title={title}::{told}\n"));

@@ -1,11 +1,14 @@
 //! For programs. Field names are those of the judgement and stay as they are within one schema.
 
-use super::summary;
+use super::{reasons, summary, words};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use verdict::model::{Costs, Environment, Judgement, Outcome, Record};
+use verdict::model::{
+    Accepted, BesideBase, Conclusion, Costs, CounterChange, Drift, Environment, Judgement, Note,
+    Outcome, Record, Verdict, Win,
+};
 
 pub const SCHEMA: &str = "gatekeeper.report/1";
 
@@ -13,28 +16,67 @@ pub const SCHEMA: &str = "gatekeeper.report/1";
 struct Report<'a> {
     schema: &'static str,
     exit_code: u8,
+    conclusion: Conclusion,
     headline: String,
     counts: BTreeMap<&'static str, usize>,
+    verdicts: Vec<Entry<'a, Verdict>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<&'a BesideBase>,
+    accepted: Vec<Entry<'a, Accepted>>,
+    wins: &'a [Win],
+    drifts: &'a [Drift],
+    counters: &'a [CounterChange],
+    notes: &'a [Note],
     skipped: Vec<String>,
-    #[serde(flatten)]
-    judgement: &'a Judgement,
     environment: &'a Environment,
     costs: &'a Costs,
+}
+
+/// A verdict with what a program matches on, and what a person reads.
+#[derive(Serialize)]
+struct Entry<'a, T> {
+    /// `p50 +2%`.
+    gate: String,
+    /// Stable; see docs/verdicts.md.
+    code: &'static str,
+    message: String,
+    #[serde(flatten)]
+    data: &'a T,
 }
 
 /// # Errors
 /// Environment, where it cannot be written as JSON.
 pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
+    let environment = &record.environment;
+    let verdicts = judgement.verdicts.iter().map(|it| Entry {
+        gate: words::question(&it.question),
+        code: it.reason.code(),
+        message: reasons::verdict(environment, it),
+        data: it,
+    });
+    let accepted = judgement.accepted.iter().map(|it| Entry {
+        gate: words::gate(&it.rule),
+        code: it.reason.code(),
+        message: reasons::reason(environment, &it.subject, &it.reason),
+        data: it,
+    });
     let report = Report {
         schema: SCHEMA,
         exit_code: Exit::from(judgement.conclusion) as u8,
+        conclusion: judgement.conclusion,
         headline: summary::headline(judgement),
         counts: Outcome::ALL
             .into_iter()
             .map(|outcome| (outcome.name(), judgement.count(outcome)))
             .collect(),
+        verdicts: verdicts.collect(),
+        base: judgement.base.as_ref(),
+        accepted: accepted.collect(),
+        wins: &judgement.wins,
+        drifts: &judgement.drifts,
+        counters: &judgement.counters,
+        notes: &judgement.notes,
         skipped: summary::skipped(record, judgement),
-        judgement,
         environment: &record.environment,
         costs: &record.costs,
     };

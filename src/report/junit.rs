@@ -1,9 +1,9 @@
 //! For CI systems that show tests: a suite for each kernel, a test for each gate.
 
-use super::{beside, summary};
+use super::{beside, reasons, summary, words};
 use crate::error::{Error, Result};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
-use verdict::model::{Judgement, Outcome, Record, Verdict};
+use verdict::model::{Judgement, Outcome, Question, Record, Verdict};
 
 /// # Errors
 /// Environment, where it cannot be written as XML.
@@ -27,7 +27,9 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
             .filter(|verdict| verdict.subject.kernel() == kernel);
         let accepted = |verdict: &Verdict| {
             let mut accepted = judgement.accepted.iter();
-            accepted.any(|it| (&it.subject, &it.gate) == (&verdict.subject, &verdict.gate))
+            accepted.any(|it| {
+                it.subject == verdict.subject && verdict.question == Question::Gate(it.rule.clone())
+            })
         };
         suite.add_test_cases(
             verdicts.map(|verdict| test(record, judgement, verdict, accepted(verdict))),
@@ -40,6 +42,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
 }
 
 fn test(record: &Record, judgement: &Judgement, verdict: &Verdict, accepted: bool) -> TestCase {
+    let sentence = reasons::verdict(&record.environment, verdict);
     let status = match verdict.outcome {
         Outcome::Pass => TestCaseStatus::success(),
         Outcome::Fail => broken(NonSuccessKind::Failure, record, judgement, verdict),
@@ -49,16 +52,23 @@ fn test(record: &Record, judgement: &Judgement, verdict: &Verdict, accepted: boo
         }
         Outcome::Skipped | Outcome::Unsupported => {
             let mut status = TestCaseStatus::skipped();
-            status.set_message(verdict.reason.as_str());
+            status.set_message(sentence.as_str());
             status
         }
     };
-    let mut case = TestCase::new(format!("{}: {}", verdict.subject, verdict.gate), status);
+    let mut case = TestCase::new(
+        format!(
+            "{}: {}",
+            verdict.subject,
+            words::question(&verdict.question)
+        ),
+        status,
+    );
     if accepted {
-        case.set_system_out(format!("accepted: {}", verdict.reason));
+        case.set_system_out(format!("accepted: {sentence}"));
     } else if verdict.outcome == Outcome::Pass && beside::is_of_base(judgement, verdict) {
         // What a pass on times rests on: measured, or not run as nothing changed.
-        case.set_system_out(verdict.reason.as_str());
+        case.set_system_out(sentence);
     }
     case.set_classname(format!(
         "{}.{}",
@@ -76,8 +86,8 @@ fn broken(
 ) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
     status
-        .set_type(verdict.outcome.name())
-        .set_message(verdict.reason.as_str())
+        .set_type(verdict.reason.code())
+        .set_message(reasons::verdict(&record.environment, verdict))
         .set_description(format!(
             "{}{}",
             verdict

@@ -1,9 +1,8 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
-use super::{beside, notes, printed, standing, summary};
+use super::{beside, notes, printed, standing, summary, words};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use verdict::judge::words;
 use verdict::model::{BesideBase, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict};
 
 pub fn render(record: &Record, judgement: &Judgement) -> String {
@@ -12,7 +11,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         let compared = format!("Compared with {}.", text(&beside::compared_with(base)));
         line(&mut out, &compared);
         if let Some(effort) = beside::effort(judgement) {
-            line(&mut out, &format!("Timed in turns: {effort}."));
+            line(&mut out, &format!("Timed interleaved: {effort}."));
         }
         out.push('\n');
     }
@@ -35,7 +34,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
                 "| {outcome} | {} | {} | {} | {} |",
                 code(&gate.subject.to_string()),
                 code(&gate.asked()),
-                cell(gate.now),
+                cell(&gate.now()),
                 gate.declared.map_or(String::new(), code),
             );
             line(&mut out, &row);
@@ -46,7 +45,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
     if !problems.is_empty() {
         out.push_str("\n### What did not hold\n\n| | subject | gate | why | alone |\n|---|---|---|---|---|\n");
         for problem in problems {
-            let gates = problem.gate_names().into_iter().map(code);
+            let gates = problem.gate_names().into_iter().map(|gate| code(&gate));
             let gates: Vec<_> = gates.collect();
             line(
                 &mut out,
@@ -55,7 +54,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
                     problem.outcome,
                     code(&problem.subjects(record)),
                     gates.join(", "),
-                    cell(problem.reason),
+                    cell(&problem.sentence(&record.environment)),
                     summary::reproduce_one(record, judgement, &problem)
                         .map_or(String::new(), |command| code(&command)),
                 ),
@@ -79,7 +78,10 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         for accepted in &judgement.accepted {
             line(
                 &mut out,
-                &format!("- {}", text(&standing::accepted(accepted))),
+                &format!(
+                    "- {}",
+                    text(&standing::accepted(&record.environment, accepted))
+                ),
             );
         }
     }
@@ -139,7 +141,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         }
     });
     if !unchanged.is_empty() {
-        let figures = summary::plural(unchanged.len(), "figure");
+        let figures = words::plural(unchanged.len(), "figure");
         folded(&mut out, &format!("{figures} unchanged"), |out| {
             comparison(out, &unchanged)
         });
@@ -214,13 +216,13 @@ fn compared(judgement: &Judgement) -> Vec<&Verdict> {
             verdict.baseline.is_some()
                 && !beside::is_of_base(judgement, verdict)
                 && verdict.change.is_some()
-                && !verdict.anchored
+                && !verdict.is_anchored()
                 && verdict.interval.is_some() == interval
         })
     };
     let mut found = Vec::new();
     for verdict in with(true).chain(with(false)) {
-        if let Some(metric) = verdict.metric
+        if let Some(metric) = verdict.metric()
             && seen.insert((&verdict.subject, metric))
         {
             found.push(verdict);
@@ -246,7 +248,7 @@ fn moved(verdict: &Verdict) -> bool {
         (None, Some(change)) => {
             change.0 != 0.0
                 && verdict
-                    .metric
+                    .metric()
                     .is_none_or(|metric| metric.facet() != Facet::Times)
         }
         (None, None) => false,
@@ -260,7 +262,7 @@ fn comparison(out: &mut String, verdicts: &[&Verdict]) {
     out.push_str("|---|---|---:|---:|---:|---|---:|---|\n");
     for verdict in verdicts {
         let (Some(metric), Some(baseline), Some(change)) =
-            (verdict.metric, verdict.baseline, verdict.change)
+            (verdict.metric(), verdict.baseline, verdict.change)
         else {
             continue;
         };

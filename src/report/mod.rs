@@ -10,10 +10,12 @@ mod notes;
 pub mod nvbench;
 mod printed;
 pub mod progress;
+pub mod reasons;
 mod signature;
 mod standing;
 mod summary;
 pub mod terminal;
+pub mod words;
 
 #[cfg(test)]
 mod tests;

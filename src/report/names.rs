@@ -1,17 +1,8 @@
 //! Many subjects in few words: by name where they are few, else counted by variant or by kernel.
 
-use super::summary::plural;
+use super::words::plural;
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::model::{Plan, Subject};
-
-/// `a, b and c`.
-pub fn listed(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
 
 /// More subjects than this are counted where they head a line.
 const MOST_NAMES: usize = 3;
@@ -87,7 +78,7 @@ mod tests {
     use verdict::model::CaseId;
 
     fn plan() -> Plan {
-        let mut plan = crate::store::fixture::record().plan;
+        let mut plan = verdict::judge::fixture::record().plan;
         let one = plan.cases[0].clone();
         plan.cases = [
             "a/x@s", "a/x@t", "a/y@s", "a/y@t", "b/x@s", "b/x@t", "c/x@s",
@@ -141,7 +132,7 @@ mod tests {
 
     #[test]
     fn units_and_both_together() {
-        let record = crate::store::fixture::record();
+        let record = verdict::judge::fixture::record();
         let mut subjects: Vec<_> = record
             .plan
             .units

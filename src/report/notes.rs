@@ -2,10 +2,10 @@
 
 use super::beside;
 use super::names::{in_words, named};
+use super::reasons;
 use super::signature;
-use super::summary::plural;
+use super::words::{self, plural};
 use std::collections::{BTreeMap, BTreeSet};
-use verdict::judge::words;
 use verdict::model::*;
 
 /// Notes a line each; what is new is gathered into one for each facet, what is gone into one for each variant.
@@ -29,7 +29,8 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                 lines.push(format!("not compared, as a filter left them out of the head: {subjects}"));
             }
             Note::Accepts { case, instead, by, until, declared } => lines.push(format!(
-                "accepted by this change: `{case}` {instead}, by {by} until {until} ({declared}); the base accepts less"
+                "accepted by this change: `{case}` {}, by {by} until {until} ({declared}); the base accepts less",
+                words::gate(instead)
             )),
             Note::Broken { path, problem } => {
                 lines.push(format!("{path} cannot be used: {problem}"));
@@ -38,8 +39,9 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                 let told = format!("the simulator's checks do not judge {what}");
                 of_several.entry(told).or_default().insert(subject);
             }
-            Note::NotHeld { subject, what } => {
-                let told = format!("not gated: {what}");
+            Note::NotHeld { subject, counters, why } => {
+                let withheld = WithheldCounters { counters: counters.clone(), why: why.clone() };
+                let told = format!("not gated: {}", reasons::withheld_counters(&withheld));
                 of_several.entry(told).or_default().insert(subject);
             }
             // Of cases that failed, in lines of their own (`printed`).
@@ -84,46 +86,42 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
     let of_several = of_several
         .into_iter()
         .map(|(told, subjects)| format!("{told}: {}", in_words(&record.plan, &subjects)));
-    let meant = meant(record, judgement);
+    let intended = if_intended(record, judgement);
     new.chain(gone)
         .chain(lines)
         .chain(of_several)
-        .chain(meant)
+        .chain(intended)
         .collect()
 }
 
-/// What to do where figures are worse than was agreed, and that is meant.
-fn meant(record: &Record, judgement: &Judgement) -> Option<String> {
-    let gates = judgement.verdicts.iter().zip(&record.policy.gates);
-    let worse: BTreeSet<&Subject> = gates
-        .filter(|(verdict, gate)| {
-            let of_baseline = match &gate.rule {
-                Rule::Limit { limit, .. } => matches!(limit, Limit::Baseline { .. }),
-                rule => matches!(rule, Rule::Counters { .. }),
-            };
-            let of_baseline = of_baseline && !beside::is_of_base(judgement, verdict);
-            let worse = match verdict.metric {
-                Some(_) => verdict.change.is_some_and(|change| change.0.is_finite()),
-                None => judgement
-                    .counters
-                    .iter()
-                    .any(|it| it.subject == verdict.subject),
-            };
-            verdict.outcome == Outcome::Fail && of_baseline && worse
-        })
-        .map(|(verdict, _)| &verdict.subject)
-        .collect();
-    let worse: Vec<_> = worse.into_iter().collect();
-    let command = match worse.as_slice() {
-        [] => return None,
-        [one] => words::update_command(&record.environment, one),
-        _ => format!(
-            "gatekeeper baseline update{}",
-            words::config(&record.environment)
-        ),
+/// What to do where figures are worse than the baseline, and that is intended.
+fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
+    let is_worse = |verdict: &&Verdict| {
+        verdict.outcome == Outcome::Fail
+            && match &verdict.question {
+                Question::Gate(Rule::Limit {
+                    limit: Limit::Baseline { .. },
+                    ..
+                }) => {
+                    !beside::is_of_base(judgement, verdict)
+                        && verdict.change.is_some_and(|change| change.0.is_finite())
+                }
+                Question::Gate(Rule::Counters { .. }) => {
+                    let mut changed = judgement.counters.iter();
+                    changed.any(|it| it.subject == verdict.subject)
+                }
+                _ => false,
+            }
     };
+    let worse = judgement.verdicts.iter().filter(is_worse);
+    let worse: BTreeSet<&Subject> = worse.map(|verdict| &verdict.subject).collect();
+    let worse: Vec<_> = worse.into_iter().collect();
+    if worse.is_empty() {
+        return None;
+    }
+    let command = words::update_command(&record.environment, &worse);
     Some(format!(
-        "worse than agreed: {}; where that is meant, agree on it with `{command}`, or accept it until a day in baselines/accepted.yaml",
+        "worse than the baseline: {}; where that is intended, take it as the new baseline with `{command}`, or accept it for a time in baselines/accepted.yaml",
         named(&record.plan, &worse)
     ))
 }

@@ -8,6 +8,7 @@
 //! NVIDIA/nvbench. Settings of NVBench's stopping rules are left out: none of them was in force, and no
 //! reader in its `python/scripts` asks for them.
 
+use super::reasons;
 use crate::error::{Diagnostic, Error, Result};
 use crate::store::nvbench::format::{
     Axis, AxisValue, BATCHED_TIMES, Benchmark, Device, Kind, Meta, Root, SAMPLE_FREQS,
@@ -116,8 +117,9 @@ fn processes(evidence: &[Evidence]) -> Processes<'_> {
 fn timed<T>(seen: &Seen<T>, of: impl FnOnce(&T) -> &TimeFacts) -> Timed<'_> {
     match seen {
         Seen::Got(facts) => Ok(of(facts)),
-        Seen::Fault(fault) => Err(format!("{}: {}", fault.kind.words(), fault.message)),
-        Seen::Unsupported { reason } | Seen::NotRun { reason } => Err(reason.clone()),
+        Seen::Fault(fault) => Err(reasons::fault(fault)),
+        Seen::Unsupported(why) => Err(reasons::unsupported(why)),
+        Seen::NotRun(why) => Err(reasons::not_run(why)),
     }
 }
 

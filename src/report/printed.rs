@@ -1,6 +1,6 @@
 //! What the kernels of cases that failed printed, for reports that people read. Pure.
 
-use super::summary::plural;
+use super::words::plural;
 use std::collections::BTreeSet;
 use verdict::model::{Judgement, Note, Outcome, Subject};
 

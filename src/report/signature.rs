@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_tensor_is_named_with_its_parameter() {
-        let mut record = crate::store::fixture::record();
+        let mut record = verdict::judge::fixture::record();
         let case = &mut record.plan.cases[0];
         case.args = ["x", "y"]
             .map(|name| Arg::Tensor {

@@ -1,9 +1,8 @@
 //! How a run stands to what was agreed beside its baselines: what is broken and accepted, and how far
 //! figures have drifted from their anchors.
 
-use super::summary;
-use verdict::judge::words;
-use verdict::model::{Accepted, Drift, Judgement};
+use super::{reasons, words};
+use verdict::model::{Accepted, Drift, Environment, Judgement};
 
 /// What got worse since an anchor by more than its spread, the worst first, and not more than a reader takes
 /// in; `report.json` has all.
@@ -21,7 +20,7 @@ pub fn drifts(judgement: &Judgement) -> Vec<String> {
     let more = found.len().saturating_sub(MOST);
     let mut lines: Vec<_> = found.into_iter().take(MOST).map(drift).collect();
     if more > 0 {
-        lines.push(format!("and {} more", summary::plural(more, "figure")));
+        lines.push(format!("and {} more", words::plural(more, "figure")));
     }
     let same = judgement
         .drifts
@@ -31,7 +30,7 @@ pub fn drifts(judgement: &Judgement) -> Vec<String> {
     if same > 0 {
         lines.push(format!(
             "{} no worse than at their anchors",
-            summary::plural(same, "figure")
+            words::plural(same, "figure")
         ));
     }
     lines
@@ -61,9 +60,12 @@ fn drift(drift: &Drift) -> String {
 }
 
 /// A gate that is broken and passes: `k/fast@small p50 +2%: 3.0 % slower ...`.
-pub fn accepted(accepted: &Accepted) -> String {
+pub fn accepted(environment: &Environment, accepted: &Accepted) -> String {
     format!(
         "{} {}: {} ({})",
-        accepted.subject, accepted.gate, accepted.reason, accepted.declared
+        accepted.subject,
+        words::gate(&accepted.rule),
+        reasons::reason(environment, &accepted.subject, &accepted.reason),
+        accepted.declared
     )
 }

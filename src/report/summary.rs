@@ -1,13 +1,15 @@
 //! What every format says, before it is laid out: what broke, how to see it alone, what was skipped.
 
 use super::beside;
-use super::names::{in_words, listed, named};
+use super::names::{in_words, named};
+use super::reasons::{self, Context};
+use super::words::{self, listed, plural};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use verdict::judge::{Facts, words};
+use verdict::judge::Values;
 use verdict::model::{
-    Case, Conclusion, Costs, Counter, Facet, Judgement, Metric, Outcome, Record, Rule, Seen,
-    Subject, Verdict, Win,
+    Case, Conclusion, Costs, Counter, Environment, Facet, Judgement, Metric, NotRun, Outcome,
+    Question, Reason, Record, Rule, Seen, Subject, Verdict, Win,
 };
 
 /// Verdicts that ended alike for one reason: a fault breaks many gates, a source that does not compile many
@@ -16,7 +18,7 @@ pub struct Problem<'a> {
     /// In the order of the gates; at least one. Each has all of the gates.
     pub subjects: Vec<&'a Subject>,
     pub outcome: Outcome,
-    pub reason: &'a str,
+    pub reason: &'a Reason,
     /// Of all subjects.
     pub gates: Vec<&'a Verdict>,
 }
@@ -33,14 +35,24 @@ impl<'a> Problem<'a> {
     }
 
     /// Each once, in order.
-    pub fn gate_names(&self) -> Vec<&'a str> {
+    pub fn gate_names(&self) -> Vec<String> {
         let mut names = Vec::new();
         for verdict in &self.gates {
-            if !names.contains(&verdict.gate.as_str()) {
-                names.push(verdict.gate.as_str());
+            let name = words::question(&verdict.question);
+            if !names.contains(&name) {
+                names.push(name);
             }
         }
         names
+    }
+
+    /// Why, in one sentence.
+    pub fn sentence(&self, environment: &Environment) -> String {
+        let context = Context {
+            environment,
+            subjects: &self.subjects,
+        };
+        context.sentence(self.reason)
     }
 
     /// `gates.yaml:7, 12`.
@@ -62,12 +74,12 @@ pub fn problems(judgement: &Judgement) -> Vec<Problem<'_>> {
         for verdict in judgement
             .verdicts
             .iter()
-            .filter(|verdict| verdict.outcome == outcome && beside::asked(verdict).is_none())
+            .filter(|verdict| verdict.outcome == outcome && beside::demand(verdict).is_none())
         {
             let known = problems.iter_mut().find(|problem| {
                 problem.outcome == outcome
                     && problem.subjects == [&verdict.subject]
-                    && problem.reason == verdict.reason
+                    && *problem.reason == verdict.reason
             });
             match known {
                 Some(problem) => problem.gates.push(verdict),
@@ -80,9 +92,9 @@ pub fn problems(judgement: &Judgement) -> Vec<Problem<'_>> {
             }
         }
     }
-    let mut told: Vec<Problem> = Vec::new();
+    let mut gathered: Vec<Problem> = Vec::new();
     for problem in problems {
-        let same = told.iter_mut().find(|other| {
+        let same = gathered.iter_mut().find(|other| {
             (other.outcome, other.reason) == (problem.outcome, problem.reason)
                 && other.gates() == problem.gates()
         });
@@ -91,10 +103,10 @@ pub fn problems(judgement: &Judgement) -> Vec<Problem<'_>> {
                 other.subjects.extend(problem.subjects);
                 other.gates.extend(problem.gates);
             }
-            None => told.push(problem),
+            None => gathered.push(problem),
         }
     }
-    told
+    gathered
 }
 
 /// The command that runs the first of these subjects alone, which is enough to see what they have in common.
@@ -106,7 +118,7 @@ pub fn reproduce_one(record: &Record, judgement: &Judgement, of: &Problem) -> Op
 /// The command that runs a subject alone; `None` for one that only the base of a comparison has, and for
 /// what another program ran.
 pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> Option<String> {
-    if record.environment.timed_by.is_some() {
+    if record.environment.other_program().is_some() {
         return None;
     }
     let there = match subject {
@@ -129,13 +141,17 @@ pub fn conclusion(conclusion: Conclusion) -> &'static str {
 /// `FAIL: 1 of 44 gates failed, 43 passed`.
 pub fn headline(judgement: &Judgement) -> String {
     let total = judgement.verdicts.len();
+    let accepted = match judgement.accepted.len() {
+        0 => String::new(),
+        count => format!(", {count} of them broken and accepted"),
+    };
     let said = |outcome: Outcome| match outcome {
-        Outcome::Fail => "failed",
-        Outcome::Environment => "not judged as the environment failed",
-        Outcome::Inconclusive => "inconclusive",
-        Outcome::Unsupported => "unsupported",
-        Outcome::Skipped => "skipped",
-        Outcome::Pass => "passed",
+        Outcome::Fail => "failed".to_owned(),
+        Outcome::Environment => "not judged as the environment failed".to_owned(),
+        Outcome::Inconclusive => "inconclusive".to_owned(),
+        Outcome::Unsupported => "unsupported".to_owned(),
+        Outcome::Skipped => "skipped".to_owned(),
+        Outcome::Pass => format!("passed{accepted}"),
     };
     // What the conclusion rests on comes first.
     let mut order = Outcome::ALL;
@@ -157,24 +173,7 @@ pub fn headline(judgement: &Judgement) -> String {
     } else {
         counts.join(", ")
     };
-    let accepted = match judgement.accepted.len() {
-        0 => String::new(),
-        count => format!(", {count} of them broken and accepted"),
-    };
-    let counts = match judgement.count(Outcome::Pass) {
-        0 => counts,
-        _ => counts.replacen(" passed", &format!(" passed{accepted}"), 1),
-    };
     format!("{}: {counts}", conclusion(judgement.conclusion))
-}
-
-pub fn plural(count: usize, what: &str) -> String {
-    let ending = match (count, what.ends_with('s')) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{count} {what}{ending}")
 }
 
 /// What a gate is about, as a reader counts it.
@@ -228,93 +227,80 @@ fn kind(rule: &Rule) -> Kind {
 struct Unjudged<'a> {
     gates: usize,
     subjects: BTreeMap<Kind, BTreeSet<&'a Subject>>,
-    /// What each would take, where that is the reason.
-    estimates: BTreeMap<&'a Subject, &'a str>,
+    /// Warp instructions that each would take, where that is the reason.
+    estimates: BTreeMap<&'a Subject, u64>,
 }
 
 /// What was not judged, by reason: `without a GPU (no NVIDIA device): 36 gates skipped: correctness of 4
 /// cases, ...`. What an earlier failure caused is told there; new baselines have their own note.
 pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
-    let mut groups: BTreeMap<(Outcome, &str), Unjudged> = BTreeMap::new();
-    for (verdict, gate) in judgement.verdicts.iter().zip(&record.policy.gates) {
-        let unjudged = matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported);
-        if unjudged && !begins(&verdict.reason, words::NEW) {
-            let (reason, estimate) = match verdict.reason.lines().next().unwrap_or_default() {
-                reason if begins(reason, words::NOT_PROVEN) => (words::NOT_PROVEN, None),
-                reason if reason.starts_with(words::OVER_BUDGET) => {
-                    match reason.rsplit_once(": ") {
-                        // The unit stands in the budget.
-                        Some((budget, estimate)) => {
-                            let unit = " warp instructions";
-                            (
-                                budget,
-                                Some(estimate.strip_suffix(unit).unwrap_or(estimate)),
-                            )
-                        }
-                        None => (reason, None),
-                    }
-                }
-                reason => (reason, None),
-            };
-            let group = groups.entry((verdict.outcome, reason)).or_default();
-            group.gates += 1;
-            if let Some(estimate) = estimate {
-                group.estimates.insert(&verdict.subject, estimate);
-                continue;
-            }
-            group
-                .subjects
-                .entry(kind(&gate.rule))
-                .or_default()
-                .insert(&verdict.subject);
+    let mut groups: BTreeMap<(Outcome, String), Unjudged> = BTreeMap::new();
+    for verdict in &judgement.verdicts {
+        let Question::Gate(rule) = &verdict.question else {
+            continue;
+        };
+        let is_unjudged = matches!(verdict.outcome, Outcome::Skipped | Outcome::Unsupported);
+        if !is_unjudged || verdict.reason.is_new() {
+            continue;
+        }
+        let heading = heading(record, verdict);
+        let group = groups.entry((verdict.outcome, heading)).or_default();
+        group.gates += 1;
+        if let Reason::NotRun(NotRun::OverBudget { estimate, .. }) = verdict.reason {
+            group.estimates.insert(&verdict.subject, estimate);
+            continue;
+        }
+        let subjects = group.subjects.entry(kind(rule)).or_default();
+        subjects.insert(&verdict.subject);
+    }
+    groups
+        .into_iter()
+        .map(|((outcome, heading), group)| {
+            format!(
+                "{heading}: {} {outcome}: {}",
+                plural(group.gates, "gate"),
+                group.parts(record).join("; ")
+            )
+        })
+        .collect()
+}
+
+/// What the skips of one reason have in common.
+fn heading(record: &Record, verdict: &Verdict) -> String {
+    match &verdict.reason {
+        Reason::NotProven { .. } => reasons::NOT_PROVEN.to_owned(),
+        Reason::NotRun(NotRun::OverBudget { budget, .. }) => reasons::over_budget(*budget),
+        Reason::NotRun(why) if record.environment.device == Seen::NotRun(why.clone()) => {
+            format!("without a GPU ({})", reasons::not_run(why))
+        }
+        _ => {
+            let sentence = reasons::verdict(&record.environment, verdict);
+            sentence.lines().next().unwrap_or_default().to_owned()
         }
     }
-    let without_gpu = match &record.environment.device {
-        Seen::NotRun { reason } => Some(reason.as_str()),
-        _ => None,
-    };
-    let line = |((outcome, reason), group): ((Outcome, &str), Unjudged)| {
-        let Unjudged {
-            gates,
-            subjects,
-            estimates,
-        } = group;
+}
+
+impl Unjudged<'_> {
+    /// `correctness and memory and races of 4 cases`, and cases over the budget with their estimates.
+    fn parts(self, record: &Record) -> Vec<String> {
         // Kinds that concern the same subjects name them once.
         let mut together: Vec<(Vec<String>, BTreeSet<&Subject>)> = Vec::new();
-        for (kind, subjects) in subjects {
+        for (kind, subjects) in self.subjects {
             match together.iter_mut().find(|(_, others)| *others == subjects) {
                 Some((kinds, _)) => kinds.push(kind.to_string()),
                 None => together.push((vec![kind.to_string()], subjects)),
             }
         }
-        let parts: Vec<_> = together
-            .into_iter()
-            .map(|(kinds, subjects)| {
-                let subjects = in_words(&record.plan, &subjects);
-                format!("{} of {subjects}", listed(&kinds))
-            })
-            .collect();
+        let parts = together.into_iter().map(|(kinds, subjects)| {
+            let subjects = in_words(&record.plan, &subjects);
+            format!("{} of {subjects}", listed(&kinds))
+        });
+        // The unit stands in the budget.
+        let estimates = self.estimates.iter();
         let estimates = estimates
-            .iter()
-            .map(|(subject, estimate)| format!("{subject} {estimate}"));
-        let parts: Vec<_> = parts.into_iter().chain(estimates).collect();
-        let why = match without_gpu {
-            Some(device) if device == reason => format!("without a GPU ({reason})"),
-            _ => reason.to_owned(),
-        };
-        format!(
-            "{why}: {} {outcome}: {}",
-            plural(gates, "gate"),
-            parts.join("; ")
-        )
-    };
-    groups.into_iter().map(line).collect()
-}
-
-fn begins(reason: &str, with: &str) -> bool {
-    reason
-        .strip_prefix(with)
-        .is_some_and(|rest| rest.starts_with(':'))
+            .map(|(subject, estimate)| format!("{subject} about {}", words::millions(*estimate)));
+        parts.chain(estimates).collect()
+    }
 }
 
 pub fn win(record: &Record, win: &Win) -> String {
@@ -326,11 +312,11 @@ pub fn win(record: &Record, win: &Win) -> String {
         words::quantity(win.metric, win.measured.0),
         words::change(win.metric, win.change.0),
     );
-    match record.environment.timed_by {
+    match record.environment.other_program() {
         Some(_) => told,
         None => {
-            let command = words::update_command(&record.environment, &win.subject);
-            format!("{told}; accept it with `{command}`")
+            let command = words::update_command(&record.environment, &[&win.subject]);
+            format!("{told}; take it as the baseline with `{command}`")
         }
     }
 }
@@ -388,14 +374,14 @@ const SIMULATED: [(&str, Metric); 5] = [
 ];
 
 pub fn units(record: &Record, judgement: &Judgement) -> Vec<Row> {
-    let facts = facts(record);
+    let values = values(record);
     let subjects = record
         .plan
         .units
         .iter()
         .map(|unit| Subject::Unit(unit.id.clone()));
     subjects
-        .map(|subject| row(&facts, judgement, &subject, UNIT_METRICS.into_iter()))
+        .map(|subject| row(&values, judgement, &subject, UNIT_METRICS.into_iter()))
         .collect()
 }
 
@@ -411,9 +397,9 @@ pub fn case_heads(record: &Record) -> Vec<&'static str> {
 /// What the columns of times hold, where there are any: a short kernel takes longer alone than among others, and
 /// that is no tail.
 pub fn legend(record: &Record) -> Option<&'static str> {
-    let facts = facts(record);
+    let values = values(record);
     let tail = |case: &Case| {
-        facts
+        values
             .metric(&Subject::Case(case.id.clone()), Metric::P90)
             .is_ok()
     };
@@ -425,7 +411,7 @@ pub fn legend(record: &Record) -> Option<&'static str> {
 /// Of times, with the change of p50 against the baseline as the last cell. A case that was skipped whole has no
 /// figure to show, and is counted among what was skipped.
 pub fn cases(record: &Record, judgement: &Judgement) -> Vec<Row> {
-    let facts = facts(record);
+    let values = values(record);
     let subjects = record
         .plan
         .cases
@@ -434,7 +420,7 @@ pub fn cases(record: &Record, judgement: &Judgement) -> Vec<Row> {
     subjects
         .map(|subject| {
             let metrics = case_metrics(record).iter().map(|(_, metric)| *metric);
-            let mut row = row(&facts, judgement, &subject, metrics);
+            let mut row = row(&values, judgement, &subject, metrics);
             if is_simulated(record) {
                 return row;
             }
@@ -445,8 +431,8 @@ pub fn cases(record: &Record, judgement: &Judgement) -> Vec<Row> {
             let mut verdicts = judgement.verdicts.iter();
             let p50 = verdicts.find(|verdict| {
                 verdict.subject == subject
-                    && !verdict.anchored
-                    && verdict.metric == Some(Metric::P50)
+                    && !verdict.is_anchored()
+                    && verdict.metric() == Some(Metric::P50)
                     && verdict.change.is_some()
             });
             row.cells.push(p50.map_or("-".to_owned(), to_baseline));
@@ -469,8 +455,8 @@ fn to_baseline(verdict: &Verdict) -> String {
     }
 }
 
-fn facts(record: &Record) -> Facts<'_> {
-    Facts::new(
+fn values(record: &Record) -> Values<'_> {
+    Values::new(
         &record.plan,
         &record.environment,
         &record.policy,
@@ -479,7 +465,7 @@ fn facts(record: &Record) -> Facts<'_> {
 }
 
 fn row(
-    facts: &Facts,
+    values: &Values,
     judgement: &Judgement,
     subject: &Subject,
     metrics: impl Iterator<Item = Metric>,
@@ -487,8 +473,11 @@ fn row(
     let cell = |metric: Metric| {
         let value = match (metric, subject) {
             // Also those that no gate may rest on.
-            (Metric::Counter(counter), Subject::Case(id)) => facts.shown(id, counter),
-            _ => facts.metric(subject, metric).ok().map(|value| value.number),
+            (Metric::Counter(counter), Subject::Case(id)) => values.shown(id, counter),
+            _ => values
+                .metric(subject, metric)
+                .ok()
+                .map(|value| value.number),
         };
         value.map_or("-".to_owned(), |value| words::quantity(metric, value))
     };
@@ -534,7 +523,7 @@ pub fn costs(costs: &Costs) -> String {
 /// On what, by what: one line.
 pub fn circumstances(record: &Record) -> String {
     let environment = &record.environment;
-    if let (Some(program), Some(device)) = (&environment.timed_by, environment.device.got()) {
+    if let (Some(program), Some(device)) = (environment.other_program(), environment.device.got()) {
         return format!(
             "{}, times by {program}; neither whether the kernels are right nor whether the GPU was throttled is known",
             device.name
@@ -542,10 +531,10 @@ pub fn circumstances(record: &Record) -> String {
     }
     let device = match &environment.device {
         Seen::Got(device) => format!("{}, driver {}", device.name, device.driver),
-        Seen::NotRun { .. } | Seen::Unsupported { .. } if environment.simulator.is_some() => {
+        Seen::NotRun(_) | Seen::Unsupported(_) if environment.simulator.is_some() => {
             "simulator, no GPU".to_owned()
         }
-        Seen::NotRun { .. } | Seen::Unsupported { .. } => "no GPU".to_owned(),
+        Seen::NotRun(_) | Seen::Unsupported(_) => "no GPU".to_owned(),
         Seen::Fault(_) => "no usable GPU".to_owned(),
     };
     let compiler = environment

@@ -55,7 +55,11 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
             *first = first.replacen(&outcome, &options.paint(paint, &outcome), 1);
         }
         out.extend(lines);
-        out.extend(wrapped(problem.reason, "     ", options.width));
+        out.extend(wrapped(
+            &problem.sentence(&record.environment),
+            "     ",
+            options.width,
+        ));
         if let Some(declared) = problem.declared() {
             out.extend(wrapped(&format!("by {declared}"), "     ", options.width));
         }
@@ -71,14 +75,14 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
             true => Paint::Yellow,
             false => Paint::Red,
         };
-        let told = beside::loosening(judgement, &loosened);
-        let mut lines = wrapped(&format!("LOOSENED {told}"), "", options.width);
+        let headline = beside::loosening(judgement, &loosened);
+        let mut lines = wrapped(&format!("LOOSENED {headline}"), "", options.width);
         if let Some(first) = lines.first_mut() {
             *first = first.replacen("LOOSENED", &options.paint(paint, "LOOSENED"), 1);
         }
         out.extend(lines);
         for gate in loosened {
-            out.extend(wrapped(&gate.told(), "     ", options.width));
+            out.extend(wrapped(&gate.line(), "     ", options.width));
         }
         out.push(String::new());
     }
@@ -128,7 +132,8 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
     let base = judgement.base.as_ref().map_or_else(Vec::new, |base| {
         let mut lines = vec![beside::compared_with(base)];
         lines.extend(beside::untimed(record, base));
-        lines.extend(beside::effort(judgement).map(|effort| format!("timed in turns: {effort}")));
+        lines
+            .extend(beside::effort(judgement).map(|effort| format!("timed interleaved: {effort}")));
         lines
     });
     let remarks = [
@@ -142,7 +147,11 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
         ("base", base),
         (
             "accepted",
-            judgement.accepted.iter().map(standing::accepted).collect(),
+            judgement
+                .accepted
+                .iter()
+                .map(|accepted| standing::accepted(&record.environment, accepted))
+                .collect(),
         ),
         (
             "better",

@@ -4,22 +4,21 @@
 //! A file that cannot be used is reported and never skipped, and so is one that is where none belongs:
 //! a baseline that silently is not there would read as `new`.
 
-use super::file::{Problem, version, write_whole};
+use super::file::{Problem, expect_schema, write_whole};
 use super::once::keys_stand_once;
 use super::record;
 use crate::config::ACCEPTED;
 use crate::error::{Diagnostic, Error, Result};
+use crate::report::{reasons, words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use verdict::judge::{self, ANY_SHAPE, Refused, acceptable, words};
+use verdict::judge::{self, ANY_SHAPE, Refused, acceptable};
 use verdict::model::{
     Agreed, BASELINE_SCHEMA, Baseline, BaselineKey, BrokenBaseline, CaseId, Facet, Metric, Plan,
     Record, Subject, UnitId,
 };
 
-const KIND: &str = "gatekeeper.baseline";
-const NEWEST: u32 = 3;
 /// Where they lie, relative to gates.yaml.
 pub const BASELINES: &str = "baselines";
 const DIR: &str = BASELINES;
@@ -175,15 +174,9 @@ fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, Problem> {
 }
 
 fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Problem> {
-    let version = version(text, KIND, NEWEST)?;
+    expect_schema(text, BASELINE_SCHEMA)?;
     keys_stand_once(text)?;
-    let mut baseline: Baseline = match version {
-        // An older version gets an arm here that puts it into the words of the next.
-        // Version 1 knows no sessions: nobody knows of what code its times are.
-        1..=3 => serde_json::from_str(text).map_err(|error| Problem::json(&error))?,
-        other => return Err(Problem::of(format!("{KIND}/{other} cannot be read"))),
-    };
-    baseline.schema = BASELINE_SCHEMA.to_owned();
+    let baseline: Baseline = serde_json::from_str(text).map_err(|error| Problem::json(&error))?;
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {
         Ok(place) if place == file => Ok(baseline),
         Ok(place) => Err(Problem::of(format!(
@@ -303,7 +296,8 @@ pub fn update_baselines(
             ..
         } in refused.iter().take(8)
         {
-            diagnostic = diagnostic.help(format!("{subject}, {facet}: {reason}"));
+            let why = reasons::reason(&record.environment, subject, reason);
+            diagnostic = diagnostic.help(format!("{subject}, {facet}: {why}"));
         }
         return Err(Error::Usage(diagnostic));
     }

@@ -119,20 +119,28 @@ impl Problem {
     }
 }
 
-/// The version after the slash of `kind/N`, where it is one that this gatekeeper reads.
-pub(super) fn version(text: &str, kind: &str, newest: u32) -> std::result::Result<u32, Problem> {
-    let Header { schema } = serde_json::from_str(text).map_err(|error| Problem::json(&error))?;
-    let version = schema
-        .strip_prefix(kind)
-        .and_then(|rest| rest.strip_prefix('/'))
-        .and_then(|version| version.parse::<u32>().ok());
-    match version {
-        Some(version @ 1..) if version <= newest => Ok(version),
-        Some(version @ 1..) => Err(Problem::of(format!(
-            "it has schema {kind}/{version}, and this gatekeeper reads up to {kind}/{newest}: a newer one wrote it"
-        ))),
+/// `schema` is `kind/N`, as the file has to name it.
+///
+/// # Errors
+/// Where the file names none or another: that of a newer gatekeeper, or of another kind of file.
+pub(super) fn expect_schema(text: &str, schema: &str) -> std::result::Result<(), Problem> {
+    let Header { schema: named } =
+        serde_json::from_str(text).map_err(|error| Problem::json(&error))?;
+    let version = |schema: &str| {
+        let (kind, version) = schema.split_once('/')?;
+        Some((kind.to_owned(), version.parse::<u32>().ok()?))
+    };
+    match (version(&named), version(schema)) {
+        _ if named == schema => Ok(()),
+        (Some((kind, named_version)), Some((ours, version)))
+            if kind == ours && named_version > version =>
+        {
+            Err(Problem::of(format!(
+                "its schema is {named}, and this version of gatekeeper reads {schema} alone: a newer one wrote it"
+            )))
+        }
         _ => Err(Problem::of(format!(
-            "its schema is `{schema}` and not {kind}/{newest}"
+            "its schema is `{named}`, and {schema} is expected"
         ))),
     }
 }

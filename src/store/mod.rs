@@ -7,12 +7,6 @@ pub mod nvbench;
 mod once;
 mod record;
 
-#[cfg(test)]
-#[path = "../../crates/verdict/src/judge/fixture.rs"]
-pub(crate) mod fixture;
-#[cfg(test)]
-use verdict::model;
-
 pub use baselines::{BASELINES, Change, Update, baselines_of, load_baselines, update_baselines};
 pub use file::NewFile;
 pub use record::{read, read_record, seal, write_record};

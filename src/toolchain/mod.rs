@@ -11,8 +11,10 @@ pub use install::install;
 
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
+use crate::process;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use verdict::model::CompilerFacts;
 
 /// A CUDA compiler that was found complete, with the host compiler that it will use.
@@ -184,14 +186,21 @@ fn is_executable(file: &Path) -> bool {
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
+/// Longest time that a tool may take to say what it is, and how many bytes of that are kept.
+const DEADLINE: Duration = Duration::from_secs(120);
+const MOST_OUTPUT: u64 = 1 << 20;
+
 /// What a short-lived tool prints, on both streams: nvcc writes its dry run to stderr.
-fn output_of(mut command: Command) -> std::result::Result<String, String> {
-    let output = command.output().map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    if output.status.success() {
-        Ok(text.into_owned())
-    } else {
-        Err(format!("{}: {}", output.status, text.trim()))
+fn output_of(command: Command) -> std::result::Result<String, String> {
+    match process::run(command, DEADLINE, MOST_OUTPUT) {
+        Ok(Some(ended)) if ended.status.success() => Ok(ended.log),
+        Ok(Some(ended)) => Err(format!(
+            "{}: {}",
+            process::how(ended.status),
+            ended.log.trim()
+        )),
+        Ok(None) => Err(format!("it did not finish within {} s", DEADLINE.as_secs())),
+        Err(error) => Err(error.to_string()),
     }
 }
 

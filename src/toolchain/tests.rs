@@ -246,7 +246,7 @@ fn a_broken_nvcc_is_not_passed_over() {
     machine.gxx();
     machine.script("bin/nvcc", "echo 'cannot execute' >&2; exit 127");
     insta::assert_snapshot!(machine.says(machine.find(None)), @"
-DIR/bin/nvcc does not work: exit status: 127: cannot execute
+DIR/bin/nvcc does not work: exit code 127: cannot execute
   help: repair it, take it off PATH, or run with --provision
 ");
     machine.script("bin/nvcc", "echo hello");
@@ -342,7 +342,7 @@ fn every_way_in_which_provisioning_fails() {
 ");
     machine.script("bin/python3", "echo 'No module named pip' >&2; exit 1");
     insta::assert_snapshot!(machine.says(machine.install()), @"
---provision needs pip, and DIR/bin/python3 has none (exit status: 1: No module named pip)
+--provision needs pip, and DIR/bin/python3 has none (exit code 1: No module named pip)
   help: install it, for example `apt-get install python3-pip` or `python3 -m ensurepip`
   help: or install CUDA 13 by hand and put nvcc on PATH
 ");

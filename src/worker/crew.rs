@@ -6,9 +6,11 @@ use super::protocol::{CheckJob, Frame, Job, PairJob, Ready, TimeJob};
 use crate::device::lock::{GpuLock, SHARED, Use};
 use crate::device::{DeviceChoice, Failure};
 use crate::error::Error;
+use crate::report::reasons;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use verdict::model::NotRun;
 use verdict::model::{
     Case, CheckFacts, DeviceFacts, DriverFacts, Fault, FaultKind, PairFacts, Seen, TimeFacts,
 };
@@ -122,9 +124,9 @@ impl<'a> Crew<'a> {
             self.device = Some(device.clone());
             return device;
         }
-        self.device.clone().unwrap_or(Seen::NotRun {
-            reason: "no device was asked for".to_owned(),
-        })
+        self.device
+            .clone()
+            .unwrap_or(Seen::NotRun(NotRun::DeviceNotAsked))
     }
 
     /// How many devices the machine has, this one among them, as the worker sees it.
@@ -246,8 +248,8 @@ impl<'a> Crew<'a> {
         let device = match device {
             Seen::Got(device) => device,
             Seen::Fault(fault) => return Seen::Fault(fault),
-            Seen::Unsupported { reason } => return Seen::Unsupported { reason },
-            Seen::NotRun { reason } => return Seen::NotRun { reason },
+            Seen::Unsupported(why) => return Seen::Unsupported(why),
+            Seen::NotRun(why) => return Seen::NotRun(why),
         };
         if let Err(error) = self.hold(&device.uuid, wanted) {
             return environment(error.to_string());
@@ -278,7 +280,7 @@ impl<'a> Crew<'a> {
         let whole = began.elapsed();
         self.costs.device += spent.unwrap_or(whole).min(whole);
         match end {
-            Ok(Frame::Failed(Failure::Unsupported { reason })) => Seen::Unsupported { reason },
+            Ok(Frame::Failed(Failure::Unsupported(why))) => Seen::Unsupported(why),
             Ok(Frame::Failed(Failure::Fault {
                 fault,
                 sticky: false,
@@ -319,13 +321,16 @@ impl<'a> Crew<'a> {
             {
                 Some(Ok(Frame::Sane)) => None,
                 Some(Ok(Frame::Failed(Failure::Fault { fault, .. }))) => Some(fault.message),
-                Some(Ok(Frame::Failed(Failure::Unsupported { reason }))) => Some(reason),
+                Some(Ok(Frame::Failed(Failure::Unsupported(why)))) => {
+                    Some(reasons::unsupported(&why))
+                }
                 Some(Ok(other)) => Some(format!("{other:?} is no answer")),
                 Some(Err(Lost::Hang(message) | Lost::Died(message))) => Some(message),
                 None => Some("no worker could be started".to_owned()),
             },
             Seen::Fault(fault) => Some(fault.message),
-            Seen::Unsupported { reason } | Seen::NotRun { reason } => Some(reason),
+            Seen::Unsupported(why) => Some(reasons::unsupported(&why)),
+            Seen::NotRun(why) => Some(reasons::not_run(&why)),
         };
         let Some(why) = verdict else {
             return fault;
@@ -358,7 +363,7 @@ impl<'a> Crew<'a> {
                 self.worker = Some(worker);
                 Seen::Got(facts)
             }
-            Ok(Frame::Ready(Ready::Absent(reason))) => Seen::NotRun { reason },
+            Ok(Frame::Ready(Ready::Absent(problem))) => Seen::NotRun(NotRun::NoDevice { problem }),
             Ok(Frame::Ready(Ready::Broken(message))) => environment(message),
             Ok(other) => environment(format!("the worker began with {other:?}")),
             Err(Lost::Hang(message) | Lost::Died(message)) => environment(message),
@@ -420,23 +425,17 @@ fn answer<T>(end: Seen<Frame>, pick: impl FnOnce(Frame) -> Result<T, Box<Frame>>
             message: format!("the worker answered another question: {frame:?}"),
         }),
         Seen::Fault(fault) => Seen::Fault(fault),
-        Seen::Unsupported { reason } => Seen::Unsupported { reason },
-        Seen::NotRun { reason } => Seen::NotRun { reason },
+        Seen::Unsupported(why) => Seen::Unsupported(why),
+        Seen::NotRun(why) => Seen::NotRun(why),
     }
 }
 
 /// The driver was not heard of before the check ended: for the same reason.
 fn absent_driver(check: &Seen<CheckFacts>) -> Seen<DriverFacts> {
     match check {
-        Seen::Got(_) => Seen::NotRun {
-            reason: "the worker said nothing of the driver".to_owned(),
-        },
+        Seen::Got(_) => Seen::NotRun(NotRun::DriverNotAsked),
         Seen::Fault(fault) => Seen::Fault(fault.clone()),
-        Seen::Unsupported { reason } => Seen::Unsupported {
-            reason: reason.clone(),
-        },
-        Seen::NotRun { reason } => Seen::NotRun {
-            reason: reason.clone(),
-        },
+        Seen::Unsupported(why) => Seen::Unsupported(why.clone()),
+        Seen::NotRun(why) => Seen::NotRun(why.clone()),
     }
 }

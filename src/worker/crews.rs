@@ -4,6 +4,7 @@
 use super::crew::{CheckAnswer, Costs, Crew, this_program};
 use super::protocol::{CheckJob, Job};
 use crate::device::DeviceChoice;
+use crate::report::reasons;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -80,7 +81,8 @@ impl<'a> Crews<'a> {
                     continue;
                 }
                 Seen::Fault(fault) => fault.message,
-                Seen::Unsupported { reason } | Seen::NotRun { reason } => reason,
+                Seen::Unsupported(why) => reasons::unsupported(&why),
+                Seen::NotRun(why) => reasons::not_run(&why),
             };
             return Err(environment(format!(
                 "cuda:{ordinal} of cuda:all cannot be used: {why}; --device cuda:N takes one that can"

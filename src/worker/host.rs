@@ -2,11 +2,12 @@
 //! orders mean beyond which frame ends one.
 
 use super::protocol::{Frame, Job, Line, Order};
+use crate::process;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -194,7 +195,7 @@ impl Worker {
     fn died(&mut self, what: &str) -> Lost {
         self.input = None;
         let how = match self.ended_within(FAREWELL) {
-            Some(status) => ended(status),
+            Some(status) => process::how(status),
             None => {
                 self.kill();
                 "it did not exit and was killed".to_owned()
@@ -259,17 +260,6 @@ fn write_lines(mut stdin: ChildStdin) -> Sender<Vec<u8>> {
         }
     });
     sender
-}
-
-fn ended(status: ExitStatus) -> String {
-    match (status.signal(), status.code()) {
-        (Some(number), _) => match Signal::try_from(number) {
-            Ok(signal) => format!("killed by {signal}"),
-            Err(_) => format!("killed by signal {number}"),
-        },
-        (None, Some(code)) => format!("exit code {code}"),
-        (None, None) => status.to_string(),
-    }
 }
 
 fn listen(stdout: impl Read, mut heard: impl FnMut(Heard) -> bool) {

@@ -17,7 +17,8 @@ mod tests;
 pub use crew::{CheckAnswer, Costs, Crew};
 pub use crews::Crews;
 pub use protocol::{
-    Arm, CheckJob, EstimateJob, Expected, Frame, Job, PairJob, SimulateJob, Simulated, TimeJob,
+    Arm, CheckJob, EstimateJob, ExpectedOutput, Frame, Job, PairJob, SimulateJob, Simulated,
+    TimeJob,
 };
 pub use simulators::{Simulators, Spent};
 

@@ -37,7 +37,7 @@ pub struct CheckJob {
     pub case: Case,
     pub artifact: Artifact,
     pub seed: u64,
-    pub expected: Expected,
+    pub expected: ExpectedOutput,
     /// Write inputs, outputs and reference there as .npy.
     pub dump: Option<PathBuf>,
 }
@@ -45,7 +45,7 @@ pub struct CheckJob {
 /// Where the right answer comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Expected {
+pub enum ExpectedOutput {
     /// Computed by the parent, as `check::cache` wrote it: over the inputs as the kernel sees them, and
     /// before quantisation where an input has a codec.
     Files {

@@ -106,7 +106,7 @@ impl Simulators {
                 held(&self.idle).push(worker);
                 match end {
                     Frame::Failed(Failure::Fault { fault, .. }) => Seen::Fault(fault),
-                    Frame::Failed(Failure::Unsupported { reason }) => Seen::Unsupported { reason },
+                    Frame::Failed(Failure::Unsupported(why)) => Seen::Unsupported(why),
                     frame => Seen::Got(frame),
                 }
             }

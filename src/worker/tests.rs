@@ -4,7 +4,7 @@ mod base;
 
 use super::crew::Crew;
 use super::host::{Lost, Worker};
-use super::protocol::{CheckJob, Expected, Frame, Job, Line, Ready, TimeJob};
+use super::protocol::{CheckJob, ExpectedOutput, Frame, Job, Line, Ready, TimeJob};
 use crate::build::Artifact;
 use crate::device::Failure;
 use crate::device::lock::{GpuLock, Use};
@@ -265,7 +265,7 @@ pub(super) fn job(case: Case) -> CheckJob {
             ptx: "k.ptx".into(),
         },
         seed: 1,
-        expected: Expected::Files {
+        expected: ExpectedOutput::Files {
             seen: "seen".into(),
             original: None,
         },

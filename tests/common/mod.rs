@@ -7,6 +7,7 @@
 use assert_cmd::Command;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use verdict::model::Record;
 
 /// The binary under test. `GATEKEEPER_BIN` replaces it where the tests run on another machine than the one
 /// that built them.
@@ -96,6 +97,13 @@ pub fn run(dir: &Path, args: &[&str], code: i32) -> Output {
 
 /// What `run` writes, relative to where it ran.
 pub const RECORD: &str = "gatekeeper-out/record.json";
+
+/// Stores a record as `run` does, and returns its path.
+pub fn write_record(dir: &Path, name: &str, record: &Record) -> String {
+    let path = dir.join(name);
+    gatekeeper::store::write_record(&path, record).unwrap();
+    path.display().to_string()
+}
 
 /// A project after a run without a GPU.
 pub fn after_a_run(filters: &[&str]) -> tempfile::TempDir {

@@ -2,7 +2,7 @@
 
 use gatekeeper::build::Artifact;
 use gatekeeper::device::DeviceChoice;
-use gatekeeper::worker::{CheckAnswer, CheckJob, Crew, Expected};
+use gatekeeper::worker::{CheckAnswer, CheckJob, Crew, ExpectedOutput};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
@@ -143,7 +143,7 @@ pub fn check(crew: &mut Crew, case: Case, artifact: Artifact) -> CheckAnswer {
         case,
         artifact,
         seed: 1,
-        expected: Expected::Variant {
+        expected: ExpectedOutput::Variant {
             case: Box::new(self::case("right")),
             artifact: entry("right"),
         },

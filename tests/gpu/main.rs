@@ -17,7 +17,7 @@ use bench::*;
 use gatekeeper::cache::Cache;
 use gatekeeper::check::cache::{self, References};
 use gatekeeper::device::DeviceChoice;
-use gatekeeper::worker::{CheckJob, Crew, Expected};
+use gatekeeper::worker::{CheckJob, Crew, ExpectedOutput};
 use verdict::model::{Arg, Binary, FaultKind, Num, Reference, Role, ScalarType, ScalarValue, Seen};
 
 /// The one that runs everywhere: no device is `NotRun`, and never a fault or a device.
@@ -61,7 +61,7 @@ fn a_kernel_holds_against_the_reference_of_the_cpu() {
     let dir = tempfile::tempdir().unwrap();
     let cache = Cache::at(dir.path()).unwrap();
     let references = References::open(dir.path(), &cache, None).unwrap();
-    let Seen::Got(cache::Expected::Files { seen, original }) = references.expected(&case, 1) else {
+    let Seen::Got(cache::Answer::Files { seen, original }) = references.answer(&case, 1) else {
         panic!("it is built in")
     };
     for (symbol, right) in [("right", true), ("wrong", false)] {
@@ -69,7 +69,7 @@ fn a_kernel_holds_against_the_reference_of_the_cpu() {
             case: case.clone(),
             artifact: entry(symbol),
             seed: 1,
-            expected: Expected::Files {
+            expected: ExpectedOutput::Files {
                 seen: seen.clone(),
                 original: original.clone(),
             },
@@ -145,7 +145,7 @@ fn shared_memory_clusters_structs_and_in_out_tensors() {
         case: in_place.clone(),
         artifact: entry("in_place"),
         seed: 1,
-        expected: Expected::Variant {
+        expected: ExpectedOutput::Variant {
             case: Box::new(in_place),
             artifact: entry("in_place"),
         },

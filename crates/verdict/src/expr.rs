@@ -48,12 +48,12 @@ impl fmt::Display for Name {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
+pub enum ExprValue {
     Int(i64),
     Float(f64),
 }
 
-impl Value {
+impl ExprValue {
     pub fn as_f64(self) -> f64 {
         match self {
             Self::Int(value) => value as f64,
@@ -62,19 +62,19 @@ impl Value {
     }
 }
 
-impl From<i64> for Value {
+impl From<i64> for ExprValue {
     fn from(value: i64) -> Self {
         Self::Int(value)
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for ExprValue {
     fn from(value: f64) -> Self {
         Self::Float(value)
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for ExprValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(value) => value.fmt(f),
@@ -83,7 +83,7 @@ impl fmt::Display for Value {
     }
 }
 
-pub type Env = BTreeMap<Name, Value>;
+pub type Env = BTreeMap<Name, ExprValue>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -123,12 +123,12 @@ pub enum EvalError {
     #[error("{0} gives no finite number")]
     NoNumber(&'static str),
     #[error("{0} is not a whole number")]
-    NotWhole(Value),
+    NotWhole(ExprValue),
     #[error("{function} needs {needs}, got {got}")]
     Domain {
         function: &'static str,
         needs: &'static str,
-        got: Value,
+        got: ExprValue,
     },
     #[error("{got} where {wanted} is needed")]
     WrongKind { wanted: Kind, got: Kind },
@@ -174,7 +174,7 @@ pub struct Expression {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Node {
-    Number(Value),
+    Number(ExprValue),
     Variable(Name),
     Negate(Box<Node>),
     Arithmetic(Arithmetic, Box<[Node; 2]>),
@@ -261,7 +261,7 @@ impl Expression {
     /// # Errors
     /// A name without a finite value, a division by zero, an overflow, or a condition.
     pub fn number(&self, env: &Env) -> Result<f64, EvalError> {
-        self.value(env).map(Value::as_f64)
+        self.value(env).map(ExprValue::as_f64)
     }
 
     /// As [`Self::number`], and a float that is no whole number is an error.
@@ -269,7 +269,7 @@ impl Expression {
         whole(self.value(env)?)
     }
 
-    pub fn value(&self, env: &Env) -> Result<Value, EvalError> {
+    pub fn value(&self, env: &Env) -> Result<ExprValue, EvalError> {
         self.admit(env, Kind::Number)?;
         self.root.number(env)
     }
@@ -307,7 +307,7 @@ impl Expression {
 }
 
 impl Node {
-    fn number(&self, env: &Env) -> Result<Value, EvalError> {
+    fn number(&self, env: &Env) -> Result<ExprValue, EvalError> {
         match self {
             Self::Number(value) => Ok(*value),
             Self::Variable(name) => env
@@ -315,11 +315,11 @@ impl Node {
                 .copied()
                 .ok_or_else(|| EvalError::Missing(BTreeSet::from([name.clone()]))),
             Self::Negate(operand) => match operand.number(env)? {
-                Value::Int(value) => value
+                ExprValue::Int(value) => value
                     .checked_neg()
-                    .map(Value::Int)
+                    .map(ExprValue::Int)
                     .ok_or(EvalError::Overflow("-")),
-                Value::Float(value) => Ok(Value::Float(-value)),
+                ExprValue::Float(value) => Ok(ExprValue::Float(-value)),
             },
             Self::Arithmetic(operator, operands) => {
                 let [left, right] = &**operands;
@@ -364,7 +364,7 @@ impl Node {
 }
 
 impl Arithmetic {
-    fn apply(self, left: Value, right: Value) -> Result<Value, EvalError> {
+    fn apply(self, left: ExprValue, right: ExprValue) -> Result<ExprValue, EvalError> {
         let name = match self {
             Self::Add => "+",
             Self::Subtract => "-",
@@ -375,7 +375,7 @@ impl Arithmetic {
         if matches!(self, Self::Divide | Self::Remainder) && right.as_f64() == 0.0 {
             return Err(EvalError::DivisionByZero);
         }
-        if let (Value::Int(left), Value::Int(right)) = (left, right) {
+        if let (ExprValue::Int(left), ExprValue::Int(right)) = (left, right) {
             let exact = match self {
                 Self::Add => left.checked_add(right),
                 Self::Subtract => left.checked_sub(right),
@@ -387,7 +387,7 @@ impl Arithmetic {
                     None => None,
                 },
             };
-            return exact.map(Value::Int).ok_or(EvalError::Overflow(name));
+            return exact.map(ExprValue::Int).ok_or(EvalError::Overflow(name));
         }
         let (left, right) = (left.as_f64(), right.as_f64());
         finite(
@@ -405,9 +405,9 @@ impl Arithmetic {
 
 impl Comparison {
     /// Integers compare as integers; anything else exactly as f64.
-    fn holds(self, left: Value, right: Value) -> bool {
+    fn holds(self, left: ExprValue, right: ExprValue) -> bool {
         let order = match (left, right) {
-            (Value::Int(left), Value::Int(right)) => Some(left.cmp(&right)),
+            (ExprValue::Int(left), ExprValue::Int(right)) => Some(left.cmp(&right)),
             _ => left.as_f64().partial_cmp(&right.as_f64()),
         };
         order.is_some_and(|order| match self {
@@ -422,18 +422,18 @@ impl Comparison {
 }
 
 impl Function {
-    fn apply(self, arguments: &[Value]) -> Result<Value, EvalError> {
+    fn apply(self, arguments: &[ExprValue]) -> Result<ExprValue, EvalError> {
         match (self, arguments) {
-            (Self::CeilDiv, &[a, b]) => ceil_div(a, b, "ceil_div").map(Value::Int),
+            (Self::CeilDiv, &[a, b]) => ceil_div(a, b, "ceil_div").map(ExprValue::Int),
             (Self::RoundUp, &[a, b]) => ceil_div(a, b, "round_up")?
                 .checked_mul(whole(b)?)
-                .map(Value::Int)
+                .map(ExprValue::Int)
                 .ok_or(EvalError::Overflow("round_up")),
-            (Self::Abs, &[Value::Int(value)]) => value
+            (Self::Abs, &[ExprValue::Int(value)]) => value
                 .checked_abs()
-                .map(Value::Int)
+                .map(ExprValue::Int)
                 .ok_or(EvalError::Overflow("abs")),
-            (Self::Abs, &[Value::Float(value)]) => Ok(Value::Float(value.abs())),
+            (Self::Abs, &[ExprValue::Float(value)]) => Ok(ExprValue::Float(value.abs())),
             (Self::Sqrt, &[value]) => finite(value.as_f64().sqrt(), "sqrt"),
             (Self::Log2, &[value]) => finite(value.as_f64().log2(), "log2"),
             (Self::Min | Self::Max, [first, rest @ ..]) => {
@@ -455,7 +455,7 @@ impl Function {
     }
 }
 
-fn ceil_div(a: Value, b: Value, function: &'static str) -> Result<i64, EvalError> {
+fn ceil_div(a: ExprValue, b: ExprValue, function: &'static str) -> Result<i64, EvalError> {
     let (a, b) = (whole(a)?, whole(b)?);
     let positive = |value: i64, least: i64, needs: &'static str| {
         if value >= least {
@@ -464,7 +464,7 @@ fn ceil_div(a: Value, b: Value, function: &'static str) -> Result<i64, EvalError
         Err(EvalError::Domain {
             function,
             needs,
-            got: Value::Int(value),
+            got: ExprValue::Int(value),
         })
     };
     positive(a, 0, "a dividend of at least 0")?;
@@ -472,20 +472,22 @@ fn ceil_div(a: Value, b: Value, function: &'static str) -> Result<i64, EvalError
     Ok(a / b + i64::from(a % b != 0))
 }
 
-fn whole(value: Value) -> Result<i64, EvalError> {
+fn whole(value: ExprValue) -> Result<i64, EvalError> {
     match value {
-        Value::Int(value) => Ok(value),
+        ExprValue::Int(value) => Ok(value),
         // Beyond 2^53 neighbouring integers share one f64.
-        Value::Float(float) if float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0 => {
+        ExprValue::Float(float)
+            if float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0 =>
+        {
             Ok(float as i64)
         }
-        Value::Float(_) => Err(EvalError::NotWhole(value)),
+        ExprValue::Float(_) => Err(EvalError::NotWhole(value)),
     }
 }
 
-fn finite(value: f64, what: &'static str) -> Result<Value, EvalError> {
+fn finite(value: f64, what: &'static str) -> Result<ExprValue, EvalError> {
     if value.is_finite() {
-        Ok(Value::Float(value))
+        Ok(ExprValue::Float(value))
     } else {
         Err(EvalError::NoNumber(what))
     }

@@ -40,7 +40,7 @@ pub fn sdpa(
             "{heads} heads of queries do not share {key_heads} heads of keys"
         )));
     }
-    let shape = Shape {
+    let shape = AttentionDims {
         heads,
         key_heads,
         queries,
@@ -56,7 +56,7 @@ pub fn sdpa(
     )))
 }
 
-struct Shape {
+struct AttentionDims {
     heads: usize,
     key_heads: usize,
     queries: usize,
@@ -66,7 +66,7 @@ struct Shape {
     causal: bool,
 }
 
-impl Shape {
+impl AttentionDims {
     fn attend(&self, q: &[f32], k: &[f32], v: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; q.len()];
         if out.is_empty() || self.keys == 0 {
@@ -160,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// By the definition, in f64, one output element at a time.
-    fn naive(shape: &Shape, batch: usize, q: &[f32], k: &[f32], v: &[f32]) -> Vec<f64> {
+    fn naive(shape: &AttentionDims, batch: usize, q: &[f32], k: &[f32], v: &[f32]) -> Vec<f64> {
         let group = shape.heads / shape.key_heads;
         let at =
             |data: &[f32], b: usize, h: usize, s: usize, d: usize, heads: usize, len: usize| {
@@ -207,7 +207,7 @@ mod tests {
         crate::check::generator::Stream::new(11, name).normal(0.0, 1.0, len)
     }
 
-    fn check(shape: &Shape, batch: usize) {
+    fn check(shape: &AttentionDims, batch: usize) {
         let q = data("q", batch * shape.heads * shape.queries * shape.depth);
         let k = data("k", batch * shape.key_heads * shape.keys * shape.depth);
         let v = data("v", k.len());
@@ -230,7 +230,7 @@ mod tests {
             queries in 1usize..40, keys in 1usize..40, depth in 1usize..20, causal: bool,
         ) {
             let scale = 1.0 / (depth as f32).sqrt();
-            check(&Shape { heads: key_heads * group, key_heads, queries, keys, depth, scale, causal }, batch);
+            check(&AttentionDims { heads: key_heads * group, key_heads, queries, keys, depth, scale, causal }, batch);
         }
     }
 
@@ -238,7 +238,7 @@ mod tests {
     fn more_than_one_tile() {
         for causal in [false, true] {
             check(
-                &Shape {
+                &AttentionDims {
                     heads: 2,
                     key_heads: 1,
                     queries: 300,
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn rows_that_see_nothing_are_zero_and_nan_is_kept() {
-        let shape = Shape {
+        let shape = AttentionDims {
             heads: 1,
             key_heads: 1,
             queries: 3,
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn large_scores_do_not_overflow() {
-        let shape = Shape {
+        let shape = AttentionDims {
             heads: 1,
             key_heads: 1,
             queries: 1,

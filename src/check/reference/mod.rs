@@ -6,7 +6,6 @@
 mod attention;
 mod elementwise;
 mod matmul;
-mod process;
 mod reduce;
 mod rows;
 #[cfg(test)]
@@ -143,7 +142,7 @@ pub fn built_in(case: &Case, inputs: &Inputs, view: View) -> Result<Outputs, NoA
         } => (out, reduce::transpose(scene, x, out, permutation)?),
         Reference::Unary { x, out, op } => (out, elementwise::unary(scene, x, out, *op)?),
         Reference::Binary { a, b, out, op } => (out, elementwise::binary(scene, a, b, out, *op)?),
-        Reference::User { .. } | Reference::Variant { .. } => {
+        Reference::User { .. } | Reference::Variant { .. } | Reference::Elsewhere => {
             return Err("this reference is not built in".into());
         }
     };

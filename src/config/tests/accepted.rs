@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::accepted::parse as read_accepted;
 use std::path::PathBuf;
-use verdict::model::{Acceptance, Rule, Subject};
+use verdict::model::{Acceptance, Bound, Limit, Metric, Num, Op, Rule, Subject};
 
 const ENTRY: &str = r#"version: 1
 accepted:
@@ -62,12 +62,26 @@ fn an_entry_says_what_it_is_for() {
     assert_eq!(acceptance.reason, "the new softmax is exact");
     assert_eq!(acceptance.declared, "baselines/accepted.yaml:3");
     assert!(!acceptance.left_out);
-    let instead = |old: &str, new: &str| verdict::judge::words::gate(&whole(old, new).instead);
-    assert_eq!(instead("+5%", "+5%"), "p50 +5%");
-    assert_eq!(instead("+5%", "<= 400us"), "p50 <= 400 us");
-    assert_eq!(instead("metric: p50", "metric: counters"), "counters +5%");
+    let instead = |old: &str, new: &str| whole(old, new).instead;
+    let change = Num(0.05);
+    let p50 = |limit| Rule::Limit {
+        metric: Metric::P50,
+        limit,
+    };
+    assert_eq!(instead("+5%", "+5%"), p50(Limit::Baseline { change }));
+    assert_eq!(
+        instead("+5%", "<= 400us"),
+        p50(Limit::Absolute {
+            op: Op::Le,
+            bound: Bound::Value(Num(400_000.0)),
+        })
+    );
+    assert_eq!(
+        instead("metric: p50", "metric: counters"),
+        Rule::Counters { change }
+    );
     assert!(matches!(
-        whole("metric: p50", "metric: max_err").instead,
+        instead("metric: p50", "metric: max_err"),
         Rule::Limit { .. }
     ));
     let none = read_accepted("version: 1\naccepted: []\n", &loaded(&Selection::default()));

@@ -1,6 +1,7 @@
 //! Whatever is in the file, the answer is a message.
 
-use super::super::limits::{self, Context};
+use super::super::context::Context;
+use super::super::limit::read_limit;
 use super::super::scope::Scope;
 use super::super::yaml::{Position, Spot};
 use super::{RIGHT, read};
@@ -97,7 +98,7 @@ proptest! {
             launcher: false,
         };
         let spot = Spot { value: text, at: Position::default() };
-        match limits::limit(&spot, metric, &context) {
+        match read_limit(&spot, metric, &context) {
             Ok(Limit::Absolute { bound: Bound::Value(Num(value)), op }) => {
                 prop_assert!(value.is_finite() && value >= 0.0);
                 let worst = if metric.larger_is_better() { 0.0 } else { f64::MAX };

@@ -88,12 +88,14 @@ fn filters_are_globs_and_any_of_them_selects() {
         cases(&filters(&["*@odd", "scale/plain@small"])),
         ["scale/plain@small", "copy/default@odd"]
     );
-    let narrowed = Selection {
-        shapes: vec!["small".to_owned()],
-        variants: vec!["{wide,default}".to_owned()],
-        ..Selection::default()
-    };
-    assert_eq!(cases(&narrowed), ["scale/wide@small", "copy/default@small"]);
+    assert_eq!(
+        cases(&filters(&["*/{wide,default}@small"])),
+        ["scale/wide@small", "copy/default@small"]
+    );
+    assert_eq!(
+        cases(&filters(&["*@{large,odd}"])),
+        ["scale/plain@large", "scale/wide@large", "copy/default@odd"]
+    );
 }
 
 #[test]
@@ -133,13 +135,20 @@ fn what_matches_nothing_is_an_error_that_names_what_there_is() {
     );
     assert_eq!(
         said(filters(&["copy", "scale/narrow"])),
-        "the filter `scale/narrow` matches nothing\n  help: variant: there are `plain`, `wide`\n  help: \
-         shape: there are `small`, `large`"
+        "the filter `scale/narrow` matches nothing\n  help: variant: there are `plain`, `wide`"
+    );
+    assert_eq!(
+        said(filters(&["scale/wade@small"])),
+        "the filter `scale/wade@small` matches nothing\n  help: variant: did you mean `wide`?"
+    );
+    assert_eq!(
+        said(filters(&["*/wide@odd"])),
+        "the filter `*/wide@odd` matches nothing\n  help: variant: there are `plain`, `wide`, `default`\n  \
+         help: shape: there are `small`, `large`, `odd`"
     );
     assert_eq!(
         said(filters(&["scale@odd"])),
-        "the filter `scale@odd` matches nothing\n  help: variant: there are `plain`, `wide`\n  help: \
-         shape: there are `small`, `large`"
+        "the filter `scale@odd` matches nothing\n  help: shape: there are `small`, `large`"
     );
     for malformed in ["", "/", "scale/", "@small", "a/b/c", "a@b@c"] {
         assert!(
@@ -150,21 +159,6 @@ fn what_matches_nothing_is_an_error_that_names_what_there_is() {
     assert_eq!(
         said(filters(&["["])),
         "`[` is not a glob: unclosed character class; missing ']'"
-    );
-    assert_eq!(
-        said(Selection {
-            filters: vec!["scale".to_owned()],
-            shapes: vec!["odd".to_owned()],
-            ..Selection::default()
-        }),
-        "--shapes `odd` matches nothing\n  help: shape: there are `small`, `large`"
-    );
-    assert_eq!(
-        said(Selection {
-            variants: vec!["wade".to_owned()],
-            ..Selection::default()
-        }),
-        "--variants `wade` matches nothing\n  help: variant: did you mean `wide`?"
     );
 }
 

@@ -6,6 +6,7 @@ use crate::device::{Failure, Result};
 use cudarc::driver::sys::{self, CUresult};
 use std::ffi::CStr;
 use std::ptr::null_mut;
+use verdict::model::Unsupported;
 use verdict::model::{DeviceFacts, Launch};
 
 /// cuFuncGetName and cuKernelGetName came with CUDA 12.3.
@@ -44,24 +45,23 @@ impl Graph {
                 | CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
                 | CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
                 queued,
-            ) => Err(Failure::Unsupported {
-                reason: format!(
-                    "the launcher cannot be captured into a CUDA graph ({}): it has to put all of its work on \
-                     the stream that it is given, and not wait for it{}",
+            ) => Err(Failure::Unsupported(Unsupported::Capture {
+                problem: format!(
+                    "{}; it has to put all of its work on the stream that it is given, and not wait for it{}",
                     describe(ended),
                     match queued {
                         Err(Failure::Fault { fault, .. }) => format!("; {}", fault.message),
                         _ => String::new(),
                     }
                 ),
-            }),
+            })),
             (_, Err(failure)) => Err(failure),
             (ended, Ok(())) => {
                 Err(check("cuStreamEndCapture", ended)
                     .err()
-                    .unwrap_or(Failure::Unsupported {
-                        reason: "the capture ended without a graph".to_owned(),
-                    }))
+                    .unwrap_or(Failure::Unsupported(Unsupported::Capture {
+                        problem: "the capture ended without a graph".to_owned(),
+                    })))
             }
         }
     }
@@ -69,12 +69,12 @@ impl Graph {
     /// Every kernel in it, with its name in the device code and its launch.
     pub fn kernels(&self, facts: &DeviceFacts) -> Result<Vec<(sys::CUfunction, String, Launch)>> {
         if facts.cuda_driver_version < NAMES_SINCE {
-            return Err(Failure::Unsupported {
-                reason: format!(
+            return Err(Failure::Unsupported(Unsupported::DriverLacks {
+                problem: format!(
                     "the driver ({}) cannot say which kernels a launcher launches; branch 545 or later can",
                     facts.driver
                 ),
-            });
+            }));
         }
         let mut count = 0;
         // SAFETY: a null array asks for the count, which the second call then fills.

@@ -18,6 +18,7 @@ use cudarc::driver::sys;
 use error::check;
 use program::Loaded;
 use tools::Tools;
+use verdict::model::Unsupported;
 use verdict::model::{DeviceFacts, DriverFacts, FaultKind};
 
 pub use open::{Opened, open};
@@ -98,12 +99,14 @@ impl Device for CudaDevice {
         let mut address = 0;
         // SAFETY: the driver writes the address.
         match unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes.max(1)) } {
-            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => Err(Failure::Unsupported {
-                reason: format!(
-                    "out of device memory: {bytes} bytes more were needed, and {} has {} in all",
-                    self.facts.name, self.facts.memory_bytes
-                ),
-            }),
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                Err(Failure::Unsupported(Unsupported::OutOfMemory {
+                    problem: format!(
+                        "{bytes} bytes more were needed, and {} has {} in all",
+                        self.facts.name, self.facts.memory_bytes
+                    ),
+                }))
+            }
             code => {
                 check("cuMemAlloc", code)?;
                 self.allocations.push(address);

@@ -5,9 +5,11 @@ use super::error::{check, describe};
 use crate::device::choice::{DeviceChoice, Init, Presence, Traces};
 use crate::device::nvml::Monitor;
 use crate::device::{Failure, Result};
+use crate::report::reasons;
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, CUresult};
 use std::ffi::CStr;
 use verdict::model::DeviceFacts;
+use verdict::model::FaultKind;
 
 pub enum Opened {
     Device(Box<CudaDevice>),
@@ -39,7 +41,7 @@ pub fn open(choice: DeviceChoice) -> Opened {
         (Presence::Ready, _) => match open_ordinal(choice.ordinal()) {
             Ok(device) => Opened::Device(Box::new(device)),
             Err(Failure::Fault { fault, .. }) => Opened::Broken(fault.message),
-            Err(Failure::Unsupported { reason }) => Opened::Broken(reason),
+            Err(Failure::Unsupported(why)) => Opened::Broken(reasons::unsupported(&why)),
         },
     }
 }
@@ -48,6 +50,10 @@ pub fn open(choice: DeviceChoice) -> Opened {
 /// where one is missing.
 const OLDEST: i32 = 12_000;
 
+fn broken<T>(message: String) -> Result<T> {
+    Err(Failure::of_case(FaultKind::Environment, message))
+}
+
 // SAFETY of this whole function: out-pointers are of live locals of the type that each call documents.
 fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
     let mut cuda_driver_version = 0;
@@ -55,25 +61,21 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
         sys::cuDriverGetVersion(&raw mut cuda_driver_version)
     })?;
     if cuda_driver_version < OLDEST {
-        return Err(Failure::Unsupported {
-            reason: format!(
-                "the driver supports CUDA {}.{} only: branch 525 or later needed, and 580 or later for cubins of CUDA 13",
-                cuda_driver_version / 1000,
-                cuda_driver_version % 1000 / 10
-            ),
-        });
+        return broken(format!(
+            "the driver supports only CUDA {}.{}; branch 525 or later is needed, and 580 or later for cubins of CUDA 13",
+            cuda_driver_version / 1000,
+            cuda_driver_version % 1000 / 10
+        ));
     }
     let mut count = 0;
     check("cuDeviceGetCount", unsafe {
         sys::cuDeviceGetCount(&raw mut count)
     })?;
     if i64::from(ordinal) >= i64::from(count) {
-        return Err(Failure::Unsupported {
-            reason: format!(
-                "cuda:{ordinal} was asked for, and there are {count} CUDA devices (0 to {})",
-                count - 1
-            ),
-        });
+        return broken(format!(
+            "cuda:{ordinal} was asked for, and there are {count} CUDA devices (0 to {})",
+            count - 1
+        ));
     }
     let mut device = 0;
     check("cuDeviceGet", unsafe {

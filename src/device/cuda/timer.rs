@@ -11,6 +11,7 @@ use cudarc::driver::sys;
 use std::ptr::null_mut;
 use std::time::Instant;
 use verdict::model::GpuState;
+use verdict::model::{FaultKind, Unsupported};
 
 /// The spin lasts twice what the host was seen to need to queue a sample, within these bounds.
 const SPIN_NS: std::ops::RangeInclusive<u64> = 10_000..=50_000_000;
@@ -80,9 +81,10 @@ impl<'a> CudaTimer<'a> {
     fn timed(&mut self, side: Side) -> Result<&mut Timed<'a>> {
         match side {
             Side::Head => Ok(&mut self.head),
-            Side::Base => self.base.as_mut().ok_or_else(|| Failure::Unsupported {
-                reason: "nothing is timed beside it".to_owned(),
-            }),
+            Side::Base => self
+                .base
+                .as_mut()
+                .ok_or_else(|| lost("no base was given to time beside it")),
         }
     }
 
@@ -140,12 +142,12 @@ impl<'a> CudaTimer<'a> {
                 return self.from.until(&self.to);
             }
         }
-        Err(Failure::Unsupported {
-            reason: format!(
+        Err(Failure::Unsupported(Unsupported::HostTooSlow {
+            problem: format!(
                 "the host needs {} us to queue one launch, and its time cannot be kept out of the samples",
                 self.host_ns / 1000
             ),
-        })
+        }))
     }
 
     fn flush_l2(&mut self) -> Result<()> {
@@ -198,9 +200,10 @@ impl Timer for CudaTimer<'_> {
     fn batched(&mut self, side: Side) -> Result<u64> {
         let timed = self.timed(side)?;
         let target = timed.target;
-        let batch = timed.batch.take().ok_or_else(|| Failure::Unsupported {
-            reason: "no batch was prepared".to_owned(),
-        })?;
+        let batch = timed
+            .batch
+            .take()
+            .ok_or_else(|| lost("no batch was prepared"))?;
         let sample = self.sample(
             Some(target),
             |timer| batch.launch(timer.device.stream),
@@ -316,4 +319,8 @@ impl Drop for Event {
         // SAFETY: ours.
         unsafe { sys::cuEventDestroy_v2(self.0) };
     }
+}
+/// Gatekeeper's own mistake.
+fn lost(what: &str) -> Failure {
+    Failure::of_case(FaultKind::Environment, what)
 }

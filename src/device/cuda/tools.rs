@@ -5,6 +5,7 @@ use crate::device::{Address, Failure, Result};
 use cudarc::driver::sys::{self, CUresult};
 use std::ffi::CStr;
 use std::ptr::null_mut;
+use verdict::model::Unsupported;
 
 const PTX: &CStr =
     match CStr::from_bytes_with_nul(concat!(include_str!("tools.ptx"), "\0").as_bytes()) {
@@ -34,13 +35,15 @@ impl Tools {
         // SAFETY: the text ends with a zero byte.
         match unsafe { sys::cuModuleLoadData(&raw mut module, PTX.as_ptr().cast()) } {
             code @ (CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
-            | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED) => Err(Failure::Unsupported {
-                reason: format!(
-                    "the driver cannot compile PTX, which the GPU's clock is read with: {}; install \
+            | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED) => {
+                Err(Failure::Unsupported(Unsupported::DriverLacks {
+                    problem: format!(
+                        "the driver cannot compile PTX, which the GPU's clock is read with: {}; install \
                      libnvidia-ptxjitcompiler",
-                    describe(code)
-                ),
-            }),
+                        describe(code)
+                    ),
+                }))
+            }
             code => {
                 check("loading gatekeeper's own kernels", code)?;
                 let function = |name: &CStr| {

@@ -10,6 +10,8 @@ use crate::error::Result;
 use crate::store::file::Problem;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use verdict::model::NotRun;
+use verdict::model::Unsupported;
 use verdict::model::{CaseId, GpuState, Mode, Num, Seen, TimeFacts};
 
 /// What a benchmark without axes is a case of.
@@ -187,20 +189,15 @@ impl Timed<'_> {
 
     fn facts(&self) -> Result<Seen<TimeFacts>> {
         if self.state.is_skipped {
-            let reason = self.state.skip_reason.as_deref();
-            return Ok(Seen::NotRun {
-                reason: reason.unwrap_or("skipped, with no reason given").to_owned(),
-            });
+            let said = self.state.skip_reason.clone();
+            return Ok(Seen::NotRun(NotRun::PassedOver { said }));
         }
         let single_ns = self.samples(SAMPLE_TIMES, read_ns)?.unwrap_or_default();
         let batched_ns = self.samples(BATCHED_TIMES, read_ns)?;
         if single_ns.is_empty() && batched_ns.is_none() {
-            return Ok(Seen::Unsupported {
-                reason: format!(
-                    "{} kept no samples of it; with `--jsonbin` it does",
-                    self.writer
-                ),
-            });
+            return Ok(Seen::Unsupported(Unsupported::SamplesNotKept {
+                program: self.writer.to_owned(),
+            }));
         }
         let clock = match self.samples(SAMPLE_FREQS, read_hz)? {
             Some(hz) if hz.len() != single_ns.len() => {

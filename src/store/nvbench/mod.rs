@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeSet;
 use std::path::Path;
+use verdict::model::NotRun;
 use verdict::model::{
     Case, CaseId, Costs, DEFAULT_CONFIG, Determinism, DeviceFacts, Environment, Evidence, Host,
     Mode, Plan, Policy, RECORD_SCHEMA, Record, Reference, Schedule, Seen, Simulation,
@@ -224,12 +225,11 @@ fn environment(file: &File) -> Environment {
             cores: 0,
         },
         commit: None,
-        compiler: Seen::NotRun {
-            reason: "NVBench does not say what built the kernels".to_owned(),
-        },
+        compiler: Seen::NotRun(NotRun::OtherProgram {
+            program: file.writer.clone(),
+        }),
         device: Seen::Got(device(&file.device)),
         simulator: None,
-        timed_by: Some(file.writer.clone()),
     }
 }
 
@@ -283,12 +283,7 @@ fn case(id: CaseId) -> Case {
         args: Vec::new(),
         launch: None,
         seeds: Vec::new(),
-        reference: Reference::User {
-            source: UNKNOWN.to_owned(),
-            function: UNKNOWN.to_owned(),
-            args: Vec::new(),
-            flags: Vec::new(),
-        },
+        reference: Reference::Elsewhere,
         tolerance: None,
         determinism: Determinism::Declared {
             reason: "nothing is known of its outputs".to_owned(),

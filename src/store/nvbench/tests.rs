@@ -1,9 +1,10 @@
-use super::super::{fixture, read};
+use super::super::read;
 use super::*;
 use crate::report::nvbench::render;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
+use verdict::judge::fixture;
 use verdict::model::{Num, TimeFacts};
 
 fn golden(side: &str) -> std::path::PathBuf {

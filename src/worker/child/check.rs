@@ -11,9 +11,10 @@ use crate::check::npy::write_npy;
 use crate::check::poison::{Left, first_difference, unwritten};
 use crate::check::{Outputs, WrongBytes, decode};
 use crate::device::{Device, Failure, Result};
-use crate::worker::protocol::{CheckJob, Expected, Frame};
+use crate::worker::protocol::{CheckJob, ExpectedOutput, Frame};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
+use verdict::model::Unsupported;
 use verdict::model::{
     Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, Location, Role, Seen, Tensor,
 };
@@ -49,7 +50,7 @@ pub fn check(
     say(step("asking the driver about the kernel".to_owned()));
     say(Frame::Driver(match device.describe(&stage.call) {
         Ok(facts) => Seen::Got(facts),
-        Err(Failure::Unsupported { reason }) => Seen::Unsupported { reason },
+        Err(Failure::Unsupported(why)) => Seen::Unsupported(why),
         Err(Failure::Fault {
             fault,
             sticky: false,
@@ -298,14 +299,14 @@ pub(super) fn want(
     say: &mut dyn FnMut(Frame),
 ) -> Result<Want> {
     match &job.expected {
-        Expected::Files { seen, original } => {
+        ExpectedOutput::Files { seen, original } => {
             let original = original.as_ref().map(|path| shelves.expected(path));
             Ok(Want {
                 seen: shelves.expected(seen)?,
                 original: original.transpose()?,
             })
         }
-        Expected::Variant { case, artifact } => {
+        ExpectedOutput::Variant { case, artifact } => {
             say(Frame::Step(format!(
                 "running variant {}, the reference",
                 case.id.variant
@@ -343,9 +344,10 @@ fn of_the_reference(variant: &str, failure: Failure) -> Failure {
             },
             sticky,
         },
-        Failure::Unsupported { reason } => Failure::Unsupported {
-            reason: format!("variant {variant}, the reference: {reason}"),
-        },
+        Failure::Unsupported(why) => Failure::Unsupported(Unsupported::ReferenceVariant {
+            variant: variant.to_owned(),
+            why: Box::new(why),
+        }),
     }
 }
 

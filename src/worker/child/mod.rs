@@ -22,6 +22,7 @@ use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+use verdict::model::Unsupported;
 
 /// Takes orders on standard input until it is closed.
 pub fn main(choice: DeviceChoice) -> ExitCode {
@@ -76,9 +77,9 @@ fn run(device: &mut CudaDevice, shelves: &mut Shelves, job: &Job, frames: &mut F
             let facts = pair::pair(device, shelves, job, say)?;
             Ok(Frame::Paired(Box::new(facts)))
         }),
-        Job::Estimate(_) | Job::Simulate(_) => Frame::Failed(Failure::Unsupported {
-            reason: "a GPU does not simulate".to_owned(),
-        }),
+        Job::Estimate(_) | Job::Simulate(_) => {
+            Frame::Failed(Failure::Unsupported(Unsupported::Simulation))
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::device::{Call, Device, Failure, Program, Result, Side, Target, Target
 use crate::measure::{Dice, measure_pair, of_base};
 use crate::worker::protocol::{Frame, PairJob};
 use verdict::model::PairFacts;
+use verdict::model::Unsupported;
 
 /// Allocations are shifted by up to this many steps of their own alignment: where a buffer lies moves
 /// times, and must not move them the same way in every process.
@@ -76,9 +77,9 @@ pub fn pair(
         }),
     };
     let facts = device.whole(|device| {
-        let mut timer = device.timer(targets).ok_or_else(|| Failure::Unsupported {
-            reason: "this device has no clock to trust: times come from a GPU".to_owned(),
-        })??;
+        let mut timer = device
+            .timer(targets)
+            .ok_or(Failure::Unsupported(Unsupported::Clock))??;
         let mut step = |side: Side, step: &str| {
             say(match side {
                 Side::Head => Frame::Step(step.to_owned()),

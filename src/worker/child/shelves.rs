@@ -7,7 +7,7 @@ use crate::cache::Cache;
 use crate::check::images::{Images, Shelf};
 use crate::check::{Outputs, Recent, Values, cache};
 use crate::device::{Failure, Result};
-use crate::worker::protocol::{Expected, Job};
+use crate::worker::protocol::{ExpectedOutput, Job};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,7 +56,7 @@ impl Shelves {
             .map_err(|error| reference(format!("the inputs cannot be made: {error}")))
     }
 
-    /// Expected outputs that the host wrote.
+    /// ExpectedOutput outputs that the host wrote.
     pub fn expected(&mut self, path: &Path) -> Result<Arc<Outputs>> {
         self.shared
             .expected(path)
@@ -99,7 +99,7 @@ impl Shared {
             Job::Pair(job) => (&job.head.case, job.seed),
         };
         if let Job::Check(job) = next
-            && let Expected::Files { seen, original } = &job.expected
+            && let ExpectedOutput::Files { seen, original } = &job.expected
         {
             for path in [seen].into_iter().chain(original) {
                 let _ = self.expected(path);

@@ -10,6 +10,7 @@ use crate::device::sim::SimDevice;
 use crate::device::{Device, Failure, Result};
 use crate::worker::protocol::{EstimateJob, Frame, Job, Ready, SimulateJob, Simulated};
 use std::sync::Arc;
+use verdict::model::Unsupported;
 use verdict::model::{FaultKind, Simulator};
 
 /// Of the whole process: a kernel under test must not take the machine's memory.
@@ -60,9 +61,7 @@ fn run(
                 .map(|simulated| Frame::Simulated(Box::new(simulated)))
         }
         Job::KnownGood | Job::Count | Job::Check(_) | Job::Time(_) | Job::Pair(_) => {
-            Err(Failure::Unsupported {
-                reason: "the simulator has no clock to trust: times come from a GPU".to_owned(),
-            })
+            Err(Failure::Unsupported(Unsupported::Clock))
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::build::Artifact;
 use crate::check::images::{self, Image};
 use crate::check::poison::{gaps_changed, poison, poisoned};
 use crate::check::same;
-use crate::device::args::{Pointers, Value, pack};
+use crate::device::args::{PackedArg, Pointers, pack};
 use crate::device::redzone::{Guarded, Pattern};
 use crate::device::{Address, Call, Device, Failure, Program, Restore, Result};
 use std::borrow::Cow;
@@ -74,7 +74,7 @@ impl<'a> Stage<'a> {
     }
 
     /// What another case over the same tensors is called with.
-    pub fn arguments(&self, device: &dyn Device, case: &Case) -> Result<Vec<Value>> {
+    pub fn arguments(&self, device: &dyn Device, case: &Case) -> Result<Vec<PackedArg>> {
         let pointers = Placement {
             tensors: &self.tensors,
             stream: device.stream(),

@@ -7,6 +7,7 @@ use crate::device::{Failure, Result, Target, Targets};
 use crate::measure::measure;
 use crate::worker::protocol::{Frame, TimeJob};
 use verdict::model::TimeFacts;
+use verdict::model::Unsupported;
 
 /// # Errors
 /// The kernel's faults; `Unsupported` where the device has no clock to trust.
@@ -29,9 +30,9 @@ pub fn time(
         base: None,
     };
     device.whole(|device| {
-        let mut timer = device.timer(targets).ok_or_else(|| Failure::Unsupported {
-            reason: "this device has no clock to trust: times come from a GPU".to_owned(),
-        })??;
+        let mut timer = device
+            .timer(targets)
+            .ok_or(Failure::Unsupported(Unsupported::Clock))??;
         measure(timer.as_mut(), &job.schedule, &mut |step| {
             say(Frame::Step(step.to_owned()));
         })

@@ -437,5 +437,4 @@ impl Order for &Check<'_> {
 }
 
 #[cfg(test)]
-#[path = "global_tests.rs"]
 mod tests;

@@ -1,7 +1,8 @@
 //! Text to a typed tree.
 
 use super::{
-    Arithmetic, Comparison, ExprError, Expression, Function, Kind, Name, Node, Value, finite, unit,
+    Arithmetic, Comparison, ExprError, ExprValue, Expression, Function, Kind, Name, Node, finite,
+    unit,
 };
 use std::collections::BTreeSet;
 use std::fmt;
@@ -30,7 +31,7 @@ pub(super) fn expression(text: &str) -> Result<Expression, ExprError> {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
-    Number(Value),
+    Number(ExprValue),
     Name(Name),
     Symbol(&'static str),
 }
@@ -141,7 +142,7 @@ fn number(text: &str) -> Result<(Token, usize), String> {
         finite(value, "").map_err(|_| too_large())?
     } else {
         let value: i64 = literal.parse().map_err(|_| too_large())?;
-        Value::Int(value.checked_mul(factor).ok_or_else(too_large)?)
+        ExprValue::Int(value.checked_mul(factor).ok_or_else(too_large)?)
     };
     Ok((Token::Number(value), length + suffix.len()))
 }

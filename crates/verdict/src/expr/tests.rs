@@ -2,7 +2,7 @@ use super::parse::SYMBOLS;
 use super::*;
 use proptest::prelude::*;
 
-fn env(values: &[(&str, Value)]) -> Env {
+fn env(values: &[(&str, ExprValue)]) -> Env {
     values
         .iter()
         .map(|(name, value)| {
@@ -15,12 +15,12 @@ fn env(values: &[(&str, Value)]) -> Env {
         .collect()
 }
 
-fn value(text: &str) -> Result<Value, EvalError> {
+fn value(text: &str) -> Result<ExprValue, EvalError> {
     let dims = env(&[
-        ("S", Value::Int(77)),
-        ("D", Value::Int(64)),
-        ("BIG", Value::Int(i64::MAX)),
-        ("half", Value::Float(0.5)),
+        ("S", ExprValue::Int(77)),
+        ("D", ExprValue::Int(64)),
+        ("BIG", ExprValue::Int(i64::MAX)),
+        ("half", ExprValue::Float(0.5)),
     ]);
     Expression::parse(text).unwrap().value(&dims)
 }
@@ -28,7 +28,7 @@ fn value(text: &str) -> Result<Value, EvalError> {
 fn truth(text: &str, values: &[(&str, f64)]) -> Result<bool, EvalError> {
     let values: Vec<_> = values
         .iter()
-        .map(|&(name, value)| (name, Value::Float(value)))
+        .map(|&(name, value)| (name, ExprValue::Float(value)))
         .collect();
     Expression::parse(text).unwrap().truth(&env(&values))
 }
@@ -36,24 +36,24 @@ fn truth(text: &str, values: &[(&str, f64)]) -> Result<bool, EvalError> {
 #[test]
 fn numbers() {
     for (text, expected) in [
-        ("1 + 2 * 3", Value::Int(7)),
-        ("(1 + 2) * 3", Value::Int(9)),
-        ("10 - 3 - 2", Value::Int(5)),
-        ("-2 * -3", Value::Int(6)),
-        ("7 % 4", Value::Int(3)),
-        ("128 / 64", Value::Int(2)),
-        ("S / 64", Value::Float(77.0 / 64.0)),
-        ("1 / sqrt(D)", Value::Float(0.125)),
-        ("ceil_div(S, 64)", Value::Int(2)),
-        ("round_up(S, 32) * 4", Value::Int(384)),
-        ("min(S, D, 100)", Value::Int(64)),
-        ("max(half, 0)", Value::Float(0.5)),
-        ("abs(-3)", Value::Int(3)),
-        ("log2(D)", Value::Float(6.0)),
-        ("48KiB", Value::Int(49152)),
-        ("1.5ms", Value::Float(1_500_000.0)),
-        ("2e-3", Value::Float(0.002)),
-        ("BIG", Value::Int(i64::MAX)),
+        ("1 + 2 * 3", ExprValue::Int(7)),
+        ("(1 + 2) * 3", ExprValue::Int(9)),
+        ("10 - 3 - 2", ExprValue::Int(5)),
+        ("-2 * -3", ExprValue::Int(6)),
+        ("7 % 4", ExprValue::Int(3)),
+        ("128 / 64", ExprValue::Int(2)),
+        ("S / 64", ExprValue::Float(77.0 / 64.0)),
+        ("1 / sqrt(D)", ExprValue::Float(0.125)),
+        ("ceil_div(S, 64)", ExprValue::Int(2)),
+        ("round_up(S, 32) * 4", ExprValue::Int(384)),
+        ("min(S, D, 100)", ExprValue::Int(64)),
+        ("max(half, 0)", ExprValue::Float(0.5)),
+        ("abs(-3)", ExprValue::Int(3)),
+        ("log2(D)", ExprValue::Float(6.0)),
+        ("48KiB", ExprValue::Int(49152)),
+        ("1.5ms", ExprValue::Float(1_500_000.0)),
+        ("2e-3", ExprValue::Float(0.002)),
+        ("BIG", ExprValue::Int(i64::MAX)),
     ] {
         assert_eq!(value(text), Ok(expected), "{text}");
     }
@@ -64,11 +64,11 @@ fn nothing_is_truncated_or_wrapped() {
     let integer = |text: &str| {
         Expression::parse(text)
             .unwrap()
-            .integer(&env(&[("S", Value::Int(77))]))
+            .integer(&env(&[("S", ExprValue::Int(77))]))
     };
     assert_eq!(
         integer("S / 64"),
-        Err(EvalError::NotWhole(Value::Float(77.0 / 64.0)))
+        Err(EvalError::NotWhole(ExprValue::Float(77.0 / 64.0)))
     );
     assert_eq!(integer("S / 7"), Ok(11));
     assert_eq!(integer("2.0 * S"), Ok(154));
@@ -83,7 +83,10 @@ fn nothing_is_truncated_or_wrapped() {
         ("1e300 * 1e300", EvalError::NoNumber("*")),
         ("sqrt(-1)", EvalError::NoNumber("sqrt")),
         ("log2(0)", EvalError::NoNumber("log2")),
-        ("ceil_div(half, 2)", EvalError::NotWhole(Value::Float(0.5))),
+        (
+            "ceil_div(half, 2)",
+            EvalError::NotWhole(ExprValue::Float(0.5)),
+        ),
     ] {
         assert_eq!(value(text), Err(error), "{text}");
     }
@@ -237,7 +240,7 @@ proptest! {
         b in any::<i64>(),
     ) {
         if let Ok(expression) = Expression::parse(&parts.join(" ")) {
-            let env = env(&[("a", Value::Float(a)), ("b.c", Value::Int(b))]);
+            let env = env(&[("a", ExprValue::Float(a)), ("b.c", ExprValue::Int(b))]);
             match expression.kind() {
                 Kind::Number => if let Ok(value) = expression.number(&env) {
                     prop_assert!(value.is_finite());

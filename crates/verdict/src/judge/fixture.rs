@@ -1,17 +1,13 @@
 //! A run by hand: one kernel, two variants, two shapes, on an H100. Everything holds; tests break one
-//! thing at a time. Shared with the tests of the reports, which is why it names types by `super::model`.
+//! thing at a time. Behind the feature `fixture`, for the tests of other crates.
 
-#![allow(dead_code)]
-
-#[path = "fixture_beside.rs"]
 mod beside;
-#[path = "fixture_simulated.rs"]
 mod simulated;
 
 pub use beside::*;
 pub use simulated::*;
 
-use super::model::*;
+use crate::model::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const VARIANTS: [&str; 2] = ["direct", "fast"];

@@ -27,8 +27,9 @@ mod series;
 mod sessions;
 mod value;
 
-#[cfg(test)]
-mod fixture;
+#[cfg(any(test, feature = "fixture"))]
+#[allow(clippy::unwrap_used, clippy::expect_used, reason = "for tests alone")]
+pub mod fixture;
 #[cfg(test)]
 mod tests;
 
@@ -40,8 +41,6 @@ pub use schedule::{Admission, Stage, Timing, admit, next};
 pub use sessions::joined;
 pub use value::{MetricValue, Values};
 
-#[cfg(test)]
-use crate::model;
 use crate::model::*;
 use baselines::Beside;
 use review::{accepted, edited, loosened};

@@ -4,7 +4,7 @@ use super::{Arch, CaseId, Facet, KeyField, Metric, Mode, Num};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub const BASELINE_SCHEMA: &str = "gatekeeper.baseline/3";
+pub const BASELINE_SCHEMA: &str = "gatekeeper.baseline/1";
 
 /// One file: one kernel, variant and key. Two branches that update two variants touch two files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -83,10 +83,6 @@ impl Counter {
             Self::DivergentBranches => "divergent_branches",
         }
     }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|counter| counter.name() == name)
-    }
 }
 
 impl fmt::Display for Counter {

@@ -1,7 +1,7 @@
-use super::{CompilerFacts, DeviceFacts, Evidence, Plan, Policy, Seen, Simulator};
+use super::{CompilerFacts, DeviceFacts, Evidence, NotRun, Plan, Policy, Seen, Simulator};
 use serde::{Deserialize, Serialize};
 
-pub const RECORD_SCHEMA: &str = "gatekeeper.record/4";
+pub const RECORD_SCHEMA: &str = "gatekeeper.record/1";
 
 /// The gates file of a command that names none.
 pub const DEFAULT_CONFIG: &str = "gates.yaml";
@@ -43,6 +43,16 @@ pub struct Environment {
     pub device: Seen<DeviceFacts>,
     /// What executed the kernels in its place.
     pub simulator: Option<Simulator>,
+}
+
+impl Environment {
+    /// The program that ran the kernels where it was not gatekeeper.
+    pub fn other_program(&self) -> Option<&str> {
+        match &self.compiler {
+            Seen::NotRun(NotRun::OtherProgram { program }) => Some(program),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -124,8 +124,8 @@ pub enum Unsupported {
     Clock,
     /// There is no driver to ask, in the simulator.
     Driver,
-    /// What this driver cannot do.
-    DriverTooOld { problem: String },
+    /// What this driver cannot do, or comes without.
+    DriverLacks { problem: String },
     /// The launcher cannot be captured into a CUDA graph.
     Capture { problem: String },
     /// The host is too slow to keep its own time out of the samples.
@@ -148,7 +148,7 @@ codes! { Unsupported:
     OutOfMemory => "out-of-memory",
     Clock => "no-clock",
     Driver => "no-driver",
-    DriverTooOld => "driver-too-old",
+    DriverLacks => "driver-lacks",
     Capture => "not-capturable",
     HostTooSlow => "host-too-slow",
     Simulation => "gpu-does-not-simulate",

@@ -146,7 +146,7 @@ pub struct Judgement {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Accepted {
     pub subject: Subject,
-    pub gate: Rule,
+    pub rule: Rule,
     /// `Reason::Accepted`.
     pub reason: Reason,
     /// Where it was accepted.

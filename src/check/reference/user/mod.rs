@@ -6,12 +6,12 @@
 
 mod arguments;
 
-use super::process::{Ended, run};
 use super::{NoAnswer, complete};
 use crate::cache::Cache;
 use crate::check::inputs::{Inputs, View};
 use crate::check::{Outputs, elem, layout, poison};
 use crate::error::Result;
+use crate::process::{self, Ended};
 use arguments::{Param, generated_main, parameters, stored};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -174,7 +174,7 @@ impl Functions {
             .arg("-o")
             .arg(&text);
         let what = format!("the host compiler on {}", build.source);
-        succeeded(run(preprocess, &what, COMPILE)?, &what)?;
+        output(run(preprocess, &what, COMPILE)?, &what)?;
         std::fs::read(&text).map_err(|error| self.broken(&error))
     }
 
@@ -198,7 +198,7 @@ impl Functions {
         std::fs::write(&main, &build.main).map_err(broken)?;
         let mut version = self.call(compiler);
         version.arg("--version");
-        let version = succeeded(
+        let version = output(
             run(version, "the host compiler", COMPILE)?,
             "the host compiler",
         )?;
@@ -235,7 +235,7 @@ impl Functions {
             let ended = run(compile, &what, COMPILE)?;
             let undeclared =
                 ended.log.contains("undefined reference") && ended.log.contains(function);
-            succeeded(ended, &what).map_err(|error| match error {
+            output(ended, &what).map_err(|error| match error {
                 NoAnswer::Reference(message) if undeclared => NoAnswer::Reference(format!(
                     "{message}\nis `{function}` declared extern \"C\"?"
                 )),
@@ -253,15 +253,27 @@ impl Functions {
     }
 }
 
-fn succeeded(ended: Ended, what: &str) -> std::result::Result<String, NoAnswer> {
+/// Bytes of what the compiler or the function prints that are kept.
+const MOST_OUTPUT: u64 = 16 << 10;
+
+/// Runs a program to its end, whatever that is.
+fn run(command: Command, what: &str, deadline: Duration) -> std::result::Result<Ended, NoAnswer> {
+    match process::run(command, deadline, MOST_OUTPUT) {
+        Ok(Some(ended)) => Ok(ended),
+        Ok(None) => Err(NoAnswer::Reference(format!(
+            "{what} did not finish within {} ms and was killed",
+            deadline.as_millis()
+        ))),
+        Err(error) => Err(NoAnswer::Environment(format!("{what}: {error}"))),
+    }
+}
+
+/// What a program printed that ended well.
+fn output(ended: Ended, what: &str) -> std::result::Result<String, NoAnswer> {
     if ended.status.success() {
         Ok(ended.log)
     } else {
-        Err(NoAnswer::Reference(format!(
-            "{what} ended with {}{}",
-            ended.how(),
-            ended.said()
-        )))
+        Err(NoAnswer::Reference(format!("{what} {}", ended.failure())))
     }
 }
 
@@ -299,15 +311,9 @@ pub fn call(
     let mut command = Command::new(&program.executable);
     command.current_dir(scratch.path()).arg(&given).arg(&answer);
     let ended = run(command, &what, Duration::from_millis(case.deadline_ms))?;
-    if !ended.status.success() {
-        return Err(NoAnswer::Reference(format!(
-            "{what} ended with {}{}",
-            ended.how(),
-            ended.said()
-        )));
-    }
+    output(ended, &what)?;
     let answer = std::fs::read(&answer)
-        .map_err(|error| NoAnswer::Reference(format!("{what} ended without an answer: {error}")))?;
+        .map_err(|error| NoAnswer::Reference(format!("{what} left no answer: {error}")))?;
     let mut rest = &answer[..];
     let mut outputs = Outputs::new();
     for tensor in params.iter().filter_map(Param::output) {

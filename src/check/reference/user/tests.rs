@@ -297,11 +297,11 @@ fn everything_that_can_go_wrong_is_a_fault_with_its_reason() {
     for (wrong, said) in [
         (
             "*(volatile int*)16 = 1;",
-            "`reference` in reference.cpp ended with SIGSEGV",
+            "`reference` in reference.cpp failed (killed by SIGSEGV)",
         ),
-        ("std::abort();", "ended with SIGABRT"),
-        ("std::exit(7);", "ended with exit code 7"),
-        ("std::exit(0);", "ended without an answer"),
+        ("std::abort();", "failed (killed by SIGABRT)"),
+        ("std::exit(7);", "failed (exit code 7)"),
+        ("std::exit(0);", "left no answer"),
         (
             "for (int i = 0; i < 9; ++i) y[i] = 1;",
             "argument 2: the function wrote beyond its end",
@@ -321,7 +321,10 @@ fn everything_that_can_go_wrong_is_a_fault_with_its_reason() {
     let mut short = copy_case();
     short.deadline_ms = 200;
     let message = body("for (volatile bool on = true; on;) {}").message(&short);
-    assert!(message.contains("did not end within 200 ms"), "{message}");
+    assert!(
+        message.contains("did not finish within 200 ms"),
+        "{message}"
+    );
 }
 
 #[test]

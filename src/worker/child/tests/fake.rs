@@ -2,7 +2,7 @@
 
 use super::N;
 use crate::build::Artifact;
-use crate::device::args::Value;
+use crate::device::args::PackedArg;
 use crate::device::{Address, Call, Device, Failure, Program, Result, Targets, Timer, redzone};
 use std::collections::BTreeMap;
 use verdict::model::{DriverFacts, Fault, FaultKind};
@@ -187,7 +187,7 @@ impl Device for Fake {
         let args: Vec<u64> = call
             .args
             .iter()
-            .map(Value::bytes)
+            .map(PackedArg::bytes)
             .map(|bytes| u64::from_ne_bytes(bytes.try_into().unwrap()))
             .collect();
         kernel(KERNELS[call.program.0])(&mut self.memory, &args, self.launches)

@@ -12,7 +12,7 @@ use crate::build::Artifact;
 use crate::cache::Cache;
 use crate::check::cache::{self, References};
 use crate::device::{Failure, Result};
-use crate::worker::protocol::{Arm, CheckJob, Expected, Frame, Job, Order, PairJob, TimeJob};
+use crate::worker::protocol::{Arm, CheckJob, ExpectedOutput, Frame, Job, Order, PairJob, TimeJob};
 use fake::Fake;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ fn job(symbol: &str, case: Case, reference: &str) -> CheckJob {
     CheckJob {
         artifact: artifact(symbol),
         seed: 1,
-        expected: Expected::Variant {
+        expected: ExpectedOutput::Variant {
             case: Box::new(Case {
                 id: CaseId {
                     variant: reference.into(),
@@ -241,13 +241,13 @@ fn expected_outputs_come_from_files_and_damaged_ones_are_no_pass() {
         out: "y".into(),
         op: Binary::Add,
     };
-    let file = |seed| match references.expected(&sum, seed) {
-        Seen::Got(cache::Expected::Files { seen, .. }) => seen,
+    let file = |seed| match references.answer(&sum, seed) {
+        Seen::Got(cache::Answer::Files { seen, .. }) => seen,
         other => panic!("{other:?}"),
     };
     let mut job = job("double", sum.clone(), "double");
     // Another seed's stands for the reference before quantisation.
-    job.expected = Expected::Files {
+    job.expected = ExpectedOutput::Files {
         seen: file(1),
         original: Some(file(2)),
     };
@@ -277,12 +277,12 @@ fn of_a_file(references: &References, seed: u64) -> (CheckJob, PathBuf) {
         out: "y".into(),
         op: Binary::Add,
     };
-    let Seen::Got(cache::Expected::Files { seen, .. }) = references.expected(&sum, seed) else {
+    let Seen::Got(cache::Answer::Files { seen, .. }) = references.answer(&sum, seed) else {
         panic!("it can be computed")
     };
     let mut job = job("double", sum, "double");
     job.seed = seed;
-    job.expected = Expected::Files {
+    job.expected = ExpectedOutput::Files {
         seen: seen.clone(),
         original: None,
     };

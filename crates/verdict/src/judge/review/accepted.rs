@@ -80,7 +80,7 @@ fn combine(own: Ruled, gate: &Gate, acceptance: &Acceptance, other: Option<Ruled
             verdict.limit = other.verdict.limit.or(verdict.limit);
             ruled.accepted = Some(Accepted {
                 subject: verdict.subject.clone(),
-                gate: gate.rule.clone(),
+                rule: gate.rule.clone(),
                 reason: verdict.reason.clone(),
                 declared: acceptance.declared.clone(),
             });

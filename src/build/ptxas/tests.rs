@@ -1,11 +1,11 @@
 use super::*;
 use proptest::prelude::*;
 
-const CUDA13: &str = include_str!("../../tests/fixtures/ptxas/cuda13-three-architectures.txt");
-const RELOCATABLE: &str = include_str!("../../tests/fixtures/ptxas/cuda13-relocatable.txt");
-const ADVISORY: &str = include_str!("../../tests/fixtures/ptxas/cuda13-advisory.txt");
-const CUDA12: &str = include_str!("../../tests/fixtures/ptxas/cuda12-wording.txt");
-const OLDER: &str = include_str!("../../tests/fixtures/ptxas/older-wording.txt");
+const CUDA13: &str = include_str!("../../../tests/fixtures/ptxas/cuda13-three-architectures.txt");
+const RELOCATABLE: &str = include_str!("../../../tests/fixtures/ptxas/cuda13-relocatable.txt");
+const ADVISORY: &str = include_str!("../../../tests/fixtures/ptxas/cuda13-advisory.txt");
+const CUDA12: &str = include_str!("../../../tests/fixtures/ptxas/cuda12-wording.txt");
+const OLDER: &str = include_str!("../../../tests/fixtures/ptxas/older-wording.txt");
 
 fn one_line(report: &Report, symbol: &str, arch: &str) -> String {
     match report.resources(symbol, arch) {

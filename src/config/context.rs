@@ -1,0 +1,162 @@
+//! What limits and conditions may refer to.
+
+use super::scope::Scope;
+use super::yaml::{Problem, Spot, Suggestion, suggest};
+use crate::counters::can_be_gated;
+use std::collections::BTreeMap;
+use verdict::expr::{Expression, Name};
+use verdict::model::{Facet, Metric, Num};
+
+/// What a limit belongs to.
+pub struct Context<'a> {
+    pub scope: &'a Scope<'a>,
+    /// One limit for all shapes: only resources, and no dimensions.
+    pub unit: bool,
+    pub variant: &'a str,
+    pub variants: &'a [&'a str],
+    pub dims: &'a [&'a str],
+    pub has_codec: bool,
+    pub launcher: bool,
+}
+
+/// A metric that an expression refers to.
+#[derive(PartialEq, Eq)]
+pub enum Reference {
+    Own(Metric),
+    Sibling(Metric),
+}
+
+impl Reference {
+    pub fn metric(&self) -> Metric {
+        let (Self::Own(metric) | Self::Sibling(metric)) = self;
+        *metric
+    }
+}
+
+impl Context<'_> {
+    /// Refuses what no evidence will ever be for.
+    pub fn check_measured(&self, spot: &Spot<String>, metric: Metric) -> Result<(), Problem> {
+        if self.unit && metric.facet() != Facet::Resources {
+            return Err(Problem::new(
+                spot.at,
+                format!("a limit on resources cannot depend on {metric}"),
+            )
+            .help("say it under `conditions`"));
+        }
+        match metric {
+            Metric::OriginalMaxErr
+            | Metric::OriginalMeanErr
+            | Metric::CodecMaxErr
+            | Metric::CodecMeanErr
+                if !self.has_codec =>
+            {
+                Err(Problem::new(
+                    spot.at,
+                    format!("no tensor has a codec, so there is no {metric}"),
+                ))
+            }
+            Metric::Counter(_) if self.launcher => Err(Problem::new(
+                spot.at,
+                format!("a launcher is not simulated, so {metric} is not known"),
+            )),
+            Metric::Counter(counter) if !can_be_gated(counter) => Err(Problem::new(
+                spot.at,
+                format!("{counter} is for information and cannot be gated"),
+            )
+            .help(
+                "no GPU's own counter has confirmed how the simulator counts it (crates/ptxsim says which are)",
+            )),
+            Metric::Occupancy | Metric::BlocksPerSm if self.launcher => Err(Problem::new(
+                spot.at,
+                format!("a launcher chooses its own blocks, so {metric} is not known"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Metrics that the expression refers to, and the values of everything else.
+    pub fn resolve_names(
+        &self,
+        spot: &Spot<String>,
+        expression: &Expression,
+    ) -> Result<(Vec<Reference>, BTreeMap<String, Num>), Problem> {
+        let mut references = Vec::new();
+        let mut constants = BTreeMap::new();
+        for name in expression.names() {
+            match name {
+                Name::Plain(text) => {
+                    if let Some(metric) = Metric::from_name(text) {
+                        self.check_measured(spot, metric)?;
+                        references.push(Reference::Own(metric));
+                    } else if let Some(value) = self.scope.env().get(name) {
+                        constants.insert(text.clone(), Num(value.as_f64()));
+                    } else {
+                        return Err(self.unknown(spot, name));
+                    }
+                }
+                Name::Dotted(variant, text) => {
+                    self.check_sibling(spot, variant)?;
+                    let metric = Metric::from_name(text).ok_or_else(|| {
+                        Problem::new(spot.at, format!("there is no metric `{text}`"))
+                            .help(suggest_metric(text, &[]))
+                    })?;
+                    self.check_measured(spot, metric)?;
+                    references.push(Reference::Sibling(metric));
+                }
+            }
+        }
+        Ok((references, constants))
+    }
+
+    fn check_sibling(&self, spot: &Spot<String>, variant: &str) -> Result<(), Problem> {
+        if !self.variants.contains(&variant) {
+            return Err(
+                Problem::new(spot.at, format!("there is no variant `{variant}`"))
+                    .help(suggest(variant, self.variants.iter().copied())),
+            );
+        }
+        if variant == self.variant {
+            return Err(Problem::new(
+                spot.at,
+                format!("variant `{variant}` is compared with itself"),
+            )
+            .help("put the limit under `gates` of the variants that it is for"));
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, spot: &Spot<String>, name: &Name) -> Problem {
+        let text = name.to_string();
+        if self.unit && self.dims.contains(&text.as_str()) {
+            return Problem::new(
+                spot.at,
+                format!(
+                    "resources have one limit for all shapes, and `{text}` depends on the shape"
+                ),
+            );
+        }
+        match suggest_metric(&text, self.dims) {
+            close @ Suggestion::Close(_) => Problem::new(
+                spot.at,
+                format!("`{text}` is no metric, dimension or macro"),
+            )
+            .help(close),
+            Suggestion::Known(_) => self.scope.unknown(spot, name),
+        }
+    }
+}
+
+/// What a name that is no metric may have been meant to be: one like it, else all, but for the counters,
+/// which docs/gates.md lists.
+pub fn suggest_metric<'a>(name: &str, others: &[&'a str]) -> Suggestion<'a> {
+    let others = others.iter().copied();
+    let all = Metric::ALL.iter().map(|metric| metric.name());
+    let close = suggest(name, all.chain(others.clone()));
+    if let Suggestion::Close(_) = close {
+        return close;
+    }
+    let metrics = Metric::ALL
+        .iter()
+        .filter(|metric| metric.facet() != Facet::Counters);
+    suggest(name, metrics.map(|metric| metric.name()).chain(others))
+}

@@ -1,0 +1,859 @@
+//! Sentences: why a verdict came out as it did, for a reader. The only place that words a reason; nothing
+//! reads them back.
+
+use super::words::{
+    element, instructions, limit, listed, percent, place, plural, quantity, signed,
+    signed_interval, update_command,
+};
+use verdict::model::*;
+
+/// About whom a sentence is, and from where its commands are run.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    pub environment: &'a Environment,
+    /// At least one.
+    pub subjects: &'a [&'a Subject],
+}
+
+/// Why, in one sentence; empty where there is nothing to add to a pass.
+pub fn verdict(environment: &Environment, verdict: &Verdict) -> String {
+    reason(environment, &verdict.subject, &verdict.reason)
+}
+
+pub fn reason(environment: &Environment, subject: &Subject, reason: &Reason) -> String {
+    let context = Context {
+        environment,
+        subjects: &[subject],
+    };
+    context.sentence(reason)
+}
+
+impl Context<'_> {
+    pub fn sentence(&self, reason: &Reason) -> String {
+        use Reason as R;
+        match reason {
+            R::Held => String::new(),
+            R::Compiled { warnings: 0 } => String::new(),
+            R::Compiled { warnings } => format!("with {}", plural(*warnings as usize, "warning")),
+            R::WithinLimit { metric, value } => quantity(*metric, value.0),
+            R::ConditionHolds { operands: of } => operands(of),
+            R::OneMode => {
+                "single launches have one mode: a second with 5 % of them would show".to_owned()
+            }
+            R::WithinChange(comparison) => compared(comparison),
+            R::CountersHold { compared, withheld } => {
+                let held = plural(*compared as usize, "counter");
+                match withheld.is_empty() {
+                    true => held,
+                    false => format!("{held}; not gated: {}", all(withheld, withheld_counters)),
+                }
+            }
+            R::UnchangedSinceBase { revision } => {
+                format!("unchanged since {revision}: same machine code, launch and arguments")
+            }
+            R::Accepted { own, accepted } => {
+                format!("{}; {}", self.sentence(own), accepted_by(accepted))
+            }
+            R::LooseningAllowed(how) => {
+                format!("{}; allowed by --allow-loosened", loosened(how))
+            }
+
+            R::SameCode { variant } => {
+                format!("no effect: same machine code, launches and arguments as `{variant}`")
+            }
+            R::NonFinite { seed, count, elements, worst } => format!(
+                "{count} of {elements} elements are not finite with seed {seed}{}",
+                first(worst.as_ref().map(element)),
+            ),
+            R::Unwritten { seed, count, first: at } => format!(
+                "{} never written with seed {seed}{}",
+                elements(*count),
+                first(at.as_ref().map(place)),
+            ),
+            R::Nondeterministic { seed, launch, elements: count, at } => format!(
+                "launch {launch} differs from the first in {} with seed {seed}; the first is {}",
+                elements(*count),
+                place(at),
+            ),
+            R::WroteOutside { seed, places } => {
+                format!("writes outside its buffers with seed {seed}: {}", places.join(", "))
+            }
+            R::InputWritten { seed, inputs } => {
+                format!("writes to its input {} with seed {seed}", listed(inputs))
+            }
+            R::Findings { seed, first, more } => {
+                let more = match more {
+                    0 => String::new(),
+                    more => format!("; and {more} more"),
+                };
+                format!("with seed {seed}: {}{more}", all(first, finding))
+            }
+            R::NoEntry => "the compiler reported no entry".to_owned(),
+            R::UndeclaredEntry { symbol } => {
+                format!("launches {symbol}, which is not declared under `launches`")
+            }
+            R::DriverDisagrees { entry, figure, ours, drivers } => format!(
+                "{entry}: {} {ours}, and the driver says {drivers}",
+                match figure {
+                    DriverFigure::Registers => "PTXAS reports registers per thread as",
+                    DriverFigure::StaticShared => "PTXAS reports bytes of static shared memory as",
+                    DriverFigure::BlocksPerSm => "the published limits give blocks per SM as",
+                }
+            ),
+            R::LaunchedOtherwise { entry } => {
+                format!("{entry}: the driver's launch is not the planned one")
+            }
+            R::SharedBeyondDeclared { entry, asked, declared } => format!(
+                "{entry}: asks for {asked} B of dynamic shared memory, and {}",
+                match declared {
+                    Some(declared) => format!("{declared} B are declared"),
+                    None => "none is declared".to_owned(),
+                }
+            ),
+
+            R::BeyondLimit { metric, value, op, bound, worst } => format!(
+                "{metric} {}, limit {op} {}{}",
+                quantity(*metric, value.0),
+                quantity(*metric, bound.0),
+                match worst {
+                    Some((seed, worst)) => format!("; {} with seed {seed}", element(worst)),
+                    None => String::new(),
+                }
+            ),
+            R::NotANumber { metric, because } => match because {
+                Some((seed, count, elements)) => format!(
+                    "{metric} is NaN: {count} of {elements} elements are not finite with seed {seed}"
+                ),
+                None => format!("{metric} is NaN, and no limit holds for that"),
+            },
+            R::ConditionBroken { operands: of } => format!("does not hold for {}", operands(of)),
+            R::BeyondChange(comparison) => {
+                let confirmed = match comparison.against {
+                    Against::Base => ", confirmed in a fresh process",
+                    Against::Baseline | Against::Anchor { .. } => "",
+                };
+                format!("{}{confirmed}", compared(comparison))
+            }
+            R::CountersRose { rises, allowed } => format!(
+                "{}; limit +{} of the baseline",
+                all(rises, rise),
+                short_percent(allowed.0)
+            ),
+            R::Loosened(how) => loosened(how),
+            R::AcceptanceExpired { by, until, day } => format!(
+                "expired: {by} accepted it until {until}, and this run is of {day}; fix the regression, take it as the new baseline with `gatekeeper baseline update`, or accept it again"
+            ),
+            R::AcceptanceUndated { started } => format!(
+                "whether it has expired is unknown: the record gives `{started}` as its start"
+            ),
+            R::AcceptanceOfNothing { case } => {
+                format!("gates.yaml has no `{case}`; correct the name or remove the acceptance")
+            }
+            R::AcceptanceWithoutGate { case } => format!(
+                "no gate on `{case}` has a limit of this kind; correct the acceptance or remove it"
+            ),
+            R::AcceptanceUnused { by, until } => format!(
+                "unused: every gate holds without what {by} accepted until {until}; remove it"
+            ),
+            R::AcceptedUntil { own, accepted } => format!(
+                "{}; the acceptance of `{}` by {} ended on {}",
+                self.sentence(own),
+                super::words::gate(&accepted.limit),
+                accepted.by,
+                accepted.until
+            ),
+            R::BeyondAccepted { own, accepted } => format!(
+                "{}; worse than `{}`, which {} accepted",
+                self.sentence(own),
+                super::words::gate(&accepted.limit),
+                accepted.by
+            ),
+            R::BaselineUnreadable { path, problem } => format!(
+                "the baseline {path} cannot be read: {problem}; restore it, or remove it and run `{}`",
+                self.update_command()
+            ),
+            R::BaselineUnusable { of, metric, problem } => format!(
+                "{}'s {metric} {}; measure it again and run `{}`",
+                whose(of),
+                figure_problem(*problem),
+                self.update_command()
+            ),
+
+            R::Fault(fault) => format!("{}: {}", fault_kind(fault.kind), fault.message),
+            R::Unsupported(why) => unsupported(why),
+            R::NotRun(why) => not_run(why),
+            R::GpuRequired { why } => format!("a GPU is required: {}", self.sentence(why)),
+            R::NotBuilt { unit } => format!("{unit} was not built"),
+            R::NotProven { why } => format!("{NOT_PROVEN}: {}", self.sentence(why)),
+            R::NoErrorLimit => format!("{NOT_PROVEN}: no absolute limit on its error"),
+            R::NotSelected { what } => format!("{what} was not selected for this run"),
+            R::NotInPlan { what } => format!("{what} is not in the plan"),
+            R::NoArchitecture { kernel, variant, device, arch } => {
+                format!("no architecture of {kernel}/{variant} runs on {device} ({arch})")
+            }
+            R::NotSimulated => {
+                "this run used a GPU; --device sim checks it in the simulator".to_owned()
+            }
+            R::NoSibling => "this run has no other variant to compare with".to_owned(),
+            R::DeclaredNondeterministic { because } => {
+                format!("declared non-deterministic: {because}")
+            }
+            R::RepeatsByConstruction => {
+                "the simulator repeats every bit by construction, and launched once for each seed"
+                    .to_owned()
+            }
+            R::UnknownArchitecture { arch } => {
+                format!("the published limits of {arch} are not known to this version")
+            }
+            R::LauncherElsewhere { arch } => format!(
+                "a launcher's block size is read back on a GPU, and this one does not run {arch}"
+            ),
+            R::NoCodec => "no input of this case has a codec".to_owned(),
+            R::CounterWithheld { counter, why } => {
+                format!("{counter} cannot be gated here: {}", withheld(why.as_ref()))
+            }
+            R::CountersWithheld { why } => withheld(why.as_ref()),
+
+            R::EvidenceMissing(of) => format!("the record has no {}", piece(of)),
+            R::EvidenceRepeated { piece: of, times } => {
+                format!("the record has {times} of {}", piece(of))
+            }
+            R::TimingIncomplete { process, gap } => {
+                format!("timing process {process} {}", timing_gap(gap))
+            }
+            R::TooFewProcesses { have, needed } => {
+                format!("timed in {have} of {}", plural(*needed, "process"))
+            }
+            R::TooFewSingles { metric, have, needed } => format!(
+                "{metric} needs {needed} single launches in each process, and one has {have}"
+            ),
+            R::TooFewLaunches { have } => format!(
+                "{}, too few to tell two modes from one; {} are needed",
+                plural(*have, "single launch"),
+                verdict::stats::modes::LEAST
+            ),
+            R::Throttled { throttled, processes, needed, causes } => format!(
+                "{throttled} of {} ran on a throttled GPU ({}); {needed} others are needed",
+                plural(*processes, "timing process"),
+                match causes.is_empty() {
+                    true => "no cause given".to_owned(),
+                    false => causes.join(", "),
+                }
+            ),
+            R::ClockUnknown => "the SM clock was not measured, which cycles needs".to_owned(),
+            R::ClockTooCoarse { metric, side, value, tick_ns } => format!(
+                "{metric} of {} in one process is {value}, too short for a clock with steps of {tick_ns} ns",
+                self::side(*side)
+            ),
+            R::NoSpread => "one timing process has no spread; at least two are needed".to_owned(),
+            R::Undecided { comparison, visible, needed } => format!(
+                "{}, which lies inside the interval; {}",
+                compared(comparison),
+                self.what_would_decide(comparison, *visible, *needed)
+            ),
+            R::Undecidable { metric, problem } => format!("{metric}: {problem}"),
+            R::PairingUnknown => {
+                "the plan does not say how head and base are timed side by side".to_owned()
+            }
+            R::NoSeeds => "the case has no seeds".to_owned(),
+            R::NothingCompared { seed } => format!("no element was compared with seed {seed}"),
+            R::TooFewRepeats { seed, have, needed } => {
+                format!("{have} of {needed} launches were compared with seed {seed}")
+            }
+            R::DriverEntries { count } => {
+                format!("the driver was asked about {count} entries, and one is expected")
+            }
+            R::EntriesDiffer { declared, reported } => {
+                format!("{declared} entries are declared, and the compiler reported {reported}")
+            }
+            R::LaunchUnknown { unit } => format!("no launch of {unit} is known"),
+            R::SiblingUnknown { variant } => {
+                format!("not compared with `{variant}`, whose machine code is unknown")
+            }
+            R::NoCommonShape { variant } => format!(
+                "same machine code as `{variant}`, and no common shape that could show another launch"
+            ),
+            R::NoTolerance { metric } => {
+                format!("{metric} needs an absolute max_err limit, and there is none")
+            }
+            R::Misplaced { metric: Some(metric) } => format!("{metric} has no value here"),
+            R::Misplaced { metric: None } => "this gate cannot be put here".to_owned(),
+            R::BadChange { allowed } => format!("a change of {allowed} cannot be allowed"),
+            R::NoRelative { metric } => super::words::no_relative(*metric),
+            R::Unparsed { text, problem } => {
+                format!("`{text}`, column {}: {problem}", problem.column)
+            }
+            R::Unevaluated { text, problem } => format!("`{text}`: {problem}"),
+            R::UnknownName { text, name } => {
+                format!("`{text}`: `{name}` is neither a metric nor a constant")
+            }
+            R::TimeInCorrectness { text, metric } => {
+                format!("`{text}`: a limit on correctness cannot depend on {metric}")
+            }
+            R::OperandUnknown { name, why } => format!("{name} is unknown: {}", self.sentence(why)),
+            R::CheckLost { shape, why } => format!(
+                "{}; its baselines come from a simulation, and nothing checks it now: raise the budget, or where that is intended remove `{shape}` from its baselines of correctness and counters",
+                self.sentence(why)
+            ),
+            R::CountersLost { lost } => format!(
+                "{}; where that is intended, run `{}`",
+                all(lost, |(counter, why)| format!(
+                    "{counter} has a baseline, and cannot be gated in this launch: {}",
+                    withheld(why.as_ref())
+                )),
+                self.update_command()
+            ),
+            R::PartlyAccepted { own, accepted, other } => format!(
+                "{}; {}; {}",
+                self.sentence(own),
+                accepted_by(accepted),
+                self.sentence(other)
+            ),
+
+            R::New { metric, lacking } => format!(
+                "new: {}; accept it with `{}`",
+                match lacking {
+                    Lacking::File => "no baseline yet".to_owned(),
+                    Lacking::Case => "the baseline does not have this case yet".to_owned(),
+                    Lacking::Metric => format!("the baseline has no {metric} yet"),
+                },
+                self.update_command()
+            ),
+            R::NewSinceBase { revision } => format!("new: {revision} has no such case"),
+            R::NewSinceAnchor { since, found } => format!("{since} ({found}) has no baseline of it"),
+            R::NoBase => "no base was named; `--base REF` times it beside one".to_owned(),
+            R::OtherKey { differences } => format!(
+                "the baseline has another key ({}); measure here and run `{}`",
+                key_differences(differences),
+                self.update_command()
+            ),
+            R::AnchorOtherKey { since, differences } => {
+                format!("the baseline of {since} has another key ({})", key_differences(differences))
+            }
+            R::AnchorMissing { since } => format!("this record has no baselines of {since}"),
+            R::AnchorUnreadable { since, path, problem } => {
+                format!("the baseline {path} of {since} cannot be read: {problem}")
+            }
+            R::TwoBaselines { dates: [one, two] } => {
+                format!("two baselines have the same key, of {one} and of {two}; remove one")
+            }
+            R::BaseLacks { metric, why } => {
+                format!("the base has no {metric} to compare with: {}", self.sentence(why))
+            }
+            R::BaseNotBuilt { why } => {
+                format!("the base revision was not built: {}", self.sentence(why))
+            }
+            R::BaseArchitecture { revision, case, device } => {
+                format!("no architecture of {case} at {revision} runs on {device}")
+            }
+            R::HeadPassedOver { why } => {
+                format!("the base was measured, and this was not: {}", self.sentence(why))
+            }
+            R::TwoProtocols => {
+                "one record timed it alone, the other interleaved with a base revision: two protocols; make both with `--base`, or both without"
+                    .to_owned()
+            }
+            R::TimedBesideBase => {
+                "timed beside a base revision; a run without `--base` times it alone, for a baseline"
+                    .to_owned()
+            }
+            R::ThrottledProcesses { count } => {
+                format!("{} ran on a throttled GPU", plural(*count as usize, "timing process"))
+            }
+            R::NothingMeasured => "nothing was measured".to_owned(),
+        }
+    }
+
+    fn update_command(&self) -> String {
+        update_command(self.environment, self.subjects)
+    }
+
+    fn what_would_decide(
+        &self,
+        comparison: &Comparison,
+        visible: Option<Num>,
+        needed: Option<u32>,
+    ) -> String {
+        match (&comparison.against, needed) {
+            (Against::Base, Some(needed)) => {
+                format!("about {needed} processes of this spread would decide")
+            }
+            (Against::Base, None) => "no number of processes would decide".to_owned(),
+            (Against::Baseline | Against::Anchor { .. }, _) => format!(
+                "{} can tell a change of {}; more of them (`max_processes`) or a quieter GPU could decide",
+                plural(comparison.processes.unwrap_or(0) as usize, "process"),
+                percent(visible.map_or(f64::NAN, |visible| visible.0)),
+            ),
+        }
+    }
+}
+
+/// Heads the skips that follow from an earlier failure.
+pub const NOT_PROVEN: &str = "correctness not established";
+
+fn all<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
+    let all: Vec<_> = of.iter().map(each).collect();
+    all.join("; ")
+}
+
+fn first(what: Option<String>) -> String {
+    what.map_or(String::new(), |what| format!("; the first is {what}"))
+}
+
+fn elements(count: u64) -> String {
+    match count {
+        1 => "1 element".to_owned(),
+        count => format!("{count} elements"),
+    }
+}
+
+fn side(side: Side) -> &'static str {
+    match side {
+        Side::Head => "head",
+        Side::Base => "base",
+    }
+}
+
+/// `+0 %`, `+2 %`.
+fn short_percent(share: f64) -> String {
+    limit(Metric::P50, share).trim_start_matches('+').to_owned()
+}
+
+fn operands(of: &[Operand]) -> String {
+    let all: Vec<_> = of
+        .iter()
+        .map(|operand| {
+            let value = match operand.metric {
+                Some(metric) => quantity(metric, operand.value.0),
+                None => operand.value.to_string(),
+            };
+            format!("{} = {value}", operand.name)
+        })
+        .collect();
+    all.join(", ")
+}
+
+/// `registers 87 -> 101, +16.1 %, limit +0 % of the baseline`.
+fn compared(comparison: &Comparison) -> String {
+    let Comparison {
+        metric,
+        against,
+        was,
+        now,
+        change,
+        interval,
+        allowed,
+        sessions,
+        processes,
+    } = comparison;
+    let what = match against {
+        Against::Baseline => "the baseline".to_owned(),
+        Against::Anchor { since, found } => format!("{since} ({found})"),
+        Against::Base => "the base".to_owned(),
+    };
+    let is_points = *metric == Metric::SlowShare && *against == Against::Base;
+    let of = match (is_points, interval) {
+        (true, Some([low, high])) => format!(" ({} to {}", points(low.0), points(high.0)),
+        (true, None) => " (".to_owned(),
+        (false, Some(bounds)) if *against == Against::Base => {
+            format!(" ({}", signed_interval(bounds.map(|bound| bound.0)))
+        }
+        (false, Some(bounds)) => format!(
+            " (95 % interval {}; {}",
+            signed_interval(bounds.map(|bound| bound.0)),
+            days(*sessions)
+        ),
+        (false, None) => String::new(),
+    };
+    let of = match (against, processes, of.is_empty()) {
+        (Against::Base, Some(processes), false) => {
+            format!("{of} in {})", plural(*processes as usize, "process"))
+        }
+        (_, _, false) => format!("{of})"),
+        (_, _, true) => String::new(),
+    };
+    let values = match (was, now) {
+        (Some(was), Some(now)) => format!(
+            " {} -> {}",
+            quantity(*metric, was.0),
+            quantity(*metric, now.0)
+        ),
+        _ => String::new(),
+    };
+    let change = match is_points {
+        true => points(change.0),
+        false => signed(change.0),
+    };
+    format!(
+        "{metric}{values}, {change}{of}, limit {} of {what}",
+        limit(*metric, allowed.0)
+    )
+}
+
+fn points(share: f64) -> String {
+    format!("{:+.1} points", 100.0 * share)
+}
+
+fn days(sessions: Option<u32>) -> String {
+    match sessions {
+        None => "one session, the spread between days is unknown".to_owned(),
+        Some(1) => "one session, with the spread between days of earlier code".to_owned(),
+        Some(sessions) => format!("{sessions} sessions"),
+    }
+}
+
+/// `global_load_sectors 1024 -> 2560, +150.0 % (most at k.cu:21: 2048)`.
+fn rise(rise: &CounterRise) -> String {
+    let metric = Metric::Counter(rise.counter);
+    let lines: Vec<_> = rise
+        .lines
+        .iter()
+        .map(|line| format!("{}: {}", line.place, line.count))
+        .collect();
+    let lines = match lines.is_empty() {
+        true => String::new(),
+        false => format!(" (most at {})", lines.join(", ")),
+    };
+    format!(
+        "{metric} {} -> {}, {}{lines}",
+        quantity(metric, rise.was.0),
+        quantity(metric, rise.now.0),
+        signed(rise.change.0)
+    )
+}
+
+fn accepted_by(accepted: &AcceptedLimit) -> String {
+    format!(
+        "`{}` accepted by {} until {}: {}",
+        super::words::gate(&accepted.limit),
+        accepted.by,
+        accepted.until,
+        accepted.because
+    )
+}
+
+fn finding(finding: &Finding) -> String {
+    match finding.times {
+        0 | 1 => finding.message.clone(),
+        times => format!("{} ({times} times)", finding.message),
+    }
+}
+
+/// `shared_store_requests, shared_store_wavefronts (why)`.
+pub fn withheld_counters(of: &WithheldCounters) -> String {
+    let counters: Vec<_> = of.counters.iter().map(|it| it.name()).collect();
+    format!("{} ({})", counters.join(", "), withheld(Some(&of.why)))
+}
+
+fn withheld(why: Option<&Withheld>) -> String {
+    let Some(Withheld { doubt, place }) = why else {
+        return "no GPU's counters have confirmed it".to_owned();
+    };
+    match doubt {
+        Doubt::Polls => format!(
+            "it polls memory at {place}, and how often follows from a schedule that a GPU does not share"
+        ),
+        Doubt::Uncompared => {
+            format!("this form of access at {place} was never compared with a GPU's counters")
+        }
+        Doubt::RaggedLoop => format!(
+            "lanes of a warp leave the loop at {place} at different iterations, and ptxas may unroll it"
+        ),
+        Doubt::Joined => format!("ptxas may merge the access at {place} with another"),
+        Doubt::SplitCopy => format!(
+            "the cp.async at {place} does not move whole sectors, which a GPU counts differently"
+        ),
+        Doubt::ZeroStride => format!(
+            "the fragment at {place} is loaded with a stride of 0, of which ptxas may keep a part"
+        ),
+    }
+}
+
+fn whose(of: &Against) -> String {
+    match of {
+        Against::Baseline => "the baseline".to_owned(),
+        Against::Anchor { since, .. } => since.to_string(),
+        Against::Base => "the base".to_owned(),
+    }
+}
+
+fn figure_problem(problem: FigureProblem) -> String {
+    match problem {
+        FigureProblem::NotFinite(value) => format!("is {value}"),
+        FigureProblem::Negative(value) => format!("is below zero: {value}"),
+        FigureProblem::NoSpread => {
+            "comes from one process and has no spread; time it in two or more".to_owned()
+        }
+        FigureProblem::BadSpread {
+            value,
+            spread,
+            processes,
+        } => format!(
+            "is {value} with a spread of {spread} over {processes} processes, which gives no interval"
+        ),
+    }
+}
+
+fn key_differences(differences: &[KeyDifference]) -> String {
+    let each = differences.iter().map(|it| {
+        let field = match it.field {
+            KeyField::Architecture => "architecture",
+            KeyField::Compiler => "compiler",
+            KeyField::Flags => "flags",
+            KeyField::CounterModel => "counter model",
+            KeyField::Gpu => "GPU",
+            KeyField::DriverBranch => "driver branch",
+            KeyField::ClockPolicy => "clock policy",
+            KeyField::TimingProtocol => "timing protocol",
+            KeyField::Mode => "mode",
+        };
+        format!("{field} `{}`, here `{}`", it.theirs, it.here)
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn piece(piece: &Piece) -> String {
+    match piece {
+        Piece::Build(unit) => format!("build of {unit}"),
+        Piece::BaseBuild(unit) => format!("build of the base's {unit}"),
+        Piece::Check { case, seed } => format!("check of {case} with seed {seed}"),
+        Piece::Simulation { case, seed } => format!("simulation of {case} with seed {seed}"),
+        Piece::Driver(case) => format!("driver's figures of {case}"),
+        Piece::Timing(case) => format!("timing of {case}"),
+    }
+}
+
+fn timing_gap(gap: &TimingGap) -> String {
+    match gap {
+        TimingGap::Numbering => "is missing or recorded twice".to_owned(),
+        TimingGap::Mode { ran, planned } => {
+            format!("ran {ran} and the plan says {planned}; the two are never compared")
+        }
+        TimingGap::TwoModes => "ran head and base in two modes".to_owned(),
+        TimingGap::NothingLaunched { side: of } => format!("launched nothing of {}", side(*of)),
+        TimingGap::Batched { have, planned } => {
+            format!("has {have} of {planned} batched samples")
+        }
+        TimingGap::Singles { have, planned } => {
+            format!("has {have} of {planned} single launches")
+        }
+        TimingGap::Blocks {
+            side: of,
+            samples,
+            blocks,
+            least,
+        } => format!(
+            "has {samples} samples of {} in {blocks} blocks, and {least} blocks are needed",
+            side(*of)
+        ),
+        TimingGap::NoSingles { side: of } => format!("has no single launches of {}", side(*of)),
+    }
+}
+
+pub fn fault(fault: &Fault) -> String {
+    format!("{}: {}", fault_kind(fault.kind), fault.message)
+}
+
+fn fault_kind(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::Compile => "does not compile",
+        FaultKind::EntryNotFound => "entry not found",
+        FaultKind::LaunchRefused => "launch refused",
+        FaultKind::DeviceFault => "kernel faulted",
+        FaultKind::Hang => "hung past its deadline",
+        FaultKind::WorkerDied => "worker died",
+        FaultKind::Reference => "no reference",
+        FaultKind::Base => "the base revision broke",
+        FaultKind::Environment => "environment failed",
+    }
+}
+
+pub fn not_run(why: &NotRun) -> String {
+    match why {
+        NotRun::NoDevice { problem } => problem.clone(),
+        NotRun::SimulatorAsked => "--device sim: times come from a GPU".to_owned(),
+        NotRun::EarlierStage => "an earlier stage refused it".to_owned(),
+        NotRun::OverBudget { estimate, budget } => format!(
+            "{}: about {}",
+            over_budget(*budget),
+            instructions(*estimate)
+        ),
+        NotRun::OverMemory { bytes, limit } => format!(
+            "over the simulator's memory: {} MiB of tensors, limit {} MiB",
+            bytes >> 20,
+            limit >> 20
+        ),
+        NotRun::EstimateUnknown => {
+            "only the first seed was run: the cost of a launch could not be estimated".to_owned()
+        }
+        NotRun::NoReferenceVariant { variant } => {
+            format!("its reference, variant `{variant}`, is not part of this run")
+        }
+        NotRun::NoArtifact => "nothing was built for this device".to_owned(),
+        NotRun::DriverNotAsked => "the worker ended before it asked the driver".to_owned(),
+        NotRun::DeviceNotAsked => "no device was asked for".to_owned(),
+        NotRun::OtherProgram { program } => {
+            format!("{program} does not say what built the kernels")
+        }
+        NotRun::PassedOver { said } => match said {
+            Some(said) => said.clone(),
+            None => "skipped, with no reason given".to_owned(),
+        },
+    }
+}
+
+/// What heads the skips over this budget.
+pub fn over_budget(budget: u64) -> String {
+    format!(
+        "over the simulator's budget of {} a case (--sim-budget raises it)",
+        instructions(budget)
+    )
+}
+
+pub fn unsupported(why: &Unsupported) -> String {
+    match why {
+        Unsupported::Launcher => {
+            "a launcher is host code that calls the CUDA runtime; the simulator runs device code only"
+                .to_owned()
+        }
+        Unsupported::Clusters => "the simulator does not run clusters of blocks".to_owned(),
+        Unsupported::Ptx { problem } => problem.clone(),
+        Unsupported::OutOfMemory { problem } => format!("out of memory: {problem}"),
+        Unsupported::Clock => {
+            "this device has no clock to trust: times come from a GPU".to_owned()
+        }
+        Unsupported::Driver => "the simulator has no driver to ask".to_owned(),
+        Unsupported::DriverLacks { problem } => problem.clone(),
+        Unsupported::Capture { problem } => {
+            format!("the launcher cannot be captured into a CUDA graph: {problem}")
+        }
+        Unsupported::HostTooSlow { problem } => problem.clone(),
+        Unsupported::Simulation => "a GPU does not simulate".to_owned(),
+        Unsupported::ReferenceVariant { variant, why } => {
+            format!("its reference, variant `{variant}`: {}", unsupported(why))
+        }
+        Unsupported::SamplesNotKept { program } => {
+            format!("{program} kept no samples of it; with `--jsonbin` it does")
+        }
+    }
+}
+
+/// What base asked, in the words of a gate where it is one.
+pub fn demand(demand: &BaseDemand) -> String {
+    match demand {
+        BaseDemand::Gate(rule) => super::words::gate(rule),
+        BaseDemand::Seeds(seeds) => format!("seeds {}", numbers(seeds)),
+        BaseDemand::BitExact => "deterministic to the bit".to_owned(),
+        BaseDemand::Launches(launches) => {
+            format!("{launches} launches of each seed")
+        }
+        BaseDemand::Reference => "reference".to_owned(),
+        BaseDemand::Dims(dims) => {
+            let dims = dims.iter().map(|(name, size)| format!("{name} = {size}"));
+            format!("shape {}", dims.collect::<Vec<_>>().join(", "))
+        }
+        BaseDemand::InputValues { tensor } => format!("values of input {tensor}"),
+        BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),
+        BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
+        BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
+        BaseDemand::SimulatorBudget => "budget of the simulator".to_owned(),
+        BaseDemand::TimingSchedule => "schedule of times".to_owned(),
+        BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
+    }
+}
+
+pub fn loosened(how: &Loosened) -> String {
+    match how {
+        Loosened::SubjectRemoved(subject) => format!("removed: head has no {subject}"),
+        Loosened::GateRemoved => "removed: head has no such gate".to_owned(),
+        Loosened::Looser(rule) => format!("head has {}", super::words::gate(rule)),
+        Loosened::Incomparable(rule) => format!(
+            "changed, and cannot be compared: head has `{}`",
+            super::words::gate(rule)
+        ),
+        Loosened::Seeds(seeds) => format!("head checks seeds {}", numbers(seeds)),
+        Loosened::Nondeterministic { because } => {
+            format!("head declares it non-deterministic: {because}")
+        }
+        Loosened::Launches(launches) => format!("head makes {launches}"),
+        Loosened::Reference { file: Some(file) } => {
+            format!("what {file} computes changed, and cannot be compared")
+        }
+        Loosened::Reference { file: None } | Loosened::InputValues | Loosened::OutputType => {
+            "changed, and cannot be compared".to_owned()
+        }
+        Loosened::OutputRemoved => "head has no such output".to_owned(),
+        Loosened::Dims(dims) => {
+            let dims = dims.iter().map(|(name, size)| match size {
+                Some(size) => format!("{name} = {size}"),
+                None => format!("no {name}"),
+            });
+            format!(
+                "under the same name head has {}",
+                dims.collect::<Vec<_>>().join(", ")
+            )
+        }
+        Loosened::TensorRole(role) => format!("head has `{}`", role_name(*role)),
+        Loosened::TensorDims(dims) => format!("head has {dims:?}"),
+        Loosened::SimulatorBudget { base, head } => {
+            format!("head simulates cases of up to {head} warp instructions, base of up to {base}")
+        }
+        Loosened::TimingSchedule(changes) => {
+            format!("head times {}", comma(changes, schedule_change))
+        }
+        Loosened::BaselineRemoved => "head edits the baseline: removed".to_owned(),
+        Loosened::BaselineEdited(figures) => {
+            format!("head edits the baseline: {}", all(figures, edited))
+        }
+        Loosened::BaselineMoved {
+            flags,
+            base_flags,
+            figures,
+        } => format!(
+            "under the flags `{flags}`, base has `{base_flags}`, head's baseline is worse: {}",
+            all(figures, edited)
+        ),
+    }
+}
+
+fn comma<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
+    let all: Vec<_> = of.iter().map(each).collect();
+    all.join(", ")
+}
+
+fn schedule_change(change: &ScheduleChange) -> String {
+    match change {
+        ScheduleChange::Mode { base, head } => format!("{head}, base {base}"),
+        ScheduleChange::Processes { base, head } => format!("{head} processes, base {base}"),
+        ScheduleChange::Iterations { base, head } => format!("{head} iterations, base {base}"),
+        ScheduleChange::Singles { base, head } => format!("{head} singles, base {base}"),
+    }
+}
+
+fn edited(figure: &EditedFigure) -> String {
+    let metric = figure.metric;
+    match figure.edit {
+        FigureEdit::Removed => format!("{metric} removed"),
+        FigureEdit::Worse { was, now } => format!(
+            "{metric} {} -> {}",
+            quantity(metric, was.0),
+            quantity(metric, now.0)
+        ),
+        FigureEdit::Wider => format!("{metric} keeps its value with a wider spread"),
+    }
+}
+
+fn numbers(numbers: &[u64]) -> String {
+    let all: Vec<_> = numbers.iter().map(u64::to_string).collect();
+    all.join(", ")
+}
+
+/// As gates.yaml has it.
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::In => "in",
+        Role::Out => "out",
+        Role::Inout => "inout",
+        Role::Scratch => "scratch",
+    }
+}
