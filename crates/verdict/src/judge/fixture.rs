@@ -134,14 +134,13 @@ pub fn environment() -> Environment {
         }),
         device: Seen::Got(device()),
         simulator: None,
-        timed_by: None,
     }
 }
 
 pub fn no_gpu() -> Seen<DeviceFacts> {
-    Seen::NotRun {
-        reason: "no NVIDIA device".into(),
-    }
+    Seen::NotRun(NotRun::NoDevice {
+        problem: "libcuda.so.1 is not there".into(),
+    })
 }
 
 pub fn gate(subject: Subject, rule: Rule) -> Gate {

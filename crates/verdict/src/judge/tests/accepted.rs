@@ -33,26 +33,40 @@ fn with(mut record: Record, acceptance: Acceptance) -> Record {
 }
 
 fn five() -> Acceptance {
-    accept(vec![small()], within(Metric::P50, 0.05))
+    accept(vec![small()], five_percent())
 }
 
-/// Gate and reason of every failure.
-fn failures(record: &Record) -> Vec<(String, String)> {
+fn five_percent() -> Rule {
+    within(Metric::P50, 0.05)
+}
+
+/// Every failure.
+fn failures(record: &Record) -> Vec<(Question, Reason)> {
     let verdicts = ruled(record).verdicts.into_iter();
     verdicts
         .filter(|verdict| verdict.outcome == Outcome::Fail)
-        .map(|verdict| (verdict.gate, verdict.reason))
+        .map(|verdict| (verdict.question, verdict.reason))
         .collect()
 }
 
+/// The acceptance of this limit fails.
 #[track_caller]
-fn fails(record: &Record, gate: &str, reason: &str) {
+fn fails(record: &Record, instead: Rule, reason: Reason) {
     let found = failures(record);
-    assert!(
-        found.iter().any(|(at, why)| at == gate && why == reason),
-        "{found:#?}"
-    );
+    let failure = (Question::Acceptance(instead), reason);
+    assert!(found.contains(&failure), "{found:#?}");
     assert_eq!(ruled(record).conclusion, Conclusion::Fail);
+}
+
+/// The reason without what was accepted, and that.
+#[track_caller]
+fn split(reason: &Reason) -> (&Reason, &AcceptedLimit) {
+    match reason {
+        Reason::Accepted { own, accepted }
+        | Reason::AcceptedUntil { own, accepted }
+        | Reason::BeyondAccepted { own, accepted } => (own, accepted),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -60,34 +74,45 @@ fn what_is_accepted_passes_and_is_listed_with_its_name() {
     let record = with(slower(), five());
     let judgement = ruled(&record);
     assert_eq!(judgement.conclusion, Conclusion::Pass);
-    let verdict = verdict(&record, &small(), "p50 +2%");
-    assert_eq!(verdict.outcome, Outcome::Pass);
-    assert!(
-        verdict.reason.ends_with(
-            "; at most 2.0 % slower is agreed; `p50 +5%` is accepted by jane@example.org until 2026-11-21: the new softmax is exact"
-        ),
-        "{}",
-        verdict.reason
+    let verdict = verdict(&record, &small(), p50_change());
+    assert_eq!(
+        (verdict.outcome, verdict.reason.code()),
+        (Outcome::Pass, "accepted")
     );
+    let (own, limit) = split(&verdict.reason);
+    assert_eq!(own.code(), "beyond-change");
+    assert_eq!(comparison(own).allowed, Num(0.02));
+    let expected = AcceptedLimit {
+        limit: five_percent(),
+        by: "jane@example.org".into(),
+        until: "2026-11-21".into(),
+        because: "the new softmax is exact".into(),
+    };
+    assert_eq!(*limit, expected);
     assert_eq!(verdict.limit, Some(Num(105_000.0)));
     let [accepted] = judgement.accepted.as_slice() else {
         panic!("{:?}", judgement.accepted)
     };
     assert_eq!(accepted.subject, small());
+    assert_eq!(accepted.gate, p50_change());
+    assert_eq!(accepted.reason, verdict.reason);
     assert_eq!(accepted.declared, "baselines/accepted.yaml:3");
 }
 
 #[test]
 fn more_than_is_accepted_fails_and_says_so() {
-    let record = with(slower(), accept(vec![small()], within(Metric::P50, 0.025)));
-    let verdict = verdict(&record, &small(), "p50 +2%");
-    assert_eq!(verdict.outcome, Outcome::Fail);
-    assert!(
-        verdict
-            .reason
-            .ends_with("; that is more than what is accepted by jane@example.org, `p50 +2.5%`"),
-        "{}",
-        verdict.reason
+    let narrow = within(Metric::P50, 0.025);
+    let record = with(slower(), accept(vec![small()], narrow.clone()));
+    let verdict = verdict(&record, &small(), p50_change());
+    assert_eq!(
+        (verdict.outcome, verdict.reason.code()),
+        (Outcome::Fail, "beyond-accepted")
+    );
+    let (own, accepted) = split(&verdict.reason);
+    assert_eq!(own.code(), "beyond-change");
+    assert_eq!(
+        (&accepted.limit, accepted.by.as_str()),
+        (&narrow, "jane@example.org")
     );
     assert_eq!(failures(&record).len(), 1, "it is not unused");
 }
@@ -98,19 +123,26 @@ fn one_that_has_run_out_fails_by_itself_and_accepts_nothing() {
         let until = "2026-11-20".to_owned();
         with(record, Acceptance { until, ..five() })
     };
-    let reason = "expired: jane@example.org accepted it until 2026-11-20, and this run is of 2026-11-21; mend the regression, agree on it with `gatekeeper baseline update`, or accept it anew";
-    fails(&expired(slower()), "acceptance of p50 +5%", reason);
-    let verdict = verdict(&expired(slower()), &small(), "p50 +2%");
-    assert_eq!(verdict.outcome, Outcome::Fail);
-    assert!(
-        verdict
-            .reason
-            .ends_with("; that `p50 +5%` was accepted by jane@example.org ran out on 2026-11-20"),
-        "{}",
-        verdict.reason
+    let reason = || Reason::AcceptanceExpired {
+        by: "jane@example.org".into(),
+        until: "2026-11-20".into(),
+        day: "2026-11-21".into(),
+    };
+    fails(&expired(slower()), five_percent(), reason());
+    let verdict = verdict(&expired(slower()), &small(), p50_change());
+    assert_eq!(
+        (verdict.outcome, verdict.reason.code()),
+        (Outcome::Fail, "accepted-until")
+    );
+    let (own, accepted) = split(&verdict.reason);
+    assert_eq!(own.code(), "beyond-change");
+    assert_eq!(accepted.limit, five_percent());
+    assert_eq!(
+        (accepted.by.as_str(), accepted.until.as_str()),
+        ("jane@example.org", "2026-11-20")
     );
     // Whether or not it is still needed.
-    fails(&expired(record()), "acceptance of p50 +5%", reason);
+    fails(&expired(record()), five_percent(), reason());
     assert_eq!(failures(&expired(record())).len(), 1);
 }
 
@@ -120,16 +152,24 @@ fn a_record_of_no_known_day_is_accepted_nothing_of() {
     record.environment.started = "yesterday, at noon".into();
     fails(
         &record,
-        "acceptance of p50 +5%",
-        "whether it has expired is not known: the record says it started `yesterday, at noon`",
+        five_percent(),
+        Reason::AcceptanceUndated {
+            started: "yesterday, at noon".into(),
+        },
     );
-    assert_eq!(verdict(&record, &small(), "p50 +2%").outcome, Outcome::Fail);
+    assert_eq!(
+        verdict(&record, &small(), p50_change()).outcome,
+        Outcome::Fail
+    );
 }
 
 #[test]
 fn one_that_nothing_needs_fails() {
-    let unused = "unused: what jane@example.org accepted until 2026-11-21 is not needed any more, as every gate holds without it; remove it";
-    fails(&with(record(), five()), "acceptance of p50 +5%", unused);
+    let unused = Reason::AcceptanceUnused {
+        by: "jane@example.org".into(),
+        until: "2026-11-21".into(),
+    };
+    fails(&with(record(), five()), five_percent(), unused);
     // One of two that it names is enough.
     let both = vec![small(), case("direct", "large")];
     let half = accept(both, within(Metric::P50, 0.05));
@@ -166,8 +206,10 @@ fn one_of_nothing_fails() {
     let record = with(record(), of_nothing.clone());
     fails(
         &record,
-        "acceptance of p50 +5%",
-        "`k/gone*` is nothing that gates.yaml has; correct its name or remove it",
+        five_percent(),
+        Reason::AcceptanceOfNothing {
+            case: "k/gone*".into(),
+        },
     );
     let judgement = ruled(&record);
     let verdict = judgement.verdicts.last().unwrap();
@@ -180,11 +222,13 @@ fn one_of_nothing_fails() {
     assert_eq!(failures(&with(super::record(), of_nothing)), []);
 
     // No gate on p99 is there to be broken.
-    let no_gate = accept(vec![small()], within(Metric::P99, 0.05));
+    let limit = within(Metric::P99, 0.05);
+    let no_gate = accept(vec![small()], limit.clone());
+    let case = "k/direct@small".to_owned();
     fails(
         &with(super::record(), no_gate),
-        "acceptance of p99 +5%",
-        "no gate on `k/direct@small` asks for that in another measure; correct it or remove it",
+        limit,
+        Reason::AcceptanceWithoutGate { case },
     );
 }
 
@@ -196,20 +240,14 @@ fn a_bound_stands_in_for_a_bound_and_a_change_for_a_change() {
     });
     let bound = accept(vec![unit("direct")], at_most(Metric::Registers, 130.0));
     let change = accept(vec![unit("direct")], within(Metric::Registers, 0.5));
-    let gates = |record: &Record| -> Vec<String> {
-        let gates = failures(record).into_iter().map(|(gate, _)| gate);
-        gates.filter(|gate| gate.contains("registers")).collect()
-    };
-    assert_eq!(
-        gates(&with(record.clone(), bound.clone())),
-        ["registers +0%"]
-    );
-    assert_eq!(
-        gates(&with(record.clone(), change.clone())),
-        ["registers <= 128"]
-    );
+    let fails =
+        |record: &Record, rule| verdict(record, &unit("direct"), rule).outcome == Outcome::Fail;
+    let fails =
+        |record: &Record| [registers_limit(), registers_change()].map(|it| fails(record, it));
+    assert_eq!(fails(&with(record.clone(), bound.clone())), [false, true]);
+    assert_eq!(fails(&with(record.clone(), change.clone())), [true, false]);
     let both = with(with(record, bound), change);
-    assert_eq!(gates(&both), [""; 0]);
+    assert_eq!(fails(&both), [false, false]);
     assert_eq!(ruled(&both).accepted.len(), 2);
 }
 
@@ -223,7 +261,10 @@ fn an_accepted_error_is_proven_right_and_timed() {
     let change = accept(vec![small()], within(Metric::MaxErr, 9.0));
     let record = with(with(record, bound), change);
     assert_eq!(failures(&record), []);
-    assert_eq!(verdict(&record, &small(), "p50 +2%").outcome, Outcome::Pass);
+    assert_eq!(
+        verdict(&record, &small(), p50_change()).outcome,
+        Outcome::Pass
+    );
 }
 
 #[test]
@@ -234,11 +275,20 @@ fn faults_and_nan_cannot_be_accepted() {
     });
     let bound = accept(vec![small()], at_most(Metric::MaxErr, 1e9));
     let record = with(record, bound);
-    let nan = verdict(&record, &small(), "max_err <= 0.004");
-    assert_eq!(nan.outcome, Outcome::Fail);
-    assert!(nan.reason.starts_with("max_err is NaN"), "{}", nan.reason);
-    assert!(!nan.reason.contains("accepted"), "{}", nan.reason);
-    assert_eq!(verdict(&record, &small(), "finite").outcome, Outcome::Fail);
+    expect(
+        &record,
+        &small(),
+        err_limit(),
+        Outcome::Fail,
+        Reason::NotANumber {
+            metric: Metric::MaxErr,
+            because: Some((1, 1, 4096)),
+        },
+    );
+    assert_eq!(
+        verdict(&record, &small(), Rule::Finite).outcome,
+        Outcome::Fail
+    );
 }
 
 #[test]
@@ -268,14 +318,7 @@ fn beside(ratio: f64, accepted: Option<f64>) -> Record {
         |piece: &Evidence| matches!(piece, Evidence::Pair { case, .. } if case.shape == "small");
     record.evidence.retain(|piece| !of_small(piece));
     for process in 0.. {
-        let Record {
-            plan,
-            environment,
-            policy,
-            evidence,
-            ..
-        } = &record;
-        if next(plan, environment, policy, evidence).is_empty() {
+        if asked(&record).is_empty() {
             break;
         }
         record.evidence.push(Evidence::Pair {
@@ -290,25 +333,28 @@ fn beside(ratio: f64, accepted: Option<f64>) -> Record {
 #[test]
 fn beside_the_base_the_accepted_limit_is_a_contest_of_its_own() {
     let subject = case("fast", "small");
-    let gate = "p50 +2%";
     let broken = beside(1.03, None);
-    assert_eq!(verdict(&broken, &subject, gate).outcome, Outcome::Fail);
-    let accepted = beside(1.03, Some(0.05));
-    let said = verdict(&accepted, &subject, gate);
-    assert_eq!(said.outcome, Outcome::Pass, "{}", said.reason);
-    assert!(
-        said.reason.contains("confirmed in a fresh process")
-            && said.reason.contains("`p50 +5%` is accepted by"),
-        "{}",
-        said.reason
+    assert_eq!(
+        verdict(&broken, &subject, p50_change()).outcome,
+        Outcome::Fail
     );
+    let accepted = beside(1.03, Some(0.05));
+    let found = verdict(&accepted, &subject, p50_change());
+    assert_eq!(
+        (found.outcome, found.reason.code()),
+        (Outcome::Pass, "accepted")
+    );
+    let (own, limit) = split(&found.reason);
+    assert_eq!(own.code(), "beyond-change");
+    // Six decide, and the seventh confirms it.
+    assert_eq!(comparison(own).processes, Some(6));
+    assert_eq!(found.effort.unwrap().processes, 7);
+    assert_eq!(limit.limit, five_percent());
     assert_eq!(ruled(&accepted).conclusion, Conclusion::Pass);
-    let more = verdict(&beside(1.08, Some(0.05)), &subject, gate);
-    assert_eq!(more.outcome, Outcome::Fail);
-    assert!(
-        more.reason.contains("more than what is accepted"),
-        "{}",
-        more.reason
+    let more = verdict(&beside(1.08, Some(0.05)), &subject, p50_change());
+    assert_eq!(
+        (more.outcome, more.reason.code()),
+        (Outcome::Fail, "beyond-accepted")
     );
 }
 
@@ -318,12 +364,12 @@ fn what_stays_open_at_its_own_limit_passes_by_the_accepted_one() {
     let subject = case("fast", "small");
     let open = beside(1.02, None);
     assert_eq!(
-        verdict(&open, &subject, "p50 +2%").outcome,
+        verdict(&open, &subject, p50_change()).outcome,
         Outcome::Inconclusive
     );
     let accepted = beside(1.02, Some(0.05));
     assert_eq!(
-        verdict(&accepted, &subject, "p50 +2%").outcome,
+        verdict(&accepted, &subject, p50_change()).outcome,
         Outcome::Pass
     );
     assert_eq!(ruled(&accepted).accepted.len(), 1);

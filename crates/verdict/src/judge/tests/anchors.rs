@@ -42,6 +42,18 @@ fn anchor(of: &str, p50: f64) -> Anchor {
     }
 }
 
+/// At most 5 % slower than v1.0.
+fn since_v1() -> Rule {
+    of_anchor(Metric::P50, "v1.0", 0.05)
+}
+
+fn against_v1() -> Against {
+    Against::Anchor {
+        since: since("v1.0"),
+        found: "0a34415aaaaa".into(),
+    }
+}
+
 /// `direct@small` takes 100 us, which is what the last baseline says; the anchor had `p50`.
 fn anchored(of: &str, p50: f64) -> Record {
     let mut record = record();
@@ -54,21 +66,23 @@ fn anchored(of: &str, p50: f64) -> Record {
 #[test]
 fn what_eroded_beyond_the_anchors_limit_fails_though_the_last_baseline_holds() {
     let record = anchored("v1.0", 92_000.0);
-    assert_eq!(verdict(&record, &small(), "p50 +2%").outcome, Outcome::Pass);
-    let said = verdict(&record, &small(), "p50 +5% of v1.0");
-    assert_eq!(said.outcome, Outcome::Fail);
-    assert!(
-        said.reason
-            .starts_with("8.7 % slower against v1.0 (0a34415aaaaa) (95 % interval "),
-        "{}",
-        said.reason
+    assert_eq!(
+        verdict(&record, &small(), p50_change()).outcome,
+        Outcome::Pass
     );
-    assert!(
-        said.reason.ends_with("; at most 5.0 % slower is agreed"),
-        "{}",
-        said.reason
+    let found = verdict(&record, &small(), since_v1());
+    assert_eq!(
+        (found.outcome, found.reason.code()),
+        (Outcome::Fail, "beyond-change")
     );
-    assert!(said.anchored);
+    let compared = comparison(&found.reason);
+    assert_eq!(
+        (&compared.against, compared.allowed),
+        (&against_v1(), Num(0.05))
+    );
+    assert!((compared.change.0 - 0.087).abs() < 0.001, "{compared:?}");
+    assert!(compared.interval.unwrap()[0].0 > 0.05, "{compared:?}");
+    assert!(found.is_anchored());
     let judgement = ruled(&record);
     assert_eq!(judgement.conclusion, Conclusion::Fail);
     let [drift] = judgement.drifts.as_slice() else {
@@ -78,10 +92,7 @@ fn what_eroded_beyond_the_anchors_limit_fails_though_the_last_baseline_holds() {
     assert!((drift.change.0 - 0.087).abs() < 0.001);
 
     let held = anchored("v1.0", 98_000.0);
-    assert_eq!(
-        verdict(&held, &small(), "p50 +5% of v1.0").outcome,
-        Outcome::Pass
-    );
+    assert_eq!(verdict(&held, &small(), since_v1()).outcome, Outcome::Pass);
     assert_eq!(ruled(&held).drifts.len(), 1, "held or not");
     // What is far better than long ago is nothing to be agreed on again.
     let better = ruled(&anchored("v1.0", 200_000.0));
@@ -90,24 +101,26 @@ fn what_eroded_beyond_the_anchors_limit_fails_though_the_last_baseline_holds() {
 
 #[test]
 fn an_anchor_that_cannot_judge_says_why() {
-    let gate = "p50 +5% of v1.0";
+    let expect = |record: &Record, outcome, reason| {
+        expect(record, &small(), since_v1(), outcome, reason);
+    };
+    let v1 = || since("v1.0");
     let mut gone = anchored("v1.0", 98_000.0);
     gone.policy.anchors.clear();
     expect(
         &gone,
-        &small(),
-        gate,
         Outcome::Inconclusive,
-        "what v1.0 agreed on is not part of this record",
+        Reason::AnchorMissing { since: v1() },
     );
     let mut without = anchored("v1.0", 98_000.0);
     without.policy.anchors[0].baselines.clear();
     expect(
         &without,
-        &small(),
-        gate,
         Outcome::Skipped,
-        "v1.0 (0a34415aaaaa) has no baseline of it",
+        Reason::NewSinceAnchor {
+            since: v1(),
+            found: "0a34415aaaaa".into(),
+        },
     );
     let mut other = anchored("v1.0", 98_000.0);
     for baseline in &mut other.policy.anchors[0].baselines {
@@ -115,53 +128,76 @@ fn an_anchor_that_cannot_judge_says_why() {
             *driver_branch = "570".into();
         }
     }
+    let differences = vec![KeyDifference {
+        field: KeyField::DriverBranch,
+        theirs: "570".into(),
+        here: "580".into(),
+    }];
     expect(
         &other,
-        &small(),
-        gate,
         Outcome::Inconclusive,
-        "the baseline of v1.0 holds under another key (driver branch `570`, here `580`)",
+        Reason::AnchorOtherKey {
+            since: v1(),
+            differences,
+        },
     );
     let mut broken = without;
     let path = "baselines/k/direct/times-x.json".to_owned();
+    let problem = "it ends in the middle".to_owned();
     broken.policy.anchors[0]
         .broken_baselines
         .push(BrokenBaseline {
-            path,
+            path: path.clone(),
             kernel: "k".into(),
             variant: "direct".into(),
             facet: Some(Facet::Times),
-            problem: "it ends in the middle".into(),
+            problem: problem.clone(),
         });
     expect(
         &broken,
-        &small(),
-        gate,
         Outcome::Inconclusive,
-        "the baseline baselines/k/direct/times-x.json of v1.0 cannot be used: it ends in the middle",
+        Reason::AnchorUnreadable {
+            since: v1(),
+            path,
+            problem,
+        },
     );
-    let nan = anchored("v1.0", f64::NAN);
     expect(
-        &nan,
-        &small(),
-        gate,
+        &anchored("v1.0", f64::NAN),
         Outcome::Fail,
-        "v1.0's p50 is NaN; it has to be agreed again",
+        Reason::BaselineUnusable {
+            of: against_v1(),
+            metric: Metric::P50,
+            problem: FigureProblem::NotFinite(Num(f64::NAN)),
+        },
     );
 }
 
 #[test]
 fn resources_have_anchors_too() {
     let mut record = record();
-    let rule = of_anchor(Metric::Registers, "v1.0", 0.05);
-    record.policy.gates.push(gate(unit("direct"), rule));
+    let rule = || of_anchor(Metric::Registers, "v1.0", 0.05);
+    record.policy.gates.push(gate(unit("direct"), rule()));
     record.policy.anchors.push(anchor("v1.0", 1.0));
+    let compared = |was, change| {
+        Box::new(Comparison {
+            metric: Metric::Registers,
+            against: against_v1(),
+            was: Some(Num(was)),
+            now: Some(Num(96.0)),
+            change: Num(change),
+            interval: None,
+            allowed: Num(0.05),
+            sessions: None,
+            processes: None,
+        })
+    };
     expect(
         &record,
         &unit("direct"),
-        "registers +5% of v1.0",
+        rule(),
         Outcome::Pass,
-        "unchanged against v1.0 (0a34415aaaaa)",
+        Reason::WithinChange(compared(96.0, 0.0)),
     );
     for baseline in &mut record.policy.anchors[0].baselines {
         for metrics in baseline.cases.values_mut() {
@@ -173,9 +209,9 @@ fn resources_have_anchors_too() {
     expect(
         &record,
         &unit("direct"),
-        "registers +5% of v1.0",
+        rule(),
         Outcome::Fail,
-        "50.0 % more against v1.0 (0a34415aaaaa); at most 5.0 % more is agreed",
+        Reason::BeyondChange(compared(64.0, 0.5)),
     );
 }
 
@@ -221,18 +257,6 @@ fn what_did_not_change_since_the_base_is_timed_for_its_anchor() {
             )
         });
     };
-    let asked = |record: &Record| {
-        let asked = next(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        );
-        asked
-            .into_iter()
-            .map(|(case, timing)| (case.to_string(), timing))
-            .collect::<Vec<_>>()
-    };
     let mut record = record_beside_base();
     times_of_direct(&mut record);
     assert_eq!(asked(&record), []);
@@ -241,7 +265,7 @@ fn what_did_not_change_since_the_base_is_timed_for_its_anchor() {
     record.policy.anchors.push(anchor("v1.0", 98_000.0));
     assert_eq!(
         asked(&record),
-        [("k/direct@small".to_owned(), Timing::Alone)]
+        [(case_id("direct", "small"), Timing::Alone)]
     );
 }
 
@@ -249,26 +273,19 @@ fn what_did_not_change_since_the_base_is_timed_for_its_anchor() {
 fn a_later_anchor_and_a_wider_limit_are_loosened() {
     let loosened = |of: &str, change: f64| {
         let mut record = record_beside_base();
-        let was = gate(small(), of_anchor(Metric::P50, "v1.0", 0.05));
+        let was = gate(small(), since_v1());
         record.policy.base.as_mut().unwrap().gates.push(was);
         let is = gate(small(), of_anchor(Metric::P50, of, change));
         record.policy.gates.push(is);
-        let verdicts = ruled(&record).verdicts.into_iter();
-        verdicts
-            .filter(|verdict| verdict.gate.starts_with("not loosened"))
-            .map(|verdict| verdict.reason)
-            .collect::<Vec<_>>()
+        loosened(&ruled(&record))
     };
-    assert_eq!(loosened("v1.0", 0.05), [""; 0]);
-    assert_eq!(loosened("v1.0", 0.04), [""; 0]);
-    assert_eq!(
-        loosened("v1.0", 0.06),
-        ["the head allows `p50 +6% of v1.0`"]
-    );
-    assert_eq!(
-        loosened("v1.1", 0.05),
-        ["changed, and cannot be compared: the head asks `p50 +5% of v1.1`"]
-    );
+    let found = |how| [(small(), BaseDemand::Gate(since_v1()), how)];
+    assert_eq!(loosened("v1.0", 0.05), []);
+    assert_eq!(loosened("v1.0", 0.04), []);
+    let wider = of_anchor(Metric::P50, "v1.0", 0.06);
+    assert_eq!(loosened("v1.0", 0.06), found(Loosened::Looser(wider)));
+    let later = of_anchor(Metric::P50, "v1.1", 0.05);
+    assert_eq!(loosened("v1.1", 0.05), found(Loosened::Incomparable(later)));
 }
 
 #[test]
@@ -290,7 +307,7 @@ fn drift_is_accepted_against_the_same_anchor_only() {
     let change = accept(within(Metric::P50, 0.1));
     record.policy.accepted = vec![change];
     assert_eq!(
-        verdict(&record, &small(), "p50 +5% of v1.0").outcome,
+        verdict(&record, &small(), since_v1()).outcome,
         Outcome::Fail
     );
 }

@@ -1,4 +1,4 @@
-//! Two records of which one, or both, were timed in turns with a base revision.
+//! Two records of which one, or both, were timed interleaved with a base revision.
 
 use super::*;
 
@@ -13,45 +13,33 @@ fn beside(ratio: f64) -> Record {
 
 fn p50(base: &Record, head: &Record) -> Verdict {
     let judgement = compare(base, head, Loosening::Fails);
-    let mut verdicts = judgement.verdicts.into_iter();
-    let subject = case("fast", "small");
-    verdicts
-        .find(|it| it.subject == subject && it.gate == "p50 +2%")
-        .unwrap()
+    verdict_of(&judgement, &case("fast", "small"), p50_change())
 }
 
 #[test]
 fn heads_own_samples_are_compared_where_both_were_timed_so() {
     let same = p50(&beside(1.0), &beside(1.0));
-    assert_eq!(same.outcome, Outcome::Pass, "{}", same.reason);
+    assert_eq!(same.outcome, Outcome::Pass, "{:?}", same.reason);
     let slower = p50(&beside(1.0), &beside(1.03));
-    assert_eq!(slower.outcome, Outcome::Fail, "{}", slower.reason);
+    assert_eq!(slower.outcome, Outcome::Fail, "{:?}", slower.reason);
     assert!((slower.change.unwrap().0 - 0.03).abs() < 1e-3);
     // Not beside its own base, which took as long as head.
-    assert!(
-        slower.reason.contains("against the baseline"),
-        "{}",
-        slower.reason
-    );
+    assert_eq!(comparison(&slower.reason).against, Against::Baseline);
 }
 
 #[test]
-fn one_alone_and_one_in_turns_are_two_protocols() {
+fn one_alone_and_one_interleaved_are_two_protocols() {
     for (base, head) in [(record(), beside(1.0)), (beside(1.0), record())] {
-        let told = p50(&base, &head);
-        assert_eq!(told.outcome, Outcome::Inconclusive);
+        let found = p50(&base, &head);
+        let metric = Metric::P50;
+        let why = Box::new(Reason::TwoProtocols);
         assert_eq!(
-            told.reason,
-            format!(
-                "the base has no p50 to compare with: {}",
-                words::TWO_PROTOCOLS
-            )
+            (found.outcome, found.reason),
+            (Outcome::Inconclusive, Reason::BaseLacks { metric, why })
         );
         // What was timed alone on both sides is compared as ever.
         let judgement = compare(&base, &head, Loosening::Fails);
-        let mut verdicts = judgement.verdicts.iter();
-        let direct = case("direct", "small");
-        let direct = verdicts.find(|it| it.subject == direct && it.gate == "p50 +2%");
-        assert_eq!(direct.unwrap().outcome, Outcome::Pass);
+        let direct = verdict_of(&judgement, &case("direct", "small"), p50_change());
+        assert_eq!(direct.outcome, Outcome::Pass);
     }
 }

@@ -5,13 +5,13 @@ use super::*;
 
 #[test]
 fn a_kernel_that_polls_is_not_held_to_what_it_counted() {
+    let withheld = Withheld {
+        doubt: Doubt::Polls,
+        place: "k.cu:7".to_owned(),
+    };
     let mut record = record_simulated();
     record.policy.baselines.clear();
     recount(&mut record, |seed, facts| {
-        let withheld = Withheld {
-            doubt: Doubt::Polls,
-            place: "k.cu:7".to_owned(),
-        };
         let counters = std::mem::take(&mut facts.counters).into_keys();
         if seed == 2 {
             facts.withheld = counters.map(|c| (c, withheld.clone())).collect();
@@ -22,50 +22,61 @@ fn a_kernel_that_polls_is_not_held_to_what_it_counted() {
         &case("direct", "small"),
         COUNTERS,
         Outcome::Skipped,
-        "what it counts follows from a schedule that no GPU shares, as it polls memory at k.cu:7",
+        Reason::CountersWithheld {
+            why: Some(withheld),
+        },
     );
 }
 
 /// Takes `counter` from the launch with seed 2, for `doubt`.
-pub(super) fn withhold(record: &mut Record, counter: Counter, doubt: Doubt) {
+pub(super) fn withhold(record: &mut Record, counter: Counter, doubt: Doubt) -> Withheld {
+    let place = "k.cu:9".to_owned();
+    let why = Withheld { doubt, place };
     recount(record, |seed, facts| {
         if seed == 2 {
             let value = facts.counters.remove(&counter).unwrap();
             facts.information.insert(counter, value);
-            let place = "k.cu:9".to_owned();
-            facts.withheld.insert(counter, Withheld { doubt, place });
+            facts.withheld.insert(counter, why.clone());
         }
     });
+    why
 }
 
 #[test]
 fn a_counter_in_doubt_is_named_and_holds_no_gate() {
     let mut record = record_simulated();
-    withhold(
-        &mut record,
-        Counter::SharedLoadWavefronts,
-        Doubt::RaggedLoop,
-    );
+    let counter = Counter::SharedLoadWavefronts;
+    let why = withhold(&mut record, counter, Doubt::RaggedLoop);
     let subject = case("direct", "small");
     expect(
         &record,
         &subject,
         COUNTERS,
         Outcome::Inconclusive,
-        "shared_load_wavefronts has a baseline, and this launch cannot be held to it: lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it; where that is meant, accept it with `gatekeeper baseline update 'k/direct@small'`",
+        Reason::CountersLost {
+            lost: vec![(counter, Some(why.clone()))],
+        },
     );
     // Once that is agreed on, the others are held, and what is not is said.
     record.policy.baselines = acceptable(&record, "seal").0;
+    let counters = vec![counter];
     expect(
         &record,
         &subject,
         COUNTERS,
         Outcome::Pass,
-        "1 counters; not held: shared_load_wavefronts (lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it)",
+        Reason::CountersHold {
+            compared: 1,
+            withheld: vec![WithheldCounters {
+                counters: counters.clone(),
+                why: why.clone(),
+            }],
+        },
     );
     let told = Note::NotHeld {
         subject: subject.clone(),
-        what: "shared_load_wavefronts (lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it)".to_owned(),
+        counters,
+        why,
     };
     let notes = ruled(&record).notes;
     assert_eq!(notes.iter().filter(|note| **note == told).count(), 1);
@@ -90,6 +101,6 @@ fn a_simulator_where_no_counter_is_confirmed_gates_none() {
         &case("direct", "small"),
         COUNTERS,
         Outcome::Skipped,
-        "no GPU's own counters have confirmed it",
+        Reason::CountersWithheld { why: None },
     );
 }

@@ -5,10 +5,12 @@ use super::*;
 /// Times of every case, and nothing beside them.
 fn foreign() -> Record {
     let mut record = record();
-    record.environment.timed_by = Some("NVBench 0.1.0".into());
-    record.environment.compiler = Seen::NotRun {
-        reason: "NVBench does not say".into(),
-    };
+    record.environment.compiler = Seen::NotRun(NotRun::OtherProgram {
+        program: "NVBench 0.1.0".into(),
+    });
+    for case in &mut record.plan.cases {
+        case.reference = Reference::Elsewhere;
+    }
     record
         .evidence
         .retain(|piece| matches!(piece, Evidence::Time { .. }));
@@ -19,16 +21,12 @@ fn foreign() -> Record {
 fn only_limits_on_times_alone_can_hold() {
     let judgement = ruled(&foreign());
     for verdict in &judgement.verdicts {
-        let absolute = verdict.gate == "p50 <= 200 us";
+        let is_absolute = verdict.question == Question::Gate(p50_limit());
         assert_eq!(
             verdict.outcome == Outcome::Pass,
-            absolute,
-            "{} {}: {}",
-            verdict.subject,
-            verdict.gate,
-            verdict.reason
+            is_absolute,
+            "{verdict:#?}"
         );
-        assert!(absolute || !verdict.reason.is_empty());
     }
     assert_eq!(judgement.conclusion, Conclusion::Inconclusive);
 }
@@ -36,38 +34,35 @@ fn only_limits_on_times_alone_can_hold() {
 /// Baselines and records of gatekeeper's own have another key than any such times.
 #[test]
 fn they_are_never_compared_with_our_own() {
-    let case = case("fast", "small");
-    let limit = "p50 +2%";
-    let found = verdict(&foreign(), &case, limit);
+    let found = verdict(&foreign(), &case("fast", "small"), p50_change());
     assert_eq!(found.outcome, Outcome::Inconclusive);
-    assert!(
-        found
-            .reason
-            .starts_with("the baseline holds under another key (compiler"),
-        "{}",
-        found.reason
-    );
-    for (base, head) in [(record(), foreign()), (foreign(), record())] {
-        let judgement = compare(&base, &head, Loosening::Allowed);
-        let times = judgement
-            .verdicts
-            .iter()
-            .filter(|verdict| verdict.gate == limit);
-        for verdict in times {
-            assert_eq!(verdict.outcome, Outcome::Inconclusive, "{}", verdict.reason);
-        }
-    }
-    let judgement = compare(&foreign(), &foreign(), Loosening::Fails);
-    let times = |outcome| {
-        let mut verdicts = judgement.verdicts.iter();
-        verdicts.all(|verdict| verdict.gate != limit || verdict.outcome == outcome)
+    let Reason::OtherKey { differences } = &found.reason else {
+        panic!("{:?}", found.reason)
     };
-    assert!(times(Outcome::Pass));
+    let fields: Vec<_> = differences.iter().map(|it| it.field).collect();
+    assert_eq!(fields, [KeyField::Compiler, KeyField::Flags]);
+    let times = |base: &Record, head: &Record, loosening| {
+        let judgement = compare(base, head, loosening);
+        let of_case = |case: &Case| {
+            let subject = Subject::Case(case.id.clone());
+            verdict_of(&judgement, &subject, p50_change()).outcome
+        };
+        head.plan.cases.iter().map(of_case).collect::<Vec<_>>()
+    };
+    for (base, head) in [(record(), foreign()), (foreign(), record())] {
+        let outcomes = times(&base, &head, Loosening::Allowed);
+        assert_eq!(outcomes, [Outcome::Inconclusive; 4]);
+    }
+    let outcomes = times(&foreign(), &foreign(), Loosening::Fails);
+    assert_eq!(outcomes, [Outcome::Pass; 4]);
 }
 
 /// As one of a kernel that broke in a benchmark, which then skips it.
 #[test]
 fn what_the_base_has_and_the_head_passes_over_is_not_skipped() {
+    let why = || NotRun::PassedOver {
+        said: Some("an illegal memory access".into()),
+    };
     let skipped = || {
         let mut record = foreign();
         for piece in &mut record.evidence {
@@ -78,39 +73,35 @@ fn what_the_base_has_and_the_head_passes_over_is_not_skipped() {
             } = piece
                 && *case == case_id("fast", "small")
             {
-                *facts = Seen::NotRun {
-                    reason: "an illegal memory access".into(),
-                };
+                *facts = Seen::NotRun(why());
             }
         }
         record
     };
     let of = |base: &Record| {
         let judgement = compare(base, &skipped(), Loosening::Fails);
-        let mut verdicts = judgement.verdicts.into_iter();
-        let found = verdicts
-            .find(|it| it.gate == "p50 +2%" && it.subject == case("fast", "small"))
-            .unwrap();
-        (found.outcome, found.reason)
+        verdict_of(&judgement, &case("fast", "small"), p50_change())
     };
+    let found = of(&foreign());
+    let why = Box::new(Reason::NotRun(why()));
     assert_eq!(
-        of(&foreign()),
-        (
-            Outcome::Inconclusive,
-            "the base was measured, and this was not: an illegal memory access".to_owned()
-        )
+        (found.outcome, found.reason),
+        (Outcome::Inconclusive, Reason::HeadPassedOver { why })
     );
-    assert_ne!(of(&skipped()).0, Outcome::Pass);
+    assert_ne!(of(&skipped()).outcome, Outcome::Pass);
 }
 
 /// Only what was read in another format is; no file can say it of itself.
 #[test]
 fn no_stored_record_is_foreign() {
-    let stored = serde_json::to_value(foreign()).unwrap();
-    assert!(stored["environment"].get("timed_by").is_none());
-    let read: Record = serde_json::from_value(stored.clone()).unwrap();
-    assert_eq!(read.environment.timed_by, None);
-    let mut said = stored;
-    said["environment"]["timed_by"] = "NVBench".into();
-    assert!(serde_json::from_value::<Record>(said).is_err());
+    assert!(serde_json::to_value(foreign()).is_err());
+    let stored = serde_json::to_value(record()).unwrap();
+    for forged in ["elsewhere", "Elsewhere"] {
+        let mut said = stored.clone();
+        said["plan"]["cases"][0]["reference"] = forged.into();
+        assert!(serde_json::from_value::<Record>(said).is_err());
+        let mut said = stored.clone();
+        said["plan"]["cases"][0]["reference"] = serde_json::json!({ forged: null });
+        assert!(serde_json::from_value::<Record>(said).is_err());
+    }
 }

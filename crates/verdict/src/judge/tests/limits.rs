@@ -1,4 +1,5 @@
 use super::*;
+use crate::expr::{EvalError, Name};
 
 fn with(rule: Rule, subject: Subject) -> Record {
     let mut record = record();
@@ -11,39 +12,62 @@ fn last(record: &Record) -> Verdict {
     ruled(record).verdicts.pop().unwrap()
 }
 
+/// More than a limit, with no element to name.
+fn beyond(metric: Metric, value: f64, bound: f64) -> Reason {
+    Reason::BeyondLimit {
+        metric,
+        value: Num(value),
+        op: Op::Le,
+        bound: Num(bound),
+        worst: None,
+    }
+}
+
+/// A figure of a baseline, without a spread.
+fn agreed(value: f64) -> Agreed {
+    Agreed {
+        value: Num(value),
+        spread: None,
+        processes: None,
+        sessions: None,
+    }
+}
+
+/// What the baseline of `direct` says of its resources, changed.
+fn agree(record: &mut Record, metric: Metric, value: f64) {
+    let cases = &mut record.policy.baselines[0].cases;
+    let figures = cases.get_mut("*").unwrap();
+    figures.insert(metric, agreed(value));
+}
+
+/// One figure that repeats exactly against the baseline's.
+fn exact(metric: Metric, was: f64, now: f64, allowed: f64) -> Box<Comparison> {
+    let change = match was {
+        0.0 => f64::INFINITY,
+        _ => (now - was) / was,
+    };
+    Box::new(Comparison {
+        metric,
+        against: Against::Baseline,
+        was: Some(Num(was)),
+        now: Some(Num(now)),
+        change: Num(change),
+        interval: None,
+        allowed: Num(allowed),
+        sessions: None,
+        processes: None,
+    })
+}
+
 #[test]
 fn every_resource_has_a_value_and_a_limit_that_breaks() {
-    for (metric, bound, reason) in [
-        (
-            Metric::Registers,
-            95.0,
-            "registers is 96, and has to be <= 95",
-        ),
-        (
-            Metric::Shared,
-            5119.0,
-            "shared is 5 KiB, and has to be <= 5119 B",
-        ),
-        (
-            Metric::Stack,
-            127.0,
-            "stack is 128 B, and has to be <= 127 B",
-        ),
-        (
-            Metric::Spills,
-            59.0,
-            "spills is 60 B, and has to be <= 59 B",
-        ),
-        (
-            Metric::BlocksPerSm,
-            4.0,
-            "blocks_per_sm is 5, and has to be <= 4",
-        ),
-        (
-            Metric::Occupancy,
-            0.25,
-            "occupancy is 31.25 %, and has to be <= 25 %",
-        ),
+    for (metric, bound, value) in [
+        (Metric::Registers, 95.0, 96.0),
+        (Metric::Shared, 5119.0, 5120.0),
+        (Metric::Stack, 127.0, 128.0),
+        (Metric::Spills, 59.0, 60.0),
+        (Metric::BlocksPerSm, 4.0, 5.0),
+        (Metric::Occupancy, 0.25, 0.3125),
     ] {
         let mut record = with(at_most(metric, bound), unit("direct"));
         rebuild(&mut record, "direct", |facts| {
@@ -56,8 +80,8 @@ fn every_resource_has_a_value_and_a_limit_that_breaks() {
         });
         let verdict = last(&record);
         assert_eq!(
-            (verdict.outcome, verdict.reason.as_str()),
-            (Outcome::Fail, reason)
+            (verdict.outcome, verdict.reason),
+            (Outcome::Fail, beyond(metric, value, bound))
         );
         let mut held = record.clone();
         held.policy.gates.pop();
@@ -74,7 +98,7 @@ fn shared_memory_is_the_worst_launch() {
     record.plan.cases[1].launch.as_mut().unwrap().dynamic_shared = 48 * 1024;
     assert_eq!(
         last(&record).reason,
-        "shared is 52 KiB, and has to be <= 48 KiB"
+        beyond(Metric::Shared, 52.0 * 1024.0, 48.0 * 1024.0)
     );
 }
 
@@ -88,9 +112,15 @@ fn the_worst_seed_decides_and_nan_is_not_swallowed() {
     expect(
         &record,
         &case("direct", "small"),
-        "max_err <= 0.004",
+        err_limit(),
         Outcome::Fail,
-        "max_err is 0.005, and has to be <= 0.004; out[0, 3, 17] = 0.501, want 0.5 with seed 2",
+        Reason::BeyondLimit {
+            metric: Metric::MaxErr,
+            value: Num(0.005),
+            op: Op::Le,
+            bound: Num(0.004),
+            worst: Some((2, check_facts().error.worst.unwrap())),
+        },
     );
     recheck(&mut record, &small, |seed, facts| {
         facts.error.max_err = Num(if seed == 1 { f64::NAN } else { 0.001 });
@@ -98,9 +128,12 @@ fn the_worst_seed_decides_and_nan_is_not_swallowed() {
     expect(
         &record,
         &case("direct", "small"),
-        "max_err <= 0.004",
+        err_limit(),
         Outcome::Fail,
-        "max_err is NaN: it cannot be compared",
+        Reason::NotANumber {
+            metric: Metric::MaxErr,
+            because: None,
+        },
     );
 }
 
@@ -110,10 +143,12 @@ fn metrics_that_the_case_does_not_have() {
         at_most(Metric::OriginalMaxErr, 1.0),
         case("direct", "small"),
     );
-    assert_eq!(last(&record).reason, "no input of this case has a codec");
+    assert_eq!(last(&record).reason, Reason::NoCodec);
     assert_eq!(last(&record).outcome, Outcome::Unsupported);
     let record = with(at_most(Metric::P50, 1.0), unit("direct"));
     assert_eq!(last(&record).outcome, Outcome::Inconclusive);
+    let metric = Some(Metric::P50);
+    assert_eq!(last(&record).reason, Reason::Misplaced { metric });
 }
 
 #[test]
@@ -125,15 +160,15 @@ fn figures_that_repeat_exactly_are_compared_exactly() {
     expect(
         &record,
         &unit("direct"),
-        "registers +0%",
+        registers_change(),
         Outcome::Fail,
-        "1.0 % more against the baseline; no worse is agreed",
+        Reason::BeyondChange(exact(Metric::Registers, 96.0, 97.0, 0.0)),
     );
     rebuild(&mut record, "direct", |facts| {
         facts.entries[0].resources.registers = 95
     });
     assert_eq!(
-        verdict(&record, &unit("direct"), "registers +0%").outcome,
+        verdict(&record, &unit("direct"), registers_change()).outcome,
         Outcome::Pass
     );
     let judgement = ruled(&record);
@@ -147,41 +182,17 @@ fn figures_that_repeat_exactly_are_compared_exactly() {
 #[test]
 fn fewer_blocks_per_sm_is_the_regression() {
     let mut record = with(within(Metric::BlocksPerSm, 0.1), unit("direct"));
-    record.policy.baselines[0]
-        .cases
-        .get_mut("*")
-        .unwrap()
-        .insert(
-            Metric::BlocksPerSm,
-            Agreed {
-                value: Num(6.0),
-                spread: None,
-                processes: None,
-                sessions: None,
-            },
-        );
+    agree(&mut record, Metric::BlocksPerSm, 6.0);
     let verdict = last(&record);
+    assert_eq!(verdict.metric(), Some(Metric::BlocksPerSm));
     assert_eq!(
-        (verdict.gate.as_str(), verdict.outcome),
-        ("blocks_per_sm -10%", Outcome::Fail)
+        (verdict.outcome, verdict.reason),
+        (
+            Outcome::Fail,
+            Reason::BeyondChange(exact(Metric::BlocksPerSm, 6.0, 5.0, 0.1))
+        )
     );
-    assert_eq!(
-        verdict.reason,
-        "16.7 % less against the baseline; at most 10.0 % less is agreed"
-    );
-    record.policy.baselines[0]
-        .cases
-        .get_mut("*")
-        .unwrap()
-        .insert(
-            Metric::BlocksPerSm,
-            Agreed {
-                value: Num(4.0),
-                spread: None,
-                processes: None,
-                sessions: None,
-            },
-        );
+    agree(&mut record, Metric::BlocksPerSm, 4.0);
     assert_eq!(last(&record).outcome, Outcome::Pass);
     assert_eq!(ruled(&record).wins.len(), 1);
 }
@@ -189,17 +200,7 @@ fn fewer_blocks_per_sm_is_the_regression() {
 #[test]
 fn a_rise_from_zero_is_a_regression_and_zero_after_zero_is_none() {
     let mut record = with(within(Metric::Spills, 0.5), unit("direct"));
-    let agreed = Agreed {
-        value: Num(0.0),
-        spread: None,
-        processes: None,
-        sessions: None,
-    };
-    record.policy.baselines[0]
-        .cases
-        .get_mut("*")
-        .unwrap()
-        .insert(Metric::Spills, agreed);
+    agree(&mut record, Metric::Spills, 0.0);
     assert_eq!(
         (last(&record).outcome, last(&record).change),
         (Outcome::Pass, Some(Num(0.0)))
@@ -209,7 +210,7 @@ fn a_rise_from_zero_is_a_regression_and_zero_after_zero_is_none() {
     });
     assert_eq!(
         last(&record).reason,
-        "more, from 0 against the baseline; at most 50.0 % more is agreed"
+        Reason::BeyondChange(exact(Metric::Spills, 0.0, 4.0, 0.5))
     );
     assert_eq!(last(&record).outcome, Outcome::Fail);
 }
@@ -221,9 +222,12 @@ fn new_is_said_and_does_not_pass() {
     expect(
         &record,
         &unit("direct"),
-        "registers +0%",
+        registers_change(),
         Outcome::Skipped,
-        "new: no baseline yet; accept it with `gatekeeper baseline update 'k/direct'`",
+        Reason::New {
+            metric: Metric::Registers,
+            lacking: Lacking::File,
+        },
     );
     let judgement = ruled(&record);
     assert_eq!(judgement.conclusion, Conclusion::Pass);
@@ -237,15 +241,28 @@ fn new_is_said_and_does_not_pass() {
 #[test]
 fn a_case_that_the_baseline_does_not_have_and_one_that_is_gone() {
     let mut record = record();
+    expect(
+        &with(within(Metric::MeanErr, 0.1), case("direct", "small")),
+        &case("direct", "small"),
+        within(Metric::MeanErr, 0.1),
+        Outcome::Skipped,
+        Reason::New {
+            metric: Metric::MeanErr,
+            lacking: Lacking::Metric,
+        },
+    );
     let cases = &mut record.policy.baselines[1].cases;
     let agreed = cases.remove("small").unwrap();
     cases.insert("tiny".into(), agreed);
     expect(
         &record,
         &case("direct", "small"),
-        "max_err +10%",
+        err_change(),
         Outcome::Skipped,
-        "new: a case that the baseline of k/direct does not have yet; accept it with `gatekeeper baseline update 'k/direct@small'`",
+        Reason::New {
+            metric: Metric::MaxErr,
+            lacking: Lacking::Case,
+        },
     );
     let gone = Note::Gone {
         kernel: "k".into(),
@@ -263,89 +280,112 @@ fn a_case_that_the_baseline_does_not_have_and_one_that_is_gone() {
 
 #[test]
 fn under_another_key_nothing_is_compared() {
-    let mut record = record();
-    let Seen::Got(compiler) = &mut record.environment.compiler else {
-        unreachable!()
-    };
-    compiler.version = "13.1.0".into();
-    expect(
-        &record,
-        &unit("direct"),
-        "registers +0%",
-        Outcome::Inconclusive,
-        "the baseline holds under another key (compiler `13.0.88`, here `13.1.0`); measure here and run `gatekeeper baseline update 'k/direct'`",
-    );
-
-    let mut record = super::record();
-    let Seen::Got(device) = &mut record.environment.device else {
-        unreachable!()
-    };
-    device.driver = "590.1".into();
-    expect(
-        &record,
-        &case("direct", "small"),
-        "p50 +2%",
-        Outcome::Inconclusive,
-        "the baseline holds under another key (driver branch `580`, here `590`); measure here and run `gatekeeper baseline update 'k/direct@small'`",
-    );
-    assert_eq!(ruled(&record).conclusion, Conclusion::Inconclusive);
-
-    let mut record = super::record();
-    record.environment.timing_protocol += 1;
-    assert!(
-        verdict(&record, &case("direct", "small"), "p50 +2%")
-            .reason
-            .contains("timing protocol `1`, here `2`")
-    );
+    type Change = fn(&mut Environment);
+    type Gated = (Subject, Rule);
+    let p50 = || (case("direct", "small"), p50_change());
+    let changes: [(Change, Gated, KeyField, [&str; 2]); 3] = [
+        (
+            |environment| {
+                if let Seen::Got(compiler) = &mut environment.compiler {
+                    compiler.version = "13.1.0".into();
+                }
+            },
+            (unit("direct"), registers_change()),
+            KeyField::Compiler,
+            ["13.0.88", "13.1.0"],
+        ),
+        (
+            |environment| {
+                if let Seen::Got(device) = &mut environment.device {
+                    device.driver = "590.1".into();
+                }
+            },
+            p50(),
+            KeyField::DriverBranch,
+            ["580", "590"],
+        ),
+        (
+            |environment| environment.timing_protocol += 1,
+            p50(),
+            KeyField::TimingProtocol,
+            ["1", "2"],
+        ),
+    ];
+    for (change, (subject, rule), field, values) in changes {
+        let mut record = record();
+        change(&mut record.environment);
+        let [theirs, here] = values.map(str::to_owned);
+        let differences = vec![KeyDifference {
+            field,
+            theirs,
+            here,
+        }];
+        expect(
+            &record,
+            &subject,
+            rule,
+            Outcome::Inconclusive,
+            Reason::OtherKey { differences },
+        );
+        assert_eq!(ruled(&record).conclusion, Conclusion::Inconclusive);
+    }
 }
 
 #[test]
 fn a_broken_baseline_is_no_missing_one() {
+    let path = || "baselines/k/direct/resources-x.json".to_owned();
+    let problem = || "1:30: it ends in the middle".to_owned();
+    let unreadable = || Reason::BaselineUnreadable {
+        path: path(),
+        problem: problem(),
+    };
     let mut record = record();
     record.policy.baselines.clear();
     record.policy.broken_baselines.push(BrokenBaseline {
-        path: "baselines/k/direct/resources-x.json".into(),
+        path: path(),
         kernel: "k".into(),
         variant: "direct".into(),
         facet: Some(Facet::Resources),
-        problem: "1:30: it ends in the middle".into(),
+        problem: problem(),
     });
     expect(
         &record,
         &unit("direct"),
-        "registers +0%",
+        registers_change(),
         Outcome::Fail,
-        "the baseline baselines/k/direct/resources-x.json cannot be used: 1:30: it ends in the middle; restore it, or remove it and run `gatekeeper baseline update 'k/direct'`",
+        unreadable(),
     );
     assert_eq!(
-        verdict(&record, &unit("fast"), "registers +0%").outcome,
+        verdict(&record, &unit("fast"), registers_change()).outcome,
         Outcome::Skipped
     );
+    let small = case("direct", "small");
     assert_eq!(
-        verdict(&record, &case("direct", "small"), "p50 +2%").outcome,
+        verdict(&record, &small, p50_change()).outcome,
         Outcome::Skipped
     );
     let note = Note::Broken {
-        path: "baselines/k/direct/resources-x.json".into(),
-        problem: "1:30: it ends in the middle".into(),
+        path: path(),
+        problem: problem(),
     };
     assert!(!ruled(&record).notes.contains(&note));
     record.policy.broken_baselines[0].facet = None;
     assert_eq!(
-        verdict(&record, &case("direct", "small"), "p50 +2%").outcome,
+        verdict(&record, &small, p50_change()).outcome,
         Outcome::Fail
     );
 
     // Whether or not a gate needs it.
     record.policy.gates.retain(|gate| gate.rule == Rule::Built);
-    assert_eq!(ruled(&record).conclusion, Conclusion::Fail);
-    expect(
-        &record,
-        &unit("direct"),
-        "baseline can be used",
-        Outcome::Fail,
-        "the baseline baselines/k/direct/resources-x.json cannot be used: 1:30: it ends in the middle; restore it, or remove it and run `gatekeeper baseline update 'k/direct'`",
-    );
+    let judgement = ruled(&record);
+    assert_eq!(judgement.conclusion, Conclusion::Fail);
+    let of_files: Vec<_> = judgement
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.question == Question::Baseline)
+        .map(|verdict| (&verdict.subject, verdict.outcome, &verdict.reason))
+        .collect();
+    assert_eq!(of_files, [(&unit("direct"), Outcome::Fail, &unreadable())]);
     // One of a variant that this run is not about is said, and no more.
     record.policy.broken_baselines[0].variant = "other".into();
     let judgement = ruled(&record);
@@ -355,50 +395,32 @@ fn a_broken_baseline_is_no_missing_one() {
 
 #[test]
 fn figures_of_a_baseline_that_mean_nothing() {
-    for (value, spread, processes, reason) in [
+    let bad_spread = |value, spread| FigureProblem::BadSpread {
+        value: Num(value),
+        spread: Num(spread),
+        processes: 3,
+    };
+    for (value, spread, problem) in [
         (
             f64::NAN,
             Some(0.001),
-            Some(3),
-            "the baseline's p50 is NaN; it has to be agreed again",
+            FigureProblem::NotFinite(Num(f64::NAN)),
         ),
         (
             f64::INFINITY,
             Some(0.001),
-            Some(3),
-            "the baseline's p50 is inf; it has to be agreed again",
+            FigureProblem::NotFinite(Num(f64::INFINITY)),
         ),
-        (
-            -1.0,
-            Some(0.001),
-            Some(3),
-            "the baseline's p50 is below zero: -1; it has to be agreed again",
-        ),
-        (
-            1e5,
-            None,
-            None,
-            "the baseline's p50 rests on one process and has no spread; time it in two or more; it has to be agreed again",
-        ),
-        (
-            1e5,
-            Some(f64::NAN),
-            Some(3),
-            "the baseline's p50 is 100000 with a spread of NaN over 3 processes, and no interval follows from that; it has to be agreed again",
-        ),
-        (
-            0.0,
-            Some(0.1),
-            Some(3),
-            "the baseline's p50 is 0 with a spread of 0.1 over 3 processes, and no interval follows from that; it has to be agreed again",
-        ),
+        (-1.0, Some(0.001), FigureProblem::Negative(Num(-1.0))),
+        (1e5, None, FigureProblem::NoSpread),
+        (1e5, Some(f64::NAN), bad_spread(1e5, f64::NAN)),
+        (0.0, Some(0.1), bad_spread(0.0, 0.1)),
     ] {
         let mut record = record();
         let agreed = Agreed {
-            value: Num(value),
             spread: spread.map(Num),
-            processes,
-            sessions: None,
+            processes: spread.map(|_| 3),
+            ..agreed(value)
         };
         record.policy.baselines[2]
             .cases
@@ -408,9 +430,13 @@ fn figures_of_a_baseline_that_mean_nothing() {
         expect(
             &record,
             &case("direct", "small"),
-            "p50 +2%",
+            p50_change(),
             Outcome::Fail,
-            reason,
+            Reason::BaselineUnusable {
+                of: Against::Baseline,
+                metric: Metric::P50,
+                problem,
+            },
         );
     }
 }
@@ -420,8 +446,16 @@ fn two_baselines_under_one_key() {
     let mut record = record();
     let again = record.policy.baselines[0].clone();
     record.policy.baselines.push(again);
-    let verdict = verdict(&record, &unit("direct"), "registers +0%");
-    assert_eq!(verdict.outcome, Outcome::Inconclusive);
+    let date = "2026-11-20T00:00:00Z";
+    expect(
+        &record,
+        &unit("direct"),
+        registers_change(),
+        Outcome::Inconclusive,
+        Reason::TwoBaselines {
+            dates: [date, date].map(str::to_owned),
+        },
+    );
 }
 
 fn ratio(text: &str) -> Rule {
@@ -441,8 +475,19 @@ fn a_limit_relative_to_a_sibling() {
     let broken = with(ratio("0.70 * direct.p50"), case("fast", "small"));
     let verdict = last(&broken);
     assert_eq!(verdict.outcome, Outcome::Fail);
-    assert_eq!(verdict.reason, "p50 is 80 us, and has to be <= 70 us");
-    assert_eq!(verdict.gate, "p50 <= 0.70 * direct.p50");
+    let Reason::BeyondLimit {
+        metric,
+        value,
+        op,
+        bound,
+        worst: None,
+    } = verdict.reason
+    else {
+        panic!("{:?}", verdict.reason)
+    };
+    assert_eq!((metric, op), (Metric::P50, Op::Le));
+    assert!((value.0 - 80_000.0).abs() < 10.0, "{value}");
+    assert!((bound.0 - 70_000.0).abs() < 10.0, "{bound}");
 }
 
 #[test]
@@ -450,17 +495,20 @@ fn a_sibling_that_is_not_known_leaves_the_limit_unknown() {
     let mut record = with(ratio("0.90 * direct.p50"), case("fast", "small"));
     record.evidence.retain(|piece| !matches!(piece, Evidence::Time { case, .. } if *case == case_id("direct", "small")));
     assert_eq!(last(&record).outcome, Outcome::Inconclusive);
-    assert_eq!(
-        last(&record).reason,
-        "direct.p50 is unknown: no evidence of a timing of k/direct@small"
-    );
+    let unknown = |why| Reason::OperandUnknown {
+        name: "direct.p50".into(),
+        why: Box::new(why),
+    };
+    let missing = Reason::EvidenceMissing(Piece::Timing(case_id("direct", "small")));
+    assert_eq!(last(&record).reason, unknown(missing));
 
     let mut selected = with(ratio("0.90 * direct.p50"), case("fast", "small"));
     selected.plan.left_out.insert("k".into());
     selected.plan.cases.remove(0);
+    let what = "k/direct@small".to_owned();
     assert_eq!(
         last(&selected).reason,
-        "direct.p50 is unknown: k/direct@small was not selected for this run"
+        unknown(Reason::NotSelected { what })
     );
     assert_eq!(last(&selected).outcome, Outcome::Skipped);
 }
@@ -470,18 +518,29 @@ fn conditions() {
     let cond = |text: &str, subject| with(Rule::Condition { expr: expr(text) }, subject);
     let broken = cond("registers <= 64 || occupancy >= 0.5", unit("direct"));
     assert_eq!(last(&broken).outcome, Outcome::Fail);
-    assert_eq!(
-        last(&broken).reason,
-        "does not hold for occupancy = 31.25 %, registers = 96"
-    );
+    let operand = |metric: Metric, value| Operand {
+        name: metric.to_string(),
+        metric: Some(metric),
+        value: Num(value),
+    };
+    let operands = vec![
+        operand(Metric::Occupancy, 0.3125),
+        operand(Metric::Registers, 96.0),
+    ];
+    assert_eq!(last(&broken).reason, Reason::ConditionBroken { operands });
     assert_eq!(
         last(&cond("registers <= 96 || occupancy >= 0.5", unit("direct"))).outcome,
         Outcome::Pass
     );
-    assert_eq!(
-        last(&cond("registers <= N", unit("direct"))).outcome,
-        Outcome::Fail
-    );
+    let broken = last(&cond("registers <= N", unit("direct")));
+    assert_eq!(broken.outcome, Outcome::Fail);
+    let constant = Operand {
+        name: "N".into(),
+        metric: None,
+        value: Num(64.0),
+    };
+    let operands = vec![constant, operand(Metric::Registers, 96.0)];
+    assert_eq!(broken.reason, Reason::ConditionBroken { operands });
 
     // Never true by short circuit.
     let unknown = cond(
@@ -489,11 +548,15 @@ fn conditions() {
         case("direct", "small"),
     );
     assert_eq!(last(&unknown).outcome, Outcome::Unsupported);
-    for text in ["registers <=", "registers <= nonsense", "registers + 1"] {
+    for (text, code) in [
+        ("registers <=", "unparsed"),
+        ("registers <= nonsense", "unknown-name"),
+        ("registers + 1", "unevaluated"),
+    ] {
+        let verdict = last(&cond(text, unit("direct")));
         assert_eq!(
-            last(&cond(text, unit("direct"))).outcome,
-            Outcome::Inconclusive,
-            "{text}"
+            (verdict.outcome, verdict.reason.code()),
+            (Outcome::Inconclusive, code)
         );
     }
 
@@ -502,10 +565,9 @@ fn conditions() {
         facts.error.max_err = Num(f64::NAN)
     });
     assert_eq!(last(&nan).outcome, Outcome::Fail);
-    assert_eq!(
-        last(&nan).reason,
-        "`registers <= 96 || max_err < 1`: max_err is not finite"
-    );
+    let text = "registers <= 96 || max_err < 1".to_owned();
+    let problem = EvalError::NonFinite(Name::Plain("max_err".into()));
+    assert_eq!(last(&nan).reason, Reason::Unevaluated { text, problem });
 
     let mut blind = cond("p50 <= 1e9", case("direct", "small"));
     blind.environment.device = no_gpu();
@@ -525,8 +587,9 @@ fn what_is_right_cannot_depend_on_times() {
         },
     };
     let record = with(circular, case("direct", "small"));
+    let (text, metric) = ("p50".to_owned(), Metric::P50);
     assert_eq!(
         last(&record).reason,
-        "`p50`: a limit on correctness cannot depend on p50"
+        Reason::TimeInCorrectness { text, metric }
     );
 }

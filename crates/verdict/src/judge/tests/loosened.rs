@@ -1,26 +1,24 @@
 use super::*;
 
-/// What `compare` says of gates that `head` no longer holds, against the run by hand.
-fn said_of(base: &Record, head: &Record) -> Vec<String> {
+type Change = (Subject, BaseDemand, Loosened);
+
+/// What `head` no longer asks as strictly as `base`.
+fn between(base: &Record, head: &Record) -> Vec<Change> {
     let judgement = compare(base, head, Loosening::Fails);
-    let found: Vec<_> = judgement
-        .verdicts
-        .iter()
-        .filter(|verdict| verdict.gate.starts_with("not loosened: "))
-        .collect();
-    assert!(found.iter().all(|verdict| verdict.outcome == Outcome::Fail));
+    let found = loosened(&judgement);
     if !found.is_empty() {
         assert_eq!(judgement.conclusion, Conclusion::Fail);
     }
-    let mut lines: Vec<_> = found
-        .iter()
-        .map(|verdict| {
-            let gate = verdict.gate.trim_start_matches("not loosened: ");
-            format!("{}: {gate}: {}", verdict.subject, verdict.reason)
-        })
-        .collect();
-    lines.dedup();
-    lines
+    found
+}
+
+/// A gate that is another one in head.
+fn instead(subject: Subject, base: Rule, how: fn(Rule) -> Loosened, head: Rule) -> Change {
+    (subject, BaseDemand::Gate(base), how(head))
+}
+
+fn removed(subject: Subject, base: Rule) -> Change {
+    (subject, BaseDemand::Gate(base), Loosened::GateRemoved)
 }
 
 /// The rule in the place of the one gate on `direct`'s unit or its small case.
@@ -47,14 +45,13 @@ fn absolute(metric: Metric, op: Op, bound: Bound) -> Rule {
 
 #[test]
 fn nothing_is_loosened_by_no_change() {
-    assert_eq!(said_of(&record(), &record()), [""; 0]);
+    assert_eq!(between(&record(), &record()), []);
 }
 
 #[test]
 fn limits_by_their_values() {
     use Op::{Eq, Ge, Gt, Le, Lt};
-    let value =
-        |op, bound: f64| with_rule(absolute(Metric::Registers, op, Bound::Value(Num(bound))));
+    let limit = |(op, bound)| absolute(Metric::Registers, op, Bound::Value(Num(bound)));
     for (base, head) in [
         ((Le, 32.0), (Le, 32.0)),
         ((Le, 32.0), (Le, 31.0)),
@@ -67,92 +64,77 @@ fn limits_by_their_values() {
         ((Ge, 0.5), (Eq, 0.5)),
         ((Eq, 0.5), (Eq, 0.5)),
     ] {
-        let found = said_of(&value(base.0, base.1), &value(head.0, head.1));
-        assert_eq!(found, [""; 0], "{base:?} {head:?}");
+        let found = between(&with_rule(limit(base)), &with_rule(limit(head)));
+        assert_eq!(found, [], "{base:?} {head:?}");
     }
-    for (base, head, says) in [
-        (
-            (Le, 32.0),
-            (Le, 64.0),
-            "registers <= 32: the head allows 64",
-        ),
-        ((Lt, 32.0), (Le, 32.0), "registers < 32: the head allows 32"),
-        (
-            (Ge, 0.5),
-            (Ge, 0.25),
-            "registers >= 0.5: the head allows 0.25",
-        ),
-        ((Gt, 2.0), (Ge, 2.0), "registers > 2: the head allows 2"),
-        ((Eq, 2.0), (Le, 2.0), "registers == 2: the head allows 2"),
-        ((Le, 32.0), (Ge, 0.0), "registers <= 32: the head allows 0"),
-        (
-            (Le, 32.0),
-            (Lt, 64.0),
-            "registers <= 32: the head allows `registers < 64`",
-        ),
-        (
-            (Le, 32.0),
-            (Le, f64::NAN),
-            "registers <= 32: the head allows NaN",
-        ),
+    for (base, head) in [
+        ((Le, 32.0), (Le, 64.0)),
+        ((Lt, 32.0), (Le, 32.0)),
+        ((Ge, 0.5), (Ge, 0.25)),
+        ((Gt, 2.0), (Ge, 2.0)),
+        ((Eq, 2.0), (Le, 2.0)),
+        ((Le, 32.0), (Ge, 0.0)),
+        ((Le, 32.0), (Lt, 64.0)),
+        ((Le, 32.0), (Le, f64::NAN)),
     ] {
-        let found = said_of(&value(base.0, base.1), &value(head.0, head.1));
-        assert_eq!(found, [format!("k/direct [sm_90]: {says}")]);
+        let (base, head) = (limit(base), limit(head));
+        let found = between(&with_rule(base.clone()), &with_rule(head.clone()));
+        let expected = instead(unit("direct"), base, Loosened::Looser, head);
+        assert_eq!(found, [expected]);
     }
 }
 
 #[test]
 fn limits_on_a_baseline_by_their_change() {
     let p50 = |change| with_rule(within(Metric::P50, change));
-    assert_eq!(said_of(&p50(0.02), &p50(0.01)), [""; 0]);
+    let small = || case("direct", "small");
+    assert_eq!(between(&p50(0.02), &p50(0.01)), []);
+    let wider = within(Metric::P50, 0.05);
     assert_eq!(
-        said_of(&p50(0.02), &p50(0.05)),
-        ["k/direct@small: p50 +2%: the head allows `p50 +5%`"]
+        between(&p50(0.02), &p50(0.05)),
+        [instead(small(), p50_change(), Loosened::Looser, wider)]
     );
     // One kind of limit is no substitute for the other.
     assert_eq!(
-        said_of(&p50(0.02), &with_rule(at_most(Metric::P50, 1.0))),
-        ["k/direct@small: p50 +2%: removed: the head asks nothing in its place"]
+        between(&p50(0.02), &with_rule(at_most(Metric::P50, 1.0))),
+        [removed(small(), p50_change())]
     );
 }
 
 #[test]
 fn expressions_are_the_same_or_cannot_be_compared() {
     let of = |op, text: &str| absolute(Metric::Registers, op, Bound::Expr(expr(text)));
-    let base = with_rule(of(Op::Le, "N / 2"));
-    assert_eq!(said_of(&base, &with_rule(of(Op::Le, "N / 2"))), [""; 0]);
-    assert_eq!(said_of(&base, &with_rule(of(Op::Lt, "N / 2"))), [""; 0]);
-    for (head, says) in [
-        (
-            of(Op::Le, "N / 4"),
-            "changed, and cannot be compared: the head asks `registers <= N / 4`",
-        ),
-        (
-            at_most(Metric::Registers, 1.0),
-            "changed, and cannot be compared: the head asks `registers <= 1`",
-        ),
-        (of(Op::Ge, "N / 2"), "the head allows `registers >= N / 2`"),
-    ] {
+    let half = || of(Op::Le, "N / 2");
+    let base = with_rule(half());
+    assert_eq!(between(&base, &with_rule(half())), []);
+    assert_eq!(between(&base, &with_rule(of(Op::Lt, "N / 2"))), []);
+    type How = fn(Rule) -> Loosened;
+    let heads: [(Rule, How); 3] = [
+        (of(Op::Le, "N / 4"), Loosened::Incomparable),
+        (at_most(Metric::Registers, 1.0), Loosened::Incomparable),
+        (of(Op::Ge, "N / 2"), Loosened::Looser),
+    ];
+    for (head, how) in heads {
         assert_eq!(
-            said_of(&base, &with_rule(head)),
-            [format!("k/direct [sm_90]: registers <= N / 2: {says}")]
+            between(&base, &with_rule(head.clone())),
+            [instead(unit("direct"), half(), how, head)]
         );
     }
     // The same words over another constant are another limit.
     let mut other = expr("N / 2");
     other.constants.insert("N".into(), Num(128.0));
     let head = with_rule(absolute(Metric::Registers, Op::Le, Bound::Expr(other)));
-    assert_eq!(said_of(&base, &head).len(), 1);
+    assert_eq!(between(&base, &head).len(), 1);
 
-    let condition = |text: &str| with_rule(Rule::Condition { expr: expr(text) });
+    let rule = |text: &str| Rule::Condition { expr: expr(text) };
+    let condition = |text: &str| with_rule(rule(text));
     let base = condition("registers <= 64 || occupancy >= 0.5");
-    assert_eq!(said_of(&base, &base), [""; 0]);
+    assert_eq!(between(&base, &base), []);
+    let was = rule("registers <= 64 || occupancy >= 0.5");
+    let is = rule("registers <= 65 || occupancy >= 0.5");
     assert_eq!(
-        said_of(&base, &condition("registers <= 65 || occupancy >= 0.5")),
-        [
-            "k/direct [sm_90]: registers <= 64 || occupancy >= 0.5: changed, and cannot be compared: \
-             the head asks `registers <= 65 || occupancy >= 0.5`"
-        ]
+        between(&base, &with_rule(is.clone())),
+        [instead(unit("direct"), was, Loosened::Incomparable, is)]
     );
 }
 
@@ -162,14 +144,10 @@ fn what_is_gone_is_removed() {
     head.policy
         .gates
         .retain(|gate| gate.subject != unit("direct") || gate.rule == Rule::Built);
-    let nothing = "removed: the head asks nothing in its place";
+    let rules = [Rule::HasEffect, registers_limit(), registers_change()];
     assert_eq!(
-        said_of(&record(), &head),
-        [
-            format!("k/direct [sm_90]: has effect: {nothing}"),
-            format!("k/direct [sm_90]: registers <= 128: {nothing}"),
-            format!("k/direct [sm_90]: registers +0%: {nothing}"),
-        ]
+        between(&record(), &head),
+        rules.map(|rule| removed(unit("direct"), rule))
     );
 
     let mut head = record();
@@ -179,25 +157,25 @@ fn what_is_gone_is_removed() {
     head.policy
         .gates
         .retain(|gate| gate.subject != case("fast", "large"));
-    let found = said_of(&record(), &head);
+    let found = between(&record(), &head);
     assert_eq!(found.len(), 9);
     assert!(
         found
             .iter()
-            .all(|line| line.ends_with(": removed: the head has no k/fast@large"))
+            .all(|(_, _, how)| *how == Loosened::SubjectRemoved(case("fast", "large")))
     );
     // A filter that left it out is no change.
     head.plan.left_out.insert("another".into());
-    assert_eq!(said_of(&record(), &head).len(), 9);
+    assert_eq!(between(&record(), &head).len(), 9);
     head.plan.left_out.insert("k".into());
-    assert_eq!(said_of(&record(), &head), [""; 0]);
+    assert_eq!(between(&record(), &head), []);
     // And no excuse for what is there.
     head.policy
         .gates
         .retain(|gate| gate.rule != Rule::Built || gate.subject != unit("fast"));
     assert_eq!(
-        said_of(&record(), &head),
-        [format!("k/fast [sm_90]: built: {nothing}")]
+        between(&record(), &head),
+        [removed(unit("fast"), Rule::Built)]
     );
 }
 
@@ -217,12 +195,12 @@ fn additions_are_fine() {
             reason: "atomics".into(),
         };
     }
-    assert_eq!(said_of(&base, &head), [""; 0]);
+    assert_eq!(between(&base, &head), []);
 }
 
 #[test]
 fn a_case_that_asks_less() {
-    fn only(change: impl Fn(&mut Case)) -> Vec<String> {
+    fn only(change: impl Fn(&mut Case)) -> Vec<Change> {
         let mut head = record();
         let at = head
             .plan
@@ -230,22 +208,24 @@ fn a_case_that_asks_less() {
             .iter_mut()
             .find(|at| at.id == case_id("fast", "small"));
         change(at.unwrap());
-        said_of(&record(), &head)
+        between(&record(), &head)
     }
-    let says = |what: &str| [format!("k/fast@small: {what}")];
+    let found = |demand, how| [(case("fast", "small"), demand, how)];
     assert_eq!(
         only(|case| case.seeds = vec![2]),
-        says("seeds 1, 2: the head checks seeds 2")
+        found(BaseDemand::Seeds(vec![1, 2]), Loosened::Seeds(vec![2]))
     );
     assert_eq!(
         only(|case| case.launches = 2),
-        says("8 launches of a seed: the head makes 2")
+        found(BaseDemand::Launches(8), Loosened::Launches(2))
     );
+    let because = || "atomics".to_owned();
     assert_eq!(
-        only(|case| case.determinism = Determinism::Declared {
-            reason: "atomics".into()
-        }),
-        says("bit for bit deterministic: the head declares it non-deterministic: atomics")
+        only(|case| case.determinism = Determinism::Declared { reason: because() }),
+        found(
+            BaseDemand::BitExact,
+            Loosened::Nondeterministic { because: because() }
+        )
     );
     assert_eq!(
         only(|case| case.reference = Reference::Unary {
@@ -253,20 +233,30 @@ fn a_case_that_asks_less() {
             out: "out".into(),
             op: Unary::Copy
         }),
-        says("reference: changed, and cannot be compared")
+        found(BaseDemand::Reference, Loosened::Reference { file: None })
     );
-    assert_eq!(
-        only(|case| {
-            case.dims.insert("N".into(), 1);
-        }),
-        says("shape N = 64: under the same name the head has N = 1")
-    );
-    assert_eq!(
-        only(|case| case.dims.clear()),
-        says("shape N = 64: under the same name the head has no N")
-    );
-    assert_eq!(only(|case| case.seeds = vec![3, 2, 1]), [""; 0]);
-    assert_eq!(only(|case| case.launches = 9), [""; 0]);
+    for now in [Some(1), None] {
+        let other_size = |case: &mut Case| {
+            case.dims.clear();
+            case.dims.extend(now.map(|now| ("N".to_owned(), now)));
+        };
+        assert_eq!(only(other_size), other_dims(case("fast", "small"), now));
+    }
+    assert_eq!(only(|case| case.seeds = vec![3, 2, 1]), []);
+    assert_eq!(only(|case| case.launches = 9), []);
+}
+
+/// Another size of `N` in head.
+fn other_dims(subject: Subject, now: Option<i64>) -> [Change; 1] {
+    let (was, now) = ([("N".to_owned(), 64)], [("N".to_owned(), now)]);
+    let demand = BaseDemand::Dims(was.into());
+    [(subject, demand, Loosened::Dims(now.into()))]
+}
+
+fn other_values() -> Change {
+    let tensor = "x".to_owned();
+    let demand = BaseDemand::InputValues { tensor };
+    (case("direct", "small"), demand, Loosened::InputValues)
 }
 
 #[test]
@@ -289,12 +279,9 @@ fn inputs_of_other_values() {
         record
     };
     let base = with(vec![input(1.0)]);
-    assert_eq!(said_of(&base, &base), [""; 0]);
+    assert_eq!(between(&base, &base), []);
     for head in [with(vec![input(0.0)]), with(Vec::new())] {
-        assert_eq!(
-            said_of(&base, &head),
-            ["k/direct@small: values of input x: changed, and cannot be compared"]
-        );
+        assert_eq!(between(&base, &head), [other_values()]);
     }
 }
 
@@ -321,52 +308,72 @@ fn what_a_kernel_is_given_and_what_is_looked_at() {
         record
     };
     let base = with(&|_| {});
-    assert_eq!(said_of(&base, &base), [""; 0]);
-    let only = |change: &dyn Fn(&mut Vec<Tensor>)| said_of(&base, &with(change));
-    let says = |what: &str| [format!("k/direct@small: {what}")];
+    assert_eq!(between(&base, &base), []);
+    let only = |change: &dyn Fn(&mut Vec<Tensor>)| between(&base, &with(change));
+    let found = |demand, how| [(case("direct", "small"), demand, how)];
+    let role = |tensor: &str, was, is| {
+        let tensor = tensor.to_owned();
+        let demand = BaseDemand::TensorRole { tensor, role: was };
+        found(demand, Loosened::TensorRole(is))
+    };
     // Nothing would be called unwritten any more, or nothing compared.
     assert_eq!(
         only(&|it| it[2].role = Role::Inout),
-        says("y is `out`: the head has `inout`")
+        role("y", Role::Out, Role::Inout)
     );
     assert_eq!(
         only(&|it| it[2].role = Role::Scratch),
-        says("y is `out`: the head has `scratch`")
+        role("y", Role::Out, Role::Scratch)
     );
     assert_eq!(
         only(&|it| it[0].role = Role::Inout),
-        says("x is `in`: the head has `inout`")
+        role("x", Role::In, Role::Inout)
     );
+    let y = || "y".to_owned();
+    let dims = BaseDemand::TensorDims {
+        tensor: y(),
+        dims: vec![64],
+    };
     assert_eq!(
         only(&|it| it[2].dims = vec![1]),
-        says("y is [64]: the head has [1]")
+        found(dims, Loosened::TensorDims(vec![1]))
     );
+    let output = || BaseDemand::OutputType { tensor: y() };
     assert_eq!(
         only(&|it| it[2].elem = ElemType::F16),
-        says("type of output y: changed, and cannot be compared")
+        found(output(), Loosened::OutputType)
     );
     assert_eq!(
         only(&|it| drop(it.pop())),
-        says("type of output y: the head has no such output")
+        found(output(), Loosened::OutputRemoved)
     );
     let scheme = CodecScheme::Affine { low: 0, high: 1 };
     let coded = Codec {
         scheme,
         block: vec![64],
     };
-    let values = says("values of input x: changed, and cannot be compared");
+    let values = [other_values()];
     assert_eq!(only(&|it| it[0].elem = ElemType::F16), values);
     assert_eq!(only(&|it| it[0].codec = Some(coded.clone())), values);
     // How it is called is each side's own matter.
-    assert_eq!(only(&|it| it[0].strides = Some(vec![2])), [""; 0]);
-    assert_eq!(only(&|it| drop(it.remove(1))), [""; 0]);
+    assert_eq!(only(&|it| it[0].strides = Some(vec![2])), []);
+    assert_eq!(only(&|it| drop(it.remove(1))), []);
     // Another shape is said once.
     let mut head = with(&|it| it[2].dims = vec![1]);
     head.plan.cases[0].dims.insert("N".into(), 1);
     assert_eq!(
-        said_of(&base, &head),
-        says("shape N = 64: under the same name the head has N = 1")
+        between(&base, &head),
+        other_dims(case("direct", "small"), Some(1))
     );
+}
+
+/// What stands for all of a run.
+fn case_of_all() -> Subject {
+    Subject::Case(CaseId {
+        kernel: "*".into(),
+        variant: "*".into(),
+        shape: "*".into(),
+    })
 }
 
 #[test]
@@ -377,26 +384,30 @@ fn times_of_another_mode_or_over_fewer_samples() {
         record
     };
     let base = with(&|_| {});
-    let only = |change: &dyn Fn(&mut Schedule)| said_of(&base, &with(change));
-    let says = |what: &str| [format!("*/*@*: schedule of times: the head times {what}")];
-    let was = base.plan.timing.clone();
-    assert_eq!(only(&|it| it.mode = Mode::Cold), says("cold and not warm"));
+    let only = |change: &dyn Fn(&mut Schedule)| between(&base, &with(change));
+    let found = |changes: &[ScheduleChange]| {
+        let how = Loosened::TimingSchedule(changes.to_vec());
+        [(case_of_all(), BaseDemand::TimingSchedule, how)]
+    };
+    let mode = ScheduleChange::Mode {
+        base: Mode::Warm,
+        head: Mode::Cold,
+    };
+    assert_eq!(only(&|it| it.mode = Mode::Cold), found(&[mode]));
+    let processes = ScheduleChange::Processes { base: 3, head: 1 };
+    let singles = ScheduleChange::Singles { base: 4, head: 1 };
     assert_eq!(
         only(&|it| (it.processes, it.singles) = (1, 1)),
-        says(&format!(
-            "1 processes and not {}, 1 singles and not {}",
-            was.processes, was.singles
-        ))
+        found(&[processes, singles])
     );
-    assert_eq!(only(&|it| it.iterations += 1), [""; 0]);
+    let iterations = ScheduleChange::Iterations { base: 4, head: 3 };
+    assert_eq!(only(&|it| it.iterations = 3), found(&[iterations]));
+    assert_eq!(only(&|it| it.iterations += 1), []);
     let mut untimed = base.clone();
     for case in &mut untimed.plan.cases {
         case.timed = false;
     }
-    assert_eq!(
-        said_of(&untimed, &with(&|it| it.mode = Mode::Cold)),
-        [""; 0]
-    );
+    assert_eq!(between(&untimed, &with(&|it| it.mode = Mode::Cold)), []);
 }
 
 #[test]
@@ -404,15 +415,18 @@ fn a_filter_leaves_out_no_architecture() {
     let mut base = record();
     let mut older = base.plan.units[0].clone();
     older.id.arch = "sm_89".parse().unwrap();
-    base.policy
-        .gates
-        .push(gate(Subject::Unit(older.id.clone()), Rule::Built));
+    let subject = Subject::Unit(older.id.clone());
+    base.policy.gates.push(gate(subject.clone(), Rule::Built));
     base.plan.units.push(older);
     let mut head = record();
-    let removed = ["k/direct [sm_89]: built: removed: the head has no k/direct [sm_89]"];
-    assert_eq!(said_of(&base, &head), removed);
+    let removed = [(
+        subject.clone(),
+        BaseDemand::Gate(Rule::Built),
+        Loosened::SubjectRemoved(subject),
+    )];
+    assert_eq!(between(&base, &head), removed);
     head.plan.left_out.insert("k".into());
-    assert_eq!(said_of(&base, &head), removed);
+    assert_eq!(between(&base, &head), removed);
 }
 
 #[test]
@@ -422,29 +436,32 @@ fn a_lower_budget_of_the_simulator() {
         record.plan.simulation.budget = budget;
         record
     };
-    assert_eq!(said_of(&with(1000), &with(1000)), [""; 0]);
-    assert_eq!(said_of(&with(1000), &with(2000)), [""; 0]);
+    assert_eq!(between(&with(1000), &with(1000)), []);
+    assert_eq!(between(&with(1000), &with(2000)), []);
+    let how = Loosened::SimulatorBudget {
+        base: 2000,
+        head: 1000,
+    };
     assert_eq!(
-        said_of(&with(2000), &with(1000)),
-        [
-            "*/*@*: budget of the simulator: the head simulates cases of up to 1000 warp instructions, and not 2000"
-        ]
+        between(&with(2000), &with(1000)),
+        [(case_of_all(), BaseDemand::SimulatorBudget, how)]
     );
 }
 
 #[test]
 fn allowed_it_is_said_and_decides_nothing() {
-    let base = with_rule(at_most(Metric::Registers, 100.0));
-    let head = with_rule(at_most(Metric::Registers, 128.0));
+    let [was, is] = [100.0, 128.0].map(|bound| at_most(Metric::Registers, bound));
+    let (base, head) = (with_rule(was.clone()), with_rule(is.clone()));
     let judgement = compare(&base, &head, Loosening::Allowed);
     assert_eq!(judgement.conclusion, Conclusion::Pass);
     let last = judgement.verdicts.last().unwrap();
+    let how = Box::new(Loosened::Looser(is));
     assert_eq!(
-        (last.gate.as_str(), last.outcome, last.reason.as_str()),
+        (&last.question, last.outcome, &last.reason),
         (
-            "not loosened: registers <= 100",
+            &Question::NoLooser(BaseDemand::Gate(was)),
             Outcome::Pass,
-            "loosened, and allowed by --allow-loosened: the head allows 128"
+            &Reason::LooseningAllowed(how)
         )
     );
     // It is no proof that anything was judged.
@@ -484,31 +501,29 @@ fn a_baseline_that_other_flags_replace_is_loosened_where_it_agrees_on_worse() {
             false => record.policy.base.as_mut().unwrap().baselines = then,
         }
         record.policy.baselines = now;
-        let judgement = judge(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        );
-        let verdicts = judgement.verdicts.into_iter();
-        let found = verdicts.filter(|it| it.gate == "not loosened: baseline of resources");
+        let found = loosened(&ruled(&record)).into_iter();
         found
-            .map(|it| {
-                assert_eq!(it.outcome, Outcome::Fail);
-                format!("{}: {}", it.subject, it.reason)
-            })
-            .filter(|it| !it.ends_with("removed"))
+            .filter(|(_, demand, _)| *demand == BaseDemand::Baseline(Facet::Resources))
+            .filter(|(_, _, how)| *how != Loosened::BaselineRemoved)
             .collect::<Vec<_>>()
     };
     for was_kept in [true, false] {
         let agreed = 96.0;
-        assert_eq!(under_other_flags(agreed, was_kept), [""; 0]);
-        assert_eq!(under_other_flags(agreed - 1.0, was_kept), [""; 0]);
+        assert_eq!(under_other_flags(agreed, was_kept), []);
+        assert_eq!(under_other_flags(agreed - 1.0, was_kept), []);
+        let edit = FigureEdit::Worse {
+            was: Num(96.0),
+            now: Num(200.0),
+        };
+        let metric = Metric::Registers;
+        let how = Loosened::BaselineMoved {
+            flags: "-O3 -use_fast_math".into(),
+            base_flags: "-O3".into(),
+            figures: vec![EditedFigure { metric, edit }],
+        };
         assert_eq!(
             under_other_flags(200.0, was_kept),
-            [
-                "k/fast [sm_90]: under the flags `-O3 -use_fast_math` and not `-O3` the head agrees on worse: registers 96 -> 200"
-            ]
+            [(unit("fast"), BaseDemand::Baseline(Facet::Resources), how)]
         );
     }
 }

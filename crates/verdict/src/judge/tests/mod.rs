@@ -28,65 +28,143 @@ fn ruled(record: &Record) -> Judgement {
     )
 }
 
+fn values(record: &Record) -> Values<'_> {
+    Values::new(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    )
+}
+
+/// Cases that need one more timing process.
+fn asked(record: &Record) -> Vec<(CaseId, Timing)> {
+    next(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    )
+}
+
 /// The answer for one case.
-fn admit(
-    plan: &Plan,
-    environment: &Environment,
-    policy: &Policy,
-    evidence: &[Evidence],
-    case: &CaseId,
-    stage: Stage,
-) -> Admission {
-    let at = plan.cases.iter().position(|other| other.id == *case);
-    let mut answers = super::admit(plan, environment, policy, evidence, stage);
-    assert_eq!(answers.len(), plan.cases.len());
+fn admit(record: &Record, case: &CaseId, stage: Stage) -> Admission {
+    let at = record.plan.cases.iter().position(|it| it.id == *case);
+    let mut answers = super::admit(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+        stage,
+    );
+    assert_eq!(answers.len(), record.plan.cases.len());
     answers.swap_remove(at.expect("a case of the plan"))
 }
 
-/// The verdict of the one gate on `subject` that reads `gate`.
-fn verdict(record: &Record, subject: &Subject, gate: &str) -> Verdict {
-    let mut found: Vec<_> = ruled(record)
-        .verdicts
-        .into_iter()
-        .filter(|verdict| verdict.subject == *subject && verdict.gate == gate)
-        .collect();
-    assert_eq!(found.len(), 1, "{subject}: {gate}");
-    found.remove(0)
+// The limits of the run by hand.
+
+fn registers_limit() -> Rule {
+    at_most(Metric::Registers, 128.0)
+}
+
+fn registers_change() -> Rule {
+    within(Metric::Registers, 0.0)
+}
+
+fn err_limit() -> Rule {
+    at_most(Metric::MaxErr, 0.004)
+}
+
+fn err_change() -> Rule {
+    within(Metric::MaxErr, 0.1)
+}
+
+fn p50_limit() -> Rule {
+    at_most(Metric::P50, 200_000.0)
+}
+
+fn p50_change() -> Rule {
+    within(Metric::P50, 0.02)
+}
+
+fn of_base(metric: Metric, change: f64) -> Rule {
+    let change = Num(change);
+    let limit = Limit::Base { change };
+    Rule::Limit { metric, limit }
+}
+
+/// The one verdict on a gate.
+#[track_caller]
+fn verdict_of(judgement: &Judgement, subject: &Subject, rule: Rule) -> Verdict {
+    let question = Question::Gate(rule);
+    let is_meant = |it: &&Verdict| it.subject == *subject && it.question == question;
+    let found: Vec<_> = judgement.verdicts.iter().filter(is_meant).collect();
+    assert_eq!(found.len(), 1, "{subject}: {question:?}");
+    found[0].clone()
 }
 
 #[track_caller]
-fn expect(record: &Record, subject: &Subject, gate: &str, outcome: Outcome, reason: &str) {
-    let verdict = verdict(record, subject, gate);
-    assert_eq!(
-        (verdict.outcome, verdict.reason.as_str()),
-        (outcome, reason)
-    );
+fn verdict(record: &Record, subject: &Subject, rule: Rule) -> Verdict {
+    verdict_of(&ruled(record), subject, rule)
 }
 
-/// Subject, gate and reason of all that did not pass.
-fn not_passed(record: &Record) -> Vec<String> {
-    ruled(record)
-        .verdicts
-        .iter()
-        .filter(|verdict| verdict.outcome != Outcome::Pass)
-        .map(|verdict| {
-            let Verdict {
-                subject,
-                gate,
-                outcome,
-                reason,
-                ..
-            } = verdict;
-            format!("{outcome} {subject} {gate}: {reason}")
-        })
-        .collect()
+#[track_caller]
+fn expect(record: &Record, subject: &Subject, rule: Rule, outcome: Outcome, reason: Reason) {
+    let verdict = verdict(record, subject, rule);
+    assert_eq!((verdict.outcome, verdict.reason), (outcome, reason));
+}
+
+/// What a verdict on a change compares.
+#[track_caller]
+fn comparison(reason: &Reason) -> &Comparison {
+    match reason {
+        Reason::WithinChange(comparison)
+        | Reason::BeyondChange(comparison)
+        | Reason::Undecided { comparison, .. } => comparison,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Each demand of the base that head does not hold as strictly, with how.
+fn loosened(judgement: &Judgement) -> Vec<(Subject, BaseDemand, Loosened)> {
+    let verdicts = judgement.verdicts.iter();
+    let found = verdicts.filter_map(|verdict| match (&verdict.question, &verdict.reason) {
+        (Question::NoLooser(demand), Reason::Loosened(how)) => {
+            assert_eq!(verdict.outcome, Outcome::Fail);
+            Some((verdict.subject.clone(), demand.clone(), (**how).clone()))
+        }
+        (Question::NoLooser(_), reason) => panic!("{reason:?}"),
+        _ => None,
+    });
+    found.collect()
+}
+
+fn missing_check(case: CaseId, seed: u64) -> Reason {
+    Reason::EvidenceMissing(Piece::Check { case, seed })
 }
 
 #[test]
 fn the_run_by_hand_passes_whole() {
     let judgement = ruled(&record());
-    assert_eq!(not_passed(&record()), [""; 0]);
+    let passed = |verdict: &Verdict| verdict.outcome == Outcome::Pass;
+    assert!(judgement.verdicts.iter().all(passed), "{judgement:#?}");
     assert_eq!(judgement.conclusion, Conclusion::Pass);
     assert_eq!(judgement.verdicts.len(), 44);
     assert_eq!((judgement.wins, judgement.notes), (vec![], vec![]));
+}
+
+/// Programs match on them.
+#[test]
+fn every_code_is_unique_and_in_kebab_case() {
+    let mut codes: Vec<_> = Reason::codes().collect();
+    for code in &codes {
+        let mut words = code.split('-');
+        let is_word =
+            |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+        assert!(words.all(is_word), "{code}");
+    }
+    let count = codes.len();
+    codes.sort_unstable();
+    codes.dedup();
+    assert_eq!(codes.len(), count);
 }

@@ -42,31 +42,28 @@ fn notes(record: &Record) -> Vec<Note> {
 
 #[test]
 fn a_slow_mode_that_grows_from_30_to_45_per_cent_fails() {
-    let limit = at_most(Metric::SlowShare, 0.35);
-    let name = "slow_share <= 35 %";
-    let before = gated(with(30, 1.5), limit.clone());
-    expect(&before, &subject(), name, Outcome::Pass, "30 %");
-    let after = gated(with(45, 1.5), limit.clone());
-    expect(
-        &after,
-        &subject(),
-        name,
-        Outcome::Fail,
-        "slow_share is 45 %, and has to be <= 35 %",
+    let limit = || at_most(Metric::SlowShare, 0.35);
+    let before = verdict(&gated(with(30, 1.5), limit()), &subject(), limit());
+    let Reason::WithinLimit { metric, value } = before.reason else {
+        panic!("{:?}", before.reason)
+    };
+    assert_eq!((before.outcome, metric), (Outcome::Pass, Metric::SlowShare));
+    assert!((value.0 - 0.3).abs() < 1e-9, "{value}");
+    let record = gated(with(45, 1.5), limit());
+    let after = verdict(&record, &subject(), limit());
+    assert_eq!(
+        (after.outcome, after.reason.code()),
+        (Outcome::Fail, "beyond-limit")
     );
+    assert_eq!(after.limit, Some(Num(0.35)));
+    assert!((after.measured.unwrap().0 - 0.45).abs() < 1e-9);
     // The median of the batches, which this does not move, saw nothing.
     assert_eq!(
-        verdict(&after, &subject(), "p50 +2%").outcome,
+        verdict(&record, &subject(), p50_change()).outcome,
         Outcome::Pass
     );
-    let one = gated(with(0, 1.5), limit);
-    expect(
-        &one,
-        &subject(),
-        name,
-        Outcome::Pass,
-        "one mode: a second one with 5 % of the launches would show",
-    );
+    let one = gated(with(0, 1.5), limit());
+    expect(&one, &subject(), limit(), Outcome::Pass, Reason::OneMode);
 }
 
 #[test]
@@ -91,22 +88,23 @@ fn two_modes_are_noted_as_two() {
 #[test]
 fn what_cannot_be_told_is_no_pass() {
     // Four launches of each process.
-    let few = gated(record(), at_most(Metric::SlowShare, 0.1));
-    expect(
-        &few,
-        &subject(),
-        "slow_share <= 10 %",
-        Outcome::Inconclusive,
-        "12 single launches are too few to tell two modes from one; 200 are the least",
-    );
-    let relative = gated(with(30, 1.5), within(Metric::SlowShare, 0.1));
-    expect(
-        &relative,
-        &subject(),
-        "slow_share +10%",
-        Outcome::Inconclusive,
-        "slow_share is mostly 0, and a change relative to that says nothing",
-    );
+    for (record, rule, reason) in [
+        (
+            record(),
+            at_most(Metric::SlowShare, 0.1),
+            Reason::TooFewLaunches { have: 12 },
+        ),
+        (
+            with(30, 1.5),
+            within(Metric::SlowShare, 0.1),
+            Reason::NoRelative {
+                metric: Metric::SlowShare,
+            },
+        ),
+    ] {
+        let record = gated(record, rule.clone());
+        expect(&record, &subject(), rule, Outcome::Inconclusive, reason);
+    }
     let (baselines, _) = acceptable(&with(30, 1.5), "seal");
     let mut metrics = baselines
         .iter()
@@ -117,18 +115,15 @@ fn what_cannot_be_told_is_no_pass() {
 /// Three in a hundred launches take 2.1 times as long, and no median moves.
 #[test]
 fn p99_that_doubles_fails_while_p50_stands_still() {
-    let (p99, p50) = ("p99 +20%", "p50 +2%");
-    let head = gated(with(3, 2.1), within(Metric::P99, 0.2));
+    let p99 = || within(Metric::P99, 0.2);
+    let head = gated(with(3, 2.1), p99());
     let judgement = compare(&with(0, 2.1), &head, Loosening::Fails);
-    let outcome = |gate: &str| {
-        let mut verdicts = judgement.verdicts.iter();
-        let found = verdicts.find(|verdict| verdict.subject == subject() && verdict.gate == gate);
-        found.map(|verdict| (verdict.outcome, verdict.change))
-    };
-    let (failed, change) = outcome(p99).unwrap();
-    assert_eq!(failed, Outcome::Fail);
-    assert!(change.unwrap().0 > 0.9, "{change:?}");
-    assert_eq!(outcome(p50).unwrap().0, Outcome::Pass);
+    let failed = verdict_of(&judgement, &subject(), p99());
+    assert_eq!(failed.outcome, Outcome::Fail);
+    let change = failed.change.unwrap();
+    assert!(change.0 > 0.9, "{change}");
+    let median = verdict_of(&judgement, &subject(), p50_change());
+    assert_eq!(median.outcome, Outcome::Pass);
     // Too small a share for a mode.
     assert!(judgement.notes.is_empty(), "{:?}", judgement.notes);
 }

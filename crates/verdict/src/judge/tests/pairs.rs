@@ -6,35 +6,17 @@ fn changed() -> CaseId {
     case_id("fast", "small")
 }
 
-pub(super) fn verdict_on(record: &Record, variant: &str, gate: &str) -> Verdict {
-    let judgement = judge(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
-    let subject = case(variant, "small");
-    let mut verdicts = judgement.verdicts.into_iter();
-    verdicts
-        .find(|verdict| verdict.subject == subject && verdict.gate == gate)
-        .unwrap()
+fn subject() -> Subject {
+    Subject::Case(changed())
+}
+
+/// What did not change.
+fn unchanged() -> Subject {
+    case("direct", "small")
 }
 
 fn p50(record: &Record) -> Verdict {
-    verdict_on(record, "fast", "p50 +2%")
-}
-
-pub(super) fn asked(record: &Record) -> Vec<(String, Timing)> {
-    let asked = next(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
-    let asked = asked.into_iter();
-    asked
-        .map(|(case, timing)| (case.to_string(), timing))
-        .collect()
+    verdict(record, &subject(), p50_change())
 }
 
 /// As many processes as the judge asks for, each with this ratio.
@@ -48,13 +30,13 @@ fn measured(ratio: impl Fn(u32) -> f64) -> Record {
         if wanted.is_empty() {
             break;
         }
-        for (name, timing) in wanted {
-            assert_eq!(timing, Timing::BesideBase(Singles::Shown), "{name}");
-            let shape = name.rsplit('@').next().unwrap();
-            let is_small = shape == "small";
+        for (case, timing) in wanted {
+            assert_eq!(timing, Timing::BesideBase(Singles::Shown), "{case}");
+            assert_eq!(case.variant, "fast");
+            let is_small = case == changed();
             let ratio = if is_small { ratio(process) } else { 1.0 };
             record.evidence.push(Evidence::Pair {
-                case: case_id("fast", shape),
+                case,
                 process,
                 facts: Seen::Got(pair_facts(usual("fast"), ratio, process)),
             });
@@ -74,7 +56,7 @@ fn processes(record: &Record) -> usize {
 fn as_fast_as_the_base_passes_at_the_first_look() {
     let record = measured(|_| 1.0);
     let verdict = p50(&record);
-    assert_eq!(verdict.outcome, Outcome::Pass, "{}", verdict.reason);
+    assert_eq!(verdict.outcome, Outcome::Pass, "{:?}", verdict.reason);
     assert_eq!(processes(&record), 6);
     let effort = verdict.effort.unwrap();
     assert_eq!((effort.processes, effort.samples), (6, 6 * 2 * 8));
@@ -87,17 +69,16 @@ fn as_fast_as_the_base_passes_at_the_first_look() {
 fn three_per_cent_slower_fails_and_is_confirmed_in_one_process_more() {
     let record = measured(|_| 1.03);
     let verdict = p50(&record);
-    assert_eq!(verdict.outcome, Outcome::Fail, "{}", verdict.reason);
-    assert!(
-        verdict.reason.starts_with("3.0 % slower than the base ("),
-        "{}",
-        verdict.reason
+    assert_eq!(verdict.outcome, Outcome::Fail, "{:?}", verdict.reason);
+    assert_eq!(verdict.reason.code(), "beyond-change");
+    let found = comparison(&verdict.reason);
+    // Six decide, and the seventh confirms it.
+    assert_eq!(
+        (&found.against, found.processes, found.allowed),
+        (&Against::Base, Some(6), Num(0.02))
     );
-    assert!(
-        verdict.reason.contains("confirmed in a fresh process"),
-        "{}",
-        verdict.reason
-    );
+    assert_eq!(found.change, verdict.change.unwrap());
+    assert_eq!((found.now, found.was), (verdict.measured, verdict.baseline));
     assert_eq!(processes(&record), 7);
     let effort = verdict.effort.unwrap();
     assert_eq!((effort.processes, effort.gpu_ms), (7, Some(Num(210.0))));
@@ -110,15 +91,7 @@ fn a_judgement_says_what_it_was_held_against() {
     let mut tiny = record.plan.case(&changed()).unwrap().clone();
     tiny.id = case_id("fast", "tiny");
     record.plan.cases.push(tiny);
-    let beside = |record: &Record| {
-        let judgement = judge(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        );
-        judgement.base
-    };
+    let beside = |record: &Record| ruled(record).base;
     let found = beside(&record).unwrap();
     assert_eq!(
         (found.revision.as_str(), found.commit.as_str()),
@@ -149,12 +122,12 @@ fn a_judgement_says_what_it_was_held_against() {
 
 #[test]
 fn what_a_stored_baseline_is_held_against_says_its_effort() {
-    let effort = verdict_on(&record(), "fast", "p50 +2%").effort.unwrap();
+    let effort = p50(&record()).effort.unwrap();
     assert_eq!(
         (effort.processes, effort.samples, effort.gpu_ms),
         (3, 3 * 4, None)
     );
-    let effort = verdict_on(&record(), "fast", "max_err +10%").effort;
+    let effort = verdict(&record(), &subject(), err_change()).effort;
     assert_eq!(effort, None);
 }
 
@@ -175,14 +148,11 @@ fn a_failure_without_its_confirmation_is_none_yet() {
     assert_eq!(verdict.outcome, Outcome::Inconclusive);
     assert_eq!(
         verdict.reason,
-        "timed beside the base in 6 processes, and 7 are needed"
+        Reason::TooFewProcesses { have: 6, needed: 7 }
     );
     assert_eq!(
         asked(&record),
-        [(
-            "k/fast@small".to_owned(),
-            Timing::BesideBase(Singles::Shown)
-        )]
+        [(changed(), Timing::BesideBase(Singles::Shown))]
     );
 }
 
@@ -195,17 +165,20 @@ fn what_did_not_change_passes_without_gpu_time() {
     record
         .evidence
         .retain(|piece| !matches!(piece, Evidence::Time { .. }));
-    let verdict = verdict_on(&record, "direct", "p50 +2%");
-    assert_eq!(verdict.outcome, Outcome::Pass);
-    assert_eq!(
-        verdict.reason,
-        "unchanged since origin/main: same machine code, launch and arguments"
+    expect(
+        &record,
+        &unchanged(),
+        p50_change(),
+        Outcome::Pass,
+        Reason::UnchangedSinceBase {
+            revision: "origin/main".into(),
+        },
     );
     assert_eq!(asked(&record), []);
     record.plan.pairing.as_mut().unwrap().unchanged = true;
     assert_eq!(asked(&record).len(), 2, "unless that is asked for");
     assert_eq!(
-        verdict_on(&record, "direct", "p50 +2%").outcome,
+        verdict(&record, &unchanged(), p50_change()).outcome,
         Outcome::Inconclusive
     );
 }
@@ -218,21 +191,23 @@ fn another_launch_is_a_change() {
         case.launch.as_mut().unwrap().grid = [66, 1, 1];
     }
     assert_eq!(
-        verdict_on(&record, "direct", "p50 +2%").outcome,
+        verdict(&record, &unchanged(), p50_change()).outcome,
         Outcome::Inconclusive
     );
 }
 
 #[test]
 fn without_the_bases_code_nothing_passes() {
-    for broken in [
-        Seen::Fault(Fault {
-            kind: FaultKind::Compile,
-            message: "error: expected a `;`".into(),
-        }),
-        Seen::NotRun {
-            reason: "nobody tried".into(),
-        },
+    let fault = Fault {
+        kind: FaultKind::Compile,
+        message: "error: expected a `;`".into(),
+    };
+    for (broken, why) in [
+        (Seen::Fault(fault.clone()), Reason::Fault(fault)),
+        (
+            Seen::NotRun(NotRun::NoArtifact),
+            Reason::NotRun(NotRun::NoArtifact),
+        ),
     ] {
         let mut record = record_beside_base();
         for piece in &mut record.evidence {
@@ -242,13 +217,8 @@ fn without_the_bases_code_nothing_passes() {
         }
         let verdict = p50(&record);
         assert_eq!(verdict.outcome, Outcome::Inconclusive);
-        assert!(
-            verdict
-                .reason
-                .starts_with("the base revision was not built: "),
-            "{}",
-            verdict.reason
-        );
+        let why = Box::new(why);
+        assert_eq!(verdict.reason, Reason::BaseNotBuilt { why });
     }
 }
 
@@ -258,20 +228,18 @@ fn a_base_that_breaks_is_no_failure_of_head() {
     record
         .evidence
         .retain(|piece| !matches!(piece, Evidence::Pair { case, .. } if *case == changed()));
+    let fault = Fault {
+        kind: FaultKind::Base,
+        message: "an illegal memory access".into(),
+    };
     record.evidence.push(Evidence::Pair {
         case: changed(),
         process: 0,
-        facts: Seen::Fault(Fault {
-            kind: FaultKind::Base,
-            message: "an illegal memory access".into(),
-        }),
+        facts: Seen::Fault(fault.clone()),
     });
     let verdict = p50(&record);
     assert_eq!(verdict.outcome, Outcome::Inconclusive);
-    assert_eq!(
-        verdict.reason,
-        "the base revision broke: an illegal memory access"
-    );
+    assert_eq!(verdict.reason, Reason::Fault(fault));
     assert_eq!(asked(&record), [], "and is not tried again");
 }
 
@@ -281,31 +249,28 @@ fn a_new_case_is_judged_as_without_a_base() {
     let base = record.policy.base.as_mut().unwrap();
     base.plan.cases.retain(|case| case.id.variant != "direct");
     base.gates.retain(|gate| gate.subject.variant() != "direct");
-    let verdict = verdict_on(&record, "direct", "p50 +2%");
+    let verdict = verdict(&record, &unchanged(), p50_change());
     assert_eq!(verdict.outcome, Outcome::Pass);
-    assert!(
-        verdict.reason.contains("against the baseline"),
-        "{}",
-        verdict.reason
-    );
+    assert_eq!(comparison(&verdict.reason).against, Against::Baseline);
 }
 
 #[test]
 fn a_limit_of_base_needs_one() {
-    let limit = Rule::Limit {
-        metric: Metric::P50,
-        limit: Limit::Base { change: Num(0.005) },
-    };
-    let gate = gate(case("fast", "small"), limit);
+    let limit = || of_base(Metric::P50, 0.005);
+    let gate = gate(subject(), limit());
     let mut alone = record();
     alone.policy.gates.push(gate.clone());
-    let verdict = verdict_on(&alone, "fast", "p50 +0.5% of base");
-    assert_eq!(verdict.outcome, Outcome::Skipped);
-    assert_eq!(verdict.reason, words::NO_BASE);
+    expect(
+        &alone,
+        &subject(),
+        limit(),
+        Outcome::Skipped,
+        Reason::NoBase,
+    );
     let mut beside = measured(|_| 1.0);
     beside.policy.gates.push(gate);
-    let verdict = verdict_on(&beside, "fast", "p50 +0.5% of base");
-    assert_eq!(verdict.outcome, Outcome::Pass, "{}", verdict.reason);
+    let verdict = verdict(&beside, &subject(), limit());
+    assert_eq!(verdict.outcome, Outcome::Pass, "{:?}", verdict.reason);
 }
 
 #[test]
@@ -380,21 +345,14 @@ fn what_the_base_asked_more_strictly_is_loosened() {
             gate.rule = within(Metric::P50, 0.01);
         }
     }
-    let ask = |record: &Record| {
-        judge(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        )
-    };
-    let judgement = ask(&record);
+    let judgement = ruled(&record);
     assert_eq!(judgement.conclusion, Conclusion::Fail);
-    let loosened = judgement.verdicts.iter();
-    let loosened = loosened.filter(|verdict| verdict.gate == "not loosened: p50 +1%");
-    assert_eq!(loosened.count(), 4);
+    let found = loosened(&judgement).into_iter();
+    let found: Vec<_> = found.map(|(_, demand, how)| (demand, how)).collect();
+    let demand = BaseDemand::Gate(within(Metric::P50, 0.01));
+    assert_eq!(found, vec![(demand, Loosened::Looser(p50_change())); 4]);
     record.policy.base.as_mut().unwrap().loosening = Loosening::Allowed;
-    assert_eq!(ask(&record).conclusion, Conclusion::Pass);
+    assert_eq!(ruled(&record).conclusion, Conclusion::Pass);
 }
 
 #[test]
@@ -416,33 +374,25 @@ fn a_baseline_that_the_change_edits_is_loosened_where_it_asks_less() {
         }
         was.retain(|baseline| !record.policy.baselines.contains(baseline));
         record.policy.base.as_mut().unwrap().baselines = was;
-        let judgement = judge(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        );
-        let verdicts = judgement.verdicts.into_iter();
-        let mut found =
-            verdicts.filter(|verdict| verdict.gate == "not loosened: baseline of times");
-        found
-            .next()
-            .map(|verdict| (verdict.subject, verdict.outcome, verdict.reason))
+        loosened(&ruled(&record))
     };
-    assert_eq!(edit(|_| {}), None);
-    assert_eq!(
-        edit(|agreed| agreed.value = Num(79_000.0)),
-        None,
-        "stricter"
-    );
-    let told = |reason: &str| Some((case("fast", "small"), Outcome::Fail, reason.to_owned()));
+    assert_eq!(edit(|_| {}), []);
+    assert_eq!(edit(|agreed| agreed.value = Num(79_000.0)), [], "stricter");
+    let of_p50 = |edit| {
+        let metric = Metric::P50;
+        let how = Loosened::BaselineEdited(vec![EditedFigure { metric, edit }]);
+        [(subject(), BaseDemand::Baseline(Facet::Times), how)]
+    };
     assert_eq!(
         edit(|agreed| agreed.value = Num(90_000.0)),
-        told("the head edits what was agreed: p50 80 us -> 90 us")
+        of_p50(FigureEdit::Worse {
+            was: Num(80_000.0),
+            now: Num(90_000.0)
+        })
     );
     assert_eq!(
         edit(|agreed| agreed.spread = Some(Num(0.5))),
-        told("the head edits what was agreed: p50 keeps its value and spreads more")
+        of_p50(FigureEdit::Wider)
     );
 }
 
@@ -452,19 +402,13 @@ fn a_baseline_that_the_change_removes_is_loosened() {
     let removed = record.policy.baselines.remove(2);
     assert_eq!(removed.key.facet(), Facet::Times);
     record.policy.base.as_mut().unwrap().baselines = vec![removed];
-    let judgement = judge(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
+    let judgement = ruled(&record);
     assert_eq!(judgement.conclusion, Conclusion::Fail);
-    let loosened = judgement.verdicts.iter();
-    let loosened: Vec<_> = loosened
-        .filter(|verdict| verdict.gate == "not loosened: baseline of times")
-        .map(|verdict| verdict.reason.as_str())
-        .collect();
-    assert_eq!(loosened, ["the head edits what was agreed: removed"; 2]);
+    let is_gone = |shape| {
+        let demand = BaseDemand::Baseline(Facet::Times);
+        (case("direct", shape), demand, Loosened::BaselineRemoved)
+    };
+    assert_eq!(loosened(&judgement), ["large", "small"].map(is_gone));
 }
 
 /// 100 launches of each side in two modes 1.5 times apart, so many in a hundred of them slow.
@@ -494,30 +438,24 @@ fn slow_share(head: u32, base: u32) -> Verdict {
         }
     }
     with_modes(&mut record, head, base);
-    let limit = Rule::Limit {
-        metric: Metric::SlowShare,
-        limit: Limit::Base { change: Num(0.05) },
-    };
-    record.policy.gates.push(gate(case("fast", "small"), limit));
+    let limit = of_base(Metric::SlowShare, 0.05);
+    record.policy.gates.push(gate(subject(), limit.clone()));
     assert_eq!(
         p50(&record).outcome,
         Outcome::Pass,
         "the median does not see it"
     );
-    verdict_on(&record, "fast", "slow_share +5% of base")
+    verdict(&record, &subject(), limit)
 }
 
 #[test]
 fn a_slow_mode_that_grows_from_30_to_45_in_a_hundred_fails() {
     let verdict = slow_share(45, 30);
-    assert_eq!(verdict.outcome, Outcome::Fail, "{}", verdict.reason);
-    assert!(
-        verdict
-            .reason
-            .starts_with("the slow mode holds +15.0 points of launches against the base ("),
-        "{}",
-        verdict.reason
-    );
+    assert_eq!(verdict.outcome, Outcome::Fail, "{:?}", verdict.reason);
+    let found = comparison(&verdict.reason);
+    assert_eq!((found.metric, found.was), (Metric::SlowShare, None));
+    assert_eq!((&found.against, found.now), (&Against::Base, None));
+    assert!((found.change.0 - 0.15).abs() < 5e-4, "{}", found.change);
     assert_eq!(verdict.effort.unwrap().samples, 7 * 200);
 }
 
@@ -525,13 +463,13 @@ fn a_slow_mode_that_grows_from_30_to_45_in_a_hundred_fails() {
 fn a_slow_mode_that_stays_or_shrinks_passes() {
     for head in [20, 30, 32] {
         let verdict = slow_share(head, 30);
-        assert_eq!(verdict.outcome, Outcome::Pass, "{head}: {}", verdict.reason);
+        let reason = &verdict.reason;
+        assert_eq!(verdict.outcome, Outcome::Pass, "{head}: {reason:?}");
     }
     let verdict = slow_share(0, 0);
-    assert_eq!(verdict.outcome, Outcome::Pass);
     assert_eq!(
-        verdict.reason,
-        "single launches of head and base together have one mode"
+        (verdict.outcome, verdict.reason),
+        (Outcome::Pass, Reason::OneMode)
     );
 }
 
@@ -573,9 +511,5 @@ fn times_taken_beside_a_base_are_no_baseline() {
         .find(|it| it.subject == case("fast", "small") && it.facet == Facet::Times)
         .unwrap();
     assert_eq!(told.outcome, Outcome::Skipped);
-    assert!(
-        told.reason.starts_with("timed beside a base revision; "),
-        "{}",
-        told.reason
-    );
+    assert_eq!(told.reason, Reason::TimedBesideBase);
 }

@@ -33,10 +33,7 @@ fn a_break() -> impl Strategy<Value = Break> {
         Just(Break::NoDevice),
         Just(Break::NoBaselines),
         Just(Break::OtherKey),
-        (any::<prop::sample::Index>(), 0..4u8).prop_map(|(piece, how)| Break::Seen {
-            piece: piece.index(14),
-            how
-        }),
+        (0..1000usize, 0..5u8).prop_map(|(piece, how)| Break::Seen { piece, how }),
         (0..4usize, 0..5u32).prop_map(|(case, process)| Break::Throttled { case, process }),
     ]
 }
@@ -55,22 +52,17 @@ fn not_seen<T>(how: u8) -> Seen<T> {
     match how {
         0 => fault(FaultKind::DeviceFault),
         1 => fault(FaultKind::Environment),
-        2 => Seen::Unsupported { reason: "r".into() },
-        _ => Seen::NotRun { reason: "r".into() },
+        2 => Seen::Unsupported(Unsupported::Clusters),
+        3 => Seen::NotRun(NotRun::EarlierStage),
+        _ => Seen::NotRun(NotRun::NoArtifact),
     }
 }
 
-/// A run as the pipeline makes it: processes are added for as long as `next` asks for them.
-fn run(breaks: &[Break]) -> Record {
-    let mut record = record();
-    record
-        .evidence
-        .retain(|piece| !matches!(piece, Evidence::Time { .. }));
-    let mut speeds = std::collections::BTreeMap::new();
-    let mut throttled = std::collections::BTreeSet::new();
+/// Of whatever was seen of each case.
+fn broken(mut record: Record, breaks: &[Break]) -> Record {
     for one in breaks {
         match one {
-            Break::Slow { case, ns } => drop(speeds.insert(nth(*case), *ns)),
+            Break::Slow { case, ns } => slow(&mut record, &nth(*case), *ns),
             Break::Wrong { case, seed, err } => recheck(&mut record, &nth(*case), |of, facts| {
                 if of == *seed {
                     facts.error.max_err = Num(*err);
@@ -110,7 +102,7 @@ fn run(breaks: &[Break]) -> Record {
                     device.driver = "590.1".into();
                 }
             }
-            Break::Seen { piece, how } => match record.evidence.get_mut(*piece) {
+            Break::Seen { piece, how } => match nth_piece(&mut record, *piece) {
                 Some(Evidence::Build { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::Check { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::Driver { facts, .. }) => *facts = not_seen(*how),
@@ -120,16 +112,39 @@ fn run(breaks: &[Break]) -> Record {
                 Some(Evidence::Pair { facts, .. }) => *facts = not_seen(*how),
                 None => {}
             },
+            Break::Throttled { case, process } => {
+                retime(&mut record, &nth(*case), |of, facts| {
+                    facts.gpu.throttled |= of == *process;
+                });
+            }
+        }
+    }
+    record
+}
+
+fn nth_piece(record: &mut Record, at: usize) -> Option<&mut Evidence> {
+    let at = at.checked_rem(record.evidence.len())?;
+    record.evidence.get_mut(at)
+}
+
+/// A run as the pipeline makes it: processes are added for as long as `next` asks for them.
+fn run(breaks: &[Break]) -> Record {
+    let mut untimed = record();
+    untimed
+        .evidence
+        .retain(|piece| !matches!(piece, Evidence::Time { .. }));
+    let mut record = broken(untimed, breaks);
+    let mut speeds = BTreeMap::new();
+    let mut throttled = BTreeSet::new();
+    for one in breaks {
+        match one {
+            Break::Slow { case, ns } => drop(speeds.insert(nth(*case), *ns)),
             Break::Throttled { case, process } => drop(throttled.insert((nth(*case), *process))),
+            _ => {}
         }
     }
     for process in 0.. {
-        let asked = next(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        );
+        let asked = asked(&record);
         if asked.is_empty() {
             break;
         }
@@ -150,6 +165,103 @@ fn run(breaks: &[Break]) -> Record {
 
 fn breaks() -> impl Strategy<Value = Vec<Break>> {
     prop::collection::vec(a_break(), 0..4)
+}
+
+/// Runs of every kind.
+fn any_run() -> impl Strategy<Value = Record> {
+    prop::sample::select(vec![
+        record(),
+        with_tails(record()),
+        record_beside_base(),
+        with_tails(record_beside_base()),
+        record_simulated(),
+        record_without_gpu(),
+    ])
+}
+
+/// What may be wrong with a policy or a plan. Gates on what cannot have them, and limits of every kind.
+fn an_oddity() -> impl Strategy<Value = fn(&mut Record)> {
+    fn add(record: &mut Record, subject: Subject, rule: Rule) {
+        record.policy.gates.push(gate(subject, rule));
+    }
+    fn accept(record: &mut Record, subjects: Vec<Subject>, instead: Rule, until: &str) {
+        record.policy.accepted.push(Acceptance {
+            case: "k/*".into(),
+            subjects,
+            left_out: false,
+            instead,
+            reason: "exact".into(),
+            by: "jane".into(),
+            until: until.into(),
+            declared: "baselines/accepted.yaml:3".into(),
+        });
+    }
+    let oddities: [fn(&mut Record); 24] = [
+        |it| add(it, case("direct", "small"), Rule::Built),
+        |it| add(it, unit("direct"), Rule::Finite),
+        |it| add(it, unit("direct"), p50_limit()),
+        |it| add(it, case("gone", "small"), Rule::Finite),
+        |it| add(it, case("direct", "small"), within(Metric::P50, -1.0)),
+        |it| add(it, case("direct", "small"), within(Metric::SlowShare, 0.1)),
+        |it| add(it, case("fast", "small"), of_base(Metric::P99, 0.05)),
+        |it| add(it, case("fast", "small"), of_base(Metric::SlowShare, 0.05)),
+        |it| add(it, case("fast", "small"), at_most(Metric::Cv, 0.1)),
+        |it| add(it, unit("fast"), at_most(Metric::Occupancy, 0.1)),
+        |it| {
+            let expr = expr("registers <=");
+            add(it, unit("fast"), Rule::Condition { expr });
+        },
+        |it| {
+            let expr = expr("direct.p50 <= p50 || cycles < nonsense");
+            add(it, case("fast", "large"), Rule::Condition { expr });
+        },
+        |it| {
+            let counter = Counter::GlobalLoadSectors.into();
+            add(it, case("fast", "large"), at_most(counter, 1.0));
+        },
+        |it| {
+            let limit = Limit::Anchor {
+                anchor: Since::Best,
+                change: Num(0.05),
+            };
+            let metric = Metric::P50;
+            add(it, case("fast", "large"), Rule::Limit { metric, limit });
+        },
+        |it| {
+            accept(
+                it,
+                vec![case("fast", "small")],
+                within(Metric::P50, 0.05),
+                "2027-01-31",
+            )
+        },
+        |it| {
+            accept(
+                it,
+                vec![unit("fast")],
+                at_most(Metric::Registers, 300.0),
+                "2026-01-31",
+            )
+        },
+        |it| accept(it, Vec::new(), within(Metric::P50, 0.05), "2027-01-31"),
+        |it| it.environment.started = "noon".into(),
+        |it| it.policy.require_gpu = true,
+        |it| it.plan.left_out = ["k".to_owned()].into(),
+        |it| drop(it.plan.cases.pop()),
+        |it| it.plan.cases[0].seeds.clear(),
+        |it| it.policy.gates.truncate(20),
+        |it| {
+            for figures in it
+                .policy
+                .baselines
+                .iter_mut()
+                .flat_map(|it| it.cases.values_mut())
+            {
+                figures.values_mut().for_each(|it| it.value = Num(f64::NAN));
+            }
+        },
+    ];
+    prop::sample::select(oddities.to_vec())
 }
 
 proptest! {
@@ -189,10 +301,10 @@ proptest! {
         let mut keep = keep.iter();
         record.evidence.retain(|_| *keep.next().unwrap_or(&true));
         let first = ruled(&record);
-        let asked = next(&record.plan, &record.environment, &record.policy, &record.evidence);
+        let timed_next = asked(&record);
         for case in &record.plan.cases {
             for stage in [Stage::Check, Stage::Time] {
-                let ask = || admit(&record.plan, &record.environment, &record.policy, &record.evidence, &case.id, stage);
+                let ask = || admit(&record, &case.id, stage);
                 prop_assert_eq!(ask(), ask());
             }
         }
@@ -200,7 +312,7 @@ proptest! {
         let turn = turn.min(record.evidence.len());
         record.evidence.rotate_left(turn);
         prop_assert_eq!(ruled(&record), first);
-        prop_assert_eq!(next(&record.plan, &record.environment, &record.policy, &record.evidence), asked);
+        prop_assert_eq!(asked(&record), timed_next);
     }
 
     /// A run replayed from any of its prefixes asks for what it then got.
@@ -222,5 +334,39 @@ proptest! {
         let stored: Record = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
         let judged = |record: &Record| serde_json::to_string(&ruled(record)).unwrap();
         prop_assert_eq!(judged(&record), judged(&stored));
+    }
+
+    /// Whatever the run, it is judged, and every answer has one of the codes that are documented.
+    #[test]
+    fn every_answer_has_a_known_code(
+        whole in any_run(),
+        breaks in breaks(),
+        odd in prop::collection::vec(an_oddity(), 0..4),
+        keep in prop::collection::vec(prop::bool::weighted(0.9), 60),
+    ) {
+        let mut record = broken(whole.clone(), &breaks);
+        odd.iter().for_each(|odd| odd(&mut record));
+        let mut keep = keep.iter();
+        record.evidence.retain(|_| *keep.next().unwrap_or(&true));
+        let judgements = [
+            ruled(&record),
+            compare(&whole, &record, Loosening::Fails),
+            compare(&record, &whole, Loosening::Allowed),
+        ];
+        let verdicts = judgements.into_iter().flat_map(|it| it.verdicts);
+        let mut codes: Vec<_> = verdicts.map(|it| it.reason.code()).collect();
+        codes.extend(acceptable(&record, "seal").1.iter().map(|it| it.reason.code()));
+        for case in &record.plan.cases {
+            for stage in [Stage::Check, Stage::Time] {
+                if let Admission::No { reason } = admit(&record, &case.id, stage) {
+                    codes.push(reason.code());
+                }
+            }
+        }
+        asked(&record);
+        let known: BTreeSet<_> = Reason::codes().collect();
+        for code in codes {
+            prop_assert!(known.contains(code), "{}", code);
+        }
     }
 }

@@ -4,6 +4,10 @@ fn small() -> CaseId {
     case_id("direct", "small")
 }
 
+fn subject() -> Subject {
+    Subject::Case(small())
+}
+
 fn fault(kind: FaultKind) -> Fault {
     Fault {
         kind,
@@ -26,71 +30,44 @@ fn check_seen(seen: Seen<CheckFacts>) -> Record {
 
 #[test]
 fn each_way_of_not_being_seen_has_its_own_outcome() {
-    let subject = case("direct", "small");
-    for (seen, outcome, reason) in [
+    let faults = [
+        (FaultKind::DeviceFault, Outcome::Fail),
+        (FaultKind::Hang, Outcome::Fail),
+        (FaultKind::WorkerDied, Outcome::Fail),
+        (FaultKind::LaunchRefused, Outcome::Fail),
+        (FaultKind::Reference, Outcome::Fail),
+        (FaultKind::Environment, Outcome::Environment),
+    ];
+    let faults = faults.map(|(kind, outcome)| {
+        let fault = fault(kind);
+        (Seen::Fault(fault.clone()), outcome, Reason::Fault(fault))
+    });
+    let others = [
         (
-            Seen::Fault(fault(FaultKind::DeviceFault)),
-            Outcome::Fail,
-            "kernel faulted: what the driver said",
-        ),
-        (
-            Seen::Fault(fault(FaultKind::Hang)),
-            Outcome::Fail,
-            "hung past its deadline: what the driver said",
-        ),
-        (
-            Seen::Fault(fault(FaultKind::WorkerDied)),
-            Outcome::Fail,
-            "worker died: what the driver said",
-        ),
-        (
-            Seen::Fault(fault(FaultKind::LaunchRefused)),
-            Outcome::Fail,
-            "launch refused: what the driver said",
-        ),
-        (
-            Seen::Fault(fault(FaultKind::Reference)),
-            Outcome::Fail,
-            "no reference: what the driver said",
-        ),
-        (
-            Seen::Fault(fault(FaultKind::Environment)),
-            Outcome::Environment,
-            "environment failed: what the driver said",
-        ),
-        (
-            Seen::Unsupported {
-                reason: "no sim of this".into(),
-            },
+            Seen::Unsupported(Unsupported::Clusters),
             Outcome::Unsupported,
-            "no sim of this",
+            Reason::Unsupported(Unsupported::Clusters),
         ),
         (
-            Seen::NotRun {
-                reason: "filtered out".into(),
-            },
+            Seen::NotRun(NotRun::NoArtifact),
             Outcome::Skipped,
-            "filtered out",
+            Reason::NotRun(NotRun::NoArtifact),
         ),
-        (
-            Seen::NotRun { reason: "".into() },
-            Outcome::Skipped,
-            "no reason was given for the check of k/direct@small with seed 1",
-        ),
-    ] {
+    ];
+    for (seen, outcome, reason) in faults.into_iter().chain(others) {
         let record = check_seen(seen);
-        for gate in [
-            "finite",
-            "written",
-            "deterministic",
-            "inputs intact",
-            "max_err <= 0.004",
-            "max_err +10%",
+        for rule in [
+            Rule::Finite,
+            Rule::Written,
+            Rule::Deterministic,
+            Rule::InputsIntact,
+            err_limit(),
+            err_change(),
         ] {
-            expect(&record, &subject, gate, outcome, reason);
+            expect(&record, &subject(), rule, outcome, reason.clone());
         }
         assert_ne!(
-            verdict(&record, &subject, "p50 <= 200 us").outcome,
+            verdict(&record, &subject(), p50_limit()).outcome,
             Outcome::Pass
         );
     }
@@ -102,20 +79,15 @@ fn a_seed_without_evidence_is_no_pass() {
     record.evidence.retain(
         |piece| !matches!(piece, Evidence::Check { case, seed: 2, .. } if *case == small()),
     );
-    for gate in [
-        "finite",
-        "written",
-        "deterministic",
-        "inputs intact",
-        "max_err <= 0.004",
+    for rule in [
+        Rule::Finite,
+        Rule::Written,
+        Rule::Deterministic,
+        Rule::InputsIntact,
+        err_limit(),
     ] {
-        expect(
-            &record,
-            &case("direct", "small"),
-            gate,
-            Outcome::Inconclusive,
-            "no evidence of a check of k/direct@small with seed 2",
-        );
+        let reason = missing_check(small(), 2);
+        expect(&record, &subject(), rule, Outcome::Inconclusive, reason);
     }
     assert_eq!(ruled(&record).conclusion, Conclusion::Inconclusive);
 }
@@ -125,79 +97,119 @@ fn twice_observed_is_no_evidence() {
     let mut record = record();
     let again = record.evidence[0].clone();
     record.evidence.push(again);
-    expect(
-        &record,
-        &unit("direct"),
-        "built",
-        Outcome::Inconclusive,
-        "the build of k/direct [sm_90] was observed 2 times",
-    );
+    let reason = Reason::EvidenceRepeated {
+        piece: Piece::Build(unit_id("direct")),
+        times: 2,
+    };
+    let outcome = Outcome::Inconclusive;
+    expect(&record, &unit("direct"), Rule::Built, outcome, reason);
+}
+
+/// `direct` does not compile.
+fn not_built() -> (Record, Fault) {
+    let mut record = record();
+    let fault = Fault {
+        kind: FaultKind::Compile,
+        message: "k.cu(3): error: x".into(),
+    };
+    record.evidence[0] = Evidence::Build {
+        unit: unit_id("direct"),
+        facts: Seen::Fault(fault.clone()),
+    };
+    (record, fault)
 }
 
 #[test]
 fn a_build_that_broke_or_reported_nothing() {
-    let mut record = record();
-    record.evidence[0] = Evidence::Build {
-        unit: unit_id("direct"),
-        facts: Seen::Fault(Fault {
-            kind: FaultKind::Compile,
-            message: "k.cu(3): error: x".into(),
-        }),
-    };
+    let (broken, fault) = not_built();
+    for rule in [Rule::Built, registers_limit()] {
+        let reason = Reason::Fault(fault.clone());
+        expect(&broken, &unit("direct"), rule, Outcome::Fail, reason);
+    }
     expect(
-        &record,
-        &unit("direct"),
-        "built",
-        Outcome::Fail,
-        "does not compile: k.cu(3): error: x",
-    );
-    expect(
-        &record,
-        &unit("direct"),
-        "registers <= 128",
-        Outcome::Fail,
-        "does not compile: k.cu(3): error: x",
-    );
-    expect(
-        &record,
+        &broken,
         &unit("fast"),
-        "has effect",
+        Rule::HasEffect,
         Outcome::Inconclusive,
-        "not compared with `direct`, whose code is unknown",
+        Reason::SiblingUnknown {
+            variant: "direct".into(),
+        },
     );
     // The message stands above, once.
     for stage in [Stage::Check, Stage::Time] {
-        assert_eq!(
-            admit(
-                &record.plan,
-                &record.environment,
-                &record.policy,
-                &record.evidence,
-                &small(),
-                stage
-            ),
-            Admission::No {
-                reason: "k/direct [sm_90] was not built".into()
-            }
-        );
+        let reason = Reason::NotBuilt {
+            unit: unit_id("direct"),
+        };
+        assert_eq!(admit(&broken, &small(), stage), Admission::No { reason });
     }
 
-    let mut record = super::record();
-    rebuild(&mut record, "direct", |facts| facts.entries.clear());
-    expect(
-        &record,
-        &unit("direct"),
-        "built",
-        Outcome::Fail,
-        "the compiler reported no entry",
-    );
-    expect(
-        &record,
-        &unit("direct"),
-        "registers <= 128",
-        Outcome::Inconclusive,
-        "no entry of k/direct [sm_90] was reported",
-    );
+    let mut empty = record();
+    rebuild(&mut empty, "direct", |facts| facts.entries.clear());
+    for (rule, outcome) in [
+        (Rule::Built, Outcome::Fail),
+        (registers_limit(), Outcome::Inconclusive),
+    ] {
+        expect(&empty, &unit("direct"), rule, outcome, Reason::NoEntry);
+    }
+}
+
+/// The run notes that it stopped there, and not why: that is told by the evidence before it.
+#[test]
+fn what_an_earlier_stage_refused_has_that_stages_reason() {
+    let refuse = |record: &mut Record| {
+        for piece in &mut record.evidence {
+            match piece {
+                Evidence::Check { case, facts, .. } if *case == small() => {
+                    *facts = Seen::NotRun(NotRun::EarlierStage);
+                }
+                Evidence::Driver { case, facts } if *case == small() => {
+                    *facts = Seen::NotRun(NotRun::EarlierStage);
+                }
+                Evidence::Simulation { case, facts, .. } if *case == small() => {
+                    *facts = Seen::NotRun(NotRun::EarlierStage);
+                }
+                _ => {}
+            }
+        }
+    };
+    let of_check = [Rule::Finite, Rule::Written, err_limit(), err_change()];
+    let expect_all = |record: &Record, rules: &[Rule], outcome, reason: &Reason| {
+        for rule in of_check.iter().chain(rules) {
+            expect(record, &subject(), rule.clone(), outcome, reason.clone());
+        }
+    };
+    let (mut broken, fault) = not_built();
+    refuse(&mut broken);
+    let reason = Reason::NotBuilt {
+        unit: unit_id("direct"),
+    };
+    let on_gpu = [Rule::AgreesWithDriver];
+    expect_all(&broken, &on_gpu, Outcome::Skipped, &reason);
+
+    let mut elsewhere = record();
+    refuse(&mut elsewhere);
+    let Seen::Got(device) = &mut elsewhere.environment.device else {
+        unreachable!()
+    };
+    (device.major, device.minor) = (8, 9);
+    let no_arch = no_architecture(&elsewhere);
+    expect_all(&elsewhere, &on_gpu, Outcome::Unsupported, &no_arch);
+
+    // Where nothing stood in its way, nobody knows why it stopped.
+    let mut unknown = record();
+    refuse(&mut unknown);
+    let stopped = Reason::NotRun(NotRun::EarlierStage);
+    expect_all(&unknown, &on_gpu, Outcome::Skipped, &stopped);
+
+    let mut simulated = record_simulated();
+    refuse(&mut simulated);
+    simulated.evidence[0] = Evidence::Build {
+        unit: unit_id("direct"),
+        facts: Seen::Fault(fault),
+    };
+    // No simulation is lost with it: the gate that it is built fails.
+    let in_simulator = [Rule::NoFindings, Rule::Counters { change: Num(0.0) }];
+    expect_all(&simulated, &in_simulator, Outcome::Skipped, &reason);
 }
 
 #[test]
@@ -206,15 +218,16 @@ fn of_two_equal_variants_the_later_fails() {
     rebuild(&mut record, "fast", |facts| {
         facts.identity = "code of direct".into()
     });
+    let direct = || "direct".to_owned();
     expect(
         &record,
         &unit("fast"),
-        "has effect",
+        Rule::HasEffect,
         Outcome::Fail,
-        "no effect: same machine code, launches and arguments as `direct`",
+        Reason::SameCode { variant: direct() },
     );
     assert_eq!(
-        verdict(&record, &unit("direct"), "has effect").outcome,
+        verdict(&record, &unit("direct"), Rule::HasEffect).outcome,
         Outcome::Pass
     );
 
@@ -224,7 +237,7 @@ fn of_two_equal_variants_the_later_fails() {
         ..launch()
     });
     assert_eq!(
-        verdict(&record, &unit("fast"), "has effect").outcome,
+        verdict(&record, &unit("fast"), Rule::HasEffect).outcome,
         Outcome::Pass
     );
 
@@ -236,9 +249,9 @@ fn of_two_equal_variants_the_later_fails() {
     expect(
         &record,
         &unit("fast"),
-        "has effect",
+        Rule::HasEffect,
         Outcome::Inconclusive,
-        "same machine code as `direct`, and no shape in common that could show another launch",
+        Reason::NoCommonShape { variant: direct() },
     );
 
     let mut alone = super::record();
@@ -246,9 +259,9 @@ fn of_two_equal_variants_the_later_fails() {
     expect(
         &alone,
         &unit("fast"),
-        "has effect",
+        Rule::HasEffect,
         Outcome::Skipped,
-        "no sibling variant is in this run to compare with",
+        Reason::NoSibling,
     );
 }
 
@@ -261,34 +274,41 @@ fn not_finite() {
             facts.error.worst.as_mut().unwrap().got = Num(f64::NAN);
         }
     });
+    let reason = Reason::NonFinite {
+        seed: 2,
+        count: 12,
+        elements: 4096,
+        worst: Some(Worst {
+            at: Location {
+                tensor: "out".into(),
+                index: vec![0, 3, 17],
+            },
+            got: Num(f64::NAN),
+            want: Num(0.5),
+        }),
+    };
     expect(
         &record,
-        &case("direct", "small"),
-        "finite",
+        &subject(),
+        Rule::Finite,
         Outcome::Fail,
-        "12 of 4096 elements are not finite with seed 2, the first is out[0, 3, 17] = NaN, want 0.5",
+        reason.clone(),
     );
     // The figures over the finite rest are no comfort.
+    for rule in [err_limit(), err_change()] {
+        let nan = Reason::NotANumber {
+            metric: Metric::MaxErr,
+            because: Some((2, 12, 4096)),
+        };
+        expect(&record, &subject(), rule, Outcome::Fail, nan);
+    }
+    let why = Box::new(reason);
     expect(
         &record,
-        &case("direct", "small"),
-        "max_err <= 0.004",
-        Outcome::Fail,
-        "max_err is NaN: 12 of 4096 elements are not finite with seed 2",
-    );
-    expect(
-        &record,
-        &case("direct", "small"),
-        "max_err +10%",
-        Outcome::Fail,
-        "max_err is NaN: 12 of 4096 elements are not finite with seed 2",
-    );
-    expect(
-        &record,
-        &case("direct", "small"),
-        "p50 <= 200 us",
+        &subject(),
+        p50_limit(),
         Outcome::Skipped,
-        "not proven right: 12 of 4096 elements are not finite with seed 2, the first is out[0, 3, 17] = NaN, want 0.5",
+        Reason::NotProven { why },
     );
 }
 
@@ -296,94 +316,92 @@ fn not_finite() {
 fn nothing_compared_is_no_pass() {
     let mut record = record();
     recheck(&mut record, &small(), |_, facts| facts.error.elements = 0);
-    expect(
-        &record,
-        &case("direct", "small"),
-        "finite",
-        Outcome::Inconclusive,
-        "no element was compared with seed 1",
-    );
-    expect(
-        &record,
-        &case("direct", "small"),
-        "max_err <= 0.004",
-        Outcome::Inconclusive,
-        "no element was compared with seed 1",
-    );
+    for rule in [Rule::Finite, err_limit()] {
+        let reason = Reason::NothingCompared { seed: 1 };
+        expect(&record, &subject(), rule, Outcome::Inconclusive, reason);
+    }
 }
 
 #[test]
 fn not_written_not_deterministic_not_intact() {
-    let subject = case("direct", "small");
+    let at = |index: usize| Location {
+        tensor: "out".into(),
+        index: vec![index],
+    };
     let mut record = record();
     recheck(&mut record, &small(), |_, facts| {
         facts.unwritten = 3;
-        facts.first_unwritten = Some(Location {
-            tensor: "out".into(),
-            index: vec![7],
-        });
+        facts.first_unwritten = Some(at(7));
         facts.differs = Some(Difference {
             launch: 4,
-            at: Location {
-                tensor: "out".into(),
-                index: vec![1],
-            },
+            at: at(1),
             elements: 9,
         });
         facts.clobbered_inputs = vec!["q".into(), "k".into()];
     });
-    expect(
-        &record,
-        &subject,
-        "written",
-        Outcome::Fail,
-        "3 elements are never written with seed 1, the first at out[7]",
-    );
-    expect(
-        &record,
-        &subject,
-        "deterministic",
-        Outcome::Fail,
-        "launch 4 differs from the first in 9 elements with seed 1, the first at out[1]",
-    );
-    expect(
-        &record,
-        &subject,
-        "inputs intact",
-        Outcome::Fail,
-        "input q, k was written to with seed 1",
-    );
+    for (rule, reason) in [
+        (
+            Rule::Written,
+            Reason::Unwritten {
+                seed: 1,
+                count: 3,
+                first: Some(at(7)),
+            },
+        ),
+        (
+            Rule::Deterministic,
+            Reason::Nondeterministic {
+                seed: 1,
+                launch: 4,
+                elements: 9,
+                at: at(1),
+            },
+        ),
+        (
+            Rule::InputsIntact,
+            Reason::InputWritten {
+                seed: 1,
+                inputs: vec!["q".into(), "k".into()],
+            },
+        ),
+    ] {
+        expect(&record, &subject(), rule, Outcome::Fail, reason);
+    }
 
+    let places = vec!["y: 4 bytes past its end".to_owned()];
     recheck(&mut record, &small(), |_, facts| {
-        facts.overruns = vec!["y: 4 bytes past its end".into()]
+        facts.overruns.clone_from(&places);
     });
     expect(
         &record,
-        &subject,
-        "inputs intact",
+        &subject(),
+        Rule::InputsIntact,
         Outcome::Fail,
-        "writes outside its buffers with seed 1: y: 4 bytes past its end",
+        Reason::WroteOutside { seed: 1, places },
     );
 
-    record.plan.cases[0].determinism = Determinism::Declared {
-        reason: "atomics".into(),
-    };
+    let because = || "atomics".to_owned();
+    record.plan.cases[0].determinism = Determinism::Declared { reason: because() };
     expect(
         &record,
-        &subject,
-        "deterministic",
+        &subject(),
+        Rule::Deterministic,
         Outcome::Skipped,
-        "declared non-deterministic: atomics",
+        Reason::DeclaredNondeterministic { because: because() },
     );
 
     let mut once = super::record();
     recheck(&mut once, &small(), |_, facts| facts.launches = 1);
     expect(
         &once,
-        &subject,
-        "deterministic",
+        &subject(),
+        Rule::Deterministic,
         Outcome::Inconclusive,
-        "1 of 8 launches were compared with seed 1",
+        Reason::TooFewRepeats {
+            seed: 1,
+            have: 1,
+            needed: 8,
+        },
     );
 }
 
@@ -405,59 +423,62 @@ fn driver_says(change: impl Fn(&mut DriverFacts)) -> Record {
 
 #[test]
 fn the_driver_disagrees() {
-    let subject = case("direct", "small");
     type Change = fn(&mut DriverFacts);
-    let changes: [(Change, Outcome, &str); 7] = [
+    let entry = || "k".to_owned();
+    let disagrees = |figure, ours, drivers| Reason::DriverDisagrees {
+        entry: entry(),
+        figure,
+        ours,
+        drivers,
+    };
+    let changes: [(Change, Outcome, Reason); 7] = [
         (
             |facts| facts.entries[0].registers = 97,
             Outcome::Fail,
-            "k: 96 registers, and the driver says 97",
+            disagrees(DriverFigure::Registers, 96, 97),
         ),
         (
             |facts| facts.entries[0].static_shared = 1,
             Outcome::Fail,
-            "k: 4096 bytes of static shared memory, and the driver says 1",
+            disagrees(DriverFigure::StaticShared, 4096, 1),
         ),
         (
             |facts| facts.entries[0].blocks_per_sm = 4,
             Outcome::Fail,
-            "k: 5 blocks per SM (by the published limits), and the driver says 4",
+            disagrees(DriverFigure::BlocksPerSm, 5, 4),
         ),
         (
             |facts| facts.entries[0].symbol = "other".into(),
             Outcome::Fail,
-            "launches other, which is not declared",
+            Reason::UndeclaredEntry {
+                symbol: "other".into(),
+            },
         ),
         (
             |facts| facts.entries[0].launch.grid = [1, 1, 1],
             Outcome::Fail,
-            "k: launched otherwise than planned",
+            Reason::LaunchedOtherwise { entry: entry() },
         ),
         (
             |facts| facts.entries.clear(),
             Outcome::Inconclusive,
-            "the driver was asked about no entry",
+            Reason::DriverEntries { count: 0 },
         ),
         (
             |facts| facts.entries.push(facts.entries[0].clone()),
             Outcome::Inconclusive,
-            "the driver was asked about 2 entries",
+            Reason::DriverEntries { count: 2 },
         ),
     ];
     for (change, outcome, reason) in changes {
-        expect(
-            &driver_says(change),
-            &subject,
-            "agrees with driver",
-            outcome,
-            reason,
-        );
+        let record = driver_says(change);
+        expect(&record, &subject(), Rule::AgreesWithDriver, outcome, reason);
     }
 }
 
 #[test]
 fn a_launcher_that_asks_for_more_than_it_declares() {
-    let mut record = driver_says(|_| {});
+    let mut record = record();
     for unit in &mut record.plan.units {
         unit.call = Callable::Launcher {
             function: "launch_k".into(),
@@ -470,11 +491,23 @@ fn a_launcher_that_asks_for_more_than_it_declares() {
     }
     expect(
         &record,
-        &case("direct", "small"),
-        "agrees with driver",
+        &subject(),
+        Rule::AgreesWithDriver,
         Outcome::Fail,
-        "k: asks for 1024 B of dynamic shared memory and declares 512 B",
+        Reason::SharedBeyondDeclared {
+            entry: "k".into(),
+            asked: 1024,
+            declared: Some(512),
+        },
     );
+}
+
+/// Why nothing ran on the machine of `record_without_gpu`.
+pub(super) fn no_device() -> Reason {
+    match no_gpu() {
+        Seen::NotRun(why) => Reason::NotRun(why),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -492,9 +525,9 @@ fn without_a_gpu_skips_are_skips() {
     expect(
         &record,
         &case("fast", "large"),
-        "p50 +2%",
+        p50_change(),
         Outcome::Skipped,
-        "no NVIDIA device",
+        no_device(),
     );
 }
 
@@ -502,12 +535,13 @@ fn without_a_gpu_skips_are_skips() {
 fn a_required_or_broken_gpu_is_the_environment() {
     let mut required = record_without_gpu();
     required.policy.require_gpu = true;
+    let why = Box::new(no_device());
     expect(
         &required,
         &case("fast", "large"),
-        "p50 +2%",
+        p50_change(),
         Outcome::Environment,
-        "a GPU is required here: no NVIDIA device",
+        Reason::GpuRequired { why },
     );
     assert_eq!(ruled(&required).conclusion, Conclusion::Environment);
     required.policy.gates.truncate(4);
@@ -522,9 +556,9 @@ fn a_required_or_broken_gpu_is_the_environment() {
     expect(
         &broken,
         &case("fast", "large"),
-        "finite",
+        Rule::Finite,
         Outcome::Environment,
-        "environment failed: what the driver said",
+        Reason::Fault(fault(FaultKind::Environment)),
     );
     assert_eq!(ruled(&broken).conclusion, Conclusion::Environment);
     // A gate that failed outranks it.
@@ -543,6 +577,17 @@ fn nothing_judged_is_no_pass() {
     assert_eq!(ruled(&record).conclusion, Conclusion::NothingJudged);
 }
 
+/// Of `direct` on the record's device.
+pub(super) fn no_architecture(record: &Record) -> Reason {
+    let device = record.environment.device.got().unwrap();
+    Reason::NoArchitecture {
+        kernel: "k".into(),
+        variant: "direct".into(),
+        device: device.name.clone(),
+        arch: device.arch(),
+    }
+}
+
 #[test]
 fn a_device_that_no_declared_architecture_runs_on() {
     let mut record = record();
@@ -550,45 +595,53 @@ fn a_device_that_no_declared_architecture_runs_on() {
         unreachable!()
     };
     (device.major, device.minor) = (8, 9);
-    let reason = "no architecture that k/direct declares runs on NVIDIA H100 80GB HBM3 (sm_89)";
+    let reason = Reason::NoArchitecture {
+        kernel: "k".into(),
+        variant: "direct".into(),
+        device: "NVIDIA H100 80GB HBM3".into(),
+        arch: "sm_89".parse().unwrap(),
+    };
+    assert_eq!(no_architecture(&record), reason);
     expect(
         &record,
-        &case("direct", "small"),
-        "agrees with driver",
+        &subject(),
+        Rule::AgreesWithDriver,
         Outcome::Unsupported,
-        reason,
+        reason.clone(),
     );
-    assert!(matches!(
-        admit(&record.plan, &record.environment, &record.policy, &record.evidence, &small(), Stage::Check),
-        Admission::No { reason: why } if why == reason
-    ));
+    assert_eq!(
+        admit(&record, &small(), Stage::Check),
+        Admission::No { reason }
+    );
 }
 
 #[test]
 fn a_gate_on_what_is_not_there() {
     let mut record = record();
-    record.policy.gates = vec![gate(case("gone", "small"), Rule::Finite)];
+    let gone = case("gone", "small");
+    let what = || gone.to_string();
+    record.policy.gates = vec![gate(gone.clone(), Rule::Finite)];
     expect(
         &record,
-        &case("gone", "small"),
-        "finite",
+        &gone,
+        Rule::Finite,
         Outcome::Inconclusive,
-        "k/gone@small is not in the plan",
+        Reason::NotInPlan { what: what() },
     );
     record.plan.left_out.insert("k".into());
     expect(
         &record,
-        &case("gone", "small"),
-        "finite",
+        &gone,
+        Rule::Finite,
         Outcome::Skipped,
-        "k/gone@small was not selected for this run",
+        Reason::NotSelected { what: what() },
     );
-    record.policy.gates = vec![gate(case("direct", "small"), Rule::Built)];
+    record.policy.gates = vec![gate(subject(), Rule::Built)];
     expect(
         &record,
-        &case("direct", "small"),
-        "built",
+        &subject(),
+        Rule::Built,
         Outcome::Inconclusive,
-        "this gate cannot stand on k/direct@small",
+        Reason::Misplaced { metric: None },
     );
 }

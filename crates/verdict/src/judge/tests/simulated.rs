@@ -1,10 +1,11 @@
 //! A run in the simulator: what it may say, what it may not, and every way in which it goes red.
 
 use super::doubts::withhold;
+use super::rules::no_device;
 use super::*;
 
-const FINDINGS: &str = "memory and races";
-pub(super) const COUNTERS: &str = "counters +0%";
+/// No counter is worse than its baseline.
+pub(super) const COUNTERS: Rule = Rule::Counters { change: Num(0.0) };
 
 fn small() -> CaseId {
     case_id("direct", "small")
@@ -16,6 +17,14 @@ pub(super) fn recount(record: &mut Record, change: impl Fn(u64, &mut SimulationF
             change(seed, facts);
         }
     });
+}
+
+/// How the counters of a launch hold none of which is withheld.
+fn all_hold() -> Reason {
+    Reason::CountersHold {
+        compared: 2,
+        withheld: Vec::new(),
+    }
 }
 
 fn finding(message: &str, times: u64) -> Finding {
@@ -37,61 +46,53 @@ fn it_checks_and_counts_and_takes_no_times() {
     for variant in VARIANTS {
         for shape in SHAPES {
             let subject = case(variant, shape);
-            for gate in [FINDINGS, "finite", "written", "inputs intact"] {
-                expect(&record, &subject, gate, Outcome::Pass, "");
+            for rule in [
+                Rule::NoFindings,
+                Rule::Finite,
+                Rule::Written,
+                Rule::InputsIntact,
+            ] {
+                expect(&record, &subject, rule, Outcome::Pass, Reason::Held);
             }
-            expect(&record, &subject, COUNTERS, Outcome::Pass, "2 counters");
-            expect(
-                &record,
-                &subject,
-                "deterministic",
-                Outcome::Skipped,
-                words::REPEATS,
-            );
-            expect(
-                &record,
-                &subject,
-                "agrees with driver",
-                Outcome::Skipped,
-                "no NVIDIA device",
-            );
+            expect(&record, &subject, COUNTERS, Outcome::Pass, all_hold());
+            for (rule, reason) in [
+                (Rule::Deterministic, Reason::RepeatsByConstruction),
+                (Rule::AgreesWithDriver, no_device()),
+            ] {
+                expect(&record, &subject, rule, Outcome::Skipped, reason);
+            }
         }
     }
-    let times = judgement.verdicts.iter().filter(|verdict| {
-        verdict
-            .metric
-            .is_some_and(|metric| metric.facet() == Facet::Times)
-    });
-    let mut count = 0;
-    for verdict in times {
-        assert_eq!(verdict.outcome, Outcome::Skipped);
-        assert_eq!(verdict.reason, "no NVIDIA device");
-        count += 1;
-    }
-    assert!(count > 0);
-    let timed = next(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
-    assert_eq!(timed, []);
+    let is_time = |metric: Metric| metric.facet() == Facet::Times;
+    let verdicts = judgement.verdicts.iter();
+    let times: Vec<_> = verdicts
+        .filter(|verdict| verdict.metric().is_some_and(is_time))
+        .map(|verdict| (verdict.outcome, verdict.reason.clone()))
+        .collect();
+    assert_eq!(times, vec![(Outcome::Skipped, no_device()); 8]);
+    assert_eq!(asked(&record), []);
 }
 
 #[test]
 fn a_finding_fails_and_is_told_with_its_seed() {
+    let race = |times: u64| finding(&format!("race {times}"), times);
     let mut record = record_simulated();
     recount(&mut record, |seed, facts| {
         if seed == 2 {
-            facts.findings = (1..=5).map(|n| finding(&format!("race {n}"), n)).collect();
+            // One line of the source can be several instructions.
+            facts.findings = [1, 1, 2, 3, 4, 5].map(race).to_vec();
         }
     });
     expect(
         &record,
         &case("direct", "small"),
-        FINDINGS,
+        Rule::NoFindings,
         Outcome::Fail,
-        "with seed 2: race 1; race 2 (2 times); race 3 (3 times); and 2 more",
+        Reason::Findings {
+            seed: 2,
+            first: [1, 2, 3].map(race).to_vec(),
+            more: 2,
+        },
     );
     assert_eq!(ruled(&record).conclusion, Conclusion::Fail);
     // Nor is what it counted agreed on.
@@ -149,62 +150,85 @@ fn what_was_printed_is_a_note_and_no_verdict() {
 
 #[test]
 fn a_launch_that_was_not_seen_passes_nothing() {
+    let fault = Fault {
+        kind: FaultKind::DeviceFault,
+        message: "read past the end".into(),
+    };
+    let over_budget = NotRun::OverBudget {
+        estimate: 2_000_000,
+        budget: 1_000_000,
+    };
     for (seen, outcome, reason) in [
         (
-            Seen::Fault(Fault {
-                kind: FaultKind::DeviceFault,
-                message: "read past the end".into(),
-            }),
+            Seen::Fault(fault.clone()),
             Outcome::Fail,
-            "kernel faulted: read past the end",
+            Reason::Fault(fault),
         ),
         (
-            Seen::Unsupported {
-                reason: "wgmma".into(),
-            },
+            Seen::Unsupported(Unsupported::Clusters),
             Outcome::Unsupported,
-            "wgmma",
+            Reason::Unsupported(Unsupported::Clusters),
         ),
         (
-            Seen::NotRun {
-                reason: "over the budget".into(),
-            },
+            Seen::NotRun(over_budget.clone()),
             Outcome::Skipped,
-            "over the budget",
+            Reason::NotRun(over_budget),
         ),
     ] {
         let mut record = record_simulated();
         record.policy.baselines.clear();
         resimulate(&mut record, &small(), |_, facts| *facts = seen.clone());
-        for gate in [FINDINGS, COUNTERS] {
-            expect(&record, &case("direct", "small"), gate, outcome, reason);
+        for rule in [Rule::NoFindings, COUNTERS] {
+            let subject = case("direct", "small");
+            expect(&record, &subject, rule, outcome, reason.clone());
         }
     }
     let mut record = record_simulated();
     record
         .evidence
         .retain(|piece| !matches!(piece, Evidence::Simulation { seed: 2, .. }));
-    for gate in [FINDINGS, COUNTERS] {
+    for rule in [Rule::NoFindings, COUNTERS] {
         expect(
             &record,
             &case("direct", "small"),
-            gate,
+            rule,
             Outcome::Inconclusive,
-            "no evidence of a simulation of k/direct@small with seed 2",
+            Reason::EvidenceMissing(Piece::Simulation {
+                case: small(),
+                seed: 2,
+            }),
         );
+    }
+}
+
+/// More passes through shared memory than the baseline's 128.
+fn more_wavefronts(now: f64, lines: Vec<LineCount>) -> Reason {
+    let rise = CounterRise {
+        counter: Counter::SharedLoadWavefronts,
+        was: Num(128.0),
+        now: Num(now),
+        change: Num((now - 128.0) / 128.0),
+        lines,
+    };
+    Reason::CountersRose {
+        rises: vec![rise],
+        allowed: Num(0.0),
     }
 }
 
 #[test]
 fn what_counts_more_is_told_with_the_lines_that_count_most() {
-    let mut record = record_simulated();
-    recount(&mut record, |seed, facts| {
+    let lines = |seed: u64| {
         let lines = [("k.cu:9", 100), ("k.cu:7", 20)].map(|(place, count)| LineCount {
             place: place.to_owned(),
             count: count + seed,
         });
+        lines.to_vec()
+    };
+    let mut record = record_simulated();
+    recount(&mut record, |seed, facts| {
         let more = Counter::SharedLoadWavefronts;
-        facts.lines.insert(more, lines.to_vec());
+        facts.lines.insert(more, lines(seed));
         *facts.counters.get_mut(&more).unwrap() += seed;
     });
     expect(
@@ -213,7 +237,7 @@ fn what_counts_more_is_told_with_the_lines_that_count_most() {
         COUNTERS,
         Outcome::Fail,
         // Of the launch that counts most: the second seed's.
-        "shared_load_wavefronts 128 -> 130, 1.6 % more (most at k.cu:9: 102, k.cu:7: 22); no more is agreed",
+        more_wavefronts(130.0, lines(2)),
     );
 }
 
@@ -235,7 +259,7 @@ fn one_wavefront_more_fails_and_one_less_is_a_win() {
         &subject,
         COUNTERS,
         Outcome::Fail,
-        "shared_load_wavefronts 128 -> 129, 0.78 % more; no more is agreed",
+        more_wavefronts(129.0, Vec::new()),
     );
     let judgement = ruled(&record);
     assert_eq!(judgement.conclusion, Conclusion::Fail);
@@ -254,19 +278,14 @@ fn one_wavefront_more_fails_and_one_less_is_a_win() {
     for gate in gates.filter(|gate| matches!(gate.rule, Rule::Counters { .. })) {
         gate.rule = Rule::Counters { change: Num(0.01) };
     }
-    expect(
-        &record,
-        &subject,
-        "counters +1%",
-        Outcome::Pass,
-        "2 counters",
-    );
+    let rule = Rule::Counters { change: Num(0.01) };
+    expect(&record, &subject, rule, Outcome::Pass, all_hold());
 
     let mut record = record_simulated();
     recount(&mut record, |_, facts| {
         *facts.counters.get_mut(&Counter::GlobalLoadSectors).unwrap() = 4095;
     });
-    expect(&record, &subject, COUNTERS, Outcome::Pass, "2 counters");
+    expect(&record, &subject, COUNTERS, Outcome::Pass, all_hold());
     let wins = ruled(&record).wins;
     assert_eq!(
         wins.iter().map(|win| win.metric).collect::<Vec<_>>(),
@@ -279,83 +298,61 @@ fn a_counter_alone_can_have_a_limit() {
     let subject = case("direct", "small");
     let mut record = record_simulated();
     let limits = [
-        (Counter::GlobalLoadSectors, 4095.0),
-        (Counter::Instructions, 1e9),
+        at_most(Counter::GlobalLoadSectors.into(), 4095.0),
+        at_most(Counter::Instructions.into(), 1e9),
     ];
-    for (counter, bound) in limits {
-        let rule = Rule::Limit {
-            metric: counter.into(),
-            limit: Limit::Absolute {
-                op: Op::Le,
-                bound: Bound::Value(Num(bound)),
-            },
-        };
-        record.policy.gates.push(gate(subject.clone(), rule));
-    }
+    let gates = limits.clone().map(|rule| gate(subject.clone(), rule));
+    record.policy.gates.extend(gates);
+    let [sectors, instructions] = limits;
     expect(
         &record,
         &subject,
-        "global_load_sectors <= 4095",
+        sectors,
         Outcome::Fail,
-        "global_load_sectors is 4096, and has to be <= 4095",
+        Reason::BeyondLimit {
+            metric: Counter::GlobalLoadSectors.into(),
+            value: Num(4096.0),
+            op: Op::Le,
+            bound: Num(4095.0),
+            worst: None,
+        },
     );
     // However generous: no GPU ever counted it so.
     expect(
         &record,
         &subject,
-        "instructions <= 1000000000",
+        instructions,
         Outcome::Unsupported,
-        "instructions cannot be gated: no GPU's own counters have confirmed it",
+        Reason::CounterWithheld {
+            counter: Counter::Instructions,
+            why: None,
+        },
     );
 }
 
 #[test]
 fn a_limit_on_a_counter_in_doubt_is_unsupported() {
-    for (doubt, why) in [
-        (
-            Doubt::Polls,
-            "what it counts follows from a schedule that no GPU shares, as it polls memory at k.cu:9",
-        ),
-        (
-            Doubt::Uncompared,
-            "the form of the access at k.cu:9 was never compared with a GPU's counters",
-        ),
-        (
-            Doubt::RaggedLoop,
-            "lanes of a warp leave the loop around k.cu:9 in different turns, and ptxas may unroll it",
-        ),
-        (
-            Doubt::Joined,
-            "ptxas may make the access at k.cu:9 and another into one",
-        ),
-        (
-            Doubt::SplitCopy,
-            "the cp.async at k.cu:9 moves other than whole sectors, which a GPU counts otherwise",
-        ),
-        (
-            Doubt::ZeroStride,
-            "the fragment at k.cu:9 is loaded with a stride of 0, of which ptxas may keep a part",
-        ),
+    let counter = Counter::GlobalLoadSectors;
+    for doubt in [
+        Doubt::Polls,
+        Doubt::Uncompared,
+        Doubt::RaggedLoop,
+        Doubt::Joined,
+        Doubt::SplitCopy,
+        Doubt::ZeroStride,
     ] {
         let subject = case("direct", "small");
         let mut record = record_simulated();
-        let rule = Rule::Limit {
-            metric: Counter::GlobalLoadSectors.into(),
-            limit: Limit::Absolute {
-                op: Op::Le,
-                bound: Bound::Value(Num(4096.0)),
-            },
-        };
-        record.policy.gates.push(gate(subject.clone(), rule));
-        let limit = "global_load_sectors <= 4096";
-        assert_eq!(verdict(&record, &subject, limit).outcome, Outcome::Pass);
-        withhold(&mut record, Counter::GlobalLoadSectors, doubt);
+        let limit = || at_most(counter.into(), 4096.0);
+        record.policy.gates.push(gate(subject.clone(), limit()));
+        assert_eq!(verdict(&record, &subject, limit()).outcome, Outcome::Pass);
+        let why = Some(withhold(&mut record, counter, doubt));
         expect(
             &record,
             &subject,
-            limit,
+            limit(),
             Outcome::Unsupported,
-            &format!("global_load_sectors cannot be gated: {why}"),
+            Reason::CounterWithheld { counter, why },
         );
     }
 }
@@ -365,13 +362,17 @@ fn counters_are_compared_under_their_own_key_only() {
     let subject = case("direct", "small");
     let mut record = record_simulated();
     record.environment.simulator = Some(Simulator { counter_model: 8 });
+    let differences = vec![KeyDifference {
+        field: KeyField::CounterModel,
+        theirs: "7".into(),
+        here: "8".into(),
+    }];
     expect(
         &record,
         &subject,
         COUNTERS,
         Outcome::Inconclusive,
-        "the baseline holds under another key (counter model `7`, here `8`); measure here and run \
-         `gatekeeper baseline update 'k/direct@small'`",
+        Reason::OtherKey { differences },
     );
     assert_eq!(ruled(&record).conclusion, Conclusion::Inconclusive);
 
@@ -382,9 +383,11 @@ fn counters_are_compared_under_their_own_key_only() {
         subject: subject.clone(),
         facet: Facet::Counters
     }));
-    let verdict = verdict(&record, &subject, COUNTERS);
-    assert_eq!(verdict.outcome, Outcome::Skipped);
-    assert!(verdict.reason.starts_with("new: no baseline yet"));
+    let new = Reason::New {
+        metric: Counter::GlobalLoadSectors.into(),
+        lacking: Lacking::File,
+    };
+    expect(&record, &subject, COUNTERS, Outcome::Skipped, new);
 }
 
 #[test]
@@ -400,7 +403,9 @@ fn a_counter_that_cannot_be_held_to_its_baseline_any_more_is_not_forgotten() {
         &case("direct", "small"),
         COUNTERS,
         Outcome::Inconclusive,
-        "shared_load_wavefronts has a baseline, and this launch cannot be held to it: no GPU's own counters have confirmed it; where that is meant, accept it with `gatekeeper baseline update 'k/direct@small'`",
+        Reason::CountersLost {
+            lost: vec![(Counter::SharedLoadWavefronts, None)],
+        },
     );
 }
 
@@ -412,20 +417,20 @@ fn errors_are_compared_with_those_of_the_simulator() {
     let of_gpu = acceptable(&record(), "seal").0;
     assert!(of_gpu.iter().any(|b| b.key.facet() == Facet::Correctness));
     simulated.policy.baselines = of_gpu;
-    let found = verdict(&simulated, &subject, "max_err +10%");
-    assert_eq!(found.outcome, Outcome::Skipped);
-    assert!(
-        found.reason.starts_with("new: no baseline yet"),
-        "{}",
-        found.reason
-    );
+    let metric = Metric::MaxErr;
+    let lacking = Lacking::File;
+    let new = Reason::New { metric, lacking };
+    expect(&simulated, &subject, err_change(), Outcome::Skipped, new);
     simulated.policy.baselines = acceptable(&simulated, "seal").0;
-    expect(
-        &simulated,
-        &subject,
-        "max_err +10%",
-        Outcome::Pass,
-        "unchanged against the baseline",
+    let same = verdict(&simulated, &subject, err_change());
+    assert_eq!(
+        (same.outcome, same.reason.code()),
+        (Outcome::Pass, "within-change")
+    );
+    let found = comparison(&same.reason);
+    assert_eq!(
+        (&found.against, found.change),
+        (&Against::Baseline, Num(0.0))
     );
 }
 
@@ -457,17 +462,13 @@ fn what_a_simulation_gives_is_agreed_on_under_its_own_keys() {
 fn on_a_gpu_the_simulators_gates_are_skipped_by_name() {
     let mut record = record();
     let subject = case("direct", "small");
-    for rule in [Rule::NoFindings, Rule::Counters { change: Num(0.0) }] {
-        record.policy.gates.push(gate(subject.clone(), rule));
-    }
-    for gate in [FINDINGS, COUNTERS] {
-        expect(
-            &record,
-            &subject,
-            gate,
-            Outcome::Skipped,
-            words::NOT_SIMULATED,
-        );
+    for rule in [Rule::NoFindings, COUNTERS] {
+        record
+            .policy
+            .gates
+            .push(gate(subject.clone(), rule.clone()));
+        let reason = Reason::NotSimulated;
+        expect(&record, &subject, rule, Outcome::Skipped, reason);
     }
 }
 
@@ -487,13 +488,11 @@ fn a_loosened_limit_on_counters_fails_a_comparison() {
         gate.rule = Rule::Counters { change: Num(0.5) };
     }
     let judgement = compare(&base, &head, Loosening::Fails);
-    let loosened: Vec<_> = judgement
-        .verdicts
-        .iter()
-        .filter(|verdict| verdict.gate == "not loosened: counters +0%")
-        .collect();
-    assert_eq!(loosened.len(), 4);
-    assert_eq!(loosened[0].reason, "the head allows `counters +50%`");
+    let found = loosened(&judgement).into_iter();
+    let found: Vec<_> = found.map(|(_, demand, how)| (demand, how)).collect();
+    let wider = Rule::Counters { change: Num(0.5) };
+    let change = (BaseDemand::Gate(COUNTERS), Loosened::Looser(wider));
+    assert_eq!(found, vec![change; 4]);
     assert_eq!(
         compare(&head, &base, Loosening::Fails).conclusion,
         Conclusion::Pass

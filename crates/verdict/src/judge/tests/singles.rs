@@ -1,13 +1,22 @@
 //! Samples of single launches beside the base: as many as are judged where a gate rests on them, and only as
 //! many as cost little where reports alone show them.
 
-use super::pairs::{asked, verdict_on};
 use super::*;
 
 fn beside(metric: Metric) -> Rule {
-    Rule::Limit {
+    of_base(metric, 0.05)
+}
+
+fn fast() -> Subject {
+    case("fast", "small")
+}
+
+/// Each process has too few for a metric.
+fn too_few(metric: Metric) -> Reason {
+    Reason::TooFewSingles {
         metric,
-        limit: Limit::Base { change: Num(0.05) },
+        have: 12,
+        needed: 100,
     }
 }
 
@@ -22,7 +31,7 @@ fn with_gate(subject: Subject, rule: Rule) -> (Record, Singles) {
     let asked = asked(&first);
     let (_, timing) = asked
         .iter()
-        .find(|(case, _)| case == "k/fast@small")
+        .find(|(case, _)| *case == case_id("fast", "small"))
         .unwrap();
     match timing {
         Timing::BesideBase(singles) => (record, *singles),
@@ -67,19 +76,12 @@ fn they_are_judged_where_a_gate_rests_on_them_and_nowhere_else() {
 fn too_few_decide_nothing_about_tails() {
     for metric in [Metric::P90, Metric::P99, Metric::Cv, Metric::SlowShare] {
         for rule in [beside(metric), at_most(metric, 1e9)] {
-            let gate = words::gate(&rule);
-            let (mut record, _) = with_gate(case("fast", "small"), rule);
+            let (mut record, _) = with_gate(fast(), rule.clone());
             few(&mut record);
-            let verdict = verdict_on(&record, "fast", &gate);
-            assert_eq!(verdict.outcome, Outcome::Inconclusive, "{gate}");
+            let outcome = Outcome::Inconclusive;
+            expect(&record, &fast(), rule, outcome, too_few(metric));
             assert_eq!(
-                verdict.reason,
-                format!(
-                    "{metric} needs 100 samples of single launches of each process, and one has 12"
-                )
-            );
-            assert_eq!(
-                verdict_on(&record, "fast", "p50 +2%").outcome,
+                verdict(&record, &fast(), p50_change()).outcome,
                 Outcome::Pass
             );
         }
@@ -90,19 +92,11 @@ fn too_few_decide_nothing_about_tails() {
 fn reports_show_what_there_is_to_see() {
     let mut record = with_tails(record_beside_base());
     few(&mut record);
-    let facts = Facts::new(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
-    let shown = |metric| facts.metric(&case("fast", "small"), metric);
+    let values = values(&record);
+    let shown = |metric| values.metric(&fast(), metric);
     assert!(shown(Metric::P90).is_ok() && shown(Metric::Cv).is_ok());
     // The slowest of a dozen is no p99.
-    assert_eq!(
-        shown(Metric::P99).unwrap_err().reason,
-        "p99 needs 100 samples of single launches of each process, and one has 12"
-    );
+    assert_eq!(shown(Metric::P99).unwrap_err().reason, too_few(Metric::P99));
 }
 
 /// The base's record was to show them alone, and a gate of head's would rest on them.
@@ -110,13 +104,10 @@ fn reports_show_what_there_is_to_see() {
 fn too_few_are_no_figure_to_be_held_against() {
     let mut head = with_tails(record_beside_base());
     let rule = within(Metric::P99, 0.5);
-    let name = words::gate(&rule);
-    head.policy.gates.push(gate(case("fast", "small"), rule));
+    head.policy.gates.push(gate(fast(), rule.clone()));
     let outcome = |base: &Record| {
         let judgement = compare(base, &head, Loosening::Allowed);
-        let mut verdicts = judgement.verdicts.into_iter();
-        let is = |it: &Verdict| it.subject == case("fast", "small") && it.gate == name;
-        verdicts.find(is).unwrap().outcome
+        verdict_of(&judgement, &fast(), rule.clone()).outcome
     };
     let mut base = with_tails(record_beside_base());
     assert_eq!(outcome(&base), Outcome::Pass);

@@ -8,27 +8,14 @@ fn subject() -> Subject {
     Subject::Case(small())
 }
 
-fn asks(record: &Record) -> Vec<String> {
-    next(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    )
-    .iter()
-    .map(|(case, _)| case.to_string())
-    .collect()
+/// Cases that need one more timing process.
+fn asks(record: &Record) -> Vec<CaseId> {
+    let asked = asked(record).into_iter();
+    asked.map(|(case, _)| case).collect()
 }
 
 fn may_be_timed(record: &Record) -> Admission {
-    admit(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-        &small(),
-        Stage::Time,
-    )
+    admit(record, &small(), Stage::Time)
 }
 
 fn no_times(mut record: Record) -> Record {
@@ -42,29 +29,32 @@ fn no_times(mut record: Record) -> Record {
 fn three_per_cent_slower_fails_and_says_so() {
     let mut record = record();
     slow(&mut record, &small(), 103_000);
-    let verdict = verdict(&record, &subject(), "p50 +2%");
+    let verdict = verdict(&record, &subject(), p50_change());
     assert_eq!(verdict.outcome, Outcome::Fail);
-    assert!(
-        verdict
-            .reason
-            .starts_with("3.0 % slower against the baseline (95 % interval 2."),
-        "{}",
-        verdict.reason
-    );
-    assert!(
-        verdict
-            .reason
-            .ends_with(
-                "% slower; one session; the spread between days is not known); at most 2.0 % slower is agreed"
-            ),
-        "{}",
-        verdict.reason
-    );
+    let Reason::BeyondChange(found) = &verdict.reason else {
+        panic!("{:?}", verdict.reason)
+    };
+    let [low, high] = found.interval.unwrap().map(|bound| bound.0);
+    assert!((0.02..0.03).contains(&low) && high > 0.03, "{low} {high}");
+    assert!((found.change.0 - 0.03).abs() < 1e-3, "{found:?}");
+    let expected = Comparison {
+        metric: Metric::P50,
+        against: Against::Baseline,
+        was: Some(Num(100_000.0)),
+        now: verdict.measured,
+        change: verdict.change.unwrap(),
+        interval: verdict.interval,
+        allowed: Num(0.02),
+        // One session: the spread between days is not known.
+        sessions: None,
+        processes: Some(3),
+    };
+    assert_eq!(**found, expected);
     assert_eq!(verdict.baseline, Some(Num(100_000.0)));
     assert!(verdict.smallest_visible.unwrap().0 > 0.0);
     assert_eq!(ruled(&record).conclusion, Conclusion::Fail);
     // It is decided: nobody asks for more.
-    assert_eq!(asks(&record), [""; 0]);
+    assert_eq!(asks(&record), []);
 }
 
 #[test]
@@ -82,46 +72,58 @@ fn undecided_asks_for_more_and_then_says_what_is_missing() {
     let mut record = record();
     slow(&mut record, &small(), 102_000);
     assert_eq!(
-        verdict(&record, &subject(), "p50 +2%").outcome,
+        verdict(&record, &subject(), p50_change()).outcome,
         Outcome::Inconclusive
     );
-    assert_eq!(asks(&record), ["k/direct@small"]);
+    assert_eq!(asks(&record), [small()]);
     for process in 3..5 {
         record
             .evidence
             .push(time("direct", "small", process, 102_000));
     }
-    assert_eq!(asks(&record), [""; 0], "max_processes");
-    let verdict = verdict(&record, &subject(), "p50 +2%");
+    assert_eq!(asks(&record), [], "max_processes");
+    let verdict = verdict(&record, &subject(), p50_change());
     assert_eq!(verdict.outcome, Outcome::Inconclusive);
-    assert!(
-        verdict.reason.contains(
-            "at most 2.0 % slower is agreed, which lies within that. 5 processes can tell a change of 0."
-        ),
-        "{}",
-        verdict.reason
+    let Reason::Undecided {
+        comparison,
+        visible: Some(visible),
+        needed: None,
+    } = &verdict.reason
+    else {
+        panic!("{:?}", verdict.reason)
+    };
+    let [low, high] = comparison.interval.unwrap().map(|bound| bound.0);
+    assert!(low < 0.02 && 0.02 < high, "{low} {high}");
+    assert_eq!(
+        (comparison.allowed, comparison.processes),
+        (Num(0.02), Some(5))
     );
+    assert!(0.0 < visible.0 && visible.0 < 0.01, "{visible}");
 }
 
 #[test]
 fn first_the_planned_processes_in_the_order_of_the_plan() {
     let mut record = no_times(record());
+    let (direct, fast) = (
+        |shape| case_id("direct", shape),
+        |shape| case_id("fast", shape),
+    );
     assert_eq!(
         asks(&record),
         [
-            "k/direct@small",
-            "k/direct@large",
-            "k/fast@small",
-            "k/fast@large"
+            direct("small"),
+            direct("large"),
+            fast("small"),
+            fast("large")
         ]
     );
     record.plan.cases[1].timed = false;
     assert_eq!(
         asks(&record),
-        ["k/direct@small", "k/fast@small", "k/fast@large"]
+        [direct("small"), fast("small"), fast("large")]
     );
     record.environment.device = no_gpu();
-    assert_eq!(asks(&record), [""; 0]);
+    assert_eq!(asks(&record), []);
 }
 
 #[test]
@@ -153,7 +155,7 @@ fn a_case_that_is_not_proven_right_is_never_timed() {
             }
         });
         assert!(matches!(may_be_timed(&record), Admission::No { .. }));
-        assert!(!asks(&record).contains(&small().to_string()));
+        assert!(!asks(&record).contains(&small()));
     }
     let mut unchecked = no_times(record());
     unchecked.policy.gates.retain(|gate| {
@@ -168,7 +170,7 @@ fn a_case_that_is_not_proven_right_is_never_timed() {
     assert_eq!(
         may_be_timed(&unchecked),
         Admission::No {
-            reason: "not proven right: no absolute limit is set on its error".into()
+            reason: Reason::NoErrorLimit
         }
     );
 }
@@ -180,20 +182,10 @@ fn a_broken_resource_limit_stops_neither_check_nor_time() {
         facts.entries[0].resources.registers = 255
     });
     for stage in [Stage::Check, Stage::Time] {
-        assert_eq!(
-            admit(
-                &record.plan,
-                &record.environment,
-                &record.policy,
-                &record.evidence,
-                &small(),
-                stage
-            ),
-            Admission::Yes
-        );
+        assert_eq!(admit(&record, &small(), stage), Admission::Yes);
     }
     assert_eq!(
-        verdict(&record, &subject(), "p50 +2%").outcome,
+        verdict(&record, &subject(), p50_change()).outcome,
         Outcome::Pass
     );
 }
@@ -201,22 +193,23 @@ fn a_broken_resource_limit_stops_neither_check_nor_time() {
 #[test]
 fn a_fault_while_timing_is_a_verdict_and_ends_it() {
     let mut record = no_times(record());
+    let fault = Fault {
+        kind: FaultKind::Hang,
+        message: "after 1000 ms".into(),
+    };
     record.evidence.push(Evidence::Time {
         case: small(),
         process: 0,
-        facts: Seen::Fault(Fault {
-            kind: FaultKind::Hang,
-            message: "after 1000 ms".into(),
-        }),
+        facts: Seen::Fault(fault.clone()),
     });
     expect(
         &record,
         &subject(),
-        "p50 +2%",
+        p50_change(),
         Outcome::Fail,
-        "hung past its deadline: after 1000 ms",
+        Reason::Fault(fault),
     );
-    assert!(!asks(&record).contains(&small().to_string()));
+    assert!(!asks(&record).contains(&small()));
 }
 
 #[test]
@@ -236,18 +229,23 @@ fn throttled_processes_are_replaced_and_never_decide() {
     expect(
         &record,
         &subject(),
-        "p50 +2%",
+        p50_change(),
         Outcome::Inconclusive,
-        "1 of 3 timing processes ran on a throttled GPU (hw_thermal_slowdown), and 3 others are needed",
+        Reason::Throttled {
+            throttled: 1,
+            processes: 3,
+            needed: 3,
+            causes: vec!["hw_thermal_slowdown".into()],
+        },
     );
     assert_eq!(
-        verdict(&record, &subject(), "p50 <= 200 us").outcome,
+        verdict(&record, &subject(), p50_limit()).outcome,
         Outcome::Inconclusive
     );
-    assert_eq!(asks(&record), ["k/direct@small"]);
+    assert_eq!(asks(&record), [small()]);
     record.evidence.push(time("direct", "small", 3, 100_000));
     assert_eq!(
-        verdict(&record, &subject(), "p50 +2%").outcome,
+        verdict(&record, &subject(), p50_change()).outcome,
         Outcome::Pass
     );
     let other = case_id("fast", "small");
@@ -288,32 +286,50 @@ fn throttled_processes_are_replaced_and_never_decide() {
 #[test]
 fn processes_that_measured_something_else_or_too_little() {
     type Change = fn(&mut TimeFacts);
-    let changes: [(Change, &str); 7] = [
+    let gap = |gap| Some(Reason::TimingIncomplete { process: 1, gap });
+    let changes: [(Change, Option<Reason>); 7] = [
         (
             |facts| facts.mode = Mode::Cold,
-            "timing process 1 ran cold and the plan says warm; the two are never compared",
+            gap(TimingGap::Mode {
+                ran: Mode::Cold,
+                planned: Mode::Warm,
+            }),
         ),
         (
             |facts| facts.launches_per_sample = 0,
-            "timing process 1 launched nothing",
+            gap(TimingGap::NothingLaunched { side: Side::Head }),
         ),
         (
             |facts| facts.batched_ns.clear(),
-            "timing process 1 has 0 of 4 batched samples",
+            gap(TimingGap::Batched {
+                have: 0,
+                planned: 4,
+            }),
         ),
         (
             |facts| facts.batched_ns.truncate(3),
-            "timing process 1 has 3 of 4 batched samples",
+            gap(TimingGap::Batched {
+                have: 3,
+                planned: 4,
+            }),
         ),
         (
             |facts| facts.single_ns.truncate(1),
-            "timing process 1 has 1 of 4 single-launch samples",
+            gap(TimingGap::Singles {
+                have: 1,
+                planned: 4,
+            }),
         ),
         (
             |facts| facts.batched_ns = vec![0; 4],
-            "p50 of a process is 0, beyond what the clock of 32 ns steps can tell",
+            Some(Reason::ClockTooCoarse {
+                metric: Metric::P50,
+                side: Side::Head,
+                value: Num(0.0),
+                tick_ns: 32,
+            }),
         ),
-        (|_| (), ""),
+        (|_| (), None),
     ];
     for (change, reason) in changes {
         let mut record = record();
@@ -322,15 +338,14 @@ fn processes_that_measured_something_else_or_too_little() {
                 change(facts)
             }
         });
-        for gate in ["p50 +2%", "p50 <= 200 us"] {
-            let verdict = verdict(&record, &subject(), gate);
-            if reason.is_empty() {
-                assert_eq!(verdict.outcome, Outcome::Pass);
-            } else {
-                assert_eq!(
-                    (verdict.outcome, verdict.reason.as_str()),
+        for rule in [p50_change(), p50_limit()] {
+            let verdict = verdict(&record, &subject(), rule);
+            match &reason {
+                None => assert_eq!(verdict.outcome, Outcome::Pass),
+                Some(reason) => assert_eq!(
+                    (verdict.outcome, &verdict.reason),
                     (Outcome::Inconclusive, reason)
-                );
+                ),
             }
         }
     }
@@ -345,9 +360,12 @@ fn a_missing_process_is_no_smaller_sample() {
     expect(
         &record,
         &subject(),
-        "p50 +2%",
+        p50_change(),
         Outcome::Inconclusive,
-        "timing process 1 of k/direct@small is missing or process 2 is there twice",
+        Reason::TimingIncomplete {
+            process: 1,
+            gap: TimingGap::Numbering,
+        },
     );
     record.evidence.retain(
         |piece| !matches!(piece, Evidence::Time { case, process: 2, .. } if *case == small()),
@@ -355,9 +373,9 @@ fn a_missing_process_is_no_smaller_sample() {
     expect(
         &record,
         &subject(),
-        "p50 +2%",
+        p50_change(),
         Outcome::Inconclusive,
-        "timed in 1 of 3 processes",
+        Reason::TooFewProcesses { have: 1, needed: 3 },
     );
 }
 
@@ -374,12 +392,12 @@ fn one_process_cannot_be_compared() {
     expect(
         &record,
         &subject(),
-        "p50 +2%",
+        p50_change(),
         Outcome::Inconclusive,
-        "one timing process has no spread; two are the least",
+        Reason::NoSpread,
     );
     assert_eq!(
-        verdict(&record, &subject(), "p50 <= 200 us").outcome,
+        verdict(&record, &subject(), p50_limit()).outcome,
         Outcome::Pass
     );
 }
@@ -387,13 +405,8 @@ fn one_process_cannot_be_compared() {
 #[test]
 fn tails_come_from_single_launches() {
     let record = with_tails(record());
-    let facts = Facts::new(
-        &record.plan,
-        &record.environment,
-        &record.policy,
-        &record.evidence,
-    );
-    let value = |metric| facts.metric(&subject(), metric).unwrap().number;
+    let values = values(&record);
+    let value = |metric| values.metric(&subject(), metric).unwrap().number;
     assert!(
         (value(Metric::P50) - 100_000.0).abs() < 10.0,
         "{}",
@@ -413,16 +426,8 @@ fn tails_come_from_single_launches() {
 #[test]
 fn cycles_do_not_follow_the_clock_that_times_follow() {
     let of = |record: &Record, metric| {
-        let Record {
-            plan,
-            environment,
-            policy,
-            evidence,
-            ..
-        } = record;
-        Facts::new(plan, environment, policy, evidence)
-            .metric(&subject(), metric)
-            .map(|value| value.number)
+        let value = values(record).metric(&subject(), metric);
+        value.map(|value| value.number)
     };
     let usual = record();
     let cycles = of(&usual, Metric::Cycles).unwrap();
@@ -448,11 +453,9 @@ fn cycles_do_not_follow_the_clock_that_times_follow() {
         facts.gpu.sm_mhz_after = None
     });
     let ruling = of(&unread, Metric::Cycles).unwrap_err();
-    assert_eq!(ruling.outcome, Outcome::Inconclusive);
-    assert!(
-        ruling.reason.contains("the SM clock was not measured"),
-        "{}",
-        ruling.reason
+    assert_eq!(
+        (ruling.outcome, ruling.reason),
+        (Outcome::Inconclusive, Reason::ClockUnknown)
     );
 }
 
@@ -478,13 +481,9 @@ fn compare_is_the_same_judgement_against_what_base_measured() {
         .filter(|verdict| verdict.outcome == Outcome::Fail)
         .collect();
     assert_eq!(failed.len(), 1);
-    assert!(
-        failed[0]
-            .reason
-            .starts_with("3.0 % slower against the baseline"),
-        "{}",
-        failed[0].reason
-    );
+    let found = comparison(&failed[0].reason);
+    assert_eq!(found.against, Against::Baseline);
+    assert!((found.change.0 - 0.03).abs() < 1e-3, "{found:?}");
 
     let mut other = record();
     let Seen::Got(device) = &mut other.environment.device else {
@@ -493,11 +492,13 @@ fn compare_is_the_same_judgement_against_what_base_measured() {
     device.name = "NVIDIA L4".into();
     let judgement = compare(&other, &head, Loosening::Fails);
     assert_eq!(judgement.conclusion, Conclusion::Inconclusive);
-    assert!(judgement.verdicts.iter().any(|verdict| {
-        verdict
-            .reason
-            .contains("GPU `NVIDIA L4`, here `NVIDIA H100 80GB HBM3`")
-    }));
+    let differences = vec![KeyDifference {
+        field: KeyField::Gpu,
+        theirs: "NVIDIA L4".into(),
+        here: "NVIDIA H100 80GB HBM3".into(),
+    }];
+    let reason = Reason::OtherKey { differences };
+    assert!(judgement.verdicts.iter().any(|it| it.reason == reason));
 }
 
 #[test]
@@ -507,16 +508,20 @@ fn a_base_that_was_wrong_is_no_baseline() {
         facts.error.max_err = Num(1.0)
     });
     let judgement = compare(&base, &record(), Loosening::Fails);
-    let verdict = judgement
-        .verdicts
-        .iter()
-        .find(|verdict| verdict.subject == subject() && verdict.gate == "p50 +2%")
-        .unwrap();
+    let verdict = verdict_of(&judgement, &subject(), p50_change());
     assert_eq!(verdict.outcome, Outcome::Inconclusive);
-    assert_eq!(
-        verdict.reason,
-        "the base has no p50 to compare with: not proven right: max_err is 1, and has to be <= 0.004; out[0, 3, 17] = 0.501, want 0.5 with seed 2"
-    );
+    let broken = Reason::BeyondLimit {
+        metric: Metric::MaxErr,
+        value: Num(1.0),
+        op: Op::Le,
+        bound: Num(0.004),
+        worst: Some((2, check_facts().error.worst.unwrap())),
+    };
+    let why = Box::new(Reason::NotProven {
+        why: Box::new(broken),
+    });
+    let metric = Metric::P50;
+    assert_eq!(verdict.reason, Reason::BaseLacks { metric, why });
 }
 
 #[test]
@@ -555,7 +560,7 @@ fn what_may_be_agreed_on() {
             subject: subject(),
             facet: Facet::Times,
             outcome: Outcome::Inconclusive,
-            reason: "3 timing processes ran on a throttled GPU".into()
+            reason: Reason::ThrottledProcesses { count: 3 }
         }]
     );
 

@@ -1,5 +1,6 @@
 //! What a change could take away from a run, and what would then be missing without a word.
 
+use super::rules::no_architecture;
 use super::*;
 
 fn small() -> CaseId {
@@ -14,17 +15,14 @@ fn a_required_gpu_on_which_nothing_declared_runs_is_the_environment() {
         unreachable!()
     };
     (device.major, device.minor) = (8, 9);
-    let reason = "no architecture that k/direct declares runs on NVIDIA H100 80GB HBM3 (sm_89)";
-    fn not_run<T>(seen: &mut Seen<T>, reason: &str) {
-        *seen = Seen::NotRun {
-            reason: reason.to_owned(),
-        };
+    fn refuse<T>(seen: &mut Seen<T>) {
+        *seen = Seen::NotRun(NotRun::EarlierStage);
     }
     for piece in &mut record.evidence {
         match piece {
-            Evidence::Check { facts, .. } => not_run(facts, reason),
-            Evidence::Driver { facts, .. } => not_run(facts, reason),
-            Evidence::Time { facts, .. } => not_run(facts, reason),
+            Evidence::Check { facts, .. } => refuse(facts),
+            Evidence::Driver { facts, .. } => refuse(facts),
+            Evidence::Time { facts, .. } => refuse(facts),
             _ => {}
         }
     }
@@ -32,13 +30,14 @@ fn a_required_gpu_on_which_nothing_declared_runs_is_the_environment() {
     record.policy.require_gpu = true;
     let judgement = ruled(&record);
     assert_eq!(judgement.conclusion, Conclusion::Environment);
-    for gate in ["finite", "agrees with driver", "p50 +2%"] {
+    let reason = no_architecture(&record);
+    for rule in [Rule::Finite, Rule::AgreesWithDriver, p50_change()] {
         expect(
             &record,
             &case("direct", "small"),
-            gate,
+            rule,
             Outcome::Environment,
-            reason,
+            reason.clone(),
         );
     }
 }
@@ -61,43 +60,66 @@ fn what_was_simulated_when_it_was_agreed_on_is_not_skipped_silently() {
         }
         record
     };
-    let over = "over the budget of the simulator, 1000 warp instructions a case: about 2000";
-    let not_run = |reason: &str| Seen::NotRun {
-        reason: reason.to_owned(),
-    };
     let subject = Subject::Case(small());
-    let said = "; its baselines are of a simulation, and now nothing checks it here: raise the budget, or where that is meant take `small` out of its baselines of correctness and counters";
-    for (seen, was) in [
-        (not_run(over), Outcome::Skipped),
-        (
-            Seen::Unsupported {
-                reason: "wgmma".to_owned(),
-            },
-            Outcome::Unsupported,
-        ),
-    ] {
-        let mut record = lost(seen.clone());
-        let verdict = super::verdict(&record, &subject, "memory and races");
-        assert_eq!(verdict.outcome, Outcome::Inconclusive, "{}", verdict.reason);
-        assert!(verdict.reason.ends_with(said), "{}", verdict.reason);
+    let findings = |record: &Record| {
+        let verdict = verdict(record, &subject, Rule::NoFindings);
+        (verdict.outcome, verdict.reason)
+    };
+    let not_run = [
+        NotRun::OverBudget {
+            estimate: 2_000_000,
+            budget: 1_000_000,
+        },
+        NotRun::OverMemory {
+            bytes: 1 << 40,
+            limit: 1 << 30,
+        },
+        NotRun::EstimateUnknown,
+    ];
+    let not_run = not_run.map(|why| {
+        let reason = Reason::NotRun(why.clone());
+        (Seen::NotRun(why), Outcome::Skipped, reason)
+    });
+    let ptx = Unsupported::Ptx {
+        problem: "wgmma".to_owned(),
+    };
+    let unsupported = (
+        Seen::Unsupported(ptx.clone()),
+        Outcome::Unsupported,
+        Reason::Unsupported(ptx),
+    );
+    for (seen, outcome, reason) in not_run.into_iter().chain([unsupported]) {
+        let was = (outcome, reason.clone());
+        let mut record = lost(seen);
+        let check_lost = Reason::CheckLost {
+            shape: "small".to_owned(),
+            why: Box::new(reason),
+        };
+        assert_eq!(findings(&record), (Outcome::Inconclusive, check_lost));
         assert_eq!(ruled(&record).conclusion, Conclusion::Inconclusive);
         // Under another key it says nothing, and neither does a baseline without the case.
         let mut other = record.clone();
         if let Seen::Got(compiler) = &mut other.environment.compiler {
             compiler.version = "13.1.0".to_owned();
         }
-        let verdict = super::verdict(&other, &subject, "memory and races");
-        assert_eq!(verdict.outcome, was);
+        assert_eq!(findings(&other), was);
         for baseline in &mut record.policy.baselines {
             baseline.cases.remove("small");
         }
-        let verdict = super::verdict(&record, &subject, "memory and races");
-        assert_eq!(verdict.outcome, was);
+        assert_eq!(findings(&record), was);
+        record.policy.baselines.clear();
+        assert_eq!(findings(&record), was);
+        assert_eq!(ruled(&record).conclusion, Conclusion::Pass);
     }
     // What an earlier failure or a filter kept from running is told elsewhere.
-    let record = lost(not_run(
-        "its reference k/fast@small is not part of this run",
-    ));
-    let verdict = super::verdict(&record, &subject, "memory and races");
-    assert_eq!(verdict.outcome, Outcome::Skipped);
+    for why in [
+        NotRun::NoReferenceVariant {
+            variant: "fast".to_owned(),
+        },
+        NotRun::EarlierStage,
+        NotRun::NoArtifact,
+    ] {
+        let record = lost(Seen::NotRun(why.clone()));
+        assert_eq!(findings(&record), (Outcome::Skipped, Reason::NotRun(why)));
+    }
 }
