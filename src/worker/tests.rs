@@ -14,8 +14,8 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use verdict::model::{
-    Case, CaseId, CheckFacts, Determinism, DeviceFacts, ErrorFacts, Fault, FaultKind, Mode, Num,
-    Reference, Schedule, Seen,
+    Case, CaseId, CheckFacts, Determinism, DeviceFacts, ErrorFacts, Fault, FaultKind, Mode, NotRun,
+    Num, Reference, Schedule, Seen,
 };
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -492,7 +492,7 @@ fn no_device_is_not_run_and_a_broken_one_is_the_environment() {
         Frame::Ready(Ready::Absent("no NVIDIA device".into())),
     )]);
     assert!(
-        matches!(scripts.crew.device(), Seen::NotRun { reason } if reason == "no NVIDIA device")
+        matches!(scripts.crew.device(), Seen::NotRun(NotRun::NoDevice { problem }) if problem == "no NVIDIA device")
     );
     assert!(matches!(scripts.crew.device(), Seen::NotRun { .. }));
     assert_eq!(workers(&scripts.started), 1, "asked once");
