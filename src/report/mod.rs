@@ -1,6 +1,8 @@
 //! What a person or a program reads of a judgement. Decides nothing.
 
 mod beside;
+#[cfg(test)]
+mod codes;
 pub mod github;
 pub mod json;
 pub mod junit;

@@ -105,6 +105,13 @@ fn holds(json: &serde_json::Value, part: &serde_json::Value) -> bool {
 fn everywhere(name: &str, record: &Record) {
     let record = &fixture::with_tails(record.clone());
     let judgement = judged(record);
+    for verdict in &judgement.verdicts {
+        let code = verdict.reason.code();
+        let mut entries = codes::GROUPS.iter().flat_map(|group| group.entries);
+        let entry = entries.find(|entry| entry.code == code).unwrap();
+        let documented = entry.outcomes.contains(&verdict.outcome);
+        assert!(documented, "{code} can be {}", verdict.outcome);
+    }
     insta::assert_snapshot!(
         format!("{name}-terminal"),
         terminal::render(record, &judgement, PLAIN)
