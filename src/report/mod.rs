@@ -10,6 +10,7 @@ pub mod markdown;
 mod names;
 mod notes;
 pub mod nvbench;
+mod page;
 mod printed;
 pub mod progress;
 pub mod reasons;
