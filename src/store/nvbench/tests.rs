@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
 use verdict::judge::fixture;
-use verdict::model::{Num, TimeFacts};
+use verdict::model::{Num, TimeFacts, Unsupported};
 
 fn golden(side: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
