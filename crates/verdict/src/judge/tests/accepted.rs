@@ -94,7 +94,7 @@ fn what_is_accepted_passes_and_is_listed_with_its_name() {
         panic!("{:?}", judgement.accepted)
     };
     assert_eq!(accepted.subject, small());
-    assert_eq!(accepted.gate, p50_change());
+    assert_eq!(accepted.rule, p50_change());
     assert_eq!(accepted.reason, verdict.reason);
     assert_eq!(accepted.declared, "baselines/accepted.yaml:3");
 }
