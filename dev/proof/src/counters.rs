@@ -1,5 +1,5 @@
-//! `counters`: what ptxsim counts against what ncu read of the same launches of the same PTX. A counter
-//! that may gate a launch has to be what the hardware counted, without an exception.
+//! `counters`: ptxsim's counts against ncu's readings of the same launches of the same PTX. A counter that
+//! may gate a launch has to equal the hardware's, without exception.
 
 use crate::cases::{self, Case};
 use crate::gpu::{Gpu, Result};
@@ -182,7 +182,7 @@ fn of_cases(cases: &[Case], ncu: &Path, instructions: Option<&Path>) -> Result<V
             });
             match launch {
                 Some(launch) => Ok((case.name.clone(), launch.row)),
-                None => Err(format!("{}: not among the launches that ncu saw", case.name).into()),
+                None => Err(format!("{}: ncu recorded no such launch", case.name).into()),
             }
         })
         .collect()
@@ -216,7 +216,7 @@ pub fn hold(directory: &Path, rows: &[(String, Row)], out: &mut dyn Write) -> Re
         compared.push((case.name.as_str(), report, row));
     }
     if compared.len() != rows.len() {
-        return Err("the table has launches that are not made".into());
+        return Err("the table has launches that no longer exist".into());
     }
     let mut held = true;
     for ((counter, doubt), tally) in tally(&compared) {
