@@ -66,7 +66,7 @@ Exit codes: 0, 2 for a mistake in gates.yaml, 4 for any other problem. No GPU is
   gatekeeper toolchain show       which nvcc `run` uses"
     )]
     Toolchain(ToolchainCommand),
-    /// Measure how far verdicts on times can be trusted on this GPU: false alarms, what is seen, and cost
+    /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
     Calibrate(CalibrateArgs),
     /// Print the JSON Schema of gates.yaml, for editors
     #[command(after_help = "Example:
@@ -234,11 +234,11 @@ pub struct InitArgs {
   gatekeeper calibrate                                   eight built-in kernels, fifteen minutes
   gatekeeper calibrate --processes 20 --classes 3,60     a quick look
   gatekeeper calibrate sdpa_fp8/stage2 --processes 100   kernels of your own
-  gatekeeper calibrate --from calibration.json.gz        a recording that is there already
+  gatekeeper calibrate --from calibration.json.gz        the tables of a recording, without a GPU
 
-The tables go to standard output as markdown; docs/timing.md says how to read them.")]
+The tables go to standard output as markdown; docs/timing.md explains them.")]
 pub struct CalibrateArgs {
-    /// Cases of gates.yaml, as for `run`, each timed beside itself; the built-in kernels where none is named
+    /// Cases of gates.yaml, as for `run`, each timed beside itself. Without a filter: the built-in kernels
     #[arg(value_name = "FILTER", conflicts_with_all = ["classes", "changes"])]
     pub filters: Vec<String>,
     #[command(flatten)]
@@ -249,24 +249,24 @@ pub struct CalibrateArgs {
     /// Times of one launch of the built-in kernels, in us
     #[arg(long, value_delimiter = ',', value_name = "US", default_values_t = [3, 20, 60, 1000])]
     pub classes: Vec<u32>,
-    /// What head is in pairs of built-in kernels: `0`, its base; `code`, other machine code that does the same; or
-    /// slower by so many per cent
+    /// Heads to time beside a built-in kernel: `0`, the same code; `code`, other machine code for the same work;
+    /// or a number, a kernel that is slower by so many percent
     #[arg(long, value_delimiter = ',', value_name = "PERCENT", value_parser = head_is, default_values = ["0", "code", "1"])]
-    pub changes: Vec<power::Change>,
-    /// Take this recording instead of measuring; no GPU is needed. Given twice, the kernels of both, which must be
-    /// of one kind of GPU and driver
+    pub changes: Vec<calibration::Change>,
+    /// Read this recording instead of measuring; needs no GPU. Can be given several times, for recordings of the
+    /// same GPU model and driver
     #[arg(long, value_name = "FILE", conflicts_with_all = ["filters", "processes", "classes", "changes", "device", "out"])]
     pub from: Vec<PathBuf>,
-    /// The limit that verdicts are made under, in per cent
+    /// Slowdown that the rule allows, in percent
     #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]
     pub tolerance: f64,
-    /// Cases of a run: its 1 % of false alarms is split over them
+    /// Cases in a run; the 1 % chance of a false alarm in a run is divided among them
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cases: u32,
     /// Which GPU: auto, cuda or cuda:N
     #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
     pub device: DeviceChoice,
-    /// Where the recording goes: all raw samples, compressed
+    /// Where to write the recording: all raw samples, compressed
     #[arg(
         long,
         default_value = "gatekeeper-out/calibration.json.gz",
@@ -367,17 +367,17 @@ fn change(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What head is beside its base: `0`, `code`, or by how many per cent it is slower.
-fn head_is(text: &str) -> Result<power::Change, String> {
+/// `0`, `code`, or by how many percent head is slower.
+fn head_is(text: &str) -> Result<calibration::Change, String> {
     match text {
-        "0" => Ok(power::Change::None),
-        "code" => Ok(power::Change::OtherCode),
+        "0" => Ok(calibration::Change::None),
+        "code" => Ok(calibration::Change::OtherCode),
         _ => text
             .parse()
             .ok()
             .filter(|percent: &f64| *percent > 0.0 && *percent <= 10.0)
-            .map(|percent| power::Change::Slower(percent / 100.0))
-            .ok_or_else(|| "write 0, code, or a number of per cent up to 10".to_owned()),
+            .map(|percent| calibration::Change::Slower(percent / 100.0))
+            .ok_or_else(|| "use 0, code, or a number of percent above 0 and up to 10".to_owned()),
     }
 }
 

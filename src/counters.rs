@@ -1,10 +1,10 @@
-//! The simulator's counters under the names of gates. Alone knows both.
+//! The simulator's counters as the counters of gates. Only this file knows both.
 
 use ptxsim::{Counter as Own, Reason, Tier};
 use std::collections::BTreeMap;
 use verdict::model::{Counter, Doubt, LineCount, Withheld};
 
-/// Version of how the simulator counts: part of the key of what was agreed on.
+/// Version of how the simulator counts: part of the key of their baselines.
 pub use ptxsim::COUNTER_MODEL;
 
 /// One of the simulator's counters as gates, records and reports have it.

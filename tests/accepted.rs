@@ -166,5 +166,5 @@ fn a_file_that_is_wrong_is_refused_with_its_place() {
     )
     .unwrap();
     let output = run(dir, &["run", "--provision"], 2);
-    assert!(common::stderr(&output).contains("no baseline belongs here"));
+    assert!(common::stderr(&output).contains("not a baseline"));
 }

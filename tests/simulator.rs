@@ -302,7 +302,7 @@ fn what_the_simulator_does_not_know_is_unsupported_and_never_a_pass() {
         let (outcome, reason) = verdict(dir.path(), COPY, gate);
         assert_eq!(outcome, "unsupported", "{gate}");
         for part in [
-            "not in the simulator: PTX line ",
+            "the simulator does not support it: PTX line ",
             "wgmma.fence",
             "copy.cu:14",
         ] {
@@ -332,7 +332,7 @@ fn one_unsupported_kernel_leaves_the_others_of_its_source_alone() {
         let (outcome, reason) = verdict(dir, "fetch@small", gate);
         assert_eq!(outcome, "unsupported", "{gate}");
         for part in [
-            "not in the simulator: PTX line ",
+            "the simulator does not support it: PTX line ",
             "`tex.1d.v4.f32.s32`",
             "(swap.cu:18)",
         ] {
@@ -538,6 +538,6 @@ fn a_loop_without_end() {
     simulate(dir, &["copy", "--sim-budget", "1000"], 1);
     let (outcome, reason) = verdict(dir, COPY, "max_err <= 0");
     assert_eq!(outcome, "fail");
-    let start = "hung past its deadline: ran past 20 million warp instructions: an endless loop, ";
+    let start = "hung past its deadline: still running after 20 million warp instructions: an endless loop, ";
     assert!(reason.starts_with(start), "{reason}");
 }

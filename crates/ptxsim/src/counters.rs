@@ -153,7 +153,7 @@ impl Counters {
             .collect();
         lines.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
         lines.truncate(most);
-        let told = lines.into_iter().map(|(line, cost, count)| {
+        let places = lines.into_iter().map(|(line, cost, count)| {
             let mut inlined = cost.inlined.iter();
             let how = match (inlined.next(), inlined.next()) {
                 (Some(one), None) => one,
@@ -162,7 +162,7 @@ impl Counters {
             };
             (format!("{line}{how}"), count)
         });
-        told.collect()
+        places.collect()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::buffers::Buffers;
 use super::shelves::Shelves;
-use super::stage::{Images, Stage};
+use super::stage::{OutputImages, Stage};
 use crate::build::Artifact;
 use crate::check::compare::{Incomparable, errors, of_launches};
 use crate::check::inputs::generate;
@@ -116,8 +116,8 @@ fn launch_and_compare<'a>(
         // and the others less: where they fit, no launch waits for it.
         let waiting =
             (MOST_WAITING_BYTES / stage.output_bytes().max(1)).clamp(1, launches as usize);
-        let (launched, arrived) = mpsc::sync_channel::<(u32, Images)>(waiting);
-        let (compared, spare) = mpsc::channel::<Images>();
+        let (launched, arrived) = mpsc::sync_channel::<(u32, OutputImages)>(waiting);
+        let (compared, spare) = mpsc::channel::<OutputImages>();
         let comparing = scope.spawn(move || {
             let mut runs = Runs::new(case, want)?;
             for (launch, outputs) in arrived {
@@ -152,8 +152,8 @@ fn launch_and_compare<'a>(
     })
 }
 
-fn keep(buffers: &mut Buffers, spare: impl Iterator<Item = Images>) {
-    for image in spare.flat_map(Images::into_values) {
+fn keep(buffers: &mut Buffers, spare: impl Iterator<Item = OutputImages>) {
+    for image in spare.flat_map(OutputImages::into_values) {
         buffers.put(image);
     }
 }
@@ -163,7 +163,7 @@ fn launch_once(
     stage: &Stage,
     launch: u32,
     buffers: &mut Buffers,
-) -> Result<Images> {
+) -> Result<OutputImages> {
     stage.prepare(device, launch)?;
     device.launch(&stage.call)?;
     device.sync()?;
@@ -174,7 +174,7 @@ fn launch_once(
 pub(super) struct Runs<'a> {
     case: &'a Case,
     want: &'a Want,
-    pub first: Option<Images>,
+    pub first: Option<OutputImages>,
     /// The worst of all launches.
     error: Option<ErrorFacts>,
     original: Option<ErrorFacts>,
@@ -215,11 +215,11 @@ impl<'a> Runs<'a> {
     }
 
     /// Gives back what is not needed any more.
-    pub fn take(&mut self, launch: u32, outputs: Images) -> Result<Images> {
+    pub fn take(&mut self, launch: u32, outputs: OutputImages) -> Result<OutputImages> {
         let Some(first) = &self.first else {
             self.judge(&outputs)?;
             self.first = Some(outputs);
-            return Ok(Images::new());
+            return Ok(OutputImages::new());
         };
         let mut differs = false;
         for tensor in written(self.case) {
@@ -252,7 +252,7 @@ impl<'a> Runs<'a> {
     }
 
     /// All of it together, and the outputs of the first launch.
-    pub fn facts(self, launches: u32, after: After) -> Result<(CheckFacts, Option<Images>)> {
+    pub fn facts(self, launches: u32, after: After) -> Result<(CheckFacts, Option<OutputImages>)> {
         let mut overruns = self.overruns;
         overruns.extend(after.overruns);
         let facts = CheckFacts {
@@ -271,7 +271,7 @@ impl<'a> Runs<'a> {
         Ok((facts, self.first))
     }
 
-    fn judge(&mut self, outputs: &Images) -> Result<()> {
+    fn judge(&mut self, outputs: &OutputImages) -> Result<()> {
         let got = decoded(self.case, outputs)?;
         let against = |want: &Arc<Outputs>| compare(&got, want, self.case);
         let (seen, original) = rayon::join(
@@ -353,11 +353,11 @@ fn written(case: &Case) -> impl Iterator<Item = &Tensor> {
     case.tensors.iter().filter(|tensor| tensor.role.is_result())
 }
 
-fn image<'a>(images: &'a Images, tensor: &Tensor) -> &'a [u8] {
+fn image<'a>(images: &'a OutputImages, tensor: &Tensor) -> &'a [u8] {
     images.get(&tensor.name).map_or(&[], Vec::as_slice)
 }
 
-fn decoded(case: &Case, images: &Images) -> Result<Outputs> {
+fn decoded(case: &Case, images: &OutputImages) -> Result<Outputs> {
     written(case)
         .map(|tensor| {
             let values = decode(tensor, image(images, tensor)).map_err(wrong_bytes)?;
@@ -417,7 +417,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    pub fn after(&self, first: Option<&Images>) -> Result<()> {
+    pub fn after(&self, first: Option<&OutputImages>) -> Result<()> {
         match (&self.job.dump, first) {
             (Some(dir), Some(images)) => self.all(dir, ".got", &decoded(&self.job.case, images)?),
             _ => Ok(()),

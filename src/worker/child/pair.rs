@@ -77,7 +77,7 @@ pub fn pair(
     };
     let facts = device.whole(|device| {
         let mut timer = device.timer(targets).ok_or_else(|| Failure::Unsupported {
-            reason: "this device has no clock to trust: times come from a GPU".to_owned(),
+            reason: "this device has no clock: times are measured on a GPU".to_owned(),
         })??;
         let mut step = |side: Side, step: &str| {
             say(match side {

@@ -4,7 +4,7 @@
 use super::buffers::Buffers;
 use super::orders::Orders;
 use crate::cache::Cache;
-use crate::check::images::{Images, Shelf};
+use crate::check::images::{InputCache, InputImages};
 use crate::check::{Outputs, Recent, Values, cache};
 use crate::device::{Failure, Result};
 use crate::worker::protocol::{ExpectedOutput, Job};
@@ -26,7 +26,7 @@ pub struct Shelves {
 }
 
 struct Shared {
-    inputs: Mutex<Shelf>,
+    inputs: Mutex<InputCache>,
     outputs: Mutex<Recent<PathBuf, Outputs>>,
 }
 
@@ -42,7 +42,7 @@ impl Shelves {
         Self {
             buffers: Buffers::default(),
             shared: Arc::new(Shared {
-                inputs: Mutex::new(Shelf::new(inputs, MOST_BYTES)),
+                inputs: Mutex::new(InputCache::new(inputs, MOST_BYTES)),
                 outputs: Mutex::new(Recent::new(MOST_BYTES)),
             }),
             reader: ThreadPoolBuilder::new().num_threads(1).build().ok(),
@@ -50,7 +50,7 @@ impl Shelves {
         }
     }
 
-    pub fn inputs(&mut self, case: &Case, seed: u64) -> Result<Images> {
+    pub fn inputs(&mut self, case: &Case, seed: u64) -> Result<InputImages> {
         held(&self.shared.inputs)
             .images(case, seed)
             .map_err(|error| reference(format!("the inputs cannot be made: {error}")))

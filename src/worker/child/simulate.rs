@@ -61,7 +61,7 @@ fn run(
         }
         Job::KnownGood | Job::Count | Job::Check(_) | Job::Time(_) | Job::Pair(_) => {
             Err(Failure::Unsupported {
-                reason: "the simulator has no clock to trust: times come from a GPU".to_owned(),
+                reason: "the simulator has no clock: times are measured on a GPU".to_owned(),
             })
         }
     }
@@ -104,8 +104,8 @@ fn simulate(
     runs.look_between_strides(&stage.gaps(&outputs, 1)?);
     runs.take(1, outputs)?;
     dump.after(runs.first.as_ref())?;
-    // What nobody wrote reads as whatever the host says that it was before: as the poison of a second
-    // launch it is told from what was written, without one.
+    // What the kernel did not write reads as whatever the host put there: the poison of a second launch shows
+    // it, without that launch.
     stage.poison(device, 2)?;
     runs.take(2, stage.outputs(device, &mut shelves.buffers)?)?;
     let mut after = After::default();

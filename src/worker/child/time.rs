@@ -30,7 +30,7 @@ pub fn time(
     };
     device.whole(|device| {
         let mut timer = device.timer(targets).ok_or_else(|| Failure::Unsupported {
-            reason: "this device has no clock to trust: times come from a GPU".to_owned(),
+            reason: "this device has no clock: times are measured on a GPU".to_owned(),
         })??;
         measure(timer.as_mut(), &job.schedule, &mut |step| {
             say(Frame::Step(step.to_owned()));
