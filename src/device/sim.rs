@@ -252,7 +252,7 @@ fn load(path: &Path) -> Result<Module> {
 fn refused(error: &LoadError) -> Failure {
     Failure::Unsupported(Unsupported::Ptx {
         problem: match error {
-            LoadError::Unsupported { .. } => format!("not in the simulator: {error}"),
+            LoadError::Unsupported { .. } => format!("the simulator does not support it: {error}"),
             LoadError::Parse(_) | LoadError::Invalid { .. } => {
                 format!("the simulator does not understand the PTX that ptxas took: {error}")
             }
@@ -363,7 +363,7 @@ impl Device for SimDevice {
             Err(Stopped::Budget) => Err(Failure::of_case(
                 FaultKind::Hang,
                 format!(
-                    "ran past {}: an endless loop, blocks that wait for one another in vain, \
+                    "still running after {}: an endless loop, blocks that wait for each other, \
                      or a case too large to simulate (--sim-budget raises the limit)",
                     instructions(self.limit)
                 ),

@@ -1,6 +1,7 @@
 //! Every seed of every case on a GPU, or on whichever of several is free: the record does not tell which.
 
-use super::{Answer, Why, Work};
+use super::{Why, Work};
+use crate::check::cache::Answer;
 use crate::report::progress::{Event, Phase};
 use crate::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
 use verdict::judge::{self, Admission, Stage};
@@ -135,7 +136,13 @@ impl Work {
         case: &Case,
         seed: u64,
     ) -> std::result::Result<ExpectedOutput, Why> {
-        match self.answers.found.get(&(case.id.clone(), seed)).cloned() {
+        match self
+            .ready
+            .answers
+            .found
+            .get(&(case.id.clone(), seed))
+            .cloned()
+        {
             Some(Seen::Got(Answer::Files { seen, original })) => {
                 Ok(ExpectedOutput::Files { seen, original })
             }
@@ -187,14 +194,10 @@ mod tests {
         }
     }
 
-    fn reason(text: &str) -> String {
-        text.to_owned()
-    }
-
     fn not_run<T>(text: &str) -> Seen<T> {
-        Seen::NotRun {
-            reason: reason(text),
-        }
+        Seen::NotRun(NotRun::NoDevice {
+            problem: text.to_owned(),
+        })
     }
 
     fn answer(text: &str) -> CheckAnswer {
@@ -211,9 +214,10 @@ mod tests {
         };
         fn what<T>(seen: &Seen<T>) -> Option<String> {
             match seen {
-                Seen::NotRun { reason } => Some(reason.clone()),
+                Seen::NotRun(NotRun::NoDevice { problem }) => Some(problem.clone()),
+                Seen::NotRun(why) => Some(why.code().to_owned()),
                 Seen::Fault(fault) => Some(fault.message.clone()),
-                Seen::Got(_) | Seen::Unsupported { .. } => None,
+                Seen::Got(_) | Seen::Unsupported(_) => None,
             }
         }
         evidence
@@ -246,8 +250,8 @@ mod tests {
             vec![Ok(job(a, 7)), Ok(job(a, 8))],
             vec![Err(broke), Ok(job(b, 8))],
             vec![
-                Err(Why::NotRun(reason("not admitted"))),
-                Err(Why::NotRun(reason("not admitted"))),
+                Err(Why::NotRun(NotRun::EarlierStage)),
+                Err(Why::NotRun(NotRun::EarlierStage)),
             ],
             vec![Ok(job(d, 7)), Ok(job(d, 8))],
         ]);
@@ -272,9 +276,9 @@ mod tests {
                 "b driver: no reference",
                 "b 7: no reference",
                 "b 8: b8",
-                "c driver: not admitted",
-                "c 7: not admitted",
-                "c 8: not admitted",
+                "c driver: earlier-stage",
+                "c 7: earlier-stage",
+                "c 8: earlier-stage",
                 "d driver: d7",
                 "d 7: d7",
                 "d 8: it was dealt to no worker",

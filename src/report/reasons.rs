@@ -671,7 +671,7 @@ fn fault_kind(kind: FaultKind) -> &'static str {
 pub fn not_run(why: &NotRun) -> String {
     match why {
         NotRun::NoDevice { problem } => problem.clone(),
-        NotRun::SimulatorAsked => "--device sim: times come from a GPU".to_owned(),
+        NotRun::SimulatorAsked => "--device sim: times are measured on a GPU".to_owned(),
         NotRun::EarlierStage => "an earlier stage refused it".to_owned(),
         NotRun::OverBudget { estimate, budget } => format!(
             "{}: about {}",
@@ -690,7 +690,7 @@ pub fn not_run(why: &NotRun) -> String {
             format!("its reference, variant `{variant}`, is not part of this run")
         }
         NotRun::NoArtifact => "nothing was built for this device".to_owned(),
-        NotRun::DriverNotAsked => "the worker ended before it asked the driver".to_owned(),
+        NotRun::DriverNotAsked => "the worker sent nothing about the driver".to_owned(),
         NotRun::DeviceNotAsked => "no device was asked for".to_owned(),
         NotRun::OtherProgram { program } => {
             format!("{program} does not say what built the kernels")
@@ -720,7 +720,7 @@ pub fn unsupported(why: &Unsupported) -> String {
         Unsupported::Ptx { problem } => problem.clone(),
         Unsupported::OutOfMemory { problem } => format!("out of memory: {problem}"),
         Unsupported::Clock => {
-            "this device has no clock to trust: times come from a GPU".to_owned()
+            "this device has no clock: times are measured on a GPU".to_owned()
         }
         Unsupported::Driver => "the simulator has no driver to ask".to_owned(),
         Unsupported::DriverLacks { problem } => problem.clone(),

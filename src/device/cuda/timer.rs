@@ -144,7 +144,7 @@ impl<'a> CudaTimer<'a> {
         }
         Err(Failure::Unsupported(Unsupported::HostTooSlow {
             problem: format!(
-                "the host needs {} us to queue one launch, and its time cannot be kept out of the samples",
+                "the host needs {} us to queue one launch, so the samples would contain host time",
                 self.host_ns / 1000
             ),
         }))

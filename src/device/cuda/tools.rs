@@ -10,7 +10,7 @@ use verdict::model::Unsupported;
 const PTX: &CStr =
     match CStr::from_bytes_with_nul(concat!(include_str!("tools.ptx"), "\0").as_bytes()) {
         Ok(text) => text,
-        Err(_) => panic!("PTX holds no zero byte"),
+        Err(_) => panic!("PTX contains no zero byte"),
     };
 
 const KNOWN_GOOD_THREADS: u32 = 256;
@@ -38,7 +38,7 @@ impl Tools {
             | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED) => {
                 Err(Failure::Unsupported(Unsupported::DriverLacks {
                     problem: format!(
-                        "the driver cannot compile PTX, which the GPU's clock is read with: {}; install \
+                        "the driver cannot compile the PTX that reads the GPU's clock: {}; install \
                      libnvidia-ptxjitcompiler",
                         describe(code)
                     ),

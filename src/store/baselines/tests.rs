@@ -1,7 +1,9 @@
 use super::*;
 use verdict::judge::fixture;
 use verdict::judge::judge;
-use verdict::model::{Conclusion, Num, Outcome, Seen};
+use verdict::model::{
+    Against, Conclusion, FigureProblem, NotRun, Num, Outcome, Question, Reason, Seen,
+};
 
 fn all(_: &Subject) -> bool {
     true
@@ -68,7 +70,7 @@ fn what_was_agreed_is_what_is_loaded_and_the_same_run_passes() {
 }
 
 #[test]
-fn a_figure_that_a_run_has_no_more_is_removed_and_told() {
+fn a_figure_that_a_run_has_no_more_is_removed_and_listed() {
     let (dir, _) = repository();
     let file = dir.path().join(&files(dir.path())[0]);
     let mut baseline: Baseline =
@@ -79,11 +81,11 @@ fn a_figure_that_a_run_has_no_more_is_removed_and_told() {
     std::fs::write(&file, serde_json::to_string(&baseline).unwrap()).unwrap();
 
     let update = update_baselines(dir.path(), &fixture::record(), &all).unwrap();
-    let told: Vec<_> = update.changes.iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let changes: Vec<_> = update.changes.iter().map(ToString::to_string).collect();
+    assert_eq!(changes.len(), 1, "{changes:?}");
     assert!(
-        told[0].contains(" cycles: ") && told[0].ends_with("(removed)"),
-        "{told:?}"
+        changes[0].contains(" cycles: ") && changes[0].ends_with("(removed)"),
+        "{changes:?}"
     );
     assert!(!std::fs::read_to_string(&file).unwrap().contains("cycles"));
 }
@@ -194,15 +196,33 @@ fn what_is_wrong_or_throttled_is_refused() {
     let refused: Vec<_> = update
         .refused
         .iter()
-        .map(|refused| format!("{} {}: {}", refused.subject, refused.facet, refused.reason))
+        .map(|it| format!("{} {}: {}", it.subject, it.facet, it.reason.code()))
         .collect();
     assert_eq!(
         refused,
         [
-            "k/direct@small correctness: not proven right: max_err is 1, and has to be <= 0.004; out[0, 3, 17] = 0.501, want 0.5 with seed 2",
-            "k/direct@small times: not proven right: max_err is 1, and has to be <= 0.004; out[0, 3, 17] = 0.501, want 0.5 with seed 2",
-            "k/fast@small times: 3 timing processes ran on a throttled GPU",
+            "k/direct@small correctness: not-proven",
+            "k/direct@small times: not-proven",
+            "k/fast@small times: throttled-processes",
         ]
+    );
+    let Reason::NotProven { why } = &update.refused[0].reason else {
+        panic!("{:?}", update.refused[0])
+    };
+    assert!(
+        matches!(
+            **why,
+            Reason::BeyondLimit {
+                metric: Metric::MaxErr,
+                worst: Some((2, _)),
+                ..
+            }
+        ),
+        "{why:?}"
+    );
+    assert_eq!(
+        update.refused[2].reason,
+        Reason::ThrottledProcesses { count: 3 }
     );
     let (baselines, _) = load_baselines(dir.path()).unwrap();
     let cases: Vec<_> = baselines
@@ -217,22 +237,22 @@ fn nothing_to_agree_on_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let mut record = fixture::record();
     record.evidence.clear();
-    record.environment.compiler = Seen::NotRun {
-        reason: "no nvcc".into(),
-    };
+    record.environment.compiler = Seen::NotRun(NotRun::OtherProgram {
+        program: "no nvcc".into(),
+    });
     let Err(Error::Usage(diagnostic)) = update_baselines(dir.path(), &record, &all) else {
         panic!()
     };
     assert_eq!(
         diagnostic.message,
-        "nothing in this record can be agreed on"
+        "nothing in this record can become a baseline"
     );
     assert!(diagnostic.help[0].contains("no nvcc"));
     assert!(!dir.path().join(DIR).exists());
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_never_overwritten() {
+fn damage_is_reported_with_its_place_and_never_overwritten() {
     let (dir, _) = repository();
     let name = files(dir.path())[1].clone();
     let path = dir.path().join(&name);
@@ -240,11 +260,11 @@ fn damage_is_told_with_its_place_and_never_overwritten() {
     for (text, problem) in [
         (
             whole[..53].to_owned(),
-            "3:14: it ends in the middle (EOF while parsing a string)",
+            "3:14: it is cut short (EOF while parsing a string)",
         ),
         (
             String::new(),
-            "1:0: it ends in the middle (EOF while parsing a value)",
+            "1:0: it is cut short (EOF while parsing a value)",
         ),
         (whole.replacen("96.0", "NaN", 1), "22:18: expected value"),
         (
@@ -261,7 +281,7 @@ fn damage_is_told_with_its_place_and_never_overwritten() {
                 "\"registers\": {\"value\": 1.0}, \"registers\": {",
                 1,
             ),
-            "21:46: `registers` stands there twice",
+            "21:46: duplicate key `registers`",
         ),
         (
             whole.replacen("baseline/1", "baseline/9", 1),
@@ -269,11 +289,11 @@ fn damage_is_told_with_its_place_and_never_overwritten() {
         ),
         (
             whole.replacen("13.0.88", "13.0.89", 1),
-            "by what it says, it belongs at baselines/k/direct/resources-sm_90-13.0.89-",
+            "by its content, it should be at baselines/k/direct/resources-sm_90-13.0.89-",
         ),
         (
             whole.replacen("\"direct\"", "\"fast\"", 1),
-            "by what it says, it belongs at baselines/k/fast/resources-sm_90-13.0.88-",
+            "by its content, it should be at baselines/k/fast/resources-sm_90-13.0.88-",
         ),
     ] {
         std::fs::write(&path, &text).unwrap();
@@ -317,9 +337,17 @@ fn a_nan_that_json_can_carry_is_left_to_the_judge() {
         .iter()
         .find(|verdict| verdict.outcome == Outcome::Fail)
         .unwrap();
-    assert_eq!(
-        failed.reason,
-        "the baseline's registers is NaN; it has to be agreed again"
+    assert!(
+        matches!(
+            failed.reason,
+            Reason::BaselineUnusable {
+                of: Against::Baseline,
+                metric: Metric::Registers,
+                problem: FigureProblem::NotFinite(_),
+            }
+        ),
+        "{:?}",
+        failed.reason
     );
 }
 
@@ -449,13 +477,17 @@ fn sessions_of_one_code_join_and_widen_what_a_new_day_is_held_to() {
         );
         let mut verdicts = judgement.verdicts.into_iter();
         let subject = fixture::case("fast", "small");
+        let p50_within = Question::Gate(fixture::within(Metric::P50, 0.02));
         verdicts
-            .find(|verdict| verdict.subject == subject && verdict.gate == "p50 +2%")
+            .find(|verdict| verdict.subject == subject && verdict.question == p50_within)
             .unwrap()
     };
     let with = p50(&record);
     assert_eq!(with.outcome, Outcome::Inconclusive);
-    assert!(with.reason.contains("; 2 sessions)"), "{}", with.reason);
+    let Reason::Undecided { comparison, .. } = &with.reason else {
+        panic!("{with:?}")
+    };
+    assert_eq!(comparison.sessions, Some(2));
     for baseline in &mut record.policy.baselines {
         for agreed in baseline.cases.values_mut().flat_map(|it| it.values_mut()) {
             agreed.sessions = None;
@@ -463,13 +495,10 @@ fn sessions_of_one_code_join_and_widen_what_a_new_day_is_held_to() {
     }
     let without = p50(&record);
     assert_eq!(without.outcome, Outcome::Fail);
-    assert!(
-        without
-            .reason
-            .contains("; one session; the spread between days is not known)"),
-        "{}",
-        without.reason
-    );
+    let Reason::BeyondChange(comparison) = &without.reason else {
+        panic!("{without:?}")
+    };
+    assert_eq!(comparison.sessions, None);
 }
 
 /// The launch is a part of what was measured, beside the code.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
 use verdict::judge::fixture;
-use verdict::model::{Num, TimeFacts};
+use verdict::model::{Num, TimeFacts, Unsupported};
 
 fn golden(side: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -119,11 +119,17 @@ fn a_record_comes_back_with_its_samples() {
         record.environment.timing_protocol
     );
     assert_eq!(
-        back.environment.timed_by.as_deref(),
+        back.environment.other_program(),
         Some("gatekeeper 0.1.0, in NVBench's format")
     );
     // And a second time without any loss.
     assert_eq!(times(&there_and_back(&back)), times(&back));
+}
+
+fn interrupted<T>() -> Seen<T> {
+    Seen::NotRun(NotRun::PassedOver {
+        said: Some("the run was interrupted".into()),
+    })
 }
 
 #[test]
@@ -134,20 +140,13 @@ fn what_was_not_timed_says_why() {
             process: 1, facts, ..
         } = piece
         {
-            *facts = Seen::NotRun {
-                reason: "the run was interrupted".into(),
-            };
+            *facts = interrupted();
         }
     }
     let back = times(&there_and_back(&record));
     let second = back.iter().filter(|((_, process), _)| *process == 1);
     for (_, seen) in second {
-        assert_eq!(
-            *seen,
-            Seen::NotRun {
-                reason: "the run was interrupted".into()
-            }
-        );
+        assert_eq!(*seen, interrupted());
     }
     let mut record = fixture::record();
     record
@@ -217,10 +216,7 @@ fn files_of_nvbench_are_processes() {
             "copy/default@default"
         ]
     );
-    assert_eq!(
-        record.environment.timed_by.as_deref(),
-        Some("NVBench 0.1.0")
-    );
+    assert_eq!(record.environment.other_program(), Some("NVBench 0.1.0"));
     assert_eq!(record.environment.timing_protocol, 0);
     let device = record.environment.device.got().unwrap();
     assert_eq!((device.major, device.minor), (9, 0));
@@ -236,9 +232,9 @@ fn files_of_nvbench_are_processes() {
     assert_eq!(sum.gpu.sm_mhz_before, Some(1980.0.into()));
     assert_eq!(
         times[&("sum/default@T=F32,Elements=16777216".to_owned(), 0)],
-        Seen::NotRun {
-            reason: "not enough memory".into()
-        }
+        Seen::NotRun(NotRun::PassedOver {
+            said: Some("not enough memory".into())
+        })
     );
     // One file alone is one process.
     let one = read(&golden("base/run-1.json")).unwrap();
@@ -269,9 +265,9 @@ fn a_file_of_means_alone_has_no_samples() {
     let record = read(&dir.path().join("run-0.json")).unwrap();
     assert_eq!(
         times(&record)[&("copy/default@default".to_owned(), 0)],
-        Seen::Unsupported {
-            reason: "NVBench 0.1.0 kept no samples of it; with `--jsonbin` it does".into()
-        }
+        Seen::Unsupported(Unsupported::SamplesNotKept {
+            program: "NVBench 0.1.0".into()
+        })
     );
 }
 
