@@ -32,7 +32,7 @@ pub(super) fn plan(
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Planned> {
-    let accepted = config::acceptances(&loaded)?;
+    let accepted = config::load_acceptances(&loaded)?;
     let Loaded {
         root,
         file,
