@@ -2,7 +2,7 @@
 //! reads them back.
 
 use super::words::{
-    element, instructions, limit, listed, percent, place, plural, quantity, signed,
+    element, instructions, limit, listed, millions, percent, place, plural, quantity, signed,
     signed_interval, update_command,
 };
 use verdict::model::*;
@@ -38,7 +38,7 @@ impl Context<'_> {
             R::WithinLimit { metric, value } => quantity(*metric, value.0),
             R::ConditionHolds { operands: of } => operands(of),
             R::OneMode => {
-                "single launches have one mode: a second with 5 % of them would show".to_owned()
+                "single launches have one mode; a second one with 5 % of them would show".to_owned()
             }
             R::WithinChange(comparison) => compared(comparison),
             R::CountersHold { compared, withheld } => {
@@ -62,16 +62,16 @@ impl Context<'_> {
                 format!("no effect: same machine code, launches and arguments as `{variant}`")
             }
             R::NonFinite { seed, count, elements, worst } => format!(
-                "{count} of {elements} elements are not finite with seed {seed}{}",
+                "not finite with seed {seed}: {count} of {elements} elements{}",
                 first(worst.as_ref().map(element)),
             ),
             R::Unwritten { seed, count, first: at } => format!(
-                "{} never written with seed {seed}{}",
+                "not written with seed {seed}: {}{}",
                 elements(*count),
                 first(at.as_ref().map(place)),
             ),
             R::Nondeterministic { seed, launch, elements: count, at } => format!(
-                "launch {launch} differs from the first in {} with seed {seed}; the first is {}",
+                "launch {launch} differs from the first launch in {} with seed {seed}, first at {}",
                 elements(*count),
                 place(at),
             ),
@@ -79,7 +79,8 @@ impl Context<'_> {
                 format!("writes outside its buffers with seed {seed}: {}", places.join(", "))
             }
             R::InputWritten { seed, inputs } => {
-                format!("writes to its input {} with seed {seed}", listed(inputs))
+                let what = if inputs.len() == 1 { "input" } else { "inputs" };
+                format!("writes to its {what} {} with seed {seed}", listed(inputs))
             }
             R::Findings { seed, first, more } => {
                 let more = match more {
@@ -93,15 +94,19 @@ impl Context<'_> {
                 format!("launches {symbol}, which is not declared under `launches`")
             }
             R::DriverDisagrees { entry, figure, ours, drivers } => format!(
-                "{entry}: {} {ours}, and the driver says {drivers}",
+                "{entry}: {}, the driver {drivers}",
                 match figure {
-                    DriverFigure::Registers => "PTXAS reports registers per thread as",
-                    DriverFigure::StaticShared => "PTXAS reports bytes of static shared memory as",
-                    DriverFigure::BlocksPerSm => "the published limits give blocks per SM as",
+                    DriverFigure::Registers => format!("PTXAS reports {ours} registers per thread"),
+                    DriverFigure::StaticShared => {
+                        format!("PTXAS reports {ours} B of static shared memory")
+                    }
+                    DriverFigure::BlocksPerSm => {
+                        format!("the published limits allow {ours} blocks per SM")
+                    }
                 }
             ),
             R::LaunchedOtherwise { entry } => {
-                format!("{entry}: the driver's launch is not the planned one")
+                format!("{entry}: the launch is not the one that gates.yaml plans")
             }
             R::SharedBeyondDeclared { entry, asked, declared } => format!(
                 "{entry}: asks for {asked} B of dynamic shared memory, and {}",
@@ -124,27 +129,28 @@ impl Context<'_> {
                 Some((seed, count, elements)) => format!(
                     "{metric} is NaN: {count} of {elements} elements are not finite with seed {seed}"
                 ),
-                None => format!("{metric} is NaN, and no limit holds for that"),
+                None => format!("{metric} is NaN, which no limit allows"),
             },
             R::ConditionBroken { operands: of } => format!("does not hold for {}", operands(of)),
             R::BeyondChange(comparison) => {
                 let confirmed = match comparison.against {
-                    Against::Base => ", confirmed in a fresh process",
+                    Against::Base => "; confirmed in a fresh process",
                     Against::Baseline | Against::Anchor { .. } => "",
                 };
                 format!("{}{confirmed}", compared(comparison))
             }
             R::CountersRose { rises, allowed } => format!(
-                "{}; limit +{} of the baseline",
+                "{}; limit {} of the baseline",
                 all(rises, rise),
-                short_percent(allowed.0)
+                limit(Metric::P50, allowed.0)
             ),
             R::Loosened(how) => loosened(how),
             R::AcceptanceExpired { by, until, day } => format!(
-                "expired: {by} accepted it until {until}, and this run is of {day}; fix the regression, take it as the new baseline with `gatekeeper baseline update`, or accept it again"
+                "expired: {by} accepted this until {until}, and this run is from {day}; fix the regression, take it as the new baseline with `{}`, or extend the acceptance",
+                self.update_command()
             ),
             R::AcceptanceUndated { started } => format!(
-                "whether it has expired is unknown: the record gives `{started}` as its start"
+                "the record starts at `{started}`, which is no date: this acceptance may have expired"
             ),
             R::AcceptanceOfNothing { case } => {
                 format!("gates.yaml has no `{case}`; correct the name or remove the acceptance")
@@ -153,7 +159,7 @@ impl Context<'_> {
                 "no gate on `{case}` has a limit of this kind; correct the acceptance or remove it"
             ),
             R::AcceptanceUnused { by, until } => format!(
-                "unused: every gate holds without what {by} accepted until {until}; remove it"
+                "unused: every gate holds without this acceptance, by {by} until {until}; remove it"
             ),
             R::AcceptedUntil { own, accepted } => format!(
                 "{}; the acceptance of `{}` by {} ended on {}",
@@ -173,10 +179,15 @@ impl Context<'_> {
                 self.update_command()
             ),
             R::BaselineUnusable { of, metric, problem } => format!(
-                "{}'s {metric} {}; measure it again and run `{}`",
+                "{}'s {metric} {}{}",
                 whose(of),
                 figure_problem(*problem),
-                self.update_command()
+                match of {
+                    Against::Baseline => {
+                        format!("; measure it again and run `{}`", self.update_command())
+                    }
+                    Against::Anchor { .. } | Against::Base => String::new(),
+                }
             ),
 
             R::Fault(fault) => format!("{}: {}", fault_kind(fault.kind), fault.message),
@@ -185,14 +196,14 @@ impl Context<'_> {
             R::GpuRequired { why } => format!("a GPU is required: {}", self.sentence(why)),
             R::NotBuilt { unit } => format!("{unit} was not built"),
             R::NotProven { why } => format!("{NOT_PROVEN}: {}", self.sentence(why)),
-            R::NoErrorLimit => format!("{NOT_PROVEN}: no absolute limit on its error"),
+            R::NoErrorLimit => format!("{NOT_PROVEN}: no gate sets an absolute limit on its error"),
             R::NotSelected { what } => format!("{what} was not selected for this run"),
             R::NotInPlan { what } => format!("{what} is not in the plan"),
             R::NoArchitecture { kernel, variant, device, arch } => {
-                format!("no architecture of {kernel}/{variant} runs on {device} ({arch})")
+                format!("{kernel}/{variant} is built for no architecture that runs on {device} ({arch})")
             }
             R::NotSimulated => {
-                "this run used a GPU; --device sim checks it in the simulator".to_owned()
+                "not simulated, as this run used a GPU; `--device sim` simulates".to_owned()
             }
             R::NoSibling => "this run has no other variant to compare with".to_owned(),
             R::DeclaredNondeterministic { because } => {
@@ -203,20 +214,22 @@ impl Context<'_> {
                     .to_owned()
             }
             R::UnknownArchitecture { arch } => {
-                format!("the published limits of {arch} are not known to this version")
+                format!("this version does not know the published limits of {arch}")
             }
             R::LauncherElsewhere { arch } => format!(
-                "a launcher's block size is read back on a GPU, and this one does not run {arch}"
+                "a launcher's block size is read back on a GPU, and the GPU here does not run {arch}"
             ),
             R::NoCodec => "no input of this case has a codec".to_owned(),
             R::CounterWithheld { counter, why } => {
-                format!("{counter} cannot be gated here: {}", withheld(why.as_ref()))
+                format!("{counter} cannot be gated in this launch: {}", withheld(why.as_ref()))
             }
-            R::CountersWithheld { why } => withheld(why.as_ref()),
+            R::CountersWithheld { why } => {
+                format!("no counter can be gated in this launch: {}", withheld(why.as_ref()))
+            }
 
             R::EvidenceMissing(of) => format!("the record has no {}", piece(of)),
             R::EvidenceRepeated { piece: of, times } => {
-                format!("the record has {times} of {}", piece(of))
+                format!("the record has the {} {times} times", piece(of))
             }
             R::TimingIncomplete { process, gap } => {
                 format!("timing process {process} {}", timing_gap(gap))
@@ -233,21 +246,22 @@ impl Context<'_> {
                 verdict::stats::modes::LEAST
             ),
             R::Throttled { throttled, processes, needed, causes } => format!(
-                "{throttled} of {} ran on a throttled GPU ({}); {needed} others are needed",
+                "{throttled} of {} ran on a throttled GPU ({}); {needed} unthrottled ones are needed",
                 plural(*processes, "timing process"),
                 match causes.is_empty() {
                     true => "no cause given".to_owned(),
                     false => causes.join(", "),
                 }
             ),
-            R::ClockUnknown => "the SM clock was not measured, which cycles needs".to_owned(),
+            R::ClockUnknown => "the SM clock was not measured, and cycles needs it".to_owned(),
             R::ClockTooCoarse { metric, side, value, tick_ns } => format!(
-                "{metric} of {} in one process is {value}, too short for a clock with steps of {tick_ns} ns",
-                self::side(*side)
+                "{metric} of {} in one process is {}, too short for a clock with steps of {tick_ns} ns",
+                self::side(*side),
+                quantity(*metric, value.0)
             ),
             R::NoSpread => "one timing process has no spread; at least two are needed".to_owned(),
             R::Undecided { comparison, visible, needed } => format!(
-                "{}, which lies inside the interval; {}",
+                "{}: the limit lies inside the interval; {}",
                 compared(comparison),
                 self.what_would_decide(comparison, *visible, *needed)
             ),
@@ -261,24 +275,24 @@ impl Context<'_> {
                 format!("{have} of {needed} launches were compared with seed {seed}")
             }
             R::DriverEntries { count } => {
-                format!("the driver was asked about {count} entries, and one is expected")
+                format!("the driver was asked about {count} entries instead of one")
             }
             R::EntriesDiffer { declared, reported } => {
-                format!("{declared} entries are declared, and the compiler reported {reported}")
+                format!("entries: {declared} declared, {reported} reported by the compiler")
             }
             R::LaunchUnknown { unit } => format!("no launch of {unit} is known"),
             R::SiblingUnknown { variant } => {
                 format!("not compared with `{variant}`, whose machine code is unknown")
             }
             R::NoCommonShape { variant } => format!(
-                "same machine code as `{variant}`, and no common shape that could show another launch"
+                "same machine code as `{variant}`, and without a shape in common the launches cannot be compared"
             ),
             R::NoTolerance { metric } => {
                 format!("{metric} needs an absolute max_err limit, and there is none")
             }
-            R::Misplaced { metric: Some(metric) } => format!("{metric} has no value here"),
-            R::Misplaced { metric: None } => "this gate cannot be put here".to_owned(),
-            R::BadChange { allowed } => format!("a change of {allowed} cannot be allowed"),
+            R::Misplaced { metric: Some(metric) } => format!("{metric} is not measured of this kind of subject"),
+            R::Misplaced { metric: None } => "this gate does not apply to this kind of subject".to_owned(),
+            R::BadChange { allowed } => format!("the limit allows a change of {allowed}, which is not a number from 0 up"),
             R::NoRelative { metric } => super::words::no_relative(*metric),
             R::Unparsed { text, problem } => {
                 format!("`{text}`, column {}: {problem}", problem.column)
@@ -292,13 +306,13 @@ impl Context<'_> {
             }
             R::OperandUnknown { name, why } => format!("{name} is unknown: {}", self.sentence(why)),
             R::CheckLost { shape, why } => format!(
-                "{}; its baselines come from a simulation, and nothing checks it now: raise the budget, or where that is intended remove `{shape}` from its baselines of correctness and counters",
+                "{}; the baselines of `{shape}` come from a simulation, and nothing checks it now: raise the budget, or where that is intended, remove `{shape}` from the baselines of correctness and counters",
                 self.sentence(why)
             ),
             R::CountersLost { lost } => format!(
                 "{}; where that is intended, run `{}`",
                 all(lost, |(counter, why)| format!(
-                    "{counter} has a baseline, and cannot be gated in this launch: {}",
+                    "{counter} has a baseline, and can no longer be gated: {}",
                     withheld(why.as_ref())
                 )),
                 self.update_command()
@@ -320,19 +334,20 @@ impl Context<'_> {
                 self.update_command()
             ),
             R::NewSinceBase { revision } => format!("new: {revision} has no such case"),
-            R::NewSinceAnchor { since, found } => format!("{since} ({found}) has no baseline of it"),
-            R::NoBase => "no base was named; `--base REF` times it beside one".to_owned(),
+            R::NewSinceAnchor { since, found } => format!("new: {} ({found}) has no baseline for it", anchor(since)),
+            R::NoBase => "no base was named; `--base REF` names one".to_owned(),
             R::OtherKey { differences } => format!(
-                "the baseline has another key ({}); measure here and run `{}`",
+                "the baseline was made under another key ({}); measure here and run `{}`",
                 key_differences(differences),
                 self.update_command()
             ),
             R::AnchorOtherKey { since, differences } => {
-                format!("the baseline of {since} has another key ({})", key_differences(differences))
+                format!(
+"the baseline of {} was made under another key ({})",anchor(since), key_differences(differences))
             }
-            R::AnchorMissing { since } => format!("this record has no baselines of {since}"),
+            R::AnchorMissing { since } => format!("this record has no baselines of {}", anchor(since)),
             R::AnchorUnreadable { since, path, problem } => {
-                format!("the baseline {path} of {since} cannot be read: {problem}")
+                format!("the baseline {path} of {} cannot be read: {problem}", anchor(since))
             }
             R::TwoBaselines { dates: [one, two] } => {
                 format!("two baselines have the same key, of {one} and of {two}; remove one")
@@ -344,17 +359,17 @@ impl Context<'_> {
                 format!("the base revision was not built: {}", self.sentence(why))
             }
             R::BaseArchitecture { revision, case, device } => {
-                format!("no architecture of {case} at {revision} runs on {device}")
+                format!("at {revision}, {case} is built for no architecture that runs on {device}")
             }
             R::HeadPassedOver { why } => {
-                format!("the base was measured, and this was not: {}", self.sentence(why))
+                format!("the base was measured, and head was not: {}", self.sentence(why))
             }
             R::TwoProtocols => {
-                "one record timed it alone, the other interleaved with a base revision: two protocols; make both with `--base`, or both without"
+                "one record timed it alone, the other interleaved with a base revision, and the two cannot be compared; make both with `--base`, or both without"
                     .to_owned()
             }
             R::TimedBesideBase => {
-                "timed beside a base revision; a run without `--base` times it alone, for a baseline"
+                "timed beside a base revision; for a baseline, run without `--base`"
                     .to_owned()
             }
             R::ThrottledProcesses { count } => {
@@ -379,11 +394,17 @@ impl Context<'_> {
                 format!("about {needed} processes of this spread would decide")
             }
             (Against::Base, None) => "no number of processes would decide".to_owned(),
-            (Against::Baseline | Against::Anchor { .. }, _) => format!(
-                "{} can tell a change of {}; more of them (`max_processes`) or a quieter GPU could decide",
-                plural(comparison.processes.unwrap_or(0) as usize, "process"),
-                percent(visible.map_or(f64::NAN, |visible| visible.0)),
-            ),
+            (Against::Baseline | Against::Anchor { .. }, _) => {
+                let seen = match (visible, comparison.processes) {
+                    (Some(visible), Some(processes)) => format!(
+                        "{} can tell a change of {}; ",
+                        plural(processes as usize, "process"),
+                        percent(visible.0)
+                    ),
+                    _ => String::new(),
+                };
+                format!("{seen}more processes (`max_processes`) or a quieter GPU could decide")
+            }
         }
     }
 }
@@ -412,11 +433,6 @@ fn side(side: Side) -> &'static str {
         Side::Head => "head",
         Side::Base => "base",
     }
-}
-
-/// `+0 %`, `+2 %`.
-fn short_percent(share: f64) -> String {
-    limit(Metric::P50, share).trim_start_matches('+').to_owned()
 }
 
 fn operands(of: &[Operand]) -> String {
@@ -448,7 +464,7 @@ fn compared(comparison: &Comparison) -> String {
     } = comparison;
     let what = match against {
         Against::Baseline => "the baseline".to_owned(),
-        Against::Anchor { since, found } => format!("{since} ({found})"),
+        Against::Anchor { since, found } => format!("{} ({found})", anchor(since)),
         Against::Base => "the base".to_owned(),
     };
     let is_points = *metric == Metric::SlowShare && *against == Against::Base;
@@ -480,12 +496,13 @@ fn compared(comparison: &Comparison) -> String {
         ),
         _ => String::new(),
     };
-    let change = match is_points {
-        true => points(change.0),
-        false => signed(change.0),
-    };
+    if is_points {
+        let (change, allowed) = (points(change.0), points(allowed.0));
+        return format!("{metric} {change}{of}, limit {allowed} over {what}");
+    }
     format!(
-        "{metric}{values}, {change}{of}, limit {} of {what}",
+        "{metric}{values}, {}{of}, limit {} of {what}",
+        signed(change.0),
         limit(*metric, allowed.0)
     )
 }
@@ -547,11 +564,11 @@ pub fn withheld_counters(of: &WithheldCounters) -> String {
 
 fn withheld(why: Option<&Withheld>) -> String {
     let Some(Withheld { doubt, place }) = why else {
-        return "no GPU's counters have confirmed it".to_owned();
+        return "no comparison with a GPU has confirmed it".to_owned();
     };
     match doubt {
         Doubt::Polls => format!(
-            "it polls memory at {place}, and how often follows from a schedule that a GPU does not share"
+            "the kernel polls memory at {place}, and how often depends on a schedule that a GPU does not share"
         ),
         Doubt::Uncompared => {
             format!("this form of access at {place} was never compared with a GPU's counters")
@@ -569,10 +586,17 @@ fn withheld(why: Option<&Withheld>) -> String {
     }
 }
 
+fn anchor(since: &Since) -> &str {
+    match since {
+        Since::Revision(revision) => revision,
+        Since::Best => "the best level",
+    }
+}
+
 fn whose(of: &Against) -> String {
     match of {
         Against::Baseline => "the baseline".to_owned(),
-        Against::Anchor { since, .. } => since.to_string(),
+        Against::Anchor { since, .. } => anchor(since).to_owned(),
         Against::Base => "the base".to_owned(),
     }
 }
@@ -582,7 +606,7 @@ fn figure_problem(problem: FigureProblem) -> String {
         FigureProblem::NotFinite(value) => format!("is {value}"),
         FigureProblem::Negative(value) => format!("is below zero: {value}"),
         FigureProblem::NoSpread => {
-            "comes from one process and has no spread; time it in two or more".to_owned()
+            "comes from one timing process and has no spread; two are needed".to_owned()
         }
         FigureProblem::BadSpread {
             value,
@@ -618,7 +642,7 @@ fn piece(piece: &Piece) -> String {
         Piece::BaseBuild(unit) => format!("build of the base's {unit}"),
         Piece::Check { case, seed } => format!("check of {case} with seed {seed}"),
         Piece::Simulation { case, seed } => format!("simulation of {case} with seed {seed}"),
-        Piece::Driver(case) => format!("driver's figures of {case}"),
+        Piece::Driver(case) => format!("driver figures of {case}"),
         Piece::Timing(case) => format!("timing of {case}"),
     }
 }
@@ -672,7 +696,7 @@ pub fn not_run(why: &NotRun) -> String {
     match why {
         NotRun::NoDevice { problem } => problem.clone(),
         NotRun::SimulatorAsked => "--device sim: times are measured on a GPU".to_owned(),
-        NotRun::EarlierStage => "an earlier stage refused it".to_owned(),
+        NotRun::EarlierStage => "an earlier stage did not pass".to_owned(),
         NotRun::OverBudget { estimate, budget } => format!(
             "{}: about {}",
             over_budget(*budget),
@@ -690,8 +714,8 @@ pub fn not_run(why: &NotRun) -> String {
             format!("its reference, variant `{variant}`, is not part of this run")
         }
         NotRun::NoArtifact => "nothing was built for this device".to_owned(),
-        NotRun::DriverNotAsked => "the worker sent nothing about the driver".to_owned(),
-        NotRun::DeviceNotAsked => "no device was asked for".to_owned(),
+        NotRun::DriverNotAsked => "the worker ended before it asked the driver".to_owned(),
+        NotRun::DeviceNotAsked => "this run used no device".to_owned(),
         NotRun::OtherProgram { program } => {
             format!("{program} does not say what built the kernels")
         }
@@ -745,7 +769,7 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::Seeds(seeds) => format!("seeds {}", numbers(seeds)),
         BaseDemand::BitExact => "deterministic to the bit".to_owned(),
         BaseDemand::Launches(launches) => {
-            format!("{launches} launches of each seed")
+            format!("{} of each seed", plural(*launches as usize, "launch"))
         }
         BaseDemand::Reference => "reference".to_owned(),
         BaseDemand::Dims(dims) => {
@@ -756,8 +780,8 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),
         BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
         BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
-        BaseDemand::SimulatorBudget => "budget of the simulator".to_owned(),
-        BaseDemand::TimingSchedule => "schedule of times".to_owned(),
+        BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
+        BaseDemand::TimingSchedule => "timing schedule".to_owned(),
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
     }
 }
@@ -771,11 +795,13 @@ pub fn loosened(how: &Loosened) -> String {
             "changed, and cannot be compared: head has `{}`",
             super::words::gate(rule)
         ),
-        Loosened::Seeds(seeds) => format!("head checks seeds {}", numbers(seeds)),
+        Loosened::Seeds(seeds) => format!("head has seeds {}", numbers(seeds)),
         Loosened::Nondeterministic { because } => {
             format!("head declares it non-deterministic: {because}")
         }
-        Loosened::Launches(launches) => format!("head makes {launches}"),
+        Loosened::Launches(launches) => {
+            format!("head makes {}", plural(*launches as usize, "launch"))
+        }
         Loosened::Reference { file: Some(file) } => {
             format!("what {file} computes changed, and cannot be compared")
         }
@@ -796,21 +822,22 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::TensorRole(role) => format!("head has `{}`", role_name(*role)),
         Loosened::TensorDims(dims) => format!("head has {dims:?}"),
         Loosened::SimulatorBudget { base, head } => {
+            let (head, base) = (millions(*head), millions(*base));
             format!("head simulates cases of up to {head} warp instructions, base of up to {base}")
         }
         Loosened::TimingSchedule(changes) => {
-            format!("head times {}", comma(changes, schedule_change))
+            format!("head has {}", comma(changes, schedule_change))
         }
-        Loosened::BaselineRemoved => "head edits the baseline: removed".to_owned(),
+        Loosened::BaselineRemoved => "head removes the baseline".to_owned(),
         Loosened::BaselineEdited(figures) => {
-            format!("head edits the baseline: {}", all(figures, edited))
+            format!("head's baseline is worse: {}", all(figures, edited))
         }
         Loosened::BaselineMoved {
             flags,
             base_flags,
             figures,
         } => format!(
-            "under the flags `{flags}`, base has `{base_flags}`, head's baseline is worse: {}",
+            "head's baseline, under the flags `{flags}` (base: `{base_flags}`), is worse: {}",
             all(figures, edited)
         ),
     }
@@ -823,10 +850,10 @@ fn comma<T>(of: &[T], each: impl Fn(&T) -> String) -> String {
 
 fn schedule_change(change: &ScheduleChange) -> String {
     match change {
-        ScheduleChange::Mode { base, head } => format!("{head}, base {base}"),
-        ScheduleChange::Processes { base, head } => format!("{head} processes, base {base}"),
-        ScheduleChange::Iterations { base, head } => format!("{head} iterations, base {base}"),
-        ScheduleChange::Singles { base, head } => format!("{head} singles, base {base}"),
+        ScheduleChange::Mode { base, head } => format!("mode {head} (base: {base})"),
+        ScheduleChange::Processes { base, head } => format!("{head} processes (base: {base})"),
+        ScheduleChange::Iterations { base, head } => format!("{head} iterations (base: {base})"),
+        ScheduleChange::Singles { base, head } => format!("{head} single launches (base: {base})"),
     }
 }
 
@@ -839,7 +866,7 @@ fn edited(figure: &EditedFigure) -> String {
             quantity(metric, was.0),
             quantity(metric, now.0)
         ),
-        FigureEdit::Wider => format!("{metric} keeps its value with a wider spread"),
+        FigureEdit::Wider => format!("{metric} has the same value with a wider spread"),
     }
 }
 

@@ -120,8 +120,12 @@ pub fn signed(change: f64) -> String {
     if change.is_infinite() {
         return "from 0".to_owned();
     }
-    let sign = if change < 0.0 { '-' } else { '+' };
-    format!("{sign}{}", percent(change))
+    match percent(change) {
+        // Of so little the sign is noise.
+        tiny if tiny.starts_with("under") => tiny,
+        size if change < 0.0 => format!("-{size}"),
+        size => format!("+{size}"),
+    }
 }
 
 /// `+2.6 % to +3.4 %`.
@@ -154,7 +158,7 @@ pub fn listed(words: &[String]) -> String {
 
 /// `1 process`, `3 processes`.
 pub fn plural(count: usize, what: &str) -> String {
-    let ending = match (count, what.ends_with('s')) {
+    let ending = match (count, what.ends_with(['s', 'h'])) {
         (1, _) => "",
         (_, true) => "es",
         (_, false) => "s",
@@ -251,7 +255,10 @@ pub fn question(question: &Question) -> String {
         Question::Gate(rule) => gate(rule),
         Question::Baseline => "baseline can be read".to_owned(),
         Question::Acceptance(limit) => format!("acceptance of {}", gate(limit)),
-        Question::NoLooser(demand) => format!("no looser: {}", super::reasons::demand(demand)),
+        Question::NoLooser(demand) => format!(
+            "no looser than the base: {}",
+            super::reasons::demand(demand)
+        ),
     }
 }
 

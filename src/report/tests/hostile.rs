@@ -2,13 +2,26 @@
 
 use super::*;
 
+/// A compiler's message and a condition are the freest texts that a report shows.
+fn hostile(record: &Record, at: usize, message: &str, condition: &str) -> Judgement {
+    let mut judgement = judged(record);
+    let verdict = &mut judgement.verdicts[at];
+    verdict.outcome = Outcome::Fail;
+    verdict.reason = Reason::Fault(Fault {
+        kind: FaultKind::Compile,
+        message: message.into(),
+    });
+    verdict.question = Question::Gate(Rule::Condition {
+        expr: fixture::expr(condition),
+    });
+    judgement
+}
+
 #[test]
 fn markdown_cannot_be_broken_out_of() {
     let record = broken();
-    let mut judgement = judged(&record);
-    judgement.verdicts[0].outcome = Outcome::Fail;
-    judgement.verdicts[0].reason = "a | b </details> <script>\nnext".into();
-    judgement.verdicts[0].gate = "a >= 50 || b < `50`".into();
+    let (message, condition) = ("a | b </details> <script>\nnext", "a >= 50 || b < `50`");
+    let judgement = hostile(&record, 0, message, condition);
     let text = markdown::render(&record, &judgement);
     assert!(
         text.contains("a \\| b &lt;/details&gt; &lt;script&gt;<br>next"),
@@ -39,14 +52,12 @@ fn markdown_of_a_reason_stays_on_its_line() {
 #[test]
 fn a_terminal_takes_no_orders() {
     let record = fixture::record();
-    let mut judgement = judged(&record);
-    judgement.verdicts[0].outcome = Outcome::Fail;
-    judgement.verdicts[0].reason =
-        "a\x1b[2J b ##[error]c\n   ::stop-commands::x\n::add-mask::1".into();
+    let message = "a\x1b[2J b ##[error]c\n   ::stop-commands::x\n::add-mask::1";
+    let judgement = hostile(&record, 0, message, "p50 > 0");
     let text = terminal::render(&record, &judgement, PLAIN);
     assert!(
         text.contains(
-            "     a\\u{1b}[2J b ## [error]c\n     : :stop-commands::x\n     : :add-mask::1\n"
+            "     does not compile: a\\u{1b}[2J b ## [error]c\n     : :stop-commands::x\n     : :add-mask::1\n"
         ),
         "{text}"
     );
@@ -55,12 +66,10 @@ fn a_terminal_takes_no_orders() {
 #[test]
 fn an_annotation_cannot_begin_another() {
     let record = broken();
-    let mut judgement = judged(&record);
-    judgement.verdicts[0].outcome = Outcome::Fail;
-    judgement.verdicts[0].reason = "50 %\n::set-output name=x::y".into();
+    let judgement = hostile(&record, 0, "50 %\n::set-output name=x::y", "p50 > 0");
     let text = github::render(&record, &judgement);
     assert!(
-        text.contains("::50 %25%0A::set-output name=x::y%0Agatekeeper run"),
+        text.contains("::does not compile: 50 %25%0A::set-output name=x::y%0Agatekeeper run"),
         "{text}"
     );
     assert!(
@@ -74,10 +83,7 @@ proptest! {
     #[test]
     fn any_reason_can_be_shown(reason in "\\PC{0,300}", gate in "\\PC{0,40}", width in 20..200usize) {
         let record = fixture::record();
-        let mut judgement = judged(&record);
-        judgement.verdicts[3].outcome = Outcome::Fail;
-        judgement.verdicts[3].reason = reason.clone();
-        judgement.verdicts[3].gate = gate;
+        let judgement = hostile(&record, 3, &reason, &gate);
         let text = terminal::render(&record, &judgement, Options { color: false, width });
         let squeezed = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
         prop_assert!(squeezed(&text).contains(&squeezed(&reason)));
