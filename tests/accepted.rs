@@ -44,7 +44,7 @@ fn an_accepted_regression_passes_and_every_report_lists_it() {
     let dir = project.path();
     accept(dir, "copy/default", "12", "2999-12-31");
     let text = said(dir, &["run", "copy"], 0);
-    let reason = "registers is 10, and has to be <= 8; `registers <= 12` is accepted by jane@example.org until 2999-12-31: two loads more in flight";
+    let reason = "registers 10, limit <= 8; `registers <= 12` accepted by jane@example.org until 2999-12-31: two loads more in flight";
     assert!(
         text.contains(&format!(
             "accepted copy/default [sm_90] registers <= 8: {reason} (baselines/accepted.yaml:3)"
@@ -54,7 +54,7 @@ fn an_accepted_regression_passes_and_every_report_lists_it() {
     assert!(text.contains("broken and accepted"), "{text}");
     let reported = |format: &str| stdout(&run(dir, &["judge", RECORD, "--format", format], 0));
     assert!(reported("markdown").contains("### Broken, and accepted\n\n- copy/default [sm_90] "));
-    assert!(reported("junit").contains("<system-out>accepted: registers is 10"));
+    assert!(reported("junit").contains("<system-out>accepted: registers 10"));
     let annotation = reported("github");
     assert!(
         annotation.starts_with("::warning file=baselines/accepted.yaml,line=3,title=accepted"),
@@ -78,25 +78,25 @@ fn too_little_expired_unused_and_of_nothing_each_fail_for_their_own_reason() {
             "copy/default",
             "9",
             "2999-12-31",
-            "registers is 10, and has to be <= 8; that is more than what is accepted by jane@example.org, `registers <= 9`",
+            "registers 10, limit <= 8; worse than `registers <= 9`, which jane@example.org accepted",
         ),
         (
             "copy/default",
             "12",
             "2020-01-01",
-            "FAIL copy/default [sm_90]: acceptance of registers <= 12 expired: jane@example.org accepted it until 2020-01-01, and this run is of ",
+            "FAIL copy/default [sm_90]: acceptance of registers <= 12 expired: jane@example.org accepted this until 2020-01-01, and this run is from ",
         ),
         (
             "copy/gone",
             "12",
             "2999-12-31",
-            "FAIL copy/gone@*: acceptance of registers <= 12 `copy/gone` is nothing that gates.yaml has",
+            "FAIL copy/gone@*: acceptance of registers <= 12 gates.yaml has no `copy/gone`",
         ),
         (
             "copy/default",
             "\"+5%\"",
             "2999-12-31",
-            "acceptance of registers +5% no gate on `copy/default` asks for that in another measure",
+            "acceptance of registers +5% no gate on `copy/default` has a limit of this kind",
         ),
     ] {
         accept(dir, case, limit, until);
@@ -148,16 +148,16 @@ fn a_file_that_is_wrong_is_refused_with_its_place() {
     let project = common::project();
     let dir = project.path();
     accept(dir, "copy/default", "12", "2026-13-01");
-    let says = "error: baselines/accepted.yaml:8:12: accepted[0].until: `2026-13-01` is no day\n  \
-                help: the last day on which it holds: 2027-01-31\n";
+    let says = "error: baselines/accepted.yaml:8:12: accepted[0].until: `2026-13-01` is not a date\n  \
+                help: write the last day on which it holds: 2027-01-31\n";
     refused(dir, &["run", "--provision"], says);
     refused(dir, &["validate"], says);
     accept(dir, "copy/gone", "12", "2026-12-01");
     refused(
         dir,
         &["validate"],
-        "error: baselines/accepted.yaml:3: `copy/gone` is nothing that gates.yaml has\n  \
-         help: as in sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission\n",
+        "error: baselines/accepted.yaml:3: `copy/gone` matches no case of gates.yaml\n  \
+         help: examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission\n",
     );
     // Nothing else belongs there.
     fs::rename(

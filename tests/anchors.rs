@@ -64,7 +64,7 @@ fn small_steps_that_add_up_fail_against_the_tag() {
     let dir = project.path();
     let said = stdout(&run(dir, &["run", "copy"], 1));
     for line in [
-        "FAIL copy/default [sm_90]: registers +5% of v1.0\n     11.1 % more against v1.0 (",
+        "FAIL copy/default [sm_90]: registers +5% of v1.0\n     registers 9 -> 10, +11.1 %, limit +5 % of v1.0 (",
         "\ndrift    copy/default [sm_90] registers since v1.0 (",
     ] {
         assert!(said.contains(line), "{line}: {said}");
@@ -74,7 +74,7 @@ fn small_steps_that_add_up_fail_against_the_tag() {
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::copy(dir.join(RECORD), elsewhere.path().join("r.json")).unwrap();
     let again = stdout(&run(elsewhere.path(), &["judge", "r.json"], 1));
-    assert!(again.contains("11.1 % more against v1.0 ("), "{again}");
+    assert!(again.contains("+11.1 %, limit +5 % of v1.0 ("), "{again}");
 
     run(since("10.0").path(), &["run", "copy"], 0);
 }
@@ -98,7 +98,7 @@ fn an_anchor_that_is_not_there_is_a_mistake() {
     git(dir, &["tag", "v1.0"]);
     let said = stdout(&run(dir, &["run", "copy"], 0));
     assert!(
-        said.contains("has no baseline of it: 1 gate skipped"),
+        said.contains("has no baseline for it: 1 gate skipped"),
         "{said}"
     );
 }

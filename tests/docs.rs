@@ -305,7 +305,7 @@ const ELSEWHERE: [&str; 4] = [
 #[test]
 fn no_file_refers_to_a_page_that_is_not_here() {
     let pages = pages();
-    let name = regex::Regex::new(r"[A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md\b").unwrap();
+    let name = regex::Regex::new(r"(?:\$[A-Z]+/)?([A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md)\b").unwrap();
     let endings = [
         ".rs", ".toml", ".md", ".yaml", ".yml", ".cu", ".cuh", ".py", ".sh", "run",
     ];
@@ -314,7 +314,10 @@ fn no_file_refers_to_a_page_that_is_not_here() {
         if file == "tests/docs.rs" {
             continue;
         }
-        for named in name.find_iter(&read(&file)).map(|it| it.as_str()) {
+        for named in name
+            .captures_iter(&read(&file))
+            .map(|it| it.extract::<1>().1[0])
+        {
             let wanted = named.trim_start_matches("../").trim_start_matches("./");
             let ends = |of: &str| of == wanted || of.ends_with(&format!("/{wanted}"));
             let elsewhere = ELSEWHERE
@@ -404,4 +407,52 @@ fn the_changelog_names_the_versions() {
     ] {
         assert!(changelog.contains(&line), "{line}");
     }
+}
+
+/// The layout in docs/ARCHITECTURE.md is that of the tree: nothing is missing, and nothing has moved.
+#[test]
+fn the_layout_is_that_of_the_tree() {
+    let blocks = blocks("docs/ARCHITECTURE.md", "text");
+    let layout = blocks.iter().find(|it| it.starts_with("src/")).unwrap();
+    let mut named = BTreeSet::new();
+    let mut above = "";
+    for line in layout.lines() {
+        match line.strip_prefix("  ") {
+            None => {
+                above = line.split_whitespace().next().unwrap();
+                named.insert(above.to_owned());
+            }
+            // Deeper lines go on with the text of the one before.
+            Some(rest) if !rest.starts_with(' ') => {
+                let (names, _) = rest
+                    .split_once("  ")
+                    .unwrap_or((rest.split(' ').next().unwrap(), ""));
+                named.extend(
+                    names
+                        .trim()
+                        .split(", ")
+                        .map(|name| format!("{above}{name}")),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    let mut there = BTreeSet::new();
+    for above in ["", "src/", "crates/", "dev/"] {
+        for entry in fs::read_dir(root().join(above)).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let not_ours = name.starts_with('.')
+                || ["target", "gatekeeper-out", "out"].contains(&name.as_str());
+            if entry.path().is_dir() && !not_ours {
+                there.insert(format!("{above}{name}/"));
+            } else if above == "src/" && name.ends_with(".rs") {
+                there.insert(format!("{above}{}", name.trim_end_matches(".rs")));
+            }
+        }
+    }
+    // A module's own file beside its directory, and the list of modules.
+    let dirs = there.clone();
+    there.retain(|it| !dirs.contains(&format!("{it}/")) && it != "src/lib");
+    assert_eq!(named, there);
 }

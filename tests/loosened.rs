@@ -72,11 +72,11 @@ fn what_is_held_against_itself_says_so() {
     let project = repository();
     let dir = project.path();
     let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
-    let same = "HEAD is HEAD itself, and no file that git knows has changed";
+    let same = "HEAD is HEAD itself, and no file that git tracks has changed";
     let said = common::stderr(&run(dir, &args, 0));
     assert!(said.starts_with(same), "{said}");
     let compare = ["compare", common::RECORD, common::RECORD];
-    let same = "BASE and HEAD are one and the same record";
+    let same = "BASE and HEAD are the same record";
     assert!(common::stderr(&run(dir, &compare, 0)).starts_with(same));
     edit(&dir.join("copy.cu"), "// y = x", "// y is x");
     assert!(!common::stderr(&run(dir, &args, 0)).contains("itself"));
@@ -90,10 +90,7 @@ fn what_the_command_line_says_is_no_loosened_gate() {
         assert!(!beside(dir, more, 0).contains("LOOSENED"));
     }
     edit(&dir.join("gates.yaml"), "    seeds: 2\n", "    seeds: 1\n");
-    loosened(
-        dir,
-        "copy/default@small: seeds 1, 2: the head checks seeds 1",
-    );
+    loosened(dir, "copy/default@small: seeds 1, 2: head has seeds 1");
 }
 
 #[test]
@@ -121,7 +118,7 @@ fn an_output_that_nobody_looks_at_any_more() {
         "y: {role: out,",
         "y: {role: inout,",
     );
-    loosened(dir, "copy/default@small: y is `out`: the head has `inout`");
+    loosened(dir, "copy/default@small: y is `out`: head has `inout`");
 }
 
 #[test]
@@ -145,7 +142,7 @@ fn baselines_of_other_flags() {
     }
     loosened(
         dir,
-        "copy/default [sm_90]: baseline of resources: under the flags `-O2` and not `` the head agrees on worse: registers 10 -> 32",
+        "copy/default [sm_90]: baseline of resources: head's baseline, under the flags `-O2` (base: ``), is worse: registers 10 -> 32",
     );
 }
 
@@ -172,7 +169,7 @@ fn gates_that_moved_are_held_against_what_they_were() {
         "registers: [64, \"+0%\"]",
     );
     let said = beside(dir, &moved, 1);
-    let says = "copy/default [sm_90]: registers <= 32: the head allows 64";
+    let says = "copy/default [sm_90]: registers <= 32: head has registers <= 64";
     assert!(said.contains(says), "{said}");
 
     // Two that are gone could each be it.
@@ -213,10 +210,15 @@ fn a_kernel_that_became_too_dear_for_the_simulator() {
     let said = stdout(&run(dir, &args, 3));
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("INCONCLUSIVE copy/default@small: memory and races over the budget"),
+        said.contains(
+            "INCONCLUSIVE copy/default@small: memory and races over the simulator's budget"
+        ),
         "{said}"
     );
-    assert!(said.contains("its baselines are of a simulation"), "{said}");
+    assert!(
+        said.contains("come from a simulation, and nothing checks it now"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -227,7 +229,7 @@ fn a_record_of_another_commit_is_told() {
     run(dir, &["run", "--device", "sim", "copy"], 0);
     assert_eq!(update(), "");
     git(dir, &["commit", "--quiet", "--allow-empty", "-m", "next"]);
-    assert!(update().contains("/record.json is of commit "));
+    assert!(update().contains("/record.json was measured at commit "));
 }
 
 /// Both would come to the same code, whatever the change is.

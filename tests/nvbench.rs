@@ -32,7 +32,7 @@ fn several_processes_a_side_decide() {
     let output = run(dir.path(), &["compare", "base", "head", "--p50", "+2%"], 1);
     let said = stdout(&output);
     for says in [
-        "FAIL copy/default@default: p50 +2%\n     4.0 % slower against the baseline (95 % interval ",
+        "FAIL copy/default@default: p50 +2%\n     p50 50.02 us -> 52.03 us, +4.0 % (95 % interval ",
         "skipped  not enough memory: 1 gate skipped: times of 1 case (sum/default@T=F32,Elements=16777216)",
         "times by NVBench 0.1.0",
         "\nFAIL: 2 of 3 gates failed, 1 skipped\n",
@@ -87,7 +87,7 @@ fn a_case_that_head_does_not_have_is_no_pass() {
     let output = run(dir.path(), &["compare", "base", "head", "--p50", "+10%"], 1);
     let said = stdout(&output);
     assert!(
-        said.contains("removed: the head has no copy/default@default"),
+        said.contains("removed: head has no copy/default@default"),
         "{said}"
     );
 }

@@ -279,7 +279,7 @@ fn a_broken_baseline_is_not_a_pass() {
         assert!(said.contains("registers +0%"), "{said}");
         // A figure that means nothing concerns only the gates that need it.
         assert_eq!(
-            said.contains("baseline can be used"),
+            said.contains("baseline can be read"),
             !broken.contains("NaN"),
             "{said}"
         );
@@ -292,11 +292,11 @@ fn a_broken_baseline_is_not_a_pass() {
     edit(&gates, agreed, "registers: 32");
     let said = stdout(&run(dir, &["run", "dial"], 1));
     assert!(
-        said.starts_with("FAIL dial/default [sm_90]: baseline can be used\n"),
+        said.starts_with("FAIL dial/default [sm_90]: baseline can be read\n"),
         "{said}"
     );
     let said = stdout(&run(dir, &["run", "copy"], 0));
-    assert!(said.contains("cannot be used"), "{said}");
+    assert!(said.contains("cannot be read"), "{said}");
     edit(
         &gates,
         "registers: 32\n      stack: 0\n      max_err: [",

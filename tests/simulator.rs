@@ -393,7 +393,7 @@ fn a_counter_that_no_gpu_has_confirmed_is_no_gate() {
         "      registers: 32\n      instructions: 1000\n",
     );
     let said = stderr(&run(project.path(), &["validate"], 2));
-    let start = "error: gates.yaml:22:21: kernels.copy.gates.instructions: instructions is for information and cannot be gated";
+    let start = "error: gates.yaml:22:21: kernels.copy.gates.instructions: instructions is shown for information and cannot be gated";
     assert!(said.starts_with(start), "{said}");
 }
 

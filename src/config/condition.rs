@@ -7,10 +7,10 @@ use verdict::expr::{Expression, Kind, Name};
 use verdict::model::{Expr, Facet, Metric};
 
 pub fn read_condition(spot: &Spot<String>, context: &Context<'_>) -> Result<Expr, Problem> {
-    let expression = scope::parse(spot, spot)?;
+    let expression = scope::parse_expression(spot, spot)?;
     if expression.kind() == Kind::Number {
         return Err(
-            Problem::new(spot.at, format!("`{}` is no condition", spot.value))
+            Problem::new(spot.at, format!("`{}` is not a condition", spot.value))
                 .help("compare it with something: registers <= 64 || occupancy >= 0.5"),
         );
     }

@@ -27,7 +27,7 @@ mod tests;
 mod tree;
 mod yaml;
 
-pub use accepted::{ACCEPTED, acceptances, validated};
+pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
 pub use limit::parse_change;
 
 use crate::error::{Diagnostic, Error, Result};
@@ -85,7 +85,7 @@ pub struct Loaded {
 
 /// The gates file of the nearest directory above this one, as in `../../gates.yaml`, for a command that was typed
 /// below it and names no other.
-fn above(path: &Path) -> Option<String> {
+fn find_config_above(path: &Path) -> Option<String> {
     let here = std::env::current_dir().ok()?;
     let mut above = here.ancestors().skip(1);
     let steps = above.position(|dir| dir.join(DEFAULT_CONFIG).is_file())? + 1;
@@ -109,8 +109,10 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
         let diagnostic =
             Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
         Error::Usage(match error.kind() {
-            std::io::ErrorKind::NotFound => match above(path) {
-                Some(there) => diagnostic.help(format!("there is one above: --config {there}")),
+            std::io::ErrorKind::NotFound => match find_config_above(path) {
+                Some(there) => diagnostic.help(format!(
+                    "there is one in a parent directory: --config {there}"
+                )),
                 None => diagnostic
                     .help("write one with `gatekeeper init`, or name another with --config"),
             },
@@ -127,7 +129,7 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
             .get(..error.utf8_error().valid_up_to())
             .unwrap_or_default();
         let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
-        Error::Usage(Diagnostic::new("this is not UTF-8").at(format!("{file}:{line}")))
+        Error::Usage(Diagnostic::new("not valid UTF-8").at(format!("{file}:{line}")))
     })?;
     let disk = |path: &str| {
         let metadata = std::fs::metadata(root.join(path)).ok()?;
@@ -157,7 +159,7 @@ pub fn pairing(unchanged: bool) -> Pairing {
     defaults::pairing(unchanged)
 }
 
-/// What holds where there is no gates.yaml.
+/// How times are taken without a gates.yaml.
 pub fn default_timing() -> Schedule {
     defaults::TIMING
 }
@@ -184,39 +186,39 @@ fn parse(
     disk: &dyn Fn(&str) -> Option<PathKind>,
 ) -> std::result::Result<Resolved, Diagnostic> {
     let source = Source::parse(file, text)?;
-    version(&source)
+    check_version(&source)
         .and_then(|()| source.read())
-        .and_then(|raw| resolve(&raw, file, disk))
+        .and_then(|raw| resolve_file(&raw, file, disk))
         .map_err(|problem| source.diagnose(&problem))
 }
 
 /// Before anything else: another version may have other keys.
-fn version(source: &Source<'_>) -> std::result::Result<(), Problem> {
+fn check_version(source: &Source<'_>) -> std::result::Result<(), Problem> {
     let first = source.first_entry();
-    let help = format!("the first line is `version: {VERSION}`");
+    let help = format!("the first line must be `version: {VERSION}`");
     match first {
         Some((key, value)) if key.value == "version" => match value {
             Some(value) if value.value == VERSION.to_string() => Ok(()),
             Some(value) => Err(Problem::new(
                 value.at,
                 format!(
-                    "version {} is not known to this gatekeeper, which reads {VERSION}",
+                    "unknown version {}: this gatekeeper reads version {VERSION}",
                     value.value
                 ),
             )),
-            None => Err(Problem::new(key.at, "the version is a number").help(help)),
+            None => Err(Problem::new(key.at, "the version must be a number").help(help)),
         },
-        Some((key, _)) => Err(Problem::new(key.at, "`version` stands first").help(help)),
+        Some((key, _)) => Err(Problem::new(key.at, "`version` must come first").help(help)),
         None => Err(Problem::new(source.start(), "expected a mapping").help(help)),
     }
 }
 
-fn resolve(
+fn resolve_file(
     raw: &raw::GatesFile,
     file: &str,
     disk: &dyn Fn(&str) -> Option<PathKind>,
 ) -> std::result::Result<Resolved, Problem> {
-    let architectures = architectures(&raw.architectures)?;
+    let architectures = resolve_architectures(&raw.architectures)?;
     let shared = Shared {
         file,
         architectures: &architectures,
@@ -227,14 +229,14 @@ fn resolve(
         plan: Plan {
             units: Vec::new(),
             cases: Vec::new(),
-            timing: timing(&raw.timing)?,
-            simulation: simulation(&raw.simulation)?,
+            timing: resolve_timing(&raw.timing)?,
+            simulation: resolve_simulation(&raw.simulation)?,
             pairing: None,
             left_out: BTreeSet::new(),
         },
         gates: Vec::new(),
         toolchain: ToolchainPin {
-            cuda: raw.toolchain.cuda.as_ref().map(release).transpose()?,
+            cuda: raw.toolchain.cuda.as_ref().map(check_release).transpose()?,
         },
     };
     if raw.kernels.is_empty() {
@@ -244,19 +246,19 @@ fn resolve(
         ));
     }
     for (name, kernel) in raw.kernels.iter() {
-        let kernel = kernel::resolve(name, kernel, &shared)?;
+        let kernel = kernel::resolve_kernel(name, kernel, &shared)?;
         resolved.plan.units.extend(kernel.units);
         resolved.plan.cases.extend(kernel.cases);
         resolved.gates.extend(kernel.gates);
     }
     if let Some(singles) = &raw.timing.singles {
-        enough(singles, &resolved.gates)?;
+        check_singles(singles, &resolved.gates)?;
     }
     Ok(resolved)
 }
 
-/// A limit that these could never decide is said before anything is measured.
-fn enough(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(), Problem> {
+/// A limit that these could never decide is an error before anything is measured.
+fn check_singles(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(), Problem> {
     let limited = gates.iter().filter_map(|gate| match gate.rule {
         Rule::Limit { metric, .. } => Some(metric),
         _ => None,
@@ -267,7 +269,7 @@ fn enough(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(), Proble
         Some(metric) => Err(Problem::new(
             singles.at,
             format!(
-                "{} is too few for the limit on {metric}, which needs {}",
+                "{} samples are too few for the limit on {metric}, which needs {}",
                 singles.value,
                 metric.least_singles()
             ),
@@ -275,7 +277,7 @@ fn enough(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(), Proble
     }
 }
 
-fn architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<Vec<Arch>, Problem> {
+fn resolve_architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<Vec<Arch>, Problem> {
     if raw.is_empty() {
         return Err(Problem::new(
             raw.at,
@@ -288,14 +290,17 @@ fn architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<Vec<Arch>
             .parse()
             .map_err(|error: verdict::model::BadArch| Problem::new(name.at, error.to_string()))?;
         if architectures.contains(&arch) {
-            return Err(Problem::new(name.at, format!("{arch} stands here twice")));
+            return Err(Problem::new(
+                name.at,
+                format!("duplicate architecture {arch}"),
+            ));
         }
         architectures.push(arch);
     }
     Ok(architectures)
 }
 
-fn release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
+fn check_release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
     let parts: Vec<_> = raw.split('.').collect();
     let number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     if (2..=3).contains(&parts.len()) && parts.iter().all(number) {
@@ -303,11 +308,11 @@ fn release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
     }
     Err(
         Problem::new(raw.at, format!("`{}` is not a CUDA release", raw.value))
-            .help("as in \"13.0\" or \"13.0.2\""),
+            .help("examples: \"13.0\", \"13.0.2\""),
     )
 }
 
-fn simulation(raw: &RawSimulation) -> std::result::Result<Simulation, Problem> {
+fn resolve_simulation(raw: &RawSimulation) -> std::result::Result<Simulation, Problem> {
     match &raw.budget {
         None => Ok(defaults::SIMULATION),
         Some(budget) if BUDGETS.contains(&budget.value) => Ok(Simulation {
@@ -316,7 +321,7 @@ fn simulation(raw: &RawSimulation) -> std::result::Result<Simulation, Problem> {
         Some(budget) => Err(Problem::new(
             budget.at,
             format!(
-                "{} warp instructions, not between {} and {}",
+                "the budget is {} warp instructions; it must be between {} and {}",
                 budget.value,
                 BUDGETS.start(),
                 BUDGETS.end()
@@ -325,13 +330,13 @@ fn simulation(raw: &RawSimulation) -> std::result::Result<Simulation, Problem> {
     }
 }
 
-fn timing(raw: &raw::Timing) -> std::result::Result<Schedule, Problem> {
+fn resolve_timing(raw: &raw::Timing) -> std::result::Result<Schedule, Problem> {
     let count = |written: &Option<Spot<u32>>, absent: u32, least: u32, most: u32| match written {
         None => Ok(absent),
         Some(count) if (least..=most).contains(&count.value) => Ok(count.value),
         Some(count) => Err(Problem::new(
             count.at,
-            format!("{} is not between {least} and {most}", count.value),
+            format!("{} must be between {least} and {most}", count.value),
         )),
     };
     let absent = defaults::TIMING;
@@ -344,7 +349,7 @@ fn timing(raw: &raw::Timing) -> std::result::Result<Schedule, Problem> {
         singles: count(&raw.singles, absent.singles, 1, 100_000)?,
         batch_ns: match &raw.batch {
             None => absent.batch_ns,
-            Some(batch) => scope::duration(batch, "a batch", 1e3..=1e9)? as u64,
+            Some(batch) => scope::parse_duration(batch, "a batch", 1e3..=1e9)? as u64,
         },
         processes,
         max_processes: count(&raw.max_processes, most, processes, 100)?,

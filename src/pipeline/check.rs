@@ -1,6 +1,7 @@
 //! Every seed of every case on a GPU, or on whichever of several is free: the record does not tell which.
 
-use super::{Answer, Why, Work};
+use super::{Why, Work};
+use crate::check::cache::Answer;
 use crate::report::progress::{Event, Phase};
 use crate::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
 use verdict::judge::{self, Admission, Stage};
@@ -135,7 +136,13 @@ impl Work {
         case: &Case,
         seed: u64,
     ) -> std::result::Result<ExpectedOutput, Why> {
-        match self.answers.found.get(&(case.id.clone(), seed)).cloned() {
+        match self
+            .ready
+            .answers
+            .found
+            .get(&(case.id.clone(), seed))
+            .cloned()
+        {
             Some(Seen::Got(Answer::Files { seen, original })) => {
                 Ok(ExpectedOutput::Files { seen, original })
             }

@@ -1,7 +1,8 @@
 //! Every case in the simulator, where there is no GPU: what each would cost by a sample of its blocks, then
 //! those within the budget, all seeds, on all cores.
 
-use super::{Answers, Why, Work, milliseconds};
+use super::prepare::Answers;
+use super::{Why, Work, milliseconds};
 use crate::check::cache::References;
 use crate::device::sim::MOST_BYTES;
 use crate::error::Result;
@@ -53,7 +54,7 @@ pub fn simulate_all(
     let estimated = began.elapsed();
 
     let cases = record.plan.cases.iter();
-    work.answers = Answers::compute(
+    work.ready.answers = Answers::compute(
         cases.filter(|case| matches!(verdicts.get(&case.id), Some(Ok(_)))),
         references,
         on,
@@ -61,7 +62,7 @@ pub fn simulate_all(
 
     let began = Instant::now();
     run_all(work, &verdicts, &simulators, record, on);
-    record.costs.reference_ms += milliseconds(work.answers.wall);
+    record.costs.reference_ms += milliseconds(work.ready.answers.wall);
     record.costs.simulator_ms = milliseconds(estimated + began.elapsed());
     record.costs.workers += simulators.spent().workers;
     Ok(())

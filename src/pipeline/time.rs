@@ -141,6 +141,7 @@ impl Work {
         Ok(Arm {
             case: base.plan.case(id).cloned().ok_or_else(lacking)?,
             artifact: self
+                .ready
                 .base_artifacts
                 .get(&unit.id)
                 .cloned()

@@ -33,7 +33,7 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                 words::gate(instead)
             )),
             Note::Broken { path, problem } => {
-                lines.push(format!("{path} cannot be used: {problem}"));
+                lines.push(format!("{path} cannot be read: {problem}"));
             }
             Note::NotJudged { subject, what } => {
                 let told = format!("the simulator's checks do not judge {what}");

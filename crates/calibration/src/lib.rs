@@ -5,6 +5,8 @@
 //! thousands of runs from it and lets the rule of `verdict::stats::sequential` decide. Nothing here measures:
 //! no files, clock or device (clippy.toml bans them).
 
+#![forbid(unsafe_code)]
+
 mod analysis;
 mod dice;
 pub mod draw;

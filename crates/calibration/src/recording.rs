@@ -143,8 +143,10 @@ impl Process {
     /// none.
     pub fn ln_ratio(&self) -> Option<f64> {
         let ratio = |block: &Block| {
-            let [head, base] = [block.ns.head, block.ns.base]
-                .map(|[first, second]| first.checked_add(second).filter(|&sum| sum > 0));
+            let [head, base] = [block.ns.head, block.ns.base].map(|[first, second]| {
+                let both = first > 0 && second > 0;
+                first.checked_add(second).filter(|_| both)
+            });
             Some((head? as f64 / base? as f64).ln())
         };
         let mut ratios = self.blocks.iter().map(ratio).collect::<Option<Vec<_>>>()?;
@@ -270,6 +272,7 @@ pub(crate) mod tests {
         assert_eq!(process(vec![]).ln_ratio(), None);
         let zero = block([0, 0], [1, 1]);
         assert_eq!(process(vec![zero, block([1, 1], [1, 1])]).ln_ratio(), None);
+        assert_eq!(process(vec![block([1, 1], [0, 2])]).ln_ratio(), None);
         assert_eq!(process(vec![block([u64::MAX, 1], [1, 1])]).ln_ratio(), None);
     }
 

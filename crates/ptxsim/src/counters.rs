@@ -1,7 +1,7 @@
 //! What a launch costs, as named numbers that are the same on every run and machine.
 //!
 //! A counter of the *gate* tier equals what a GPU's own counters say of the same launch, where the launch
-//! gives no [`Doubt`](crate::Doubt) of it; CALIBRATION.md has the comparison. One of the *information*
+//! does not put it in [`Doubt`](crate::Doubt); CALIBRATION.md has the comparison. One of the *information*
 //! tier was not compared or differs.
 
 use crate::report::{Cost, Counters, Kind, LineCost};

@@ -1,10 +1,10 @@
-//! `counters`: what ptxsim counts against what ncu read of the same launches of the same PTX. A counter
-//! that may gate a launch has to be what the hardware counted, without an exception.
+//! `counters`: ptxsim's counts against ncu's readings of the same launches of the same PTX. A counter that
+//! may gate a launch has to equal the hardware's, without exception.
 
 use crate::cases::{self, Case};
 use crate::gpu::{Gpu, Result};
 use crate::table::{self, Instructions, Row};
-use ptxsim::{Counter, Module, Reason, Report, Tier};
+use ptxsim::{Counter, Doubt, Module, Report, Tier};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -133,7 +133,7 @@ struct Tally {
 }
 
 /// Of each counter of the gate tier: where it may gate, and where it may not, for each reason.
-type Tallies = BTreeMap<(Counter, Option<Reason>), Tally>;
+type Tallies = BTreeMap<(Counter, Option<Doubt>), Tally>;
 
 fn tally(compared: &[(&str, Report, &Row)]) -> Tallies {
     let mut tallies = Tallies::new();
@@ -142,9 +142,9 @@ fn tally(compared: &[(&str, Report, &Row)]) -> Tallies {
             if counter.tier() != Tier::Gate {
                 continue;
             }
-            let doubt = report.doubts.get(&counter);
+            let doubt = report.withheld.get(&counter);
             let tally = tallies
-                .entry((counter, doubt.map(|d| d.reason)))
+                .entry((counter, doubt.map(|d| d.doubt)))
                 .or_default();
             match held_against(counter, report, row) {
                 Found::Nothing => tally.nothing += 1,
@@ -182,7 +182,7 @@ fn of_cases(cases: &[Case], ncu: &Path, instructions: Option<&Path>) -> Result<V
             });
             match launch {
                 Some(launch) => Ok((case.name.clone(), launch.row)),
-                None => Err(format!("{}: not among the launches that ncu saw", case.name).into()),
+                None => Err(format!("{}: ncu recorded no such launch", case.name).into()),
             }
         })
         .collect()
@@ -216,7 +216,7 @@ pub fn hold(directory: &Path, rows: &[(String, Row)], out: &mut dyn Write) -> Re
         compared.push((case.name.as_str(), report, row));
     }
     if compared.len() != rows.len() {
-        return Err("the table has launches that are not made".into());
+        return Err("the table has launches that no longer exist".into());
     }
     let mut held = true;
     for ((counter, doubt), tally) in tally(&compared) {
@@ -247,9 +247,9 @@ pub fn doubts(directory: &Path, out: &mut dyn Write) -> Result<bool> {
     for (case, report) in cases.iter().zip(reports) {
         let report = report.map_err(|e| format!("{}: {e}", case.name))?;
         let doubts: Vec<String> = report
-            .doubts
+            .withheld
             .iter()
-            .map(|(counter, d)| format!("{} {:?} {}", counter.name(), d.reason, d.place))
+            .map(|(counter, d)| format!("{} {:?} {}", counter.name(), d.doubt, d.place))
             .collect();
         writeln!(out, "{}: {}", case.name, doubts.join("; "))?;
     }
@@ -322,14 +322,14 @@ mod tests {
         let row = row(&[(SHARED_LOADS, 2), (SHARED_STORES, 1)]);
         let clean = report();
         let mut doubted = report();
-        let doubt = ptxsim::Doubt {
-            reason: Reason::Joined,
+        let doubt = ptxsim::Withheld {
+            doubt: Doubt::Joined,
             place: "k.cu:1".to_owned(),
         };
-        doubted.doubts.insert(Counter::SharedLoadRequests, doubt);
+        doubted.withheld.insert(Counter::SharedLoadRequests, doubt);
         let all = tally(&[("clean", clean, &row), ("doubted", doubted, &row)]);
         let other = |doubt| all[&(Counter::SharedLoadRequests, doubt)].other.len();
-        assert_eq!((other(None), other(Some(Reason::Joined))), (1, 1));
+        assert_eq!((other(None), other(Some(Doubt::Joined))), (1, 1));
         assert_eq!(all[&(Counter::SharedStoreRequests, None)].equal, 2);
     }
 

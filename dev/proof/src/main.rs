@@ -1,5 +1,5 @@
-//! Proves ptxsim against a GPU (sm_90): what a new form, a faster engine or another counter has to
-//! pass before it is believed. What came out is in crates/ptxsim/CALIBRATION.md.
+//! Compares ptxsim with a GPU (sm_90). A new form, a faster engine or another counter has to pass this before
+//! it is used. The results are in crates/ptxsim/CALIBRATION.md.
 //!
 //! On a machine with a GPU, from the root of the repository:
 //! ```text
@@ -10,16 +10,15 @@
 //! $P build --ptx out/ptx && $P kernels --ptx out/ptx
 //! dev/proof/counters.sh target/release/ptxsim-proof out/ptx out
 //! $P counters --ptx out/ptx --ncu out/ncu.csv --instructions out/instructions.tsv
-//! $P doubts --ptx out/ptx                         these two without a GPU
+//! $P doubts --ptx out/ptx                         this and the next need no GPU
 //! $P hold --ptx dev/proof/fixtures/counters --table dev/proof/fixtures/counters/table.tsv
 //! ```
-//! `--table dev/proof/fixtures/counters/table.tsv` of `counters` writes what `cargo test` holds the
-//! counters against from then on, with `out/ptx/*.ptx` beside it, through `gzip -9n`.
-//! `--hashes` of `forms`, `mma`, `special` and `random` writes what the GPU computed, as hashes; those
-//! in fixtures/ are checked by `cargo test` on any machine, and `--check` compares with a file of them. A
-//! form that ptxsim builds now and did not then stands last in `forms`, or in `products`, and turns those
-//! tests red until a GPU has computed it; to have it in random programs, `list > fixtures/forms.list`, then
-//! their `--hashes` anew.
+//! `counters --table dev/proof/fixtures/counters/table.tsv` writes the readings that `cargo test` compares
+//! the counters with. Put `out/ptx/*.ptx` beside it, compressed by `gzip -9n`.
+//! `--hashes` of `forms`, `mma`, `special` and `random` writes the GPU's results as hashes. `cargo test`
+//! checks those in fixtures/ on any machine; `--check` compares with a file of them. A form that ptxsim
+//! learned since then goes last in `forms` or `products`, and those tests fail until a GPU has computed it.
+//! To include it in random programs, write `list > fixtures/forms.list` and their `--hashes` again.
 
 mod approx;
 mod cases;
@@ -50,7 +49,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(about, version)]
 struct Cli {
-    /// Compiles PTX in place of the driver, which takes one module at a time
+    /// ptxas to compile PTX with, in place of the driver, which compiles one module at a time
     #[arg(long, global = true)]
     ptxas: Option<PathBuf>,
     #[command(subcommand)]
@@ -64,10 +63,10 @@ enum Command {
         /// Only instructions whose text contains this
         #[arg(default_value = "")]
         filter: String,
-        /// Where a hash of what the GPU computed goes, for each
+        /// Where to write hashes of the GPU's results
         #[arg(long)]
         hashes: Option<PathBuf>,
-        /// Compares ptxsim with such hashes instead: needs no GPU
+        /// Compare ptxsim with such hashes instead; needs no GPU
         #[arg(long)]
         check: Option<PathBuf>,
     },
@@ -77,10 +76,10 @@ enum Command {
         programs: usize,
         #[arg(long, default_value_t = 0)]
         seed: u64,
-        /// Where a hash of what the GPU computed goes, for each
+        /// Where to write hashes of the GPU's results
         #[arg(long)]
         hashes: Option<PathBuf>,
-        /// Compares ptxsim with such hashes instead: needs no GPU
+        /// Compare ptxsim with such hashes instead; needs no GPU
         #[arg(long)]
         check: Option<PathBuf>,
     },
@@ -92,19 +91,19 @@ enum Command {
     },
     /// Matrix instructions
     Mma {
-        /// Where the GPU's results go
+        /// Where to write the GPU's results
         #[arg(long)]
         dump: Option<PathBuf>,
-        /// Where a hash of them goes, for each
+        /// Where to write hashes of them
         #[arg(long)]
         hashes: Option<PathBuf>,
-        /// Compares ptxsim with what was dumped instead: needs no GPU
+        /// Compare ptxsim with dumped results instead; needs no GPU
         #[arg(long)]
         check: Option<PathBuf>,
     },
     /// 128-bit words, atomics of vectors, `movmatrix`
     Special {
-        /// Where a hash of what the GPU computed goes, for each
+        /// Where to write hashes of the GPU's results
         #[arg(long)]
         hashes: Option<PathBuf>,
     },
@@ -117,16 +116,16 @@ enum Command {
     },
     /// The repository's kernels: outputs compared
     Kernels {
-        /// What `build` wrote
+        /// The directory that `build` wrote
         #[arg(long)]
         ptx: PathBuf,
     },
-    /// Launches each kernel once: for ncu to watch
+    /// Launch each kernel once, under ncu
     Launch {
         #[arg(long)]
         ptx: PathBuf,
     },
-    /// Counters against what ncu said of `launch`: needs no GPU
+    /// Compare counters with ncu's readings of `launch`; needs no GPU
     Counters {
         #[arg(long)]
         ptx: PathBuf,
@@ -136,23 +135,23 @@ enum Command {
         /// From `instructions.py`
         #[arg(long)]
         instructions: Option<PathBuf>,
-        /// Where what was read goes, for each launch
+        /// Where to write the readings of each launch
         #[arg(long)]
         table: Option<PathBuf>,
     },
-    /// Counters against what `counters` wrote: needs no GPU
+    /// Compare counters with the table of `counters`; needs no GPU
     Hold {
         #[arg(long)]
         ptx: PathBuf,
         #[arg(long)]
         table: PathBuf,
     },
-    /// Which counters may not gate which launches, and why: needs no GPU
+    /// List the counters that may not gate a launch, and why; needs no GPU
     Doubts {
         #[arg(long)]
         ptx: PathBuf,
     },
-    /// Random programs in ptxsim alone: needs no GPU
+    /// Random programs in ptxsim alone; needs no GPU
     Simulate {
         #[arg(long, default_value_t = 1000)]
         programs: usize,
@@ -161,11 +160,11 @@ enum Command {
     },
     /// The forms that ptxsim builds, for fixtures/forms.list
     List,
-    /// The PTX of every form, of a program or of a kernel by its name: needs no GPU
+    /// Print the PTX of every form, or of a program or kernel by its name; needs no GPU
     Ptx {
         #[arg(long)]
         seed: Option<u64>,
-        /// Its name in what `mma` or `special` prints
+        /// Its name, as `mma` or `special` prints it
         #[arg(long, conflicts_with = "seed")]
         name: Option<String>,
     },
@@ -255,7 +254,7 @@ fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
             let of_product = products::VARIANTS.iter().find(|v| v.name == name);
             let text = of_product.map(products::Variant::ptx);
             let Some(text) = text.or_else(|| special::named(&name)) else {
-                return Err(format!("nothing is called {name}").into());
+                return Err(format!("no program or kernel is named {name}").into());
             };
             out.write_all(text.as_bytes())?;
             Ok(true)

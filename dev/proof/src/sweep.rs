@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 const LANES: usize = 1 << 16;
-/// What is kept of a GPU's results is a hash of every so manieth lane.
+/// Of a GPU's results, a hash of every lane at this stride is kept.
 const STRIDE: usize = 16;
 const PER_MODULE: usize = 24;
 /// Sources that an instruction can have.
@@ -328,7 +328,7 @@ pub fn check(hashes: &str, out: &mut dyn std::io::Write) -> Result<bool> {
     let lines: Vec<&str> = hashes.lines().collect();
     let all = all_instances();
     let Some(missing) = all.len().checked_sub(lines.len()) else {
-        return Err("these hashes are of other forms".into());
+        return Err("these hashes belong to other forms".into());
     };
     let same = check_lines(&lines, &all, out)?;
     if missing > 0 {
@@ -344,7 +344,7 @@ fn check_lines(lines: &[&str], all: &[Instance], out: &mut dyn std::io::Write) -
         .map(|(line, i)| {
             let (hash_there, text) = line.split_once(' ').ok_or("no hash in a line")?;
             if i.text.replace('\n', " ") != text {
-                return Err(format!("{text} stands where {} should", i.text).into());
+                return Err(format!("{text} in the place of {}", i.text).into());
             }
             let input = Inputs::of(&i.form).bytes(STRIDE);
             Ok(match simulate(i, &input, LANES / STRIDE)? {

@@ -1,5 +1,5 @@
-//! What hardware counted of each launch, in a file: a line for each launch, a column for each reading.
-//! Comes of two exports of one report of ncu: the raw page, and what `instructions.py` sums up.
+//! The hardware's counts of each launch in a file: a line for each launch, a column for each reading. From
+//! two exports of one ncu report: the raw page, and the sums of `instructions.py`.
 
 use crate::gpu::Result;
 use std::collections::BTreeMap;

@@ -523,7 +523,7 @@ fn all_reasons() -> Vec<Reason> {
         R::BaseNotBuilt { why: why() },
         R::BaseArchitecture {
             revision: "origin/main".into(),
-            case: case(),
+            case: case().into(),
             device: "NVIDIA A100".into(),
         },
         R::HeadPassedOver { why: why() },

@@ -2,8 +2,8 @@
 //! another and with what is expected, its inputs and the memory around all of them looked at afterwards.
 
 use super::buffers::Buffers;
-use super::shelves::Shelves;
-use super::stage::{OutputImages, Stage};
+use super::job_cache::JobCache;
+use super::stage::{OutputImages, StagedCase};
 use crate::build::Artifact;
 use crate::check::compare::{Incomparable, errors, of_launches};
 use crate::check::inputs::generate;
@@ -35,15 +35,15 @@ pub(super) struct Want {
 /// The faults of the kernel, and of its reference as `FaultKind::Reference`.
 pub fn check(
     device: &mut dyn Device,
-    shelves: &mut Shelves,
+    cache: &mut JobCache,
     job: &CheckJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<CheckFacts> {
     let step = |what: String| Frame::Step(what);
-    let want = want(device, shelves, job, say)?;
+    let want = want(device, cache, job, say)?;
     say(step("making the inputs".to_owned()));
-    let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
-    shelves.read_ahead();
+    let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
+    cache.read_ahead();
     let dump = Dump::new(job);
     dump.before(&want)?;
 
@@ -61,7 +61,7 @@ pub fn check(
     let launches = job.case.launches.max(LEAST_LAUNCHES);
     let (runs, after) = launch_and_compare(
         device,
-        &mut shelves.buffers,
+        &mut cache.buffers,
         &stage,
         (&job.case, &want),
         launches,
@@ -69,7 +69,7 @@ pub fn check(
     )?;
     dump.after(runs.first.as_ref())?;
     let (facts, first) = runs.facts(launches, after)?;
-    keep(&mut shelves.buffers, first.into_iter());
+    keep(&mut cache.buffers, first.into_iter());
     Ok(facts)
 }
 
@@ -84,7 +84,7 @@ impl After {
     pub fn look(
         &mut self,
         device: &mut dyn Device,
-        stage: &Stage,
+        stage: &StagedCase,
         buffers: &mut Buffers,
     ) -> Result<()> {
         let clobbered = stage.clobbered(device, buffers)?;
@@ -107,7 +107,7 @@ impl After {
 fn launch_and_compare<'a>(
     device: &mut dyn Device,
     buffers: &mut Buffers,
-    stage: &Stage,
+    stage: &StagedCase,
     (case, want): (&'a Case, &'a Want),
     launches: u32,
     say: &mut dyn FnMut(Frame),
@@ -161,7 +161,7 @@ fn keep(buffers: &mut Buffers, spare: impl Iterator<Item = OutputImages>) {
 
 fn launch_once(
     device: &mut dyn Device,
-    stage: &Stage,
+    stage: &StagedCase,
     launch: u32,
     buffers: &mut Buffers,
 ) -> Result<OutputImages> {
@@ -294,15 +294,15 @@ impl<'a> Runs<'a> {
 /// Reads what is expected, or runs the variant that it is.
 pub(super) fn want(
     device: &mut dyn Device,
-    shelves: &mut Shelves,
+    cache: &mut JobCache,
     job: &CheckJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<Want> {
     match &job.expected {
         ExpectedOutput::Files { seen, original } => {
-            let original = original.as_ref().map(|path| shelves.expected(path));
+            let original = original.as_ref().map(|path| cache.expected(path));
             Ok(Want {
-                seen: shelves.expected(seen)?,
+                seen: cache.expected(seen)?,
                 original: original.transpose()?,
             })
         }
@@ -311,7 +311,7 @@ pub(super) fn want(
                 "running variant {}, the reference",
                 case.id.variant
             )));
-            let seen = variant(device, shelves, case, artifact, job.seed)
+            let seen = variant(device, cache, case, artifact, job.seed)
                 .map_err(|failure| of_the_reference(&case.id.variant, failure))?;
             Ok(Want {
                 seen: Arc::new(seen),
@@ -323,13 +323,13 @@ pub(super) fn want(
 
 fn variant(
     device: &mut dyn Device,
-    shelves: &mut Shelves,
+    cache: &mut JobCache,
     case: &Case,
     artifact: &Artifact,
     seed: u64,
 ) -> Result<Outputs> {
-    let stage = Stage::set(device, shelves, case, artifact, seed)?;
-    decoded(case, &launch_once(device, &stage, 1, &mut shelves.buffers)?)
+    let stage = StagedCase::set(device, cache, case, artifact, seed)?;
+    decoded(case, &launch_once(device, &stage, 1, &mut cache.buffers)?)
 }
 
 fn of_the_reference(variant: &str, failure: Failure) -> Failure {

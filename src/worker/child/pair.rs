@@ -1,8 +1,8 @@
 //! One case of head and of base in one timing process, on the same buffers.
 
+use super::job_cache::JobCache;
 use super::metered::Metered;
-use super::shelves::Shelves;
-use super::stage::Stage;
+use super::stage::StagedCase;
 use crate::device::{Call, Device, Failure, Program, Result, Side, Target, Targets};
 use crate::measure::{Dice, measure_pair, of_base};
 use crate::worker::protocol::{Frame, PairJob};
@@ -19,7 +19,7 @@ const SHIFT_BYTES: usize = 512;
 /// clock to trust.
 pub fn pair(
     device: &mut Metered,
-    shelves: &mut Shelves,
+    cache: &mut JobCache,
     job: &PairJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<PairFacts> {
@@ -38,13 +38,13 @@ pub fn pair(
         None => load_base(device, job, say)?,
     };
     say(Frame::Step("placing the inputs".to_owned()));
-    let head = Stage::of(device, shelves, &job.head.case, head_program, job.seed)?;
+    let head = StagedCase::of(device, cache, &job.head.case, head_program, job.seed)?;
     // Other tensors are another interface: then each side has its own.
     let own = match job.head.case.tensors == job.base.case.tensors {
         true => None,
         false => {
             let base = &job.base.case;
-            let stage = Stage::of(device, shelves, base, base_program, job.seed);
+            let stage = StagedCase::of(device, cache, base, base_program, job.seed);
             Some(of_base(stage)?)
         }
     };
@@ -56,7 +56,7 @@ pub fn pair(
             launch: job.base.case.launch,
         },
     };
-    shelves.read_ahead();
+    cache.read_ahead();
     head.prepare(device, 1)?;
     let restore = head.restores(device)?;
     let base_restore = match &own {

@@ -1,7 +1,7 @@
 //! A case on a device: its program, its tensors between guards, and the call that uses them.
 
 use super::buffers::Buffers;
-use super::shelves::Shelves;
+use super::job_cache::JobCache;
 use crate::build::Artifact;
 use crate::check::images::{self, Image};
 use crate::check::poison::{gaps_changed, poison, poisoned};
@@ -17,7 +17,7 @@ use verdict::model::{Case, FaultKind, Role, Tensor};
 /// The tensors that a kernel writes, by name, as they lie on the device.
 pub type OutputImages = BTreeMap<String, Vec<u8>>;
 
-pub struct Stage<'a> {
+pub struct StagedCase<'a> {
     inputs: images::InputImages,
     pub call: Call,
     tensors: Vec<Placed<'a>>,
@@ -30,28 +30,28 @@ struct Placed<'a> {
     zero_points: Option<Guarded>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> StagedCase<'a> {
     /// Loads the program, makes the inputs and writes them.
     pub fn set(
         device: &mut dyn Device,
-        shelves: &mut Shelves,
+        cache: &mut JobCache,
         case: &'a Case,
         artifact: &Artifact,
         seed: u64,
     ) -> Result<Self> {
         let program = device.load(artifact)?;
-        Self::of(device, shelves, case, program, seed)
+        Self::of(device, cache, case, program, seed)
     }
 
     /// Makes the inputs and writes them.
     pub fn of(
         device: &mut dyn Device,
-        shelves: &mut Shelves,
+        cache: &mut JobCache,
         case: &'a Case,
         program: Program,
         seed: u64,
     ) -> Result<Self> {
-        let inputs = shelves.inputs(case, seed)?;
+        let inputs = cache.inputs(case, seed)?;
         let tensors = case
             .tensors
             .iter()

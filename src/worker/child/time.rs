@@ -1,8 +1,8 @@
 //! One case in one timing process.
 
+use super::job_cache::JobCache;
 use super::metered::Metered;
-use super::shelves::Shelves;
-use super::stage::Stage;
+use super::stage::StagedCase;
 use crate::device::{Failure, Result, Target, Targets};
 use crate::measure::measure;
 use crate::worker::protocol::{Frame, TimeJob};
@@ -13,13 +13,13 @@ use verdict::model::Unsupported;
 /// The kernel's faults; `Unsupported` where the device has no clock to trust.
 pub fn time(
     device: &mut Metered,
-    shelves: &mut Shelves,
+    cache: &mut JobCache,
     job: &TimeJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<TimeFacts> {
     say(Frame::Step("making the inputs".to_owned()));
-    let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
-    shelves.read_ahead();
+    let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
+    cache.read_ahead();
     stage.prepare(device, 1)?;
     let restore = stage.restores(device)?;
     let targets = Targets {

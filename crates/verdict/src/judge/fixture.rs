@@ -139,7 +139,7 @@ pub fn environment() -> Environment {
 
 pub fn no_gpu() -> Seen<DeviceFacts> {
     Seen::NotRun(NotRun::NoDevice {
-        problem: "libcuda.so.1 is not there".into(),
+        problem: "no NVIDIA device".into(),
     })
 }
 

@@ -16,13 +16,13 @@ pub(super) fn prove(values: &Values, id: &CaseId) -> Found<()> {
     }
     lookup.runnable(id)?;
     let subject = Subject::Case(id.clone());
-    correctness::finite(lookup, &subject)?;
-    correctness::written(lookup, &subject)?;
-    correctness::inputs_intact(lookup, &subject)?;
+    correctness::check_finite(lookup, &subject)?;
+    correctness::check_written(lookup, &subject)?;
+    correctness::check_inputs(lookup, &subject)?;
     if lookup.is_simulated() {
-        simulation::no_findings(values, &subject)?;
+        simulation::check_findings(values, &subject)?;
     } else if case.determinism == Determinism::BitExact {
-        correctness::deterministic(lookup, &subject)?;
+        correctness::check_deterministic(lookup, &subject)?;
     }
     let gates = lookup.policy.gates.iter();
     let mut limits = 0;

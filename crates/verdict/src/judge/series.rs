@@ -18,7 +18,8 @@ impl<'a> Lookup<'a> {
             return missing(Piece::Timing(id.clone()));
         }
         let mut used = Vec::new();
-        for (process, facts) in in_order(seen)? {
+        for found in in_order(seen) {
+            let (process, facts) = found?;
             check_process(facts, process, &self.plan.timing)?;
             if !facts.gpu.throttled {
                 used.push(facts);
@@ -45,7 +46,8 @@ impl<'a> Lookup<'a> {
     /// The processes that count of a case that was timed beside the base.
     pub fn pairs(&self, id: &CaseId) -> Found<Vec<&'a PairFacts>> {
         let mut used = Vec::new();
-        for (process, facts) in in_order(self.timed_beside(id))? {
+        for found in in_order(self.timed_beside(id)) {
+            let (process, facts) = found?;
             check_pair(facts, process, self.pairing()?)?;
             if !is_set_aside(facts) {
                 used.push(facts);
@@ -144,15 +146,14 @@ pub(super) fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// Processes numbered from 0, each once, all of which ended well.
-fn in_order<'a, T>(seen: &[(u32, &'a Seen<T>)]) -> Found<Vec<(u32, &'a T)>> {
+/// Processes numbered from 0, each once, all of which ended well. Lazily: what is wrong with the first of
+/// them decides.
+fn in_order<'a, T>(seen: &[(u32, &'a Seen<T>)]) -> impl Iterator<Item = Found<(u32, &'a T)>> {
     let numbered = (0u32..).zip(seen);
-    numbered
-        .map(|(expected, (process, seen))| match expected == *process {
-            true => Ok((expected, got(seen)?)),
-            false => gap(expected, TimingGap::Numbering),
-        })
-        .collect()
+    numbered.map(|(expected, (process, seen))| match expected == *process {
+        true => Ok((expected, got(seen)?)),
+        false => gap(expected, TimingGap::Numbering),
+    })
 }
 
 fn gap<T>(process: u32, gap: TimingGap) -> Found<T> {

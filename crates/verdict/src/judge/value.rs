@@ -438,7 +438,7 @@ fn base_status(lookup: &Lookup, id: &CaseId) -> Found<BaseStatus> {
     let Some(base_unit) = unit_for(&base.plan, id, device) else {
         return inconclusive(Reason::BaseArchitecture {
             revision: base.revision.clone(),
-            case: id.clone(),
+            case: Box::new(id.clone()),
             device: device.name.clone(),
         });
     };

@@ -645,7 +645,7 @@ pub enum Reason {
     },
     BaseArchitecture {
         revision: String,
-        case: CaseId,
+        case: Box<CaseId>,
         device: String,
     },
     HeadPassedOver {

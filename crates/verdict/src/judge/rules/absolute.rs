@@ -7,7 +7,7 @@ use crate::judge::lookup::{Found, Lookup, fail};
 use crate::judge::value::Values;
 use crate::model::*;
 
-pub fn within(
+pub fn compare(
     values: &Values,
     gate: &Gate,
     metric: Metric,
@@ -16,7 +16,7 @@ pub fn within(
     refusals: &Refusals,
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
-    let found = compare(
+    let found = judge_value(
         values,
         gate,
         metric,
@@ -27,7 +27,7 @@ pub fn within(
     ruled.end(found)
 }
 
-fn compare(
+fn judge_value(
     values: &Values,
     gate: &Gate,
     metric: Metric,

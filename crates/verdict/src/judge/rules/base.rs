@@ -12,7 +12,7 @@ use crate::stats;
 use crate::stats::modes::Launches;
 use crate::stats::sequential::{Decision, Evidence as Estimate, Rule as Contest};
 
-pub fn within(values: &Values, gate: &Gate, metric: Metric, allowed: f64) -> Ruled {
+pub fn compare_to_base(values: &Values, gate: &Gate, metric: Metric, allowed: f64) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = (|| {
         let Subject::Case(id) = &gate.subject else {

@@ -9,7 +9,7 @@ use crate::model::*;
 use crate::stats;
 
 /// Against the last baseline.
-pub fn within(
+pub fn compare_to_baseline(
     values: &Values,
     gate: &Gate,
     metric: Metric,
@@ -59,7 +59,7 @@ fn passed_over(
 }
 
 /// Against what was agreed at an anchor: how far it has drifted since.
-pub fn within_anchor(
+pub fn compare_to_anchor(
     values: &Values,
     gate: &Gate,
     metric: Metric,
@@ -132,7 +132,7 @@ pub fn since_best(values: &Values, known: &[Drift]) -> Vec<Drift> {
                 },
                 declared: None,
             };
-            within_anchor(values, &gate, metric, &Since::Best, 0.0).drift
+            compare_to_anchor(values, &gate, metric, &Since::Best, 0.0).drift
         })
         .collect()
 }

@@ -5,7 +5,7 @@ use crate::judge::lookup::{Found, Lookup, fail, inconclusive, skipped, unsupport
 use crate::judge::value::{is_same_call, resident};
 use crate::model::*;
 
-pub fn built(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+pub fn check_built(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     let Subject::Unit(unit) = subject else {
         return misplaced();
     };
@@ -20,7 +20,7 @@ pub fn built(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
 
 /// A variant is compared with all siblings before it in the file, so that of two equal ones the later
 /// fails, and names the earlier.
-pub fn has_effect(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+pub fn check_effect(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     let Subject::Unit(id) = subject else {
         return misplaced();
     };
@@ -67,7 +67,7 @@ fn has_same_calls(lookup: &Lookup, a: &UnitId, b: &UnitId) -> Option<bool> {
     same
 }
 
-pub fn agrees_with_driver(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+pub fn check_driver(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     let Subject::Case(id) = subject else {
         return misplaced();
     };

@@ -6,7 +6,7 @@ use crate::judge::lookup::{Found, Ruling, fail, inconclusive};
 use crate::judge::value::Values;
 use crate::model::*;
 
-pub fn holds(values: &Values, gate: &Gate, expr: &Expr) -> Ruled {
+pub fn check_condition(values: &Values, gate: &Gate, expr: &Expr) -> Ruled {
     let found = (|| {
         let (expression, env) = prepare(values, &gate.subject, expr, Facet::Times)?;
         let operands = operands_of(expr, &expression, &env);

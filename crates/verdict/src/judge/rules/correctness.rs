@@ -36,7 +36,7 @@ pub fn over_seeds(
     }
 }
 
-pub fn finite(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+pub fn check_finite(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     each_seed(lookup, subject, |_, check, seed| {
         let errors = &check.error;
         match (errors.elements, errors.non_finite) {
@@ -52,7 +52,7 @@ pub fn finite(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     })
 }
 
-pub fn written(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+pub fn check_written(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     each_seed(lookup, subject, |_, check, seed| match check.unwritten {
         0 => Ok(()),
         count => fail(Reason::Unwritten {
@@ -63,7 +63,7 @@ pub fn written(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     })
 }
 
-pub fn deterministic(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+pub fn check_deterministic(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     if let Subject::Case(id) = subject
         && let Determinism::Declared { reason } = &lookup.case(id)?.determinism
     {
@@ -93,7 +93,7 @@ pub fn deterministic(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
 }
 
 /// Nothing but its outputs is changed: not the inputs, and nothing around any buffer.
-pub fn inputs_intact(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
+pub fn check_inputs(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     each_seed(lookup, subject, |_, check, seed| {
         if !check.overruns.is_empty() {
             fail(Reason::WroteOutside {

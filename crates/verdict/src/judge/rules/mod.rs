@@ -66,28 +66,28 @@ pub(super) fn apply(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled 
     let subject = &gate.subject;
     let simple = |found| Ruled::blank(gate).end(found);
     match &gate.rule {
-        Rule::Built => simple(build::built(lookup, subject)),
-        Rule::HasEffect => simple(build::has_effect(lookup, subject)),
-        Rule::Finite => simple(correctness::finite(lookup, subject)),
-        Rule::Written => simple(correctness::written(lookup, subject)),
-        Rule::Deterministic => simple(correctness::deterministic(lookup, subject)),
-        Rule::InputsIntact => simple(correctness::inputs_intact(lookup, subject)),
-        Rule::AgreesWithDriver => simple(build::agrees_with_driver(lookup, subject)),
-        Rule::NoFindings => simple(simulation::no_findings(values, subject)),
-        Rule::Counters { change } => simulation::counters(values, gate, change.0, refusals),
-        Rule::Condition { expr } => condition::holds(values, gate, expr),
+        Rule::Built => simple(build::check_built(lookup, subject)),
+        Rule::HasEffect => simple(build::check_effect(lookup, subject)),
+        Rule::Finite => simple(correctness::check_finite(lookup, subject)),
+        Rule::Written => simple(correctness::check_written(lookup, subject)),
+        Rule::Deterministic => simple(correctness::check_deterministic(lookup, subject)),
+        Rule::InputsIntact => simple(correctness::check_inputs(lookup, subject)),
+        Rule::AgreesWithDriver => simple(build::check_driver(lookup, subject)),
+        Rule::NoFindings => simple(simulation::check_findings(values, subject)),
+        Rule::Counters { change } => simulation::compare_counters(values, gate, change.0, refusals),
+        Rule::Condition { expr } => condition::check_condition(values, gate, expr),
         Rule::Limit { metric, limit } => match limit {
             Limit::Absolute { op, bound } => {
-                absolute::within(values, gate, *metric, *op, bound, refusals)
+                absolute::compare(values, gate, *metric, *op, bound, refusals)
             }
             Limit::Baseline { change } if !is_beside_base(values, subject, *metric) => {
-                baseline::within(values, gate, *metric, change.0, refusals)
+                baseline::compare_to_baseline(values, gate, *metric, change.0, refusals)
             }
             Limit::Baseline { change } | Limit::Base { change } => {
-                base::within(values, gate, *metric, change.0)
+                base::compare_to_base(values, gate, *metric, change.0)
             }
             Limit::Anchor { anchor, change } => {
-                baseline::within_anchor(values, gate, *metric, anchor, change.0)
+                baseline::compare_to_anchor(values, gate, *metric, anchor, change.0)
             }
         },
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// How many findings of one launch a reason holds.
 const MOST_FINDINGS: usize = 3;
 
-pub fn no_findings(values: &Values, subject: &Subject) -> Found<Reason> {
+pub fn check_findings(values: &Values, subject: &Subject) -> Found<Reason> {
     let lookup = &values.lookup;
     over_seeds(lookup, subject, |case, seed| {
         let findings = &lookup.simulation(&case.id, seed)?.findings;
@@ -69,7 +69,7 @@ fn takes_check_away(why: &Ruling) -> bool {
 }
 
 /// Every counter that can be gated against its baseline. What is better is a win, and to be accepted.
-pub fn counters(values: &Values, gate: &Gate, allowed: f64, refusals: &Refusals) -> Ruled {
+pub fn compare_counters(values: &Values, gate: &Gate, allowed: f64, refusals: &Refusals) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = compare(values, gate, allowed, refusals, &mut ruled);
     ruled.end(found)

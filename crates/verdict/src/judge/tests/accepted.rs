@@ -94,7 +94,7 @@ fn what_is_accepted_passes_and_is_listed_with_its_name() {
         panic!("{:?}", judgement.accepted)
     };
     assert_eq!(accepted.subject, small());
-    assert_eq!(accepted.gate, p50_change());
+    assert_eq!(accepted.rule, p50_change());
     assert_eq!(accepted.reason, verdict.reason);
     assert_eq!(accepted.declared, "baselines/accepted.yaml:3");
 }
@@ -356,6 +356,14 @@ fn beside_the_base_the_accepted_limit_is_a_contest_of_its_own() {
         (more.outcome, more.reason.code()),
         (Outcome::Fail, "beyond-accepted")
     );
+    // At the accepted limit no number of processes decides.
+    let open = verdict(&beside(1.05, Some(0.05)), &subject, p50_change());
+    assert_eq!(open.outcome, Outcome::Inconclusive);
+    let Reason::PartlyAccepted { own, other, .. } = &open.reason else {
+        panic!("{:?}", open.reason)
+    };
+    assert_eq!((own.code(), other.code()), ("beyond-change", "undecided"));
+    assert_eq!(comparison(other).allowed, Num(0.05));
 }
 
 /// On the gate's own limit no number of processes decides; the accepted one lies far beyond.

@@ -379,6 +379,34 @@ fn a_missing_process_is_no_smaller_sample() {
     );
 }
 
+/// Of several that are wrong; a later one cannot make it a mere skip.
+#[test]
+fn the_first_process_that_is_wrong_decides() {
+    let mut record = record();
+    retime(&mut record, &small(), |process, facts| {
+        if process == 1 {
+            facts.single_ns.truncate(1);
+        }
+    });
+    let last = record.evidence.iter_mut().rev();
+    let mut last = last.filter_map(|piece| match piece {
+        Evidence::Time { case, facts, .. } if *case == small() => Some(facts),
+        _ => None,
+    });
+    *last.next().unwrap() = Seen::Unsupported(Unsupported::Clock);
+    let gap = TimingGap::Singles {
+        have: 1,
+        planned: 4,
+    };
+    expect(
+        &record,
+        &subject(),
+        p50_change(),
+        Outcome::Inconclusive,
+        Reason::TimingIncomplete { process: 1, gap },
+    );
+}
+
 #[test]
 fn one_process_cannot_be_compared() {
     let mut record = record();

@@ -16,7 +16,7 @@ use verdict::model::{Case, FaultKind};
 /// Of each of the two.
 const MOST_BYTES: usize = 1 << 30;
 
-pub struct Shelves {
+pub struct JobCache {
     pub buffers: Buffers,
     shared: Arc<Shared>,
     /// One thread, also for what is parallel by itself, so that samples are not disturbed. `None` where
@@ -30,7 +30,7 @@ struct Shared {
     outputs: Mutex<Recent<PathBuf, Outputs>>,
 }
 
-impl Shelves {
+impl JobCache {
     /// With files in the cache that the host has opened too: where it cannot be, that is said there, and
     /// here inputs are just made again.
     pub fn open(orders: Arc<Orders>) -> Self {

@@ -1,0 +1,122 @@
+//! What a run is to do, before anything is built: the plan with its policy, the base's tree, the compiler.
+
+use super::{Request, base, past};
+use crate::cache::Cache;
+use crate::check::cache::References;
+use crate::config::{self, Loaded};
+use crate::error::Result;
+use crate::report::progress::Event;
+use crate::toolchain::{self, Toolchain};
+use crate::{repo, store};
+use std::path::{Path, PathBuf};
+use verdict::model::{Base, Plan, Policy, Unit};
+
+/// Everything that a run goes by.
+pub(super) struct Planned {
+    /// The directory of gates.yaml.
+    pub root: PathBuf,
+    pub plan: Plan,
+    pub policy: Policy,
+    /// Of head.
+    pub commit: Option<String>,
+    pub toolchain: Toolchain,
+    /// The base's files, which stay as long as this does.
+    pub base: Option<repo::Tree>,
+}
+
+/// # Errors
+/// What keeps a run from starting at all: baselines, acceptances, the base or an anchor, the compiler.
+pub(super) fn plan(
+    request: &Request,
+    loaded: Loaded,
+    cache: &Cache,
+    on: &(dyn Fn(Event) + Sync),
+) -> Result<Planned> {
+    let accepted = config::load_acceptances(&loaded)?;
+    let Loaded {
+        root,
+        file,
+        mut plan,
+        gates,
+        toolchain: pin,
+        ..
+    } = loaded;
+    let (baselines, broken_baselines) = store::load_baselines(&root)?;
+    let found = request.base.as_ref().map(|asked| {
+        plan.pairing = Some(config::pairing(asked.unchanged));
+        base::find(asked, &root, &file, &baselines, cache)
+    });
+    let (tree, mut base) = found.transpose()?.map(|it| (it.tree, it.base)).unzip();
+    let commit = repo::commit(&root);
+    if let Some(base) = &base {
+        warn_of_base(&root, base, commit.as_deref(), on);
+    }
+    let anchors = past::anchors(&root, &gates)?;
+    let toolchain = find_compiler(request, pin.cuda.as_deref(), cache, on)?;
+    if let (Some(tree), Some(base)) = (&tree, &mut base) {
+        let host = Some(toolchain.host_compiler.as_path());
+        let theirs = References::open(&tree.root, cache, host)?;
+        let ours = References::open(&root, cache, host)?;
+        base::compare_references(base, &theirs, &plan, &ours);
+    }
+    Ok(Planned {
+        root,
+        plan,
+        policy: Policy {
+            gates,
+            baselines,
+            broken_baselines,
+            require_gpu: request.require_gpu,
+            anchors,
+            accepted,
+            base,
+        },
+        commit,
+        toolchain,
+        base: tree,
+    })
+}
+
+/// A base that is ahead of head, or the same, compares other than its name says.
+fn warn_of_base(root: &Path, base: &Base, commit: Option<&str>, on: &(dyn Fn(Event) + Sync)) {
+    if repo::has_more(root, &base.commit) {
+        on(Event::Waiting(format!(
+            "{} has commits that HEAD lacks: gates that are stricter there count as loosened here, until it is merged or HEAD is rebased",
+            base.revision
+        )));
+    }
+    if Some(base.commit.as_str()) == commit {
+        on(Event::Waiting(format!(
+            "{} is HEAD itself, and no file that git tracks has changed: there is nothing to compare",
+            base.revision
+        )));
+    }
+}
+
+impl Planned {
+    /// Units of the base that a case of head is timed beside, and the tree they are built from.
+    pub fn base_units(&self) -> Option<(&Path, Vec<Unit>)> {
+        let tree = self.base.as_ref()?;
+        let base = self.policy.base.as_ref()?;
+        Some((tree.root.as_path(), base::units(&self.plan, &base.plan)))
+    }
+
+    pub fn references(&self, cache: &Cache) -> Result<References> {
+        References::open(&self.root, cache, Some(&self.toolchain.host_compiler))
+    }
+}
+
+fn find_compiler(
+    request: &Request,
+    pin: Option<&str>,
+    cache: &Cache,
+    on: &(dyn Fn(Event) + Sync),
+) -> Result<Toolchain> {
+    match toolchain::find(pin, cache) {
+        Err(_) if request.provision => {
+            toolchain::install(cache, &|line| on(Event::Said(line.to_owned())))?;
+            toolchain::find(pin, cache)
+        }
+        found => found,
+    }
+}
