@@ -32,7 +32,7 @@ fn verdict(dir: &Path, case: &str, gate: &str) -> (String, String) {
             let subject = &verdict["subject"]["case"];
             subject["kernel"] == kernel && subject["shape"] == shape && verdict["gate"] == gate
         })
-        .map(|verdict| (text(&verdict["outcome"]), text(&verdict["reason"])))
+        .map(|verdict| (text(&verdict["outcome"]), text(&verdict["message"])))
         .collect();
     assert_eq!(found.len(), 1, "{case} {gate}: {found:?}");
     found[0].clone()

@@ -119,11 +119,11 @@ fn processes(count: u32) -> String {
     plural(count as usize, "process")
 }
 
-/// What the bounds of a change are worth.
+/// How often the bounds of a change mislead.
 pub fn errors(record: &Record) -> Option<String> {
     let pairing = record.plan.pairing.as_ref()?;
     Some(format!(
-        "The true change lies within those bounds but for the chances of error that were allowed: {} of any false alarm in the whole run, {} of a miss in each verdict.",
+        "chances of error: {} of any false alarm in the whole run, {} of a miss in each verdict",
         words::percent(pairing.false_alarms.0),
         words::percent(pairing.misses.0),
     ))

@@ -1,36 +1,23 @@
 //! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it.
 
-use super::{beside, reasons, summary, words};
+use super::{beside, page, reasons, words};
 use std::path::Path;
 use verdict::model::{Judgement, Outcome, Record};
 
 /// Workflow commands, one a line, for standard output of a step.
 pub fn render(record: &Record, judgement: &Judgement) -> String {
     let mut out = String::new();
-    for problem in summary::problems(judgement) {
+    for problem in page::problems(record, judgement) {
         let level = match problem.outcome {
             Outcome::Fail | Outcome::Environment => "error",
             _ => "warning",
         };
-        let mut declared = problem.gates.iter();
-        let place = place(
-            record,
-            declared.find_map(|verdict| verdict.declared.as_deref()),
-        );
-        let title = property(&format!(
-            "{}: {}",
-            problem.subjects(record),
-            problem.gates()
-        ));
-        out.push_str(&format!(
-            "::{level} {place}title={title}::{}\n",
-            data(&format!(
-                "{}{}",
-                problem.sentence(&record.environment),
-                summary::reproduce_one(record, judgement, &problem)
-                    .map_or(String::new(), |command| format!("\n{command}"))
-            ))
-        ));
+        let place = place(record, problem.place);
+        let title = format!("{}: {}", problem.subjects, problem.gates.join(", "));
+        let title = property(&title);
+        let command = problem.command.map(|command| format!("\n{command}"));
+        let message = data(&(problem.why + &command.unwrap_or_default()));
+        out.push_str(&format!("::{level} {place}title={title}::{message}\n"));
     }
     for accepted in &judgement.accepted {
         let (file, line) = accepted
@@ -67,18 +54,15 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
             Outcome::Pass => "allowed by --allow-loosened",
             _ => "only --allow-loosened allows it",
         };
-        let told = data(&format!("{}\n{allows}", gate.now()));
+        let message = data(&format!("{}\n{allows}", gate.now()));
         let place = place(record, gate.declared);
-        out.push_str(&format!("::{level} {place}title={title}::{told}\n"));
+        out.push_str(&format!("::{level} {place}title={title}::{message}\n"));
     }
     if let Some(base) = &judgement.base {
-        let mut lines = vec![beside::compared_with(base)];
-        lines.extend(beside::untimed(record, base));
-        lines
-            .extend(beside::effort(judgement).map(|effort| format!("timed interleaved: {effort}")));
+        let lines = page::base_lines(record, judgement, base);
         let title = property("compared with the base");
-        let told = data(&lines.join("\n"));
-        out.push_str(&format!("::notice title={title}::{told}\n"));
+        let message = data(&lines.join("\n"));
+        out.push_str(&format!("::notice title={title}::{message}\n"));
     }
     out
 }

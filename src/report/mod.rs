@@ -1,6 +1,8 @@
 //! What a person or a program reads of a judgement. Decides nothing.
 
 mod beside;
+#[cfg(test)]
+mod codes;
 pub mod github;
 pub mod json;
 pub mod junit;
@@ -8,6 +10,7 @@ pub mod markdown;
 mod names;
 mod notes;
 pub mod nvbench;
+mod page;
 mod printed;
 pub mod progress;
 pub mod reasons;

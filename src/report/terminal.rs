@@ -1,7 +1,9 @@
 //! For a terminal: what failed comes first, with the reason and the command that shows it alone; the
 //! headline comes last, where the eye rests.
 
-use super::{beside, notes, printed, standing, summary};
+use super::beside::LoosenedGates;
+use super::page::{self, Kind, Part, Problem};
+use super::{printed, summary};
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
 };
@@ -42,156 +44,37 @@ impl Options {
 }
 
 pub fn render(record: &Record, judgement: &Judgement, options: Options) -> String {
+    let page = page::lay_out(record, judgement);
     let mut out = Vec::new();
-    for problem in summary::problems(judgement) {
-        let paint = match problem.outcome {
-            Outcome::Fail => Paint::Red,
-            _ => Paint::Yellow,
-        };
-        let title = format!("{}: {}", problem.subjects(record), problem.gates());
-        let outcome = problem.outcome.name().to_uppercase();
-        let mut lines = wrapped(&format!("{outcome} {title}"), "", options.width);
-        if let Some(first) = lines.first_mut() {
-            *first = first.replacen(&outcome, &options.paint(paint, &outcome), 1);
-        }
-        out.extend(lines);
-        out.extend(wrapped(
-            &problem.sentence(&record.environment),
-            "     ",
-            options.width,
-        ));
-        if let Some(declared) = problem.declared() {
-            out.extend(wrapped(&format!("by {declared}"), "     ", options.width));
-        }
-        if let Some(command) = summary::reproduce_one(record, judgement, &problem) {
-            out.push(format!("     {}", options.paint(Paint::Bold, &command)));
-        }
-        out.push(String::new());
-    }
-    let loosened = beside::loosened(judgement);
-    if !loosened.is_empty() {
-        let allowed = loosened.iter().all(|it| it.outcome == Outcome::Pass);
-        let paint = match allowed {
-            true => Paint::Yellow,
-            false => Paint::Red,
-        };
-        let headline = beside::loosening(judgement, &loosened);
-        let mut lines = wrapped(&format!("LOOSENED {headline}"), "", options.width);
-        if let Some(first) = lines.first_mut() {
-            *first = first.replacen("LOOSENED", &options.paint(paint, "LOOSENED"), 1);
-        }
-        out.extend(lines);
-        for gate in loosened {
-            out.extend(wrapped(&gate.line(), "     ", options.width));
-        }
-        out.push(String::new());
-    }
-    let metric_names = |metrics: &[verdict::model::Metric]| {
-        metrics
-            .iter()
-            .map(|metric| metric.name())
-            .collect::<Vec<_>>()
-    };
-    let mut heads = vec!["unit"];
-    heads.extend(metric_names(&summary::UNIT_METRICS));
-    heads.push("verdict");
-    out.extend(table(
-        &heads,
-        summary::units(record, judgement),
-        options.width,
-    ));
-    let mut heads = vec!["case"];
-    heads.extend(summary::case_heads(record));
-    heads.push("verdict");
-    out.extend(table(
-        &heads,
-        summary::cases(record, judgement),
-        options.width,
-    ));
-
-    if let Some(base) = &judgement.base {
-        let title = format!("beside {}", beside::revision(base));
-        let heads = [
-            &title, "metric", "base", "head", "change", "within", "verdict",
-        ];
-        let rows = beside::compared(judgement).into_iter();
-        let rows = rows.map(|row| summary::Row {
-            name: row.subject.to_string(),
-            cells: vec![
-                row.metric.to_string(),
-                row.base,
-                row.head,
-                row.change,
-                row.bounds,
-            ],
-            outcome: row.outcome.name(),
-        });
-        out.extend(table(&heads, rows.collect(), options.width));
-    }
-
-    let base = judgement.base.as_ref().map_or_else(Vec::new, |base| {
-        let mut lines = vec![beside::compared_with(base)];
-        lines.extend(beside::untimed(record, base));
-        lines
-            .extend(beside::effort(judgement).map(|effort| format!("timed interleaved: {effort}")));
-        lines
-    });
-    let remarks = [
-        (
-            "times",
-            summary::legend(record)
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
-        ),
-        ("base", base),
-        (
-            "accepted",
-            judgement
-                .accepted
-                .iter()
-                .map(|accepted| standing::accepted(&record.environment, accepted))
-                .collect(),
-        ),
-        (
-            "better",
-            judgement
-                .wins
-                .iter()
-                .map(|win| summary::win(record, win))
-                .collect(),
-        ),
-        ("drift", standing::drifts(judgement)),
-        ("note", notes::lines(record, judgement)),
-        ("skipped", summary::skipped(record, judgement)),
-        ("on", vec![summary::circumstances(record)]),
-        ("time", vec![summary::costs(&record.costs)]),
-    ];
-    for (kind, lines) in remarks {
-        for line in lines {
-            let mut lines = wrapped(&line, "         ", options.width);
-            if let Some(first) = lines.first_mut() {
-                *first = format!("{kind:<9}{}", first.trim_start());
+    for section in page.sections.iter().filter(|it| it.in_terminal) {
+        for part in &section.parts {
+            match part {
+                Part::Problems(all) => all.iter().for_each(|it| problem(&mut out, it, options)),
+                Part::Loosened(gates, what) => loosened(&mut out, gates, what, options),
+                Part::Lines(lines) => labelled(&mut out, section.label, lines, options),
+                Part::Table(part) => {
+                    if out.last().is_some_and(|line| !line.is_empty()) {
+                        out.push(String::new());
+                    }
+                    out.extend(table(part, options.width));
+                }
+                Part::Printed(all) => {
+                    for printed in all {
+                        let head = std::slice::from_ref(&printed.head);
+                        labelled(&mut out, section.label, head, options);
+                        let lines = printed.lines.iter();
+                        out.extend(lines.map(|line| format!("{LABEL_INDENT}| {line}")));
+                        let cut = printed.cut.iter();
+                        out.extend(cut.map(|cut| format!("{LABEL_INDENT}{cut}")));
+                    }
+                    out.push(String::new());
+                }
             }
-            out.extend(lines);
         }
     }
-    for printed in printed::printed(judgement) {
-        let mut lines = wrapped(&printed.head, "         ", options.width);
-        if let Some(first) = lines.first_mut() {
-            *first = format!("printed  {}", first.trim_start());
-        }
-        out.extend(lines);
-        out.extend(
-            printed
-                .lines
-                .iter()
-                .map(|line| format!("         | {line}")),
-        );
-        out.extend(printed.cut.map(|cut| format!("         {cut}")));
-    }
-    let headline = summary::headline(judgement);
-    let paint = match judgement.conclusion {
+    labelled(&mut out, "on", &[page.circumstances], options);
+    labelled(&mut out, "time", &[page.costs], options);
+    let paint = match page.conclusion {
         Conclusion::Pass => Paint::Green,
         Conclusion::Fail => Paint::Red,
         Conclusion::Environment | Conclusion::Inconclusive | Conclusion::NothingJudged => {
@@ -199,13 +82,63 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
         }
     };
     out.push(String::new());
-    let mut lines = wrapped(&headline, "", options.width);
+    let word = summary::conclusion(page.conclusion);
+    painted(&mut out, word, &page.headline, paint, options);
+    out.join("\n") + "\n"
+}
+
+const INDENT: &str = "     ";
+const LABEL_INDENT: &str = "         ";
+
+fn problem(out: &mut Vec<String>, problem: &Problem, options: Options) {
+    let paint = match problem.outcome {
+        Outcome::Fail => Paint::Red,
+        _ => Paint::Yellow,
+    };
+    let outcome = problem.outcome.name().to_uppercase();
+    let (gates, code) = (problem.gates.join(", "), problem.code);
+    let title = format!("{outcome} {}: {gates} [{code}]", problem.subjects);
+    painted(out, &outcome, &title, paint, options);
+    out.extend(wrapped(&problem.why, INDENT, options.width));
+    if let Some(declared) = &problem.declared {
+        out.extend(wrapped(&format!("by {declared}"), INDENT, options.width));
+    }
+    if let Some(command) = &problem.command {
+        out.push(format!("{INDENT}{}", options.paint(Paint::Bold, command)));
+    }
+    out.push(String::new());
+}
+
+fn loosened(out: &mut Vec<String>, gates: &[LoosenedGates], what: &str, options: Options) {
+    let paint = match gates.iter().all(|it| it.outcome == Outcome::Pass) {
+        true => Paint::Yellow,
+        false => Paint::Red,
+    };
+    let word = "LOOSENED";
+    painted(out, word, &format!("{word} {what}"), paint, options);
+    for gate in gates {
+        out.extend(wrapped(&gate.line(), INDENT, options.width));
+    }
+    out.push(String::new());
+}
+
+/// A text that begins with a word in colour.
+fn painted(out: &mut Vec<String>, word: &str, text: &str, paint: Paint, options: Options) {
+    let mut lines = wrapped(text, "", options.width);
     if let Some(first) = lines.first_mut() {
-        let word = summary::conclusion(judgement.conclusion);
         *first = first.replacen(word, &options.paint(paint, word), 1);
     }
     out.extend(lines);
-    out.join("\n") + "\n"
+}
+
+fn labelled(out: &mut Vec<String>, label: &str, lines: &[String], options: Options) {
+    for line in lines {
+        let mut lines = wrapped(line, LABEL_INDENT, options.width);
+        if let Some(first) = lines.first_mut() {
+            *first = format!("{label:<9}{}", first.trim_start());
+        }
+        out.extend(lines);
+    }
 }
 
 /// The two records of a comparison by their names, and what each was made on: before its report.
@@ -217,24 +150,24 @@ pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
 
 /// Cells are broken between words where that keeps the lines within `width`. A name never is, as it is there to be
 /// copied: with long ones the table is wider.
-fn table(heads: &[&str], rows: Vec<summary::Row>, width: usize) -> Vec<String> {
-    if rows.is_empty() {
-        return Vec::new();
-    }
-    let heads = heads.iter().map(ToString::to_string).collect();
-    let rows = rows.into_iter().map(|row| {
-        let cells = std::iter::once(row.name).chain(row.cells);
-        cells.chain([row.outcome.to_owned()]).collect()
+fn table(table: &page::Table, width: usize) -> Vec<String> {
+    let columns = || table.columns.iter().filter(|column| !column.is_wide);
+    let heads = columns().map(|column| column.head.clone()).collect();
+    let rows = table.rows.iter().map(|row| {
+        let cells = row.iter().zip(&table.columns);
+        let cells = cells.filter(|(_, column)| !column.is_wide);
+        cells.map(|(cell, _)| harmless(cell)).collect()
     });
     let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
     let last = lines.first().map_or(0, |heads| heads.len() - 1);
     let padding = |at: usize| u16::from(at != last);
-    let least: Vec<u16> = (0..=last)
-        .map(|at| {
+    let least: Vec<u16> = columns()
+        .enumerate()
+        .map(|(at, column)| {
             let cells = lines.iter().filter_map(|line| line.get(at));
-            let widths = cells.map(|cell| match at {
-                0 => cell.chars().count(),
-                _ => longest_word(cell),
+            let widths = cells.map(|cell| match column.kind {
+                Kind::Name => cell.chars().count(),
+                Kind::Number | Kind::Text => longest_word(cell),
             });
             u16::try_from(widths.max().unwrap_or_default())
                 .unwrap_or(u16::MAX)
@@ -243,26 +176,27 @@ fn table(heads: &[&str], rows: Vec<summary::Row>, width: usize) -> Vec<String> {
         .collect();
     let needed = least.iter().copied().fold(0, u16::saturating_add);
 
-    let mut table = Table::new();
-    table
+    let mut drawn = Table::new();
+    drawn
         .load_style(RULED)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .force_no_tty()
         .set_width(needed.max(u16::try_from(width).unwrap_or(u16::MAX)));
     for (at, line) in lines.into_iter().enumerate() {
         match at {
-            0 => table.set_header(line),
-            _ => table.add_row(line),
+            0 => drawn.set_header(line),
+            _ => drawn.add_row(line),
         };
     }
-    for ((at, column), least) in table.column_iter_mut().enumerate().zip(least) {
+    let kinds = columns().map(|column| column.kind).zip(least);
+    for ((at, column), (kind, least)) in drawn.column_iter_mut().enumerate().zip(kinds) {
         column.set_padding((0, padding(at)));
         column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
-        if at != 0 && at != last {
+        if kind == Kind::Number {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let lines = table.to_string();
+    let lines = drawn.to_string();
     lines
         .lines()
         .map(|line| line.trim_end().to_owned())
@@ -275,6 +209,11 @@ fn longest_word(cell: &str) -> usize {
     words.map(|word| word.chars().count()).max().unwrap_or(0)
 }
 
+/// GitHub's runner takes the older form of its commands anywhere in a line.
+fn harmless(line: &str) -> String {
+    printed::visible(line).replace("##[", "## [")
+}
+
 /// Breaks at spaces, and inside a word that is longer than a line; keeps what stands in backticks, as commands are
 /// there to be copied, and the lines that are there and fit, with their spaces: a compiler points at columns. Of a
 /// text that comes from a source no line can move the cursor or be a command to a CI.
@@ -282,8 +221,7 @@ fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(indent.chars().count()).max(20);
     let mut lines = Vec::new();
     for paragraph in text.lines() {
-        // GitHub's runner takes the older form of its commands anywhere in a line.
-        let paragraph = printed::visible(paragraph).replace("##[", "## [");
+        let paragraph = harmless(paragraph);
         if paragraph.chars().count() <= room {
             lines.push(format!("{indent}{paragraph}").trim_end().to_owned());
             continue;

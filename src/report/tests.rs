@@ -105,6 +105,13 @@ fn holds(json: &serde_json::Value, part: &serde_json::Value) -> bool {
 fn everywhere(name: &str, record: &Record) {
     let record = &fixture::with_tails(record.clone());
     let judgement = judged(record);
+    for verdict in &judgement.verdicts {
+        let code = verdict.reason.code();
+        let mut entries = codes::GROUPS.iter().flat_map(|group| group.entries);
+        let entry = entries.find(|entry| entry.code == code).unwrap();
+        let documented = entry.outcomes.contains(&verdict.outcome);
+        assert!(documented, "{code} can be {}", verdict.outcome);
+    }
     insta::assert_snapshot!(
         format!("{name}-terminal"),
         terminal::render(record, &judgement, PLAIN)
@@ -356,7 +363,7 @@ fn others_on_the_gpu_are_named() {
 fn what_failed_comes_first_with_its_command() {
     let record = broken();
     let text = terminal::render(&record, &judged(&record), PLAIN);
-    assert!(text.starts_with("FAIL k/direct [sm_90]: registers <= 128\n     registers 129, limit <= 128\n     by gates.yaml:7\n     gatekeeper run 'k/direct'\n"), "{text}");
+    assert!(text.starts_with("FAIL k/direct [sm_90]: registers <= 128 [beyond-limit]\n     registers 129, limit <= 128\n     by gates.yaml:7\n     gatekeeper run 'k/direct'\n"), "{text}");
     assert!(
         text.trim_end()
             .lines()
@@ -392,6 +399,7 @@ fn what_breaks_many_subjects_alike_is_told_once() {
     let (first, _) = terminal.split_once("\n\n").unwrap();
     insta::assert_snapshot!(first, @r"
 FAIL all 4 cases: finite, written, deterministic, inputs intact, max_err <= 0.004, max_err +10%
+[no-reference]
      no reference: k_ref.c:7:21: error: expected ';'
          7 |     int  i
            |           ^

@@ -1,0 +1,381 @@
+//! What a report for people says: sections of plain data in one order, which each format lays out. Pure.
+
+use super::beside::{self, LoosenedGates};
+use super::printed::{self, Printed};
+use super::{notes, standing, summary, words};
+use std::collections::BTreeSet;
+use verdict::model::{
+    BesideBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict,
+};
+
+pub struct Page<'a> {
+    pub conclusion: Conclusion,
+    pub headline: String,
+    /// On what, by what.
+    pub circumstances: String,
+    /// None is empty.
+    pub sections: Vec<Section<'a>>,
+    /// Where the wall time went.
+    pub costs: String,
+}
+
+pub struct Section<'a> {
+    /// Begins each line in a terminal: at most eight letters.
+    pub label: &'static str,
+    /// In a comment.
+    pub title: String,
+    pub parts: Vec<Part<'a>>,
+    /// In a comment: at its end, and one click away.
+    pub is_folded: bool,
+    pub in_terminal: bool,
+}
+
+pub enum Part<'a> {
+    Problems(Vec<Problem<'a>>),
+    Loosened(Vec<LoosenedGates<'a>>, String),
+    Lines(Vec<String>),
+    Table(Table),
+    Printed(Vec<Printed>),
+}
+
+/// Something that keeps the run from passing, in words.
+pub struct Problem<'a> {
+    pub outcome: Outcome,
+    pub code: &'static str,
+    pub subjects: String,
+    pub gates: Vec<String>,
+    pub why: String,
+    /// `gates.yaml:7, gates.yaml:19`.
+    pub declared: Option<String>,
+    /// The first of them.
+    pub place: Option<&'a str>,
+    /// Runs the first of the subjects alone.
+    pub command: Option<String>,
+}
+
+pub struct Table {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<String>>,
+}
+
+pub struct Column {
+    pub head: String,
+    pub kind: Kind,
+    /// Too much for a terminal.
+    pub is_wide: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Of a unit or case: to be copied, and so never broken.
+    Name,
+    Number,
+    Text,
+}
+
+/// In a run in which nothing failed, more rows than this are folded.
+const MOST_ROWS: usize = 8;
+
+pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
+    let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
+    let accepted = judgement.accepted.iter();
+    let accepted = accepted.map(|it| standing::accepted(&record.environment, it));
+    let wins = judgement.wins.iter().map(|win| summary::win(record, win));
+    let (changed, unchanged): (Vec<_>, Vec<_>) = compared(judgement)
+        .into_iter()
+        .partition(|verdict| moved(verdict));
+    let unchanged_title = format!("{} unchanged", words::plural(unchanged.len(), "figure"));
+    let is_long = |rows: usize| judgement.conclusion == Conclusion::Pass && rows > MOST_ROWS;
+    let comment_only = |title: &str, table: Table, is_folded| Section {
+        is_folded,
+        in_terminal: false,
+        ..Section::new("", title, vec![Part::Table(table)])
+    };
+    let counters = counters(judgement);
+    let first = [
+        Section::new(
+            "",
+            "What did not hold",
+            vec![Part::Problems(problems(record, judgement))],
+        ),
+        loosened(judgement),
+        Section::new(
+            "printed",
+            "Printed by kernels",
+            vec![Part::Printed(printed::printed(judgement))],
+        ),
+        figures(record, judgement),
+    ];
+    let base = judgement.base.as_ref();
+    let base = base.map(|base| of_base(record, judgement, base));
+    let rest = [
+        lines("accepted", "Broken, and accepted", accepted.collect()),
+        comment_only("What changed", comparison(&changed), is_long(changed.len())),
+        {
+            let is_folded = is_long(counters.rows.len());
+            comment_only("Counters that changed", counters, is_folded)
+        },
+        lines("better", "Better than the baseline", wins.collect()),
+        lines("drift", "Since anchors", standing::drifts(judgement)),
+        lines("note", "Notes", notes::lines(record, judgement)),
+        lines("skipped", "Not judged", summary::skipped(record, judgement)),
+        comment_only(&unchanged_title, comparison(&unchanged), true),
+    ];
+    let sections = first.into_iter().chain(base).chain(rest);
+    let mut sections: Vec<_> = sections.collect();
+    for section in &mut sections {
+        section.parts.retain(|part| !part.is_empty());
+    }
+    sections.retain(|section| !section.parts.is_empty());
+    Page {
+        conclusion: judgement.conclusion,
+        headline: summary::headline(judgement),
+        circumstances: summary::circumstances(record),
+        sections,
+        costs: summary::costs(&record.costs),
+    }
+}
+
+impl<'a> Section<'a> {
+    fn new(label: &'static str, title: &str, parts: Vec<Part<'a>>) -> Self {
+        Self {
+            label,
+            title: title.to_owned(),
+            parts,
+            is_folded: false,
+            in_terminal: true,
+        }
+    }
+}
+
+impl Part<'_> {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Problems(problems) => problems.is_empty(),
+            Self::Loosened(gates, _) => gates.is_empty(),
+            Self::Lines(lines) => lines.is_empty(),
+            Self::Table(table) => table.rows.is_empty(),
+            Self::Printed(printed) => printed.is_empty(),
+        }
+    }
+}
+
+impl Table {
+    fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Kind)>, rows: Vec<Vec<String>>) -> Self {
+        let columns = columns.into_iter().map(|(head, kind)| Column {
+            head: head.to_owned(),
+            kind,
+            is_wide: false,
+        });
+        Self {
+            columns: columns.collect(),
+            rows,
+        }
+    }
+}
+
+pub fn problems<'a>(record: &Record, judgement: &'a Judgement) -> Vec<Problem<'a>> {
+    let problems = summary::problems(judgement).into_iter();
+    let worded = problems.map(|problem| Problem {
+        outcome: problem.outcome,
+        code: problem.reason.code(),
+        subjects: problem.subjects(record),
+        gates: problem.gate_names(),
+        why: problem.sentence(&record.environment),
+        declared: problem.declared(),
+        place: problem.gates.iter().find_map(|it| it.declared.as_deref()),
+        command: summary::reproduce_one(record, judgement, &problem),
+    });
+    worded.collect()
+}
+
+fn loosened(judgement: &Judgement) -> Section<'_> {
+    let gates = beside::loosened(judgement);
+    let what = beside::loosening(judgement, &gates);
+    let parts = vec![Part::Loosened(gates, what)];
+    Section::new("loosened", "Loosened gates", parts)
+}
+
+/// Of every unit and case.
+fn figures<'a>(record: &Record, judgement: &Judgement) -> Section<'a> {
+    let table = |what, metrics: Vec<&'static str>, rows: Vec<summary::Row>| {
+        let metrics = metrics.into_iter().map(|metric| (metric, Kind::Number));
+        let columns = [(what, Kind::Name)].into_iter().chain(metrics);
+        let rows = rows.into_iter().map(|row| {
+            let cells = std::iter::once(row.name).chain(row.cells);
+            cells.chain([row.outcome.to_owned()]).collect()
+        });
+        let columns = columns.chain([("verdict", Kind::Text)]);
+        Part::Table(Table::new(columns, rows.collect()))
+    };
+    let metrics = summary::UNIT_METRICS.map(Metric::name);
+    let (units, cases) = (
+        summary::units(record, judgement),
+        summary::cases(record, judgement),
+    );
+    let legend = summary::legend(record).map(str::to_owned);
+    let parts = vec![
+        table("unit", metrics.into(), units),
+        table("case", summary::case_heads(record), cases),
+        Part::Lines(legend.into_iter().collect()),
+    ];
+    Section {
+        is_folded: true,
+        ..Section::new("times", "All figures", parts)
+    }
+}
+
+/// Head's times beside the base's, and what was not timed.
+fn of_base<'a>(record: &Record, judgement: &Judgement, base: &BesideBase) -> Section<'a> {
+    let title = format!("beside {}", beside::revision(base));
+    let rows = beside::compared(judgement).into_iter().map(|row| {
+        vec![
+            row.subject.to_string(),
+            row.metric.to_string(),
+            row.base,
+            row.head,
+            row.change,
+            row.bounds,
+            row.visible,
+            row.gates,
+            row.outcome.to_string(),
+        ]
+    });
+    let columns = [
+        (title.as_str(), Kind::Name),
+        ("metric", Kind::Text),
+        ("base", Kind::Number),
+        ("head", Kind::Number),
+        ("change", Kind::Number),
+        ("within", Kind::Number),
+        ("could see", Kind::Number),
+        ("limit", Kind::Text),
+        ("verdict", Kind::Text),
+    ];
+    let mut table = Table::new(columns, rows.collect());
+    for column in &mut table.columns {
+        column.is_wide = matches!(column.head.as_str(), "could see" | "limit");
+    }
+    let mut lines = base_lines(record, judgement, base);
+    if !table.rows.is_empty() {
+        lines.extend(beside::errors(record));
+    }
+    let title = format!("Compared with {}", beside::revision(base));
+    Section::new("base", &title, vec![Part::Table(table), Part::Lines(lines)])
+}
+
+/// What was compared with the base, and what it took.
+pub fn base_lines(record: &Record, judgement: &Judgement, base: &BesideBase) -> Vec<String> {
+    let mut lines = vec![beside::compared_with(base)];
+    lines.extend(beside::untimed(record, base));
+    if let Some(effort) = beside::effort(judgement) {
+        lines.push(format!("timed interleaved: {effort}"));
+    }
+    lines
+}
+
+/// One verdict for each figure that has a baseline; the relative gate's where there are several, which
+/// knows the interval.
+fn compared(judgement: &Judgement) -> Vec<&Verdict> {
+    let mut seen: BTreeSet<(&Subject, Metric)> = BTreeSet::new();
+    let with = |interval: bool| {
+        judgement.verdicts.iter().filter(move |verdict| {
+            verdict.baseline.is_some()
+                && !beside::is_of_base(judgement, verdict)
+                && verdict.change.is_some()
+                && !verdict.is_anchored()
+                && verdict.interval.is_some() == interval
+        })
+    };
+    let mut found = Vec::new();
+    for verdict in with(true).chain(with(false)) {
+        if let Some(metric) = verdict.metric()
+            && seen.insert((&verdict.subject, metric))
+        {
+            found.push(verdict);
+        }
+    }
+    found.sort_by_key(|verdict| {
+        judgement
+            .verdicts
+            .iter()
+            .position(|other| std::ptr::eq(*verdict, other))
+    });
+    found
+}
+
+/// More than its spread for times, at all for figures that repeat exactly.
+fn moved(verdict: &Verdict) -> bool {
+    if verdict.outcome == Outcome::Fail {
+        return true;
+    }
+    match (verdict.interval, verdict.change) {
+        (Some([low, high]), _) => low.0 * high.0 > 0.0,
+        // A time without an interval is compared by no gate, and no claim is made of it.
+        (None, Some(change)) => {
+            change.0 != 0.0
+                && verdict
+                    .metric()
+                    .is_none_or(|metric| metric.facet() != Facet::Times)
+        }
+        (None, None) => false,
+    }
+}
+
+fn comparison(verdicts: &[&Verdict]) -> Table {
+    let rows = verdicts.iter().filter_map(|verdict| {
+        let metric = verdict.metric()?;
+        let or_none = |text: Option<String>| text.unwrap_or("-".to_owned());
+        let value = |value: verdict::model::Num| words::quantity(metric, value.0);
+        let interval = verdict
+            .interval
+            .map(|[low, high]| words::interval(metric, [low.0, high.0]));
+        let visible = verdict.smallest_visible;
+        Some(vec![
+            verdict.subject.to_string(),
+            metric.to_string(),
+            value(verdict.baseline?),
+            or_none(verdict.measured.map(value)),
+            words::change(metric, verdict.change?.0),
+            or_none(interval),
+            or_none(visible.map(|visible| words::percent(visible.0))),
+            verdict.outcome.to_string(),
+        ])
+    });
+    let columns = [
+        ("subject", Kind::Name),
+        ("metric", Kind::Text),
+        ("baseline", Kind::Number),
+        ("head", Kind::Number),
+        ("change", Kind::Number),
+        ("95 % interval", Kind::Text),
+        ("could see", Kind::Number),
+        ("verdict", Kind::Text),
+    ];
+    Table::new(columns, rows.collect())
+}
+
+/// A row for each case; in it every counter that changed.
+fn counters(judgement: &Judgement) -> Table {
+    let mut rows: Vec<(&Subject, Vec<String>)> = Vec::new();
+    for changed in &judgement.counters {
+        let metric = Metric::Counter(changed.counter);
+        let line = format!(
+            "{metric}: {} -> {}, {}",
+            words::quantity(metric, changed.baseline.0),
+            words::quantity(metric, changed.measured.0),
+            words::change(metric, changed.change.0),
+        );
+        match rows.last_mut() {
+            Some((subject, row)) if **subject == changed.subject => row.push(line),
+            _ => rows.push((&changed.subject, vec![line])),
+        }
+    }
+    let rows = rows.into_iter();
+    let rows = rows.map(|(subject, lines)| vec![subject.to_string(), lines.join("\n")]);
+    let columns = [
+        ("case", Kind::Name),
+        ("counter: baseline -> head", Kind::Text),
+    ];
+    Table::new(columns, rows.collect())
+}
