@@ -61,7 +61,7 @@ fn an_accepted_regression_passes_and_every_report_lists_it() {
         "{annotation}"
     );
     let json: serde_json::Value = serde_json::from_str(&reported("json")).unwrap();
-    assert_eq!(json["accepted"][0]["reason"], reason);
+    assert_eq!(json["accepted"][0]["message"], reason);
     let checked = said(dir, &["validate"], 0);
     assert!(
         checked.ends_with("gates, 1 accepted in baselines/accepted.yaml"),
@@ -84,19 +84,19 @@ fn too_little_expired_unused_and_of_nothing_each_fail_for_their_own_reason() {
             "copy/default",
             "12",
             "2020-01-01",
-            "FAIL copy/default [sm_90]: acceptance of registers <= 12 expired: jane@example.org accepted this until 2020-01-01, and this run is from ",
+            "FAIL copy/default [sm_90]: acceptance of registers <= 12 [acceptance-expired] expired: jane@example.org accepted this until 2020-01-01, and this run is from ",
         ),
         (
             "copy/gone",
             "12",
             "2999-12-31",
-            "FAIL copy/gone@*: acceptance of registers <= 12 gates.yaml has no `copy/gone`",
+            "FAIL copy/gone@*: acceptance of registers <= 12 [acceptance-of-nothing] gates.yaml has no `copy/gone`",
         ),
         (
             "copy/default",
             "\"+5%\"",
             "2999-12-31",
-            "acceptance of registers +5% no gate on `copy/default` has a limit of this kind",
+            "acceptance of registers +5% [acceptance-without-gate] no gate on `copy/default` has a limit of this kind",
         ),
     ] {
         accept(dir, case, limit, until);
@@ -107,7 +107,7 @@ fn too_little_expired_unused_and_of_nothing_each_fail_for_their_own_reason() {
     run(dir, &["run", "copy"], 0);
     edit(&dir.join("gates.yaml"), "registers: 8", "registers: 32");
     let text = said(dir, &["run", "copy"], 1);
-    let unused = "FAIL copy/default [sm_90]: acceptance of registers <= 12 unused: what jane@example.org accepted until 2999-12-31 is not needed any more, as every gate holds without it; remove it by baselines/accepted.yaml:3";
+    let unused = "FAIL copy/default [sm_90]: acceptance of registers <= 12 [acceptance-unused] unused: every gate holds without this acceptance, by jane@example.org until 2999-12-31; remove it by baselines/accepted.yaml:3";
     assert!(text.contains(unused), "{text}");
     // Of a kernel that was not run, nobody can know.
     run(dir, &["run", "dial"], 0);

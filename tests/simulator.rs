@@ -32,7 +32,7 @@ fn verdict(dir: &Path, case: &str, gate: &str) -> (String, String) {
             let subject = &verdict["subject"]["case"];
             subject["kernel"] == kernel && subject["shape"] == shape && verdict["gate"] == gate
         })
-        .map(|verdict| (text(&verdict["outcome"]), text(&verdict["reason"])))
+        .map(|verdict| (text(&verdict["outcome"]), text(&verdict["message"])))
         .collect();
     assert_eq!(found.len(), 1, "{case} {gate}: {found:?}");
     found[0].clone()
@@ -111,7 +111,7 @@ fn a_wrong_result() {
     assert_eq!(failed(dir), ["max_err <= 0"]);
     let (_, reason) = verdict(dir, COPY, "max_err <= 0");
     assert!(
-        reason.starts_with("max_err is 0.5, and has to be <= 0; y["),
+        reason.starts_with("max_err 0.5, limit <= 0; y["),
         "{reason}"
     );
 }
@@ -166,7 +166,7 @@ fn an_element_that_is_never_written() {
     assert_eq!(outcome, "fail");
     assert_eq!(
         reason,
-        "1 elements are never written with seed 1, the first at y[999]"
+        "not written with seed 1: 1 element; the first is y[999]"
     );
 }
 
@@ -184,7 +184,7 @@ fn an_input_that_is_written_to() {
         verdict(dir, COPY, "inputs intact"),
         (
             "fail".to_owned(),
-            "input x was written to with seed 1".to_owned()
+            "writes to its input x with seed 1".to_owned()
         )
     );
 }
@@ -354,7 +354,7 @@ fn a_case_over_the_budget_is_skipped_by_name_with_its_estimate() {
     assert!(said.contains("copy/default@small about 1"), "{said}");
     let (outcome, reason) = verdict(dir, COPY, "max_err <= 0");
     assert_eq!(outcome, "skipped");
-    let start = "over the budget of the simulator, 1000 warp instructions a case (--sim-budget raises it): about 1";
+    let start = "over the simulator's budget of 1000 warp instructions a case (--sim-budget raises it): about 1";
     assert!(reason.starts_with(start), "{reason}");
     // The same from the file; the command line wins.
     edit(
@@ -377,7 +377,7 @@ fn times_come_from_a_gpu() {
         verdict(dir, "dial@filled", "p50 +2%"),
         (
             "skipped".to_owned(),
-            "--device sim: times come from a GPU".to_owned()
+            "--device sim: times are measured on a GPU".to_owned()
         )
     );
     simulate(dir, &["copy", "--require-gpu"], 4);
@@ -431,7 +431,7 @@ fn an_uncoalesced_load_fails_against_its_baseline() {
     let (_, reason) = verdict(dir, "k@small", "counters +0%");
     // The load is in a header of the toolkit; the line is the user's that calls it.
     assert!(
-        reason.contains("global_load_sectors 64 -> 128, 100.0 % more (most at swap.cu:"),
+        reason.contains("global_load_sectors 64 -> 128, +100.0 % (most at swap.cu:"),
         "{reason}"
     );
     let report = fs::read_to_string(dir.join("gatekeeper-out/report.md")).unwrap();
@@ -454,7 +454,7 @@ fn a_case_that_no_memory_holds_is_skipped_before_its_inputs_are_made() {
         verdict(dir, "copy@vast", "max_err <= 0"),
         (
             "skipped".to_owned(),
-            "over the memory of the simulator: 15258 MiB of tensors, and it takes 4096".to_owned()
+            "over the simulator's memory: 15258 MiB of tensors, limit 4096 MiB".to_owned()
         )
     );
     assert_eq!(verdict(dir, COPY, "max_err <= 0").0, "pass");

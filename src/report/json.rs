@@ -6,8 +6,8 @@ use crate::exit::Exit;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use verdict::model::{
-    Accepted, BesideBase, Conclusion, Costs, CounterChange, Drift, Environment, Judgement, Note,
-    Outcome, Record, Verdict, Win,
+    Accepted, BesideBase, Conclusion, Costs, CounterChange, Drift, Environment, Judgement, Metric,
+    Note, Outcome, Record, Verdict, Win,
 };
 
 pub const SCHEMA: &str = "gatekeeper.report/1";
@@ -39,6 +39,7 @@ struct Entry<'a, T> {
     gate: String,
     /// Stable; see docs/verdicts.md.
     code: &'static str,
+    metric: Option<Metric>,
     message: String,
     #[serde(flatten)]
     data: &'a T,
@@ -51,12 +52,14 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
     let verdicts = judgement.verdicts.iter().map(|it| Entry {
         gate: words::question(&it.question),
         code: it.reason.code(),
+        metric: it.metric(),
         message: reasons::verdict(environment, it),
         data: it,
     });
     let accepted = judgement.accepted.iter().map(|it| Entry {
         gate: words::gate(&it.rule),
         code: it.reason.code(),
+        metric: it.rule.metric(),
         message: reasons::reason(environment, &it.subject, &it.reason),
         data: it,
     });

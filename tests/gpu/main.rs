@@ -90,7 +90,7 @@ fn a_device_that_is_not_there_is_the_environment() {
     };
     assert_eq!(fault.kind, FaultKind::Environment);
     assert!(
-        fault.message.contains("cuda:63 was asked for"),
+        fault.message.contains("there is no cuda:63"),
         "{}",
         fault.message
     );

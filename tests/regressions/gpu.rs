@@ -77,7 +77,7 @@ fn a_kernel_slowed_by_3_percent() {
         dir,
         &[],
         "dial/default@filled",
-        "% more against the baseline",
+        "limit +2 % of the baseline",
     );
     assert!(failed(dir, "dial").contains(&"cycles +2%".to_owned()));
     // The clock wanders, so p50 alone may be no more than undecided; it is never taken for a pass.
@@ -99,7 +99,12 @@ fn a_wrong_result() {
         "y[i] = staged[255 - threadIdx.x]",
         "y[i] = 0.5f + staged[255 - threadIdx.x]",
     );
-    fails_on_gpu(dir, &["copy"], "copy/default@small", "max_err is ");
+    fails_on_gpu(
+        dir,
+        &["copy"],
+        "copy/default@small",
+        "[beyond-limit] max_err ",
+    );
     assert_eq!(failed(dir, "copy"), ["max_err <= 0"]);
 }
 
@@ -117,7 +122,7 @@ fn an_element_that_is_never_written() {
         dir,
         &["copy"],
         "copy/default@small",
-        "1 elements are never written",
+        "[unwritten] not written with seed 1: 1 element",
     );
     assert!(failed(dir, "copy").contains(&"written".to_owned()));
 }
@@ -255,7 +260,7 @@ fn a_result_that_differs_between_launches() {
         dir,
         &BROKEN,
         "broken/default@many",
-        "differs from the first in 1 elements",
+        "differs from the first launch in 1 element with seed",
     );
     assert_eq!(failed(dir, "broken"), ["deterministic"]);
     the_next_case_is_judged(dir);

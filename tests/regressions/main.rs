@@ -73,7 +73,7 @@ fn verdicts(dir: &Path, kernel: &str) -> Vec<(String, String, String)> {
             (
                 text(&verdict["gate"]),
                 text(&verdict["outcome"]),
-                text(&verdict["reason"]),
+                text(&verdict["message"]),
             )
         })
         .collect()

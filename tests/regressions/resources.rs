@@ -29,7 +29,7 @@ fn one_register_over_the_limit() {
         &format!("registers: {registers}\n"),
         &format!("registers: {limit}\n"),
     );
-    let reason = format!("registers is {registers}, and has to be <= {limit} by gates.yaml:21");
+    let reason = format!("registers {registers}, limit <= {limit} by gates.yaml:21");
     fails(dir, &["copy"], COPY, &reason);
     assert_eq!(failed(dir, "copy"), [format!("registers <= {limit}")]);
 }
@@ -55,7 +55,7 @@ fn thirty_two_bytes_of_stack() {
         dir,
         &["copy"],
         COPY,
-        "stack is 32 B, and has to be <= 0 B by gates.yaml:24",
+        "stack 32 B, limit <= 0 B by gates.yaml:24",
     );
     // Stack is not spill.
     assert_eq!(failed(dir, "copy"), ["stack <= 0 B"]);
@@ -79,12 +79,7 @@ fn spilled_registers() {
          #pragma unroll\n    for (int k = 0; k < 64; ++k)\n        \
          if (kept[k] != kept[(k * 5 + 3) % 64] && n < 0) y[k] = kept[k] * kept[(k + 1) % 64];\n",
     );
-    fails(
-        dir,
-        &["copy"],
-        COPY,
-        "and has to be <= 0 B by gates.yaml:23",
-    );
+    fails(dir, &["copy"], COPY, "limit <= 0 B by gates.yaml:23");
     assert_eq!(failed(dir, "copy"), ["spills <= 0 B", "stack <= 0 B"]);
 }
 
@@ -101,7 +96,7 @@ fn shared_memory_over_the_limit_counts_what_the_launch_asks_for() {
         dir,
         &["copy"],
         COPY,
-        "shared is 1028 B, and has to be <= 1 KiB by gates.yaml:22",
+        "shared 1028 B, limit <= 1 KiB by gates.yaml:22",
     );
     assert_eq!(failed(dir, "copy"), ["shared <= 1 KiB"]);
 }
@@ -120,7 +115,7 @@ fn occupancy_below_the_limit() {
         dir,
         &["copy"],
         COPY,
-        "occupancy is 37.5 %, and has to be >= 50 % by gates.yaml:22",
+        "occupancy 37.5 %, limit >= 50 % by gates.yaml:22",
     );
     assert_eq!(failed(dir, "copy"), ["occupancy >= 50 %"]);
 }
@@ -138,7 +133,7 @@ fn a_macro_without_effect() {
         dir,
         &["copy"],
         "copy/dead [sm_90]",
-        "has effect no effect: same machine code, launches and arguments as `default`",
+        "has effect [same-code] no effect: same machine code, launches and arguments as `default`",
     );
     assert_eq!(failed(dir, "copy"), ["has effect"]);
     // Its line numbers are other ones now; what it does is not.

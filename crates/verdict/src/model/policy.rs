@@ -232,6 +232,16 @@ pub struct BrokenBaseline {
     pub problem: String,
 }
 
+impl Rule {
+    /// The metric that it limits.
+    pub fn metric(&self) -> Option<Metric> {
+        match self {
+            Self::Limit { metric, .. } => Some(*metric),
+            _ => None,
+        }
+    }
+}
+
 impl Gate {
     /// Whether it needs a GPU to be judged.
     pub fn needs_device(&self) -> bool {

@@ -272,8 +272,8 @@ impl Verdict {
     /// The metric that its gate limits.
     pub fn metric(&self) -> Option<Metric> {
         match &self.question {
-            Question::Gate(Rule::Limit { metric, .. }) => Some(*metric),
-            _ => None,
+            Question::Gate(rule) => rule.metric(),
+            Question::Baseline | Question::Acceptance(_) | Question::NoLooser(_) => None,
         }
     }
 
