@@ -64,7 +64,7 @@ fn small_steps_that_add_up_fail_against_the_tag() {
     let dir = project.path();
     let said = stdout(&run(dir, &["run", "copy"], 1));
     for line in [
-        "FAIL copy/default [sm_90]: registers +5% of v1.0\n     registers 9 -> 10, +11.1 %, limit +5 % of v1.0 (",
+        "FAIL copy/default [sm_90]: registers +5% of v1.0 [beyond-change]\n     registers 9 -> 10, +11.1 %, limit +5 % of v1.0 (",
         "\ndrift    copy/default [sm_90] registers since v1.0 (",
     ] {
         assert!(said.contains(line), "{line}: {said}");

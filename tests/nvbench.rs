@@ -32,7 +32,7 @@ fn several_processes_a_side_decide() {
     let output = run(dir.path(), &["compare", "base", "head", "--p50", "+2%"], 1);
     let said = stdout(&output);
     for says in [
-        "FAIL copy/default@default: p50 +2%\n     p50 50.02 us -> 52.03 us, +4.0 % (95 % interval ",
+        "FAIL copy/default@default: p50 +2% [beyond-change]\n     p50 50.02 us -> 52.03 us, +4.0 % (95 % interval ",
         "skipped  not enough memory: 1 gate skipped: times of 1 case (sum/default@T=F32,Elements=16777216)",
         "times by NVBench 0.1.0",
         "\nFAIL: 2 of 3 gates failed, 1 skipped\n",

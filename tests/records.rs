@@ -292,7 +292,7 @@ fn a_broken_baseline_is_not_a_pass() {
     edit(&gates, agreed, "registers: 32");
     let said = stdout(&run(dir, &["run", "dial"], 1));
     assert!(
-        said.starts_with("FAIL dial/default [sm_90]: baseline can be read\n"),
+        said.starts_with("FAIL dial/default [sm_90]: baseline can be read [baseline-unreadable]\n"),
         "{said}"
     );
     let said = stdout(&run(dir, &["run", "copy"], 0));

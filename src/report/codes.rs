@@ -237,7 +237,7 @@ Every verdict has an outcome and a stable code. Match on the code: messages may 
 report has the code as `code`, JUnit as the `type` of a failure, the terminal in brackets after the gates, markdown
 under the outcome. The code of a nested reason, as in `not-proven`, is in `reason` of the JSON report.
 
-Exit codes follow from outcomes, see [Commands](cli.md). With `--require-gpu`, what a missing GPU would skip has the
+Exit codes follow from outcomes, see the [README](../README.md#exit-codes). With `--require-gpu`, what a missing GPU would skip has the
 code `gpu-required`. Gates and limits are in [gates.yaml](gates.md).
 ";
 
@@ -269,9 +269,9 @@ code `gpu-required`. Gates and limits are in [gates.yaml](gates.md).
 
     #[test]
     fn the_documentation_lists_what_the_table_does() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/verdicts.md");
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/verdicts.md");
         if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(path, page()).unwrap();
+            std::fs::write(&path, page()).unwrap();
         }
         assert!(
             std::fs::read_to_string(path).is_ok_and(|text| text == page()),

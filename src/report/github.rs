@@ -1,13 +1,13 @@
 //! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it.
 
-use super::{beside, page, reasons, words};
+use super::{beside, page, problems, reasons, words};
 use std::path::Path;
 use verdict::model::{Judgement, Outcome, Record};
 
 /// Workflow commands, one a line, for standard output of a step.
 pub fn render(record: &Record, judgement: &Judgement) -> String {
     let mut out = String::new();
-    for problem in page::problems(record, judgement) {
+    for problem in problems::problems(record, judgement) {
         let level = match problem.outcome {
             Outcome::Fail | Outcome::Environment => "error",
             _ => "warning",

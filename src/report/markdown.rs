@@ -1,8 +1,9 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
 use super::beside::LoosenedGates;
-use super::page::{self, Kind, Part, Problem, Section};
+use super::page::{self, Kind, Part, Section};
 use super::printed::Printed;
+use super::problems::Problem;
 use super::summary;
 use std::fmt::Write;
 use verdict::model::{Judgement, Outcome, Record};

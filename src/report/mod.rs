@@ -3,6 +3,7 @@
 mod beside;
 #[cfg(test)]
 mod codes;
+mod figures;
 pub mod github;
 pub mod json;
 pub mod junit;
@@ -12,6 +13,7 @@ mod notes;
 pub mod nvbench;
 mod page;
 mod printed;
+mod problems;
 pub mod progress;
 pub mod reasons;
 mod signature;

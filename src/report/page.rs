@@ -2,7 +2,8 @@
 
 use super::beside::{self, LoosenedGates};
 use super::printed::{self, Printed};
-use super::{notes, standing, summary, words};
+use super::problems::{self, Problem};
+use super::{figures, notes, standing, summary, words};
 use std::collections::BTreeSet;
 use verdict::model::{
     BesideBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict,
@@ -36,21 +37,6 @@ pub enum Part<'a> {
     Lines(Vec<String>),
     Table(Table),
     Printed(Vec<Printed>),
-}
-
-/// Something that keeps the run from passing, in words.
-pub struct Problem<'a> {
-    pub outcome: Outcome,
-    pub code: &'static str,
-    pub subjects: String,
-    pub gates: Vec<String>,
-    pub why: String,
-    /// `gates.yaml:7, gates.yaml:19`.
-    pub declared: Option<String>,
-    /// The first of them.
-    pub place: Option<&'a str>,
-    /// Runs the first of the subjects alone.
-    pub command: Option<String>,
 }
 
 pub struct Table {
@@ -96,7 +82,7 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         Section::new(
             "",
             "What did not hold",
-            vec![Part::Problems(problems(record, judgement))],
+            vec![Part::Problems(problems::problems(record, judgement))],
         ),
         loosened(judgement),
         Section::new(
@@ -161,7 +147,10 @@ impl Part<'_> {
 }
 
 impl Table {
-    fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Kind)>, rows: Vec<Vec<String>>) -> Self {
+    pub fn new<'a>(
+        columns: impl IntoIterator<Item = (&'a str, Kind)>,
+        rows: Vec<Vec<String>>,
+    ) -> Self {
         let columns = columns.into_iter().map(|(head, kind)| Column {
             head: head.to_owned(),
             kind,
@@ -174,21 +163,6 @@ impl Table {
     }
 }
 
-pub fn problems<'a>(record: &Record, judgement: &'a Judgement) -> Vec<Problem<'a>> {
-    let problems = summary::problems(judgement).into_iter();
-    let worded = problems.map(|problem| Problem {
-        outcome: problem.outcome,
-        code: problem.reason.code(),
-        subjects: problem.subjects(record),
-        gates: problem.gate_names(),
-        why: problem.sentence(&record.environment),
-        declared: problem.declared(),
-        place: problem.gates.iter().find_map(|it| it.declared.as_deref()),
-        command: summary::reproduce_one(record, judgement, &problem),
-    });
-    worded.collect()
-}
-
 fn loosened(judgement: &Judgement) -> Section<'_> {
     let gates = beside::loosened(judgement);
     let what = beside::loosening(judgement, &gates);
@@ -196,27 +170,11 @@ fn loosened(judgement: &Judgement) -> Section<'_> {
     Section::new("loosened", "Loosened gates", parts)
 }
 
-/// Of every unit and case.
 fn figures<'a>(record: &Record, judgement: &Judgement) -> Section<'a> {
-    let table = |what, metrics: Vec<&'static str>, rows: Vec<summary::Row>| {
-        let metrics = metrics.into_iter().map(|metric| (metric, Kind::Number));
-        let columns = [(what, Kind::Name)].into_iter().chain(metrics);
-        let rows = rows.into_iter().map(|row| {
-            let cells = std::iter::once(row.name).chain(row.cells);
-            cells.chain([row.outcome.to_owned()]).collect()
-        });
-        let columns = columns.chain([("verdict", Kind::Text)]);
-        Part::Table(Table::new(columns, rows.collect()))
-    };
-    let metrics = summary::UNIT_METRICS.map(Metric::name);
-    let (units, cases) = (
-        summary::units(record, judgement),
-        summary::cases(record, judgement),
-    );
-    let legend = summary::legend(record).map(str::to_owned);
+    let legend = figures::legend(record).map(str::to_owned);
     let parts = vec![
-        table("unit", metrics.into(), units),
-        table("case", summary::case_heads(record), cases),
+        Part::Table(figures::units(record, judgement)),
+        Part::Table(figures::cases(record, judgement)),
         Part::Lines(legend.into_iter().collect()),
     ];
     Section {

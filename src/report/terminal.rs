@@ -2,7 +2,8 @@
 //! headline comes last, where the eye rests.
 
 use super::beside::LoosenedGates;
-use super::page::{self, Kind, Part, Problem};
+use super::page::{self, Kind, Part};
+use super::problems::Problem;
 use super::{printed, summary};
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
