@@ -64,7 +64,7 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
                         let head = std::slice::from_ref(&printed.head);
                         labelled(&mut out, section.label, head, options);
                         let lines = printed.lines.iter();
-                        out.extend(lines.map(|line| format!("{LABEL_INDENT}| {line}")));
+                        out.extend(lines.map(|line| format!("{LABEL_INDENT}| {}", harmless(line))));
                         let cut = printed.cut.iter();
                         out.extend(cut.map(|cut| format!("{LABEL_INDENT}{cut}")));
                     }
@@ -105,7 +105,10 @@ fn problem(out: &mut Vec<String>, problem: &Problem, options: Options) {
         out.extend(wrapped(&format!("by {declared}"), INDENT, options.width));
     }
     if let Some(command) = &problem.command {
-        out.push(format!("{INDENT}{}", options.paint(Paint::Bold, command)));
+        out.push(format!(
+            "{INDENT}{}",
+            options.paint(Paint::Bold, &harmless(command))
+        ));
     }
     out.push(String::new());
 }

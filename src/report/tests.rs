@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use verdict::judge::fixture;
 use verdict::judge::{compare, judge};
 use verdict::model::{
-    Acceptance, Evidence, Fault, FaultKind, Judgement, Loosening, Metric, NotRun, Num,
-    OtherProcess, Outcome, Question, Reason, Record, Rule, Seen, Subject, Worst,
+    Acceptance, Conclusion, Evidence, Fault, FaultKind, Judgement, Loosening, Metric, NotRun, Num,
+    OtherProcess, Outcome, Question, Reason, Record, Rule, Seen, Subject, Verdict, Worst,
 };
 
 const PLAIN: Options = Options {
@@ -501,12 +501,11 @@ fn a_command_is_never_broken() {
 }
 
 /// The same run under other names.
-fn renamed(mut record: Record, kernel: &str) -> Record {
-    let text = serde_json::to_string(&record)
-        .unwrap()
-        .replace("\"kernel\":\"k\"", &format!("\"kernel\":{kernel:?}"));
-    record = serde_json::from_str(&text).unwrap();
-    record
+fn renamed(record: Record, kernel: &str) -> Record {
+    let name = serde_json::to_string(kernel).unwrap();
+    let text = serde_json::to_string(&record).unwrap();
+    let text = text.replace("\"kernel\":\"k\"", &format!("\"kernel\":{name}"));
+    serde_json::from_str(&text).unwrap()
 }
 
 /// Names are there to be copied: with long ones a table is wider than it should be.
@@ -558,6 +557,28 @@ fn markdown_of_many_cases_still_fits_a_comment() {
         "{text}"
     );
     assert!(text.contains("<summary>All figures</summary>"));
+}
+
+/// What moved within its limits is one click away where nothing failed, and there is much of it.
+#[test]
+fn many_changes_are_folded_where_nothing_failed() {
+    let record = fixture::record();
+    let mut judgement = judged(&record);
+    let is_compared =
+        |verdict: &&Verdict| verdict.metric() == Some(Metric::P50) && verdict.interval.is_some();
+    let mut moved = judgement.verdicts.iter().find(is_compared).unwrap().clone();
+    moved.change = Some(Num(0.01));
+    moved.interval = Some([Num(0.005), Num(0.015)]);
+    for copy in 0..20 {
+        moved.subject = fixture::case("fast", &format!("shape_{copy}"));
+        judgement.verdicts.push(moved.clone());
+    }
+    let (open, folded) = ("### What changed", "<summary>What changed</summary>");
+    let text = markdown::render(&record, &judgement);
+    assert!(text.contains(folded) && !text.contains(open), "{text}");
+    judgement.conclusion = Conclusion::Fail;
+    let text = markdown::render(&record, &judgement);
+    assert!(text.contains(open) && !text.contains(folded), "{text}");
 }
 
 #[test]

@@ -63,6 +63,38 @@ fn a_terminal_takes_no_orders() {
     );
 }
 
+/// Nor what a kernel printed, nor a name in a table or a command.
+#[test]
+fn names_and_printed_lines_give_no_orders() {
+    let mut record = fixture::record_simulated();
+    fixture::resimulate(
+        &mut record,
+        &fixture::case_id("direct", "small"),
+        |_, facts| {
+            if let Seen::Got(facts) = facts {
+                facts.printed = Some(verdict::model::Printed {
+                    text: "##[error]k\u{1b}[2J\n".into(),
+                    left_out: 0,
+                });
+            }
+        },
+    );
+    let name = "##[error]k|<b>`\u{1b}";
+    let record = renamed(record, name);
+    let mut judgement = judged(&record);
+    for verdict in &mut judgement.verdicts {
+        verdict.outcome = Outcome::Fail;
+    }
+    let text = terminal::render(&record, &judgement, PLAIN);
+    assert!(!text.contains("##[") && !text.contains('\u{1b}'), "{text}");
+    assert!(text.contains("| ## [error]k\\u{1b}[2J"), "{text}");
+    let text = markdown::render(&record, &judgement);
+    assert!(
+        !text.contains("<b>`") && text.contains("k\\|<b>'"),
+        "{text}"
+    );
+}
+
 #[test]
 fn an_annotation_cannot_begin_another() {
     let record = broken();
