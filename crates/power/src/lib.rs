@@ -4,6 +4,8 @@
 //! of runs from it, lets the rule of `verdict::stats::sequential` and its rivals decide on the same
 //! samples, and counts. Nothing here measures: no files, clock or device (clippy.toml bans them).
 
+#![forbid(unsafe_code)]
+
 pub mod analysis;
 pub mod packed;
 pub mod prepared;
