@@ -93,9 +93,9 @@ impl Decoder<'_> {
 
     /// `third`: the type of the third source, where it differs.
     fn plain_with(&mut self, i: &Instruction, op: AluOp, ty: Ty, third: Ty) -> Load<()> {
-        self.expect_operands(i, op.classes.len()..=op.classes.len())?;
+        self.expect_operands(i, op.classes().len()..=op.classes().len())?;
         let mut o = Vec::with_capacity(6);
-        for (n, &class) in op.classes.iter().enumerate() {
+        for (n, &class) in op.classes().iter().enumerate() {
             let operand = self.operand(i, n)?;
             let ty = if n == 3 { third } else { ty };
             o.push(if n == 0 {
