@@ -1,4 +1,4 @@
-//! The command line: what can be asked. No logic.
+//! The command line. No logic.
 
 use crate::device::DeviceChoice;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -16,12 +16,12 @@ committed baselines, and answers with an exit code.",
     after_help = "Examples:
   gatekeeper init               a commented gates.yaml to start from
   gatekeeper run --provision    build, check, measure, judge; install the compiler if there is none
-  gatekeeper baseline update    agree on what the last run measured
+  gatekeeper baseline update    accept what the last run measured
 
 Exit codes:
-  0  every required gate held (what was skipped is counted in the headline)
+  0  every required gate passed (skipped gates are counted in the headline)
   1  a gate failed, or a kernel faulted
-  2  wrong use or configuration, or a filter that matches nothing
+  2  wrong usage or configuration, or a filter that matches nothing
   3  inconclusive, or nothing was judged
   4  the environment failed (no compiler, broken driver, ...)"
 )]
@@ -34,16 +34,16 @@ pub struct Cli {
 pub enum Command {
     /// Build, check, measure and judge the kernels of gates.yaml
     Run(RunArgs),
-    /// Judge one record against another: BASE is what was, HEAD what is proposed
+    /// Judge one record against another: BASE is the old state, HEAD the new one
     Compare(CompareArgs),
-    /// Judge a stored record again, with the gates and baselines it was made under
+    /// Judge a stored record again, with the gates and baselines of its run
     Judge(JudgeArgs),
-    /// Show baselines, or accept what a record measured as the new ones
+    /// Show baselines, or accept what a record measured as new baselines
     #[command(
         subcommand,
         after_help = "Examples:
-  gatekeeper baseline show      figures, and under which GPU, compiler and flags they hold
-  gatekeeper baseline update    agree on what the last run measured, then commit baselines/"
+  gatekeeper baseline show      figures, with the GPU, compiler and flags that they are for
+  gatekeeper baseline update    accept what the last run measured, then commit baselines/"
     )]
     Baseline(BaselineCommand),
     /// Print a stored record as a report
@@ -52,21 +52,21 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Write a commented gates.yaml to start from
     Init(InitArgs),
-    /// Say what this machine has and what it lacks
+    /// Report what this machine has and what it lacks
     #[command(after_help = "Example:
   gatekeeper doctor    cache, gates.yaml, compiler and GPUs, a line each
 
-Exit codes: 0, or 2 where gates.yaml is wrong, or 4 where anything else is. No GPU is not wrong.")]
+Exit codes: 0, 2 for a mistake in gates.yaml, 4 for any other problem. No GPU is not a problem.")]
     Doctor(ConfigArg),
     /// Install or show the compiler
     #[command(
         subcommand,
         after_help = "Examples:
-  gatekeeper toolchain install    once, and `run` needs no --provision
-  gatekeeper toolchain show       which nvcc `run` takes"
+  gatekeeper toolchain install    once; `run` then needs no --provision
+  gatekeeper toolchain show       which nvcc `run` uses"
     )]
     Toolchain(ToolchainCommand),
-    /// Measure how far verdicts on times can be trusted on this GPU: false alarms, what is seen, and cost
+    /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
     Calibrate(CalibrateArgs),
     /// Print the JSON Schema of gates.yaml, for editors
     #[command(after_help = "Example:
@@ -98,42 +98,42 @@ pub struct ConfigArg {
   gatekeeper run                                  every case of gates.yaml
   gatekeeper run sdpa_fp8/stage2@mission          one case
   gatekeeper run 'sdpa_*@{small,ragged}'          globs: these kernels, at these shapes
-  gatekeeper run --base origin/main               a pull request: timed in turns with its base
-  gatekeeper run --provision                      install the compiler first, where there is none
+  gatekeeper run --base origin/main               a pull request: timed interleaved with its base
+  gatekeeper run --provision                      install the compiler first, if there is none
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/
 
-Exit codes: 0 held, 1 failed, 2 wrong use, 3 undecided, 4 environment (`gatekeeper --help`).")]
+Exit codes: 0 passed, 1 failed, 2 wrong usage, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
 pub struct RunArgs {
     #[command(flatten)]
     pub config: ConfigArg,
-    /// Cases: KERNEL, KERNEL/VARIANT, KERNEL@SHAPE or KERNEL/VARIANT@SHAPE, each part a glob, as in
-    /// '*/{wmma,scalar}@small'; several add up [default: all]
+    /// Cases: KERNEL, KERNEL/VARIANT, KERNEL@SHAPE or KERNEL/VARIANT@SHAPE, each part a glob, for
+    /// example '*/{wmma,scalar}@small'; a case that matches any of them is run [default: all]
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
-    /// These seeds, as in 1,2,3 [default: those of gates.yaml]
+    /// Use these seeds, for example 1,2,3 [default: those of gates.yaml]
     #[arg(long, value_delimiter = ',', value_name = "SEEDS")]
     pub seeds: Option<Vec<u64>>,
-    /// Batched samples of each process that times a case alone; beside a base the schedule of docs/timing.md
-    /// holds [default: that of gates.yaml, else 30]
+    /// Batched samples per process, for cases that are timed alone; with --base the schedule of docs/timing.md
+    /// applies [default: that of gates.yaml, else 30]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub iters: Option<u32>,
     /// Where kernels run: auto, cuda, cuda:N, cuda:all (checks on all GPUs, times on the first), or sim (on the
-    /// CPU, which is what auto takes where there is no GPU)
+    /// CPU; auto means sim on a machine without a GPU)
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub device: DeviceChoice,
-    /// Warp instructions of one case, over all its seeds, that are simulated where there is no GPU; a case that
-    /// takes more is skipped [default: that of gates.yaml, else 50000000]
+    /// Without a GPU, simulate at most this many warp instructions per case, all seeds together; a case that
+    /// needs more is skipped [default: that of gates.yaml, else 50000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
     pub sim_budget: Option<u64>,
     /// Compare with this revision (a branch, tag or commit): it is built as well, relative limits on times are
-    /// measured in turns with it on this GPU, and gates that the change loosens fail
+    /// measured interleaved with it on this GPU, and gates looser than the base's fail
     #[arg(long, value_name = "REF")]
     pub base: Option<String>,
-    /// Let pass what is asked less strictly than at the base, and list it; for a workflow to set, from a label
-    /// that only maintainers can put on
+    /// Allow gates looser than the base's, and list them; meant for a workflow that sets it from a label that only
+    /// maintainers can add
     #[arg(long, requires = "base")]
     pub allow_loosened: bool,
-    /// Also time cases beside the base whose machine code, launch and arguments are the same there
+    /// With --base, also time cases whose machine code, launch and arguments are those of the base
     #[arg(long, requires = "base")]
     pub time_unchanged: bool,
     /// Without a usable GPU, fail with exit code 4 instead of skipping what needs one
@@ -152,26 +152,26 @@ pub struct RunArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper compare main/record.json pr/record.json    what the pull request made worse
+  gatekeeper compare main/record.json pr/record.json    what the pull request makes worse
   gatekeeper compare main.json pr.json --format markdown > comment.md
   gatekeeper compare main-runs/ pr-runs/ --p50 +2%      NVBench's JSON, a file for each process
 
-Exit codes: 0 held, 1 failed, 2 wrong use, 3 undecided, 4 environment (`gatekeeper --help`).")]
+Exit codes: 0 passed, 1 failed, 2 wrong usage, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
 pub struct CompareArgs {
-    /// The record.json of what was; or NVBench's JSON (--jsonbin), or a directory of it with one file for
-    /// each process
+    /// The record.json of the old state; or NVBench's JSON (--jsonbin), or a directory of it with one file per
+    /// process
     pub base: PathBuf,
-    /// The same of what is proposed
+    /// The same of the new state
     pub head: PathBuf,
-    /// How much slower than BASE the p50 of every case of HEAD may be, beside the gates of HEAD itself;
-    /// NVBench's JSON has none
+    /// How much slower than BASE the p50 of every case of HEAD may be, in addition to the gates of HEAD;
+    /// NVBench's JSON has no gates
     #[arg(long, value_name = "+N%", value_parser = change, allow_hyphen_values = true)]
     pub p50: Option<f64>,
-    /// Take what HEAD asks less strictly than BASE; for a workflow to set, from a label that only
-    /// maintainers can put on
+    /// Allow gates of HEAD that are looser than BASE's; meant for a workflow that sets it from a label that only
+    /// maintainers can add
     #[arg(long)]
     pub allow_loosened: bool,
-    /// What to print; github: annotations, for the standard output of a workflow's step
+    /// Output format; github: annotations, for the standard output of a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
 }
@@ -180,11 +180,11 @@ pub struct CompareArgs {
 #[command(after_help = "Example:
   gatekeeper judge gatekeeper-out/record.json    the same verdicts and exit code as the run's
 
-Exit codes: 0 held, 1 failed, 2 wrong use, 3 undecided, 4 environment (`gatekeeper --help`).")]
+Exit codes: 0 passed, 1 failed, 2 wrong usage, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
 pub struct JudgeArgs {
     /// The record.json that `run` wrote
     pub record: PathBuf,
-    /// What to print; github: annotations, for the standard output of a workflow's step
+    /// Output format; github: annotations, for the standard output of a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
 }
@@ -195,16 +195,16 @@ pub struct JudgeArgs {
   gatekeeper report gatekeeper-out/record.json --format terminal
   gatekeeper report gatekeeper-out/record.json --format nvbench --out nvbench
 
-Exit codes: 0 whatever the verdicts are, 2 wrong use, 4 environment.")]
+Exit codes: 0 whatever the verdicts are, 2 wrong usage, 4 environment.")]
 pub struct ReportArgs {
     /// The record.json that `run` wrote; or NVBench's JSON (--jsonbin), or a directory of it with one file
-    /// for each process
+    /// per process
     pub record: PathBuf,
-    /// What to print; github: annotations, for the standard output of a workflow's step; nvbench: the times
+    /// Output format; github: annotations, for the standard output of a workflow's step; nvbench: the times
     /// as NVBench's JSON with its binary samples, into the directory --out
     #[arg(long, value_enum, default_value_t = ReportFormat::Markdown)]
     pub format: ReportFormat,
-    /// Where the files of --format nvbench go
+    /// Directory for the files of --format nvbench
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -213,7 +213,7 @@ pub struct ReportArgs {
 #[command(after_help = "Example:
   gatekeeper validate    file, line, column and key of the first mistake
 
-Exit codes: 0, or 2 where something is wrong.")]
+Exit codes: 0, or 2 for a mistake.")]
 pub struct ValidateArgs {
     #[command(flatten)]
     pub config: ConfigArg,
@@ -222,9 +222,9 @@ pub struct ValidateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gatekeeper init                    gates.yaml in this directory
-  gatekeeper init gpu/gates.yaml     another place; paths in it are relative to that directory")]
+  gatekeeper init gpu/gates.yaml     in another directory; its paths are relative to that one")]
 pub struct InitArgs {
-    /// Where to write it; an existing file is never overwritten
+    /// The file to write; an existing file is never overwritten
     #[arg(default_value = "gates.yaml")]
     pub path: PathBuf,
 }
@@ -234,11 +234,11 @@ pub struct InitArgs {
   gatekeeper calibrate                                   eight built-in kernels, fifteen minutes
   gatekeeper calibrate --processes 20 --classes 3,60     a quick look
   gatekeeper calibrate sdpa_fp8/stage2 --processes 100   kernels of your own
-  gatekeeper calibrate --from calibration.json.gz        a recording that is there already
+  gatekeeper calibrate --from calibration.json.gz        the tables of a recording, without a GPU
 
-The tables go to standard output as markdown; docs/timing.md says how to read them.")]
+The tables go to standard output as markdown; docs/timing.md explains them.")]
 pub struct CalibrateArgs {
-    /// Cases of gates.yaml, as for `run`, each timed beside itself; the built-in kernels where none is named
+    /// Cases of gates.yaml, as for `run`, each timed beside itself. Without a filter: the built-in kernels
     #[arg(value_name = "FILTER", conflicts_with_all = ["classes", "changes"])]
     pub filters: Vec<String>,
     #[command(flatten)]
@@ -249,24 +249,24 @@ pub struct CalibrateArgs {
     /// Times of one launch of the built-in kernels, in us
     #[arg(long, value_delimiter = ',', value_name = "US", default_values_t = [3, 20, 60, 1000])]
     pub classes: Vec<u32>,
-    /// What head is in pairs of built-in kernels: `0`, its base; `code`, other machine code that does the same; or
-    /// slower by so many per cent
+    /// Heads to time beside a built-in kernel: `0`, the same code; `code`, other machine code for the same work;
+    /// or a number, a kernel that is slower by so many percent
     #[arg(long, value_delimiter = ',', value_name = "PERCENT", value_parser = head_is, default_values = ["0", "code", "1"])]
-    pub changes: Vec<power::Change>,
-    /// Take this recording instead of measuring; no GPU is needed. Given twice, the kernels of both, which must be
-    /// of one kind of GPU and driver
+    pub changes: Vec<calibration::Change>,
+    /// Read this recording instead of measuring; needs no GPU. Can be given several times, for recordings of the
+    /// same GPU model and driver
     #[arg(long, value_name = "FILE", conflicts_with_all = ["filters", "processes", "classes", "changes", "device", "out"])]
     pub from: Vec<PathBuf>,
-    /// The limit that verdicts are made under, in per cent
+    /// Slowdown that the rule allows, in percent
     #[arg(long, default_value_t = 0.5, value_name = "PERCENT")]
     pub tolerance: f64,
-    /// Cases of a run: its 1 % of false alarms is split over them
+    /// Cases in a run; the 1 % chance of a false alarm in a run is divided among them
     #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cases: u32,
     /// Which GPU: auto, cuda or cuda:N
     #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
     pub device: DeviceChoice,
-    /// Where the recording goes: all raw samples, compressed
+    /// Where to write the recording: all raw samples, compressed
     #[arg(
         long,
         default_value = "gatekeeper-out/calibration.json.gz",
@@ -277,15 +277,15 @@ pub struct CalibrateArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum BaselineCommand {
-    /// Take over what a record measured, for the cases it measured
+    /// Accept what a record measured as the new baselines of its cases
     #[command(after_help = "Examples:
   gatekeeper run && gatekeeper baseline update        accept the last run, then commit baselines/
-  gatekeeper baseline update 'rmsnorm*'               of these kernels alone
+  gatekeeper baseline update 'rmsnorm*'               only these kernels
   gatekeeper baseline update --record ci/record.json  accept what CI measured
 
-Exit codes: 0, or 1 where a figure was refused, 2 wrong use, 4 environment.")]
+Exit codes: 0, 1 if a figure was refused, 2 wrong usage, 4 environment.")]
     Update {
-        /// The record, as `run` wrote it
+        /// The record that `run` wrote
         #[arg(
             long,
             default_value = "gatekeeper-out/record.json",
@@ -303,7 +303,7 @@ Exit codes: 0, or 1 where a figure was refused, 2 wrong use, 4 environment.")]
   gatekeeper baseline show
   gatekeeper baseline show 'sdpa_*'
 
-Exit codes: 0, or 2 where one is broken or none matches.")]
+Exit codes: 0, or 2 if one is broken or none matches.")]
     Show {
         #[command(flatten)]
         config: ConfigArg,
@@ -319,7 +319,7 @@ pub enum ToolchainCommand {
     #[command(after_help = "Example:
   gatekeeper toolchain install    as `run --provision` does; needs python3 with pip")]
     Install,
-    /// Print which compiler `run` would take
+    /// Print which compiler `run` would use
     #[command(after_help = "Example:
   gatekeeper toolchain show    version and path of nvcc and of the host compiler")]
     Show(ConfigArg),
@@ -363,21 +363,21 @@ impl ReportFormat {
 fn change(text: &str) -> Result<f64, String> {
     match crate::config::parse_change(text, '+') {
         Some(change) => Ok(change.0),
-        None => Err("write how much worse it may be: +2%".to_owned()),
+        None => Err("write how much worse it may be, for example +2%".to_owned()),
     }
 }
 
-/// What head is beside its base: `0`, `code`, or by how many per cent it is slower.
-fn head_is(text: &str) -> Result<power::Change, String> {
+/// `0`, `code`, or by how many percent head is slower.
+fn head_is(text: &str) -> Result<calibration::Change, String> {
     match text {
-        "0" => Ok(power::Change::None),
-        "code" => Ok(power::Change::OtherCode),
+        "0" => Ok(calibration::Change::None),
+        "code" => Ok(calibration::Change::OtherCode),
         _ => text
             .parse()
             .ok()
             .filter(|percent: &f64| *percent > 0.0 && *percent <= 10.0)
-            .map(|percent| power::Change::Slower(percent / 100.0))
-            .ok_or_else(|| "write 0, code, or a number of per cent up to 10".to_owned()),
+            .map(|percent| calibration::Change::Slower(percent / 100.0))
+            .ok_or_else(|| "use 0, code, or a number of percent above 0 and up to 10".to_owned()),
     }
 }
 

@@ -1,10 +1,10 @@
-//! The simulator's counters under the names of gates. Alone knows both.
+//! The simulator's counters as the counters of gates. Only this file knows both.
 
-use ptxsim::{Counter as Own, Reason, Tier};
+use ptxsim::{Counter as Own, Tier};
 use std::collections::BTreeMap;
 use verdict::model::{Counter, Doubt, LineCount, Withheld};
 
-/// Version of how the simulator counts: part of the key of what was agreed on.
+/// Version of how the simulator counts: part of the key of their baselines.
 pub use ptxsim::COUNTER_MODEL;
 
 /// One of the simulator's counters as gates, records and reports have it.
@@ -35,14 +35,14 @@ fn counter(own: Own) -> Counter {
     }
 }
 
-fn doubt(reason: Reason) -> Doubt {
-    match reason {
-        Reason::Polls => Doubt::Polls,
-        Reason::Uncompared => Doubt::Uncompared,
-        Reason::RaggedLoop => Doubt::RaggedLoop,
-        Reason::Joined => Doubt::Joined,
-        Reason::SplitCopy => Doubt::SplitCopy,
-        Reason::ZeroStride => Doubt::ZeroStride,
+fn doubt(own: ptxsim::Doubt) -> Doubt {
+    match own {
+        ptxsim::Doubt::Polls => Doubt::Polls,
+        ptxsim::Doubt::Uncompared => Doubt::Uncompared,
+        ptxsim::Doubt::RaggedLoop => Doubt::RaggedLoop,
+        ptxsim::Doubt::Joined => Doubt::Joined,
+        ptxsim::Doubt::SplitCopy => Doubt::SplitCopy,
+        ptxsim::Doubt::ZeroStride => Doubt::ZeroStride,
     }
 }
 
@@ -70,7 +70,7 @@ pub fn counted(report: &ptxsim::Report) -> Counted {
         Own::ALL
             .into_iter()
             .filter(|own| {
-                let can_be = own.tier() == Tier::Gate && !report.doubts.contains_key(own);
+                let can_be = own.tier() == Tier::Gate && !report.withheld.contains_key(own);
                 can_be == gated
             })
             .map(|own| (counter(own), report.counters.get(own)))
@@ -83,9 +83,9 @@ pub fn counted(report: &ptxsim::Report) -> Counted {
             .collect();
         (counter(own), lines)
     });
-    let withheld = report.doubts.iter().map(|(own, found)| {
+    let withheld = report.withheld.iter().map(|(own, found)| {
         let withheld = Withheld {
-            doubt: doubt(found.reason),
+            doubt: doubt(found.doubt),
             place: found.place.clone(),
         };
         (counter(*own), withheld)
@@ -133,7 +133,7 @@ mod tests {
             findings: Vec::new(),
             counters: ptxsim::Counters::default(),
             not_judged: Vec::new(),
-            doubts: BTreeMap::new(),
+            withheld: BTreeMap::new(),
             printed: Vec::new(),
         };
         let all = counted(&report);
@@ -141,11 +141,11 @@ mod tests {
         assert!(all.withheld.is_empty());
         for own in Own::ALL {
             if own.tier() == Tier::Gate {
-                let polls = ptxsim::Doubt {
-                    reason: Reason::Polls,
+                let polls = ptxsim::Withheld {
+                    doubt: ptxsim::Doubt::Polls,
                     place: "k.cu:1".to_owned(),
                 };
-                report.doubts.insert(own, polls);
+                report.withheld.insert(own, polls);
             }
         }
         let none = counted(&report);

@@ -45,7 +45,7 @@ pub fn how(status: ExitStatus) -> String {
 /// # Errors
 /// Where it cannot be started.
 pub fn run(mut command: Command, deadline: Duration, most: u64) -> io::Result<Option<Ended>> {
-    // A file: nobody has to empty it, and a grandchild that keeps it open does not make us wait.
+    // A file: unlike a pipe it never fills up, and a grandchild that keeps it open does not make us wait.
     let mut log = tempfile::tempfile()?;
     let mut child = command
         .stdin(Stdio::null())

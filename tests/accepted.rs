@@ -148,16 +148,16 @@ fn a_file_that_is_wrong_is_refused_with_its_place() {
     let project = common::project();
     let dir = project.path();
     accept(dir, "copy/default", "12", "2026-13-01");
-    let says = "error: baselines/accepted.yaml:8:12: accepted[0].until: `2026-13-01` is no day\n  \
-                help: the last day on which it holds: 2027-01-31\n";
+    let says = "error: baselines/accepted.yaml:8:12: accepted[0].until: `2026-13-01` is not a date\n  \
+                help: write the last day on which it holds: 2027-01-31\n";
     refused(dir, &["run", "--provision"], says);
     refused(dir, &["validate"], says);
     accept(dir, "copy/gone", "12", "2026-12-01");
     refused(
         dir,
         &["validate"],
-        "error: baselines/accepted.yaml:3: `copy/gone` is nothing that gates.yaml has\n  \
-         help: as in sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission\n",
+        "error: baselines/accepted.yaml:3: `copy/gone` matches no case of gates.yaml\n  \
+         help: examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission\n",
     );
     // Nothing else belongs there.
     fs::rename(
@@ -166,5 +166,5 @@ fn a_file_that_is_wrong_is_refused_with_its_place() {
     )
     .unwrap();
     let output = run(dir, &["run", "--provision"], 2);
-    assert!(common::stderr(&output).contains("no baseline belongs here"));
+    assert!(common::stderr(&output).contains("not a baseline"));
 }

@@ -87,7 +87,7 @@ fn an_anchor_that_is_not_there_is_a_mistake() {
     let output = run(dir, &["run", "copy"], 2);
     let said = stderr(&output);
     assert!(
-        said.starts_with("error: gates.yaml:21: the anchor v1.0: no such revision here\n  help: a shallow clone lacks it"),
+        said.starts_with("error: gates.yaml:21: the anchor v1.0: there is no such revision in this clone\n  help: a shallow clone lacks it"),
         "{said}"
     );
     // One from before there were baselines is named, and decides nothing.

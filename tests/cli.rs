@@ -209,7 +209,7 @@ fn below_a_gates_file_its_place_is_said() {
             &below,
             &[command],
             "error: gates.yaml: cannot be read: No such file or directory (os error 2)\n  \
-             help: there is one above: --config ../../gates.yaml\n",
+             help: there is one in a parent directory: --config ../../gates.yaml\n",
         );
     }
     run(&below, &["validate", "--config", "../../gates.yaml"], 0);
@@ -262,7 +262,7 @@ fn a_selection_that_means_nothing_is_refused() {
         (
             &["a/b/c"],
             "error: `a/b/c` is not a filter\n  \
-             help: as in sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage*@mission\n",
+             help: examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage*@mission\n",
         ),
         (
             &["--iters", "0"],
@@ -291,11 +291,11 @@ fn a_selection_that_means_nothing_is_refused() {
         ),
         (
             &["--out", "copy.cu"],
-            "error: --out copy.cu leads through a file\n  help: name a directory; it is made if it is not there\n",
+            "error: --out copy.cu: part of this path is a file\n  help: name a directory; it is created if it does not exist\n",
         ),
         (
             &["--dump", "copy.cu/below"],
-            "error: --dump copy.cu/below leads through a file\n  help: name a directory; it is made if it is not there\n",
+            "error: --dump copy.cu/below: part of this path is a file\n  help: name a directory; it is created if it does not exist\n",
         ),
     ] {
         let mut all = vec!["run"];
@@ -393,23 +393,23 @@ fn init_writes_a_file_that_loads_and_never_overwrites() {
     let output = run(dir.path(), &["init"], 0);
     assert_eq!(
         stdout(&output),
-        "wrote gates.yaml\nnext: point `source` and `entry` at a kernel of yours, list its arguments, and then\n  \
-         gatekeeper validate\n  gatekeeper run\nrecords and reports go to gatekeeper-out/, which belongs into .gitignore\n"
+        "wrote gates.yaml\nnext: set `source` and `entry` to a kernel of yours, list its arguments, and then\n  \
+         gatekeeper validate\n  gatekeeper run\nrecords and reports go to gatekeeper-out/: add it to .gitignore\n"
     );
     let written = fs::read(dir.path().join("gates.yaml")).unwrap();
     refused(
         dir.path(),
         &["init"],
-        "error: gates.yaml is there already and is left as it is\n  \
-         help: name another file: gatekeeper init PATH\n",
+        "error: gates.yaml already exists; it was not changed\n  \
+         help: to write another file: gatekeeper init PATH\n",
     );
     assert_eq!(fs::read(dir.path().join("gates.yaml")).unwrap(), written);
 
     refused(
         dir.path(),
         &["init", "no/such/gates.yaml"],
-        "error: no/such/gates.yaml is in no directory that is there\n  \
-         help: make the directory first\n",
+        "error: the directory of no/such/gates.yaml does not exist\n  \
+         help: create the directory first\n",
     );
 
     // The kernel is the user's to write.

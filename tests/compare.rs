@@ -98,7 +98,7 @@ fn a_head_without_the_gpu_that_the_base_had_is_refused() {
         &["compare", &timed, &simulated],
         &format!(
             "error: {simulated}: BASE was made on NVIDIA H100 80GB HBM3 and HEAD without a GPU: no times would be compared\n  \
-             help: make both on such a GPU, with --require-gpu\n  \
+             help: run both on such a GPU, with --require-gpu\n  \
              help: --allow-loosened compares the rest\n"
         ),
     );

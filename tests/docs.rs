@@ -3,7 +3,9 @@
 
 mod common;
 
+use clap::CommandFactory;
 use common::{copy_of, edit, gatekeeper, root, run, stderr, stdout};
+use gatekeeper::cli::Cli;
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -303,7 +305,7 @@ const ELSEWHERE: [&str; 4] = [
 #[test]
 fn no_file_refers_to_a_page_that_is_not_here() {
     let pages = pages();
-    let name = regex::Regex::new(r"[A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md\b").unwrap();
+    let name = regex::Regex::new(r"(?:\$[A-Z]+/)?([A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md)\b").unwrap();
     let endings = [
         ".rs", ".toml", ".md", ".yaml", ".yml", ".cu", ".cuh", ".py", ".sh", "run",
     ];
@@ -312,7 +314,10 @@ fn no_file_refers_to_a_page_that_is_not_here() {
         if file == "tests/docs.rs" {
             continue;
         }
-        for named in name.find_iter(&read(&file)).map(|it| it.as_str()) {
+        for named in name
+            .captures_iter(&read(&file))
+            .map(|it| it.extract::<1>().1[0])
+        {
             let wanted = named.trim_start_matches("../").trim_start_matches("./");
             let ends = |of: &str| of == wanted || of.ends_with(&format!("/{wanted}"));
             let elsewhere = ELSEWHERE
@@ -358,4 +363,96 @@ fn every_command_on_a_page_is_one() {
         }
     }
     assert!(commands > 30, "{commands}");
+}
+
+/// Options and commands of the program on the page that lists them, and no others.
+#[test]
+fn every_option_is_on_the_page_of_commands() {
+    let page = read("docs/cli.md");
+    let words: BTreeSet<_> = page
+        .split(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c))
+        .collect();
+    let mut options = BTreeSet::from(["--help".to_owned()]);
+    for command in Cli::command().get_subcommands() {
+        if command.is_hide_set() {
+            continue;
+        }
+        let name = command.get_name();
+        assert!(words.contains(name), "{name}");
+        let below = command
+            .get_subcommands()
+            .flat_map(clap::Command::get_arguments);
+        let named = command.get_arguments().chain(below);
+        options.extend(named.filter_map(|it| Some(format!("--{}", it.get_long()?))));
+    }
+    let shown = words
+        .iter()
+        .filter(|it| it.starts_with("--") && !it.ends_with('-'));
+    let shown: BTreeSet<_> = shown.map(|it| (*it).to_owned()).collect();
+    assert_eq!(shown, options);
+}
+
+/// Versions that users see are named where they look for changes.
+#[test]
+fn the_changelog_names_the_versions() {
+    let changelog = read("CHANGELOG.md");
+    let (_, record) = verdict::model::RECORD_SCHEMA.split_once('/').unwrap();
+    for line in [
+        format!(
+            "| counter model | {} |",
+            gatekeeper::counters::COUNTER_MODEL
+        ),
+        format!("| timing protocol | {} |", verdict::model::TIMING_PROTOCOL),
+        format!("| file schemas (record, baseline, report) | {record} |"),
+    ] {
+        assert!(changelog.contains(&line), "{line}");
+    }
+}
+
+/// The layout in docs/ARCHITECTURE.md is that of the tree: nothing is missing, and nothing has moved.
+#[test]
+fn the_layout_is_that_of_the_tree() {
+    let blocks = blocks("docs/ARCHITECTURE.md", "text");
+    let layout = blocks.iter().find(|it| it.starts_with("src/")).unwrap();
+    let mut named = BTreeSet::new();
+    let mut above = "";
+    for line in layout.lines() {
+        match line.strip_prefix("  ") {
+            None => {
+                above = line.split_whitespace().next().unwrap();
+                named.insert(above.to_owned());
+            }
+            // Deeper lines go on with the text of the one before.
+            Some(rest) if !rest.starts_with(' ') => {
+                let (names, _) = rest
+                    .split_once("  ")
+                    .unwrap_or((rest.split(' ').next().unwrap(), ""));
+                named.extend(
+                    names
+                        .trim()
+                        .split(", ")
+                        .map(|name| format!("{above}{name}")),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    let mut there = BTreeSet::new();
+    for above in ["", "src/", "crates/", "dev/"] {
+        for entry in fs::read_dir(root().join(above)).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let not_ours = name.starts_with('.')
+                || ["target", "gatekeeper-out", "out"].contains(&name.as_str());
+            if entry.path().is_dir() && !not_ours {
+                there.insert(format!("{above}{name}/"));
+            } else if above == "src/" && name.ends_with(".rs") {
+                there.insert(format!("{above}{}", name.trim_end_matches(".rs")));
+            }
+        }
+    }
+    // A module's own file beside its directory, and the list of modules.
+    let dirs = there.clone();
+    there.retain(|it| !dirs.contains(&format!("{it}/")) && it != "src/lib");
+    assert_eq!(named, there);
 }

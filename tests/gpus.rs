@@ -41,7 +41,7 @@ fn two_models_of_gpu_are_no_machine_for_all() {
     let (code, run) = said(&["run", "--provision", "--device", "cuda:all"]);
     assert_eq!(code, Some(4), "{run}");
     for part in [
-        "the GPUs of cuda:all are not alike: cuda:0 is GPU of a test, sm_90,",
+        "the GPUs of cuda:all differ: cuda:0 is GPU of a test, sm_90,",
         "; cuda:1 is GPU 1 of a test, sm_90,",
         "choose one with --device cuda:N",
     ] {

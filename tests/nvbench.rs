@@ -98,8 +98,8 @@ fn without_gates_there_is_nothing_to_judge() {
     refused(
         dir.path(),
         &["compare", "base", "head"],
-        "error: NVBench's files have no gates, and nothing would be judged\n  \
-         help: say how much slower than BASE the p50 of every case may be: --p50 +2%\n",
+        "error: NVBench's files have no gates, so nothing would be judged\n  \
+         help: limit how much slower than BASE the p50 of each case may be: --p50 +2%\n",
     );
     let said = stdout(&run(dir.path(), &["judge", "base"], 3));
     assert!(
@@ -120,8 +120,8 @@ fn a_record_and_nvbenchs_files_are_never_compared() {
     let record = record(dir.path());
     let says = |at: &str| {
         format!(
-            "error: {at}: one is a record and the other NVBench's: their times were not taken alike\n  \
-             help: `gatekeeper report RECORD --format nvbench --out DIR` makes NVBench's of a record\n"
+            "error: {at}: one is a record of gatekeeper and the other is NVBench's: they do not measure times the same way\n  \
+             help: `gatekeeper report RECORD --format nvbench --out DIR` converts a record to NVBench's format\n"
         )
     };
     for args in [["base", &record], [&record, "base"]] {
@@ -174,7 +174,7 @@ fn a_record_goes_there_and_back() {
     refused(
         dir,
         &[&write[..], &["--out", "out"]].concat(),
-        "error: out: the directory is not empty, and its files would be taken for processes of this record\n  \
+        "error: out: the directory is not empty; its files would be read as processes of this record\n  \
          help: name a new one\n",
     );
     let said = stdout(&run(dir, &["report", "out", "--format", "terminal"], 0));

@@ -55,7 +55,7 @@ fn a_record_that_is_not_as_it_was_written_is_refused() {
             "newer.json",
             "newer.json: its schema is gatekeeper.record/2, and this version of gatekeeper reads gatekeeper.record/1 alone: a newer one wrote it\n",
         ),
-        ("empty.json", "empty.json:1:0: it ends in the middle"),
+        ("empty.json", "empty.json:1:0: it is cut short"),
         ("gates.yaml", "gates.yaml:1:1: "),
         (
             "gone.json",
@@ -258,22 +258,18 @@ fn a_broken_baseline_is_not_a_pass() {
         .unwrap();
     let good = fs::read_to_string(&file).unwrap();
     for (broken, code, says) in [
-        (
-            good[..good.len() / 2].to_owned(),
-            1,
-            "it ends in the middle",
-        ),
-        (String::new(), 1, "it ends in the middle"),
+        (good[..good.len() / 2].to_owned(), 1, "it is cut short"),
+        (String::new(), 1, "it is cut short"),
         (good.replace("\"value\": 12.0", "\"value\": \"NaN\""), 1, ""),
         (
-            good.replace("baseline/3", "baseline/4"),
+            good.replace("baseline/1", "baseline/2"),
             1,
             "a newer one wrote it",
         ),
         (
             good.replace("\"dial\"", "\"copy\""),
             1,
-            "by what it says, it belongs at",
+            "by its content, it should be at",
         ),
     ] {
         assert_ne!(broken, good);
@@ -315,7 +311,7 @@ fn a_broken_baseline_is_not_a_pass() {
     refused(
         dir,
         &["run"],
-        "error: baselines/stray.json: no baseline belongs here\n  \
+        "error: baselines/stray.json: not a baseline\n  \
          help: a baseline is baselines/<kernel>/<variant>/<facet>-<key>.json; move or remove this file\n",
     );
 }

@@ -302,7 +302,7 @@ fn what_the_simulator_does_not_know_is_unsupported_and_never_a_pass() {
         let (outcome, reason) = verdict(dir.path(), COPY, gate);
         assert_eq!(outcome, "unsupported", "{gate}");
         for part in [
-            "not in the simulator: PTX line ",
+            "the simulator does not support it: PTX line ",
             "wgmma.fence",
             "copy.cu:14",
         ] {
@@ -332,7 +332,7 @@ fn one_unsupported_kernel_leaves_the_others_of_its_source_alone() {
         let (outcome, reason) = verdict(dir, "fetch@small", gate);
         assert_eq!(outcome, "unsupported", "{gate}");
         for part in [
-            "not in the simulator: PTX line ",
+            "the simulator does not support it: PTX line ",
             "`tex.1d.v4.f32.s32`",
             "(swap.cu:18)",
         ] {
@@ -393,7 +393,7 @@ fn a_counter_that_no_gpu_has_confirmed_is_no_gate() {
         "      registers: 32\n      instructions: 1000\n",
     );
     let said = stderr(&run(project.path(), &["validate"], 2));
-    let start = "error: gates.yaml:22:21: kernels.copy.gates.instructions: instructions is for information and cannot be gated";
+    let start = "error: gates.yaml:22:21: kernels.copy.gates.instructions: instructions is shown for information and cannot be gated";
     assert!(said.starts_with(start), "{said}");
 }
 
@@ -538,6 +538,6 @@ fn a_loop_without_end() {
     simulate(dir, &["copy", "--sim-budget", "1000"], 1);
     let (outcome, reason) = verdict(dir, COPY, "max_err <= 0");
     assert_eq!(outcome, "fail");
-    let start = "hung past its deadline: ran past 20 million warp instructions: an endless loop, ";
+    let start = "hung past its deadline: still running after 20 million warp instructions: an endless loop, ";
     assert!(reason.starts_with(start), "{reason}");
 }

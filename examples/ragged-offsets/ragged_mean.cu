@@ -10,7 +10,12 @@ extern "C" __global__ void ragged_mean(const float* tokens, const int* cu_seqlen
     const int column = blockIdx.y * blockDim.x + threadIdx.x;
     if (column >= width) return;
     const int begin = cu_seqlens[sequence], end = cu_seqlens[sequence + 1];
-    float sum = 0.0f;
-    for (int token = begin; token < end; ++token) sum += tokens[(long long)token * width + column];
+    float sum = 0.0f, excess = 0.0f;  // compensated: `excess` is what rounding has added to `sum`
+    for (int token = begin; token < end; ++token) {
+        const float term = tokens[(long long)token * width + column] - excess;
+        const float next = sum + term;
+        excess = (next - sum) - term;
+        sum = next;
+    }
     means[(long long)sequence * width + column] = end > begin ? sum / float(end - begin) : 0.0f;
 }

@@ -6,10 +6,10 @@
 //! that a race costs is one compilation. An artifact that does not have the digest it was stored with is
 //! none.
 
-use super::command::{Request, TEMPLATE};
+use super::command::{NvccCall, TEMPLATE};
 use super::compile::Compiled;
 use super::files::Files;
-use super::inputs::Inputs;
+use super::inputs::Dependencies;
 use crate::cache::{Cache, write_atomically};
 use crate::error::{Error, Result};
 use crate::toolchain::Toolchain;
@@ -38,7 +38,7 @@ struct Manifest {
 
 #[derive(Serialize, Deserialize)]
 struct Compilation {
-    inputs: Inputs,
+    inputs: Dependencies,
     artifact: String,
 }
 
@@ -69,7 +69,7 @@ const PTX: &str = "unit.ptx";
 ///
 /// # Errors
 /// Never in practice: what is hashed is plain data.
-pub fn request_key(unit: &Unit, request: &Request, toolchain: &Toolchain) -> Result<String> {
+pub fn request_key(unit: &Unit, request: &NvccCall, toolchain: &Toolchain) -> Result<String> {
     // Paths of the toolchain too: the headers of another place are other headers.
     let everything = serde_json::to_vec(&(
         TEMPLATE,
@@ -104,7 +104,12 @@ impl Artifacts {
     }
 
     /// Copies what was compiled into its place. Without inputs no request finds it again.
-    pub fn store(&self, key: &str, inputs: Option<Inputs>, compiled: Compiled) -> Result<Stored> {
+    pub fn store(
+        &self,
+        key: &str,
+        inputs: Option<Dependencies>,
+        compiled: Compiled,
+    ) -> Result<Stored> {
         let Compiled {
             mut facts,
             output,
@@ -134,7 +139,7 @@ impl Artifacts {
         std::fs::write(new.join(&file), &bytes).map_err(failed)?;
         std::fs::write(new.join(PTX), &ptx).map_err(failed)?;
         let seal = seal(&facts, &bytes, ptx.as_bytes())
-            .ok_or_else(|| failed(std::io::Error::other("facts that are no JSON")))?;
+            .ok_or_else(|| failed(std::io::Error::other("the facts are not valid JSON")))?;
         let sidecar = serde_json::to_vec(&Sidecar { facts, file, seal })
             .map_err(|error| failed(error.into()))?;
         std::fs::write(new.join(SIDECAR), sidecar).map_err(failed)?;
@@ -152,13 +157,13 @@ impl Artifacts {
         }
         self.load(&artifact).ok_or_else(|| {
             Error::environment(format!(
-                "{} was written and cannot be read back",
+                "{} was written but cannot be read back",
                 place.display()
             ))
         })
     }
 
-    fn remember(&self, key: &str, inputs: Inputs, artifact: &str) -> Result<()> {
+    fn remember(&self, key: &str, inputs: Dependencies, artifact: &str) -> Result<()> {
         let mut manifest = self.manifest(key);
         manifest
             .compilations

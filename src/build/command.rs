@@ -14,8 +14,8 @@ pub const SHIM: &str = "gk_call";
 
 /// One nvcc call, without paths of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    pub kind: Kind,
+pub struct NvccCall {
+    pub kind: ArtifactKind,
     pub args: Vec<String>,
     /// Compiled instead of the source, which it takes in by `-include`: that keeps the source's own path
     /// relative, and so `__FILE__` and its line table the same on every machine.
@@ -23,22 +23,22 @@ pub struct Request {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArtifactKind {
     Cubin,
     Library,
 }
 
-impl Request {
+impl NvccCall {
     pub fn of(unit: &Unit) -> Self {
         let arch = unit.id.arch.to_string();
         let virtual_arch = arch.replacen("sm_", "compute_", 1);
         let kind = match unit.call {
-            Callable::Entry { .. } => Kind::Cubin,
-            Callable::Launcher { .. } => Kind::Library,
+            Callable::Entry { .. } => ArtifactKind::Cubin,
+            Callable::Launcher { .. } => ArtifactKind::Library,
         };
         let mut args: Vec<String> = match kind {
-            Kind::Cubin => vec!["-cubin".into()],
-            Kind::Library => ["-shared", "-Xcompiler", "-fPIC", "-cudart", "static"]
+            ArtifactKind::Cubin => vec!["-cubin".into()],
+            ArtifactKind::Library => ["-shared", "-Xcompiler", "-fPIC", "-cudart", "static"]
                 .map(String::from)
                 .into(),
         };
@@ -87,7 +87,7 @@ pub fn instantiated(index: usize, marker: &str) -> Option<&str> {
     marker.strip_prefix(&prefix)?.strip_suffix("EEEvv")
 }
 
-/// What stands before and behind the entry in the demangled name of its marker.
+/// The text before and after the entry in the demangled name of its marker.
 pub fn around(index: usize) -> (String, &'static str) {
     (format!("gk_instantiate<{index}, &"), ">()")
 }

@@ -1,10 +1,10 @@
 //! One unit through the compiler: run it, and read what came out.
 
-use super::command::{self, Kind, Request};
+use super::command::{self, ArtifactKind, NvccCall};
 use super::entry::{self, Unresolved};
 use super::identity::{self, Cubin};
 use super::inputs::lexical;
-use super::ptxas::Report;
+use super::ptxas::PtxasReport;
 use crate::error::{Diagnostic, Error, Result};
 use crate::process::{self, Ended};
 use crate::toolchain::{Toolchain, clean_command};
@@ -40,15 +40,15 @@ pub fn compile(
     toolchain: &Toolchain,
     scratch: &Path,
     unit: &Unit,
-    request: &Request,
+    request: &NvccCall,
     deadline: Duration,
 ) -> Result<std::result::Result<Compiled, Fault>> {
     let failed = |what: &str, error: std::io::Error| {
         Error::environment(format!("{}: {what}: {error}", unit.id))
     };
     let output = scratch.join(match request.kind {
-        Kind::Cubin => "unit.cubin",
-        Kind::Library => "unit.so",
+        ArtifactKind::Cubin => "unit.cubin",
+        ArtifactKind::Library => "unit.so",
     });
     let dependencies = scratch.join("unit.d");
     // The intermediates of the one call: PTX for the simulator, and what a library's identity is read from.
@@ -68,7 +68,7 @@ pub fn compile(
         .arg(&dependencies)
         .arg("-o")
         .arg(&output);
-    if let (Kind::Library, Some(dir)) = (request.kind, &toolchain.library_dir) {
+    if let (ArtifactKind::Library, Some(dir)) = (request.kind, &toolchain.library_dir) {
         command.arg("-L").arg(dir);
     }
     match &request.generated {
@@ -104,12 +104,12 @@ pub fn compile(
     let ptx = read(&kept.with_extension("ptx"))?;
     let ptx = without_paths(&String::from_utf8_lossy(&ptx), root, scratch, toolchain);
     let cubin = match request.kind {
-        Kind::Cubin => read(&output)?,
-        Kind::Library => read(&kept.with_extension("cubin"))?,
+        ArtifactKind::Cubin => read(&output)?,
+        ArtifactKind::Library => read(&kept.with_extension("cubin"))?,
     };
     let host = match request.kind {
-        Kind::Cubin => None,
-        Kind::Library => Some(read(&kept.with_extension("o"))?),
+        ArtifactKind::Cubin => None,
+        ArtifactKind::Library => Some(read(&kept.with_extension("o"))?),
     };
     let listed = read(&dependencies)?;
     let included = super::depend::parse(&String::from_utf8_lossy(&listed))
@@ -221,7 +221,7 @@ fn facts(
     host: Option<&[u8]>,
 ) -> std::result::Result<BuildFacts, Fault> {
     let not_found = |message: String| fault(FaultKind::EntryNotFound, message);
-    let report = Report::parse(text);
+    let report = PtxasReport::parse(text);
     let arch = unit.id.arch.to_string();
     let cubin = Cubin::parse(cubin).map_err(not_found)?;
     if cubin.is_relocatable() {

@@ -23,7 +23,7 @@ impl fmt::Display for Unresolved {
         let (intro, names) = match self {
             Self::Unknown { entries } if entries.is_empty() => {
                 return f.write_str(
-                    "the source compiles to no entry at all (static kernels and templates that nothing uses are dropped)",
+                    "the source compiles to no kernel (static kernels and unused templates are dropped)",
                 );
             }
             Self::Unknown { entries } if entries.len() == 1 => {
@@ -44,7 +44,7 @@ impl fmt::Display for Unresolved {
 }
 
 /// One entry of the machine code, by every name that it can have.
-struct Known<'a> {
+struct CompiledEntry<'a> {
     symbol: &'a str,
     /// `ns::k<float, 4>(float*)`, or the symbol itself where it is not mangled.
     full: String,
@@ -55,10 +55,13 @@ struct Known<'a> {
 /// The symbol that `name` means: the first of these that fits exactly one entry. The symbol itself; the
 /// whole signature; the qualified name; that without template arguments; the end of that.
 pub fn resolve<'a>(name: &str, symbols: &[&'a str]) -> Result<&'a str, Unresolved> {
-    let known: Vec<Known<'a>> = symbols.iter().map(|symbol| Known::of(symbol)).collect();
+    let known: Vec<CompiledEntry<'a>> = symbols
+        .iter()
+        .map(|symbol| CompiledEntry::of(symbol))
+        .collect();
     let wanted = canonical(name);
     let suffix = format!("::{wanted}");
-    let levels: [&dyn Fn(&Known) -> bool; 5] = [
+    let levels: [&dyn Fn(&CompiledEntry) -> bool; 5] = [
         &|entry| entry.symbol == name,
         &|entry| canonical(&entry.full) == wanted,
         &|entry| entry.qualified == wanted,
@@ -74,14 +77,14 @@ pub fn resolve<'a>(name: &str, symbols: &[&'a str]) -> Result<&'a str, Unresolve
                     candidates: known
                         .iter()
                         .filter(|entry| fits(entry))
-                        .map(Known::shown)
+                        .map(CompiledEntry::shown)
                         .collect(),
                 });
             }
             (None, _) => {}
         }
     }
-    let mut entries: Vec<&Known> = known.iter().collect();
+    let mut entries: Vec<&CompiledEntry> = known.iter().collect();
     entries.sort_by_cached_key(|entry| {
         let plain = without_arguments(&entry.qualified);
         let last = plain.rsplit("::").next().unwrap_or(plain);
@@ -89,11 +92,11 @@ pub fn resolve<'a>(name: &str, symbols: &[&'a str]) -> Result<&'a str, Unresolve
         (distance(last, wanted), entry.full.clone())
     });
     Err(Unresolved::Unknown {
-        entries: entries.into_iter().map(Known::shown).collect(),
+        entries: entries.into_iter().map(CompiledEntry::shown).collect(),
     })
 }
 
-impl<'a> Known<'a> {
+impl<'a> CompiledEntry<'a> {
     fn of(symbol: &'a str) -> Self {
         let demangle = |options: &DemangleOptions| {
             Symbol::new(symbol)
@@ -129,11 +132,11 @@ pub fn held_by<'a>(
     after: &str,
     symbols: &[&'a str],
 ) -> Option<&'a str> {
-    let marker = Known::of(marker).full;
+    let marker = CompiledEntry::of(marker).full;
     let held = marker.strip_prefix(before)?.strip_suffix(after)?;
     let mut fitting = symbols
         .iter()
-        .filter(|symbol| Known::of(symbol).full == held);
+        .filter(|symbol| CompiledEntry::of(symbol).full == held);
     match (fitting.next(), fitting.next()) {
         (Some(only), None) => Some(only),
         _ => None,
@@ -259,7 +262,7 @@ mod tests {
     #[test]
     fn an_unknown_name_lists_the_nearest_first() {
         insta::assert_snapshot!(resolve("ns::anom", &SYMBOLS).unwrap_err(), @"no such entry; there are `ns::(anonymous namespace)::anon(int*)` [_ZN2ns31_GLOBAL__N__a3e553f2_4_k_cu_lut4anonEPi], `ov(double*)` [_Z2ovPd], `ov(float*)` [_Z2ovPf], `two<double>(double*)` [_Z3twoIdEvPT_], `two<float>(float*)` [_Z3twoIfEvPT_], `k`, `ns::k(int*)` [_ZN2ns1kEPi], `st(int*)` [_Z2stPi] and 1 more");
-        insta::assert_snapshot!(resolve("k", &[]).unwrap_err(), @"the source compiles to no entry at all (static kernels and templates that nothing uses are dropped)");
+        insta::assert_snapshot!(resolve("k", &[]).unwrap_err(), @"the source compiles to no kernel (static kernels and unused templates are dropped)");
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Files {
         let Ok(meta) = self.root.join(file).metadata() else {
             return true;
         };
-        // The change time, which nobody can set back.
+        // The change time, which a program cannot set back.
         let changed = u64::try_from(meta.ctime()).ok().and_then(|seconds| {
             let nanos = u32::try_from(meta.ctime_nsec()).ok()?;
             SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos))

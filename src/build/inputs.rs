@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 /// All paths are relative to the root where the compiler said so, else absolute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Inputs {
+pub struct Dependencies {
     /// Digest of each file that was read.
     pub files: BTreeMap<String, String>,
     /// Names that were missing, by directory. A missing directory is a missing name in its parent.
@@ -23,16 +23,16 @@ pub struct Inputs {
 }
 
 /// What the search for headers of one compilation looks like.
-pub struct Search<'a> {
+pub struct HeaderSearch<'a> {
     /// `-I` and the like, as given to the compiler.
     pub include_dirs: Vec<String>,
     /// The toolkit's headers.
     pub toolkit: &'a Path,
 }
 
-impl Inputs {
+impl Dependencies {
     /// `None` where the outcome depends on something that is not listed here, and must not be reused.
-    pub fn collect(files: &Files, included: &[String], search: &Search) -> Option<Self> {
+    pub fn collect(files: &Files, included: &[String], search: &HeaderSearch) -> Option<Self> {
         let mut inputs = Self {
             files: BTreeMap::new(),
             absent: BTreeMap::new(),
@@ -116,7 +116,7 @@ impl Inputs {
     }
 }
 
-impl Search<'_> {
+impl HeaderSearch<'_> {
     /// Headers of the toolkit and of the operating system ask their questions of each other; what they
     /// are is in their digests.
     fn is_system(&self, file: &str) -> bool {

@@ -13,10 +13,10 @@ mod inputs;
 pub mod ptxas;
 
 use self::cache::{Artifacts, Stored};
-use self::command::Request;
+use self::command::NvccCall;
 pub use self::compile::is_of_system;
 use self::files::Files;
-use self::inputs::{Inputs, Search};
+use self::inputs::{Dependencies, HeaderSearch};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::toolchain::Toolchain;
@@ -56,7 +56,7 @@ pub enum Artifact {
 }
 
 /// Builds every unit, `jobs` at a time, in the order given. Units that ask nvcc for the same thing are
-/// compiled once. `on_done` is told of each as it ends.
+/// compiled once. `on_done` is called for each as it ends.
 ///
 /// # Errors
 /// Environment, where the machine failed. A source that does not compile is evidence, not an error.
@@ -75,13 +75,13 @@ pub fn build_all(
         files: Files::below(root),
         scratch: cache.dir("scratch")?,
     };
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<SameCall> = Vec::new();
     for (index, unit) in units.iter().enumerate() {
-        let request = Request::of(unit);
+        let request = NvccCall::of(unit);
         let key = cache::request_key(unit, &request, toolchain)?;
         match groups.iter_mut().find(|group| group.key == key) {
             Some(group) => group.units.push((index, unit)),
-            None => groups.push(Group {
+            None => groups.push(SameCall {
                 key,
                 request,
                 units: vec![(index, unit)],
@@ -91,7 +91,9 @@ pub fn build_all(
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(jobs.max(1))
         .build()
-        .map_err(|error| Error::environment(format!("no threads to compile with: {error}")))?;
+        .map_err(|error| {
+            Error::environment(format!("the compiler threads cannot be started: {error}"))
+        })?;
     let built: Result<Vec<Vec<(usize, Built)>>> = pool.install(|| {
         groups
             .par_iter()
@@ -104,9 +106,9 @@ pub fn build_all(
 }
 
 /// Units that ask nvcc for the same thing, with their places in the plan.
-struct Group<'a> {
+struct SameCall<'a> {
     key: String,
-    request: Request,
+    request: NvccCall,
     units: Vec<(usize, &'a Unit)>,
 }
 
@@ -118,13 +120,13 @@ struct Builder<'a> {
     scratch: PathBuf,
 }
 
-/// The clock by which files are stamped may lag by a tick of the kernel (10 ms at the most).
+/// The clock by which files are stamped may lag by a tick of the operating system (at most 10 ms).
 const TICK: Duration = Duration::from_millis(20);
 
 impl Builder<'_> {
     fn build(
         &self,
-        group: &Group,
+        group: &SameCall,
         on_done: &(dyn Fn(&Unit, &Built) + Sync),
     ) -> Result<Vec<(usize, Built)>> {
         let mut done: Vec<(usize, Built)> = Vec::new();
@@ -143,7 +145,7 @@ impl Builder<'_> {
         Ok(done)
     }
 
-    fn build_one(&self, unit: &Unit, group: &Group) -> Result<Built> {
+    fn build_one(&self, unit: &Unit, group: &SameCall) -> Result<Built> {
         let started = Instant::now();
         let built = |stored: Stored, cached| Built {
             artifact: artifact(unit, &stored),
@@ -156,7 +158,7 @@ impl Builder<'_> {
         }
         let scratch = tempfile::tempdir_in(&self.scratch).map_err(|error| {
             Error::environment(format!(
-                "no directory can be made in {}: {error}",
+                "no directory can be created in {}: {error}",
                 self.scratch.display()
             ))
         })?;
@@ -188,15 +190,15 @@ impl Builder<'_> {
 
     /// `None` where the same request may not be answered with this artifact again. A file that was
     /// written while nvcc ran is read here in a state that nvcc may not have seen.
-    fn inputs(&self, unit: &Unit, included: &[String], before: SystemTime) -> Option<Inputs> {
+    fn inputs(&self, unit: &Unit, included: &[String], before: SystemTime) -> Option<Dependencies> {
         let now = Files::below(self.root);
         let mut include_dirs = unit.include_dirs.clone();
         include_dirs.extend(inputs::include_dirs(&unit.flags)?);
-        let search = Search {
+        let search = HeaderSearch {
             include_dirs,
             toolkit: &self.toolchain.include,
         };
-        let inputs = Inputs::collect(&now, included, &search)?;
+        let inputs = Dependencies::collect(&now, included, &search)?;
         let settled = included.iter().all(|file| !now.touched_since(file, before));
         settled.then_some(inputs)
     }

@@ -6,8 +6,8 @@ use verdict::model::Resources;
 
 /// Everything of one compiler output, for any number of entries and architectures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    entries: Vec<Entry>,
+pub struct PtxasReport {
+    entries: Vec<EntryReport>,
     /// Warnings and performance advisories (`(C7510) Potential Performance Loss`), and clauses of a
     /// `Used` line that this parser does not know; one line each, in the order printed.
     pub warnings: Vec<String>,
@@ -15,19 +15,19 @@ pub struct Report {
 
 /// The line after `Function properties for`. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Frame {
+struct StackFrame {
     stack: u32,
     spill_stores: u32,
     spill_loads: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct EntryReport {
     symbol: String,
     arch: String,
-    frame: Option<Frame>,
+    frame: Option<StackFrame>,
     /// Of the functions that PTXAS lists behind the entry: what it calls and did not inline.
-    callees: Vec<Frame>,
+    callees: Vec<StackFrame>,
     used: Option<Used>,
 }
 
@@ -55,17 +55,17 @@ impl fmt::Display for Absent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotReported => f.write_str("PTXAS did not report it"),
-            Self::Incomplete(line) => write!(f, "PTXAS reported it without its {line} line"),
+            Self::Incomplete(line) => write!(f, "PTXAS's report of it lacks the `{line}` line"),
             Self::Contradictory => f.write_str("PTXAS reported it twice with different figures"),
         }
     }
 }
 
-impl Report {
-    /// Never fails: what is missing is found out by who asks for it.
+impl PtxasReport {
+    /// Never fails: what is missing is an error of `resources`.
     pub fn parse(text: &str) -> Self {
         let mut report = Self::default();
-        let mut subject = Subject::Module;
+        let mut subject = ReportOf::Module;
         let mut after_properties = false;
         for line in text.lines() {
             let expects_frame = std::mem::take(&mut after_properties);
@@ -82,8 +82,8 @@ impl Report {
                 Message::Warning(text) => report.warnings.push(text),
                 Message::Info(info) => {
                     if let Some((symbol, arch)) = compiling(info) {
-                        subject = Subject::Entry(report.entries.len());
-                        report.entries.push(Entry {
+                        subject = ReportOf::Entry(report.entries.len());
+                        report.entries.push(EntryReport {
                             symbol: symbol.to_owned(),
                             arch: arch.to_owned(),
                             frame: None,
@@ -119,7 +119,7 @@ impl Report {
         let frame = first.frame.ok_or(Absent::Incomplete("stack frame"))?;
         let used = first.used.as_ref().ok_or(Absent::Incomplete("registers"))?;
         let all = || first.callees.iter().chain([&frame]);
-        let sum = |of: fn(&Frame) -> u32| all().map(of).fold(0, u32::saturating_add);
+        let sum = |of: fn(&StackFrame) -> u32| all().map(of).fold(0, u32::saturating_add);
         Ok(Resources {
             registers: used.registers,
             stack: all().map(|frame| frame.stack).max().unwrap_or_default(),
@@ -133,24 +133,24 @@ impl Report {
     }
 
     /// Properties of an entry follow the line that announces it; all others are device functions.
-    fn subject_of(&self, symbol: &str) -> Subject {
+    fn subject_of(&self, symbol: &str) -> ReportOf {
         match self.entries.last() {
             Some(entry) if entry.symbol == symbol && entry.frame.is_none() => {
-                Subject::Entry(self.entries.len() - 1)
+                ReportOf::Entry(self.entries.len() - 1)
             }
-            _ => Subject::Function,
+            _ => ReportOf::Function,
         }
     }
 
-    fn set_frame(&mut self, subject: &Subject, frame: Frame) {
+    fn set_frame(&mut self, subject: &ReportOf, frame: StackFrame) {
         match subject {
-            Subject::Module => {}
-            Subject::Entry(index) => {
+            ReportOf::Module => {}
+            ReportOf::Entry(index) => {
                 if let Some(entry) = self.entries.get_mut(*index) {
                     entry.frame = Some(frame);
                 }
             }
-            Subject::Function => {
+            ReportOf::Function => {
                 if let Some(entry) = self.entries.last_mut() {
                     entry.callees.push(frame);
                 }
@@ -158,9 +158,9 @@ impl Report {
         }
     }
 
-    fn set_used(&mut self, subject: &Subject, clauses: &str) {
+    fn set_used(&mut self, subject: &ReportOf, clauses: &str) {
         // A device function that was compiled for linking has a `Used` line too; it is not the entry's.
-        let Subject::Entry(index) = subject else {
+        let ReportOf::Entry(index) = subject else {
             return;
         };
         let mut unknown = Vec::new();
@@ -170,13 +170,13 @@ impl Report {
         };
         for clause in unknown {
             self.warnings.push(format!(
-                "ptxas -v says something of {} that gatekeeper does not know: {clause}",
+                "ptxas -v prints something about {} that gatekeeper does not know: {clause}",
                 entry.symbol
             ));
         }
         // Said again: a source can have the host compiler print what looks like a line of PTXAS.
         if entry.used.is_some() && entry.used != used {
-            let again = Entry {
+            let again = EntryReport {
                 used,
                 ..entry.clone()
             };
@@ -187,7 +187,8 @@ impl Report {
     }
 }
 
-enum Subject {
+/// What the lines that follow are about.
+enum ReportOf {
     Module,
     Entry(usize),
     /// Called by the last entry.
@@ -207,7 +208,7 @@ fn message(line: &str) -> Option<Message<'_>> {
     let text = text.trim();
     match head.rsplit(' ').find(|word| !word.is_empty())? {
         "info" => Some(Message::Info(text)),
-        // The file before `line 7` is a temporary one, and the line is of PTX that nobody keeps.
+        // The file before `line 7` is a temporary one, and the line is of PTX that is not kept.
         "warning" => Some(Message::Warning(format!("ptxas warning: {text}"))),
         _ => None,
     }
@@ -222,14 +223,14 @@ fn compiling(info: &str) -> Option<(&str, &str)> {
 }
 
 /// `    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads`
-fn frame(line: &str) -> Option<Frame> {
+fn frame(line: &str) -> Option<StackFrame> {
     let at = line.find(|c: char| c.is_ascii_digit())?;
     // `1>      0 bytes stack frame`: the prefix of a build system has a digit of its own.
     let rest = line.get(at..)?;
     let rest = rest.split_once('>').map_or(rest, |(_, rest)| rest);
     let mut clauses = rest.trim().split(", ");
     let mut bytes = |what: &str| number(clauses.next()?.strip_suffix(what)?);
-    let frame = Frame {
+    let frame = StackFrame {
         stack: bytes(" bytes stack frame")?,
         spill_stores: bytes(" bytes spill stores")?,
         spill_loads: bytes(" bytes spill loads")?,

@@ -538,7 +538,7 @@ fn compile_with(
         &toolchain,
         dir.path(),
         &unit,
-        &Request::of(&unit),
+        &NvccCall::of(&unit),
         deadline,
     )
 }

@@ -1,8 +1,8 @@
-//! `calibrate`: unchanged pairs and known slowdowns on this GPU, process after process, as a run would
-//! measure them. What follows from the recording is `power`'s to say.
+//! `calibrate`: times unchanged pairs and known slowdowns on this GPU, process after process, as a run would.
+//! The figures that follow from the recording are counted in crates/calibration.
 
-mod dial;
-mod turn;
+mod slowdown;
+mod tune;
 
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
@@ -13,8 +13,8 @@ use crate::repo;
 use crate::report::progress::{Event, Phase};
 use crate::toolchain::{self, Toolchain};
 use crate::worker::{Arm, Crew, PairJob, TimeJob};
-use dial::{Code, Dial};
-use power::{Bound, Change, Contest, Order, Process, Recording, Sides};
+use calibration::{Bound, Change, Contest, Order, Process, Recording, Sides};
+use slowdown::{Code, Kernel};
 use std::collections::HashMap;
 use std::path::Path;
 use verdict::judge;
@@ -23,7 +23,7 @@ use verdict::model::{
     Unit,
 };
 
-/// What is recorded.
+/// What to record.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub device: DeviceChoice,
@@ -52,11 +52,11 @@ struct Side {
     artifact: Artifact,
 }
 
-/// What is timed beside itself.
+/// The kernels to time, each beside itself.
 pub enum Kernels<'a> {
-    /// With a dial.
+    /// With a slowdown factor.
     BuiltIn,
-    /// Of a gates.yaml, unchanged; what a change would do follows from their samples, scaled.
+    /// Of a gates.yaml, unchanged. Their samples, scaled, show the effect of a slowdown.
     Own(&'a Loaded),
 }
 
@@ -80,16 +80,19 @@ pub fn record(
         Seen::Fault(fault) => return Err(Error::environment(fault.message)),
         Seen::Unsupported { reason } | Seen::NotRun { reason } => {
             return Err(Error::environment(format!(
-                "times come from a GPU, and there is none: {reason}"
+                "calibration needs a GPU: {reason}"
             )));
         }
     };
     let pairs = match kernels {
         Kernels::BuiltIn => {
             let root = cache.dir("calibrate")?;
-            crate::cache::write_atomically(&root.join(dial::FILE), dial::SOURCE.as_bytes())?;
+            crate::cache::write_atomically(
+                &root.join(slowdown::FILE),
+                slowdown::SOURCE.as_bytes(),
+            )?;
             let artifacts = built(&root, &toolchain, cache, &device)?;
-            turn::pairs(request, &mut crew, &artifacts, &device)?
+            tune::pairs(request, &mut crew, &artifacts, &device)?
         }
         Kernels::Own(loaded) => own(loaded, &mut crew, &toolchain, cache, &device)?,
     };
@@ -165,11 +168,13 @@ fn own(
     }
     match pairs.is_empty() {
         false => Ok(pairs),
-        true => Err(Error::usage("no case that was selected is timed by a gate")),
+        true => Err(Error::usage(
+            "none of the selected cases has a gate on its time",
+        )),
     }
 }
 
-type Artifacts = HashMap<(Dial, Code), Artifact>;
+type Artifacts = HashMap<(Kernel, Code), Artifact>;
 
 fn built(
     root: &Path,
@@ -177,20 +182,20 @@ fn built(
     cache: &Cache,
     device: &DeviceFacts,
 ) -> Result<Artifacts> {
-    let all: Vec<(Dial, Code)> = Dial::ALL
+    let all: Vec<(Kernel, Code)> = Kernel::ALL
         .into_iter()
-        .flat_map(|dial| Code::ALL.map(|code| (dial, code)))
+        .flat_map(|kernel| Code::ALL.map(|code| (kernel, code)))
         .collect();
     let units: Vec<Unit> = all
         .iter()
-        .map(|(dial, code)| dial.unit(*code, device.arch()))
+        .map(|(kernel, code)| kernel.unit(*code, device.arch()))
         .collect();
     let built = build::build_all(root, toolchain, cache, &units, units.len(), &|_, _| {})?;
     let mut artifacts = Artifacts::new();
-    for (&(dial, code), built) in all.iter().zip(built) {
-        got(built.facts, dial.name())?;
+    for (&(kernel, code), built) in all.iter().zip(built) {
+        got(built.facts, kernel.name())?;
         if let Some(artifact) = built.artifact {
-            artifacts.insert((dial, code), artifact);
+            artifacts.insert((kernel, code), artifact);
         }
     }
     Ok(artifacts)
@@ -247,7 +252,7 @@ impl Pair {
 
     fn pairing(&self) -> Pairing {
         Pairing {
-            // Contests of one kernel differ in their change alone, and not in what the dice say.
+            // Contests with the same change get the same random orders, whatever their kernel.
             seed: SEED
                 ^ match self.change {
                     Change::None => 0,
@@ -271,7 +276,7 @@ fn process_of(facts: &PairFacts) -> Process {
     let counted = blocks.filter(|(_, block)| !block.throttled);
     Process {
         blocks: counted
-            .map(|((head, base), block)| power::Block {
+            .map(|((head, base), block)| calibration::Block {
                 order: order(block),
                 ns: Sides {
                     base: *base,
@@ -288,7 +293,7 @@ fn process_of(facts: &PairFacts) -> Process {
     }
 }
 
-/// A recording counts from the base.
+/// A recording names orders by the base.
 fn order(block: &Block) -> Order {
     match block.order {
         BlockOrder::Abba => Order::Baab,

@@ -7,7 +7,7 @@
 
 use super::generator::GENERATOR;
 use super::inputs::{self, Inputs, View};
-use super::reference::user::{self, Functions, Program};
+use super::reference::user::{self, Functions, ReferenceProgram};
 use super::reference::{NoAnswer, REFERENCES, built_in};
 use super::{Outputs, Values, elem, sealed};
 use crate::cache::{Cache, write_atomically};
@@ -55,7 +55,7 @@ impl References {
         })
     }
 
-    /// Digest of what a user's function is made of; `None` where that cannot be told, and for any other reference.
+    /// Digest of what a user's function is made of; `None` where it cannot be read, and for any other reference.
     pub fn function(&self, case: &Case) -> Option<String> {
         self.functions.digest(case).ok()
     }
@@ -134,7 +134,7 @@ fn compute(
     case: &Case,
     inputs: &Inputs,
     view: View,
-    program: Option<&Program>,
+    program: Option<&ReferenceProgram>,
 ) -> std::result::Result<Outputs, NoAnswer> {
     match program {
         Some(program) => user::call(program, case, inputs, view),
@@ -147,7 +147,7 @@ fn key(
     case: &Case,
     seed: u64,
     view: View,
-    program: Option<&Program>,
+    program: Option<&ReferenceProgram>,
 ) -> std::result::Result<String, NoAnswer> {
     #[derive(Serialize)]
     struct Key<'a> {
@@ -368,7 +368,7 @@ mod tests {
         let (dir, references) = references();
         let (path, _) = files(references.answer(&plain(), 1));
         let right = read(&path).unwrap();
-        // Another run finds what only a file can have told it.
+        // Another run finds what is in the file alone.
         let planted = Outputs::from([("y".to_owned(), Values::F32(vec![7.0; 35]))]);
         write(&path, &planted).unwrap();
         let again = || References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();

@@ -17,7 +17,7 @@ pub struct Coded {
 
 /// How one block is coded: `code = x * multiplier + zero`, and a code means `(code - zero) * step`.
 #[derive(Clone, Copy)]
-struct Block {
+struct BlockCode {
     /// As the kernel gets it.
     scale: f32,
     multiplier: f64,
@@ -49,7 +49,7 @@ pub fn encode(
     } else {
         scale_dims.iter().product()
     };
-    let blocks: Vec<Block> = (0..count)
+    let blocks: Vec<BlockCode> = (0..count)
         .into_par_iter()
         .map(|which| {
             let (low, high) = extremes(codec, dims, &scale_dims, which, values);
@@ -130,7 +130,7 @@ fn code_range(scheme: &CodecScheme, elem: ElemType) -> Result<Option<(f64, f64)>
     }
 }
 
-fn block(scheme: &CodecScheme, least: f32, most: f32) -> Block {
+fn block(scheme: &CodecScheme, least: f32, most: f32) -> BlockCode {
     match *scheme {
         CodecScheme::Symmetric {
             levels,
@@ -144,7 +144,7 @@ fn block(scheme: &CodecScheme, least: f32, most: f32) -> Block {
                 0.0 => (1.0, 0.0),
                 scale => (scale, levels.0 / amax),
             };
-            Block {
+            BlockCode {
                 scale,
                 multiplier,
                 zero: zero_point as f64,
@@ -158,7 +158,7 @@ fn block(scheme: &CodecScheme, least: f32, most: f32) -> Block {
                 scale => scale,
             };
             let step = f64::from(scale);
-            Block {
+            BlockCode {
                 scale,
                 multiplier: 1.0 / step,
                 zero: (low as f64 - least / step)

@@ -85,7 +85,7 @@ fn of_one(
         (Values::F32(got), Values::F32(want)) => accumulate(got, want, tolerance, float_error),
         (Values::I64(got), Values::I64(want)) => {
             accumulate(got, want, tolerance, |got: i64, want: i64| {
-                Beside::Apart(got.abs_diff(want) as f64, want as f64)
+                Difference::Apart(got.abs_diff(want) as f64, want as f64)
             })
         }
         _ => return Err(Incomparable::Type(tensor.name.clone())),
@@ -135,7 +135,7 @@ fn accumulate<T: Copy + Sync>(
     got: &[T],
     want: &[T],
     tolerance: Option<f64>,
-    beside: impl Fn(T, T) -> Beside + Sync,
+    beside: impl Fn(T, T) -> Difference + Sync,
 ) -> Sums {
     let chunks: Vec<Sums> = got
         .par_chunks(CHUNK)
@@ -146,12 +146,12 @@ fn accumulate<T: Copy + Sync>(
             for (at, (&got, &want)) in got.iter().zip(want).enumerate() {
                 let at = chunk * CHUNK + at;
                 let (error, size) = match beside(got, want) {
-                    Beside::Apart(error, size) => (error, size),
-                    Beside::NoNumbers => {
+                    Difference::Apart(error, size) => (error, size),
+                    Difference::NoNumbers => {
                         sums.no_numbers += 1;
                         continue;
                     }
-                    Beside::Disagree => {
+                    Difference::Disagree => {
                         sums.non_finite += 1;
                         sums.over += 1;
                         sums.first_non_finite.get_or_insert(at);
@@ -187,7 +187,7 @@ fn accumulate<T: Copy + Sync>(
 }
 
 /// One element beside what is expected.
-enum Beside {
+enum Difference {
     /// |got - want| and |want|.
     Apart(f64, f64),
     /// Both are NaN: that agrees, and says nothing of how right the kernel is.
@@ -196,15 +196,15 @@ enum Beside {
     Disagree,
 }
 
-fn float_error(got: f32, want: f32) -> Beside {
+fn float_error(got: f32, want: f32) -> Difference {
     if got.is_finite() && want.is_finite() {
         let (got, want) = (f64::from(got), f64::from(want));
-        return Beside::Apart((got - want).abs(), want);
+        return Difference::Apart((got - want).abs(), want);
     }
     match (got == want, got.is_nan() && want.is_nan()) {
-        (true, _) => Beside::Apart(0.0, 0.0),
-        (_, true) => Beside::NoNumbers,
-        _ => Beside::Disagree,
+        (true, _) => Difference::Apart(0.0, 0.0),
+        (_, true) => Difference::NoNumbers,
+        _ => Difference::Disagree,
     }
 }
 

@@ -37,7 +37,7 @@ pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
             let sound = mean.0.is_finite() && std.0.is_finite() && std.0 >= 0.0;
             if !sound {
                 return Err(format!(
-                    "no normal distribution has mean {mean} and deviation {std}"
+                    "a normal distribution cannot have mean {mean} and standard deviation {std}"
                 ));
             }
             continuous(stream.normal(mean.0, std.0, len))
@@ -45,7 +45,7 @@ pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
         Fill::Uniform { low, high } => {
             let some = f64::from((high.0 as f32).next_down()) >= low.0;
             if !(low.0 < high.0 && (high.0 - low.0).is_finite() && some) {
-                return Err(format!("no f32 lies in {low} to {high}"));
+                return Err(format!("there is no f32 between {low} and {high}"));
             }
             continuous(stream.uniform(low.0, high.0, len))
         }
@@ -55,7 +55,7 @@ pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
         }
         Fill::Values { values } => Err(format!("{} values for {len} elements", values.len())),
         Fill::Integers { low, high } if low <= high => Ok(whole(stream.integers(*low, *high, len))),
-        Fill::Integers { low, high } => Err(format!("no integer lies in {low}..={high}")),
+        Fill::Integers { low, high } => Err(format!("there is no integer in {low}..={high}")),
         Fill::Iota => Ok(whole((0..len as i64).collect())),
         Fill::Permutation => Ok(whole(stream.distinct(len as u64, len))),
         Fill::BlockTable { pool } => match u64::try_from(*pool) {
@@ -69,7 +69,7 @@ pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
             let least = min.checked_mul(parts as i64);
             if *min < 0 || least.is_none_or(|least| least > *total) || (parts == 0 && *total != 0) {
                 return Err(format!(
-                    "{parts} sequences of at least {min} do not make {total}"
+                    "{parts} sequences of at least {min} do not fit into {total}"
                 ));
             }
             Ok(whole(stream.offsets(*total, *min, parts)))

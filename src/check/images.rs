@@ -29,14 +29,14 @@ pub struct Image {
 }
 
 /// By name: every tensor of role `In` or `Inout`.
-pub type Images = BTreeMap<String, Arc<Image>>;
+pub type InputImages = BTreeMap<String, Arc<Image>>;
 
-pub struct Shelf {
+pub struct InputCache {
     dir: Option<PathBuf>,
     recent: Recent<String, Image>,
 }
 
-impl Shelf {
+impl InputCache {
     /// Without a directory only memory remembers; `most_bytes` bounds what it does.
     pub fn new(dir: Option<PathBuf>, most_bytes: usize) -> Self {
         Self {
@@ -49,8 +49,8 @@ impl Shelf {
     ///
     /// # Errors
     /// As `inputs::generate`.
-    pub fn images(&mut self, case: &Case, seed: u64) -> Result<Images> {
-        let mut images = Images::new();
+    pub fn images(&mut self, case: &Case, seed: u64) -> Result<InputImages> {
+        let mut images = InputImages::new();
         for tensor in &case.tensors {
             if let Some(image) = self.image(case, tensor, seed)? {
                 images.insert(tensor.name.clone(), image);
@@ -204,7 +204,7 @@ mod tests {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    fn generated(case: &Case, seed: u64) -> Images {
+    fn generated(case: &Case, seed: u64) -> InputImages {
         let inputs = inputs::generate(case, seed).unwrap();
         let images = inputs.tensors.into_iter();
         images
@@ -215,15 +215,15 @@ mod tests {
     #[test]
     fn files_and_memory_give_what_the_generator_gives() {
         let dir = tempfile::tempdir().unwrap();
-        let shelf = || Shelf::new(Some(dir.path().to_owned()), ROOM);
-        let mut first = shelf();
+        let cache = || InputCache::new(Some(dir.path().to_owned()), ROOM);
+        let mut first = cache();
         for seed in [1, 2] {
             let want = generated(&coded(), seed);
             assert!(want["x"].zero_points.is_some() && want["z"].scales.is_none());
             assert_eq!(first.images(&coded(), seed).unwrap(), want);
             assert_eq!(first.images(&coded(), seed).unwrap(), want, "from memory");
-            assert_eq!(shelf().images(&coded(), seed).unwrap(), want, "from files");
-            let nowhere = &mut Shelf::new(None, 0);
+            assert_eq!(cache().images(&coded(), seed).unwrap(), want, "from files");
+            let nowhere = &mut InputCache::new(None, 0);
             assert_eq!(nowhere.images(&coded(), seed).unwrap(), want);
         }
         assert_eq!(files(dir.path()).len(), 4, "two tensors, two seeds");
@@ -232,15 +232,15 @@ mod tests {
     #[test]
     fn a_hit_is_not_made_again_and_a_damaged_file_is() {
         let dir = tempfile::tempdir().unwrap();
-        let shelf = || Shelf::new(Some(dir.path().to_owned()), ROOM);
+        let cache = || InputCache::new(Some(dir.path().to_owned()), ROOM);
         let want = generated(&coded(), 1);
-        shelf().images(&coded(), 1).unwrap();
-        // Only a file can have told this.
+        cache().images(&coded(), 1).unwrap();
+        // This is in the file alone.
         let file = dir.path().join(key(&coded().tensors[0], 1).unwrap());
         let mut planted = Image::clone(&want["x"]);
         planted.bytes[3] ^= 1;
         std::fs::write(&file, planted.sealed()).unwrap();
-        assert_eq!(*shelf().images(&coded(), 1).unwrap()["x"], planted);
+        assert_eq!(*cache().images(&coded(), 1).unwrap()["x"], planted);
 
         let whole = planted.sealed();
         for at in 0..whole.len() {
@@ -250,7 +250,7 @@ mod tests {
             assert!(Image::parse(bad).is_none(), "changed at {at}");
         }
         std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
-        assert_eq!(shelf().images(&coded(), 1).unwrap(), want);
+        assert_eq!(cache().images(&coded(), 1).unwrap(), want);
         assert_eq!(read(&file).as_ref(), Some(&*want["x"]), "and mended");
     }
 
@@ -258,27 +258,27 @@ mod tests {
     fn reading_ahead_takes_what_a_file_has_and_makes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let tensor = &coded().tensors[0];
-        let mut shelf = Shelf::new(Some(dir.path().to_owned()), ROOM);
-        shelf.read_ahead(tensor, 1);
+        let mut cache = InputCache::new(Some(dir.path().to_owned()), ROOM);
+        cache.read_ahead(tensor, 1);
         assert!(
-            files(dir.path()).is_empty() && shelf.recent.get(&key(tensor, 1).unwrap()).is_none()
+            files(dir.path()).is_empty() && cache.recent.get(&key(tensor, 1).unwrap()).is_none()
         );
 
-        let want = Shelf::new(Some(dir.path().to_owned()), ROOM)
+        let want = InputCache::new(Some(dir.path().to_owned()), ROOM)
             .images(&coded(), 1)
             .unwrap();
         let file = dir.path().join(key(tensor, 1).unwrap());
         let whole = std::fs::read(&file).unwrap();
         std::fs::write(&file, &whole[1..]).unwrap();
-        shelf.read_ahead(tensor, 1);
+        cache.read_ahead(tensor, 1);
         assert!(
-            shelf.recent.get(&key(tensor, 1).unwrap()).is_none(),
+            cache.recent.get(&key(tensor, 1).unwrap()).is_none(),
             "damaged"
         );
         std::fs::write(&file, whole).unwrap();
-        shelf.read_ahead(tensor, 1);
+        cache.read_ahead(tensor, 1);
         assert_eq!(
-            shelf.recent.get(&key(tensor, 1).unwrap()).as_ref(),
+            cache.recent.get(&key(tensor, 1).unwrap()).as_ref(),
             Some(&want["x"])
         );
     }
@@ -309,21 +309,23 @@ mod tests {
 
     #[test]
     fn what_the_generator_refuses_is_refused_though_the_inputs_are_known() {
-        let mut shelf = Shelf::new(None, ROOM);
-        shelf.images(&coded(), 1).unwrap();
+        let mut cache = InputCache::new(None, ROOM);
+        cache.images(&coded(), 1).unwrap();
         let mut overlapping = coded();
         overlapping.tensors[2].strides = Some(vec![1, 1]);
-        assert!(shelf.images(&overlapping, 1).is_err());
+        assert!(cache.images(&overlapping, 1).is_err());
         let mut written = coded();
         written.tensors[0].role = Role::Inout;
-        assert!(shelf.images(&written, 1).is_err());
+        assert!(cache.images(&written, 1).is_err());
     }
 
     #[test]
     fn a_place_that_cannot_be_written_costs_nothing_but_time() {
         let dir = tempfile::tempdir().unwrap();
         let gone = dir.path().join("gone");
-        let images = Shelf::new(Some(gone), ROOM).images(&coded(), 1).unwrap();
+        let images = InputCache::new(Some(gone), ROOM)
+            .images(&coded(), 1)
+            .unwrap();
         assert_eq!(images, generated(&coded(), 1));
     }
 }

@@ -1,4 +1,4 @@
-//! `baseline`: what was agreed, shown and accepted.
+//! `baseline`: shows baselines, and updates them from a record.
 
 use super::{counted, print, remark};
 use crate::cli::ConfigArg;
@@ -54,7 +54,7 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
     ) && of.trim_end_matches('+') != here.trim_end_matches('+')
     {
         remark(&format!(
-            "{} is of commit {of}, and this tree is at {here}",
+            "{} was measured at commit {of}; this tree is at {here}",
             from.display()
         ));
     }
@@ -71,7 +71,7 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
     for refused in &refused {
         let _ = writeln!(
             text,
-            "left as it is: {} {}: {}",
+            "not updated: {} {}: {}",
             refused.subject, refused.facet, refused.reason
         );
     }
@@ -174,7 +174,7 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
                 .map(|glob| glob.compile_matcher())
                 .map_err(|error| {
                     Error::Usage(
-                        Diagnostic::new(format!("`{filter}` is no glob: {error}"))
+                        Diagnostic::new(format!("`{filter}` is not a valid glob: {error}"))
                             .help("name kernels, for example `gatekeeper baseline show 'sdpa_*'`"),
                     )
                 })
@@ -193,7 +193,7 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
             .map(|baseline| baseline.kernel.as_str())
             .collect();
         return Err(Error::Usage(if kernels.is_empty() {
-            Diagnostic::new("no baselines here")
+            Diagnostic::new("there are no baselines")
                 .help("`gatekeeper run`, then `gatekeeper baseline update`")
         } else {
             Diagnostic::new("no kernel with a baseline matches").help(format!(

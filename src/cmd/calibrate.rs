@@ -1,4 +1,4 @@
-//! `calibrate`: how far this machine's verdicts on times can be trusted.
+//! `calibrate`: how reliable verdicts on times are on this machine.
 
 use super::{print, remark};
 use crate::cache::Cache;
@@ -9,7 +9,7 @@ use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::report::progress::Progress;
 use crate::store::NewFile;
-use power::{Recording, Settings, analyse, packed};
+use calibration::{Recording, Settings, analyse, packed};
 use std::fs::File;
 use std::path::Path;
 
@@ -61,9 +61,9 @@ fn read(file: &Path) -> Result<Recording> {
     packed::read(open).map_err(|error| unreadable(error.to_string()))
 }
 
-/// Of `own` cases, or of the kernels that are built in.
+/// Of `own` cases, or of the built-in kernels.
 fn record(args: &CalibrateArgs, own: Option<&Loaded>) -> Result<Recording> {
-    // A file that cannot be written is said before ten minutes of GPU time, not after them.
+    // A file that cannot be written is reported before ten minutes of GPU time, not after.
     let mut file = NewFile::create(&args.out)?;
     let progress = Progress::default();
     let kernels = own.map_or(Kernels::BuiltIn, Kernels::Own);

@@ -44,12 +44,12 @@ pub fn init(args: &InitArgs) -> Result<Exit> {
             let name = path.display();
             match error.kind() {
                 ErrorKind::AlreadyExists => Error::Usage(
-                    Diagnostic::new(format!("{name} is there already and is left as it is"))
-                        .help("name another file: gatekeeper init PATH"),
+                    Diagnostic::new(format!("{name} already exists; it was not changed"))
+                        .help("to write another file: gatekeeper init PATH"),
                 ),
                 ErrorKind::NotFound => Error::Usage(
-                    Diagnostic::new(format!("{name} is in no directory that is there"))
-                        .help("make the directory first"),
+                    Diagnostic::new(format!("the directory of {name} does not exist"))
+                        .help("create the directory first"),
                 ),
                 _ => Error::environment(format!("{name} cannot be written: {error}")),
             }
@@ -64,9 +64,9 @@ pub fn init(args: &InitArgs) -> Result<Exit> {
         false => format!(" --config {name}"),
     };
     print(&format!(
-        "wrote {name}\nnext: point `source` and `entry` at a kernel of yours, list its arguments, and then\n  \
+        "wrote {name}\nnext: set `source` and `entry` to a kernel of yours, list its arguments, and then\n  \
          gatekeeper validate{config}\n  gatekeeper run{config}\n\
-         records and reports go to gatekeeper-out/, which belongs into .gitignore\n"
+         records and reports go to gatekeeper-out/: add it to .gitignore\n"
     ))?;
     Ok(Exit::Held)
 }

@@ -16,10 +16,10 @@ use verdict::judge::words;
 use verdict::model::{DeviceFacts, OtherProcess, Seen};
 
 /// One line of the examination.
-enum Finding {
+enum Status {
     Good(String),
     /// Something is not there, and what that means.
-    Without(String),
+    Missing(String),
     Bad(String),
 }
 
@@ -45,58 +45,58 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
         .as_ref()
         .ok()
         .map(|toolchain| toolchain.facts.version.clone());
-    let mut findings = vec![
+    let mut lines = vec![
         (
             "cache".to_owned(),
             match &cache {
-                Ok(cache) => Finding::Good(cache.root().display().to_string()),
-                Err(error) => Finding::Bad(error.to_string()),
+                Ok(cache) => Status::Good(cache.root().display().to_string()),
+                Err(error) => Status::Bad(error.to_string()),
             },
         ),
         (
             "gates".to_owned(),
             match &gates {
-                Ok(loaded) => Finding::Good(format!("{} cases", loaded.plan.cases.len())),
-                Err(_) if has_no_gates(config) => Finding::Without(format!(
-                    "{} is not there; `gatekeeper init` writes one to start from",
+                Ok(loaded) => Status::Good(format!("{} cases", loaded.plan.cases.len())),
+                Err(_) if has_no_gates(config) => Status::Missing(format!(
+                    "{} does not exist; `gatekeeper init` writes one to start from",
                     config.config.display()
                 )),
-                Err(error) => Finding::Bad(error.to_string()),
+                Err(error) => Status::Bad(error.to_string()),
             },
         ),
         (
             "compiler".to_owned(),
             match compiler {
                 Ok(toolchain) => {
-                    Finding::Good(super::toolchain::describe(&toolchain).trim_end().to_owned())
+                    Status::Good(super::toolchain::describe(&toolchain).trim_end().to_owned())
                 }
-                Err(message) => Finding::Bad(message),
+                Err(message) => Status::Bad(message),
             },
         ),
         (
             "device".to_owned(),
-            device_finding(&device, version.as_deref()),
+            device_status(&device, version.as_deref()),
         ),
     ];
-    findings.extend(others.iter().zip(1..).map(|(device, ordinal)| {
+    lines.extend(others.iter().zip(1..).map(|(device, ordinal)| {
         let name = format!("cuda:{ordinal}");
-        (name, device_finding(device, version.as_deref()))
+        (name, device_status(device, version.as_deref()))
     }));
     let mut text = String::new();
-    for (what, finding) in &findings {
-        let (word, detail) = match finding {
-            Finding::Good(detail) => ("ok", detail),
-            Finding::Without(detail) => ("none", detail),
-            Finding::Bad(detail) => ("BAD", detail),
+    for (what, status) in &lines {
+        let (word, detail) = match status {
+            Status::Good(detail) => ("ok", detail),
+            Status::Missing(detail) => ("none", detail),
+            Status::Bad(detail) => ("BAD", detail),
         };
         let detail = detail.replace('\n', "\n                ");
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{what:<9} {word:<5} {detail}");
     }
     print(&text)?;
-    let bad: Vec<_> = findings
+    let bad: Vec<_> = lines
         .iter()
-        .filter(|(_, finding)| matches!(finding, Finding::Bad(_)))
+        .filter(|(_, status)| matches!(status, Status::Bad(_)))
         .map(|(what, _)| what.as_str())
         .collect();
     Ok(if bad.contains(&"gates") {
@@ -121,14 +121,14 @@ fn others(crew: &mut Crew, first: &Seen<DeviceFacts>) -> Result<Vec<Seen<DeviceF
     }
 }
 
-fn device_finding(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Finding {
+fn device_status(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Status {
     match device {
         Seen::Got(facts) => {
             let problem =
                 compiler.and_then(|version| driver_problem(version, facts.cuda_driver_version));
             match problem {
-                Some(problem) => Finding::Bad(problem),
-                None => Finding::Good(format!(
+                Some(problem) => Status::Bad(problem),
+                None => Status::Good(format!(
                     "{}, {}, driver {}, {} multiprocessors{}",
                     facts.name,
                     facts.arch(),
@@ -138,21 +138,21 @@ fn device_finding(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Finding
                 )),
             }
         }
-        Seen::Fault(fault) => Finding::Bad(fault.message.clone()),
-        Seen::Unsupported { reason } => Finding::Bad(reason.clone()),
-        Seen::NotRun { reason } => Finding::Without(format!(
-            "{reason}; kernels are checked in the simulator, and not timed"
+        Seen::Fault(fault) => Status::Bad(fault.message.clone()),
+        Seen::Unsupported { reason } => Status::Bad(reason.clone()),
+        Seen::NotRun { reason } => Status::Missing(format!(
+            "{reason}; kernels are checked in the simulator and not timed"
         )),
     }
 }
 
-/// No fault of the machine: measuring waits for nobody but another gatekeeper.
+/// Not an error: a measurement waits for other gatekeepers only.
 fn busy(others: &[OtherProcess]) -> String {
     if others.is_empty() {
         return String::new();
     }
     format!(
-        "\nothers compute on it right now, and times would spread more: {}",
+        "\nother processes use it right now, so times would vary more: {}",
         words::processes(others)
     )
 }
@@ -174,7 +174,7 @@ mod tests {
         };
         assert_eq!(
             busy(&[python, hidden]),
-            "\nothers compute on it right now, and times would spread more: python3 (pid 4711), pid 4711"
+            "\nother processes use it right now, so times would vary more: python3 (pid 4711), pid 4711"
         );
     }
 }

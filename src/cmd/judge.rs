@@ -51,9 +51,11 @@ fn write_nvbench(record: &Record, dir: &Path) -> Result<()> {
         .next();
     if there.is_some() {
         return Err(Error::Usage(
-            Diagnostic::new("the directory is not empty, and its files would be taken for processes of this record")
-                .at(dir.display().to_string())
-                .help("name a new one"),
+            Diagnostic::new(
+                "the directory is not empty; its files would be read as processes of this record",
+            )
+            .at(dir.display().to_string())
+            .help("name a new one"),
         ));
     }
     let mut written = 0usize;
@@ -102,7 +104,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     };
     let judgement = judge::compare(&base, &head, loosening);
     if base == head {
-        remark("BASE and HEAD are one and the same record: nothing could have changed");
+        remark("BASE and HEAD are the same record");
     }
     let report = render(args.format, &head, &judgement)?;
     let names = [&args.base, &args.head].map(|path| path.display().to_string());
@@ -123,8 +125,8 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
         (None, None) => Ok(()),
         (Some(_), Some(_)) if args.p50.is_some() => Ok(()),
         (Some(_), Some(_)) => Err(Error::Usage(
-            Diagnostic::new("NVBench's files have no gates, and nothing would be judged")
-                .help("say how much slower than BASE the p50 of every case may be: --p50 +2%"),
+            Diagnostic::new("NVBench's files have no gates, so nothing would be judged")
+                .help("limit how much slower than BASE the p50 of each case may be: --p50 +2%"),
         )),
         (Some(_), None) | (None, Some(_)) => {
             let foreign = match base.environment.timed_by {
@@ -132,9 +134,9 @@ fn alike(args: &CompareArgs, base: &Record, head: &Record) -> Result<()> {
                 None => &args.head,
             };
             Err(Error::Usage(
-                Diagnostic::new("one is a record and the other NVBench's: their times were not taken alike")
+                Diagnostic::new("one is a record of gatekeeper and the other is NVBench's: they do not measure times the same way")
                     .at(foreign.display().to_string())
-                    .help("`gatekeeper report RECORD --format nvbench --out DIR` makes NVBench's of a record"),
+                    .help("`gatekeeper report RECORD --format nvbench --out DIR` converts a record to NVBench's format"),
             ))
         }
     }
@@ -150,7 +152,7 @@ fn has_its_device(args: &CompareArgs, base: &Record, head: &Record) -> Result<()
                 device.name
             ))
             .at(args.head.display().to_string())
-            .help("make both on such a GPU, with --require-gpu")
+            .help("run both on such a GPU, with --require-gpu")
             .help("--allow-loosened compares the rest"),
         )),
         _ => Ok(()),

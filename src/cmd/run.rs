@@ -30,7 +30,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     };
     // A command typed in the wrong directory leaves no directories behind.
     let loaded = config::load(&args.config.config, &selection)?;
-    // A directory that cannot be written is said before an hour of GPU time, not after it.
+    // A directory that cannot be written is an error before an hour of GPU time, not after it.
     make_dir("--out", &args.out)?;
     remove_earlier(&args.out)?;
     if let Some(dump) = &args.dump {
@@ -89,11 +89,14 @@ fn make_dir(option: &str, dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).map_err(|error| {
         if dir.ancestors().any(Path::is_file) {
             Error::Usage(
-                Diagnostic::new(format!("{option} {} leads through a file", dir.display()))
-                    .help("name a directory; it is made if it is not there"),
+                Diagnostic::new(format!(
+                    "{option} {}: part of this path is a file",
+                    dir.display()
+                ))
+                .help("name a directory; it is created if it does not exist"),
             )
         } else {
-            Error::environment(format!("{} cannot be made: {error}", dir.display()))
+            Error::environment(format!("{} cannot be created: {error}", dir.display()))
         }
     })
 }

@@ -56,9 +56,9 @@ pub fn validated(loaded: &Loaded) -> Result<Vec<Acceptance>> {
     let accepted = acceptances(loaded)?;
     match accepted.iter().find(|it| it.subjects.is_empty()) {
         Some(it) => Err(Error::Usage(
-            Diagnostic::new(format!("`{}` is nothing that {} has", it.case, loaded.file))
+            Diagnostic::new(format!("`{}` matches no case of {}", it.case, loaded.file))
                 .at(&it.declared)
-                .help("as in sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission"),
+                .help("examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8/stage*@mission"),
         )),
         None => Ok(accepted),
     }
@@ -88,9 +88,9 @@ fn acceptance(
     entry: &Spot<AcceptedEntry>,
     loaded: &Loaded,
 ) -> std::result::Result<Acceptance, Problem> {
-    for (spot, what) in [(&entry.reason, "why"), (&entry.by, "by whom")] {
+    for (spot, key) in [(&entry.reason, "reason"), (&entry.by, "by")] {
         if spot.trim().is_empty() {
-            return Err(Problem::new(spot.at, format!("it does not say {what}")));
+            return Err(Problem::new(spot.at, format!("`{key}` is empty")));
         }
     }
     let filter = Filter::parse(&entry.case).map_err(|bad| {
@@ -161,9 +161,9 @@ fn resolve_rule(entry: &AcceptedEntry) -> std::result::Result<Rule, Problem> {
         Key::Conditions => {
             return Err(Problem::new(
                 entry.metric.at,
-                "a condition holds or does not, and has no limit to put in its place",
+                "a condition cannot be accepted: it has no limit to replace",
             )
-            .help("change the condition in gates.yaml, which a run beside a base lists as loosened until `--allow-loosened`"));
+            .help("change the condition in gates.yaml; a run with `--base` reports that as loosened until `--allow-loosened`"));
         }
     };
     let nowhere = BTreeMap::new();
@@ -186,13 +186,14 @@ fn resolve_rule(entry: &AcceptedEntry) -> std::result::Result<Rule, Problem> {
         Limit::Absolute {
             bound: Bound::Expr(_),
             ..
-        } => Err(
-            Problem::new(entry.limit.at, "an accepted limit is a number or a change")
-                .help("as in `+5%` or `400us`"),
-        ),
+        } => Err(Problem::new(
+            entry.limit.at,
+            "an accepted limit must be a number or a relative limit",
+        )
+        .help("examples: `+5%`, `400us`")),
         Limit::Base { .. } => Err(Problem::new(
             entry.limit.at,
-            "a change is accepted against the base revision and the baseline alike",
+            "an accepted limit applies to the base revision and the baseline alike",
         )
         .help("write it without `of base`")),
         limit => Ok(Rule::Limit { metric, limit }),
@@ -204,7 +205,7 @@ fn until(spot: &Spot<String>) -> std::result::Result<String, Problem> {
     let day = spot.trim();
     match humantime::parse_rfc3339(&format!("{day}T00:00:00Z")) {
         Ok(_) => Ok(day.to_owned()),
-        Err(_) => Err(Problem::new(spot.at, format!("`{day}` is no day"))
-            .help("the last day on which it holds: 2027-01-31")),
+        Err(_) => Err(Problem::new(spot.at, format!("`{day}` is not a date"))
+            .help("write the last day on which it holds: 2027-01-31")),
     }
 }

@@ -23,7 +23,7 @@ pub fn launch(raw: &Spot<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Proble
     if threads > MAX_THREADS {
         return Err(scope.problem(
             &raw.block,
-            format!("a block of {threads} threads; the most is {MAX_THREADS}"),
+            format!("a block has {threads} threads; the limit is {MAX_THREADS}"),
         ));
     }
     let cluster = match &raw.cluster {
@@ -34,7 +34,7 @@ pub fn launch(raw: &Spot<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Proble
             if i64::from(blocks) > MAX_CLUSTER {
                 return Err(scope.problem(
                     raw,
-                    format!("a cluster of {blocks} blocks; the most is {MAX_CLUSTER}"),
+                    format!("a cluster has {blocks} blocks; the limit is {MAX_CLUSTER}"),
                 ));
             }
             if grid
@@ -44,7 +44,7 @@ pub fn launch(raw: &Spot<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Proble
             {
                 return Err(scope.problem(
                     raw,
-                    format!("a grid of {grid:?} is not made of clusters of {cluster:?}"),
+                    format!("the grid {grid:?} is not a multiple of the cluster {cluster:?}"),
                 ));
             }
             Some(cluster)
@@ -106,10 +106,11 @@ pub fn launcher(
             }
             Arg::Scalar { elem, .. } => Ok(CType::Scalar(*elem)),
             Arg::Stream => Ok(CType::Stream),
-            Arg::Struct { .. } | Arg::Pad { .. } => {
-                Err(Problem::new(spot.at, "a launcher takes no struct by value")
-                    .help("pass its fields one by one, and build the struct in the launcher"))
-            }
+            Arg::Struct { .. } | Arg::Pad { .. } => Err(Problem::new(
+                spot.at,
+                "a launcher cannot take a struct by value",
+            )
+            .help("pass its fields one by one, and build the struct in the launcher")),
         })
         .collect::<Result<Vec<_>, _>>()?;
     let streams = signature
@@ -119,14 +120,14 @@ pub fn launcher(
     if streams != 1 {
         return Err(Problem::new(
             raw.at,
-            format!("a launcher takes the stream once, not {streams} times"),
+            format!("a launcher must take the stream exactly once, not {streams} times"),
         )
         .help("add `stream` to args, where the function has its cudaStream_t"));
     }
     if raw.launches.is_empty() {
         return Err(Problem::new(
             raw.launches.at,
-            "a launcher declares the kernels that it launches",
+            "a launcher must list the kernels that it launches",
         ));
     }
     let launches = raw
@@ -153,8 +154,8 @@ pub fn launcher(
 pub fn entry_name(name: &Spot<String>) -> Result<String, Problem> {
     let trimmed = name.trim();
     if trimmed.is_empty() || trimmed.contains(['\n', ';', '{', '"', '\\']) {
-        return Err(Problem::new(name.at, "this is not the name of a kernel")
-            .help("as written in the source: k, ns::k, or \"k<float, 4>\""));
+        return Err(Problem::new(name.at, "not the name of a kernel")
+            .help("write it as in the source: k, ns::k, or \"k<float, 4>\""));
     }
     Ok(trimmed.to_owned())
 }
@@ -205,7 +206,10 @@ fn arg(
     let float = |formula, elem, most: f64| {
         let value = scope.number(formula)?;
         if value.abs() > most {
-            return Err(scope.problem(formula, format!("{value} is beyond the type's {most}")));
+            return Err(scope.problem(
+                formula,
+                format!("{value} is out of range: the largest value of the type is {most}"),
+            ));
         }
         Ok(Arg::Scalar {
             elem,
@@ -217,7 +221,7 @@ fn arg(
             name: tensor(name, tensors)?.name.clone(),
         }),
         R::Scales(_) | R::ZeroPoints(_) if callee == Callee::Reference => {
-            refuse("a reference sees dequantised floats and takes no scales")
+            refuse("a reference gets dequantised floats; it cannot take scales or zero points")
         }
         R::Scales(name) => match tensor(name, tensors)? {
             Tensor {
@@ -229,7 +233,7 @@ fn arg(
             }),
             _ => Err(Problem::new(
                 name.at,
-                format!("`{}` has no codec and so no scales", name.value),
+                format!("`{}` has no codec, so it has no scales", name.value),
             )),
         },
         R::ZeroPoints(name) => match tensor(name, tensors)?
@@ -242,12 +246,15 @@ fn arg(
             }),
             _ => Err(Problem::new(
                 name.at,
-                format!("`{}` has no affine codec and so no zero points", name.value),
+                format!(
+                    "`{}` has no affine codec, so it has no zero points",
+                    name.value
+                ),
             )),
         },
         R::Nullptr => Ok(Arg::Null),
         R::Stream if callee == Callee::Launcher => Ok(Arg::Stream),
-        R::Stream => refuse("only a launcher takes a stream"),
+        R::Stream => refuse("only a launcher can take a stream"),
         R::Bool(formula) => integer(formula, ScalarType::Bool, 0..=1),
         R::I8(formula) => integer(formula, ScalarType::I8, i8::MIN.into()..=i8::MAX.into()),
         R::U8(formula) => integer(formula, ScalarType::U8, 0..=u8::MAX.into()),
@@ -262,9 +269,9 @@ fn arg(
         R::F32(formula) => float(formula, ScalarType::F32, f64::from(f32::MAX)),
         R::F64(formula) => float(formula, ScalarType::F64, f64::MAX),
         R::Struct(_) if callee == Callee::Reference => {
-            refuse("a reference takes no struct; pass its fields one by one")
+            refuse("a reference cannot take a struct; pass its fields one by one")
         }
-        R::Struct(fields) if fields.is_empty() => refuse("a struct has fields"),
+        R::Struct(fields) if fields.is_empty() => refuse("a struct needs at least one field"),
         R::Struct(fields) => Ok(Arg::Struct {
             fields: fields
                 .iter()
@@ -272,12 +279,12 @@ fn arg(
                     R::Pad(bytes) if (1..=4096).contains(&bytes.value) => {
                         Ok(Arg::Pad { bytes: bytes.value })
                     }
-                    R::Pad(bytes) => Err(Problem::new(bytes.at, "a pad is 1 to 4096 bytes")),
+                    R::Pad(bytes) => Err(Problem::new(bytes.at, "padding must be 1 to 4096 bytes")),
                     _ => arg(field, tensors, callee, scope),
                 })
                 .collect::<Result<_, _>>()?,
         }),
-        R::Pad(_) => refuse("only a struct has padding"),
+        R::Pad(_) => refuse("only a struct can have padding"),
     }
 }
 
@@ -291,7 +298,7 @@ pub fn tensor<'a>(name: &Spot<String>, tensors: &'a [Tensor]) -> Result<&'a Tens
         .find(|tensor| tensor.name == name.value)
         .ok_or_else(|| {
             let known = tensors.iter().map(|tensor| tensor.name.as_str());
-            Problem::new(name.at, format!("there is no tensor `{}`", name.value))
+            Problem::new(name.at, format!("unknown tensor `{}`", name.value))
                 .help(suggest(name, known))
         })
 }

@@ -10,7 +10,7 @@ pub fn read_condition(spot: &Spot<String>, context: &Context<'_>) -> Result<Expr
     let expression = scope::parse(spot, spot)?;
     if expression.kind() == Kind::Number {
         return Err(
-            Problem::new(spot.at, format!("`{}` is no condition", spot.value))
+            Problem::new(spot.at, format!("`{}` is not a condition", spot.value))
                 .help("compare it with something: registers <= 64 || occupancy >= 0.5"),
         );
     }

@@ -41,7 +41,7 @@ impl Context<'_> {
                 spot.at,
                 format!("a limit on resources cannot depend on {metric}"),
             )
-            .help("say it under `conditions`"));
+            .help("put it under `conditions`"));
         }
         match metric {
             Metric::OriginalMaxErr
@@ -57,18 +57,18 @@ impl Context<'_> {
             }
             Metric::Counter(_) if self.launcher => Err(Problem::new(
                 spot.at,
-                format!("a launcher is not simulated, so {metric} is not known"),
+                format!("a launcher is not simulated, so it has no {metric}"),
             )),
             Metric::Counter(counter) if !can_be_gated(counter) => Err(Problem::new(
                 spot.at,
-                format!("{counter} is for information and cannot be gated"),
+                format!("{counter} is shown for information and cannot be gated"),
             )
             .help(
-                "no GPU's own counter has confirmed how the simulator counts it (crates/ptxsim says which are)",
+                "the simulator's count of it was not confirmed against a GPU; crates/ptxsim/CALIBRATION.md lists the counters that were",
             )),
             Metric::Occupancy | Metric::BlocksPerSm if self.launcher => Err(Problem::new(
                 spot.at,
-                format!("a launcher chooses its own blocks, so {metric} is not known"),
+                format!("a launcher chooses its own blocks, so it has no {metric}"),
             )),
             _ => Ok(()),
         }
@@ -97,7 +97,7 @@ impl Context<'_> {
                 Name::Dotted(variant, text) => {
                     self.check_sibling(spot, variant)?;
                     let metric = Metric::from_name(text).ok_or_else(|| {
-                        Problem::new(spot.at, format!("there is no metric `{text}`"))
+                        Problem::new(spot.at, format!("unknown metric `{text}`"))
                             .help(suggest_metric(text, &[]))
                     })?;
                     self.check_measured(spot, metric)?;
@@ -111,7 +111,7 @@ impl Context<'_> {
     fn check_sibling(&self, spot: &Spot<String>, variant: &str) -> Result<(), Problem> {
         if !self.variants.contains(&variant) {
             return Err(
-                Problem::new(spot.at, format!("there is no variant `{variant}`"))
+                Problem::new(spot.at, format!("unknown variant `{variant}`"))
                     .help(suggest(variant, self.variants.iter().copied())),
             );
         }
@@ -131,14 +131,14 @@ impl Context<'_> {
             return Problem::new(
                 spot.at,
                 format!(
-                    "resources have one limit for all shapes, and `{text}` depends on the shape"
+                    "a limit on resources holds for all shapes, and `{text}` depends on the shape"
                 ),
             );
         }
         match suggest_metric(&text, self.dims) {
             close @ Suggestion::Close(_) => Problem::new(
                 spot.at,
-                format!("`{text}` is no metric, dimension or macro"),
+                format!("`{text}` is not a metric, a dimension or a macro"),
             )
             .help(close),
             Suggestion::Known(_) => self.scope.unknown(spot, name),

@@ -56,9 +56,9 @@ pub fn resolve_gates(
         if !bounded {
             return Err(Problem::new(
                 form.raw.gates.at,
-                format!("nothing says how wrong {} may be", case.id),
+                format!("{} has no limit on its error", case.id),
             )
-            .help("add max_err or rel_l2: without one the reference is computed to no purpose"));
+            .help("add max_err or rel_l2: without one the reference has no effect"));
         }
         gates.extend(own);
     }
@@ -346,7 +346,7 @@ impl Written<'_> {
             if let Some((name, _)) = stranger {
                 let known = known.iter().map(String::as_str);
                 return Err(
-                    Problem::new(name.at, format!("there is no {what} `{}`", name.value))
+                    Problem::new(name.at, format!("unknown {what} `{}`", name.value))
                         .help(suggest(name, known.chain([DEFAULT]))),
                 );
             }

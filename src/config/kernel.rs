@@ -97,7 +97,7 @@ fn forms<'a>(name: &'a Spot<String>, raw: &'a raw::Kernel) -> Result<Vec<Form<'a
     if variants.is_empty() {
         return Err(
             Problem::new(variants.at, "no variants: nothing would be judged")
-                .help("leave the key out for one variant named `default`"),
+                .help("remove the key: a kernel without it has one variant named `default`"),
         );
     }
     variants
@@ -149,9 +149,9 @@ fn form<'a>(
         }
         (None, None) => {
             return Err(
-                Problem::new(raw.source.at, "the key `entry` is missing beside this one")
+                Problem::new(raw.source.at, "the key `entry` or `launcher` is missing")
                     .help("entry: the __global__ function as written in the source")
-                    .help("or launcher: a host function that launches it"),
+                    .help("launcher: a host function that launches it"),
             );
         }
     };
@@ -163,8 +163,11 @@ fn form<'a>(
         Some(reason)
             if reason.trim().len() < 3 || matches!(reason.trim(), "true" | "false" | "yes") =>
         {
-            return Err(Problem::new(reason.at, "why do its launches differ?")
-                .help("nondeterministic: float atomics"));
+            return Err(Problem::new(
+                reason.at,
+                "`nondeterministic` needs the reason why launches differ",
+            )
+            .help("nondeterministic: float atomics"));
         }
         Some(reason) => Determinism::Declared {
             reason: reason.value.clone(),
@@ -197,7 +200,7 @@ fn defines(
         if value.0.contains('\n') {
             return Err(Problem::new(
                 value.at,
-                "a macro on the command line has one line",
+                "the value of a macro must be a single line",
             ));
         }
         defines.insert(name.value.clone(), value.0.clone());
@@ -279,15 +282,13 @@ fn case(form: &Form<'_>, shape: &NamedShape, shared: &Shared<'_>) -> Result<Case
         (Call::Entry(_), Some(launch)) => Some(call::launch(launch, &scope)?),
         (Call::Launcher(_), None) => None,
         (Call::Entry(_), None) => {
-            return Err(
-                Problem::new(raw.args.at, "the key `launch` is missing beside this one")
-                    .help("launch: {grid: [...], block: [...]}"),
-            );
+            return Err(Problem::new(raw.args.at, "the key `launch` is missing")
+                .help("launch: {grid: [...], block: [...]}"));
         }
         (Call::Launcher(_), Some(launch)) => {
             return Err(Problem::new(
                 launch.at,
-                "a launcher decides its own launches",
+                "a launcher sets its own launch: remove `launch`",
             ));
         }
     };
@@ -303,7 +304,10 @@ fn case(form: &Form<'_>, shape: &NamedShape, shared: &Shared<'_>) -> Result<Case
         Some(launches) => {
             return Err(Problem::new(
                 launches.at,
-                format!("{} launches, not between 2 and 1000", launches.value),
+                format!(
+                    "`launches` is {}; it must be between 2 and 1000",
+                    launches.value
+                ),
             ));
         }
     };
@@ -396,10 +400,11 @@ fn flag(flag: &Spot<String>) -> Result<String, Problem> {
     ];
     for (prefixes, key) in owned {
         if prefixes.iter().any(|prefix| flag.starts_with(prefix)) {
-            return Err(
-                Problem::new(flag.at, format!("`{}` is no flag here", flag.value))
-                    .help(format!("use the key `{key}`")),
-            );
+            return Err(Problem::new(
+                flag.at,
+                format!("`{}` is not allowed in `flags`", flag.value),
+            )
+            .help(format!("use the key `{key}`")));
         }
     }
     let output = [
@@ -429,7 +434,7 @@ fn flag(flag: &Spot<String>) -> Result<String, Problem> {
         return Err(Problem::new(
             flag.at,
             format!(
-                "`{}` is no flag here: gatekeeper decides what is built",
+                "`{}` is not allowed in `flags`: gatekeeper decides what nvcc builds",
                 flag.value
             ),
         ));
@@ -447,9 +452,12 @@ fn path(spot: &Spot<String>, wanted: PathKind, shared: &Shared<'_>) -> Result<St
     if !inside {
         return Err(Problem::new(
             spot.at,
-            format!("`{}` is not a path below gates.yaml", spot.value),
+            format!(
+                "`{}` is not a path below the directory of gates.yaml",
+                spot.value
+            ),
         )
-        .help("relative to the directory of gates.yaml, with forward slashes and without `..`"));
+        .help("write it relative to that directory, with forward slashes and without `..`"));
     }
     let parts: Vec<_> = text.split('/').filter(|part| *part != ".").collect();
     let text = if parts.is_empty() {
@@ -488,16 +496,16 @@ fn references_of_variants(forms: &[Form<'_>], cases: &[Case]) -> Result<(), Prob
         let Some(target) = forms.iter().find(|other| other.variant == name.value) else {
             let known = forms.iter().map(|form| form.variant);
             return Err(
-                Problem::new(name.at, format!("there is no variant `{}`", name.value))
+                Problem::new(name.at, format!("unknown variant `{}`", name.value))
                     .help(suggest(name, known)),
             );
         };
         if matches!(target.reference.value, RawReference::Variant(_)) {
             return Err(Problem::new(
                 name.at,
-                format!("`{}` has another variant as its reference too", name.value),
+                format!("the reference of `{}` is another variant, too", name.value),
             )
-            .help("one of them needs a reference that is computed"));
+            .help("one of the two needs a reference that is computed"));
         }
         let of = |variant: &str| -> Vec<&Case> {
             cases
@@ -511,7 +519,10 @@ fn references_of_variants(forms: &[Form<'_>], cases: &[Case]) -> Result<(), Prob
             if own.len() != others.len() || !own.iter().zip(&others).all(|(a, b)| alike(a, b)) {
                 return Err(Problem::new(
                     name.at,
-                    format!("`{}` has other outputs than `{}`", name.value, form.variant),
+                    format!(
+                        "`{}` and `{}` have different outputs",
+                        name.value, form.variant
+                    ),
                 ));
             }
         }

@@ -43,9 +43,9 @@ fn read_change(
     // Against the base it is a difference of shares, in points.
     if !metric.has_relative() && of != Some("base") {
         return Err(problem(format!(
-            "{metric} is mostly 0, and a change relative to that says nothing"
+            "{metric} is mostly 0, so a limit relative to it means nothing"
         ))
-        .help("write the share that is allowed: `10%`, or `+5% of base`: five points more than beside it"));
+        .help("write the largest share allowed: `10%`, or `+5% of base` for five points more than at the base"));
     }
     let (worse, better) = match metric.larger_is_better() {
         true => ('-', '+'),
@@ -54,32 +54,35 @@ fn read_change(
     let is_time = metric.facet() == Facet::Times;
     match of {
         Some(name) if !is_revision(name) => {
-            return Err(problem(format!("`{name}` is no revision")).help(format!(
-                "`{amount} of base`, or of a tag, as in `{amount} of v1.0`"
+            return Err(problem(format!("`{name}` is not a revision")).help(format!(
+                "write `{amount} of base`, or name a tag: `{amount} of v1.0`"
             )));
         }
         Some("best") if !is_time => {
             return Err(problem(format!(
-                "{metric} is no time, and only of times the best level is kept"
+                "`of best` is for times only, and {metric} is not a time"
             ))
-            .help(format!("against the baseline it is `{amount}`")));
+            .help(format!("write `{amount}` to compare with the baseline")));
         }
         Some("base") if !is_time => {
             return Err(problem(format!(
-                "{metric} is no time, and only times are measured beside the base revision"
+                "`of base` is for times only, and {metric} is not a time"
             ))
-            .help(format!("against the baseline it is `{amount}`")));
+            .help(format!("write `{amount}` to compare with the baseline")));
         }
         _ => {}
     }
     if amount.starts_with(better) {
         return Err(problem(format!(
-            "`{amount}` asks {metric} to be better than its baseline"
+            "`{amount}` would require {metric} to be better than its baseline"
         ))
-        .help(format!("how much worse may it be? `{worse}2%`")));
+        .help(format!("write how much worse it may be: `{worse}2%`")));
     }
-    let change = parse_change(amount, worse)
-        .ok_or_else(|| problem(format!("`{amount}` is not a change: write `{worse}2%`")))?;
+    let change = parse_change(amount, worse).ok_or_else(|| {
+        problem(format!(
+            "`{amount}` is not a relative limit: write `{worse}2%`"
+        ))
+    })?;
     Ok(match of {
         None => Limit::Baseline { change },
         Some("base") => Limit::Base { change },
@@ -115,8 +118,8 @@ fn is_revision(name: &str) -> bool {
 pub fn read_counters(spot: &Spot<String>) -> Result<Num, Problem> {
     let text = spot.trim();
     parse_change(text, '+').ok_or_else(|| {
-        Problem::new(spot.at, format!("`{text}` is not a change: write `+0%`")).help(
-            "`counters` holds all of them against their baselines; a limit on one stands under its own name",
+        Problem::new(spot.at, format!("`{text}` is not a relative limit: write `+0%`")).help(
+            "`counters` compares all counters with their baselines; put a limit on one of them under its own name",
         )
     })
 }
@@ -138,7 +141,7 @@ fn read_bound(
             .ok_or_else(|| problem(format!("`{rest}` is not a share: write 25%")))?;
         if metric.measure() != Measure::Share {
             return Err(problem(format!("{rest} of what?"))
-                .help(format!("against the baseline it is `+{rest}`")));
+                .help(format!("write `+{rest}` to compare with the baseline")));
         }
         return check_breakable(spot, metric, op, percent / 100.0);
     }
@@ -146,19 +149,19 @@ fn read_bound(
         scope::parse(spot, rest).map_err(|problem| problem.offset(offset(spot, rest)))?;
     if expression.kind() == Kind::Truth {
         return Err(problem(format!("`{rest}` is a condition, not a limit"))
-            .help("conditions stand in a list of their own: conditions: [...]"));
+            .help("put it into the list of conditions: conditions: [...]"));
     }
     let (references, constants) = context.resolve_names(spot, &expression)?;
     if references.contains(&Reference::Own(metric)) {
         return Err(problem(format!(
-            "a limit on {metric} that refers to {metric}"
+            "the limit on {metric} refers to {metric} itself"
         )));
     }
     let mut metrics = references.iter().map(Reference::metric);
     let time = metrics.find(|metric| metric.facet() == Facet::Times);
     if let (Some(time), Facet::Correctness) = (time, metric.facet()) {
         return Err(problem(format!(
-            "a limit on {metric} cannot depend on {time}: what is wrong is never timed"
+            "a limit on {metric} cannot depend on {time}: a kernel that is wrong is never timed"
         )));
     }
     if !references.is_empty() {
@@ -216,10 +219,10 @@ fn check_direction(
     let right = default_operator(metric);
     Err(Problem::new(
         spot.at,
-        format!("`{op}` would pass a worse {metric} and fail a better one"),
+        format!("`{op} {bound}` is the wrong way round for {metric}: a worse kernel would pass"),
     )
     .help(format!(
-        "write `{right} {bound}`, or say it under `conditions`"
+        "write `{right} {bound}`, or put it under `conditions`"
     )))
 }
 
@@ -237,8 +240,8 @@ fn check_unit(spot: &Spot<String>, text: &str, metric: Metric) -> Result<(), Pro
     };
     let problem = |message: String| Problem::new(spot.at, message).offset(offset(spot, text));
     match (unit(suffix).map(|(unit, _)| unit), metric.measure()) {
-        (None, Measure::Nanoseconds) => Err(problem(format!("{text} of which unit?"))
-            .help(format!("{text}us, {text}ms or {text}ns"))),
+        (None, Measure::Nanoseconds) => Err(problem(format!("`{text}` has no unit"))
+            .help(format!("write {text}us, {text}ms or {text}ns"))),
         (None, _)
         | (Some(Unit::Bytes), Measure::Bytes)
         | (Some(Unit::Nanoseconds), Measure::Nanoseconds) => Ok(()),
@@ -248,7 +251,7 @@ fn check_unit(spot: &Spot<String>, text: &str, metric: Metric) -> Result<(), Pro
                 Unit::Nanoseconds => "time",
             };
             Err(problem(format!(
-                "`{suffix}` counts {counts}, and {metric} does not"
+                "`{suffix}` is a unit of {counts}, and {metric} is not measured in it"
             )))
         }
     }
@@ -262,13 +265,13 @@ fn check_breakable(
     value: f64,
 ) -> Result<Limit, Problem> {
     let nonsense = match metric {
-        _ if value < 0.0 => Some("no limit is negative"),
+        _ if value < 0.0 => Some("a limit cannot be negative"),
         // The instruction set has 255 registers for a thread.
-        Metric::Registers if value > 255.0 => Some("no kernel takes more than 255 registers"),
+        Metric::Registers if value > 255.0 => Some("a thread has at most 255 registers"),
         Metric::Occupancy if value > 1.0 => Some("occupancy is a share: write 25% or 0.25"),
-        Metric::Occupancy | Metric::BlocksPerSm if value == 0.0 => Some("this always holds"),
-        Metric::OverTolerance if value >= 1.0 => Some("this always holds"),
-        _ if metric.facet() == Facet::Times && value == 0.0 => Some("no time is 0"),
+        Metric::Occupancy | Metric::BlocksPerSm if value == 0.0 => Some("every kernel passes this"),
+        Metric::OverTolerance if value >= 1.0 => Some("every kernel passes this"),
+        _ if metric.facet() == Facet::Times && value == 0.0 => Some("every kernel fails this"),
         _ => None,
     };
     match nonsense {

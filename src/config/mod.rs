@@ -110,7 +110,9 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
             Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
         Error::Usage(match error.kind() {
             std::io::ErrorKind::NotFound => match above(path) {
-                Some(there) => diagnostic.help(format!("there is one above: --config {there}")),
+                Some(there) => diagnostic.help(format!(
+                    "there is one in a parent directory: --config {there}"
+                )),
                 None => diagnostic
                     .help("write one with `gatekeeper init`, or name another with --config"),
             },
@@ -127,7 +129,7 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
             .get(..error.utf8_error().valid_up_to())
             .unwrap_or_default();
         let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
-        Error::Usage(Diagnostic::new("this is not UTF-8").at(format!("{file}:{line}")))
+        Error::Usage(Diagnostic::new("not valid UTF-8").at(format!("{file}:{line}")))
     })?;
     let disk = |path: &str| {
         let metadata = std::fs::metadata(root.join(path)).ok()?;
@@ -193,20 +195,20 @@ fn parse(
 /// Before anything else: another version may have other keys.
 fn version(source: &Source<'_>) -> std::result::Result<(), Problem> {
     let first = source.first_entry();
-    let help = format!("the first line is `version: {VERSION}`");
+    let help = format!("the first line must be `version: {VERSION}`");
     match first {
         Some((key, value)) if key.value == "version" => match value {
             Some(value) if value.value == VERSION.to_string() => Ok(()),
             Some(value) => Err(Problem::new(
                 value.at,
                 format!(
-                    "version {} is not known to this gatekeeper, which reads {VERSION}",
+                    "unknown version {}: this gatekeeper reads version {VERSION}",
                     value.value
                 ),
             )),
-            None => Err(Problem::new(key.at, "the version is a number").help(help)),
+            None => Err(Problem::new(key.at, "the version must be a number").help(help)),
         },
-        Some((key, _)) => Err(Problem::new(key.at, "`version` stands first").help(help)),
+        Some((key, _)) => Err(Problem::new(key.at, "`version` must come first").help(help)),
         None => Err(Problem::new(source.start(), "expected a mapping").help(help)),
     }
 }
@@ -267,7 +269,7 @@ fn enough(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(), Proble
         Some(metric) => Err(Problem::new(
             singles.at,
             format!(
-                "{} is too few for the limit on {metric}, which needs {}",
+                "{} samples are too few for the limit on {metric}, which needs {}",
                 singles.value,
                 metric.least_singles()
             ),
@@ -288,7 +290,10 @@ fn architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<Vec<Arch>
             .parse()
             .map_err(|error: verdict::model::BadArch| Problem::new(name.at, error.to_string()))?;
         if architectures.contains(&arch) {
-            return Err(Problem::new(name.at, format!("{arch} stands here twice")));
+            return Err(Problem::new(
+                name.at,
+                format!("duplicate architecture {arch}"),
+            ));
         }
         architectures.push(arch);
     }
@@ -303,7 +308,7 @@ fn release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
     }
     Err(
         Problem::new(raw.at, format!("`{}` is not a CUDA release", raw.value))
-            .help("as in \"13.0\" or \"13.0.2\""),
+            .help("examples: \"13.0\", \"13.0.2\""),
     )
 }
 
@@ -316,7 +321,7 @@ fn simulation(raw: &RawSimulation) -> std::result::Result<Simulation, Problem> {
         Some(budget) => Err(Problem::new(
             budget.at,
             format!(
-                "{} warp instructions, not between {} and {}",
+                "the budget is {} warp instructions; it must be between {} and {}",
                 budget.value,
                 BUDGETS.start(),
                 BUDGETS.end()
@@ -331,7 +336,7 @@ fn timing(raw: &raw::Timing) -> std::result::Result<Schedule, Problem> {
         Some(count) if (least..=most).contains(&count.value) => Ok(count.value),
         Some(count) => Err(Problem::new(
             count.at,
-            format!("{} is not between {least} and {most}", count.value),
+            format!("{} must be between {least} and {most}", count.value),
         )),
     };
     let absent = defaults::TIMING;

@@ -1,6 +1,7 @@
 //! gates.yaml as it was written. Comments here are what an editor shows for each key (`schema`).
 //!
-//! No `untagged` and no `flatten`: both lose positions.
+//! No `untagged` and no `flatten`: both lose positions. Types named Raw have a twin of the same name in
+//! `verdict::model`: here an expression, there the numbers that it gives at one shape.
 
 use super::yaml::{Ordered, Spot};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -9,26 +10,26 @@ use std::borrow::Cow;
 use std::fmt;
 use verdict::model::{Binary, ElemType, Metric, Mode, ReduceOp, Role, Unary};
 
-/// What gatekeeper holds kernels to.
+/// The kernels and the limits that they must keep.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "gates.yaml")]
 pub struct GatesFile {
-    /// Version of this format: 1. Stands first.
+    /// Version of this format: 1. Must come first.
     #[expect(dead_code, reason = "checked before the rest is read")]
     pub version: Spot<u32>,
-    /// Every kernel is built for each of them: [sm_89, sm_90].
+    /// Every kernel is built for each of these: [sm_89, sm_90].
     pub architectures: Spot<Vec<Spot<String>>>,
-    /// The compiler that the limits hold for; wins over PATH.
+    /// The compiler that the limits are for; takes precedence over PATH.
     #[serde(default)]
     pub toolchain: Toolchain,
-    /// For nvcc, for all kernels: [-O3, -std=c++17].
+    /// nvcc flags of all kernels: [-O3, -std=c++17].
     #[serde(default)]
     pub flags: Vec<Spot<String>>,
-    /// How times are taken.
+    /// How kernels are timed.
     #[serde(default)]
     pub timing: Timing,
-    /// How much is simulated where there is no GPU.
+    /// How much is simulated on a machine without a GPU.
     #[serde(default)]
     pub simulation: RawSimulation,
     pub kernels: Spot<Ordered<Spot<Kernel>>>,
@@ -48,15 +49,15 @@ pub struct Timing {
     pub mode: Option<Mode>,
     /// Launches before the first sample.
     pub warmup: Option<Spot<u32>>,
-    /// Batched samples of each process: p50, mean, min, max.
+    /// Batched samples per process: for p50, mean, min and max.
     pub iterations: Option<Spot<u32>>,
-    /// Samples of one launch each, of each process: p90, p99, cv.
+    /// Samples of a single launch, per process: for p90, p99 and cv.
     pub singles: Option<Spot<u32>>,
     /// A batched sample lasts at least this long: 200us.
     pub batch: Option<Spot<Formula>>,
-    /// Fresh processes that time every case at first.
+    /// Fresh processes that time every case.
     pub processes: Option<Spot<u32>>,
-    /// Most processes, where the first ones do not decide.
+    /// The most processes, if the first ones do not decide.
     pub max_processes: Option<Spot<u32>>,
 }
 
@@ -64,7 +65,7 @@ pub struct Timing {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Simulation")]
 pub struct RawSimulation {
-    /// Warp instructions of one case, over all its seeds; a case that takes more is skipped.
+    /// Warp instructions of one case, all seeds together; a case that needs more is skipped.
     pub budget: Option<Spot<u64>>,
 }
 
@@ -76,35 +77,35 @@ pub struct Kernel {
     pub source: Spot<String>,
     /// C++ name of the __global__ function as written in the source: k, ns::k, "k<float, 4>".
     pub entry: Option<Spot<String>>,
-    /// A host function that launches the kernel, instead of `entry`.
+    /// Instead of `entry`: a host function that launches the kernel.
     pub launcher: Option<Spot<Launcher>>,
-    /// For nvcc -I, relative to gates.yaml.
+    /// Include directories (nvcc -I), relative to gates.yaml.
     #[serde(default)]
     pub include_dirs: Vec<Spot<String>>,
-    /// For nvcc, after the flags of the file.
+    /// nvcc flags, after those of the file.
     #[serde(default)]
     pub flags: Vec<Spot<String>>,
-    /// Macros. Those with integer values can be used in expressions.
+    /// Macros (nvcc -D). Expressions can use those with integer values.
     #[serde(default)]
     pub define: Ordered<Spot<Word>>,
-    /// The kernel under different macros. Absent: one variant named `default`.
+    /// The kernel with different macros. Default: one variant named `default`.
     pub variants: Option<Spot<Ordered<Spot<Variant>>>>,
-    /// Named sets of integer dimensions. Absent: one shape named `default`.
+    /// Named sets of integer dimensions. Default: one shape named `default`.
     pub shapes: Option<Spot<Ordered<Spot<Dims>>>>,
-    /// A number of seeds, a list of them, or either for each shape with a `default`.
+    /// A number of seeds, a list of seeds, or either of them per shape, with a `default`.
     pub seeds: Option<Spot<Seeds>>,
     pub tensors: Ordered<Spot<RawTensor>>,
     /// In the order of the kernel's parameters.
     pub args: Spot<Vec<Spot<RawArg>>>,
-    /// Absent for a launcher.
+    /// Required with `entry`, not allowed with `launcher`.
     pub launch: Option<Spot<RawLaunch>>,
-    /// Where the right answer comes from.
+    /// What outputs are compared with.
     pub reference: Spot<RawReference>,
-    /// Why two launches may differ in bits. Absent: they may not.
+    /// Why outputs of two launches may differ bit for bit. Default: they must be equal.
     pub nondeterministic: Option<Spot<String>>,
-    /// How often one seed is launched to compare outputs bit for bit.
+    /// How often each seed is launched to compare outputs bit for bit.
     pub launches: Option<Spot<u32>>,
-    /// Longest time that a check of one seed, or the timing of one case, may take: 30s.
+    /// The longest that the check of one seed, or the timing of one case, may take: 30s.
     pub deadline: Option<Spot<Formula>>,
     pub gates: Spot<Gates>,
 }
@@ -112,15 +113,15 @@ pub struct Kernel {
 /// Dimensions by name.
 pub type Dims = Ordered<Spot<i64>>;
 
-/// What a variant changes. What it does not name stays as the kernel has it.
+/// What a variant changes. Everything else is the kernel's.
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// Joins the kernel's macros, and wins.
+    /// Added to the kernel's macros; replaces those of the same name.
     #[serde(default)]
     pub define: Ordered<Spot<Word>>,
     pub entry: Option<Spot<String>>,
-    /// Each replaces the kernel's tensor of that name as a whole.
+    /// Each replaces the kernel's tensor of that name entirely.
     #[serde(default)]
     pub tensors: Ordered<Spot<RawTensor>>,
     /// Replaces the kernel's.
@@ -128,7 +129,7 @@ pub struct Variant {
     /// Replaces the kernel's.
     pub reference: Option<Spot<RawReference>>,
     pub nondeterministic: Option<Spot<String>>,
-    /// Joins the kernel's gates, and wins metric by metric. Nothing can be taken away.
+    /// Added to the kernel's gates; replaces those on the same metric. Gates cannot be removed.
     #[serde(default)]
     pub gates: Gates,
 }
@@ -136,7 +137,7 @@ pub struct Variant {
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Launcher {
-    /// extern "C" function in the same source; it takes `args` in order.
+    /// extern "C" function in the same source; takes `args` in order.
     pub function: Spot<String>,
     /// Every kernel that it launches.
     pub launches: Spot<Vec<Launched>>,
@@ -146,7 +147,7 @@ pub struct Launcher {
 #[serde(deny_unknown_fields)]
 pub struct Launched {
     pub entry: Spot<String>,
-    /// Bytes; the largest value over all shapes counts.
+    /// Bytes; of all shapes, the largest value is used.
     pub dynamic_shared: Option<Spot<Formula>>,
 }
 
@@ -156,11 +157,11 @@ pub struct Launched {
 pub struct RawLaunch {
     /// Blocks: [x], [x, y] or [x, y, z].
     pub grid: Spot<Vec<Spot<Formula>>>,
-    /// Threads of a block.
+    /// Threads per block.
     pub block: Spot<Vec<Spot<Formula>>>,
-    /// Blocks of a cluster.
+    /// Blocks per cluster.
     pub cluster: Option<Spot<Vec<Spot<Formula>>>>,
-    /// Bytes.
+    /// Dynamic shared memory in bytes.
     pub dynamic_shared: Option<Spot<Formula>>,
 }
 
@@ -168,17 +169,17 @@ pub struct RawLaunch {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Tensor")]
 pub struct RawTensor {
-    /// in (default), out, inout (restored before every launch), or scratch (nobody asks what is in it).
+    /// in (default), out, inout (restored before every launch), or scratch (its content is not checked).
     pub role: Option<Spot<Role>>,
     #[serde(rename = "type")]
     pub elem: Spot<ElemType>,
     /// Slowest dimension first; [] for a single element.
     pub shape: Spot<Vec<Spot<Formula>>>,
-    /// In elements, where it is not contiguous.
+    /// In elements. Default: contiguous.
     pub strides: Option<Spot<Vec<Spot<Formula>>>>,
-    /// How inputs are made. Floats: normal(0, 1) where absent.
+    /// How inputs are generated. Default for floats: normal(0, 1).
     pub fill: Option<Spot<RawFill>>,
-    /// How floats become the codes that the kernel reads.
+    /// How floats are quantised to the codes that the kernel reads.
     pub codec: Option<Spot<RawCodec>>,
 }
 
@@ -187,37 +188,37 @@ pub struct RawTensor {
 #[schemars(rename = "Fill")]
 pub enum RawFill {
     Normal {
-        /// 0 where absent.
+        /// Default: 0.
         mean: Option<Spot<Formula>>,
-        /// 1 where absent.
+        /// Default: 1.
         std: Option<Spot<Formula>>,
     },
-    /// From low up to, not including, high.
+    /// Uniform in [low, high).
     Uniform {
         low: Spot<Formula>,
         high: Spot<Formula>,
     },
     Constant(Spot<Formula>),
-    /// Uniform from low to high, both included.
+    /// Uniform integers in [low, high], both included.
     Integers {
         low: Spot<Formula>,
         high: Spot<Formula>,
     },
     /// 0, 1, 2, ...
     Iota,
-    /// A seeded order of 0, 1, 2, ...
+    /// A seeded permutation of 0, 1, 2, ...
     Permutation,
-    /// Where ragged sequences start: from 0 to `total`, each at least `min` long.
+    /// Start offsets of ragged sequences: from 0 to `total`, each at least `min` long.
     Offsets {
         total: Spot<Formula>,
-        /// 0 where absent.
+        /// Default: 0.
         min: Option<Spot<Formula>>,
     },
     /// Distinct indices below `pool`.
     BlockTable {
         pool: Spot<Formula>,
     },
-    /// One for each element.
+    /// One value per element.
     Values(Vec<Spot<Formula>>),
 }
 
@@ -228,19 +229,19 @@ pub enum RawCodec {
     /// code = round(x / amax * levels) + zero_point; the kernel gets amax / scale_divisor.
     Symmetric {
         per: Spot<Per>,
-        /// Absent: the largest value of the type (e4m3 448, e5m2 57344, i8 and u8 127).
+        /// Default: the largest value of the type (e4m3 448, e5m2 57344, i8 and u8 127).
         levels: Option<Spot<Formula>>,
-        /// Absent: 0, and 128 for u8.
+        /// Default: 0, and 128 for u8.
         zero_point: Option<Spot<Formula>>,
-        /// Absent: as levels.
+        /// Default: the value of `levels`.
         scale_divisor: Option<Spot<Formula>>,
     },
     /// code = round(x / scale) + zero, clamped to low..=high.
     Affine {
         per: Spot<Per>,
-        /// Absent: the smallest value of the type.
+        /// Default: the smallest value of the type.
         low: Option<Spot<Formula>>,
-        /// Absent: the largest value of the type.
+        /// Default: the largest value of the type.
         high: Option<Spot<Formula>>,
     },
 }
@@ -251,10 +252,9 @@ pub enum RawCodec {
 pub enum Per {
     /// The whole tensor.
     Tensor,
-    /// One scale for each index along these axes, over all others: [0, 1] of [B, H, S, D] is per batch
-    /// and head.
+    /// One scale per index along these axes: [0, 1] of [B, H, S, D] is one scale per batch and head.
     Axes(Vec<Spot<u32>>),
-    /// One scale for each block of this extent along each dimension.
+    /// One scale per block of this extent along each dimension.
     Block(Vec<Spot<Formula>>),
 }
 
@@ -262,7 +262,7 @@ pub enum Per {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(rename = "Arg")]
 pub enum RawArg {
-    /// Pointer to the tensor.
+    /// Pointer to this tensor.
     Tensor(Spot<String>),
     /// Pointer to the f32 scales of the tensor's codec.
     Scales(Spot<String>),
@@ -284,9 +284,9 @@ pub enum RawArg {
     Bf16(Spot<Formula>),
     F32(Spot<Formula>),
     F64(Spot<Formula>),
-    /// By value, field by field, aligned as C does.
+    /// A struct by value, field by field, aligned as in C.
     Struct(Vec<Spot<RawArg>>),
-    /// Bytes that are skipped inside a struct.
+    /// Padding bytes in a struct.
     Pad(Spot<u32>),
 }
 
@@ -301,7 +301,7 @@ pub enum RawReference {
         k: Spot<String>,
         v: Spot<String>,
         out: Spot<String>,
-        /// Absent: 1 / sqrt(D).
+        /// Default: 1 / sqrt(D).
         scale: Option<Spot<Formula>>,
         #[serde(default)]
         causal: bool,
@@ -313,9 +313,9 @@ pub enum RawReference {
         out: Spot<String>,
         c: Option<Spot<String>>,
         bias: Option<Spot<String>>,
-        /// 1 where absent.
+        /// Default: 1.
         alpha: Option<Spot<Formula>>,
-        /// Absent: 1 with c, 0 without.
+        /// Default: 1 with c, 0 without.
         beta: Option<Spot<Formula>>,
         #[serde(default)]
         transpose_a: bool,
@@ -331,7 +331,7 @@ pub enum RawReference {
         out: Spot<String>,
         gamma: Option<Spot<String>>,
         beta: Option<Spot<String>>,
-        /// 1e-5 where absent.
+        /// Default: 1e-5.
         eps: Option<Spot<Formula>>,
     },
     /// Over the last dimension.
@@ -339,7 +339,7 @@ pub enum RawReference {
         x: Spot<String>,
         out: Spot<String>,
         gamma: Option<Spot<String>>,
-        /// 1e-5 where absent.
+        /// Default: 1e-5.
         eps: Option<Spot<Formula>>,
     },
     Reduce {
@@ -372,15 +372,15 @@ pub enum RawReference {
         /// extern "C".
         function: Spot<String>,
         args: Spot<Vec<Spot<RawArg>>>,
-        /// For the host compiler.
+        /// Flags of the host compiler.
         #[serde(default)]
         flags: Vec<Spot<String>>,
     },
-    /// Another variant of this kernel.
+    /// The output of another variant of this kernel.
     Variant(Spot<String>),
 }
 
-/// A number, a quantity (48KiB, 900us) or an expression over dimensions and integer macros.
+/// A number, a quantity (48KiB, 900us), or an expression over dimensions and integer macros.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Formula(pub String);
@@ -391,7 +391,7 @@ impl JsonSchema for Formula {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A number, a quantity (48KiB, 900us) or an expression over dimensions and integer macros.",
+            "description": "A number, a quantity (48KiB, 900us), or an expression over dimensions and integer macros.",
             "type": ["number", "string"],
         })
     }
@@ -458,7 +458,7 @@ impl JsonSchema for Seeds {
             { "type": "array", "items": { "type": "integer", "minimum": 0 } },
         ]);
         json_schema!({
-            "description": "A number of seeds, a list of seeds, or either for each shape with a `default`.",
+            "description": "A number of seeds, a list of seeds, or either of them per shape, with a `default`.",
             "anyOf": [
                 { "type": "integer", "minimum": 1 },
                 { "type": "array", "items": { "type": "integer", "minimum": 0 } },
@@ -492,7 +492,7 @@ impl JsonSchema for Gates {
         keys.insert(
             CONDITIONS.to_owned(),
             serde_json::json!({
-                "description": "Each an expression over metrics: registers <= 64 || occupancy >= 0.5",
+                "description": "Expressions over metrics that must be true: registers <= 64 || occupancy >= 0.5",
                 "type": "array",
                 "items": { "type": "string" },
             }),
@@ -500,7 +500,7 @@ impl JsonSchema for Gates {
         keys.insert(
             COUNTERS.to_owned(),
             serde_json::json!({
-                "description": "How much more than its baseline any counter of the simulator may be: +0% where nothing is said. By shape where wanted.",
+                "description": "How much more than its baseline any counter of the simulator may be. Default: +0%. Can differ by shape.",
                 "anyOf": [
                     { "type": "string" },
                     { "type": "object", "additionalProperties": { "type": "string" } },
@@ -516,7 +516,7 @@ impl JsonSchema for Gates {
     }
 }
 
-/// What is asked of one metric.
+/// The limits on one metric.
 #[derive(Debug)]
 pub enum Limits {
     One(String),
@@ -563,7 +563,7 @@ impl JsonSchema for Limits {
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "128, 48KiB, 1.5ms, \"25%\", \"+2%\" (against the baseline), \"+0.5% of base\" (against the revision that --base names), \"+5% of v1.0\" (against what was agreed on at a tag), \"+5% of best\" (against the best level that baselines kept up), \"<= 0.90 * stage1.p50\"; a list of them; or either by architecture (resources) or shape (the rest).",
+            "description": "128, 48KiB, 1.5ms, \"25%\", \"+2%\" (against the baseline), \"+0.5% of base\" (against the revision that --base names), \"+5% of v1.0\" (against the baseline at that tag), \"+5% of best\" (against the best level that the baselines held), \"<= 0.90 * stage1.p50\"; a list of limits; or a mapping to either, by architecture (resources) or by shape (all other metrics).",
             "anyOf": [
                 { "type": ["number", "string"] },
                 { "type": "array", "items": { "type": ["number", "string"] } },

@@ -27,16 +27,21 @@ pub fn reference(
         } => {
             let query = names.input(q)?;
             let &[batch, heads, _, depth] = query.dims.as_slice() else {
-                return Err(scope.problem(q, format!("q is [B, H, S, D], not {:?}", query.dims)));
+                return Err(scope.problem(
+                    q,
+                    format!("q must be [B, H, S, D], and is {:?}", query.dims),
+                ));
             };
             let &[_, key_heads, keys, _] = names.input(k)?.dims.as_slice() else {
-                return Err(scope.problem(k, "k is [B, H, S, D]"));
+                return Err(scope.problem(k, "k must be [B, H, S, D]"));
             };
             names.extents(k, &[batch, key_heads, keys, depth])?;
             if heads % key_heads != 0 {
                 return Err(scope.problem(
                     k,
-                    format!("{heads} heads of q are no multiple of the {key_heads} of k"),
+                    format!(
+                        "the {heads} heads of q are not a multiple of the {key_heads} heads of k"
+                    ),
                 ));
             }
             names.input(v)?;
@@ -154,7 +159,7 @@ pub fn reference(
             let dims = &names.input(x)?.dims;
             let reduced = axes_of(axes, dims.len())?;
             if reduced.is_empty() {
-                return Err(Problem::new(axes.at, "over which axes?"));
+                return Err(Problem::new(axes.at, "no axes: nothing would be reduced"));
             }
             let left = |(axis, dim): (usize, &usize)| (!reduced.contains(&axis)).then_some(*dim);
             let left: Vec<usize> = dims.iter().enumerate().filter_map(left).collect();
@@ -266,7 +271,7 @@ fn covers_every_output(
         Some(tensor) => Err(Problem::new(
             spot.at,
             format!(
-                "nothing says what is right for the output `{}`",
+                "the reference does not compute the output `{}`",
                 tensor.name
             ),
         )
@@ -283,16 +288,14 @@ fn axes_of(axes: &Spot<Vec<Spot<u32>>>, rank: usize) -> Result<Vec<usize>, Probl
     for axis in axes.iter() {
         let index = axis.value as usize;
         if index >= rank {
-            return Err(
-                Problem::new(axis.at, format!("axis {index} of {rank} dimensions"))
-                    .help("axes count from 0"),
-            );
-        }
-        if found.contains(&index) {
             return Err(Problem::new(
                 axis.at,
-                format!("axis {index} stands here twice"),
-            ));
+                format!("axis {index} is out of range: the tensor has rank {rank}"),
+            )
+            .help("axes count from 0"));
+        }
+        if found.contains(&index) {
+            return Err(Problem::new(axis.at, format!("duplicate axis {index}")));
         }
         found.push(index);
     }
@@ -310,7 +313,7 @@ impl<'a> Names<'a> {
         if !tensor.role.is_drawn() {
             return Err(Problem::new(
                 name.at,
-                format!("`{}` is no input; a reference reads inputs", name.value),
+                format!("`{}` is not an input; a reference reads inputs", name.value),
             ));
         }
         Self::of_floats(name, tensor)
@@ -320,7 +323,7 @@ impl<'a> Names<'a> {
         let tensor = call::tensor(name, self.tensors)?;
         if !tensor.role.is_result() {
             return Err(
-                Problem::new(name.at, format!("`{}` is no output", name.value))
+                Problem::new(name.at, format!("`{}` is not an output", name.value))
                     .help(format!("tensors: {{{}: {{role: out, ...}}}}", name.value)),
             );
         }
@@ -353,7 +356,7 @@ impl<'a> Names<'a> {
         self.scope.problem(
             name,
             format!(
-                "`{}` is {found:?}, and the reference makes or needs {wanted:?}",
+                "`{}` is {found:?}; the reference needs {wanted:?}",
                 name.value
             ),
         )

@@ -78,7 +78,7 @@ impl<'a> Scope<'a> {
         Err(self.problem(
             formula,
             format!(
-                "{what} is {value}, not between {} and {}",
+                "{what} is {value}; it must be between {} and {}",
                 range.start(),
                 range.end()
             ),
@@ -126,7 +126,7 @@ impl<'a> Scope<'a> {
             false => problem.help(suggest(&text, known.iter().map(String::as_str))),
         };
         problem.help(format!(
-            "declare it: a dimension in every shape, a macro that only the source has under define: {{{name}: ...}}"
+            "declare it as a dimension of every shape, or as a macro: define: {{{name}: ...}}"
         ))
     }
 }
@@ -155,11 +155,11 @@ pub fn duration(
         Some(value) if ns.contains(&value) => Ok(value),
         Some(_) => Err(Problem::new(
             formula.at,
-            format!("{what} of {text} is out of the sane range"),
+            format!("{what} of {text} is out of range"),
         )),
         None => Err(
             Problem::new(formula.at, format!("`{text}` is not a duration"))
-                .help("a number and its unit: 30s, 500ms, 200us"),
+                .help("write a number and its unit: 30s, 500ms, 200us"),
         ),
     }
 }

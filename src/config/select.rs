@@ -44,12 +44,12 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
 
     if let Some(seeds) = &selection.seeds {
         if seeds.is_empty() {
-            return Err(Diagnostic::new("--seeds names no seed"));
+            return Err(Diagnostic::new("--seeds lists no seed"));
         }
         let mut seen = HashSet::new();
         if let Some(twice) = seeds.iter().find(|seed| !seen.insert(**seed)) {
-            return Err(Diagnostic::new(format!("--seeds names {twice} twice"))
-                .help("one seed gives the same inputs each time: name each once"));
+            return Err(Diagnostic::new(format!("--seeds: duplicate seed {twice}"))
+                .help("a seed gives the same inputs each time: list each once"));
         }
         for case in &mut plan.cases {
             case.seeds.clone_from(seeds);
@@ -87,7 +87,7 @@ impl Filter {
         let part = |part: &str| {
             if part.is_empty() || part.contains(['/', '@']) {
                 return Err(Diagnostic::new(format!("`{text}` is not a filter")).help(
-                    "as in sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage*@mission",
+                    "examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage*@mission",
                 ));
             }
             glob(part)

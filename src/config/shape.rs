@@ -45,7 +45,7 @@ pub fn shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
             if !first_dims.names().any(|known| known == dim.value) {
                 return Err(Problem::new(
                     dim.at,
-                    format!("shape `{}` has no `{}`", first.value, dim.value),
+                    format!("shape `{}` has no dimension `{}`", first.value, dim.value),
                 )
                 .help(suggest(dim, first_dims.names())));
             }
@@ -54,7 +54,7 @@ pub fn shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
             return Err(Problem::new(
                 dims.at,
                 format!(
-                    "shape `{}` lacks `{lacking}`, which `{}` has",
+                    "shape `{}` has no dimension `{lacking}`, which `{}` has",
                     name.value, first.value
                 ),
             ));
@@ -84,11 +84,10 @@ fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {
         .find(|(name, _)| name.value != DEFAULT && !shapes.contains(&name.as_str()))
     {
         None => Ok(()),
-        Some((name, _)) => Err(Problem::new(
-            name.at,
-            format!("there is no shape `{}`", name.value),
-        )
-        .help(suggest(name, shapes.iter().copied().chain([DEFAULT])))),
+        Some((name, _)) => Err(
+            Problem::new(name.at, format!("unknown shape `{}`", name.value))
+                .help(suggest(name, shapes.iter().copied().chain([DEFAULT]))),
+        ),
     }
 }
 
@@ -98,7 +97,7 @@ fn seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
         match &seeds.value {
             raw::Seeds::Count(0) => problem("no seed: nothing would be checked"),
             raw::Seeds::Count(count) if *count > defaults::MAX_SEEDS => {
-                problem("more than 1000 seeds; a list can name large ones: [123456]")
+                problem("more than 1000 seeds; for one large seed write a list: [123456]")
             }
             raw::Seeds::Count(count) => Ok((1..=*count).collect()),
             raw::Seeds::List(list) => {
@@ -110,7 +109,7 @@ fn seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
                     {
                         return Err(Problem::new(
                             seed.at,
-                            format!("seed {} stands here twice", seed.value),
+                            format!("duplicate seed {}", seed.value),
                         ));
                     }
                 }
@@ -145,7 +144,7 @@ pub fn file_name(name: &Spot<String>, what: &str) -> Result<(), Problem> {
     Err(Problem::new(
         name.at,
         format!(
-            "`{}` cannot name a {what}: letters, digits, _ and -",
+            "`{}` cannot name a {what}: use letters, digits, _ and -",
             name.value
         ),
     ))
@@ -158,7 +157,7 @@ pub fn identifier(name: &Spot<String>, what: &str) -> Result<(), Problem> {
     Err(Problem::new(
         name.at,
         format!(
-            "`{}` cannot name a {what}: letters, digits and _, not a digit first",
+            "`{}` cannot name a {what}: use letters, digits and _, and no digit first",
             name.value
         ),
     ))

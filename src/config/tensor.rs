@@ -58,7 +58,7 @@ fn tensor(
         if let Some((key, at)) = at {
             return Err(Problem::new(
                 at,
-                format!("`{}` is no input and takes no {key}", name.value),
+                format!("`{}` is not an input: `{key}` is not allowed", name.value),
             ));
         }
     }
@@ -67,7 +67,7 @@ fn tensor(
             return Err(Problem::new(
                 codec.at,
                 format!(
-                    "`{}` is written by the kernel and takes no codec",
+                    "`{}` is written by the kernel: `codec` is not allowed",
                     name.value
                 ),
             ));
@@ -91,7 +91,7 @@ fn tensor(
         (None, _) => {
             return Err(Problem::new(
                 raw.at,
-                format!("how are the integers of `{}` made?", name.value),
+                format!("`{}` holds integers and needs a `fill`", name.value),
             )
             .help("fill: {integers: {low: 0, high: 9}}, iota, permutation, offsets, block_table or values"));
         }
@@ -136,7 +136,7 @@ fn strides(
     let mut span = 1u64;
     for (&stride, &dim) in order {
         if (stride as u64) < span {
-            return Err(scope.problem(raw, "two elements share a place"));
+            return Err(scope.problem(raw, "two elements share an address"));
         }
         span = (dim as u64 - 1)
             .checked_mul(stride as u64)
@@ -196,7 +196,7 @@ fn fill(
             wants(false)?;
             let deviation = scope.number_or(std.as_ref(), 1.0)?;
             if let Some(std) = std.as_ref().filter(|_| deviation.0 < 0.0) {
-                return Err(scope.problem(std, "a standard deviation is not negative"));
+                return Err(scope.problem(std, "a standard deviation cannot be negative"));
             }
             Fill::Normal {
                 mean: scope.number_or(mean.as_ref(), 0.0)?,
@@ -207,7 +207,9 @@ fn fill(
             wants(false)?;
             let (from, to) = (scope.number(low)?, scope.number(high)?);
             if from >= to {
-                return Err(scope.problem(high, format!("{to} is not above low, {from}")));
+                return Err(
+                    scope.problem(high, format!("high is {to}; it must be above low, {from}"))
+                );
             }
             Fill::Uniform {
                 low: Num(from),
@@ -253,7 +255,7 @@ fn fill(
                 return Err(scope.problem(
                     total,
                     format!(
-                        "{} sequences of at least {min} do not fit into {sum}",
+                        "{} sequences of at least {min} do not fit into a total of {sum}",
                         count - 1
                     ),
                 ));
@@ -267,7 +269,7 @@ fn fill(
             if size < count {
                 return Err(scope.problem(
                     pool,
-                    format!("a pool of {size} has no {count} distinct indices"),
+                    format!("a pool of {size} does not have {count} distinct indices"),
                 ));
             }
             Fill::BlockTable { pool: size }
@@ -307,15 +309,17 @@ fn codec(
         ElemType::I8 => (127.0, 0),
         ElemType::U8 => (127.0, 128),
         _ => {
-            return Err(Problem::new(raw.at, "no codec makes elements of this type")
-                .help("codes are e4m3, e5m2, i8 or u8"));
+            return Err(
+                Problem::new(raw.at, "elements of this type cannot have a codec")
+                    .help("a codec makes e4m3, e5m2, i8 or u8"),
+            );
         }
     };
     let positive = |formula: Option<&Spot<Formula>>, absent: f64| match formula {
         None => Ok(absent),
         Some(formula) => match scope.number(formula)? {
             value if value > 0.0 => Ok(value),
-            value => Err(scope.problem(formula, format!("{value} is not positive"))),
+            value => Err(scope.problem(formula, format!("{value} must be positive"))),
         },
     };
     match &raw.value {
@@ -338,7 +342,9 @@ fn codec(
                 let at = levels.as_ref().map_or(raw.at, |levels| levels.at);
                 return Err(Problem::new(
                     at,
-                    format!("{count} levels do not fit the type around {zero}: at most {room}"),
+                    format!(
+                        "{count} levels around the zero point {zero} do not fit the type: at most {room}"
+                    ),
                 ));
             }
             Ok(Codec {
@@ -352,7 +358,7 @@ fn codec(
         }
         RawCodec::Affine { per, low, high } => {
             let (least, most) = range(elem).ok_or_else(|| {
-                Problem::new(raw.at, "an affine codec makes integers").help("its type is i8 or u8")
+                Problem::new(raw.at, "an affine codec needs an integer type").help("i8 or u8")
             })?;
             let from = match low {
                 Some(low) => scope.integer_in(low, "low", least..=most)?,
@@ -384,7 +390,11 @@ fn block(per: &Spot<Per>, dims: &[usize], scope: &Scope<'_>) -> Result<Vec<usize
                     None => {
                         return Err(Problem::new(
                             axis.at,
-                            format!("axis {} of {} dimensions", axis.value, dims.len()),
+                            format!(
+                                "axis {} is out of range: the tensor has rank {}",
+                                axis.value,
+                                dims.len()
+                            ),
                         )
                         .help("axes count from 0"));
                     }

@@ -212,7 +212,7 @@ impl<'a> Source<'a> {
         match source.find(|_, node| matches!(node, Some(Tree::Null))) {
             None => Ok(source),
             Some((at, _)) => Err(source.diagnose(
-                &Problem::new(at, "nothing is written here")
+                &Problem::new(at, "the key has no value")
                     .help("give it a value, or remove the key; an empty mapping is `{}`"),
             )),
         }
@@ -422,7 +422,7 @@ fn explain(error: &serde_yaml::Error) -> Problem {
         let problem = Problem::new(at, format!("unknown {what} `{name}`"))
             .help(suggest(name, expected.iter().copied()));
         match expected.contains(&"nullptr") {
-            true => problem.help("an argument is written as in {tensor: x} or {i32: N}"),
+            true => problem.help("write an argument like {tensor: x} or {i32: N}"),
             false => problem,
         }
     };
@@ -441,8 +441,8 @@ fn explain(error: &serde_yaml::Error) -> Problem {
             };
         }
         E::DuplicateMappingKey { key, .. } => match key {
-            Some(key) => format!("`{key}` stands here twice"),
-            None => "a key stands here twice".to_owned(),
+            Some(key) => format!("duplicate key `{key}`"),
+            None => "duplicate key".to_owned(),
         },
         E::InvalidScalar { ty, .. } => match *ty {
             "boolean" => "expected true or false".to_owned(),
@@ -461,9 +461,9 @@ fn explain(error: &serde_yaml::Error) -> Problem {
         E::ExternallyTaggedEnumExpectedScalarOrMapping { .. } => {
             "expected a name or a mapping of one key, not a list".to_owned()
         }
-        E::UnexpectedValueForUnitEnumVariant { .. } => "this name takes no value".to_owned(),
+        E::UnexpectedValueForUnitEnumVariant { .. } => "this name cannot have a value".to_owned(),
         E::ExpectedMappingEndAfterEnumVariantValue { .. } => {
-            "expected one key only, this is a second".to_owned()
+            "expected a single key; this is a second one".to_owned()
         }
         E::SerdeInvalidType {
             unexpected,
@@ -495,7 +495,7 @@ fn as_written(field: &str) -> Option<&'static str> {
         "args" => "args: [{tensor: x}, {tensor: y}, {i32: N}], in the order of the parameters",
         "shape" => "shape: [M, N], slowest dimension first; [] is one element",
         "reference" => {
-            "where the right answer comes from: a built-in as in {rms_norm: {x: x, out: y}}, or a C function as in {user: {source: FILE.c, function: NAME, args: [...]}}"
+            "what outputs are compared with: a built-in like {rms_norm: {x: x, out: y}}, or a C function like {user: {source: FILE.c, function: NAME, args: [...]}}"
         }
         "gates" => "gates: {max_err: 1e-3, spills: 0}",
         _ => return None,
@@ -516,7 +516,7 @@ impl fmt::Display for Suggestion<'_> {
         match self {
             Self::Close(name) => write!(f, "did you mean `{name}`?"),
             Self::Known(names) => match names.as_slice() {
-                [] => f.write_str("there is none to choose from"),
+                [] => f.write_str("there are none"),
                 [only] => write!(f, "there is only `{only}`"),
                 [first, rest @ ..] => {
                     write!(f, "there are `{first}`")?;

@@ -34,7 +34,7 @@ pub struct GpuLock {
 }
 
 impl GpuLock {
-    /// Waits for the GPU of this UUID; `waiting` hears a sentence where that takes longer than [`PATIENCE`].
+    /// Waits for the GPU of this UUID; `waiting` gets a message where that takes longer than [`PATIENCE`].
     ///
     /// # Errors
     /// Environment, where the file cannot be made or locked.
@@ -48,10 +48,10 @@ impl GpuLock {
         let failed = |error: io::Error| {
             Error::Environment(
                 Diagnostic::new(format!(
-                    "the lock of the GPU, {}, cannot be taken: {error}",
+                    "the lock file of the GPU, {}, cannot be locked: {error}",
                     path.display()
                 ))
-                .help("it keeps two runs from timing on one GPU at once; its directory has to be writable"),
+                .help("it keeps two runs from timing on one GPU at once; its directory must be writable"),
             )
         };
         let file = open(&path).map_err(failed)?;

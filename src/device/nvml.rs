@@ -109,7 +109,7 @@ fn program(command: &str) -> Option<String> {
 }
 
 /// All but this process, which computes itself. Where it is not in the list by its id, the ids are of
-/// another namespace (a container's own): one of them is still this one, and nobody can say which.
+/// another namespace (a container's own): one of them is still this one, and it is unknown which.
 fn others(mut all: Vec<OtherProcess>, own: u32) -> Vec<OtherProcess> {
     let listed = all.len();
     all.retain(|process| process.pid != Some(own));

@@ -7,14 +7,14 @@ pub const BYTES: usize = 16 * 1024;
 
 /// What surrounds a buffer. The two differ, so that a kernel that copies past both ends is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pattern {
+pub enum RedzonePattern {
     /// NaN in every float type: what a kernel reads past an input shows in its output.
     NotANumber,
     /// Around what the kernel writes.
     Mark,
 }
 
-impl Pattern {
+impl RedzonePattern {
     fn byte(self) -> u8 {
         match self {
             Self::NotANumber => 0xff,
@@ -30,7 +30,7 @@ pub struct Guarded {
     pub bytes: usize,
     /// On each side.
     guard: usize,
-    pattern: Pattern,
+    pattern: RedzonePattern,
 }
 
 impl Guarded {
@@ -38,7 +38,7 @@ impl Guarded {
         device: &mut dyn Device,
         name: &str,
         bytes: usize,
-        pattern: Pattern,
+        pattern: RedzonePattern,
     ) -> Result<Self> {
         let guard = device.guard();
         let base = device.alloc(name, guard + bytes + guard)?;

@@ -258,7 +258,7 @@ fn load(path: &Path) -> Result<Module> {
 fn refused(error: &LoadError) -> Failure {
     Failure::Unsupported {
         reason: match error {
-            LoadError::Unsupported { .. } => format!("not in the simulator: {error}"),
+            LoadError::Unsupported { .. } => format!("the simulator does not support it: {error}"),
             LoadError::Parse(_) | LoadError::Invalid { .. } => {
                 format!("the simulator does not understand the PTX that ptxas took: {error}")
             }
@@ -308,7 +308,7 @@ impl Device for SimDevice {
         self.memory
             .alloc(name, bytes.max(1) as u64)
             .map_err(|error| Failure::Unsupported {
-                reason: format!("out of the simulator's memory: {error}"),
+                reason: format!("the simulator is out of memory: {error}"),
             })
     }
 
@@ -369,7 +369,7 @@ impl Device for SimDevice {
             Err(Stopped::Budget) => Err(Failure::of_case(
                 FaultKind::Hang,
                 format!(
-                    "ran past {}: an endless loop, blocks that wait for one another in vain, \
+                    "still running after {}: an endless loop, blocks that wait for each other, \
                      or a case too large to simulate (--sim-budget raises the limit)",
                     instructions(self.limit)
                 ),

@@ -29,7 +29,7 @@ pub fn commit_of(root: &Path, revision: &str, asked: &str) -> Result<String> {
         Error::Usage(match refusal(&said) {
             // It says what to do, too.
             Some(_) => Diagnostic::new(format!("{asked}: {said}")),
-            None => Diagnostic::new(format!("{asked}: no such revision here"))
+            None => Diagnostic::new(format!("{asked}: there is no such revision in this clone"))
                 .help("a shallow clone lacks it: `git fetch origin BRANCH`, or `fetch-depth: 0` for actions/checkout"),
         })
     })
@@ -70,7 +70,7 @@ pub fn files(root: &Path, commit: &str, dir: &str) -> Result<Vec<(PathBuf, Strin
 }
 
 /// The versions that files under `dir` had.
-pub struct Versions {
+pub struct FileVersions {
     /// By path, each oldest first.
     pub files: BTreeMap<PathBuf, Vec<String>>,
     /// Whether older ones may be missing, as in a shallow clone.
@@ -87,7 +87,7 @@ pub fn versions(
     dir: &str,
     wanted: &dyn Fn(&Path) -> bool,
     most: usize,
-) -> Result<Option<Versions>> {
+) -> Result<Option<FileVersions>> {
     const COMMIT: &str = "commit ";
     let log = [
         "log",
@@ -130,7 +130,7 @@ pub fn versions(
     for ((name, _), text) in found.into_iter().zip(contents(root, &objects)?) {
         files.entry(PathBuf::from(name)).or_default().extend(text);
     }
-    Ok(Some(Versions { files, shallow }))
+    Ok(Some(FileVersions { files, shallow }))
 }
 
 /// Texts of objects (`COMMIT:./PATH`), in their order; `None` for one that is not there.
@@ -218,7 +218,7 @@ mod tests {
         let error = commit_of(&sub, "v9", "the anchor v9").unwrap_err();
         assert_eq!(
             error.diagnostic().message,
-            "the anchor v9: no such revision here"
+            "the anchor v9: there is no such revision in this clone"
         );
         assert!(commit_of(&sub, "--all", "x").is_err());
         let outside = tempfile::tempdir().unwrap();

@@ -34,7 +34,7 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     let inside = git(root, &["rev-parse", "--show-prefix"]).map_err(|said| {
         Error::Usage(
             Diagnostic::new(format!(
-                "{} is in no git repository: {said}",
+                "{} is not in a git repository: {said}",
                 root.display()
             ))
             .help("--base compares with another revision of the same repository"),
@@ -64,7 +64,7 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     })
 }
 
-/// Whether another revision has commits that this one lacks; where the clone is shallow, nobody can tell.
+/// Whether another revision has commits that this one lacks; a shallow clone cannot say.
 pub fn has_more(root: &Path, commit: &str) -> bool {
     let shallow = git(root, &["rev-parse", "--is-shallow-repository"]);
     let inside = git(root, &["merge-base", "--is-ancestor", commit, "HEAD"]);
@@ -111,7 +111,7 @@ fn used(tree: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Removes what nobody used for long and nobody uses now, of all repositories. What cannot be removed stays:
+/// Removes worktrees that were not used for long and are not in use, of all repositories. What cannot be removed stays:
 /// that is no reason not to run.
 fn sweep(trees: &Path, now: SystemTime) {
     for place in entries(trees) {
@@ -187,7 +187,7 @@ fn cannot_write(tree: &Path, said: &str) -> Error {
             "the files of the base revision cannot be written to {}: {said}",
             tree.display()
         ))
-        .help("GATEKEEPER_CACHE names another directory"),
+        .help("set GATEKEEPER_CACHE to another directory"),
     )
 }
 

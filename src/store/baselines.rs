@@ -1,10 +1,10 @@
 //! baselines/<kernel>/<variant>/<facet>-<key>.json: one file for each key, so that two branches that
-//! agree on two variants touch two files.
+//! update two variants touch two files.
 //!
-//! A file that cannot be used is reported and never skipped, and so is one that is where none belongs:
+//! A file that cannot be used is reported and never skipped, and so is a file in the wrong place:
 //! a baseline that silently is not there would read as `new`.
 
-use super::file::{Problem, expect_schema, write_whole};
+use super::file::{FileProblem, expect_schema, write_whole};
 use super::once::keys_stand_once;
 use super::record;
 use crate::config::ACCEPTED;
@@ -90,7 +90,7 @@ fn directory(name: &str) -> String {
 /// Every baseline of the repository at `root`, and every file that should be one and cannot be used.
 ///
 /// # Errors
-/// Usage, where a directory cannot be read or a file lies where no baseline belongs.
+/// Usage, where a directory cannot be read or a file is not where baselines are.
 pub fn load_baselines(root: &Path) -> Result<(Vec<Baseline>, Vec<BrokenBaseline>)> {
     let mut good = Vec::new();
     let mut broken = Vec::new();
@@ -130,7 +130,7 @@ pub fn baselines_of(files: Vec<(PathBuf, String)>) -> (Vec<Baseline>, Vec<Broken
     (good, broken)
 }
 
-/// What lies in a directory, sorted, relative to `root`; nothing where it is not there.
+/// The entries of a directory, sorted, relative to `root`; none where there is no such directory.
 fn entries(root: &Path, dir: &Path) -> Result<Vec<PathBuf>> {
     let unreadable = |error: std::io::Error| {
         Error::Usage(
@@ -160,34 +160,35 @@ fn directory_only(root: &Path, path: PathBuf) -> Result<PathBuf> {
         return Ok(path);
     }
     Err(Error::Usage(
-        Diagnostic::new("no baseline belongs here")
+        Diagnostic::new("not a baseline")
             .at(path.display().to_string())
             .help("a baseline is baselines/<kernel>/<variant>/<facet>-<key>.json; move or remove this file"),
     ))
 }
 
-fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, Problem> {
+fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, FileProblem> {
     let text = std::fs::read_to_string(root.join(file))
-        .map_err(|error| Problem::of(format!("it cannot be read: {error}")))?;
+        .map_err(|error| FileProblem::of(format!("it cannot be read: {error}")))?;
     parse(file, &text)
 }
 
-fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, Problem> {
+fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, FileProblem> {
     expect_schema(text, BASELINE_SCHEMA)?;
     keys_stand_once(text)?;
-    let baseline: Baseline = serde_json::from_str(text).map_err(|error| Problem::json(&error))?;
+    let baseline: Baseline =
+        serde_json::from_str(text).map_err(|error| FileProblem::json(&error))?;
     match place(&baseline.kernel, &baseline.variant, &baseline.key) {
         Ok(place) if place == file => Ok(baseline),
-        Ok(place) => Err(Problem::of(format!(
-            "by what it says, it belongs at {}",
+        Ok(place) => Err(FileProblem::of(format!(
+            "by its content, it should be at {}",
             place.display()
         ))),
-        Err(error) => Err(Problem::of(error.to_string())),
+        Err(error) => Err(FileProblem::of(error.to_string())),
     }
 }
 
 /// What it says of itself cannot be believed, so its place says what it covers.
-fn broken_at(file: &Path, problem: Problem) -> BrokenBaseline {
+fn broken_at(file: &Path, problem: FileProblem) -> BrokenBaseline {
     let name = |path: Option<&Path>| {
         path.and_then(Path::file_name)
             .map(|name| name.to_string_lossy().into_owned())
@@ -209,7 +210,7 @@ fn broken_at(file: &Path, problem: Problem) -> BrokenBaseline {
     }
 }
 
-/// One figure that is now agreed.
+/// One figure that an update changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Relative to the repository.
@@ -259,7 +260,7 @@ pub struct Update {
 /// as it is. Under a lock, so that of two updates at once each reads what the other wrote.
 ///
 /// # Errors
-/// Usage, where a file that would be merged into is broken, or nothing can be agreed on; nothing is
+/// Usage, where a file that would be merged into is broken, or nothing can become a baseline; nothing is
 /// written then. Environment, where a file cannot be written.
 pub fn update_baselines(
     root: &Path,
@@ -287,7 +288,7 @@ pub fn update_baselines(
     });
     let measured: Vec<_> = measured.collect();
     if measured.is_empty() {
-        let mut diagnostic = Diagnostic::new("nothing in this record can be agreed on");
+        let mut diagnostic = Diagnostic::new("nothing in this record can become a baseline");
         for Refused {
             subject,
             facet,
@@ -312,7 +313,7 @@ pub fn update_baselines(
             continue;
         }
         write(root, &file, &baseline)?;
-        changes.extend(told(&file, &baseline, old.as_ref()));
+        changes.extend(list_changes(&file, &baseline, old.as_ref()));
     }
     Ok(Update { changes, refused })
 }
@@ -348,7 +349,7 @@ fn identify(baseline: &mut Baseline, plan: &Plan) {
     }
 }
 
-/// Held on the directory itself, so that no lock file lies about in the repository.
+/// Held on the directory itself, so that there is no lock file in the repository.
 fn lock(dir: &Path) -> Result<std::fs::File> {
     let locked = std::fs::create_dir_all(dir)
         .and_then(|()| std::fs::File::open(dir))
@@ -409,7 +410,7 @@ fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subje
     }
 }
 
-fn told(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Change> {
+fn list_changes(file: &Path, new: &Baseline, old: Option<&Baseline>) -> Vec<Change> {
     let nothing = BTreeMap::new();
     let figures = new.cases.iter().flat_map(|(shape, metrics)| {
         let before: &BTreeMap<Metric, Agreed> =

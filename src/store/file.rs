@@ -1,4 +1,4 @@
-//! Files that are whole or not there, and the schema that stands first in each.
+//! Files that are written whole or not at all, and the schema that each names first.
 
 use crate::error::{Diagnostic, Error, Result};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     new.keep()
 }
 
-/// A file that takes its place when it is kept, whole; what stands there stays until then.
+/// A file that takes its place, whole, when it is kept; until then the earlier one stays.
 pub struct NewFile {
     path: PathBuf,
     dir: PathBuf,
@@ -82,19 +82,19 @@ struct Header {
 }
 
 /// What is wrong with a file before its content counts, and where (`3:14`) if anywhere.
-pub(super) struct Problem {
+pub(super) struct FileProblem {
     pub message: String,
     pub position: Option<String>,
 }
 
-impl Problem {
+impl FileProblem {
     pub(super) fn json(error: &serde_json::Error) -> Self {
         let text = error.to_string();
         let bare = text
             .rsplit_once(" at line ")
             .map_or(text.as_str(), |(bare, _)| bare);
         let message = if error.is_eof() {
-            format!("it ends in the middle ({bare})")
+            format!("it is cut short ({bare})")
         } else {
             bare.to_owned()
         };
@@ -123,9 +123,9 @@ impl Problem {
 ///
 /// # Errors
 /// Where the file names none or another: that of a newer gatekeeper, or of another kind of file.
-pub(super) fn expect_schema(text: &str, schema: &str) -> std::result::Result<(), Problem> {
+pub(super) fn expect_schema(text: &str, schema: &str) -> std::result::Result<(), FileProblem> {
     let Header { schema: named } =
-        serde_json::from_str(text).map_err(|error| Problem::json(&error))?;
+        serde_json::from_str(text).map_err(|error| FileProblem::json(&error))?;
     let version = |schema: &str| {
         let (kind, version) = schema.split_once('/')?;
         Some((kind.to_owned(), version.parse::<u32>().ok()?))
@@ -135,11 +135,11 @@ pub(super) fn expect_schema(text: &str, schema: &str) -> std::result::Result<(),
         (Some((kind, named_version)), Some((ours, version)))
             if kind == ours && named_version > version =>
         {
-            Err(Problem::of(format!(
+            Err(FileProblem::of(format!(
                 "its schema is {named}, and this version of gatekeeper reads {schema} alone: a newer one wrote it"
             )))
         }
-        _ => Err(Problem::of(format!(
+        _ => Err(FileProblem::of(format!(
             "its schema is `{named}`, and {schema} is expected"
         ))),
     }

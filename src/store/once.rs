@@ -1,17 +1,17 @@
-//! JSON in which no key stands twice: of two, a reader of the data takes the last and a reader of the file the
-//! first. A merge of two branches that agreed on one case makes such files.
+//! Refuses JSON with duplicate keys: serde takes the last of two, a person the first. A merge of two branches
+//! that updated one case makes such files.
 
-use super::file::Problem;
+use super::file::FileProblem;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeSet;
 use std::fmt;
 
 /// # Errors
-/// Where a key of an object stands there again; or text that is no JSON.
-pub(super) fn keys_stand_once(text: &str) -> Result<(), Problem> {
+/// Where an object has a duplicate key, or the text is not JSON.
+pub(super) fn keys_stand_once(text: &str) -> Result<(), FileProblem> {
     serde_json::from_str::<Once>(text)
         .map(drop)
-        .map_err(|error| Problem::json(&error))
+        .map_err(|error| FileProblem::json(&error))
 }
 
 /// Any value, and nothing of it is kept.
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Once {
                 let mut seen = BTreeSet::new();
                 while let Some(key) = map.next_key::<String>()? {
                     if seen.contains(&key) {
-                        return Err(de::Error::custom(format!("`{key}` stands there twice")));
+                        return Err(de::Error::custom(format!("duplicate key `{key}`")));
                     }
                     seen.insert(key);
                     map.next_value::<Once>()?;
@@ -82,12 +82,12 @@ mod tests {
         assert_eq!(said(good), None);
         assert_eq!(
             said("{\"a\": {\n\"b\": 1,\n\"c\": 2, \"b\": 1}}").as_deref(),
-            Some("3:11: `b` stands there twice")
+            Some("3:11: duplicate key `b`")
         );
         // Written otherwise, and the same.
         assert_eq!(
             said(r#"{"a": 1, "\u0061": 1}"#).as_deref(),
-            Some("1:17: `a` stands there twice")
+            Some("1:17: duplicate key `a`")
         );
         assert!(said("{").is_some());
     }

@@ -1,6 +1,6 @@
 //! Records: written once, sealed, and never judged after an edit.
 
-use super::file::{Problem, expect_schema, write_whole};
+use super::file::{FileProblem, expect_schema, write_whole};
 use super::nvbench;
 use crate::error::{Diagnostic, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use verdict::model::{RECORD_SCHEMA, Record};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct SealedRecord {
     schema: String,
     seal: String,
     record: Value,
@@ -45,7 +45,7 @@ pub fn seal(record: &Record) -> Result<String> {
 pub fn write_record(path: &Path, record: &Record) -> Result<String> {
     let record = value_of(record)?;
     let seal = seal_of(&record)?;
-    let file = File {
+    let file = SealedRecord {
         schema: RECORD_SCHEMA.to_owned(),
         seal: seal.clone(),
         record,
@@ -90,28 +90,29 @@ fn text(path: &Path) -> Result<String> {
 
 fn parse(path: &Path, text: &str) -> Result<Record> {
     let name = path.display().to_string();
-    let refuse = |problem: Problem| {
+    let refuse = |problem: FileProblem| {
         Error::Usage(
             problem
                 .diagnostic(&name)
-                .help("make the record again with `gatekeeper run`"),
+                .help("create the record again with `gatekeeper run`"),
         )
     };
     expect_schema(text, RECORD_SCHEMA).map_err(refuse)?;
-    let file: File = serde_json::from_str(text).map_err(|error| refuse(Problem::json(&error)))?;
+    let file: SealedRecord =
+        serde_json::from_str(text).map_err(|error| refuse(FileProblem::json(&error)))?;
     let seal = seal_of(&file.record)?;
     if seal != file.seal {
         return Err(Error::Usage(
             Diagnostic::new(format!(
-                "the record was changed after it was written: its seal is {}, and its content's {seal}",
+                "the record was changed after it was written: its seal is {}, but its content has {seal}",
                 file.seal
             ))
             .at(&name)
-            .help("a record is evidence, and is judged as it was written or not at all")
+            .help("a record is judged as it was written or not at all")
             .help("to judge by other limits, change gates.yaml and run again"),
         ));
     }
-    serde_json::from_value(file.record).map_err(|error| refuse(Problem::json(&error)))
+    serde_json::from_value(file.record).map_err(|error| refuse(FileProblem::json(&error)))
 }
 
 #[cfg(test)]
@@ -214,14 +215,14 @@ mod tests {
         let text = written(&fixture::record());
         assert_eq!(
             refused(""),
-            "R:1:0: it ends in the middle (EOF while parsing a value)"
+            "R:1:0: it is cut short (EOF while parsing a value)"
         );
         assert_eq!(refused("{\n \"schema\": nan}"), "R:2:13: expected ident");
         assert_eq!(
             refused("[]"),
             "R:1:2: invalid length 0, expected struct Header with 1 element"
         );
-        assert!(refused(&text[..text.len() / 2]).contains("it ends in the middle"));
+        assert!(refused(&text[..text.len() / 2]).contains("it is cut short"));
         assert_eq!(
             refused(&text.replacen("gatekeeper.record/1", "gatekeeper.record/2", 1)),
             "R: its schema is gatekeeper.record/2, and this version of gatekeeper reads gatekeeper.record/1 alone: a newer one wrote it"

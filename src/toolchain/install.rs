@@ -155,7 +155,7 @@ fn fetch(cache: &Cache, dir: &Path, progress: &dyn Fn(&str), search: &Search) ->
     if !is_complete(&new) {
         return Err(Error::Environment(
             Diagnostic::new(format!(
-                "the wheels hold no {TOOLKIT}/bin/nvcc on this platform"
+                "the wheels contain no {TOOLKIT}/bin/nvcc for this platform"
             ))
             .help("install CUDA 13 by hand and put nvcc on PATH"),
         ));

@@ -90,7 +90,7 @@ impl Search {
             return found.ok_or_else(|| {
                 Error::Environment(
                     Diagnostic::new(format!(
-                        "NVCC_CCBIN names {}, which is no program here",
+                        "NVCC_CCBIN names {}, which is not a program",
                         wanted.display()
                     ))
                     .help("unset NVCC_CCBIN, or set it to a C++ compiler"),

@@ -37,7 +37,7 @@ pub(super) fn probe(
     host_compiler: &Path,
     cache: &Cache,
 ) -> Result<Toolchain> {
-    let layout = Layout::ask(nvcc)?;
+    let layout = ToolkitLayout::ask(nvcc)?;
     let mut memo = Memo::load(cache)?;
     let mut digest = blake3::Hasher::new();
     for (name, file) in layout.parts(nvcc) {
@@ -84,23 +84,23 @@ fn host_version(program: &Path) -> Result<String> {
         .next()
         .map(|line| line.trim().to_owned())
         .filter(|line| !line.is_empty())
-        .ok_or_else(|| broken("`--version` says nothing".to_owned()))
+        .ok_or_else(|| broken("`--version` prints nothing".to_owned()))
 }
 
 /// Where nvcc says its parts are. Asked rather than derived from its own place: distributions put a
 /// wrapper on PATH and the rest elsewhere.
-struct Layout {
+struct ToolkitLayout {
     here: PathBuf,
     top: PathBuf,
     cicc: PathBuf,
     libdevice: PathBuf,
 }
 
-impl Layout {
+impl ToolkitLayout {
     fn ask(nvcc: &Path) -> Result<Self> {
         let broken = |why: String| {
             Error::environment(format!(
-                "{} does not say where its parts are: {why}",
+                "{} does not print where its parts are: {why}",
                 nvcc.display()
             ))
         };
@@ -147,13 +147,13 @@ impl Layout {
 /// Digests of files by path, size, change time and inode, so that a warm run does not read 150 MB.
 #[derive(Default, Serialize, Deserialize)]
 struct Memo {
-    files: BTreeMap<PathBuf, Known>,
+    files: BTreeMap<PathBuf, FileDigest>,
     #[serde(skip)]
     changed: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Known {
+struct FileDigest {
     size: u64,
     modified: (i64, i64),
     /// Cannot be set back by whoever replaces a file and restores its modification time.
@@ -178,7 +178,7 @@ impl Memo {
             Error::environment(format!("{} cannot be read: {error}", file.display()))
         };
         let meta = file.metadata().map_err(unreadable)?;
-        let now = Known {
+        let now = FileDigest {
             size: meta.size(),
             modified: (meta.mtime(), meta.mtime_nsec()),
             changed: (meta.ctime(), meta.ctime_nsec()),
@@ -186,7 +186,7 @@ impl Memo {
             digest: String::new(),
         };
         if let Some(known) = self.files.get(file)
-            && (Known {
+            && (FileDigest {
                 digest: String::new(),
                 ..known.clone()
             }) == now
@@ -200,7 +200,7 @@ impl Memo {
         let digest = hasher.finalize().to_hex().to_string();
         self.files.insert(
             file.to_owned(),
-            Known {
+            FileDigest {
                 digest: digest.clone(),
                 ..now
             },

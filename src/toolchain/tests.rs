@@ -170,7 +170,7 @@ no host compiler: nvcc needs a C++ compiler, and neither g++, c++ nor clang++ is
     let mut wanted = machine;
     wanted.search.host_compiler = Some("g++-99".into());
     insta::assert_snapshot!(wanted.says(wanted.find(None)), @"
-NVCC_CCBIN names g++-99, which is no program here
+NVCC_CCBIN names g++-99, which is not a program
   help: unset NVCC_CCBIN, or set it to a C++ compiler
 ");
 }
@@ -359,7 +359,7 @@ ERROR: No matching distribution found
 ");
     pip(&machine, "rm $2/nvidia/cu13/bin/nvcc");
     insta::assert_snapshot!(machine.says(machine.install()), @"
-the wheels hold no nvidia/cu13/bin/nvcc on this platform
+the wheels contain no nvidia/cu13/bin/nvcc for this platform
   help: install CUDA 13 by hand and put nvcc on PATH
 ");
     assert!(machine.find(None).is_err());

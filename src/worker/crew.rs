@@ -20,7 +20,7 @@ const COUNT: Duration = Duration::from_secs(60);
 
 /// Wall time of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Costs {
+pub struct WorkerCosts {
     pub workers: u32,
     /// From spawning a worker until its device is open, and from telling it to end until it is gone.
     pub process: Duration,
@@ -28,7 +28,7 @@ pub struct Costs {
     pub device: Duration,
 }
 
-impl Costs {
+impl WorkerCosts {
     /// What was spent after `before`.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
@@ -65,10 +65,10 @@ pub struct Crew<'a> {
     waiting: Box<dyn Fn(&str) + Send + 'a>,
     /// A known-good kernel failed: nothing is tried any more.
     broken: Option<Fault>,
-    costs: Costs,
-    /// The job after the one that is asked for next.
+    costs: WorkerCosts,
+    /// The job after the next.
     announced: Option<Job>,
-    /// What the worker has been sent before it was asked for.
+    /// What the worker has been sent ahead of time.
     sent: Option<(Job, Sent)>,
 }
 
@@ -102,13 +102,13 @@ impl<'a> Crew<'a> {
             lock: None,
             waiting: Box::new(|_| {}),
             broken: None,
-            costs: Costs::default(),
+            costs: WorkerCosts::default(),
             announced: None,
             sent: None,
         }
     }
 
-    /// Who is told where another gatekeeper has to be waited for.
+    /// `say` gets a message where the crew waits for another gatekeeper.
     #[must_use]
     pub fn on_waiting(mut self, say: impl Fn(&str) + Send + 'a) -> Self {
         self.waiting = Box::new(say);
@@ -138,7 +138,7 @@ impl<'a> Crew<'a> {
             .map(|worker| worker.run(&Job::Count, COUNT, |_| {}));
         let why = match counted {
             Some(Ok(Frame::Counted(count))) => return Ok(count),
-            Some(Ok(other)) => format!("{other:?} is no answer"),
+            Some(Ok(other)) => format!("the worker sent an unexpected frame: {other:?}"),
             Some(Err(Lost::Hang(message) | Lost::Died(message))) => message,
             None => "there is no worker to ask".to_owned(),
         };
@@ -222,7 +222,7 @@ impl<'a> Crew<'a> {
         said
     }
 
-    pub fn costs(&self) -> Costs {
+    pub fn costs(&self) -> WorkerCosts {
         self.costs
     }
 
@@ -235,7 +235,7 @@ impl<'a> Crew<'a> {
     ) -> Seen<Frame> {
         if let Some(fault) = &self.broken {
             return environment(format!(
-                "not tried, the device had failed before: {}",
+                "not run, the device had failed before: {}",
                 fault.message
             ));
         }
@@ -260,10 +260,10 @@ impl<'a> Crew<'a> {
             None => worker.send(job),
             Some((ahead, sent)) if ahead == *job => Ok(sent),
             Some(_) => {
-                return environment("the worker is at another job than was asked for".into());
+                return environment("the worker is at another job".into());
             }
         };
-        // A worker that takes no more answers nothing either, which is found when it is asked.
+        // A worker that accepts no more jobs does not answer either, which shows at its next job.
         self.sent = self
             .announced
             .take()
@@ -320,7 +320,7 @@ impl<'a> Crew<'a> {
                 Some(Ok(Frame::Sane)) => None,
                 Some(Ok(Frame::Failed(Failure::Fault { fault, .. }))) => Some(fault.message),
                 Some(Ok(Frame::Failed(Failure::Unsupported { reason }))) => Some(reason),
-                Some(Ok(other)) => Some(format!("{other:?} is no answer")),
+                Some(Ok(other)) => Some(format!("the worker sent an unexpected frame: {other:?}")),
                 Some(Err(Lost::Hang(message) | Lost::Died(message))) => Some(message),
                 None => Some("no worker could be started".to_owned()),
             },
@@ -360,7 +360,7 @@ impl<'a> Crew<'a> {
             }
             Ok(Frame::Ready(Ready::Absent(reason))) => Seen::NotRun { reason },
             Ok(Frame::Ready(Ready::Broken(message))) => environment(message),
-            Ok(other) => environment(format!("the worker began with {other:?}")),
+            Ok(other) => environment(format!("the worker's first frame is {other:?}")),
             Err(Lost::Hang(message) | Lost::Died(message)) => environment(message),
         }
     }
@@ -417,7 +417,7 @@ fn answer<T>(end: Seen<Frame>, pick: impl FnOnce(Frame) -> Result<T, Box<Frame>>
         Seen::Got(Ok(facts)) => Seen::Got(facts),
         Seen::Got(Err(frame)) => Seen::Fault(Fault {
             kind: FaultKind::WorkerDied,
-            message: format!("the worker answered another question: {frame:?}"),
+            message: format!("the worker sent an unexpected frame: {frame:?}"),
         }),
         Seen::Fault(fault) => Seen::Fault(fault),
         Seen::Unsupported { reason } => Seen::Unsupported { reason },
@@ -429,7 +429,7 @@ fn answer<T>(end: Seen<Frame>, pick: impl FnOnce(Frame) -> Result<T, Box<Frame>>
 fn absent_driver(check: &Seen<CheckFacts>) -> Seen<DriverFacts> {
     match check {
         Seen::Got(_) => Seen::NotRun {
-            reason: "the worker said nothing of the driver".to_owned(),
+            reason: "the worker sent nothing about the driver".to_owned(),
         },
         Seen::Fault(fault) => Seen::Fault(fault.clone()),
         Seen::Unsupported { reason } => Seen::Unsupported {

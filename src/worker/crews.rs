@@ -1,7 +1,7 @@
 //! A crew for each GPU of the machine. Checks are dealt to all of them; times are the first one's alone, as
 //! GPUs of one model differ by more than what is gated.
 
-use super::crew::{CheckAnswer, Costs, Crew, this_program};
+use super::crew::{CheckAnswer, Crew, WorkerCosts, this_program};
 use super::protocol::{CheckJob, Job};
 use crate::device::DeviceChoice;
 use std::collections::VecDeque;
@@ -16,8 +16,8 @@ pub struct Crews<'a> {
     others: Vec<Crew<'a>>,
     make: Box<dyn Fn(DeviceChoice) -> Crew<'a> + Send + 'a>,
     /// While crews worked side by side: what the busiest of them spent, and what the first did.
-    busiest: Costs,
-    first_beside: Costs,
+    busiest: WorkerCosts,
+    first_beside: WorkerCosts,
 }
 
 impl<'a> Crews<'a> {
@@ -44,8 +44,8 @@ impl<'a> Crews<'a> {
             first: make(choice),
             others: Vec::new(),
             make: Box::new(make),
-            busiest: Costs::default(),
-            first_beside: Costs::default(),
+            busiest: WorkerCosts::default(),
+            first_beside: WorkerCosts::default(),
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a> Crews<'a> {
             on_done,
         };
         let before = self.first.costs();
-        let mut spent = Costs::default();
+        let mut spent = WorkerCosts::default();
         let mut crews: Vec<_> = std::iter::once(&mut self.first)
             .chain(&mut self.others)
             .collect();
@@ -172,9 +172,9 @@ impl<'a> Crews<'a> {
 
     /// Workers of all crews. Wall time is that of the busiest where several worked side by side, so that it
     /// is part of the run's.
-    pub fn costs(&self) -> Costs {
+    pub fn costs(&self) -> WorkerCosts {
         let others = self.others.iter().map(|crew| crew.costs().workers);
-        Costs {
+        WorkerCosts {
             workers: self.first.costs().workers + others.sum::<u32>(),
             ..self
                 .first
@@ -256,7 +256,7 @@ fn is_environment(answer: &CheckAnswer) -> bool {
 fn side_by_side<T: Send>(
     crews: &mut [&mut Crew],
     work: impl Fn(&mut Crew) -> T + Sync,
-) -> (Vec<T>, Costs) {
+) -> (Vec<T>, WorkerCosts) {
     let metered = |crew: &mut Crew| {
         let before = crew.costs();
         let done = work(crew);
@@ -279,7 +279,7 @@ fn side_by_side<T: Send>(
                 .collect()
         }),
     };
-    let (done, spent): (Vec<T>, Vec<Costs>) = all.into_iter().unzip();
+    let (done, spent): (Vec<T>, Vec<WorkerCosts>) = all.into_iter().unzip();
     let busiest = spent
         .into_iter()
         .max_by_key(|spent| spent.process + spent.device);
@@ -298,7 +298,7 @@ fn kind(device: &DeviceFacts) -> (&str, u8, u8, u32, &str) {
 }
 
 fn unlike(devices: &[DeviceFacts]) -> String {
-    let mut text = "the GPUs of cuda:all are not alike:".to_owned();
+    let mut text = "the GPUs of cuda:all differ:".to_owned();
     for device in devices {
         // Writing to a String cannot fail.
         let _ = write!(

@@ -26,7 +26,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// How long a killed worker may take to be gone.
 const REAPING: Duration = Duration::from_secs(30);
 
-/// Why no more will be heard of a worker. Its message tells the whole story.
+/// Why a worker sends no more frames. The message is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// It did not answer in time and was killed.
@@ -38,7 +38,7 @@ pub enum Lost {
 /// A running child, in a process group of its own. Killed and reaped when dropped.
 pub struct Worker {
     child: Child,
-    /// `None` once it was told to end.
+    /// `None` once it is to end.
     input: Option<Sender<Vec<u8>>>,
     lines: Receiver<Heard>,
     stderr: Tail,
@@ -119,7 +119,7 @@ impl Worker {
         if sent {
             Ok(Sent(id))
         } else {
-            Err(self.died("takes no more jobs"))
+            Err(self.died("accepts no more jobs"))
         }
     }
 
@@ -230,8 +230,7 @@ impl Worker {
         }
     }
 
-    /// Tells it to end, sees to it that it does, and says what it left on standard error: empty, or
-    /// `; it said: ...`.
+    /// Ends it, and returns what it left on standard error: empty, or `; stderr: ...`.
     pub fn end(mut self) -> String {
         self.input = None;
         if self.ended_within(FAREWELL).is_none() {
@@ -271,12 +270,12 @@ fn listen(stdout: impl Read, mut heard: impl FnMut(Heard) -> bool) {
             Ok(_) if line.ends_with(b"\n") => match serde_json::from_slice(&line) {
                 Ok(line) => Heard::Line(Box::new(line)),
                 Err(error) => Heard::Nonsense(format!(
-                    "said what is no frame ({error}): {}",
+                    "wrote a line that is not a frame ({error}): {}",
                     excerpt(&line)
                 )),
             },
             Ok(length) if length as u64 == MAX_LINE => {
-                Heard::Nonsense(format!("said a line longer than {} MiB", MAX_LINE >> 20))
+                Heard::Nonsense(format!("wrote a line longer than {} MiB", MAX_LINE >> 20))
             }
             // Cut off in the middle of a line: the process is gone.
             Ok(_) => Heard::End,
@@ -321,7 +320,7 @@ impl Tail {
         });
     }
 
-    /// For the end of a message: empty, or `; it said: ...`. Called when the process is gone, whose
+    /// For the end of a message: empty, or `; stderr: ...`. Called when the process is gone, whose
     /// last words may still be in the pipe.
     fn quoted(&self) -> String {
         if let Some(ended) = &*self.reader.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -334,7 +333,7 @@ impl Tail {
         let last = &lines[lines.len().saturating_sub(STDERR_LINES)..];
         match last {
             [] => String::new(),
-            lines => format!("; it said: {}", lines.join("\n")),
+            lines => format!("; stderr: {}", lines.join("\n")),
         }
     }
 }

@@ -14,7 +14,7 @@ mod simulators;
 #[cfg(test)]
 mod tests;
 
-pub use crew::{CheckAnswer, Costs, Crew};
+pub use crew::{CheckAnswer, Crew, WorkerCosts};
 pub use crews::Crews;
 pub use protocol::{
     Arm, CheckJob, EstimateJob, ExpectedOutput, Frame, Job, PairJob, SimulateJob, Simulated,

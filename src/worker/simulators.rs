@@ -42,7 +42,7 @@ impl Simulators {
             command
                 .arg(super::SUBCOMMAND)
                 .arg(DeviceChoice::Sim.to_string())
-                // Of a panic the message is told, which a trace would push out.
+                // The end of standard error is kept: the message of a panic, which a trace would push out.
                 .env("RUST_BACKTRACE", "0");
             command
         };
@@ -121,7 +121,7 @@ impl Simulators {
         self.started.fetch_add(1, Ordering::Relaxed);
         match worker.greeting(START) {
             Ok(Frame::Ready(Ready::Simulator(_))) => Ok(worker),
-            Ok(other) => Err(format!("the worker began with {other:?}")),
+            Ok(other) => Err(format!("the worker's first frame is {other:?}")),
             Err(Lost::Hang(message) | Lost::Died(message)) => Err(message),
         }
     }

@@ -128,7 +128,7 @@ fn a_revision_that_is_not_there() {
             project.path(),
             &["run", &format!("--base={revision}")],
             &format!(
-                "error: --base {revision}: no such revision here\n  help: a shallow clone lacks it: `git fetch origin BRANCH`, or `fetch-depth: 0` for actions/checkout\n"
+                "error: --base {revision}: there is no such revision in this clone\n  help: a shallow clone lacks it: `git fetch origin BRANCH`, or `fetch-depth: 0` for actions/checkout\n"
             ),
         );
     }

@@ -1,7 +1,7 @@
 //! What a launch costs, as named numbers that are the same on every run and machine.
 //!
 //! A counter of the *gate* tier equals what a GPU's own counters say of the same launch, where the launch
-//! gives no [`Doubt`](crate::Doubt) of it; CALIBRATION.md has the comparison. One of the *information*
+//! does not put it in [`Doubt`](crate::Doubt); CALIBRATION.md has the comparison. One of the *information*
 //! tier was not compared or differs.
 
 use crate::report::{Cost, Counters, Kind, LineCost};
@@ -153,7 +153,7 @@ impl Counters {
             .collect();
         lines.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
         lines.truncate(most);
-        let told = lines.into_iter().map(|(line, cost, count)| {
+        let places = lines.into_iter().map(|(line, cost, count)| {
             let mut inlined = cost.inlined.iter();
             let how = match (inlined.next(), inlined.next()) {
                 (Some(one), None) => one,
@@ -162,7 +162,7 @@ impl Counters {
             };
             (format!("{line}{how}"), count)
         });
-        told.collect()
+        places.collect()
     }
 }
 

@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 /// Why a counter of a launch is not known to be what a GPU counts. CALIBRATION.md has the kernels that
 /// showed each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reason {
+pub enum Doubt {
     /// A loop polls memory: how often it turns is a matter of the schedule, which no GPU shares.
     Polls,
     /// A form of access that was never compared with a GPU.
@@ -31,35 +31,35 @@ pub enum Reason {
     ZeroStride,
 }
 
-impl Reason {
-    pub const ALL: [Reason; 6] = [
-        Reason::Polls,
-        Reason::Uncompared,
-        Reason::RaggedLoop,
-        Reason::Joined,
-        Reason::SplitCopy,
-        Reason::ZeroStride,
+impl Doubt {
+    pub const ALL: [Doubt; 6] = [
+        Doubt::Polls,
+        Doubt::Uncompared,
+        Doubt::RaggedLoop,
+        Doubt::Joined,
+        Doubt::SplitCopy,
+        Doubt::ZeroStride,
     ];
 }
 
-/// Of one counter of a launch.
+/// Why one counter of a launch is withheld from gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt {
-    pub reason: Reason,
+pub struct Withheld {
+    pub doubt: Doubt,
     /// The first source line that gives it.
     pub place: String,
 }
 
-/// Of each counter of the gate tier that no gate may rest on the first reason, in the order of [`Reason`]
+/// Of each counter of the gate tier that no gate may rest on the first doubt, in the order of [`Doubt`]
 /// and of the program.
-pub(crate) fn doubts(program: &Program, costs: &[Cost]) -> BTreeMap<Counter, Doubt> {
+pub(crate) fn withheld(program: &Program, costs: &[Cost]) -> BTreeMap<Counter, Withheld> {
     let seen = Seen::new(program, costs);
     let mut found = BTreeMap::new();
-    for reason in Reason::ALL {
+    for doubt in Doubt::ALL {
         for at in seen.accesses() {
-            for &counter in seen.doubtful(reason, at) {
-                found.entry(counter).or_insert_with(|| Doubt {
-                    reason,
+            for &counter in seen.doubtful(doubt, at) {
+                found.entry(counter).or_insert_with(|| Withheld {
+                    doubt,
                     place: program.place(program.code[at].source),
                 });
             }
@@ -131,20 +131,20 @@ impl<'a> Seen<'a> {
         (0..self.program.code.len().min(self.costs.len())).filter(|&at| self.costs[at].requests > 0)
     }
 
-    fn doubtful(&self, reason: Reason, at: usize) -> &'static [Counter] {
+    fn doubtful(&self, doubt: Doubt, at: usize) -> &'static [Counter] {
         let inst = &self.program.code[at];
         let source = self.program.sources.get(inst.source as usize);
         let form = source.map_or("", |source| source.form.as_str());
         let kind = kind_of(&inst.op, form);
         let cost = &self.costs[at];
-        let there = match reason {
-            Reason::Polls => {
+        let there = match doubt {
+            Doubt::Polls => {
                 return match inst.op.polls() && self.shape.loops.iter().any(|l| l.contains(&at)) {
                     true => &Counter::ALL,
                     false => &[],
                 };
             }
-            Reason::Uncompared => match &inst.op {
+            Doubt::Uncompared => match &inst.op {
                 Op::Load(a) if a.space == AddressSpace::Generic => return ANY_LOAD,
                 Op::Store(a) if a.space == AddressSpace::Generic => return ANY_STORE,
                 Op::Mma(m) => match &**m {
@@ -156,15 +156,15 @@ impl<'a> Seen<'a> {
                 Op::CpAsync { bytes: 16, .. } => form.contains(".ca.") || !compared(form),
                 _ => !compared(form),
             },
-            Reason::RaggedLoop => self.ragged.iter().any(|l| l.contains(&at)),
-            Reason::Joined => self.shape.joined.get(at).copied().unwrap_or_default(),
-            Reason::SplitCopy => {
+            Doubt::RaggedLoop => self.ragged.iter().any(|l| l.contains(&at)),
+            Doubt::Joined => self.shape.joined.get(at).copied().unwrap_or_default(),
+            Doubt::SplitCopy => {
                 return match cost.split_copies {
                     0 => &[],
                     _ => &[Counter::GlobalLoadSectors],
                 };
             }
-            Reason::ZeroStride => cost.zero_strides > 0,
+            Doubt::ZeroStride => cost.zero_strides > 0,
         };
         match there {
             true => counted_by(kind),

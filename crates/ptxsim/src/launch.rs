@@ -3,7 +3,7 @@
 use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::{GlobalShadow, Unjudged};
 use crate::check::order::Side;
-use crate::doubt::doubts;
+use crate::doubt::withheld;
 use crate::exec::cost::Issues;
 use crate::exec::state::*;
 use crate::memory::Memory;
@@ -176,7 +176,7 @@ pub(crate) fn launch(
     not_judged.extend(unjudged_at(program, &unjudged));
     Ok(Report {
         counters: Counters::of(program, &outcome.costs),
-        doubts: doubts(program, &outcome.costs),
+        withheld: withheld(program, &outcome.costs),
         findings: outcome.findings,
         printed: outcome.printed,
         not_judged,

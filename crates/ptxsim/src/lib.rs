@@ -60,7 +60,7 @@
 //!
 //! # Counters
 //! [`Counter::tier`] says which equal those of a GPU ([`Tier::Gate`]) by the table of CALIBRATION.md, in a
-//! launch whose report has no [`Doubt`] of it.
+//! launch whose report does not withhold it ([`Withheld`]).
 //!
 //! # Not built
 //! wgmma, TMA and bulk copies, tcgen05, textures, clusters, vector registers, `alloca`, video
@@ -85,7 +85,7 @@ mod schedule;
 
 pub use counters::{COUNTER_MODEL, Counter, Tier};
 pub use decode::LoadError;
-pub use doubt::{Doubt, Reason};
+pub use doubt::{Doubt, Withheld};
 pub use launch::Limits;
 pub use memory::Memory;
 pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};

@@ -1,7 +1,7 @@
 //! What a launch tells: findings, counters, or the fault that stopped it.
 
 use crate::counters::Counter;
-use crate::doubt::Doubt;
+use crate::doubt::Withheld;
 use crate::program::{AddressSpace, Op, Program};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -265,7 +265,7 @@ pub struct Report {
     /// What the checks could not judge in this launch.
     pub not_judged: Vec<String>,
     /// Counters of the gate tier that no gate may rest on in this launch, and why.
-    pub doubts: BTreeMap<Counter, Doubt>,
+    pub withheld: BTreeMap<Counter, Withheld>,
     /// What `printf` wrote, a line or a part of one to each call, in the order of this library's
     /// schedule; at most [`MAX_PRINTED`].
     pub printed: Vec<String>,

@@ -35,26 +35,26 @@ fn report(code: &str) -> Report {
 }
 
 /// Counters in doubt, the reason and the line, which is the same for all of them.
-fn doubts(code: &str) -> (Vec<Counter>, Option<(Reason, String)>) {
+fn doubts(code: &str) -> (Vec<Counter>, Option<(Doubt, String)>) {
     let report = report(code);
     let mut why: Vec<_> = report
-        .doubts
+        .withheld
         .values()
-        .map(|d| (d.reason, d.place.clone()))
+        .map(|d| (d.doubt, d.place.clone()))
         .collect();
     why.dedup();
     assert!(why.len() <= 1, "{why:?}");
-    (report.doubts.into_keys().collect(), why.pop())
+    (report.withheld.into_keys().collect(), why.pop())
 }
 
 fn none(code: &str) {
     assert_eq!(doubts(code), (Vec::new(), None), "{code}");
 }
 
-fn some(code: &str, counters: &[Counter], reason: Reason, line: u32) {
+fn some(code: &str, counters: &[Counter], doubt: Doubt, line: u32) {
     assert_eq!(
         doubts(code),
-        (counters.to_vec(), Some((reason, format!("k.cu:{line}")))),
+        (counters.to_vec(), Some((doubt, format!("k.cu:{line}")))),
         "{code}"
     );
 }
@@ -68,14 +68,14 @@ fn stores_side_by_side() {
     some(
         "st.shared.u32 [%r2], %r1;\nst.shared.u32 [%r2+4], %r1;",
         STORES,
-        Reason::Joined,
+        Doubt::Joined,
         1,
     );
     // Through another register, and with something between.
     some(
         "add.u32 %r5, %r2, 64;\nst.shared.u32 [%r2+60], %r1;\nmul.lo.u32 %r6, %r1, 3;\nst.shared.u32 [%r5], %r6;",
         STORES,
-        Reason::Joined,
+        Doubt::Joined,
         2,
     );
     none("st.shared.u32 [%r2], %r1;\nst.shared.u32 [%r2+8], %r1;");
@@ -94,13 +94,13 @@ fn loads_side_by_side_and_of_the_same_place() {
     some(
         &with("ld.shared.u32 %r5, [%r2];\nld.shared.u32 %r6, [%r2+4];"),
         LOADS,
-        Reason::Joined,
+        Doubt::Joined,
         3,
     );
     some(
         &with("ld.shared.u32 %r5, [%r2];\nld.shared.u32 %r6, [%r2];"),
         LOADS,
-        Reason::Joined,
+        Doubt::Joined,
         3,
     );
     none(&with(
@@ -109,7 +109,7 @@ fn loads_side_by_side_and_of_the_same_place() {
     some(
         "ld.global.u32 %r5, [%rd1];\nld.global.u32 %r6, [%rd1];",
         GLOBAL,
-        Reason::Joined,
+        Doubt::Joined,
         1,
     );
     none("ld.global.u32 %r5, [%rd1];\nld.global.u32 %r6, [%rd1+4];");
@@ -124,7 +124,7 @@ fn turns_of_a_loop_side_by_side() {
             "mov.u32 %r5, 0;\nL: st.shared.u32 [%r2], %r1;\nadd.u32 %r2, %r2, {step};\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p1, %r5, 4;\n@%p1 bra L;"
         )
     };
-    some(&of(4), STORES, Reason::Joined, 2);
+    some(&of(4), STORES, Doubt::Joined, 2);
     none(&of(512));
 }
 
@@ -136,12 +136,12 @@ fn loops_that_lanes_leave_by_and_by() {
         )
     };
     none(&of("5"));
-    some(&of("%r1"), GLOBAL, Reason::RaggedLoop, 2);
+    some(&of("%r1"), GLOBAL, Doubt::RaggedLoop, 2);
     // Out of the middle.
     some(
         "mov.u32 %r5, 0;\nL: setp.ge.u32 %p2, %r5, %r1;\n@%p2 bra E;\nld.global.u32 %r6, [%rd1];\nadd.u32 %r5, %r5, 1;\nbra L;\nE: st.global.u32 [%rd2], 1;",
         GLOBAL,
-        Reason::RaggedLoop,
+        Doubt::RaggedLoop,
         4,
     );
     // A branch without a loop, and one within a loop that all leave together.
@@ -164,21 +164,21 @@ fn copies_of_whole_sectors_and_others() {
     some(
         &of("cg", 16, 0, "16"),
         &[GlobalLoadSectors],
-        Reason::SplitCopy,
+        Doubt::SplitCopy,
         3,
     );
     some(
         &of("cg", 0, 16, "16"),
         &[GlobalLoadSectors],
-        Reason::SplitCopy,
+        Doubt::SplitCopy,
         3,
     );
-    some(&of("ca", 0, 0, "16"), GLOBAL, Reason::Uncompared, 3);
+    some(&of("ca", 0, 0, "16"), GLOBAL, Doubt::Uncompared, 3);
     // A part of its bytes; the rest is zeros.
     some(
         &of("ca", 0, 0, "8, 4"),
         &[GlobalLoadSectors],
-        Reason::SplitCopy,
+        Doubt::SplitCopy,
         3,
     );
     none(&of("ca", 0, 0, "8, 8"));
@@ -209,19 +209,19 @@ fn forms_that_were_not_compared() {
     some(
         "ld.global.cg.u32 %r5, [%rd1];",
         GLOBAL,
-        Reason::Uncompared,
+        Doubt::Uncompared,
         1,
     );
     some(
         "ld.global.L1::no_allocate.u32 %r5, [%rd1];",
         GLOBAL,
-        Reason::Uncompared,
+        Doubt::Uncompared,
         1,
     );
     some(
         "st.volatile.shared.u32 [%r2], %r1;",
         STORES,
-        Reason::Uncompared,
+        Doubt::Uncompared,
         1,
     );
     some(
@@ -232,7 +232,7 @@ fn forms_that_were_not_compared() {
             SharedLoadRequests,
             SharedLoadWavefronts,
         ],
-        Reason::Uncompared,
+        Doubt::Uncompared,
         1,
     );
     none("ld.global.nc.v2.f32 {%f1, %f2}, [%rd1];\nst.global.u8 [%rd1], %r1;");
@@ -257,6 +257,6 @@ fn fragments_with_a_stride_of_0() {
     assert_eq!(loads(&of(plain, "col")), 4);
     // Only the launch knows.
     let unseen = of("ld.global.u32 %r7, [%rd2];", "col");
-    some(&unseen, LOADS, Reason::ZeroStride, 9);
+    some(&unseen, LOADS, Doubt::ZeroStride, 9);
     assert_eq!(loads(&unseen), 4);
 }

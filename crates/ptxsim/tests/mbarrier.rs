@@ -54,7 +54,7 @@ fn a_ring_of_two_buffers() {
     let (report, out) = run(&text, "ring", 128, Some(7));
     let report = clean(report);
     assert!(
-        report.doubts.values().all(|d| d.reason != Reason::Polls),
+        report.withheld.values().all(|d| d.doubt != Doubt::Polls),
         "a wait that blocks turns its loop once"
     );
     for (thread, got) in out.iter().enumerate().take(128) {

@@ -207,9 +207,9 @@ fn a_livelock_is_named_and_so_are_lines_that_poll() {
             buffers,
             &[4][..usize::from(name == "queue" || name == "stencil")],
         );
-        let mut doubts = report.report.unwrap().doubts;
-        doubts.retain(|_, doubt| doubt.reason == Reason::Polls);
-        doubts
+        let mut withheld = report.report.unwrap().withheld;
+        withheld.retain(|_, of| of.doubt == Doubt::Polls);
+        withheld
     };
     let flags = polls("flags", &[64, 1, 192]);
     let gates = Counter::ALL.into_iter().filter(|c| c.tier() == Tier::Gate);

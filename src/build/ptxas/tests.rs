@@ -7,7 +7,7 @@ const ADVISORY: &str = include_str!("../../../tests/fixtures/ptxas/cuda13-adviso
 const CUDA12: &str = include_str!("../../../tests/fixtures/ptxas/cuda12-wording.txt");
 const OLDER: &str = include_str!("../../../tests/fixtures/ptxas/older-wording.txt");
 
-fn one_line(report: &Report, symbol: &str, arch: &str) -> String {
+fn one_line(report: &PtxasReport, symbol: &str, arch: &str) -> String {
     match report.resources(symbol, arch) {
         Ok(r) => format!(
             "{symbol} {arch}: {} registers, {} stack, {}/{} spilled, {} shared, {} barriers, cumulative {:?}, constant {:?}\n",
@@ -25,7 +25,7 @@ fn one_line(report: &Report, symbol: &str, arch: &str) -> String {
 }
 
 fn table(text: &str, entries: &[&str], arches: &[&str]) -> String {
-    let report = Report::parse(text);
+    let report = PtxasReport::parse(text);
     let mut lines = String::new();
     for arch in arches {
         for entry in entries {
@@ -118,11 +118,11 @@ fn without(text: &str, part: &str) -> String {
 
 #[test]
 fn what_is_missing_is_never_zero() {
-    let of = |text: &str| Report::parse(text).resources("plain", "sm_90");
+    let of = |text: &str| PtxasReport::parse(text).resources("plain", "sm_90");
     assert!(of(CUDA13).is_ok());
     assert_eq!(of(""), Err(Absent::NotReported));
     assert_eq!(
-        Report::parse(CUDA13).resources("plain", "sm_89"),
+        PtxasReport::parse(CUDA13).resources("plain", "sm_89"),
         Err(Absent::NotReported)
     );
     assert_eq!(
@@ -143,7 +143,7 @@ fn what_is_missing_is_never_zero() {
     );
     let smem = CUDA13.replace("512 bytes smem", "some bytes smem");
     assert_eq!(
-        Report::parse(&smem).resources("stack_and_call", "sm_90"),
+        PtxasReport::parse(&smem).resources("stack_and_call", "sm_90"),
         Err(Absent::Incomplete("registers"))
     );
     let twice = format!(
@@ -158,7 +158,7 @@ fn what_is_missing_is_never_zero() {
         ptxas info    : Used 200 registers, used 1 barriers\n";
     let message =
         |used: &str| format!("{last}k.cu:3:9: note: '#pragma message: ptxas info : Used {used}'");
-    let of_last = |text: &str| Report::parse(text).resources("k", "sm_90");
+    let of_last = |text: &str| PtxasReport::parse(text).resources("k", "sm_90");
     assert_eq!(of_last(last).map(|it| it.registers), Ok(200));
     assert_eq!(
         of_last(&message("8 registers, x")),
@@ -168,7 +168,7 @@ fn what_is_missing_is_never_zero() {
     assert_eq!(of(&format!("{CUDA13}\n{CUDA13}")), of(CUDA13));
     // Device functions are no entries.
     assert_eq!(
-        Report::parse(CUDA13).resources("_Z6helperf", "sm_90"),
+        PtxasReport::parse(CUDA13).resources("_Z6helperf", "sm_90"),
         Err(Absent::NotReported)
     );
 }
@@ -180,7 +180,7 @@ fn a_frame_without_spills_is_a_frame() {
             "    128 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads",
             line,
         );
-        let resources = Report::parse(&text)
+        let resources = PtxasReport::parse(&text)
             .resources("stack_and_call", "sm_90")
             .unwrap();
         (
@@ -209,7 +209,7 @@ fn a_clause_that_is_not_known_is_said() {
         "Used 8 registers, used 0 barriers",
         "Used 8 registers, used 0 barriers, 7 gizmos",
     );
-    let report = Report::parse(&text);
+    let report = PtxasReport::parse(&text);
     assert!(report.resources("plain", "sm_90").is_ok());
     assert!(
         report
@@ -268,7 +268,7 @@ proptest! {
     #[test]
     fn what_was_printed_is_read_back_in_any_order(entries in reports().prop_shuffle()) {
         let text: String = entries.iter().map(|((symbol, arch), r)| printed(symbol, arch, r)).collect();
-        let report = Report::parse(&text);
+        let report = PtxasReport::parse(&text);
         for ((symbol, arch), resources) in &entries {
             prop_assert_eq!(&report.resources(symbol, arch), &Ok(resources.clone()));
         }
@@ -277,11 +277,11 @@ proptest! {
 
     #[test]
     fn no_text_makes_it_panic(text in ".*", cut in 0usize..4000, noise in "\\PC{0,40}") {
-        let _ = Report::parse(&text);
+        let _ = PtxasReport::parse(&text);
         // Real output, cut anywhere, with anything in the cut.
         let at = (0..=cut.min(CUDA13.len())).rev().find(|at| CUDA13.is_char_boundary(*at)).unwrap_or(0);
         let broken = format!("{}{noise}{}", &CUDA13[..at], &CUDA13[at..]);
-        let report = Report::parse(&broken);
+        let report = PtxasReport::parse(&broken);
         for arch in ["sm_80", "sm_90"] {
             let _ = report.resources("stack_and_call", arch);
         }

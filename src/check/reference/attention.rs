@@ -37,7 +37,7 @@ pub fn sdpa(
     same_dims(out, &scene.output(out)?.dims, q.dims)?;
     if key_heads == 0 || heads % key_heads != 0 {
         return Err(NoAnswer::Reference(format!(
-            "{heads} heads of queries do not share {key_heads} heads of keys"
+            "{heads} query heads cannot share {key_heads} key heads"
         )));
     }
     let shape = AttentionDims {

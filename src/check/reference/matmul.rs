@@ -28,7 +28,7 @@ impl<'a> Operand<'a> {
             array.dims.split_at(array.dims.len().saturating_sub(2))
         else {
             return Err(NoAnswer::Reference(format!(
-                "`{name}` has dimensions {:?} and is no matrix",
+                "`{name}` has dimensions {:?} and is not a matrix",
                 array.dims
             )));
         };
@@ -98,7 +98,7 @@ pub fn gemm(scene: Scene) -> Result<Values, NoAnswer> {
         .split_at(out_tensor.dims.len().saturating_sub(2))
     else {
         return Err(NoAnswer::Reference(format!(
-            "`{out}` has dimensions {:?} and is no matrix",
+            "`{out}` has dimensions {:?} and is not a matrix",
             out_tensor.dims
         )));
     };

@@ -61,7 +61,9 @@ impl<'a> Scene<'a> {
     fn tensor(self, name: &str) -> Result<&'a Tensor, NoAnswer> {
         let mut tensors = self.case.tensors.iter();
         tensors.find(|tensor| tensor.name == name).ok_or_else(|| {
-            NoAnswer::Reference(format!("the reference names `{name}`, which is no tensor"))
+            NoAnswer::Reference(format!(
+                "the reference names `{name}`, which is not a tensor"
+            ))
         })
     }
 
@@ -87,7 +89,7 @@ impl<'a> Scene<'a> {
         match tensor.role {
             Role::Out | Role::Inout => Ok(tensor),
             Role::In | Role::Scratch => Err(NoAnswer::Reference(format!(
-                "the reference writes `{name}`, which is no output"
+                "the reference writes `{name}`, which is not an output"
             ))),
         }
     }
@@ -180,7 +182,7 @@ fn complete(case: &Case, inputs: &Inputs, outputs: Outputs) -> Result<Outputs, N
         let name = &tensor.name;
         let Some(values) = outputs.get(name) else {
             return Err(NoAnswer::Reference(format!(
-                "the reference says nothing of output `{name}`; a function of your own can compute several"
+                "the reference does not compute output `{name}`; a reference function of your own can compute several outputs"
             )));
         };
         if values.len() != tensor.len() {

@@ -99,7 +99,7 @@ pub fn transpose(
     sorted.sort_unstable();
     if sorted.iter().copied().ne(0..input.dims.len()) {
         return Err(NoAnswer::Reference(format!(
-            "{permutation:?} is no permutation of the axes of `{x}` {:?}",
+            "{permutation:?} is not a permutation of the axes of `{x}` {:?}",
             input.dims
         )));
     }

@@ -376,13 +376,13 @@ fn a_reference_that_cannot_answer_says_why() {
     };
     insta::assert_snapshot!(message(vec![x.clone(), y(&[3, 2])], copy.clone()), @"`y` has dimensions [3, 2] where the reference needs [2, 3]");
     insta::assert_snapshot!(message(vec![x.clone(), output("y", ElemType::I8, &[2, 3])], copy.clone()), @"the reference gives floats and `y` holds I8: only sums, products and moves of integers give integers; write a reference function for anything else");
-    insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3]), output("lse", ElemType::F32, &[2])], copy.clone()), @"the reference says nothing of output `lse`; a function of your own can compute several");
+    insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3]), output("lse", ElemType::F32, &[2])], copy.clone()), @"the reference does not compute output `lse`; a reference function of your own can compute several outputs");
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Unary { x: name("y"), out: name("y"), op: Unary::Copy }), @"the reference reads `y`, which is an output only");
-    insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Unary { x: name("z"), out: name("y"), op: Unary::Copy }), @"the reference names `z`, which is no tensor");
+    insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Unary { x: name("z"), out: name("y"), op: Unary::Copy }), @"the reference names `z`, which is not a tensor");
     // The square root of a negative number: a kernel's NaN would match it.
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Unary { x: name("x"), out: name("y"), op: Unary::Sqrt }), @"the reference gives NaN at `y`[0, 0] though every input is finite");
     insta::assert_snapshot!(message(vec![x.clone(), y(&[2])], Reference::Reduce { x: name("x"), out: name("y"), op: ReduceOp::Sum, axes: vec![2] }), @"`x` [2, 3] has no axis 2");
-    insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Transpose { x: name("x"), out: name("y"), permutation: vec![0, 0] }), @"[0, 0] is no permutation of the axes of `x` [2, 3]");
+    insta::assert_snapshot!(message(vec![x.clone(), y(&[2, 3])], Reference::Transpose { x: name("x"), out: name("y"), permutation: vec![0, 0] }), @"[0, 0] is not a permutation of the axes of `x` [2, 3]");
     let gemm = Reference::Gemm {
         a: name("x"),
         b: name("x"),

@@ -137,12 +137,12 @@ fn a_mistake_has_a_place() {
         (
             "2027-01-31",
             "2027-02-30",
-            "baselines/accepted.yaml:8:12: accepted[0].until: `2027-02-30` is no day\n  help: the last day on which it holds: 2027-01-31",
+            "baselines/accepted.yaml:8:12: accepted[0].until: `2027-02-30` is not a date\n  help: write the last day on which it holds: 2027-01-31",
         ),
         (
             "2027-01-31",
             "next week",
-            "baselines/accepted.yaml:8:12: accepted[0].until: `next week` is no day\n  help: the last day on which it holds: 2027-01-31",
+            "baselines/accepted.yaml:8:12: accepted[0].until: `next week` is not a date\n  help: write the last day on which it holds: 2027-01-31",
         ),
         (
             "metric: p50",
@@ -152,32 +152,32 @@ fn a_mistake_has_a_place() {
         (
             "metric: p50",
             "metric: conditions",
-            "baselines/accepted.yaml:4:13: accepted[0].metric: a condition holds or does not, and has no limit to put in its place\n  help: change the condition in gates.yaml, which a run beside a base lists as loosened until `--allow-loosened`",
+            "baselines/accepted.yaml:4:13: accepted[0].metric: a condition cannot be accepted: it has no limit to replace\n  help: change the condition in gates.yaml; a run with `--base` reports that as loosened until `--allow-loosened`",
         ),
         (
             "\"+5%\"",
             "\"-5%\"",
-            "baselines/accepted.yaml:5:12: accepted[0].limit: `-5%` asks p50 to be better than its baseline\n  help: how much worse may it be? `+2%`",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: `-5%` would require p50 to be better than its baseline\n  help: write how much worse it may be: `+2%`",
         ),
         (
             "\"+5%\"",
             "400",
-            "baselines/accepted.yaml:5:12: accepted[0].limit: 400 of which unit?\n  help: 400us, 400ms or 400ns",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: `400` has no unit\n  help: write 400us, 400ms or 400ns",
         ),
         (
             "\"+5%\"",
             "\"+5% of base\"",
-            "baselines/accepted.yaml:5:12: accepted[0].limit: a change is accepted against the base revision and the baseline alike\n  help: write it without `of base`",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: an accepted limit applies to the base revision and the baseline alike\n  help: write it without `of base`",
         ),
         (
             "\"+5%\"",
             "2 * cycles",
-            "baselines/accepted.yaml:5:12: accepted[0].limit: an accepted limit is a number or a change\n  help: as in `+5%` or `400us`",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: an accepted limit must be a number or a relative limit\n  help: examples: `+5%`, `400us`",
         ),
         (
             "jane@example.org",
             "\" \"",
-            "baselines/accepted.yaml:7:9: accepted[0].by: it does not say by whom",
+            "baselines/accepted.yaml:7:9: accepted[0].by: `by` is empty",
         ),
         (
             "    by: jane@example.org\n",
@@ -192,7 +192,7 @@ fn a_mistake_has_a_place() {
         (
             "scale/wide@small",
             "scale//wide",
-            "baselines/accepted.yaml:3:11: accepted[0].case: `scale//wide` is not a filter\n  help: as in sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage*@mission",
+            "baselines/accepted.yaml:3:11: accepted[0].case: `scale//wide` is not a filter\n  help: examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage*@mission",
         ),
         (
             "metric: p50",
@@ -202,7 +202,7 @@ fn a_mistake_has_a_place() {
         (
             "version: 1",
             "version: 2",
-            "baselines/accepted.yaml:1:10: version: version 2 is not known to this gatekeeper, which reads 1",
+            "baselines/accepted.yaml:1:10: version: unknown version 2: this gatekeeper reads version 1",
         ),
     ] {
         assert_eq!(entry(old, new, &Selection::default()).unwrap_err(), said);

@@ -245,19 +245,19 @@ fn fills_that_do_not_fit() {
         ),
         (
             "x: {type: u8, shape: [N], fill: {integers: {low: -1, high: 9}}}",
-            "gates.yaml:15:56: kernels.scale.tensors.x.fill.integers.low: low is -1, not between 0 and 255 (at shape `small`)",
+            "gates.yaml:15:56: kernels.scale.tensors.x.fill.integers.low: low is -1; it must be between 0 and 255 (at shape `small`)",
         ),
         (
             "x: {type: u8, shape: [N], fill: {integers: {low: 9, high: 8}}}",
-            "gates.yaml:15:65: kernels.scale.tensors.x.fill.integers.high: high is 8, not between 9 and 255 (at shape `small`)",
+            "gates.yaml:15:65: kernels.scale.tensors.x.fill.integers.high: high is 8; it must be between 9 and 255 (at shape `small`)",
         ),
         (
             "x: {type: i32, shape: [N], fill: {block_table: {pool: N - 1}}}",
-            "gates.yaml:15:61: kernels.scale.tensors.x.fill.block_table.pool: a pool of 127 has no 128 distinct indices (at shape `small`)",
+            "gates.yaml:15:61: kernels.scale.tensors.x.fill.block_table.pool: a pool of 127 does not have 128 distinct indices (at shape `small`)",
         ),
         (
             "x: {type: i32, shape: [5], fill: {offsets: {total: 7, min: 2}}}",
-            "gates.yaml:15:58: kernels.scale.tensors.x.fill.offsets.total: 4 sequences of at least 2 do not fit into 7 (at shape `small`)",
+            "gates.yaml:15:58: kernels.scale.tensors.x.fill.offsets.total: 4 sequences of at least 2 do not fit into a total of 7 (at shape `small`)",
         ),
         (
             "x: {type: i32, shape: [N], fill: {normal: {}}}",
@@ -265,7 +265,7 @@ fn fills_that_do_not_fit() {
         ),
         (
             "x: {type: f32, shape: [4, 4], strides: [3, 1]}",
-            "gates.yaml:15:46: kernels.scale.tensors.x.strides: two elements share a place (at shape `small`)",
+            "gates.yaml:15:46: kernels.scale.tensors.x.strides: two elements share an address (at shape `small`)",
         ),
     ] {
         assert_eq!(said(x), expected);
@@ -355,26 +355,26 @@ fn launchers() {
     let said = |launches: &str, args: &str| said_of(&with_launcher(launches, args));
     assert_eq!(
         said("[{entry: k}]", "[{tensor: x}, {tensor: y}]"),
-        "gates.yaml:6:15: kernels.scale.launcher: a launcher takes the stream once, not 0 times\n  help: add `stream` \
+        "gates.yaml:6:15: kernels.scale.launcher: a launcher must take the stream exactly once, not 0 times\n  help: add `stream` \
          to args, where the function has its cudaStream_t"
     );
     assert_eq!(
         said("[]", "[{tensor: x}, {tensor: y}, stream]"),
-        "gates.yaml:6:41: kernels.scale.launcher.launches: a launcher declares the kernels that it launches"
+        "gates.yaml:6:41: kernels.scale.launcher.launches: a launcher must list the kernels that it launches"
     );
     assert_eq!(
         said(
             "[{entry: k}]",
             "[{struct: [{tensor: x}, {tensor: y}]}, stream]"
         ),
-        "gates.yaml:17:12: kernels.scale.args[0]: a launcher takes no struct by value\n  help: pass its fields one by \
+        "gates.yaml:17:12: kernels.scale.args[0]: a launcher cannot take a struct by value\n  help: pass its fields one by \
          one, and build the struct in the launcher"
     );
     let occupancy = with_launcher("[{entry: k}]", "[{tensor: x}, {tensor: y}, stream]")
         .replace("registers: 128", "occupancy: 25%");
     assert_eq!(
         said_of(&occupancy),
-        "gates.yaml:21:18: kernels.scale.gates.occupancy: a launcher chooses its own blocks, so occupancy is not known"
+        "gates.yaml:21:18: kernels.scale.gates.occupancy: a launcher chooses its own blocks, so it has no occupancy"
     );
 }
 
@@ -458,8 +458,8 @@ fn paths_are_normalised_and_stay_inside() {
     check(
         "source: scale.cu",
         "source: a//b.cu",
-        "gates.yaml:5:13: kernels.scale.source: `a//b.cu` is not a path below gates.yaml\n  help: relative to the directory \
-         of gates.yaml, with forward slashes and without `..`",
+        "gates.yaml:5:13: kernels.scale.source: `a//b.cu` is not a path below the directory of gates.yaml\n  help: write it relative \
+         to that directory, with forward slashes and without `..`",
     );
 }
 

@@ -40,7 +40,7 @@ fn a_file_that_cannot_be_read() {
     );
     assert!(missing.contains("gatekeeper init"), "{missing}");
     std::fs::write(&path, b"version: 1\n# \xff\n").unwrap();
-    assert_eq!(said(&path), "gates.yaml:2: this is not UTF-8");
+    assert_eq!(said(&path), "gates.yaml:2: not valid UTF-8");
 }
 
 /// Every gates.yaml of the repository, from disk.

@@ -5,22 +5,22 @@ fn limits() {
     check(
         "registers: 128",
         "registers: -1",
-        "gates.yaml:22:18: kernels.scale.gates.registers: `-1`: no limit is negative",
+        "gates.yaml:22:18: kernels.scale.gates.registers: `-1`: a limit cannot be negative",
     );
     check(
         "registers: 128",
         "registers: 256",
-        "gates.yaml:22:18: kernels.scale.gates.registers: `256`: no kernel takes more than 255 registers",
+        "gates.yaml:22:18: kernels.scale.gates.registers: `256`: a thread has at most 255 registers",
     );
     check(
         "registers: 128",
         "registers: 48KiB",
-        "gates.yaml:22:18: kernels.scale.gates.registers: `KiB` counts bytes, and registers does not",
+        "gates.yaml:22:18: kernels.scale.gates.registers: `KiB` is a unit of bytes, and registers is not measured in it",
     );
     check(
         "registers: 128",
         "registers: \">= 16\"",
-        "gates.yaml:22:18: kernels.scale.gates.registers: `>=` would pass a worse registers and fail a better one\n  help: write `<= 16`, or say it under `conditions`",
+        "gates.yaml:22:18: kernels.scale.gates.registers: `>= 16` is the wrong way round for registers: a worse kernel would pass\n  help: write `<= 16`, or put it under `conditions`",
     );
     check(
         "registers: 128",
@@ -30,7 +30,7 @@ fn limits() {
     check(
         "registers: 128",
         "registers: {sm_89: 80, sm_91: 87}",
-        "gates.yaml:22:30: kernels.scale.gates.registers.sm_91: there is no architecture `sm_91`\n  help: did you mean `sm_90`?",
+        "gates.yaml:22:30: kernels.scale.gates.registers.sm_91: unknown architecture `sm_91`\n  help: did you mean `sm_90`?",
     );
     check(
         "registers: 128",
@@ -40,17 +40,17 @@ fn limits() {
     check(
         "registers: 128",
         "registers: 25%",
-        "gates.yaml:22:18: kernels.scale.gates.registers: 25% of what?\n  help: against the baseline it is `+25%`",
+        "gates.yaml:22:18: kernels.scale.gates.registers: 25% of what?\n  help: write `+25%` to compare with the baseline",
     );
     check(
         "registers: 128",
         "registers: \"<= N\"",
-        "gates.yaml:22:18: kernels.scale.gates.registers: resources have one limit for all shapes, and `N` depends on the shape",
+        "gates.yaml:22:18: kernels.scale.gates.registers: a limit on resources holds for all shapes, and `N` depends on the shape",
     );
     check(
         "registers: 128",
         "registers: \"<= p50\"",
-        "gates.yaml:22:18: kernels.scale.gates.registers: a limit on resources cannot depend on p50\n  help: say it under `conditions`",
+        "gates.yaml:22:18: kernels.scale.gates.registers: a limit on resources cannot depend on p50\n  help: put it under `conditions`",
     );
     check(
         "registers: 128",
@@ -60,22 +60,22 @@ fn limits() {
     check(
         "registers: 128",
         "registers: \"<= narrow.registers\"",
-        "gates.yaml:22:18: kernels.scale.gates.registers: there is no variant `narrow`\n  help: there are `plain`, `wide`",
+        "gates.yaml:22:18: kernels.scale.gates.registers: unknown variant `narrow`\n  help: there are `plain`, `wide`",
     );
     check(
         "registers: 128",
         "registers: 9O",
-        "gates.yaml:22:18: kernels.scale.gates.registers: `9O`: `O` after a number is no unit (KiB, KB, us, ms, ...)",
+        "gates.yaml:22:18: kernels.scale.gates.registers: `9O`: `O` after a number is not a unit (KiB, KB, us, ms, ...)",
     );
     check(
         "registers: 128",
         "shared: 48kb",
-        "gates.yaml:22:15: kernels.scale.gates.shared: `48kb`: `kb` after a number is no unit (KiB, KB, us, ms, ...)",
+        "gates.yaml:22:15: kernels.scale.gates.shared: `48kb`: `kb` after a number is not a unit (KiB, KB, us, ms, ...)",
     );
     check(
         "registers: 128",
         "shared: 900us",
-        "gates.yaml:22:15: kernels.scale.gates.shared: `us` counts time, and shared does not",
+        "gates.yaml:22:15: kernels.scale.gates.shared: `us` is a unit of time, and shared is not measured in it",
     );
     check(
         "registers: 128",
@@ -85,12 +85,12 @@ fn limits() {
     check(
         "registers: 128",
         "occupancy: \"<= 25%\"",
-        "gates.yaml:22:18: kernels.scale.gates.occupancy: `<=` would pass a worse occupancy and fail a better one\n  help: write `>= 25%`, or say it under `conditions`",
+        "gates.yaml:22:18: kernels.scale.gates.occupancy: `<= 25%` is the wrong way round for occupancy: a worse kernel would pass\n  help: write `>= 25%`, or put it under `conditions`",
     );
     check(
         "registers: 128",
         "occupancy: \"+2%\"",
-        "gates.yaml:22:18: kernels.scale.gates.occupancy: `+2%` asks occupancy to be better than its baseline\n  help: how much worse may it be? `-2%`",
+        "gates.yaml:22:18: kernels.scale.gates.occupancy: `+2%` would require occupancy to be better than its baseline\n  help: write how much worse it may be: `-2%`",
     );
     check(
         "registers: 128",
@@ -100,12 +100,12 @@ fn limits() {
     check(
         "registers: 128",
         "conditions: [registers <= 64 || ocupancy >= 0.5]",
-        "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `ocupancy` is no metric, dimension or macro\n  help: did you mean `occupancy`?",
+        "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `ocupancy` is not a metric, a dimension or a macro\n  help: did you mean `occupancy`?",
     );
     check(
         "registers: 128",
         "conditions: [registers]",
-        "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `registers` is no condition\n  help: compare it with something: registers <= 64 || occupancy >= 0.5",
+        "gates.yaml:22:20: kernels.scale.gates.conditions[0]: `registers` is not a condition\n  help: compare it with something: registers <= 64 || occupancy >= 0.5",
     );
     check(
         "registers: 128",
@@ -115,12 +115,12 @@ fn limits() {
     check(
         "registers: 128",
         "conditions: registers <= 64 | occupancy >= 0.5",
-        "gates.yaml:22:35: kernels.scale.gates.conditions: `registers <= 64 | occupancy >= 0.5`: `|` is no operator; write it twice",
+        "gates.yaml:22:35: kernels.scale.gates.conditions: `registers <= 64 | occupancy >= 0.5`: `|` is not an operator; use `||`",
     );
     check(
         "max_err: 1e-6",
         "max_err: \"<= 1e-9 * p50\"",
-        "gates.yaml:23:20: kernels.scale.gates.max_err: a limit on max_err cannot depend on p50: what is wrong is never timed",
+        "gates.yaml:23:20: kernels.scale.gates.max_err: a limit on max_err cannot depend on p50: a kernel that is wrong is never timed",
     );
     check(
         "max_err: 1e-6",
@@ -130,97 +130,97 @@ fn limits() {
     check(
         "max_err: 1e-6",
         "max_err: \"<= max_err\"",
-        "gates.yaml:23:20: kernels.scale.gates.max_err: a limit on max_err that refers to max_err",
+        "gates.yaml:23:20: kernels.scale.gates.max_err: the limit on max_err refers to max_err itself",
     );
     check(
         "max_err: 1e-6",
         "max_err: \">= 1\"",
-        "gates.yaml:23:16: kernels.scale.gates.max_err: `>=` would pass a worse max_err and fail a better one\n  help: write `<= 1`, or say it under `conditions`",
+        "gates.yaml:23:16: kernels.scale.gates.max_err: `>= 1` is the wrong way round for max_err: a worse kernel would pass\n  help: write `<= 1`, or put it under `conditions`",
     );
     check(
         "max_err: 1e-6",
         "max_err: \"+10%\"",
-        "gates.yaml:22:7: kernels.scale.gates: nothing says how wrong scale/plain@small may be\n  help: add max_err or rel_l2: without one the reference is computed to no purpose",
+        "gates.yaml:22:7: kernels.scale.gates: scale/plain@small has no limit on its error\n  help: add max_err or rel_l2: without one the reference has no effect",
     );
     check(
         "max_err: 1e-6",
         "mean_err: 1e-6",
-        "gates.yaml:22:7: kernels.scale.gates: nothing says how wrong scale/plain@small may be\n  help: add max_err or rel_l2: without one the reference is computed to no purpose",
+        "gates.yaml:22:7: kernels.scale.gates: scale/plain@small has no limit on its error\n  help: add max_err or rel_l2: without one the reference has no effect",
     );
     check(
         "max_err: 1e-6",
         "max_err: {small: 1e-6}",
-        "gates.yaml:22:7: kernels.scale.gates: nothing says how wrong scale/plain@large may be\n  help: add max_err or rel_l2: without one the reference is computed to no purpose",
+        "gates.yaml:22:7: kernels.scale.gates: scale/plain@large has no limit on its error\n  help: add max_err or rel_l2: without one the reference has no effect",
     );
     check(
         "max_err: 1e-6",
         "max_err: {smal: 1e-6, large: 1}",
-        "gates.yaml:23:17: kernels.scale.gates.max_err.smal: there is no shape `smal`\n  help: did you mean `small`?",
+        "gates.yaml:23:17: kernels.scale.gates.max_err.smal: unknown shape `smal`\n  help: did you mean `small`?",
     );
     check(
         "max_err: 1e-6",
         "max_err: \"<= 1e-6 * M\"",
-        "gates.yaml:23:16: kernels.scale.gates.max_err: `M` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: there are `N`, `TILE`\n  help: declare it: a dimension in every shape, a macro that only the source has under define: {M: ...}",
+        "gates.yaml:23:16: kernels.scale.gates.max_err: `M` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: there are `N`, `TILE`\n  help: declare it as a dimension of every shape, or as a macro: define: {M: ...}",
     );
     check(
         "max_err: 1e-6",
         "max_err: max_err < 1",
-        "gates.yaml:23:16: kernels.scale.gates.max_err: `max_err < 1` is a condition, not a limit\n  help: conditions stand in a list of their own: conditions: [...]",
+        "gates.yaml:23:16: kernels.scale.gates.max_err: `max_err < 1` is a condition, not a limit\n  help: put it into the list of conditions: conditions: [...]",
     );
     check(
         "p50: \"+2%\"",
         "p50: +2us",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `+2us` is not a change: write `+2%`",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `+2us` is not a relative limit: write `+2%`",
     );
     check(
         "p50: \"+2%\"",
         "p50: \"+2us of base\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `+2us` is not a change: write `+2%`",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `+2us` is not a relative limit: write `+2%`",
     );
     check(
         "p50: \"+2%\"",
         "p50: \"+2% of\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `+2% of` is not a change: write `+2%`",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `+2% of` is not a relative limit: write `+2%`",
     );
     check(
         "p50: \"+2%\"",
         "p50: \"+2% of v1.0 or so\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `v1.0 or so` is no revision\n  help: `+2% of base`, or of a tag, as in `+2% of v1.0`",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `v1.0 or so` is not a revision\n  help: write `+2% of base`, or name a tag: `+2% of v1.0`",
     );
     check(
         "p50: \"+2%\"",
         "p50: \"+2% of --all\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `--all` is no revision\n  help: `+2% of base`, or of a tag, as in `+2% of v1.0`",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `--all` is not a revision\n  help: write `+2% of base`, or name a tag: `+2% of v1.0`",
     );
     check(
         "max_err: 1e-6",
         "max_err: [1e-6, \"+2% of best\"]",
-        "gates.yaml:23:23: kernels.scale.gates.max_err[1]: max_err is no time, and only of times the best level is kept\n  help: against the baseline it is `+2%`",
+        "gates.yaml:23:23: kernels.scale.gates.max_err[1]: `of best` is for times only, and max_err is not a time\n  help: write `+2%` to compare with the baseline",
     );
     check(
         "max_err: 1e-6",
         "max_err: [1e-6, \"+2% of base\"]",
-        "gates.yaml:23:23: kernels.scale.gates.max_err[1]: max_err is no time, and only times are measured beside the base revision\n  help: against the baseline it is `+2%`",
+        "gates.yaml:23:23: kernels.scale.gates.max_err[1]: `of base` is for times only, and max_err is not a time\n  help: write `+2%` to compare with the baseline",
     );
     check(
         "p50: \"+2%\"",
         "slow_share: \"+2%\"",
-        "gates.yaml:24:19: kernels.scale.gates.slow_share: slow_share is mostly 0, and a change relative to that says nothing\n  help: write the share that is allowed: `10%`, or `+5% of base`: five points more than beside it",
+        "gates.yaml:24:19: kernels.scale.gates.slow_share: slow_share is mostly 0, so a limit relative to it means nothing\n  help: write the largest share allowed: `10%`, or `+5% of base` for five points more than at the base",
     );
     check(
         "p50: \"+2%\"",
         "p50: 2%",
-        "gates.yaml:24:12: kernels.scale.gates.p50: 2% of what?\n  help: against the baseline it is `+2%`",
+        "gates.yaml:24:12: kernels.scale.gates.p50: 2% of what?\n  help: write `+2%` to compare with the baseline",
     );
     check(
         "p50: \"+2%\"",
         "p50: 900",
-        "gates.yaml:24:12: kernels.scale.gates.p50: 900 of which unit?\n  help: 900us, 900ms or 900ns",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `900` has no unit\n  help: write 900us, 900ms or 900ns",
     );
     check(
         "p50: \"+2%\"",
         "p50: \"-2%\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `-2%` asks p50 to be better than its baseline\n  help: how much worse may it be? `+2%`",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `-2%` would require p50 to be better than its baseline\n  help: write how much worse it may be: `+2%`",
     );
     // What one would have to guess at: shares, or counts?
     for text in ["+2", "++2%", "+2%%", "+ 2%"] {
@@ -228,14 +228,14 @@ fn limits() {
             "p50: \"+2%\"",
             &format!("p50: \"{text}\""),
             &format!(
-                "gates.yaml:24:12: kernels.scale.gates.p50: `{text}` is not a change: write `+2%`"
+                "gates.yaml:24:12: kernels.scale.gates.p50: `{text}` is not a relative limit: write `+2%`"
             ),
         );
     }
     check(
         "p50: \"+2%\"",
         "p50: \"+x%\"",
-        "gates.yaml:24:12: kernels.scale.gates.p50: `+x%` is not a change: write `+2%`",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `+x%` is not a relative limit: write `+2%`",
     );
     check(
         "p50: \"+2%\"",
@@ -250,7 +250,7 @@ fn limits() {
     check(
         "p50: \"+2%\"",
         "p50: 0",
-        "gates.yaml:24:12: kernels.scale.gates.p50: 0 of which unit?\n  help: 0us, 0ms or 0ns",
+        "gates.yaml:24:12: kernels.scale.gates.p50: `0` has no unit\n  help: write 0us, 0ms or 0ns",
     );
     check(
         "p50: \"+2%\"",
@@ -265,19 +265,19 @@ fn a_tail_of_few_launches_is_said_before_they_are_measured() {
         (
             9,
             "p90: \"+2%\"",
-            "9 is too few for the limit on p90, which needs 10",
+            "9 samples are too few for the limit on p90, which needs 10",
         ),
         (10, "p90: \"+2%\"", ""),
         (
             99,
             "p90: \"+2%\"\n      p99: 400us",
-            "99 is too few for the limit on p99, which needs 100",
+            "99 samples are too few for the limit on p99, which needs 100",
         ),
         (100, "p99: 400us", ""),
         (
             1,
             "cv: 5%",
-            "1 is too few for the limit on cv, which needs 2",
+            "1 samples are too few for the limit on cv, which needs 2",
         ),
         (1, "cycles: \"+2%\"", ""),
     ] {

@@ -22,17 +22,17 @@ fn keys() {
     check(
         "      registers: 128\n",
         "      registers: 128\n      registers: 96\n",
-        "gates.yaml:23:7: kernels.scale.gates.registers: `registers` stands here twice",
+        "gates.yaml:23:7: kernels.scale.gates.registers: duplicate key `registers`",
     );
     check(
         "  scale:\n",
         "  scale:\n    source: other.cu\n",
-        "gates.yaml:6:5: kernels.scale.source: `source` stands here twice",
+        "gates.yaml:6:5: kernels.scale.source: duplicate key `source`",
     );
     check(
         "    entry: scale\n",
         "",
-        "gates.yaml:5:13: kernels.scale.source: the key `entry` is missing beside this one\n  help: entry: the __global__ function as written in the source\n  help: or launcher: a host function that launches it",
+        "gates.yaml:5:13: kernels.scale.source: the key `entry` or `launcher` is missing\n  help: entry: the __global__ function as written in the source\n  help: launcher: a host function that launches it",
     );
     check(
         "    source: scale.cu\n",
@@ -47,7 +47,7 @@ fn keys() {
     check(
         "    shapes:\n      small: {N: 128}\n      large: {N: 4096}\n",
         "    shapes: {default: {}}\n",
-        "gates.yaml:13:30: kernels.scale.tensors.x.shape[0]: `N` is neither a dimension nor a macro under `define` (at shape `default`)\n  help: there is only `TILE`\n  help: declare it: a dimension in every shape, a macro that only the source has under define: {N: ...}",
+        "gates.yaml:13:30: kernels.scale.tensors.x.shape[0]: `N` is neither a dimension nor a macro under `define` (at shape `default`)\n  help: there is only `TILE`\n  help: declare it as a dimension of every shape, or as a macro: define: {N: ...}",
     );
     // A word alone, where it has keys.
     check(
@@ -63,7 +63,7 @@ fn keys() {
     check(
         "{i32: N}",
         "x",
-        "gates.yaml:17:38: kernels.scale.args[2]: unknown name `x`\n  help: there are `tensor`, `scales`, `zero_points`, `nullptr`, `stream`, `bool`, `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`, `f16`, `bf16`, `f32`, `f64`, `struct`, `pad`\n  help: an argument is written as in {tensor: x} or {i32: N}",
+        "gates.yaml:17:38: kernels.scale.args[2]: unknown name `x`\n  help: there are `tensor`, `scales`, `zero_points`, `nullptr`, `stream`, `bool`, `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`, `f16`, `bf16`, `f32`, `f64`, `struct`, `pad`\n  help: write an argument like {tensor: x} or {i32: N}",
     );
     check(
         "op: relu",
@@ -73,12 +73,12 @@ fn keys() {
     check(
         "{i32: N}",
         "{i33: N}",
-        "gates.yaml:17:39: kernels.scale.args[2].i33: unknown name `i33`\n  help: did you mean `i32`?\n  help: an argument is written as in {tensor: x} or {i32: N}",
+        "gates.yaml:17:39: kernels.scale.args[2].i33: unknown name `i33`\n  help: did you mean `i32`?\n  help: write an argument like {tensor: x} or {i32: N}",
     );
     check(
         "{i32: N}",
         "{i32: N, i64: N}",
-        "gates.yaml:17:47: kernels.scale.args[2].i64: expected one key only, this is a second",
+        "gates.yaml:17:47: kernels.scale.args[2].i64: expected a single key; this is a second one",
     );
     check(
         "op: relu",
@@ -88,7 +88,7 @@ fn keys() {
     check(
         "    gates:\n      registers: 128\n      max_err: 1e-6\n      p50: \"+2%\"\n",
         "    gates:\n",
-        "gates.yaml:21:10: kernels.scale.gates: nothing is written here\n  help: give it a value, or remove the key; an empty mapping is `{}`",
+        "gates.yaml:21:10: kernels.scale.gates: the key has no value\n  help: give it a value, or remove the key; an empty mapping is `{}`",
     );
     check(
         "x: {type: f32, shape",
@@ -103,7 +103,7 @@ fn keys() {
     check(
         "      unary: {x: x, out: y, op: relu}",
         "      unary: {x: x, out: y, op: relu}\n      softmax: {x: x, out: y}",
-        "gates.yaml:21:7: kernels.scale.reference.softmax: expected one key only, this is a second",
+        "gates.yaml:21:7: kernels.scale.reference.softmax: expected a single key; this is a second one",
     );
 }
 
@@ -122,7 +122,7 @@ fn types() {
     check(
         "[sm_89, sm_90]",
         "[sm_89, sm_89]",
-        "gates.yaml:2:24: architectures[1]: sm_89 stands here twice",
+        "gates.yaml:2:24: architectures[1]: duplicate architecture sm_89",
     );
     check(
         "[sm_89, sm_90]",
@@ -137,7 +137,7 @@ fn types() {
     check(
         "source: scale.cu",
         "source:",
-        "gates.yaml:5:11: kernels.scale.source: nothing is written here\n  help: give it a value, or remove the key; an empty mapping is `{}`",
+        "gates.yaml:5:11: kernels.scale.source: the key has no value\n  help: give it a value, or remove the key; an empty mapping is `{}`",
     );
     check(
         "small: {N: 128}",
@@ -167,7 +167,7 @@ fn types() {
     check(
         "    shapes:",
         "    seeds: [1, 2, 1]\n    shapes:",
-        "gates.yaml:11:19: kernels.scale.seeds[2]: seed 1 stands here twice",
+        "gates.yaml:11:19: kernels.scale.seeds[2]: duplicate seed 1",
     );
     check(
         "    shapes:",
@@ -177,7 +177,7 @@ fn types() {
     check(
         "    shapes:",
         "    seeds: {larg: 3}\n    shapes:",
-        "gates.yaml:11:13: kernels.scale.seeds.larg: there is no shape `larg`\n  help: did you mean `large`?",
+        "gates.yaml:11:13: kernels.scale.seeds.larg: unknown shape `larg`\n  help: did you mean `large`?",
     );
     check(
         "registers: 128",
@@ -197,12 +197,12 @@ fn types() {
     check(
         "kernels:\n",
         "timing: {processes: 0}\nkernels:\n",
-        "gates.yaml:3:21: timing.processes: 0 is not between 1 and 100",
+        "gates.yaml:3:21: timing.processes: 0 must be between 1 and 100",
     );
     check(
         "kernels:\n",
         "timing: {batch: 200}\nkernels:\n",
-        "gates.yaml:3:17: timing.batch: `200` is not a duration\n  help: a number and its unit: 30s, 500ms, 200us",
+        "gates.yaml:3:17: timing.batch: `200` is not a duration\n  help: write a number and its unit: 30s, 500ms, 200us",
     );
     check(
         "kernels:\n",
@@ -212,32 +212,32 @@ fn types() {
     check(
         "kernels:\n",
         "toolchain: {cuda: 13}\nkernels:\n",
-        "gates.yaml:3:19: toolchain.cuda: `13` is not a CUDA release\n  help: as in \"13.0\" or \"13.0.2\"",
+        "gates.yaml:3:19: toolchain.cuda: `13` is not a CUDA release\n  help: examples: \"13.0\", \"13.0.2\"",
     );
     check(
         "kernels:\n",
         "flags: [-DX=1]\nkernels:\n",
-        "gates.yaml:3:9: flags[0]: `-DX=1` is no flag here\n  help: use the key `define`",
+        "gates.yaml:3:9: flags[0]: `-DX=1` is not allowed in `flags`\n  help: use the key `define`",
     );
     check(
         "kernels:\n",
         "flags: [-arch=sm_90]\nkernels:\n",
-        "gates.yaml:3:9: flags[0]: `-arch=sm_90` is no flag here\n  help: use the key `architectures`",
+        "gates.yaml:3:9: flags[0]: `-arch=sm_90` is not allowed in `flags`\n  help: use the key `architectures`",
     );
     check(
         "    shapes:",
         "    launches: 1\n    shapes:",
-        "gates.yaml:11:15: kernels.scale.launches: 1 launches, not between 2 and 1000",
+        "gates.yaml:11:15: kernels.scale.launches: `launches` is 1; it must be between 2 and 1000",
     );
     check(
         "    shapes:",
         "    deadline: 30\n    shapes:",
-        "gates.yaml:11:15: kernels.scale.deadline: `30` is not a duration\n  help: a number and its unit: 30s, 500ms, 200us",
+        "gates.yaml:11:15: kernels.scale.deadline: `30` is not a duration\n  help: write a number and its unit: 30s, 500ms, 200us",
     );
     check(
         "    shapes:",
         "    nondeterministic: true\n    shapes:",
-        "gates.yaml:11:23: kernels.scale.nondeterministic: why do its launches differ?\n  help: nondeterministic: float atomics",
+        "gates.yaml:11:23: kernels.scale.nondeterministic: `nondeterministic` needs the reason why launches differ\n  help: nondeterministic: float atomics",
     );
 }
 
@@ -246,17 +246,17 @@ fn files() {
     check(
         "version: 1\n",
         "version: 2\n",
-        "gates.yaml:1:10: version: version 2 is not known to this gatekeeper, which reads 1",
+        "gates.yaml:1:10: version: unknown version 2: this gatekeeper reads version 1",
     );
     check(
         "version: 1\n",
         "",
-        "gates.yaml:1:1: architectures: `version` stands first\n  help: the first line is `version: 1`",
+        "gates.yaml:1:1: architectures: `version` must come first\n  help: the first line must be `version: 1`",
     );
     check(
         "version: 1\n",
         "version: [1]\n",
-        "gates.yaml:1:1: version: the version is a number\n  help: the first line is `version: 1`",
+        "gates.yaml:1:1: version: the version must be a number\n  help: the first line must be `version: 1`",
     );
     check(
         "source: scale.cu",
@@ -266,12 +266,12 @@ fn files() {
     check(
         "source: scale.cu",
         "source: ../scale.cu",
-        "gates.yaml:5:13: kernels.scale.source: `../scale.cu` is not a path below gates.yaml\n  help: relative to the directory of gates.yaml, with forward slashes and without `..`",
+        "gates.yaml:5:13: kernels.scale.source: `../scale.cu` is not a path below the directory of gates.yaml\n  help: write it relative to that directory, with forward slashes and without `..`",
     );
     check(
         "source: scale.cu",
         "source: /scale.cu",
-        "gates.yaml:5:13: kernels.scale.source: `/scale.cu` is not a path below gates.yaml\n  help: relative to the directory of gates.yaml, with forward slashes and without `..`",
+        "gates.yaml:5:13: kernels.scale.source: `/scale.cu` is not a path below the directory of gates.yaml\n  help: write it relative to that directory, with forward slashes and without `..`",
     );
     check(
         "source: scale.cu",
@@ -299,11 +299,11 @@ fn files() {
     );
     file(
         "- 1\n",
-        "gates.yaml:1:1: expected a mapping\n  help: the first line is `version: 1`",
+        "gates.yaml:1:1: expected a mapping\n  help: the first line must be `version: 1`",
     );
     file(
         "42",
-        "gates.yaml:1:1: expected a mapping\n  help: the first line is `version: 1`",
+        "gates.yaml:1:1: expected a mapping\n  help: the first line must be `version: 1`",
     );
     file("{", "gates.yaml:1:1: unclosed bracket '{'");
     file(
@@ -329,7 +329,7 @@ fn aliases_and_merges() {
     let said = said_of(&text);
     assert_eq!(
         said,
-        "gates.yaml:15:30: kernels.half.tensors.x.shape[0]: the extent is 0, not between 1 and 4294967295 (at shape `tiny`)"
+        "gates.yaml:15:30: kernels.half.tensors.x.shape[0]: the extent is 0; it must be between 1 and 4294967295 (at shape `tiny`)"
     );
 }
 

@@ -7,7 +7,7 @@ fn expressions() {
     check(
         "block: [TILE]",
         "block: [TIL]",
-        "gates.yaml:18:51: kernels.scale.launch.block[0]: `TIL` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: did you mean `TILE`?\n  help: declare it: a dimension in every shape, a macro that only the source has under define: {TIL: ...}",
+        "gates.yaml:18:51: kernels.scale.launch.block[0]: `TIL` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: did you mean `TILE`?\n  help: declare it as a dimension of every shape, or as a macro: define: {TIL: ...}",
     );
     check(
         "block: [TILE]",
@@ -17,7 +17,7 @@ fn expressions() {
     check(
         "block: [TILE]",
         "block: [WIDE]",
-        "gates.yaml:18:51: kernels.scale.launch.block[0]: `WIDE` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: there are `N`, `TILE`\n  help: declare it: a dimension in every shape, a macro that only the source has under define: {WIDE: ...}",
+        "gates.yaml:18:51: kernels.scale.launch.block[0]: `WIDE` is neither a dimension nor a macro under `define` (at shape `small`)\n  help: there are `N`, `TILE`\n  help: declare it as a dimension of every shape, or as a macro: define: {WIDE: ...}",
     );
     check(
         "block: [TILE]",
@@ -27,12 +27,12 @@ fn expressions() {
     check(
         "block: [TILE]",
         "block: [TILE * 32]",
-        "gates.yaml:18:51: kernels.scale.launch.block[0]: block x is 2048, not between 1 and 1024 (at shape `small`)",
+        "gates.yaml:18:51: kernels.scale.launch.block[0]: block x is 2048; it must be between 1 and 1024 (at shape `small`)",
     );
     check(
         "block: [TILE]",
         "block: [TILE, 1, 65]",
-        "gates.yaml:18:60: kernels.scale.launch.block[2]: block z is 65, not between 1 and 64 (at shape `small`)",
+        "gates.yaml:18:60: kernels.scale.launch.block[2]: block z is 65; it must be between 1 and 64 (at shape `small`)",
     );
     check(
         "block: [TILE]",
@@ -47,7 +47,7 @@ fn expressions() {
     check(
         "\"ceil_div(N, TILE)\"",
         "1, 65536",
-        "gates.yaml:18:24: kernels.scale.launch.grid[1]: grid y is 65536, not between 1 and 65535 (at shape `small`)",
+        "gates.yaml:18:24: kernels.scale.launch.grid[1]: grid y is 65536; it must be between 1 and 65535 (at shape `small`)",
     );
     check(
         "\"ceil_div(N, TILE)\"",
@@ -62,22 +62,22 @@ fn expressions() {
     check(
         "block: [TILE]}",
         "block: [TILE], cluster: [3]}",
-        "gates.yaml:18:67: kernels.scale.launch.cluster: a grid of [2, 1, 1] is not made of clusters of [3, 1, 1] (at shape `small`)",
+        "gates.yaml:18:67: kernels.scale.launch.cluster: the grid [2, 1, 1] is not a multiple of the cluster [3, 1, 1] (at shape `small`)",
     );
     check(
         "block: [TILE]}",
         "block: [TILE], dynamic_shared: -4}",
-        "gates.yaml:18:74: kernels.scale.launch.dynamic_shared: dynamic shared memory is -4, not between 0 and 4294967295 (at shape `small`)",
+        "gates.yaml:18:74: kernels.scale.launch.dynamic_shared: dynamic shared memory is -4; it must be between 0 and 4294967295 (at shape `small`)",
     );
     check(
         "{i32: N}",
         "{i8: N}",
-        "gates.yaml:17:43: kernels.scale.args[2].i8: the argument is 128, not between -128 and 127 (at shape `small`)",
+        "gates.yaml:17:43: kernels.scale.args[2].i8: the argument is 128; it must be between -128 and 127 (at shape `small`)",
     );
     check(
         "{f32: 0.5}",
         "{f16: 1e5}",
-        "gates.yaml:17:54: kernels.scale.args[3].f16: 100000 is beyond the type's 65504 (at shape `small`)",
+        "gates.yaml:17:54: kernels.scale.args[3].f16: 100000 is out of range: the largest value of the type is 65504 (at shape `small`)",
     );
     check(
         "{f32: 0.5}",
@@ -87,7 +87,7 @@ fn expressions() {
     check(
         "x: {type: f32, shape: [N]}",
         "x: {type: f32, shape: [N - 128]}",
-        "gates.yaml:15:30: kernels.scale.tensors.x.shape[0]: the extent is 0, not between 1 and 4294967295 (at shape `small`)",
+        "gates.yaml:15:30: kernels.scale.tensors.x.shape[0]: the extent is 0; it must be between 1 and 4294967295 (at shape `small`)",
     );
     check(
         "x: {type: f32, shape: [N]}",
@@ -102,7 +102,7 @@ fn expressions() {
     check(
         "x: {type: f32, shape: [N]}",
         "x: {type: f32, shape: [N], strides: [0]}",
-        "gates.yaml:15:43: kernels.scale.tensors.x.strides: two elements share a place (at shape `small`)",
+        "gates.yaml:15:43: kernels.scale.tensors.x.strides: two elements share an address (at shape `small`)",
     );
     check(
         "x: {type: f32, shape: [N]}",
@@ -116,7 +116,7 @@ fn tensors_and_arguments() {
     check(
         "{tensor: x}",
         "{tensor: z}",
-        "gates.yaml:17:21: kernels.scale.args[0].tensor: there is no tensor `z`\n  help: there are `x`, `y`",
+        "gates.yaml:17:21: kernels.scale.args[0].tensor: unknown tensor `z`\n  help: there are `x`, `y`",
     );
     check(
         "{tensor: x}, ",
@@ -126,27 +126,27 @@ fn tensors_and_arguments() {
     check(
         "{i32: N}",
         "{scales: x}",
-        "gates.yaml:17:47: kernels.scale.args[2].scales: `x` has no codec and so no scales",
+        "gates.yaml:17:47: kernels.scale.args[2].scales: `x` has no codec, so it has no scales",
     );
     check(
         "{i32: N}",
         "{zero_points: x}",
-        "gates.yaml:17:52: kernels.scale.args[2].zero_points: `x` has no affine codec and so no zero points",
+        "gates.yaml:17:52: kernels.scale.args[2].zero_points: `x` has no affine codec, so it has no zero points",
     );
     check(
         "{i32: N}",
         "stream",
-        "gates.yaml:17:38: kernels.scale.args[2]: only a launcher takes a stream",
+        "gates.yaml:17:38: kernels.scale.args[2]: only a launcher can take a stream",
     );
     check(
         "{i32: N}",
         "{pad: 4}",
-        "gates.yaml:17:38: kernels.scale.args[2]: only a struct has padding",
+        "gates.yaml:17:38: kernels.scale.args[2]: only a struct can have padding",
     );
     check(
         "x: {type: f32, shape: [N]}",
         "x: {type: i32, shape: [N]}",
-        "gates.yaml:15:10: kernels.scale.tensors.x: how are the integers of `x` made?\n  help: fill: {integers: {low: 0, high: 9}}, iota, permutation, offsets, block_table or values",
+        "gates.yaml:15:10: kernels.scale.tensors.x: `x` holds integers and needs a `fill`\n  help: fill: {integers: {low: 0, high: 9}}, iota, permutation, offsets, block_table or values",
     );
     check(
         "x: {type: f32, shape: [N]}",
@@ -166,27 +166,27 @@ fn tensors_and_arguments() {
     check(
         "x: {type: f32, shape: [N]}",
         "x: {type: f32, shape: [N], codec: {symmetric: {per: tensor}}}",
-        "gates.yaml:15:41: kernels.scale.tensors.x.codec: no codec makes elements of this type\n  help: codes are e4m3, e5m2, i8 or u8",
+        "gates.yaml:15:41: kernels.scale.tensors.x.codec: elements of this type cannot have a codec\n  help: a codec makes e4m3, e5m2, i8 or u8",
     );
     check(
         "x: {type: f32, shape: [N]}",
         "x: {type: u8, shape: [N], codec: {symmetric: {per: {axes: [1]}}}}",
-        "gates.yaml:15:66: kernels.scale.tensors.x.codec.symmetric.per.axes[0]: axis 1 of 1 dimensions\n  help: axes count from 0",
+        "gates.yaml:15:66: kernels.scale.tensors.x.codec.symmetric.per.axes[0]: axis 1 is out of range: the tensor has rank 1\n  help: axes count from 0",
     );
     check(
         "x: {type: f32, shape: [N]}",
         "x: {type: u8, shape: [N], codec: {symmetric: {per: tensor, levels: 200}}}",
-        "gates.yaml:15:74: kernels.scale.tensors.x.codec.symmetric.levels: 200 levels do not fit the type around 128: at most 127",
+        "gates.yaml:15:74: kernels.scale.tensors.x.codec.symmetric.levels: 200 levels around the zero point 128 do not fit the type: at most 127",
     );
     check(
         "x: {type: f32, shape: [N]}",
         "x: {type: e4m3, shape: [N], codec: {affine: {per: tensor}}}",
-        "gates.yaml:15:42: kernels.scale.tensors.x.codec: an affine codec makes integers\n  help: its type is i8 or u8",
+        "gates.yaml:15:42: kernels.scale.tensors.x.codec: an affine codec needs an integer type\n  help: i8 or u8",
     );
     check(
         "x: {type: f32, shape: [N]}",
         "x: {type: f32, shape: [N], fill: {uniform: {low: 1, high: 1}}}",
-        "gates.yaml:15:65: kernels.scale.tensors.x.fill.uniform.high: 1 is not above low, 1 (at shape `small`)",
+        "gates.yaml:15:65: kernels.scale.tensors.x.fill.uniform.high: high is 1; it must be above low, 1 (at shape `small`)",
     );
     check(
         "x: {type: f32, shape: [N]}",
@@ -201,22 +201,22 @@ fn tensors_and_arguments() {
     check(
         "y: {role: out, type: f32, shape: [N]}",
         "y: {role: out, type: f32, shape: [N], fill: {constant: 0}}",
-        "gates.yaml:16:51: kernels.scale.tensors.y.fill: `y` is no input and takes no fill",
+        "gates.yaml:16:51: kernels.scale.tensors.y.fill: `y` is not an input: `fill` is not allowed",
     );
     check(
         "y: {role: out, type: f32, shape: [N]}",
         "y: {role: out, type: f32, shape: [N + 1]}",
-        "gates.yaml:20:26: kernels.scale.reference.unary.out: `y` is [129], and the reference makes or needs [128] (at shape `small`)",
+        "gates.yaml:20:26: kernels.scale.reference.unary.out: `y` is [129]; the reference needs [128] (at shape `small`)",
     );
     check(
         "x: x, out: y, op",
         "x: y, out: y, op",
-        "gates.yaml:20:18: kernels.scale.reference.unary.x: `y` is no input; a reference reads inputs",
+        "gates.yaml:20:18: kernels.scale.reference.unary.x: `y` is not an input; a reference reads inputs",
     );
     check(
         "x: x, out: y, op",
         "x: x, out: x, op",
-        "gates.yaml:20:26: kernels.scale.reference.unary.out: `x` is no output\n  help: tensors: {x: {role: out, ...}}",
+        "gates.yaml:20:26: kernels.scale.reference.unary.out: `x` is not an output\n  help: tensors: {x: {role: out, ...}}",
     );
     check(
         "unary: {x: x, out: y, op: relu}",
@@ -226,17 +226,17 @@ fn tensors_and_arguments() {
     check(
         "unary: {x: x, out: y, op: relu}",
         "variant: pain",
-        "gates.yaml:20:16: kernels.scale.reference.variant: there is no variant `pain`\n  help: did you mean `plain`?",
+        "gates.yaml:20:16: kernels.scale.reference.variant: unknown variant `pain`\n  help: did you mean `plain`?",
     );
     check(
         "unary: {x: x, out: y, op: relu}",
         "user: {source: ref.cpp, function: f, args: [{tensor: x}]}",
-        "gates.yaml:20:7: kernels.scale.reference: nothing says what is right for the output `y`\n  help: a `user` reference can compute several outputs",
+        "gates.yaml:20:7: kernels.scale.reference: the reference does not compute the output `y`\n  help: a `user` reference can compute several outputs",
     );
     check(
         "unary: {x: x, out: y, op: relu}",
         "sdpa: {q: x, k: x, v: x, out: y}",
-        "gates.yaml:20:17: kernels.scale.reference.sdpa.q: q is [B, H, S, D], not [128] (at shape `small`)",
+        "gates.yaml:20:17: kernels.scale.reference.sdpa.q: q must be [B, H, S, D], and is [128] (at shape `small`)",
     );
     check(
         "unary: {x: x, out: y, op: relu}",
@@ -246,22 +246,22 @@ fn tensors_and_arguments() {
     check(
         "unary: {x: x, out: y, op: relu}",
         "reduce: {x: x, out: y, op: sum, axes: [1]}",
-        "gates.yaml:20:46: kernels.scale.reference.reduce.axes[0]: axis 1 of 1 dimensions\n  help: axes count from 0",
+        "gates.yaml:20:46: kernels.scale.reference.reduce.axes[0]: axis 1 is out of range: the tensor has rank 1\n  help: axes count from 0",
     );
     check(
         "unary: {x: x, out: y, op: relu}",
         "reduce: {x: x, out: y, op: sum, axes: [0]}",
-        "gates.yaml:20:27: kernels.scale.reference.reduce.out: `y` is [128], and the reference makes or needs [] (at shape `small`)",
+        "gates.yaml:20:27: kernels.scale.reference.reduce.out: `y` is [128]; the reference needs [] (at shape `small`)",
     );
     check(
         "      large: {N: 4096}",
         "      large: {M: 4096}",
-        "gates.yaml:13:15: kernels.scale.shapes.large.M: shape `small` has no `M`\n  help: there is only `N`",
+        "gates.yaml:13:15: kernels.scale.shapes.large.M: shape `small` has no dimension `M`\n  help: there is only `N`",
     );
     check(
         "      large: {N: 4096}",
         "      large: {N: 4096, TILE: 4}",
-        "gates.yaml:13:24: kernels.scale.shapes.large.TILE: shape `small` has no `TILE`\n  help: there is only `N`",
+        "gates.yaml:13:24: kernels.scale.shapes.large.TILE: shape `small` has no dimension `TILE`\n  help: there is only `N`",
     );
     check(
         "small: {N: 128}\n      large: {N: 4096}",
@@ -271,7 +271,7 @@ fn tensors_and_arguments() {
     check(
         "      large: {N: 4096}",
         "      la@rge: {N: 4096}",
-        "gates.yaml:13:7: kernels.scale.shapes.la@rge: `la@rge` cannot name a shape: letters, digits, _ and -",
+        "gates.yaml:13:7: kernels.scale.shapes.la@rge: `la@rge` cannot name a shape: use letters, digits, _ and -",
     );
     check(
         "define: {TILE: 64, MODE: fast}",
@@ -281,7 +281,7 @@ fn tensors_and_arguments() {
     check(
         "wide: {define: {WIDE: 1}}",
         "wide-er: {}",
-        "gates.yaml:10:7: kernels.scale.variants.wide-er: `wide-er` cannot name a variant: letters, digits and _, not a digit first",
+        "gates.yaml:10:7: kernels.scale.variants.wide-er: `wide-er` cannot name a variant: use letters, digits and _, and no digit first",
     );
     check(
         "wide: {define: {WIDE: 1}}",
@@ -296,11 +296,11 @@ fn tensors_and_arguments() {
     check(
         "    entry: scale\n",
         "    launcher: {function: f, launches: [{entry: k}]}\n",
-        "gates.yaml:18:13: kernels.scale.launch: a launcher decides its own launches",
+        "gates.yaml:18:13: kernels.scale.launch: a launcher sets its own launch: remove `launch`",
     );
     check(
         "    launch: {grid: [\"ceil_div(N, TILE)\"], block: [TILE]}\n",
         "",
-        "gates.yaml:17:11: kernels.scale.args: the key `launch` is missing beside this one\n  help: launch: {grid: [...], block: [...]}",
+        "gates.yaml:17:11: kernels.scale.args: the key `launch` is missing\n  help: launch: {grid: [...], block: [...]}",
     );
 }

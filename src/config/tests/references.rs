@@ -127,15 +127,15 @@ fn references_that_do_not_fit() {
     let same = "[1, 8, 4, 64]";
     assert_eq!(
         attention("[1, 3, 4, 64]", same),
-        "reference.sdpa.k: 8 heads of q are no multiple of the 3 of k (at shape `one`)"
+        "reference.sdpa.k: the 8 heads of q are not a multiple of the 3 heads of k (at shape `one`)"
     );
     assert_eq!(
         attention("[1, 8, 4, 32]", same),
-        "reference.sdpa.k: `k` is [1, 8, 4, 32], and the reference makes or needs [1, 8, 4, 64] (at shape `one`)"
+        "reference.sdpa.k: `k` is [1, 8, 4, 32]; the reference needs [1, 8, 4, 64] (at shape `one`)"
     );
     assert_eq!(
         attention(same, "[1, 8, 5, 64]"),
-        "reference.sdpa.out: `o` is [1, 8, 5, 64], and the reference makes or needs [1, 8, 4, 64] (at shape `one`)"
+        "reference.sdpa.out: `o` is [1, 8, 5, 64]; the reference needs [1, 8, 4, 64] (at shape `one`)"
     );
     assert_eq!(
         said(&[x, y], "{gemm: {a: x, b: x, out: y}}"),
@@ -154,14 +154,14 @@ fn references_that_do_not_fit() {
     );
     assert_eq!(
         said(&[x, y], "{transpose: {x: x, out: y, permutation: [0, 0]}}"),
-        "reference.transpose.permutation[1]: axis 0 stands here twice"
+        "reference.transpose.permutation[1]: duplicate axis 0"
     );
     assert_eq!(
         said(
             &[x, y, "z: {role: out, type: f32, shape: [R]}"],
             "{softmax: {x: x, out: y}}"
         ),
-        "reference: nothing says what is right for the output `z`\n  help: a `user` reference can compute several outputs"
+        "reference: the reference does not compute the output `z`\n  help: a `user` reference can compute several outputs"
     );
 }
 
@@ -181,8 +181,8 @@ fn a_variant_as_reference() {
         .replace("plain: {}", "plain: {reference: {variant: wide}}");
     assert_eq!(
         said_of(&both),
-        "gates.yaml:9:36: kernels.scale.variants.plain.reference.variant: `wide` has another variant as its reference \
-         too\n  help: one of them needs a reference that is computed"
+        "gates.yaml:9:36: kernels.scale.variants.plain.reference.variant: the reference of `wide` is another \
+         variant, too\n  help: one of the two needs a reference that is computed"
     );
 }
 
@@ -209,7 +209,7 @@ fn working_memory_needs_no_reference() {
         (
             &[x, y, "s: {role: scratch, type: f32, shape: [R, C]}"][..],
             "{softmax: {x: s, out: y}}",
-            "gates.yaml:14:30: kernels.k.reference.softmax.x: `s` is no input; a reference reads inputs",
+            "gates.yaml:14:30: kernels.k.reference.softmax.x: `s` is not an input; a reference reads inputs",
         ),
         (
             &[
@@ -218,7 +218,7 @@ fn working_memory_needs_no_reference() {
                 "s: {role: scratch, type: f32, shape: [R], fill: {constant: 0}}",
             ][..],
             "{softmax: {x: x, out: y}}",
-            "gates.yaml:11:55: kernels.k.tensors.s.fill: `s` is no input and takes no fill",
+            "gates.yaml:11:55: kernels.k.tensors.s.fill: `s` is not an input: `fill` is not allowed",
         ),
     ] {
         assert_eq!(said_of(&with_reference(dims, tensors, reference)), expected);

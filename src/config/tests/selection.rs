@@ -178,14 +178,14 @@ fn seeds_and_iterations_from_the_command_line_win() {
             seeds: Some(Vec::new()),
             ..Selection::default()
         }),
-        "--seeds names no seed"
+        "--seeds lists no seed"
     );
     assert_eq!(
         said(Selection {
             seeds: Some(vec![1, 2, 1]),
             ..Selection::default()
         }),
-        "--seeds names 1 twice\n  help: one seed gives the same inputs each time: name each once"
+        "--seeds: duplicate seed 1\n  help: a seed gives the same inputs each time: list each once"
     );
     assert_eq!(
         said(Selection {

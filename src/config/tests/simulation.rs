@@ -59,12 +59,12 @@ fn a_limit_on_all_counters_is_a_change() {
         let said = said_of(&with("registers: 128", &format!("counters: {limit}")));
         assert!(
             said.starts_with("gates.yaml:22:17: kernels.scale.gates.counters: ")
-                && said.contains("is not a change: write `+0%`"),
+                && said.contains("is not a relative limit: write `+0%`"),
             "{said}"
         );
     }
     let said = said_of(&with("registers: 128", "counters: {huge: \"+1%\"}"));
-    assert!(said.contains("there is no shape `huge`"), "{said}");
+    assert!(said.contains("unknown shape `huge`"), "{said}");
 }
 
 /// What no GPU counts cannot be confirmed by one: machine instructions are not those of PTX.
@@ -79,7 +79,7 @@ fn a_counter_for_information_is_no_gate_anywhere() {
     ] {
         let said = said_of(&with("registers: 128", gate));
         assert!(
-            said.contains("instructions is for information and cannot be gated"),
+            said.contains("instructions is shown for information and cannot be gated"),
             "{gate}: {said}"
         );
     }
@@ -101,7 +101,7 @@ fn the_budget_is_the_files_or_a_default() {
     for value in ["0", "999", "2000000000000"] {
         let said = said_of(&with_budget(value));
         assert!(
-            said.contains("warp instructions, not between 1000 and 1000000000000"),
+            said.contains("warp instructions; it must be between 1000 and 1000000000000"),
             "{said}"
         );
     }

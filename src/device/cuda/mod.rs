@@ -16,7 +16,7 @@ use super::{Address, Call, Device, Failure, Program, Result, Targets, Timer, red
 use crate::build::Artifact;
 use cudarc::driver::sys;
 use error::check;
-use program::Loaded;
+use program::LoadedArtifact;
 use tools::Tools;
 use verdict::model::{DeviceFacts, DriverFacts, FaultKind};
 
@@ -28,7 +28,7 @@ pub struct CudaDevice {
     devices: u32,
     stream: sys::CUstream,
     allocations: Vec<Address>,
-    programs: Vec<Loaded>,
+    programs: Vec<LoadedArtifact>,
     /// Compiled when they are first needed.
     tools: Option<Tools>,
     monitor: Option<Monitor>,
@@ -44,7 +44,7 @@ impl CudaDevice {
         self.devices
     }
 
-    fn loaded(&self, program: Program) -> Result<&Loaded> {
+    fn loaded(&self, program: Program) -> Result<&LoadedArtifact> {
         self.programs.get(program.0).ok_or_else(|| {
             Failure::of_case(
                 FaultKind::EntryNotFound,
@@ -89,7 +89,7 @@ impl Device for CudaDevice {
     }
 
     fn load(&mut self, artifact: &Artifact) -> Result<Program> {
-        let loaded = Loaded::load(artifact, &self.facts)?;
+        let loaded = LoadedArtifact::load(artifact, &self.facts)?;
         self.programs.push(loaded);
         Ok(Program(self.programs.len() - 1))
     }
@@ -122,7 +122,7 @@ impl Device for CudaDevice {
             // SAFETY: allocated by `alloc`, freed once.
             check("cuMemFree", unsafe { sys::cuMemFree_v2(address) })?;
         }
-        self.programs.drain(..).try_for_each(Loaded::unload)
+        self.programs.drain(..).try_for_each(LoadedArtifact::unload)
     }
 
     fn write(&mut self, to: Address, bytes: &[u8]) -> Result<()> {

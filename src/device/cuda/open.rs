@@ -71,7 +71,7 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
     if i64::from(ordinal) >= i64::from(count) {
         return Err(Failure::Unsupported {
             reason: format!(
-                "cuda:{ordinal} was asked for, and there are {count} CUDA devices (0 to {})",
+                "there is no cuda:{ordinal}: this machine has {count} CUDA devices (0 to {})",
                 count - 1
             ),
         });
@@ -155,7 +155,7 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
 fn text(get: impl FnOnce(*mut std::ffi::c_char, i32) -> CUresult) -> Result<String> {
     let mut buffer = [0u8; 256];
     check(
-        "asking for the device's name",
+        "reading the device's name",
         get(buffer.as_mut_ptr().cast(), buffer.len() as i32),
     )?;
     Ok(CStr::from_bytes_until_nul(&buffer)

@@ -18,7 +18,7 @@ const PORTABLE_CLUSTER: u32 = 8;
 
 type LauncherFunction = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
 
-pub enum Loaded {
+pub enum LoadedArtifact {
     Entry {
         module: sys::CUmodule,
         function: sys::CUfunction,
@@ -32,7 +32,7 @@ pub enum Loaded {
     },
 }
 
-impl Loaded {
+impl LoadedArtifact {
     pub fn load(artifact: &Artifact, facts: &DeviceFacts) -> Result<Self> {
         match artifact {
             Artifact::Cubin { path, symbol, .. } => load_cubin(path, symbol, facts),
@@ -143,7 +143,7 @@ fn meaning(code: c_int) -> String {
     }
 }
 
-fn load_cubin(path: &Path, symbol: &str, facts: &DeviceFacts) -> Result<Loaded> {
+fn load_cubin(path: &Path, symbol: &str, facts: &DeviceFacts) -> Result<LoadedArtifact> {
     let image = std::fs::read(path).map_err(|error| {
         Failure::of_case(
             FaultKind::Environment,
@@ -153,7 +153,7 @@ fn load_cubin(path: &Path, symbol: &str, facts: &DeviceFacts) -> Result<Loaded> 
     if !image.starts_with(b"\x7fELF") {
         return Err(Failure::of_case(
             FaultKind::Environment,
-            format!("{} is no cubin", path.display()),
+            format!("{} is not a cubin", path.display()),
         ));
     }
     let mut module = null_mut();
@@ -181,7 +181,7 @@ fn load_cubin(path: &Path, symbol: &str, facts: &DeviceFacts) -> Result<Loaded> 
     let name = CString::new(symbol).map_err(|_| {
         Failure::of_case(
             FaultKind::EntryNotFound,
-            "the entry's symbol holds a zero byte",
+            "the entry's symbol contains a zero byte",
         )
     })?;
     checked(
@@ -190,14 +190,14 @@ fn load_cubin(path: &Path, symbol: &str, facts: &DeviceFacts) -> Result<Loaded> 
         unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) },
         FaultKind::EntryNotFound,
     )?;
-    Ok(Loaded::Entry {
+    Ok(LoadedArtifact::Entry {
         module,
         function,
         symbol: symbol.to_owned(),
     })
 }
 
-fn load_launcher(path: &Path, function: &str) -> Result<Loaded> {
+fn load_launcher(path: &Path, function: &str) -> Result<LoadedArtifact> {
     let missing = |error: libloading::Error| {
         Failure::of_case(
             FaultKind::EntryNotFound,
@@ -209,7 +209,7 @@ fn load_launcher(path: &Path, function: &str) -> Result<Loaded> {
     // SAFETY: the shim is generated with this signature.
     let symbol = unsafe { library.get::<LauncherFunction>(function.as_bytes()) };
     let pointer = symbol.map(|symbol| *symbol).map_err(missing)?;
-    Ok(Loaded::Launcher {
+    Ok(LoadedArtifact::Launcher {
         library,
         function: pointer,
         name: function.to_owned(),
@@ -277,8 +277,8 @@ fn shared_memory_refused(function: sys::CUfunction, asked: u32) -> Option<String
     let fixed = get(function, Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES).ok()?;
     (code == CUresult::CUDA_SUCCESS).then(|| {
         format!(
-            "{asked} bytes of dynamic shared memory beside {fixed} static ones were asked for, and this device \
-             allows a block {allowed} in all"
+            "a block needs {asked} bytes of dynamic and {fixed} bytes of static shared memory, and this device \
+             allows {allowed} in all"
         )
     })
 }
@@ -309,14 +309,14 @@ fn get(function: sys::CUfunction, attribute: Attribute) -> Result<u32> {
 /// What the driver says of every kernel that the call launches. A launcher is captured into a graph for
 /// that, and nothing of it runs.
 pub fn describe(
-    loaded: &Loaded,
+    loaded: &LoadedArtifact,
     call: &Call,
     stream: sys::CUstream,
     facts: &DeviceFacts,
 ) -> Result<DriverFacts> {
     let kernels = match (loaded, &call.launch) {
         (
-            Loaded::Entry {
+            LoadedArtifact::Entry {
                 function, symbol, ..
             },
             Some(launch),

@@ -142,7 +142,7 @@ impl<'a> CudaTimer<'a> {
         }
         Err(Failure::Unsupported {
             reason: format!(
-                "the host needs {} us to queue one launch, and its time cannot be kept out of the samples",
+                "the host needs {} us to queue one launch, so the samples would contain host time",
                 self.host_ns / 1000
             ),
         })

@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 const PTX: &CStr =
     match CStr::from_bytes_with_nul(concat!(include_str!("tools.ptx"), "\0").as_bytes()) {
         Ok(text) => text,
-        Err(_) => panic!("PTX holds no zero byte"),
+        Err(_) => panic!("PTX contains no zero byte"),
     };
 
 const KNOWN_GOOD_THREADS: u32 = 256;
@@ -36,7 +36,7 @@ impl Tools {
             code @ (CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
             | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED) => Err(Failure::Unsupported {
                 reason: format!(
-                    "the driver cannot compile PTX, which the GPU's clock is read with: {}; install \
+                    "the driver cannot compile the PTX that reads the GPU's clock: {}; install \
                      libnvidia-ptxjitcompiler",
                     describe(code)
                 ),

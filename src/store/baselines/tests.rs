@@ -68,7 +68,7 @@ fn what_was_agreed_is_what_is_loaded_and_the_same_run_passes() {
 }
 
 #[test]
-fn a_figure_that_a_run_has_no_more_is_removed_and_told() {
+fn a_figure_that_a_run_has_no_more_is_removed_and_listed() {
     let (dir, _) = repository();
     let file = dir.path().join(&files(dir.path())[0]);
     let mut baseline: Baseline =
@@ -79,11 +79,11 @@ fn a_figure_that_a_run_has_no_more_is_removed_and_told() {
     std::fs::write(&file, serde_json::to_string(&baseline).unwrap()).unwrap();
 
     let update = update_baselines(dir.path(), &fixture::record(), &all).unwrap();
-    let told: Vec<_> = update.changes.iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let changes: Vec<_> = update.changes.iter().map(ToString::to_string).collect();
+    assert_eq!(changes.len(), 1, "{changes:?}");
     assert!(
-        told[0].contains(" cycles: ") && told[0].ends_with("(removed)"),
-        "{told:?}"
+        changes[0].contains(" cycles: ") && changes[0].ends_with("(removed)"),
+        "{changes:?}"
     );
     assert!(!std::fs::read_to_string(&file).unwrap().contains("cycles"));
 }
@@ -225,14 +225,14 @@ fn nothing_to_agree_on_is_an_error() {
     };
     assert_eq!(
         diagnostic.message,
-        "nothing in this record can be agreed on"
+        "nothing in this record can become a baseline"
     );
     assert!(diagnostic.help[0].contains("no nvcc"));
     assert!(!dir.path().join(DIR).exists());
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_never_overwritten() {
+fn damage_is_reported_with_its_place_and_never_overwritten() {
     let (dir, _) = repository();
     let name = files(dir.path())[1].clone();
     let path = dir.path().join(&name);
@@ -240,11 +240,11 @@ fn damage_is_told_with_its_place_and_never_overwritten() {
     for (text, problem) in [
         (
             whole[..53].to_owned(),
-            "3:14: it ends in the middle (EOF while parsing a string)",
+            "3:14: it is cut short (EOF while parsing a string)",
         ),
         (
             String::new(),
-            "1:0: it ends in the middle (EOF while parsing a value)",
+            "1:0: it is cut short (EOF while parsing a value)",
         ),
         (whole.replacen("96.0", "NaN", 1), "22:18: expected value"),
         (
@@ -261,7 +261,7 @@ fn damage_is_told_with_its_place_and_never_overwritten() {
                 "\"registers\": {\"value\": 1.0}, \"registers\": {",
                 1,
             ),
-            "21:46: `registers` stands there twice",
+            "21:46: duplicate key `registers`",
         ),
         (
             whole.replacen("baseline/1", "baseline/9", 1),
@@ -269,11 +269,11 @@ fn damage_is_told_with_its_place_and_never_overwritten() {
         ),
         (
             whole.replacen("13.0.88", "13.0.89", 1),
-            "by what it says, it belongs at baselines/k/direct/resources-sm_90-13.0.89-",
+            "by its content, it should be at baselines/k/direct/resources-sm_90-13.0.89-",
         ),
         (
             whole.replacen("\"direct\"", "\"fast\"", 1),
-            "by what it says, it belongs at baselines/k/fast/resources-sm_90-13.0.88-",
+            "by its content, it should be at baselines/k/fast/resources-sm_90-13.0.88-",
         ),
     ] {
         std::fs::write(&path, &text).unwrap();

@@ -7,7 +7,7 @@ use super::format::{
 use super::refused;
 use super::samples::{read_hz, read_ns};
 use crate::error::Result;
-use crate::store::file::Problem;
+use crate::store::file::FileProblem;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use verdict::model::{CaseId, GpuState, Mode, Num, Seen, TimeFacts};
@@ -29,7 +29,7 @@ pub(super) struct File {
 impl File {
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self> {
         let root: Root = serde_json::from_str(text).map_err(|error| {
-            let Problem { message, position } = Problem::json(&error);
+            let FileProblem { message, position } = FileProblem::json(&error);
             let at = position.map_or(String::new(), |position| format!("{position}: "));
             refused(path, format!("{at}{message}"))
         })?;

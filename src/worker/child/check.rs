@@ -2,8 +2,8 @@
 //! another and with what is expected, its inputs and the memory around all of them looked at afterwards.
 
 use super::buffers::Buffers;
-use super::shelves::Shelves;
-use super::stage::{Images, Stage};
+use super::job_cache::JobCache;
+use super::stage::{OutputImages, StagedCase};
 use crate::build::Artifact;
 use crate::check::compare::{Incomparable, errors, of_launches};
 use crate::check::inputs::generate;
@@ -34,15 +34,15 @@ pub(super) struct Want {
 /// The faults of the kernel, and of its reference as `FaultKind::Reference`.
 pub fn check(
     device: &mut dyn Device,
-    shelves: &mut Shelves,
+    cache: &mut JobCache,
     job: &CheckJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<CheckFacts> {
     let step = |what: String| Frame::Step(what);
-    let want = want(device, shelves, job, say)?;
+    let want = want(device, cache, job, say)?;
     say(step("making the inputs".to_owned()));
-    let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
-    shelves.read_ahead();
+    let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
+    cache.read_ahead();
     let dump = Dump::new(job);
     dump.before(&want)?;
 
@@ -60,7 +60,7 @@ pub fn check(
     let launches = job.case.launches.max(LEAST_LAUNCHES);
     let (runs, after) = launch_and_compare(
         device,
-        &mut shelves.buffers,
+        &mut cache.buffers,
         &stage,
         (&job.case, &want),
         launches,
@@ -68,7 +68,7 @@ pub fn check(
     )?;
     dump.after(runs.first.as_ref())?;
     let (facts, first) = runs.facts(launches, after)?;
-    keep(&mut shelves.buffers, first.into_iter());
+    keep(&mut cache.buffers, first.into_iter());
     Ok(facts)
 }
 
@@ -83,7 +83,7 @@ impl After {
     pub fn look(
         &mut self,
         device: &mut dyn Device,
-        stage: &Stage,
+        stage: &StagedCase,
         buffers: &mut Buffers,
     ) -> Result<()> {
         let clobbered = stage.clobbered(device, buffers)?;
@@ -106,7 +106,7 @@ impl After {
 fn launch_and_compare<'a>(
     device: &mut dyn Device,
     buffers: &mut Buffers,
-    stage: &Stage,
+    stage: &StagedCase,
     (case, want): (&'a Case, &'a Want),
     launches: u32,
     say: &mut dyn FnMut(Frame),
@@ -116,8 +116,8 @@ fn launch_and_compare<'a>(
         // and the others less: where they fit, no launch waits for it.
         let waiting =
             (MOST_WAITING_BYTES / stage.output_bytes().max(1)).clamp(1, launches as usize);
-        let (launched, arrived) = mpsc::sync_channel::<(u32, Images)>(waiting);
-        let (compared, spare) = mpsc::channel::<Images>();
+        let (launched, arrived) = mpsc::sync_channel::<(u32, OutputImages)>(waiting);
+        let (compared, spare) = mpsc::channel::<OutputImages>();
         let comparing = scope.spawn(move || {
             let mut runs = Runs::new(case, want)?;
             for (launch, outputs) in arrived {
@@ -152,18 +152,18 @@ fn launch_and_compare<'a>(
     })
 }
 
-fn keep(buffers: &mut Buffers, spare: impl Iterator<Item = Images>) {
-    for image in spare.flat_map(Images::into_values) {
+fn keep(buffers: &mut Buffers, spare: impl Iterator<Item = OutputImages>) {
+    for image in spare.flat_map(OutputImages::into_values) {
         buffers.put(image);
     }
 }
 
 fn launch_once(
     device: &mut dyn Device,
-    stage: &Stage,
+    stage: &StagedCase,
     launch: u32,
     buffers: &mut Buffers,
-) -> Result<Images> {
+) -> Result<OutputImages> {
     stage.prepare(device, launch)?;
     device.launch(&stage.call)?;
     device.sync()?;
@@ -174,7 +174,7 @@ fn launch_once(
 pub(super) struct Runs<'a> {
     case: &'a Case,
     want: &'a Want,
-    pub first: Option<Images>,
+    pub first: Option<OutputImages>,
     /// The worst of all launches.
     error: Option<ErrorFacts>,
     original: Option<ErrorFacts>,
@@ -215,11 +215,11 @@ impl<'a> Runs<'a> {
     }
 
     /// Gives back what is not needed any more.
-    pub fn take(&mut self, launch: u32, outputs: Images) -> Result<Images> {
+    pub fn take(&mut self, launch: u32, outputs: OutputImages) -> Result<OutputImages> {
         let Some(first) = &self.first else {
             self.judge(&outputs)?;
             self.first = Some(outputs);
-            return Ok(Images::new());
+            return Ok(OutputImages::new());
         };
         let mut differs = false;
         for tensor in written(self.case) {
@@ -252,7 +252,7 @@ impl<'a> Runs<'a> {
     }
 
     /// All of it together, and the outputs of the first launch.
-    pub fn facts(self, launches: u32, after: After) -> Result<(CheckFacts, Option<Images>)> {
+    pub fn facts(self, launches: u32, after: After) -> Result<(CheckFacts, Option<OutputImages>)> {
         let mut overruns = self.overruns;
         overruns.extend(after.overruns);
         let facts = CheckFacts {
@@ -271,7 +271,7 @@ impl<'a> Runs<'a> {
         Ok((facts, self.first))
     }
 
-    fn judge(&mut self, outputs: &Images) -> Result<()> {
+    fn judge(&mut self, outputs: &OutputImages) -> Result<()> {
         let got = decoded(self.case, outputs)?;
         let against = |want: &Arc<Outputs>| compare(&got, want, self.case);
         let (seen, original) = rayon::join(
@@ -293,15 +293,15 @@ impl<'a> Runs<'a> {
 /// Reads what is expected, or runs the variant that it is.
 pub(super) fn want(
     device: &mut dyn Device,
-    shelves: &mut Shelves,
+    cache: &mut JobCache,
     job: &CheckJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<Want> {
     match &job.expected {
         ExpectedOutput::Files { seen, original } => {
-            let original = original.as_ref().map(|path| shelves.expected(path));
+            let original = original.as_ref().map(|path| cache.expected(path));
             Ok(Want {
-                seen: shelves.expected(seen)?,
+                seen: cache.expected(seen)?,
                 original: original.transpose()?,
             })
         }
@@ -310,7 +310,7 @@ pub(super) fn want(
                 "running variant {}, the reference",
                 case.id.variant
             )));
-            let seen = variant(device, shelves, case, artifact, job.seed)
+            let seen = variant(device, cache, case, artifact, job.seed)
                 .map_err(|failure| of_the_reference(&case.id.variant, failure))?;
             Ok(Want {
                 seen: Arc::new(seen),
@@ -322,13 +322,13 @@ pub(super) fn want(
 
 fn variant(
     device: &mut dyn Device,
-    shelves: &mut Shelves,
+    cache: &mut JobCache,
     case: &Case,
     artifact: &Artifact,
     seed: u64,
 ) -> Result<Outputs> {
-    let stage = Stage::set(device, shelves, case, artifact, seed)?;
-    decoded(case, &launch_once(device, &stage, 1, &mut shelves.buffers)?)
+    let stage = StagedCase::set(device, cache, case, artifact, seed)?;
+    decoded(case, &launch_once(device, &stage, 1, &mut cache.buffers)?)
 }
 
 fn of_the_reference(variant: &str, failure: Failure) -> Failure {
@@ -353,11 +353,11 @@ fn written(case: &Case) -> impl Iterator<Item = &Tensor> {
     case.tensors.iter().filter(|tensor| tensor.role.is_result())
 }
 
-fn image<'a>(images: &'a Images, tensor: &Tensor) -> &'a [u8] {
+fn image<'a>(images: &'a OutputImages, tensor: &Tensor) -> &'a [u8] {
     images.get(&tensor.name).map_or(&[], Vec::as_slice)
 }
 
-fn decoded(case: &Case, images: &Images) -> Result<Outputs> {
+fn decoded(case: &Case, images: &OutputImages) -> Result<Outputs> {
     written(case)
         .map(|tensor| {
             let values = decode(tensor, image(images, tensor)).map_err(wrong_bytes)?;
@@ -417,7 +417,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    pub fn after(&self, first: Option<&Images>) -> Result<()> {
+    pub fn after(&self, first: Option<&OutputImages>) -> Result<()> {
         match (&self.job.dump, first) {
             (Some(dir), Some(images)) => self.all(dir, ".got", &decoded(&self.job.case, images)?),
             _ => Ok(()),

@@ -2,10 +2,10 @@
 
 mod buffers;
 mod check;
+mod job_cache;
 mod metered;
 mod orders;
 mod pair;
-mod shelves;
 mod simulate;
 mod stage;
 #[cfg(test)]
@@ -15,9 +15,9 @@ mod time;
 use super::protocol::{Frame, Job, Line, Ready};
 use crate::device::cuda::{CudaDevice, Opened, open};
 use crate::device::{self, Device, DeviceChoice, Failure};
+use job_cache::JobCache;
 use metered::Metered;
 use orders::Orders;
-use shelves::Shelves;
 use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
@@ -43,11 +43,11 @@ pub fn main(choice: DeviceChoice) -> ExitCode {
     };
     frames.send(Frame::Ready(greeting));
     if let Some(mut device) = device {
-        let mut shelves = Shelves::open(Arc::clone(&orders));
+        let mut cache = JobCache::open(Arc::clone(&orders));
         loop {
             let order = orders.take();
             frames.id = order.id;
-            let end = run(&mut device, &mut shelves, &order.job, &mut frames);
+            let end = run(&mut device, &mut cache, &order.job, &mut frames);
             let sticky = matches!(&end, Frame::Failed(Failure::Fault { sticky: true, .. }));
             frames.send(end);
             if sticky {
@@ -58,22 +58,22 @@ pub fn main(choice: DeviceChoice) -> ExitCode {
     leave(0)
 }
 
-fn run(device: &mut CudaDevice, shelves: &mut Shelves, job: &Job, frames: &mut Frames) -> Frame {
+fn run(device: &mut CudaDevice, cache: &mut JobCache, job: &Job, frames: &mut Frames) -> Frame {
     match job {
         Job::KnownGood => device
             .known_good()
             .map_or_else(Frame::Failed, |()| Frame::Sane),
         Job::Count => Frame::Counted(device.devices()),
         Job::Check(job) => metered(device, frames, |device, say| {
-            let facts = check::check(device, shelves, job, say)?;
+            let facts = check::check(device, cache, job, say)?;
             Ok(Frame::Checked(Box::new(facts)))
         }),
         Job::Time(job) => metered(device, frames, |device, say| {
-            let facts = time::time(device, shelves, job, say)?;
+            let facts = time::time(device, cache, job, say)?;
             Ok(Frame::Timed(Box::new(facts)))
         }),
         Job::Pair(job) => metered(device, frames, |device, say| {
-            let facts = pair::pair(device, shelves, job, say)?;
+            let facts = pair::pair(device, cache, job, say)?;
             Ok(Frame::Paired(Box::new(facts)))
         }),
         Job::Estimate(_) | Job::Simulate(_) => Frame::Failed(Failure::Unsupported {

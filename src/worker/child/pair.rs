@@ -1,8 +1,8 @@
 //! One case of head and of base in one timing process, on the same buffers.
 
+use super::job_cache::JobCache;
 use super::metered::Metered;
-use super::shelves::Shelves;
-use super::stage::Stage;
+use super::stage::StagedCase;
 use crate::device::{Call, Device, Failure, Program, Result, Side, Target, Targets};
 use crate::measure::{Dice, measure_pair, of_base};
 use crate::worker::protocol::{Frame, PairJob};
@@ -18,7 +18,7 @@ const SHIFT_BYTES: usize = 512;
 /// clock to trust.
 pub fn pair(
     device: &mut Metered,
-    shelves: &mut Shelves,
+    cache: &mut JobCache,
     job: &PairJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<PairFacts> {
@@ -37,13 +37,13 @@ pub fn pair(
         None => load_base(device, job, say)?,
     };
     say(Frame::Step("placing the inputs".to_owned()));
-    let head = Stage::of(device, shelves, &job.head.case, head_program, job.seed)?;
+    let head = StagedCase::of(device, cache, &job.head.case, head_program, job.seed)?;
     // Other tensors are another interface: then each side has its own.
     let own = match job.head.case.tensors == job.base.case.tensors {
         true => None,
         false => {
             let base = &job.base.case;
-            let stage = Stage::of(device, shelves, base, base_program, job.seed);
+            let stage = StagedCase::of(device, cache, base, base_program, job.seed);
             Some(of_base(stage)?)
         }
     };
@@ -55,7 +55,7 @@ pub fn pair(
             launch: job.base.case.launch,
         },
     };
-    shelves.read_ahead();
+    cache.read_ahead();
     head.prepare(device, 1)?;
     let restore = head.restores(device)?;
     let base_restore = match &own {
@@ -77,7 +77,7 @@ pub fn pair(
     };
     let facts = device.whole(|device| {
         let mut timer = device.timer(targets).ok_or_else(|| Failure::Unsupported {
-            reason: "this device has no clock to trust: times come from a GPU".to_owned(),
+            reason: "this device has no clock: times are measured on a GPU".to_owned(),
         })??;
         let mut step = |side: Side, step: &str| {
             say(match side {

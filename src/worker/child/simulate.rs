@@ -2,9 +2,9 @@
 
 use super::Frames;
 use super::check::{After, Dump, Runs, want};
+use super::job_cache::JobCache;
 use super::orders::Orders;
-use super::shelves::Shelves;
-use super::stage::Stage;
+use super::stage::StagedCase;
 use crate::counters::COUNTER_MODEL;
 use crate::device::sim::SimDevice;
 use crate::device::{Device, Failure, Result};
@@ -21,12 +21,12 @@ pub fn serve(frames: &mut Frames, orders: &Arc<Orders>) -> ! {
     frames.send(Frame::Ready(Ready::Simulator(Simulator {
         counter_model: COUNTER_MODEL,
     })));
-    let mut shelves = Shelves::open(Arc::clone(orders));
+    let mut cache = JobCache::open(Arc::clone(orders));
     let mut device = SimDevice::default();
     loop {
         let order = orders.take();
         frames.id = order.id;
-        let end = run(&mut device, &mut shelves, &order.job, frames);
+        let end = run(&mut device, &mut cache, &order.job, frames);
         let freed = device.reset();
         frames.send(match (end, freed) {
             (Ok(frame), Ok(())) => frame,
@@ -48,20 +48,19 @@ fn limit_memory() {
 
 fn run(
     device: &mut SimDevice,
-    shelves: &mut Shelves,
+    cache: &mut JobCache,
     job: &Job,
     frames: &mut Frames,
 ) -> Result<Frame> {
     match job {
-        Job::Estimate(job) => estimate(device, shelves, job).map(Frame::Estimated),
+        Job::Estimate(job) => estimate(device, cache, job).map(Frame::Estimated),
         Job::Simulate(job) => {
             let say = &mut |frame| frames.send(frame);
-            simulate(device, shelves, job, say)
-                .map(|simulated| Frame::Simulated(Box::new(simulated)))
+            simulate(device, cache, job, say).map(|simulated| Frame::Simulated(Box::new(simulated)))
         }
         Job::KnownGood | Job::Count | Job::Check(_) | Job::Time(_) | Job::Pair(_) => {
             Err(Failure::Unsupported {
-                reason: "the simulator has no clock to trust: times come from a GPU".to_owned(),
+                reason: "the simulator has no clock: times are measured on a GPU".to_owned(),
             })
         }
     }
@@ -69,26 +68,26 @@ fn run(
 
 fn estimate(
     device: &mut SimDevice,
-    shelves: &mut Shelves,
+    cache: &mut JobCache,
     job: &EstimateJob,
 ) -> Result<Option<u64>> {
     device.limit(job.limit, 1);
-    let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
+    let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
     stage.prepare(device, 1)?;
     device.estimate(&stage.call)
 }
 
 fn simulate(
     device: &mut SimDevice,
-    shelves: &mut Shelves,
+    cache: &mut JobCache,
     job: &SimulateJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<Simulated> {
     device.limit(job.limit, job.threads);
     let job = &job.check;
-    let want = want(device, shelves, job, say)?;
+    let want = want(device, cache, job, say)?;
     say(Frame::Step("making the inputs".to_owned()));
-    let stage = Stage::set(device, shelves, &job.case, &job.artifact, job.seed)?;
+    let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
     let dump = Dump::new(job);
     dump.before(&want)?;
 
@@ -100,16 +99,16 @@ fn simulate(
     })?;
     say(Frame::Step("comparing".to_owned()));
     let mut runs = Runs::new(&job.case, &want)?;
-    let outputs = stage.outputs(device, &mut shelves.buffers)?;
+    let outputs = stage.outputs(device, &mut cache.buffers)?;
     runs.look_between_strides(&stage.gaps(&outputs, 1)?);
     runs.take(1, outputs)?;
     dump.after(runs.first.as_ref())?;
-    // What nobody wrote reads as whatever the host says that it was before: as the poison of a second
-    // launch it is told from what was written, without one.
+    // What the kernel did not write reads as whatever the host put there: the poison of a second launch shows
+    // it, without that launch.
     stage.poison(device, 2)?;
-    runs.take(2, stage.outputs(device, &mut shelves.buffers)?)?;
+    runs.take(2, stage.outputs(device, &mut cache.buffers)?)?;
     let mut after = After::default();
-    after.look(device, &stage, &mut shelves.buffers)?;
+    after.look(device, &stage, &mut cache.buffers)?;
     let (mut check, _) = runs.facts(1, after)?;
     check.differs = None;
     Ok(Simulated { check, simulation })

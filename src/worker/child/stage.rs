@@ -1,13 +1,13 @@
 //! A case on a device: its program, its tensors between guards, and the call that uses them.
 
 use super::buffers::Buffers;
-use super::shelves::Shelves;
+use super::job_cache::JobCache;
 use crate::build::Artifact;
 use crate::check::images::{self, Image};
 use crate::check::poison::{gaps_changed, poison, poisoned};
 use crate::check::same;
 use crate::device::args::{PackedArg, Pointers, pack};
-use crate::device::redzone::{Guarded, Pattern};
+use crate::device::redzone::{Guarded, RedzonePattern};
 use crate::device::{Address, Call, Device, Failure, Program, Restore, Result};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use verdict::model::{Case, FaultKind, Role, Tensor};
 
 /// The tensors that a kernel writes, by name, as they lie on the device.
-pub type Images = BTreeMap<String, Vec<u8>>;
+pub type OutputImages = BTreeMap<String, Vec<u8>>;
 
-pub struct Stage<'a> {
-    inputs: images::Images,
+pub struct StagedCase<'a> {
+    inputs: images::InputImages,
     pub call: Call,
     tensors: Vec<Placed<'a>>,
 }
@@ -30,28 +30,28 @@ struct Placed<'a> {
     zero_points: Option<Guarded>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> StagedCase<'a> {
     /// Loads the program, makes the inputs and writes them.
     pub fn set(
         device: &mut dyn Device,
-        shelves: &mut Shelves,
+        cache: &mut JobCache,
         case: &'a Case,
         artifact: &Artifact,
         seed: u64,
     ) -> Result<Self> {
         let program = device.load(artifact)?;
-        Self::of(device, shelves, case, program, seed)
+        Self::of(device, cache, case, program, seed)
     }
 
     /// Makes the inputs and writes them.
     pub fn of(
         device: &mut dyn Device,
-        shelves: &mut Shelves,
+        cache: &mut JobCache,
         case: &'a Case,
         program: Program,
         seed: u64,
     ) -> Result<Self> {
-        let inputs = shelves.inputs(case, seed)?;
+        let inputs = cache.inputs(case, seed)?;
         let tensors = case
             .tensors
             .iter()
@@ -104,7 +104,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Waits for the launch and reads what it wrote.
-    pub fn outputs(&self, device: &mut dyn Device, buffers: &mut Buffers) -> Result<Images> {
+    pub fn outputs(&self, device: &mut dyn Device, buffers: &mut Buffers) -> Result<OutputImages> {
         self.written()
             .map(|placed| {
                 let image = read(device, placed.data, buffers)?;
@@ -119,7 +119,7 @@ impl<'a> Stage<'a> {
     }
 
     /// What launch number `launch` changed between the strides of its outputs, where it has no business.
-    pub fn gaps(&self, outputs: &Images, launch: u32) -> Result<Vec<String>> {
+    pub fn gaps(&self, outputs: &OutputImages, launch: u32) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for placed in self
             .written()
@@ -228,8 +228,8 @@ impl<'a> Placed<'a> {
         drawn: Option<&Arc<Image>>,
     ) -> Result<Self> {
         let pattern = match tensor.role {
-            Role::In => Pattern::NotANumber,
-            Role::Out | Role::Inout | Role::Scratch => Pattern::Mark,
+            Role::In => RedzonePattern::NotANumber,
+            Role::Out | Role::Inout | Role::Scratch => RedzonePattern::Mark,
         };
         let bytes = tensor.span() * tensor.elem.size();
         let data = Guarded::alloc(device, &tensor.name, bytes, pattern)?;
@@ -255,7 +255,7 @@ impl<'a> Placed<'a> {
 
 /// What a kernel may only read, beside the tensors themselves.
 fn constant(device: &mut dyn Device, name: &str, bytes: &[u8]) -> Result<Guarded> {
-    let placed = Guarded::alloc(device, name, bytes.len(), Pattern::NotANumber)?;
+    let placed = Guarded::alloc(device, name, bytes.len(), RedzonePattern::NotANumber)?;
     device.write(placed.address, bytes)?;
     Ok(placed)
 }

@@ -306,7 +306,7 @@ fn gpus_that_are_not_alike_are_named() {
     };
     assert_eq!(
         other(|facts| facts.name = "Another GPU".into()),
-        "the GPUs of cuda:all are not alike: \
+        "the GPUs of cuda:all differ: \
          cuda:0 is GPU of a test, sm_90, 132 multiprocessors, driver 580.1; \
          cuda:1 is GPU of a test, sm_90, 132 multiprocessors, driver 580.1; \
          cuda:2 is Another GPU, sm_90, 132 multiprocessors, driver 580.1; choose one with --device cuda:N"
@@ -317,7 +317,7 @@ fn gpus_that_are_not_alike_are_named() {
         other(|facts| facts.multiprocessors = 114),
     ] {
         assert!(
-            message.starts_with("the GPUs of cuda:all are not alike"),
+            message.starts_with("the GPUs of cuda:all differ:"),
             "{message}"
         );
     }

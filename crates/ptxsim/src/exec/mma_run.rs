@@ -300,7 +300,7 @@ fn unit(x: f64, least: f64) -> f64 {
     if x == 0.0 { 0.0 } else { unit }
 }
 
-/// What tensor cores of sm_90 add up at once (`mma` in crates/proof finds no difference): each
+/// What tensor cores of sm_90 add up at once (`mma` in dev/proof finds no difference): each
 /// product and the addend is cut off 25 bits below the largest exponent among them (that of a
 /// product is the sum of its factors'), and what is left is added exactly.
 #[inline(always)]

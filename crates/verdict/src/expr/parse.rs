@@ -74,8 +74,8 @@ fn lex(text: &str) -> Result<Vec<(usize, Token)>, ExprError> {
             (Token::Symbol(symbol), symbol.len())
         } else {
             return Err(error(match first {
-                '=' => "`=` is no operator; compare with `==`".to_owned(),
-                '&' | '|' => format!("`{first}` is no operator; write it twice"),
+                '=' => "`=` is not an operator; use `==`".to_owned(),
+                '&' | '|' => format!("`{first}` is not an operator; use `{first}{first}`"),
                 '.' => "a number starts with a digit: `0.5`".to_owned(),
                 other => format!("unexpected {other:?}"),
             }));
@@ -131,7 +131,7 @@ fn number(text: &str) -> Result<(Token, usize), String> {
         suffix => {
             unit(suffix)
                 .ok_or_else(|| {
-                    format!("`{suffix}` after a number is no unit (KiB, KB, us, ms, ...)")
+                    format!("`{suffix}` after a number is not a unit (KiB, KB, us, ms, ...)")
                 })?
                 .1
         }
@@ -164,7 +164,7 @@ fn name(text: &str) -> Result<(Token, usize), String> {
         .unwrap_or((member, ""));
     if !is_identifier(member) || tail.starts_with('.') {
         return Err(format!(
-            "after `{owner}.` stands one name, as in `stage1.p50`"
+            "expected one name after `{owner}.`, as in `stage1.p50`"
         ));
     }
     let length = owner.len() + 1 + member.len();
@@ -283,7 +283,7 @@ impl<'a> Parser<'a> {
         let function = function.ok_or_else(|| {
             let known: Vec<_> = Function::ALL.iter().map(|(name, _)| *name).collect();
             error(format!(
-                "`{name}` is no function; there are {}",
+                "`{name}` is not a function; there are {}",
                 known.join(", ")
             ))
         })?;

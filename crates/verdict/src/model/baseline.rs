@@ -1,4 +1,4 @@
-//! Evidence that was agreed and committed, with the key under which it holds.
+//! Figures that a team committed, with the key under which they hold.
 
 use super::{Arch, Facet, Metric, Mode, Num};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct Baseline {
     pub variant: String,
     pub key: BaselineKey,
     pub origin: Origin,
-    /// By shape; resources, which belong to no shape, stand under `*`.
+    /// By shape; resources, which belong to no shape, are under `*`.
     pub cases: BTreeMap<String, BTreeMap<Metric, Agreed>>,
 }
 

@@ -30,7 +30,9 @@ pub fn parameters<'a>(case: &'a Case, args: &[Arg]) -> Result<Vec<Param<'a>>, No
     let tensor = |name: &String| {
         let found = case.tensors.iter().find(|tensor| tensor.name == *name);
         found.ok_or_else(|| {
-            NoAnswer::Reference(format!("the reference names `{name}`, which is no tensor"))
+            NoAnswer::Reference(format!(
+                "the reference names `{name}`, which is not a tensor"
+            ))
         })
     };
     args.iter()
@@ -91,7 +93,7 @@ impl<'a> Param<'a> {
             inputs
                 .tensors
                 .get(&tensor.name)
-                .ok_or_else(|| NoAnswer::Reference(format!("`{}` is no input", tensor.name)))
+                .ok_or_else(|| NoAnswer::Reference(format!("`{}` is not an input", tensor.name)))
         };
         let none = |tensor: &Tensor, what: &str| {
             NoAnswer::Reference(format!("`{}` has no {what}", tensor.name))
@@ -166,7 +168,7 @@ fn scalar_bytes(elem: ScalarType, value: ScalarValue) -> Result<Vec<u8>, NoAnswe
             Ok(value.to_le_bytes()[..elem.size()].to_vec())
         }
         _ => Err(NoAnswer::Reference(format!(
-            "{number} is no {}",
+            "{number} is not a value of {}",
             c_scalar(elem)
         ))),
     }
@@ -179,7 +181,7 @@ pub fn generated_main(function: &str, params: &[Param]) -> Result<String, NoAnsw
             .all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !identifier {
         return Err(NoAnswer::Reference(format!(
-            "`{function}` is no name of a C function"
+            "`{function}` is not the name of a C function"
         )));
     }
     let types: Vec<String> = params.iter().map(Param::c_type).collect();

@@ -28,11 +28,11 @@ pub struct Functions {
     root: PathBuf,
     compiler: Option<PathBuf>,
     programs: PathBuf,
-    built: Mutex<BTreeMap<Build, std::result::Result<Program, NoAnswer>>>,
+    built: Mutex<BTreeMap<Build, std::result::Result<ReferenceProgram, NoAnswer>>>,
     digests: Mutex<BTreeMap<Build, std::result::Result<String, NoAnswer>>>,
 }
 
-/// All that is said of a program before its source is read.
+/// What identifies a program before its source is read.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Build {
     source: String,
@@ -50,7 +50,7 @@ impl Build {
             flags,
         } = &case.reference
         else {
-            return Err("the reference is not a function of the user's".into());
+            return Err("the reference is not a user function".into());
         };
         let params = parameters(case, args)?;
         let build = Self {
@@ -76,7 +76,7 @@ impl Build {
 }
 
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct ReferenceProgram {
     executable: PathBuf,
     /// Of the preprocessed source, the flags, the compiler and the generated `main`.
     pub identity: String,
@@ -101,7 +101,7 @@ impl Functions {
     ///
     /// # Errors
     /// What the compiler said, arguments that a function cannot take, no host compiler.
-    pub fn build(&self, case: &Case) -> std::result::Result<Program, NoAnswer> {
+    pub fn build(&self, case: &Case) -> std::result::Result<ReferenceProgram, NoAnswer> {
         let (build, function) = Build::of(case)?;
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         built
@@ -187,7 +187,11 @@ impl Functions {
             .collect()
     }
 
-    fn compile(&self, build: &Build, function: &str) -> std::result::Result<Program, NoAnswer> {
+    fn compile(
+        &self,
+        build: &Build,
+        function: &str,
+    ) -> std::result::Result<ReferenceProgram, NoAnswer> {
         let compiler = self.compiler(build)?;
         let broken = |error: std::io::Error| self.broken(&error);
         let scratch = tempfile::tempdir_in(&self.programs).map_err(broken)?;
@@ -246,7 +250,7 @@ impl Functions {
                 .and_then(|()| std::fs::rename(&program, &executable))
                 .map_err(broken)?;
         }
-        Ok(Program {
+        Ok(ReferenceProgram {
             executable,
             identity,
         })
@@ -282,7 +286,7 @@ fn output(ended: Ended, what: &str) -> std::result::Result<String, NoAnswer> {
 /// # Errors
 /// A crash, a hang, a write beyond an argument, and outputs that are missing or not written.
 pub fn call(
-    program: &Program,
+    program: &ReferenceProgram,
     case: &Case,
     inputs: &Inputs,
     view: View,
@@ -294,7 +298,7 @@ pub fn call(
         ..
     } = &case.reference
     else {
-        return Err("the reference is not a function of the user's".into());
+        return Err("the reference is not a user function".into());
     };
     let what = format!("the reference `{function}` in {source}");
     let broken = |error: std::io::Error| NoAnswer::Environment(format!("{what}: {error}"));
@@ -320,7 +324,7 @@ pub fn call(
         let size = tensor.len() * stored(tensor).size();
         let Some((bytes, after)) = rest.split_at_checked(size) else {
             return Err(NoAnswer::Reference(format!(
-                "{what} gave only a part of `{}`",
+                "{what} wrote only a part of `{}`",
                 tensor.name
             )));
         };
@@ -340,7 +344,7 @@ pub fn call(
     }
     if !rest.is_empty() {
         return Err(NoAnswer::Reference(format!(
-            "{what} gave more than its outputs"
+            "{what} wrote more than its outputs"
         )));
     }
     complete(case, inputs, outputs)

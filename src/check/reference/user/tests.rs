@@ -368,7 +368,7 @@ fn arguments_that_a_function_cannot_take() {
     let x = input("x", ElemType::F32, &[1]);
     for (arg, said) in [
         (Arg::Stream, "tensors and scalars only"),
-        (tensor("z"), "`z`, which is no tensor"),
+        (tensor("z"), "`z`, which is not a tensor"),
         (
             Arg::Scales {
                 tensor: "x".to_owned(),
@@ -380,14 +380,14 @@ fn arguments_that_a_function_cannot_take() {
                 elem: ScalarType::U8,
                 value: ScalarValue::Int(300),
             },
-            "300 is no std::uint8_t",
+            "300 is not a value of std::uint8_t",
         ),
         (
             Arg::Scalar {
                 elem: ScalarType::I32,
                 value: ScalarValue::Float(Num(0.5)),
             },
-            "0.5 is no std::int32_t",
+            "0.5 is not a value of std::int32_t",
         ),
     ] {
         let case = user(case(vec![x.clone()]), "reference.cpp", vec![arg]);
@@ -398,5 +398,9 @@ fn arguments_that_a_function_cannot_take() {
     if let Reference::User { function, .. } = &mut case.reference {
         *function = "f(); system".to_owned();
     }
-    assert!(bench.message(&case).contains("no name of a C function"));
+    assert!(
+        bench
+            .message(&case)
+            .contains("not the name of a C function")
+    );
 }

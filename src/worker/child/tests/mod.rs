@@ -3,10 +3,10 @@
 mod fake;
 
 use super::check::check;
+use super::job_cache::JobCache;
 use super::metered::Metered;
 use super::orders::Orders;
 use super::pair::pair;
-use super::shelves::Shelves;
 use super::time::time;
 use crate::build::Artifact;
 use crate::cache::Cache;
@@ -97,7 +97,7 @@ fn run(job: &CheckJob) -> (Result<CheckFacts>, Vec<Frame>) {
     let mut frames = Vec::new();
     let facts = check(
         &mut Fake::new(),
-        &mut Shelves::new(None, Arc::default()),
+        &mut JobCache::new(None, Arc::default()),
         job,
         &mut |frame| frames.push(frame),
     );
@@ -294,11 +294,11 @@ fn what_one_job_needed_is_there_for_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let references = References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
     let (job, file) = of_a_file(&references, 1);
-    let mut shelves = Shelves::new(None, Arc::default());
+    let mut cache = JobCache::new(None, Arc::default());
     let mut run = || {
         let mut fake = Fake::new();
         let mut device = Metered::new(&mut fake);
-        let facts = check(&mut device, &mut shelves, &job, &mut |_| {})?;
+        let facts = check(&mut device, &mut cache, &job, &mut |_| {})?;
         assert!(device.spent() > Duration::ZERO);
         Ok(facts)
     };
@@ -318,10 +318,10 @@ fn a_job_finds_what_was_read_ahead_and_a_file_that_could_not_be_is_its_own_fault
             id: 2,
             job: Job::Check(Box::new(second.clone())),
         });
-        let mut shelves = Shelves::new(None, orders);
-        check(&mut Fake::new(), &mut shelves, &first, &mut |_| {}).unwrap();
-        shelves.wait_for_reader();
-        shelves
+        let mut cache = JobCache::new(None, orders);
+        check(&mut Fake::new(), &mut cache, &first, &mut |_| {}).unwrap();
+        cache.wait_for_reader();
+        cache
     };
     let mut read = before_the_second();
     std::fs::remove_file(file).unwrap();
@@ -419,7 +419,7 @@ fn without_a_clock_there_are_no_times() {
     };
     let times = time(
         &mut Metered::new(&mut Fake::new()),
-        &mut Shelves::new(None, Arc::default()),
+        &mut JobCache::new(None, Arc::default()),
         &job,
         &mut |_| {},
     );
@@ -448,7 +448,7 @@ fn the_base_is_named_while_it_is_loaded_and_no_longer() {
         let mut frames = Vec::new();
         let end = pair(
             &mut Metered::new(&mut fake),
-            &mut Shelves::new(None, Arc::default()),
+            &mut JobCache::new(None, Arc::default()),
             &job,
             &mut |frame| frames.push(frame),
         );

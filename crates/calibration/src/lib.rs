@@ -1,0 +1,25 @@
+//! How often a timing verdict is a false alarm, which slowdowns it detects and what it costs, counted from
+//! recorded processes.
+//!
+//! A [`Recording`] holds what fresh processes measured: unchanged kernels and slowed ones. [`analyse`] draws
+//! thousands of runs from it and lets the rule of `verdict::stats::sequential` decide. Nothing here measures:
+//! no files, clock or device (clippy.toml bans them).
+
+#![forbid(unsafe_code)]
+
+mod analysis;
+mod dice;
+pub mod draw;
+pub mod packed;
+mod prepared;
+mod recording;
+mod share;
+pub mod table;
+
+pub use analysis::{Analysis, Cell, Counted, How, Runs, Settings, Spread, Unusable, analyse};
+pub use dice::Dice;
+pub use prepared::{Prepared, Timed, prepare};
+pub use recording::{
+    Block, Bound, Change, Contest, Incompatible, Order, Process, Recording, Sides, median,
+};
+pub use share::Share;

@@ -1,0 +1,215 @@
+//! The built-in kernels, whose run time is set by a number of steps: how they are built and called, and how
+//! many steps take how long. Pure.
+
+use std::collections::BTreeMap;
+use verdict::model::{
+    Arch, Arg, Callable, Case, CaseId, Determinism, DeviceFacts, ElemType, Launch, Reference, Role,
+    ScalarType, ScalarValue, Tensor, Unary, Unit, UnitId,
+};
+
+pub const SOURCE: &str = include_str!("slowdown.cu");
+pub const FILE: &str = "slowdown.cu";
+
+const BLOCK: u32 = 256;
+
+/// Long enough for a millisecond of memory traffic, samples and settling.
+const DEADLINE_MS: u64 = 60_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kernel {
+    Compute,
+    Memory,
+}
+
+/// Machine code of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Code {
+    Plain,
+    /// Other instructions for the same work.
+    Other,
+}
+
+impl Code {
+    pub const ALL: [Self; 2] = [Self::Plain, Self::Other];
+}
+
+impl Kernel {
+    pub const ALL: [Self; 2] = [Self::Compute, Self::Memory];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Memory => "copy",
+        }
+    }
+
+    pub fn unit(self, code: Code, arch: Arch) -> Unit {
+        Unit {
+            id: UnitId {
+                kernel: self.name().to_owned(),
+                variant: "default".to_owned(),
+                arch,
+            },
+            source: FILE.to_owned(),
+            include_dirs: Vec::new(),
+            defines: match code {
+                Code::Plain => BTreeMap::new(),
+                Code::Other => BTreeMap::from([("OTHER_CODE".to_owned(), "1".to_owned())]),
+            },
+            flags: vec!["-O3".to_owned()],
+            call: Callable::Entry {
+                name: self.name().to_owned(),
+            },
+        }
+    }
+
+    /// First guess of the work that takes this long.
+    pub fn guess(self, class_us: u32, device: &DeviceFacts) -> f64 {
+        let us = f64::from(class_us);
+        match self {
+            // Each scheduler has eight warps and issues one of a loop's four instructions per cycle; a step
+            // is for one of the eight.
+            Self::Compute => us * 2000.0 / 32.0 * STEPS,
+            // 30 GB/s for each multiprocessor, 32 bytes moved for each element.
+            Self::Memory => us * 30e3 * f64::from(device.multiprocessors) / 32.0,
+        }
+    }
+
+    /// Steps that take about a tenth of this time.
+    pub fn tenth(self, class_us: u32) -> f64 {
+        let link_us = match self {
+            Self::Compute => 32.0 / 2000.0,
+            // Few warps of a scheduler are in their chain at once: the latency of one link counts.
+            Self::Memory => 12.0 / 2000.0,
+        };
+        0.1 * f64::from(class_us) / link_us * STEPS
+    }
+
+    pub fn case(self, shape: &str, work: Work, device: &DeviceFacts) -> Case {
+        let blocks = device.multiprocessors * 4;
+        let threads = (blocks * BLOCK) as usize;
+        let tensor = |name: &str, len: usize| Tensor {
+            name: name.to_owned(),
+            role: Role::Scratch,
+            elem: ElemType::F32,
+            dims: vec![len],
+            strides: None,
+            fill: None,
+            codec: None,
+        };
+        let pointer = |name: &str| Arg::Tensor {
+            name: name.to_owned(),
+        };
+        let integer = |value: u32| Arg::Scalar {
+            elem: ScalarType::I32,
+            value: ScalarValue::Int(value.into()),
+        };
+        let (tensors, args) = match self {
+            Self::Compute => (
+                vec![tensor("out", threads)],
+                vec![pointer("out"), integer(work.steps)],
+            ),
+            Self::Memory => {
+                let len = 4 * (work.elements as usize).max(threads);
+                let tensors = vec![tensor("in", len), tensor("out", len)];
+                let numbers = [integer(work.elements), integer(work.steps)];
+                let pointers = [pointer("in"), pointer("out")];
+                (tensors, [&pointers[..], &numbers].concat())
+            }
+        };
+        Case {
+            id: CaseId {
+                kernel: self.name().to_owned(),
+                variant: "default".to_owned(),
+                shape: shape.to_owned(),
+            },
+            dims: BTreeMap::new(),
+            tensors,
+            args,
+            launch: Some(Launch {
+                grid: [blocks, 1, 1],
+                block: [BLOCK, 1, 1],
+                cluster: None,
+                dynamic_shared: 0,
+            }),
+            seeds: vec![1],
+            // Never checked: only its time is of interest.
+            reference: Reference::Unary {
+                x: "in".to_owned(),
+                out: "out".to_owned(),
+                op: Unary::Copy,
+            },
+            tolerance: None,
+            determinism: Determinism::BitExact,
+            launches: 1,
+            deadline_ms: DEADLINE_MS,
+            timed: true,
+        }
+    }
+}
+
+/// The work of one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Copied, of 16 bytes each; 0 where nothing is.
+    pub elements: u32,
+    /// Of the chain of multiply-adds.
+    pub steps: u32,
+}
+
+/// Steps of a copy that is not slowed; above zero, so that there can be fewer.
+pub const REST: u32 = 64 * STEPS as u32;
+
+/// Steps that add one link to the chain of every thread.
+const STEPS: f64 = 8.0;
+
+/// A line through two measurements of time by work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// ns of a launch without work.
+    offset: f64,
+    /// ns per unit of work.
+    slope: f64,
+}
+
+impl Line {
+    /// `None` where more work does not take longer.
+    pub fn through(a: (f64, f64), b: (f64, f64)) -> Option<Self> {
+        let slope = (b.1 - a.1) / (b.0 - a.0);
+        (slope > 0.0 && slope.is_finite()).then_some(Self {
+            offset: a.1 - slope * a.0,
+            slope,
+        })
+    }
+
+    /// Additional work that takes this much longer.
+    pub fn work_for(&self, ns: f64) -> f64 {
+        ns / self.slope
+    }
+
+    /// Work that takes this long; at least one unit.
+    pub fn work(&self, ns: f64) -> f64 {
+        ((ns - self.offset) / self.slope).max(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_much_work_takes_how_long() {
+        let line = Line::through((100.0, 1500.0), (200.0, 2000.0)).unwrap();
+        assert_eq!(line.work(3000.0), 400.0);
+        assert_eq!(line.work_for(30.0), 6.0);
+        assert_eq!(line.work(0.0), 1.0, "no launch is without work");
+    }
+
+    #[test]
+    fn work_that_takes_no_longer_gives_no_line() {
+        for later in [1500.0, 1400.0, f64::NAN] {
+            assert_eq!(Line::through((100.0, 1500.0), (200.0, later)), None);
+        }
+        assert_eq!(Line::through((100.0, 1500.0), (100.0, 1600.0)), None);
+    }
+}
