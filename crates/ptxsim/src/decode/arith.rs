@@ -177,7 +177,7 @@ impl Decoder<'_> {
                             }
                         }
                     }
-                    _ => return self.unsupported(i, "this way to take a value apart"),
+                    _ => return self.unsupported(i, "this way to unpack a value"),
                 }
             }
             (_, Operand::Vector(parts)) => {
@@ -196,7 +196,7 @@ impl Decoder<'_> {
                             self.alu(op2::<int_ops::PackWords>(), &[d, low, high]);
                         }
                     }
-                    _ => return self.unsupported(i, "this way to put a value together"),
+                    _ => return self.unsupported(i, "this way to pack a value"),
                 }
             }
             _ => {
@@ -247,7 +247,7 @@ impl Decoder<'_> {
                     }
                 }
             }
-            _ => return self.unsupported(i, "this way to take a value apart"),
+            _ => return self.unsupported(i, "this way to unpack a value"),
         }
         Ok(())
     }
@@ -272,7 +272,7 @@ impl Decoder<'_> {
                 self.alu(op2::<int_ops::PackHalves>(), &[high, c, e]);
                 self.alu(op2::<int_ops::PackWords>(), &[d, low, high]);
             }
-            _ => return self.unsupported(i, "this way to put a value together"),
+            _ => return self.unsupported(i, "this way to pack a value"),
         }
         Ok(())
     }
