@@ -58,7 +58,7 @@ pub fn run(
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Outcome> {
     let began = Instant::now();
-    let accepted = config::acceptances(&loaded)?;
+    let accepted = config::load_acceptances(&loaded)?;
     let Loaded {
         root,
         file,

@@ -76,7 +76,7 @@ fn what_is_held_against_itself_says_so() {
     let said = common::stderr(&run(dir, &args, 0));
     assert!(said.starts_with(same), "{said}");
     let compare = ["compare", common::RECORD, common::RECORD];
-    let same = "BASE and HEAD are one and the same record";
+    let same = "BASE and HEAD are the same record";
     assert!(common::stderr(&run(dir, &compare, 0)).starts_with(same));
     edit(&dir.join("copy.cu"), "// y = x", "// y is x");
     assert!(!common::stderr(&run(dir, &args, 0)).contains("itself"));
@@ -227,7 +227,7 @@ fn a_record_of_another_commit_is_told() {
     run(dir, &["run", "--device", "sim", "copy"], 0);
     assert_eq!(update(), "");
     git(dir, &["commit", "--quiet", "--allow-empty", "-m", "next"]);
-    assert!(update().contains("/record.json is of commit "));
+    assert!(update().contains("/record.json was measured at commit "));
 }
 
 /// Both would come to the same code, whatever the change is.

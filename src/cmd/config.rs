@@ -18,7 +18,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
         .iter()
         .map(|case| &case.id.kernel)
         .collect();
-    let accepted = match config::validated(&loaded)?.len() {
+    let accepted = match config::validate_acceptances(&loaded)?.len() {
         0 => String::new(),
         count => format!(", {count} accepted in {}", config::ACCEPTED),
     };

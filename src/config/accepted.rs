@@ -6,7 +6,7 @@ use super::limit::{read_counters, read_limit};
 use super::scope::Scope;
 use super::select::Filter;
 use super::yaml::{Problem, Source, Spot};
-use super::{Loaded, version};
+use super::{Loaded, check_version};
 use crate::error::{Diagnostic, Error, Result};
 use std::collections::BTreeMap;
 use verdict::model::{Acceptance, Bound, CaseId, Facet, Limit, Rule, Subject};
@@ -38,7 +38,7 @@ struct AcceptedEntry {
 ///
 /// # Errors
 /// Usage, for anything wrong with the file, with line, column and key.
-pub fn acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
+pub fn load_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
     let text = match std::fs::read_to_string(loaded.root.join(ACCEPTED)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         read => read.map_err(|error| {
@@ -52,8 +52,8 @@ pub fn acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
 ///
 /// # Errors
 /// Usage, as there, and for one that is of nothing.
-pub fn validated(loaded: &Loaded) -> Result<Vec<Acceptance>> {
-    let accepted = acceptances(loaded)?;
+pub fn validate_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
+    let accepted = load_acceptances(loaded)?;
     match accepted.iter().find(|it| it.subjects.is_empty()) {
         Some(it) => Err(Error::Usage(
             Diagnostic::new(format!("`{}` matches no case of {}", it.case, loaded.file))
@@ -75,16 +75,18 @@ pub(super) fn parse(
             .help("remove it, or write `version: 1` and `accepted: []`"));
     }
     let source = Source::parse(ACCEPTED, text)?;
-    version(&source)
+    check_version(&source)
         .and_then(|()| source.read())
         .and_then(|file: AcceptedFile| {
             let entries = file.accepted.iter();
-            entries.map(|entry| acceptance(entry, loaded)).collect()
+            entries
+                .map(|entry| resolve_acceptance(entry, loaded))
+                .collect()
         })
         .map_err(|problem| source.diagnose(&problem))
 }
 
-fn acceptance(
+fn resolve_acceptance(
     entry: &Spot<AcceptedEntry>,
     loaded: &Loaded,
 ) -> std::result::Result<Acceptance, Problem> {
@@ -109,8 +111,8 @@ fn acceptance(
         .help("name the kernel and the variant: KERNEL/VARIANT"));
     }
     let (subjects, left_out) = match resources {
-        true => units(&filter, loaded),
-        false => cases(&filter, loaded),
+        true => matching_units(&filter, loaded),
+        false => matching_cases(&filter, loaded),
     };
     Ok(Acceptance {
         case: entry.case.value.clone(),
@@ -119,12 +121,12 @@ fn acceptance(
         instead,
         reason: entry.reason.trim().to_owned(),
         by: entry.by.trim().to_owned(),
-        until: until(&entry.until)?,
+        until: check_date(&entry.until)?,
         declared: format!("{ACCEPTED}:{}", entry.at.line()),
     })
 }
 
-fn cases(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
+fn matching_cases(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
     let known = loaded.all.iter().filter(|id| filter.fits(id));
     let (here, elsewhere): (Vec<&CaseId>, Vec<_>) =
         known.partition(|id| loaded.plan.case(id).is_some());
@@ -135,7 +137,7 @@ fn cases(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
     )
 }
 
-fn units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
+fn matching_units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
     let here = |id: &CaseId| {
         let mut units = loaded.plan.units.iter();
         units.any(|unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant))
@@ -201,7 +203,7 @@ fn resolve_rule(entry: &AcceptedEntry) -> std::result::Result<Rule, Problem> {
 }
 
 /// A day that there is, in the form that sorts as text.
-fn until(spot: &Spot<String>) -> std::result::Result<String, Problem> {
+fn check_date(spot: &Spot<String>) -> std::result::Result<String, Problem> {
     let day = spot.trim();
     match humantime::parse_rfc3339(&format!("{day}T00:00:00Z")) {
         Ok(_) => Ok(day.to_owned()),

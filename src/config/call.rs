@@ -16,9 +16,9 @@ const MAX_THREADS: i64 = 1024;
 /// 8 is portable; 16 is the most that any device grants.
 const MAX_CLUSTER: i64 = 16;
 
-pub fn launch(raw: &Spot<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Problem> {
-    let grid = extents(&raw.grid, "grid", MAX_GRID, scope)?;
-    let block = extents(&raw.block, "block", MAX_BLOCK, scope)?;
+pub fn resolve_launch(raw: &Spot<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Problem> {
+    let grid = resolve_extents(&raw.grid, "grid", MAX_GRID, scope)?;
+    let block = resolve_extents(&raw.block, "block", MAX_BLOCK, scope)?;
     let threads: i64 = block.iter().map(|&extent| i64::from(extent)).product();
     if threads > MAX_THREADS {
         return Err(scope.problem(
@@ -29,7 +29,7 @@ pub fn launch(raw: &Spot<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Proble
     let cluster = match &raw.cluster {
         None => None,
         Some(raw) => {
-            let cluster = extents(raw, "cluster", [MAX_CLUSTER; 3], scope)?;
+            let cluster = resolve_extents(raw, "cluster", [MAX_CLUSTER; 3], scope)?;
             let blocks: u32 = cluster.iter().product();
             if i64::from(blocks) > MAX_CLUSTER {
                 return Err(scope.problem(
@@ -54,11 +54,11 @@ pub fn launch(raw: &Spot<RawLaunch>, scope: &Scope<'_>) -> Result<Launch, Proble
         grid,
         block,
         cluster,
-        dynamic_shared: dynamic_shared(raw.dynamic_shared.as_ref(), scope)?,
+        dynamic_shared: resolve_dynamic_shared(raw.dynamic_shared.as_ref(), scope)?,
     })
 }
 
-fn extents(
+fn resolve_extents(
     raw: &Spot<Vec<Spot<Formula>>>,
     what: &str,
     most: [i64; 3],
@@ -76,22 +76,25 @@ fn extents(
     {
         let what = format!("{what} {}", ["x", "y", "z"].get(index).unwrap_or(&""));
         // At most i32::MAX: it fits.
-        *extent = scope.integer_in(formula, &what, 1..=most)? as u32;
+        *extent = scope.eval_integer_in(formula, &what, 1..=most)? as u32;
     }
     Ok(extents)
 }
 
-fn dynamic_shared(formula: Option<&Spot<Formula>>, scope: &Scope<'_>) -> Result<u32, Problem> {
+fn resolve_dynamic_shared(
+    formula: Option<&Spot<Formula>>,
+    scope: &Scope<'_>,
+) -> Result<u32, Problem> {
     match formula {
         None => Ok(0),
         Some(formula) => scope
-            .integer_in(formula, "dynamic shared memory", 0..=i64::from(u32::MAX))
+            .eval_integer_in(formula, "dynamic shared memory", 0..=i64::from(u32::MAX))
             .map(|bytes| bytes as u32),
     }
 }
 
 /// `scopes`: every shape of the file, selected or not, so that the unit does not depend on a filter.
-pub fn launcher(
+pub fn resolve_launcher(
     raw: &Spot<Launcher>,
     args: &[Arg],
     arg_spots: &[Spot<RawArg>],
@@ -136,22 +139,25 @@ pub fn launcher(
         .map(|launched| {
             let mut most = 0;
             for scope in scopes {
-                most = most.max(dynamic_shared(launched.dynamic_shared.as_ref(), scope)?);
+                most = most.max(resolve_dynamic_shared(
+                    launched.dynamic_shared.as_ref(),
+                    scope,
+                )?);
             }
             Ok(LaunchedEntry {
-                name: entry_name(&launched.entry)?,
+                name: check_entry_name(&launched.entry)?,
                 dynamic_shared: most,
             })
         })
         .collect::<Result<_, Problem>>()?;
     Ok(Callable::Launcher {
-        function: c_name(&raw.function)?,
+        function: check_c_name(&raw.function)?,
         signature,
         launches,
     })
 }
 
-pub fn entry_name(name: &Spot<String>) -> Result<String, Problem> {
+pub fn check_entry_name(name: &Spot<String>) -> Result<String, Problem> {
     let trimmed = name.trim();
     if trimmed.is_empty() || trimmed.contains(['\n', ';', '{', '"', '\\']) {
         return Err(Problem::new(name.at, "not the name of a kernel")
@@ -160,7 +166,7 @@ pub fn entry_name(name: &Spot<String>) -> Result<String, Problem> {
     Ok(trimmed.to_owned())
 }
 
-pub fn c_name(name: &Spot<String>) -> Result<String, Problem> {
+pub fn check_c_name(name: &Spot<String>) -> Result<String, Problem> {
     if verdict::expr::is_identifier(name) {
         return Ok(name.value.clone());
     }
@@ -178,18 +184,18 @@ pub enum Callee {
     Reference,
 }
 
-pub fn args(
+pub fn resolve_args(
     raw: &[Spot<RawArg>],
     tensors: &[Tensor],
     callee: Callee,
     scope: &Scope<'_>,
 ) -> Result<Vec<Arg>, Problem> {
     raw.iter()
-        .map(|spot| arg(spot, tensors, callee, scope))
+        .map(|spot| resolve_arg(spot, tensors, callee, scope))
         .collect()
 }
 
-fn arg(
+fn resolve_arg(
     spot: &Spot<RawArg>,
     tensors: &[Tensor],
     callee: Callee,
@@ -200,11 +206,11 @@ fn arg(
     let integer = |formula, elem, range: RangeInclusive<i64>| {
         Ok(Arg::Scalar {
             elem,
-            value: ScalarValue::Int(scope.integer_in(formula, "the argument", range)?),
+            value: ScalarValue::Int(scope.eval_integer_in(formula, "the argument", range)?),
         })
     };
     let float = |formula, elem, most: f64| {
-        let value = scope.number(formula)?;
+        let value = scope.eval_number(formula)?;
         if value.abs() > most {
             return Err(scope.problem(
                 formula,
@@ -218,12 +224,12 @@ fn arg(
     };
     match &spot.value {
         R::Tensor(name) => Ok(Arg::Tensor {
-            name: tensor(name, tensors)?.name.clone(),
+            name: find_tensor(name, tensors)?.name.clone(),
         }),
         R::Scales(_) | R::ZeroPoints(_) if callee == Callee::Reference => {
             refuse("a reference gets dequantised floats; it cannot take scales or zero points")
         }
-        R::Scales(name) => match tensor(name, tensors)? {
+        R::Scales(name) => match find_tensor(name, tensors)? {
             Tensor {
                 codec: Some(_),
                 name,
@@ -236,7 +242,7 @@ fn arg(
                 format!("`{}` has no codec, so it has no scales", name.value),
             )),
         },
-        R::ZeroPoints(name) => match tensor(name, tensors)?
+        R::ZeroPoints(name) => match find_tensor(name, tensors)?
             .codec
             .as_ref()
             .map(|codec| &codec.scheme)
@@ -280,7 +286,7 @@ fn arg(
                         Ok(Arg::Pad { bytes: bytes.value })
                     }
                     R::Pad(bytes) => Err(Problem::new(bytes.at, "padding must be 1 to 4096 bytes")),
-                    _ => arg(field, tensors, callee, scope),
+                    _ => resolve_arg(field, tensors, callee, scope),
                 })
                 .collect::<Result<_, _>>()?,
         }),
@@ -292,7 +298,7 @@ fn arg(
 const BF16_MAX: f64 = 3.389_531_389_251_535_5e38;
 
 /// The tensor of this name.
-pub fn tensor<'a>(name: &Spot<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
+pub fn find_tensor<'a>(name: &Spot<String>, tensors: &'a [Tensor]) -> Result<&'a Tensor, Problem> {
     tensors
         .iter()
         .find(|tensor| tensor.name == name.value)
@@ -304,11 +310,11 @@ pub fn tensor<'a>(name: &Spot<String>, tensors: &'a [Tensor]) -> Result<&'a Tens
 }
 
 /// Names of the tensors that the arguments point to.
-pub fn passed(args: &[Arg]) -> Vec<&str> {
+pub fn passed_tensors(args: &[Arg]) -> Vec<&str> {
     args.iter()
         .flat_map(|arg| match arg {
             Arg::Tensor { name } => vec![name.as_str()],
-            Arg::Struct { fields } => passed(fields),
+            Arg::Struct { fields } => passed_tensors(fields),
             _ => Vec::new(),
         })
         .collect()

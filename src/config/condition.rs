@@ -7,7 +7,7 @@ use verdict::expr::{Expression, Kind, Name};
 use verdict::model::{Expr, Facet, Metric};
 
 pub fn read_condition(spot: &Spot<String>, context: &Context<'_>) -> Result<Expr, Problem> {
-    let expression = scope::parse(spot, spot)?;
+    let expression = scope::parse_expression(spot, spot)?;
     if expression.kind() == Kind::Number {
         return Err(
             Problem::new(spot.at, format!("`{}` is not a condition", spot.value))

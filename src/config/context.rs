@@ -91,7 +91,7 @@ impl Context<'_> {
                     } else if let Some(value) = self.scope.env().get(name) {
                         constants.insert(text.clone(), Num(value.as_f64()));
                     } else {
-                        return Err(self.unknown(spot, name));
+                        return Err(self.explain_unknown(spot, name));
                     }
                 }
                 Name::Dotted(variant, text) => {
@@ -125,7 +125,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn unknown(&self, spot: &Spot<String>, name: &Name) -> Problem {
+    fn explain_unknown(&self, spot: &Spot<String>, name: &Name) -> Problem {
         let text = name.to_string();
         if self.unit && self.dims.contains(&text.as_str()) {
             return Problem::new(
@@ -141,7 +141,7 @@ impl Context<'_> {
                 format!("`{text}` is not a metric, a dimension or a macro"),
             )
             .help(close),
-            Suggestion::Known(_) => self.scope.unknown(spot, name),
+            Suggestion::Known(_) => self.scope.explain_unknown(spot, name),
         }
     }
 }

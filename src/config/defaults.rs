@@ -1,10 +1,10 @@
-//! What holds where gates.yaml says nothing.
+//! Defaults of gates.yaml.
 
 use verdict::model::{Mode, Num, Pairing, Schedule, Simulation};
 
 /// Seeds 1 to this.
 pub const SEEDS: u64 = 5;
-/// More is a slip: one seed of a large shape takes seconds.
+/// More is a mistake: one seed of a large shape takes seconds.
 pub const MAX_SEEDS: u64 = 1000;
 /// A race that shows once in ten launches shows in eight with 57 %; with five seeds, with 98 %.
 pub const LAUNCHES: u32 = 8;

@@ -2,7 +2,7 @@
 
 use super::condition::{is_about_resources, read_condition, timed_variants};
 use super::context::{Context, suggest_metric};
-use super::kernel::{Call, Form};
+use super::kernel::{Call, KernelVariant};
 use super::limit::{read_counters, read_limit};
 use super::raw::{self, CONDITIONS, COUNTERS, Limits};
 use super::scope::Scope;
@@ -13,12 +13,12 @@ use verdict::model::{
     Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Num, Rule, Subject, UnitId,
 };
 
-/// Key of what holds wherever nothing else is said.
+/// Key of the limits or seeds that hold for every name without its own.
 pub const DEFAULT: &str = "default";
 
 /// `cases`: those of this form, in the order of `shapes`.
 pub fn resolve_gates(
-    form: &Form<'_>,
+    form: &KernelVariant<'_>,
     variants: &[&str],
     architectures: &[Arch],
     shapes: &[NamedShape],
@@ -66,7 +66,7 @@ pub fn resolve_gates(
 }
 
 struct Writer<'a> {
-    form: &'a Form<'a>,
+    form: &'a KernelVariant<'a>,
     variants: &'a [&'a str],
     dims: &'a [&'a str],
     file: &'a str,
@@ -76,20 +76,24 @@ impl<'a> Writer<'a> {
     fn unit_gates(&self, id: UnitId, architectures: &[Arch]) -> Result<Vec<Gate>, Problem> {
         let nowhere = BTreeMap::new();
         let scope = Scope::new("", &nowhere, &self.form.defines);
-        let context = self.context(&scope, true);
+        let context = self.make_context(&scope, true);
         let arch = id.arch.to_string();
         let known: Vec<String> = architectures.iter().map(Arch::to_string).collect();
         let subject = Subject::Unit(id);
-        let mut gates = vec![self.gate(&subject, Rule::Built, None)];
+        let mut gates = vec![self.make_gate(&subject, Rule::Built, None)];
         if self.variants.len() > 1 {
-            gates.push(self.gate(&subject, Rule::HasEffect, None));
+            gates.push(self.make_gate(&subject, Rule::HasEffect, None));
         }
         for written in &self.form.gates {
             match written.key {
                 Key::Metric(metric) if metric.facet() == Facet::Resources => {
                     for text in written.of_architecture(&arch, &known)? {
                         let limit = read_limit(&text, metric, &context)?;
-                        gates.push(self.gate(&subject, Rule::Limit { metric, limit }, Some(&text)));
+                        gates.push(self.make_gate(
+                            &subject,
+                            Rule::Limit { metric, limit },
+                            Some(&text),
+                        ));
                     }
                 }
                 Key::Metric(_) | Key::Counters => {}
@@ -97,7 +101,11 @@ impl<'a> Writer<'a> {
                     for text in written.conditions()? {
                         if is_about_resources(&text, self.dims) {
                             let expr = read_condition(&text, &context)?;
-                            gates.push(self.gate(&subject, Rule::Condition { expr }, Some(&text)));
+                            gates.push(self.make_gate(
+                                &subject,
+                                Rule::Condition { expr },
+                                Some(&text),
+                            ));
                         }
                     }
                 }
@@ -113,7 +121,7 @@ impl<'a> Writer<'a> {
         shapes: &[NamedShape],
     ) -> Result<Vec<Gate>, Problem> {
         let scope = Scope::new(&shape.name, &shape.dims, &self.form.defines);
-        let context = self.context(&scope, false);
+        let context = self.make_context(&scope, false);
         let known: Vec<String> = shapes.iter().map(|shape| shape.name.clone()).collect();
         let subject = Subject::Case(case.id.clone());
         let mut gates: Vec<_> = [
@@ -125,7 +133,7 @@ impl<'a> Writer<'a> {
             Rule::NoFindings,
         ]
         .into_iter()
-        .map(|rule| self.gate(&subject, rule, None))
+        .map(|rule| self.make_gate(&subject, rule, None))
         .collect();
         gates.extend(self.counter_gates(&subject, &shape.name, &known)?);
         for written in &self.form.gates {
@@ -133,7 +141,11 @@ impl<'a> Writer<'a> {
                 Key::Metric(metric) if metric.facet() != Facet::Resources => {
                     for text in written.of_shape(&shape.name, &known)? {
                         let limit = read_limit(&text, metric, &context)?;
-                        gates.push(self.gate(&subject, Rule::Limit { metric, limit }, Some(&text)));
+                        gates.push(self.make_gate(
+                            &subject,
+                            Rule::Limit { metric, limit },
+                            Some(&text),
+                        ));
                     }
                 }
                 Key::Metric(_) | Key::Counters => {}
@@ -141,7 +153,11 @@ impl<'a> Writer<'a> {
                     for text in written.conditions()? {
                         if !is_about_resources(&text, self.dims) {
                             let expr = read_condition(&text, &context)?;
-                            gates.push(self.gate(&subject, Rule::Condition { expr }, Some(&text)));
+                            gates.push(self.make_gate(
+                                &subject,
+                                Rule::Condition { expr },
+                                Some(&text),
+                            ));
                         }
                     }
                 }
@@ -150,7 +166,7 @@ impl<'a> Writer<'a> {
         Ok(gates)
     }
 
-    /// What repeats exactly may not grow at all, unless something else is said.
+    /// Counters repeat exactly, so they may not grow at all unless a limit allows it.
     fn counter_gates(
         &self,
         subject: &Subject,
@@ -163,18 +179,22 @@ impl<'a> Writer<'a> {
             .map_or(Ok(Vec::new()), |written| written.of_shape(shape, known))?;
         if limits.is_empty() {
             let change = Num(0.0);
-            return Ok(vec![self.gate(subject, Rule::Counters { change }, None)]);
+            return Ok(vec![self.make_gate(
+                subject,
+                Rule::Counters { change },
+                None,
+            )]);
         }
         limits
             .iter()
             .map(|text| {
                 let change = read_counters(text)?;
-                Ok(self.gate(subject, Rule::Counters { change }, Some(text)))
+                Ok(self.make_gate(subject, Rule::Counters { change }, Some(text)))
             })
             .collect()
     }
 
-    fn context<'b>(&'b self, scope: &'b Scope<'b>, unit: bool) -> Context<'b> {
+    fn make_context<'b>(&'b self, scope: &'b Scope<'b>, unit: bool) -> Context<'b> {
         Context {
             scope,
             unit,
@@ -190,7 +210,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn gate(&self, subject: &Subject, rule: Rule, written: Option<&Spot<String>>) -> Gate {
+    fn make_gate(&self, subject: &Subject, rule: Rule, written: Option<&Spot<String>>) -> Gate {
         Gate {
             subject: subject.clone(),
             rule,
@@ -288,7 +308,7 @@ impl Key {
 }
 
 /// What one key asks: by the kernel, and then by the variant.
-pub struct Written<'a> {
+pub struct WrittenGate<'a> {
     name: &'a Spot<String>,
     key: Key,
     layers: Vec<&'a Spot<Limits>>,
@@ -298,14 +318,14 @@ pub struct Written<'a> {
 pub fn merge_gates<'a>(
     kernel: &'a raw::Gates,
     variant: Option<&'a raw::Gates>,
-) -> Result<Vec<Written<'a>>, Problem> {
-    let mut merged: Vec<Written<'a>> = Vec::new();
+) -> Result<Vec<WrittenGate<'a>>, Problem> {
+    let mut merged: Vec<WrittenGate<'a>> = Vec::new();
     let variant = variant.into_iter().flat_map(|gates| gates.0.iter());
     for (name, limits) in kernel.0.iter().chain(variant) {
         let key = Key::parse(name)?;
         match merged.iter_mut().find(|known| known.key == key) {
             Some(known) => known.layers.push(limits),
-            None => merged.push(Written {
+            None => merged.push(WrittenGate {
                 name,
                 key,
                 layers: vec![limits],
@@ -315,7 +335,7 @@ pub fn merge_gates<'a>(
     Ok(merged)
 }
 
-impl Written<'_> {
+impl WrittenGate<'_> {
     /// Conditions have no names by which one could replace another: all of them hold.
     fn conditions(&self) -> Result<Vec<Spot<String>>, Problem> {
         let texts: Vec<_> = self
@@ -326,8 +346,8 @@ impl Written<'_> {
         Ok(texts.concat())
     }
 
-    /// The limits that hold for `key`, one of the architectures or shapes that are `known`: the variant's
-    /// where it says any, else the kernel's.
+    /// The limits for `key`, one of the architectures or shapes that are `known`: the variant's if it has any,
+    /// else the kernel's.
     fn limits(
         &self,
         key: &str,
@@ -366,7 +386,7 @@ impl Written<'_> {
         self.limits(key, known, "architecture")?.ok_or_else(lacking)
     }
 
-    /// A limit may be asked of one shape alone.
+    /// One shape may have a limit that others do not.
     fn of_shape(&self, key: &str, known: &[String]) -> Result<Vec<Spot<String>>, Problem> {
         Ok(self.limits(key, known, "shape")?.unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! One kernel: its variants as forms, its shapes, and from them units, cases and gates.
+//! One kernel: its variants, its shapes, and from them units, cases and gates.
 
 use super::call::{self, Callee};
 use super::defaults;
@@ -6,7 +6,7 @@ use super::gates::{self, DEFAULT};
 use super::raw::{self, RawLaunch, RawReference};
 use super::reference;
 use super::scope::{self, Scope};
-use super::shape::{NamedShape, file_name, identifier, shapes};
+use super::shape::{NamedShape, check_file_name, check_identifier, resolve_shapes};
 use super::tensor::{self, Declared};
 use super::yaml::{Ordered, Problem, Spot, suggest};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use verdict::model::{
 };
 
 /// A kernel as one of its variants has it.
-pub struct Form<'a> {
+pub struct KernelVariant<'a> {
     pub kernel: &'a str,
     pub variant: &'a str,
     pub raw: &'a raw::Kernel,
@@ -25,7 +25,7 @@ pub struct Form<'a> {
     pub launch: Option<&'a Spot<RawLaunch>>,
     pub reference: &'a Spot<RawReference>,
     pub determinism: Determinism,
-    pub gates: Vec<gates::Written<'a>>,
+    pub gates: Vec<gates::WrittenGate<'a>>,
 }
 
 /// What is called, as written.
@@ -54,14 +54,14 @@ pub struct Resolved {
     pub gates: Vec<Gate>,
 }
 
-pub fn resolve(
+pub fn resolve_kernel(
     name: &Spot<String>,
     raw: &Spot<raw::Kernel>,
     shared: &Shared<'_>,
 ) -> Result<Resolved, Problem> {
-    file_name(name, "kernel")?;
-    let shapes = shapes(raw)?;
-    let forms = forms(name, raw)?;
+    check_file_name(name, "kernel")?;
+    let shapes = resolve_shapes(raw)?;
+    let forms = resolve_variants(name, raw)?;
     let variants: Vec<&str> = forms.iter().map(|form| form.variant).collect();
     let mut resolved = Resolved {
         units: Vec::new(),
@@ -69,12 +69,14 @@ pub fn resolve(
         gates: Vec::new(),
     };
     for form in &forms {
-        distinct_names(form, &shapes)?;
+        check_names(form, &shapes)?;
         let cases: Vec<Case> = shapes
             .iter()
-            .map(|shape| case(form, shape, shared))
+            .map(|shape| resolve_case(form, shape, shared))
             .collect::<Result<_, _>>()?;
-        resolved.units.extend(units(form, &shapes, &cases, shared)?);
+        resolved
+            .units
+            .extend(resolve_units(form, &shapes, &cases, shared)?);
         resolved.gates.extend(gates::resolve_gates(
             form,
             &variants,
@@ -85,14 +87,17 @@ pub fn resolve(
         )?);
         resolved.cases.extend(cases);
     }
-    references_of_variants(&forms, &resolved.cases)?;
+    check_variant_references(&forms, &resolved.cases)?;
     gates::mark_cases(&resolved.gates, &mut resolved.cases);
     Ok(resolved)
 }
 
-fn forms<'a>(name: &'a Spot<String>, raw: &'a raw::Kernel) -> Result<Vec<Form<'a>>, Problem> {
+fn resolve_variants<'a>(
+    name: &'a Spot<String>,
+    raw: &'a raw::Kernel,
+) -> Result<Vec<KernelVariant<'a>>, Problem> {
     let Some(variants) = &raw.variants else {
-        return Ok(vec![form(name, DEFAULT, raw, None)?]);
+        return Ok(vec![resolve_variant(name, DEFAULT, raw, None)?]);
     };
     if variants.is_empty() {
         return Err(
@@ -103,18 +108,18 @@ fn forms<'a>(name: &'a Spot<String>, raw: &'a raw::Kernel) -> Result<Vec<Form<'a
     variants
         .iter()
         .map(|(variant, changes)| {
-            identifier(variant, "variant")?;
-            form(name, variant, raw, Some(changes))
+            check_identifier(variant, "variant")?;
+            resolve_variant(name, variant, raw, Some(changes))
         })
         .collect()
 }
 
-fn form<'a>(
+fn resolve_variant<'a>(
     kernel: &'a str,
     variant: &'a str,
     raw: &'a raw::Kernel,
     changes: Option<&'a raw::Variant>,
-) -> Result<Form<'a>, Problem> {
+) -> Result<KernelVariant<'a>, Problem> {
     let mut tensors: Vec<Declared<'a>> = raw
         .tensors
         .iter()
@@ -173,11 +178,11 @@ fn form<'a>(
             reason: reason.value.clone(),
         },
     };
-    Ok(Form {
+    Ok(KernelVariant {
         kernel,
         variant,
         raw,
-        defines: defines(&[Some(&raw.define), changes.map(|changes| &changes.define)])?,
+        defines: resolve_defines(&[Some(&raw.define), changes.map(|changes| &changes.define)])?,
         call,
         tensors,
         launch: changes
@@ -191,12 +196,12 @@ fn form<'a>(
     })
 }
 
-fn defines(
+fn resolve_defines(
     layers: &[Option<&Ordered<Spot<raw::Word>>>],
 ) -> Result<BTreeMap<String, String>, Problem> {
     let mut defines = BTreeMap::new();
     for (name, value) in layers.iter().flatten().flat_map(|layer| layer.iter()) {
-        identifier(name, "macro")?;
+        check_identifier(name, "macro")?;
         if value.0.contains('\n') {
             return Err(Problem::new(
                 value.at,
@@ -209,7 +214,7 @@ fn defines(
 }
 
 /// In an expression one name has one meaning.
-fn distinct_names(form: &Form<'_>, shapes: &[NamedShape]) -> Result<(), Problem> {
+fn check_names(form: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<(), Problem> {
     let dims = shapes.first().map(|shape| &shape.dims);
     for name in form.defines.keys() {
         let clash = if Metric::from_name(name).is_some() {
@@ -231,7 +236,7 @@ fn distinct_names(form: &Form<'_>, shapes: &[NamedShape]) -> Result<(), Problem>
     Ok(())
 }
 
-impl<'a> Form<'a> {
+impl<'a> KernelVariant<'a> {
     fn variant_defines(&self) -> impl Iterator<Item = &'a (Spot<String>, Spot<raw::Word>)> {
         let variants = self
             .raw
@@ -244,10 +249,14 @@ impl<'a> Form<'a> {
     }
 }
 
-fn case(form: &Form<'_>, shape: &NamedShape, shared: &Shared<'_>) -> Result<Case, Problem> {
+fn resolve_case(
+    form: &KernelVariant<'_>,
+    shape: &NamedShape,
+    shared: &Shared<'_>,
+) -> Result<Case, Problem> {
     let raw = form.raw;
     let scope = Scope::new(&shape.name, &shape.dims, &form.defines);
-    let tensors = tensor::tensors(&form.tensors, &scope)?;
+    let tensors = tensor::resolve_tensors(&form.tensors, &scope)?;
     if !tensors.iter().any(|tensor| tensor.role.is_result()) {
         let at = form
             .tensors
@@ -262,8 +271,8 @@ fn case(form: &Form<'_>, shape: &NamedShape, shared: &Shared<'_>) -> Result<Case
         Call::Entry(_) => Callee::Kernel,
         Call::Launcher(_) => Callee::Launcher,
     };
-    let args = call::args(&raw.args, &tensors, callee, &scope)?;
-    let passed = call::passed(&args);
+    let args = call::resolve_args(&raw.args, &tensors, callee, &scope)?;
+    let passed = call::passed_tensors(&args);
     if let Some((name, _)) = form
         .tensors
         .iter()
@@ -279,7 +288,7 @@ fn case(form: &Form<'_>, shape: &NamedShape, shared: &Shared<'_>) -> Result<Case
         )));
     }
     let launch = match (&form.call, form.launch) {
-        (Call::Entry(_), Some(launch)) => Some(call::launch(launch, &scope)?),
+        (Call::Entry(_), Some(launch)) => Some(call::resolve_launch(launch, &scope)?),
         (Call::Launcher(_), None) => None,
         (Call::Entry(_), None) => {
             return Err(Problem::new(raw.args.at, "the key `launch` is missing")
@@ -292,11 +301,11 @@ fn case(form: &Form<'_>, shape: &NamedShape, shared: &Shared<'_>) -> Result<Case
             ));
         }
     };
-    let path = |spot: &Spot<String>| path(spot, PathKind::File, shared);
-    let reference = reference::reference(form.reference, &tensors, &scope, &path)?;
+    let path = |spot: &Spot<String>| check_path(spot, PathKind::File, shared);
+    let reference = reference::resolve_reference(form.reference, &tensors, &scope, &path)?;
     let deadline = match &raw.deadline {
         None => defaults::DEADLINE_NS,
-        Some(deadline) => scope::duration(deadline, "a deadline", 1e6..=3.6e12)?,
+        Some(deadline) => scope::parse_duration(deadline, "a deadline", 1e6..=3.6e12)?,
     };
     let launches = match &raw.launches {
         None => defaults::LAUNCHES,
@@ -331,8 +340,8 @@ fn case(form: &Form<'_>, shape: &NamedShape, shared: &Shared<'_>) -> Result<Case
     })
 }
 
-fn units(
-    form: &Form<'_>,
+fn resolve_units(
+    form: &KernelVariant<'_>,
     shapes: &[NamedShape],
     cases: &[Case],
     shared: &Shared<'_>,
@@ -340,7 +349,7 @@ fn units(
     let raw = form.raw;
     let call = match form.call {
         Call::Entry(entry) => Callable::Entry {
-            name: call::entry_name(entry)?,
+            name: call::check_entry_name(entry)?,
         },
         Call::Launcher(launcher) => {
             let scopes: Vec<_> = shapes
@@ -348,20 +357,20 @@ fn units(
                 .map(|shape| Scope::new(&shape.name, &shape.dims, &form.defines))
                 .collect();
             let args = cases.first().map_or(&[][..], |case| &case.args);
-            call::launcher(launcher, args, &raw.args, &scopes)?
+            call::resolve_launcher(launcher, args, &raw.args, &scopes)?
         }
     };
-    let source = path(&raw.source, PathKind::File, shared)?;
+    let source = check_path(&raw.source, PathKind::File, shared)?;
     let include_dirs: Vec<String> = raw
         .include_dirs
         .iter()
-        .map(|dir| path(dir, PathKind::Directory, shared))
+        .map(|dir| check_path(dir, PathKind::Directory, shared))
         .collect::<Result<_, _>>()?;
     let flags: Vec<String> = shared
         .flags
         .iter()
         .chain(&raw.flags)
-        .map(flag)
+        .map(check_flag)
         .collect::<Result<_, _>>()?;
     Ok(shared
         .architectures
@@ -381,8 +390,8 @@ fn units(
         .collect())
 }
 
-/// Flags that would say again, or against it, what has a key of its own.
-fn flag(flag: &Spot<String>) -> Result<String, Problem> {
+/// Refuses flags that repeat or contradict what has a key of its own.
+fn check_flag(flag: &Spot<String>) -> Result<String, Problem> {
     let owned = [
         (&["-D", "--define-macro"][..], "define"),
         (&["-I", "--include-path"][..], "include_dirs"),
@@ -443,7 +452,11 @@ fn flag(flag: &Spot<String>) -> Result<String, Problem> {
 }
 
 /// A path of the repository: relative, inside it, with forward slashes, and there.
-fn path(spot: &Spot<String>, wanted: PathKind, shared: &Shared<'_>) -> Result<String, Problem> {
+fn check_path(
+    spot: &Spot<String>,
+    wanted: PathKind,
+    shared: &Shared<'_>,
+) -> Result<String, Problem> {
     let text = spot.trim_end_matches('/');
     let inside = !text.is_empty()
         && !text.starts_with('/')
@@ -477,7 +490,7 @@ fn path(spot: &Spot<String>, wanted: PathKind, shared: &Shared<'_>) -> Result<St
 }
 
 /// A variant that others are compared with is itself compared with something computed, and is alike.
-fn references_of_variants(forms: &[Form<'_>], cases: &[Case]) -> Result<(), Problem> {
+fn check_variant_references(forms: &[KernelVariant<'_>], cases: &[Case]) -> Result<(), Problem> {
     let outputs = |case: &Case| -> Vec<Tensor> {
         let outputs = case.tensors.iter().filter(|tensor| tensor.role.is_result());
         outputs.cloned().collect()

@@ -1,7 +1,7 @@
 //! One limit as people write it: `128`, `48KiB`, `1.5ms`, `25%`, `+2%`, `<= 0.90 * stage1.p50`.
 //!
-//! A bare value is the worst one allowed: at most, or at least where more is better. What can only be a slip is
-//! refused rather than obeyed: a limit in the wrong direction (a worse kernel would pass and a better one fail),
+//! A bare value is the worst one allowed: at most, or at least where more is better. What can only be a mistake
+//! is refused: a limit in the wrong direction (a worse kernel would pass and a better one fail),
 //! a time without its unit, a limit that nothing can break. Conditions can say anything.
 
 use super::context::{Context, Reference};
@@ -137,7 +137,7 @@ fn read_bound(
         let percent = number
             .parse()
             .ok()
-            .filter(|percent: &f64| percent.is_finite() && scope::suffix(number) == Some(""))
+            .filter(|percent: &f64| percent.is_finite() && scope::unit_suffix(number) == Some(""))
             .ok_or_else(|| problem(format!("`{rest}` is not a share: write 25%")))?;
         if metric.measure() != Measure::Share {
             return Err(problem(format!("{rest} of what?"))
@@ -145,8 +145,8 @@ fn read_bound(
         }
         return check_breakable(spot, metric, op, percent / 100.0);
     }
-    let expression =
-        scope::parse(spot, rest).map_err(|problem| problem.offset(offset(spot, rest)))?;
+    let expression = scope::parse_expression(spot, rest)
+        .map_err(|problem| problem.offset(offset(spot, rest)))?;
     if expression.kind() == Kind::Truth {
         return Err(problem(format!("`{rest}` is a condition, not a limit"))
             .help("put it into the list of conditions: conditions: [...]"));
@@ -176,7 +176,7 @@ fn read_bound(
     check_unit(spot, rest, metric)?;
     let value = expression
         .number(context.scope.env())
-        .map_err(|error| context.scope.explain(spot, &error))?;
+        .map_err(|error| context.scope.explain_error(spot, &error))?;
     check_breakable(spot, metric, op, value)
 }
 
@@ -235,7 +235,7 @@ fn offset(spot: &Spot<String>, part: &str) -> usize {
 
 /// Literals carry the unit of their metric; expressions are in ns and bytes.
 fn check_unit(spot: &Spot<String>, text: &str, metric: Metric) -> Result<(), Problem> {
-    let Some(suffix) = scope::suffix(text) else {
+    let Some(suffix) = scope::unit_suffix(text) else {
         return Ok(());
     };
     let problem = |message: String| Problem::new(spot.at, message).offset(offset(spot, text));

@@ -27,7 +27,7 @@ mod tests;
 mod tree;
 mod yaml;
 
-pub use accepted::{ACCEPTED, acceptances, validated};
+pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
 pub use limit::parse_change;
 
 use crate::error::{Diagnostic, Error, Result};
@@ -85,7 +85,7 @@ pub struct Loaded {
 
 /// The gates file of the nearest directory above this one, as in `../../gates.yaml`, for a command that was typed
 /// below it and names no other.
-fn above(path: &Path) -> Option<String> {
+fn find_config_above(path: &Path) -> Option<String> {
     let here = std::env::current_dir().ok()?;
     let mut above = here.ancestors().skip(1);
     let steps = above.position(|dir| dir.join(DEFAULT_CONFIG).is_file())? + 1;
@@ -109,7 +109,7 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
         let diagnostic =
             Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
         Error::Usage(match error.kind() {
-            std::io::ErrorKind::NotFound => match above(path) {
+            std::io::ErrorKind::NotFound => match find_config_above(path) {
                 Some(there) => diagnostic.help(format!(
                     "there is one in a parent directory: --config {there}"
                 )),
@@ -159,7 +159,7 @@ pub fn pairing(unchanged: bool) -> Pairing {
     defaults::pairing(unchanged)
 }
 
-/// What holds where there is no gates.yaml.
+/// How times are taken without a gates.yaml.
 pub fn default_timing() -> Schedule {
     defaults::TIMING
 }
@@ -186,14 +186,14 @@ fn parse(
     disk: &dyn Fn(&str) -> Option<PathKind>,
 ) -> std::result::Result<Resolved, Diagnostic> {
     let source = Source::parse(file, text)?;
-    version(&source)
+    check_version(&source)
         .and_then(|()| source.read())
-        .and_then(|raw| resolve(&raw, file, disk))
+        .and_then(|raw| resolve_file(&raw, file, disk))
         .map_err(|problem| source.diagnose(&problem))
 }
 
 /// Before anything else: another version may have other keys.
-fn version(source: &Source<'_>) -> std::result::Result<(), Problem> {
+fn check_version(source: &Source<'_>) -> std::result::Result<(), Problem> {
     let first = source.first_entry();
     let help = format!("the first line must be `version: {VERSION}`");
     match first {
@@ -213,12 +213,12 @@ fn version(source: &Source<'_>) -> std::result::Result<(), Problem> {
     }
 }
 
-fn resolve(
+fn resolve_file(
     raw: &raw::GatesFile,
     file: &str,
     disk: &dyn Fn(&str) -> Option<PathKind>,
 ) -> std::result::Result<Resolved, Problem> {
-    let architectures = architectures(&raw.architectures)?;
+    let architectures = resolve_architectures(&raw.architectures)?;
     let shared = Shared {
         file,
         architectures: &architectures,
@@ -229,14 +229,14 @@ fn resolve(
         plan: Plan {
             units: Vec::new(),
             cases: Vec::new(),
-            timing: timing(&raw.timing)?,
-            simulation: simulation(&raw.simulation)?,
+            timing: resolve_timing(&raw.timing)?,
+            simulation: resolve_simulation(&raw.simulation)?,
             pairing: None,
             left_out: BTreeSet::new(),
         },
         gates: Vec::new(),
         toolchain: ToolchainPin {
-            cuda: raw.toolchain.cuda.as_ref().map(release).transpose()?,
+            cuda: raw.toolchain.cuda.as_ref().map(check_release).transpose()?,
         },
     };
     if raw.kernels.is_empty() {
@@ -246,19 +246,19 @@ fn resolve(
         ));
     }
     for (name, kernel) in raw.kernels.iter() {
-        let kernel = kernel::resolve(name, kernel, &shared)?;
+        let kernel = kernel::resolve_kernel(name, kernel, &shared)?;
         resolved.plan.units.extend(kernel.units);
         resolved.plan.cases.extend(kernel.cases);
         resolved.gates.extend(kernel.gates);
     }
     if let Some(singles) = &raw.timing.singles {
-        enough(singles, &resolved.gates)?;
+        check_singles(singles, &resolved.gates)?;
     }
     Ok(resolved)
 }
 
-/// A limit that these could never decide is said before anything is measured.
-fn enough(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(), Problem> {
+/// A limit that these could never decide is an error before anything is measured.
+fn check_singles(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(), Problem> {
     let limited = gates.iter().filter_map(|gate| match gate.rule {
         Rule::Limit { metric, .. } => Some(metric),
         _ => None,
@@ -277,7 +277,7 @@ fn enough(singles: &Spot<u32>, gates: &[Gate]) -> std::result::Result<(), Proble
     }
 }
 
-fn architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<Vec<Arch>, Problem> {
+fn resolve_architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<Vec<Arch>, Problem> {
     if raw.is_empty() {
         return Err(Problem::new(
             raw.at,
@@ -300,7 +300,7 @@ fn architectures(raw: &Spot<Vec<Spot<String>>>) -> std::result::Result<Vec<Arch>
     Ok(architectures)
 }
 
-fn release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
+fn check_release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
     let parts: Vec<_> = raw.split('.').collect();
     let number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     if (2..=3).contains(&parts.len()) && parts.iter().all(number) {
@@ -312,7 +312,7 @@ fn release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
     )
 }
 
-fn simulation(raw: &RawSimulation) -> std::result::Result<Simulation, Problem> {
+fn resolve_simulation(raw: &RawSimulation) -> std::result::Result<Simulation, Problem> {
     match &raw.budget {
         None => Ok(defaults::SIMULATION),
         Some(budget) if BUDGETS.contains(&budget.value) => Ok(Simulation {
@@ -330,7 +330,7 @@ fn simulation(raw: &RawSimulation) -> std::result::Result<Simulation, Problem> {
     }
 }
 
-fn timing(raw: &raw::Timing) -> std::result::Result<Schedule, Problem> {
+fn resolve_timing(raw: &raw::Timing) -> std::result::Result<Schedule, Problem> {
     let count = |written: &Option<Spot<u32>>, absent: u32, least: u32, most: u32| match written {
         None => Ok(absent),
         Some(count) if (least..=most).contains(&count.value) => Ok(count.value),
@@ -349,7 +349,7 @@ fn timing(raw: &raw::Timing) -> std::result::Result<Schedule, Problem> {
         singles: count(&raw.singles, absent.singles, 1, 100_000)?,
         batch_ns: match &raw.batch {
             None => absent.batch_ns,
-            Some(batch) => scope::duration(batch, "a batch", 1e3..=1e9)? as u64,
+            Some(batch) => scope::parse_duration(batch, "a batch", 1e3..=1e9)? as u64,
         },
         processes,
         max_processes: count(&raw.max_processes, most, processes, 100)?,

@@ -7,7 +7,7 @@ use super::yaml::{Problem, Spot};
 use verdict::model::{Reference, Tensor};
 
 /// `path` checks and normalises the path of a source file.
-pub fn reference(
+pub fn resolve_reference(
     spot: &Spot<RawReference>,
     tensors: &[Tensor],
     scope: &Scope<'_>,
@@ -15,7 +15,7 @@ pub fn reference(
 ) -> Result<Reference, Problem> {
     use RawReference as R;
     let names = Names { tensors, scope };
-    let eps = |eps: &Option<Spot<Formula>>| scope.number_or(eps.as_ref(), 1e-5);
+    let eps = |eps: &Option<Spot<Formula>>| scope.eval_number_or(eps.as_ref(), 1e-5);
     let resolved = match &spot.value {
         R::Sdpa {
             q,
@@ -25,17 +25,17 @@ pub fn reference(
             scale,
             causal,
         } => {
-            let query = names.input(q)?;
+            let query = names.find_input(q)?;
             let &[batch, heads, _, depth] = query.dims.as_slice() else {
                 return Err(scope.problem(
                     q,
                     format!("q must be [B, H, S, D], and is {:?}", query.dims),
                 ));
             };
-            let &[_, key_heads, keys, _] = names.input(k)?.dims.as_slice() else {
+            let &[_, key_heads, keys, _] = names.find_input(k)?.dims.as_slice() else {
                 return Err(scope.problem(k, "k must be [B, H, S, D]"));
             };
-            names.extents(k, &[batch, key_heads, keys, depth])?;
+            names.check_extents(k, &[batch, key_heads, keys, depth])?;
             if heads % key_heads != 0 {
                 return Err(scope.problem(
                     k,
@@ -44,16 +44,16 @@ pub fn reference(
                     ),
                 ));
             }
-            names.input(v)?;
-            names.extents(v, &[batch, key_heads, keys, depth])?;
-            names.output(out)?;
-            names.extents(out, &query.dims)?;
+            names.find_input(v)?;
+            names.check_extents(v, &[batch, key_heads, keys, depth])?;
+            names.find_output(out)?;
+            names.check_extents(out, &query.dims)?;
             Reference::Sdpa {
                 q: q.value.clone(),
                 k: k.value.clone(),
                 v: v.value.clone(),
                 out: out.value.clone(),
-                scale: scope.number_or(scale.as_ref(), 1.0 / (depth as f64).sqrt())?,
+                scale: scope.eval_number_or(scale.as_ref(), 1.0 / (depth as f64).sqrt())?,
                 causal: *causal,
             }
         }
@@ -69,8 +69,8 @@ pub fn reference(
             transpose_b,
             epilogue,
         } => {
-            let (batch_a, rows, inner) = names.matrix(a, *transpose_a)?;
-            let (batch_b, inner_b, columns) = names.matrix(b, *transpose_b)?;
+            let (batch_a, rows, inner) = names.find_matrix(a, *transpose_a)?;
+            let (batch_b, inner_b, columns) = names.find_matrix(b, *transpose_b)?;
             if inner != inner_b {
                 return Err(scope.problem(b, format!("K is {inner} in a and {inner_b} in b")));
             }
@@ -80,18 +80,19 @@ pub fn reference(
                     format!("the leading dimensions are {batch_a:?} in a and {batch_b:?} in b"),
                 ));
             }
-            names.output(out)?;
+            names.find_output(out)?;
             let result = [batch_a, &[rows, columns]].concat();
-            names.extents(out, &result)?;
+            names.check_extents(out, &result)?;
             if let Some(c) = c {
-                names.input(c)?;
-                names.extents(c, &result)?;
+                names.find_input(c)?;
+                names.check_extents(c, &result)?;
             }
             if let Some(bias) = bias {
-                names.input(bias)?;
-                names.extents(bias, &[columns])?;
+                names.find_input(bias)?;
+                names.check_extents(bias, &[columns])?;
             }
-            let factor = scope.number_or(beta.as_ref(), if c.is_some() { 1.0 } else { 0.0 })?;
+            let factor =
+                scope.eval_number_or(beta.as_ref(), if c.is_some() { 1.0 } else { 0.0 })?;
             if let (Some(beta), None) = (beta, c)
                 && factor.0 != 0.0
             {
@@ -101,9 +102,9 @@ pub fn reference(
                 a: a.value.clone(),
                 b: b.value.clone(),
                 out: out.value.clone(),
-                c: name(c),
-                bias: name(bias),
-                alpha: scope.number_or(alpha.as_ref(), 1.0)?,
+                c: optional_name(c),
+                bias: optional_name(bias),
+                alpha: scope.eval_number_or(alpha.as_ref(), 1.0)?,
                 beta: factor,
                 transpose_a: *transpose_a,
                 transpose_b: *transpose_b,
@@ -111,7 +112,7 @@ pub fn reference(
             }
         }
         R::Softmax { x, out } => {
-            names.rows(x, out)?;
+            names.check_rows(x, out)?;
             Reference::Softmax {
                 x: x.value.clone(),
                 out: out.value.clone(),
@@ -124,16 +125,16 @@ pub fn reference(
             beta,
             eps: epsilon,
         } => {
-            let columns = names.rows(x, out)?;
+            let columns = names.check_rows(x, out)?;
             for weight in [gamma, beta].into_iter().flatten() {
-                names.input(weight)?;
-                names.extents(weight, &[columns])?;
+                names.find_input(weight)?;
+                names.check_extents(weight, &[columns])?;
             }
             Reference::LayerNorm {
                 x: x.value.clone(),
                 out: out.value.clone(),
-                gamma: name(gamma),
-                beta: name(beta),
+                gamma: optional_name(gamma),
+                beta: optional_name(beta),
                 eps: eps(epsilon)?,
             }
         }
@@ -143,28 +144,28 @@ pub fn reference(
             gamma,
             eps: epsilon,
         } => {
-            let columns = names.rows(x, out)?;
+            let columns = names.check_rows(x, out)?;
             if let Some(gamma) = gamma {
-                names.input(gamma)?;
-                names.extents(gamma, &[columns])?;
+                names.find_input(gamma)?;
+                names.check_extents(gamma, &[columns])?;
             }
             Reference::RmsNorm {
                 x: x.value.clone(),
                 out: out.value.clone(),
-                gamma: name(gamma),
+                gamma: optional_name(gamma),
                 eps: eps(epsilon)?,
             }
         }
         R::Reduce { x, out, op, axes } => {
-            let dims = &names.input(x)?.dims;
-            let reduced = axes_of(axes, dims.len())?;
+            let dims = &names.find_input(x)?.dims;
+            let reduced = resolve_axes(axes, dims.len())?;
             if reduced.is_empty() {
                 return Err(Problem::new(axes.at, "no axes: nothing would be reduced"));
             }
             let left = |(axis, dim): (usize, &usize)| (!reduced.contains(&axis)).then_some(*dim);
             let left: Vec<usize> = dims.iter().enumerate().filter_map(left).collect();
             // The reduced axes may be left out, or stay as 1.
-            let found = &names.output(out)?.dims;
+            let found = &names.find_output(out)?.dims;
             let squeeze = |dims: &[usize]| -> Vec<usize> {
                 dims.iter().copied().filter(|dim| *dim != 1).collect()
             };
@@ -183,20 +184,20 @@ pub fn reference(
             out,
             permutation,
         } => {
-            let dims = &names.input(x)?.dims;
-            let order = axes_of(permutation, dims.len())?;
+            let dims = &names.find_input(x)?.dims;
+            let order = resolve_axes(permutation, dims.len())?;
             if order.len() != dims.len() {
                 return Err(Problem::new(
                     permutation.at,
                     format!("{} axes for {} dimensions", order.len(), dims.len()),
                 ));
             }
-            names.output(out)?;
+            names.find_output(out)?;
             let wanted: Vec<usize> = order
                 .iter()
                 .filter_map(|axis| dims.get(*axis).copied())
                 .collect();
-            names.extents(out, &wanted)?;
+            names.check_extents(out, &wanted)?;
             Reference::Transpose {
                 x: x.value.clone(),
                 out: out.value.clone(),
@@ -204,8 +205,8 @@ pub fn reference(
             }
         }
         R::Unary { x, out, op } => {
-            names.output(out)?;
-            names.extents(out, &names.input(x)?.dims)?;
+            names.find_output(out)?;
+            names.check_extents(out, &names.find_input(x)?.dims)?;
             Reference::Unary {
                 x: x.value.clone(),
                 out: out.value.clone(),
@@ -213,11 +214,11 @@ pub fn reference(
             }
         }
         R::Binary { a, b, out, op } => {
-            let dims = &names.input(a)?.dims;
-            names.input(b)?;
-            names.extents(b, dims)?;
-            names.output(out)?;
-            names.extents(out, dims)?;
+            let dims = &names.find_input(a)?.dims;
+            names.find_input(b)?;
+            names.check_extents(b, dims)?;
+            names.find_output(out)?;
+            names.check_extents(out, dims)?;
             Reference::Binary {
                 a: a.value.clone(),
                 b: b.value.clone(),
@@ -232,20 +233,20 @@ pub fn reference(
             flags,
         } => Reference::User {
             source: path(source)?,
-            function: call::c_name(function)?,
-            args: call::args(args, tensors, Callee::Reference, scope)?,
+            function: call::check_c_name(function)?,
+            args: call::resolve_args(args, tensors, Callee::Reference, scope)?,
             flags: flags.iter().map(|flag| flag.value.clone()).collect(),
         },
         R::Variant(variant) => Reference::Variant {
             variant: variant.value.clone(),
         },
     };
-    covers_every_output(spot, &resolved, tensors)?;
+    check_coverage(spot, &resolved, tensors)?;
     Ok(resolved)
 }
 
 /// An output that no reference computes would be accepted whatever it holds.
-fn covers_every_output(
+fn check_coverage(
     spot: &Spot<RawReference>,
     reference: &Reference,
     tensors: &[Tensor],
@@ -260,7 +261,7 @@ fn covers_every_output(
         | Reference::Transpose { out, .. }
         | Reference::Unary { out, .. }
         | Reference::Binary { out, .. } => vec![out],
-        Reference::User { args, .. } => call::passed(args),
+        Reference::User { args, .. } => call::passed_tensors(args),
         Reference::Variant { .. } => return Ok(()),
     };
     let uncovered = tensors
@@ -279,11 +280,11 @@ fn covers_every_output(
     }
 }
 
-fn name(spot: &Option<Spot<String>>) -> Option<String> {
+fn optional_name(spot: &Option<Spot<String>>) -> Option<String> {
     spot.as_ref().map(|spot| spot.value.clone())
 }
 
-fn axes_of(axes: &Spot<Vec<Spot<u32>>>, rank: usize) -> Result<Vec<usize>, Problem> {
+fn resolve_axes(axes: &Spot<Vec<Spot<u32>>>, rank: usize) -> Result<Vec<usize>, Problem> {
     let mut found = Vec::new();
     for axis in axes.iter() {
         let index = axis.value as usize;
@@ -308,29 +309,29 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn input(&self, name: &Spot<String>) -> Result<&'a Tensor, Problem> {
-        let tensor = call::tensor(name, self.tensors)?;
+    fn find_input(&self, name: &Spot<String>) -> Result<&'a Tensor, Problem> {
+        let tensor = call::find_tensor(name, self.tensors)?;
         if !tensor.role.is_drawn() {
             return Err(Problem::new(
                 name.at,
                 format!("`{}` is not an input; a reference reads inputs", name.value),
             ));
         }
-        Self::of_floats(name, tensor)
+        Self::check_floats(name, tensor)
     }
 
-    fn output(&self, name: &Spot<String>) -> Result<&'a Tensor, Problem> {
-        let tensor = call::tensor(name, self.tensors)?;
+    fn find_output(&self, name: &Spot<String>) -> Result<&'a Tensor, Problem> {
+        let tensor = call::find_tensor(name, self.tensors)?;
         if !tensor.role.is_result() {
             return Err(
                 Problem::new(name.at, format!("`{}` is not an output", name.value))
                     .help(format!("tensors: {{{}: {{role: out, ...}}}}", name.value)),
             );
         }
-        Self::of_floats(name, tensor)
+        Self::check_floats(name, tensor)
     }
 
-    fn of_floats(name: &Spot<String>, tensor: &'a Tensor) -> Result<&'a Tensor, Problem> {
+    fn check_floats(name: &Spot<String>, tensor: &'a Tensor) -> Result<&'a Tensor, Problem> {
         if tensor.elem.is_float() || tensor.codec.is_some() {
             return Ok(tensor);
         }
@@ -344,8 +345,8 @@ impl<'a> Names<'a> {
         .help("a `user` reference sees integer tensors in their own type"))
     }
 
-    fn extents(&self, name: &Spot<String>, wanted: &[usize]) -> Result<(), Problem> {
-        let found = &call::tensor(name, self.tensors)?.dims;
+    fn check_extents(&self, name: &Spot<String>, wanted: &[usize]) -> Result<(), Problem> {
+        let found = &call::find_tensor(name, self.tensors)?.dims;
         if found == wanted {
             return Ok(());
         }
@@ -363,12 +364,12 @@ impl<'a> Names<'a> {
     }
 
     /// Leading dimensions, rows and columns, after transposition.
-    fn matrix(
+    fn find_matrix(
         &self,
         name: &Spot<String>,
         transpose: bool,
     ) -> Result<(&'a [usize], usize, usize), Problem> {
-        match self.input(name)?.dims.as_slice() {
+        match self.find_input(name)?.dims.as_slice() {
             [batch @ .., rows, columns] if transpose => Ok((batch, *columns, *rows)),
             [batch @ .., rows, columns] => Ok((batch, *rows, *columns)),
             dims => Err(self
@@ -378,10 +379,10 @@ impl<'a> Names<'a> {
     }
 
     /// Length of the last dimension of `x`, where `out` is as `x`.
-    fn rows(&self, x: &Spot<String>, out: &Spot<String>) -> Result<usize, Problem> {
-        let dims = &self.input(x)?.dims;
-        self.output(out)?;
-        self.extents(out, dims)?;
+    fn check_rows(&self, x: &Spot<String>, out: &Spot<String>) -> Result<usize, Problem> {
+        let dims = &self.find_input(x)?.dims;
+        self.find_output(out)?;
+        self.check_extents(out, dims)?;
         dims.last()
             .copied()
             .ok_or_else(|| self.scope.problem(x, "a single element has no rows"))

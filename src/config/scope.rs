@@ -44,34 +44,38 @@ impl<'a> Scope<'a> {
         &self.env
     }
 
-    pub fn integer(&self, formula: &Spot<Formula>) -> Result<i64, Problem> {
-        let expression = parse(formula, &formula.0)?;
+    pub fn eval_integer(&self, formula: &Spot<Formula>) -> Result<i64, Problem> {
+        let expression = parse_expression(formula, &formula.0)?;
         expression
             .integer(&self.env)
-            .map_err(|error| self.explain(formula, &error))
+            .map_err(|error| self.explain_error(formula, &error))
     }
 
-    pub fn number(&self, formula: &Spot<Formula>) -> Result<f64, Problem> {
-        let expression = parse(formula, &formula.0)?;
+    pub fn eval_number(&self, formula: &Spot<Formula>) -> Result<f64, Problem> {
+        let expression = parse_expression(formula, &formula.0)?;
         expression
             .number(&self.env)
-            .map_err(|error| self.explain(formula, &error))
+            .map_err(|error| self.explain_error(formula, &error))
     }
 
-    pub fn number_or(&self, formula: Option<&Spot<Formula>>, absent: f64) -> Result<Num, Problem> {
+    pub fn eval_number_or(
+        &self,
+        formula: Option<&Spot<Formula>>,
+        absent: f64,
+    ) -> Result<Num, Problem> {
         formula
-            .map_or(Ok(absent), |formula| self.number(formula))
+            .map_or(Ok(absent), |formula| self.eval_number(formula))
             .map(Num)
     }
 
     /// An integer within a range; `what` it is, for the message.
-    pub fn integer_in(
+    pub fn eval_integer_in(
         &self,
         formula: &Spot<Formula>,
         what: &str,
         range: RangeInclusive<i64>,
     ) -> Result<i64, Problem> {
-        let value = self.integer(formula)?;
+        let value = self.eval_integer(formula)?;
         if range.contains(&value) {
             return Ok(value);
         }
@@ -94,10 +98,10 @@ impl<'a> Scope<'a> {
         Problem::new(spot.at, message)
     }
 
-    pub fn explain<T>(&self, spot: &Spot<T>, error: &EvalError) -> Problem {
+    pub fn explain_error<T>(&self, spot: &Spot<T>, error: &EvalError) -> Problem {
         match error {
             EvalError::Missing(names) => match names.first() {
-                Some(name) => self.unknown(spot, name),
+                Some(name) => self.explain_unknown(spot, name),
                 None => self.problem(spot, error.to_string()),
             },
             EvalError::NotWhole(_) => self
@@ -108,7 +112,7 @@ impl<'a> Scope<'a> {
     }
 
     /// A name that has no value here.
-    pub fn unknown<T>(&self, spot: &Spot<T>, name: &Name) -> Problem {
+    pub fn explain_unknown<T>(&self, spot: &Spot<T>, name: &Name) -> Problem {
         let text = name.to_string();
         if let Some(value) = self.opaque.get(text.as_str()) {
             return self.problem(
@@ -132,7 +136,7 @@ impl<'a> Scope<'a> {
 }
 
 /// `text`, as the scalar at `spot` has it somewhere.
-pub fn parse<T>(spot: &Spot<T>, text: &str) -> Result<Expression, Problem> {
+pub fn parse_expression<T>(spot: &Spot<T>, text: &str) -> Result<Expression, Problem> {
     Expression::parse(text).map_err(|error| {
         let problem = Problem::new(spot.at, format!("`{text}`: {error}"));
         problem.offset(error.column - 1)
@@ -140,13 +144,16 @@ pub fn parse<T>(spot: &Spot<T>, text: &str) -> Result<Expression, Problem> {
 }
 
 /// A duration with its unit (`200us`), in ns.
-pub fn duration(
+pub fn parse_duration(
     formula: &Spot<Formula>,
     what: &str,
     ns: RangeInclusive<f64>,
 ) -> Result<f64, Problem> {
     let text = formula.0.trim();
-    let is_time = matches!(suffix(text).and_then(unit), Some((Unit::Nanoseconds, _)));
+    let is_time = matches!(
+        unit_suffix(text).and_then(unit),
+        Some((Unit::Nanoseconds, _))
+    );
     let value = match Expression::parse(text) {
         Ok(expression) if is_time => expression.number(&Env::new()).ok(),
         _ => None,
@@ -165,7 +172,7 @@ pub fn duration(
 }
 
 /// The letters behind a plain number: `KiB` of `48KiB`, `` of `48`. `None` for anything else.
-pub fn suffix(text: &str) -> Option<&str> {
+pub fn unit_suffix(text: &str) -> Option<&str> {
     let number = text.trim_end_matches(|char: char| char.is_alphabetic());
     let is_number = number.starts_with(|char: char| char.is_ascii_digit())
         && number.parse::<f64>().is_ok_and(f64::is_finite);

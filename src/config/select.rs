@@ -90,7 +90,7 @@ impl Filter {
                     "examples: sdpa_fp8, sdpa_fp8/stage2, sdpa_fp8@mission, sdpa_fp8/stage*@mission",
                 ));
             }
-            glob(part)
+            parse_glob(part)
         };
         Ok(Self {
             text: text.to_owned(),
@@ -119,7 +119,7 @@ impl Filter {
             .collect();
         if of_kernel.is_empty() {
             let kernels = all.iter().map(|id| id.kernel.as_str());
-            return diagnostic.help(known("kernel", self.kernel.glob().glob(), kernels));
+            return diagnostic.help(suggest_names("kernel", self.kernel.glob().glob(), kernels));
         }
         let variants = of_kernel.iter().map(|id| id.variant.as_str());
         let shapes = of_kernel.iter().map(|id| id.shape.as_str());
@@ -127,11 +127,15 @@ impl Filter {
             unmatched(&self.variant, variants.clone()),
             unmatched(&self.shape, shapes.clone()),
         ) {
-            (Some(variant), None) => diagnostic.help(known("variant", variant, variants)),
-            (None, Some(shape)) => diagnostic.help(known("shape", shape, shapes)),
+            (Some(variant), None) => diagnostic.help(suggest_names("variant", variant, variants)),
+            (None, Some(shape)) => diagnostic.help(suggest_names("shape", shape, shapes)),
             (variant, shape) => diagnostic
-                .help(known("variant", variant.unwrap_or_default(), variants))
-                .help(known("shape", shape.unwrap_or_default(), shapes)),
+                .help(suggest_names(
+                    "variant",
+                    variant.unwrap_or_default(),
+                    variants,
+                ))
+                .help(suggest_names("shape", shape.unwrap_or_default(), shapes)),
         }
     }
 }
@@ -150,7 +154,7 @@ fn fits(glob: &Option<GlobMatcher>, name: &str) -> bool {
     glob.as_ref().is_none_or(|glob| glob.is_match(name))
 }
 
-fn glob(text: &str) -> Result<GlobMatcher, Diagnostic> {
+fn parse_glob(text: &str) -> Result<GlobMatcher, Diagnostic> {
     Glob::new(text)
         .map(|glob| glob.compile_matcher())
         .map_err(|error| Diagnostic::new(format!("`{text}` is not a glob: {}", error.kind())))
@@ -175,7 +179,7 @@ fn filter_cases(all: &[CaseId], filters: &[String]) -> Result<HashSet<CaseId>, D
 }
 
 /// `kernel: did you mean ...?`, each name once, in the order of the file.
-fn known<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str>) -> String {
+fn suggest_names<'a>(what: &str, name: &str, names: impl Iterator<Item = &'a str>) -> String {
     let mut distinct = Vec::new();
     for name in names {
         if !distinct.contains(&name) {

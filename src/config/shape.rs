@@ -14,12 +14,12 @@ pub struct NamedShape {
     pub seeds: Vec<u64>,
 }
 
-pub fn shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
+pub fn resolve_shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
     let Some(written) = &raw.shapes else {
         let shape = NamedShape {
             name: DEFAULT.to_owned(),
             dims: BTreeMap::new(),
-            seeds: seeds(raw, DEFAULT)?,
+            seeds: resolve_seeds(raw, DEFAULT)?,
         };
         check_seeds(raw, &[DEFAULT])?;
         return Ok(vec![shape]);
@@ -33,9 +33,9 @@ pub fn shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
     check_seeds(raw, &written.names().collect::<Vec<_>>())?;
     let mut shapes = Vec::new();
     for (name, dims) in written.iter() {
-        file_name(name, "shape")?;
+        check_file_name(name, "shape")?;
         for (dim, _) in dims.iter() {
-            identifier(dim, "dimension")?;
+            check_identifier(dim, "dimension")?;
             if Metric::from_name(dim).is_some() {
                 return Err(Problem::new(
                     dim.at,
@@ -65,7 +65,7 @@ pub fn shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
                 .iter()
                 .map(|(dim, value)| (dim.value.clone(), value.value))
                 .collect(),
-            seeds: seeds(raw, name)?,
+            seeds: resolve_seeds(raw, name)?,
         });
     }
     Ok(shapes)
@@ -91,8 +91,8 @@ fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {
     }
 }
 
-fn seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
-    fn list(seeds: &Spot<raw::Seeds>) -> Result<Vec<u64>, Problem> {
+fn resolve_seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
+    fn read_list(seeds: &Spot<raw::Seeds>) -> Result<Vec<u64>, Problem> {
         let problem = |message: &str| Err(Problem::new(seeds.at, message));
         match &seeds.value {
             raw::Seeds::Count(0) => problem("no seed: nothing would be checked"),
@@ -130,13 +130,13 @@ fn seeds(raw: &raw::Kernel, shape: &str) -> Result<Vec<u64>, Problem> {
         }) => by
             .get(shape)
             .or_else(|| by.get(DEFAULT))
-            .map_or_else(|| Ok((1..=defaults::SEEDS).collect()), list),
-        Some(seeds) => list(seeds),
+            .map_or_else(|| Ok((1..=defaults::SEEDS).collect()), read_list),
+        Some(seeds) => read_list(seeds),
     }
 }
 
-/// Kernels, variants and shapes name files, and stand in filters between `/` and `@`.
-pub fn file_name(name: &Spot<String>, what: &str) -> Result<(), Problem> {
+/// Names of kernels, variants and shapes are used in file names, and in filters between `/` and `@`.
+pub fn check_file_name(name: &Spot<String>, what: &str) -> Result<(), Problem> {
     let fits = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
     if !name.is_empty() && !name.starts_with('-') && name.chars().all(fits) {
         return Ok(());
@@ -150,7 +150,7 @@ pub fn file_name(name: &Spot<String>, what: &str) -> Result<(), Problem> {
     ))
 }
 
-pub fn identifier(name: &Spot<String>, what: &str) -> Result<(), Problem> {
+pub fn check_identifier(name: &Spot<String>, what: &str) -> Result<(), Problem> {
     if is_identifier(name) {
         return Ok(());
     }

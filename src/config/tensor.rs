@@ -5,17 +5,20 @@ use super::scope::Scope;
 use super::yaml::{Problem, Spot};
 use verdict::model::{Codec, CodecScheme, ElemType, Fill, Num, Role, Tensor};
 
-/// All tensors of a case together; more is a slip rather than a kernel under test.
+/// All tensors of a case together; more is a mistake rather than a kernel under test.
 const MAX_BYTES: u64 = 16 << 30;
 
 /// Name, as declared, and what was declared.
 pub type Declared<'a> = (&'a Spot<String>, &'a Spot<RawTensor>);
 
-pub fn tensors(declared: &[Declared<'_>], scope: &Scope<'_>) -> Result<Vec<Tensor>, Problem> {
+pub fn resolve_tensors(
+    declared: &[Declared<'_>],
+    scope: &Scope<'_>,
+) -> Result<Vec<Tensor>, Problem> {
     let mut bytes = 0u64;
     let mut tensors = Vec::new();
     for (name, raw) in declared {
-        let tensor = tensor(name, raw, scope)?;
+        let tensor = resolve_tensor(name, raw, scope)?;
         bytes = bytes.saturating_add(tensor.span() as u64 * tensor.elem.size() as u64);
         if bytes > MAX_BYTES {
             return Err(scope.problem(name, "the tensors up to here take more than 16 GiB"));
@@ -25,7 +28,7 @@ pub fn tensors(declared: &[Declared<'_>], scope: &Scope<'_>) -> Result<Vec<Tenso
     Ok(tensors)
 }
 
-fn tensor(
+fn resolve_tensor(
     name: &Spot<String>,
     raw: &Spot<RawTensor>,
     scope: &Scope<'_>,
@@ -34,7 +37,7 @@ fn tensor(
     let elem = raw.elem.value;
     let extent = |formula: &Spot<Formula>| {
         scope
-            .integer_in(formula, "the extent", 1..=i64::from(u32::MAX))
+            .eval_integer_in(formula, "the extent", 1..=i64::from(u32::MAX))
             .map(|extent| extent as usize)
     };
     let dims: Vec<usize> = raw.shape.iter().map(extent).collect::<Result<_, _>>()?;
@@ -46,7 +49,7 @@ fn tensor(
     let strides = raw
         .strides
         .as_ref()
-        .map(|strides| self::strides(strides, &dims, scope))
+        .map(|strides| self::resolve_strides(strides, &dims, scope))
         .transpose()?;
 
     if !role.is_drawn() {
@@ -72,12 +75,12 @@ fn tensor(
                 ),
             ));
         }
-        Some(spot) => Some(codec(spot, raw.elem.value, &dims, scope)?),
+        Some(spot) => Some(resolve_codec(spot, raw.elem.value, &dims, scope)?),
         None => None,
     };
     let fill = match (&raw.fill, role) {
         (_, Role::Out | Role::Scratch) => None,
-        (Some(spot), _) => Some(fill(
+        (Some(spot), _) => Some(resolve_fill(
             spot,
             elem,
             codec.is_some() || elem.is_float(),
@@ -108,7 +111,7 @@ fn tensor(
 }
 
 /// Each element has a place of its own: an input filled twice would not be what the reference sees.
-fn strides(
+fn resolve_strides(
     raw: &Spot<Vec<Spot<Formula>>>,
     dims: &[usize],
     scope: &Scope<'_>,
@@ -123,7 +126,7 @@ fn strides(
         .iter()
         .map(|stride| {
             scope
-                .integer_in(stride, "the stride", 0..=MAX_BYTES as i64)
+                .eval_integer_in(stride, "the stride", 0..=MAX_BYTES as i64)
                 .map(|stride| stride as usize)
         })
         .collect::<Result<_, _>>()?;
@@ -148,7 +151,7 @@ fn strides(
 }
 
 /// Smallest and largest value of an integer type.
-fn range(elem: ElemType) -> Option<(i64, i64)> {
+fn integer_range(elem: ElemType) -> Option<(i64, i64)> {
     Some(match elem {
         ElemType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
         ElemType::U8 => (0, i64::from(u8::MAX)),
@@ -162,14 +165,14 @@ fn range(elem: ElemType) -> Option<(i64, i64)> {
 }
 
 /// `floats`: drawn as floats, whether stored so or coded.
-fn fill(
+fn resolve_fill(
     raw: &Spot<RawFill>,
     elem: ElemType,
     floats: bool,
     elements: u64,
     scope: &Scope<'_>,
 ) -> Result<Fill, Problem> {
-    let (low, high) = match range(elem) {
+    let (low, high) = match integer_range(elem) {
         Some(range) if !floats => range,
         _ => (i64::MIN, i64::MAX),
     };
@@ -194,18 +197,18 @@ fn fill(
     Ok(match &raw.value {
         RawFill::Normal { mean, std } => {
             wants(false)?;
-            let deviation = scope.number_or(std.as_ref(), 1.0)?;
+            let deviation = scope.eval_number_or(std.as_ref(), 1.0)?;
             if let Some(std) = std.as_ref().filter(|_| deviation.0 < 0.0) {
                 return Err(scope.problem(std, "a standard deviation cannot be negative"));
             }
             Fill::Normal {
-                mean: scope.number_or(mean.as_ref(), 0.0)?,
+                mean: scope.eval_number_or(mean.as_ref(), 0.0)?,
                 std: deviation,
             }
         }
         RawFill::Uniform { low, high } => {
             wants(false)?;
-            let (from, to) = (scope.number(low)?, scope.number(high)?);
+            let (from, to) = (scope.eval_number(low)?, scope.eval_number(high)?);
             if from >= to {
                 return Err(
                     scope.problem(high, format!("high is {to}; it must be above low, {from}"))
@@ -218,9 +221,9 @@ fn fill(
         }
         RawFill::Constant(value) => Fill::Constant {
             value: if floats {
-                Num(scope.number(value)?)
+                Num(scope.eval_number(value)?)
             } else {
-                Num(scope.integer_in(value, "the value", low..=high)? as f64)
+                Num(scope.eval_integer_in(value, "the value", low..=high)? as f64)
             },
         },
         RawFill::Integers {
@@ -228,10 +231,10 @@ fn fill(
             high: to,
         } => {
             wants(true)?;
-            let from = scope.integer_in(from, "low", low..=high)?;
+            let from = scope.eval_integer_in(from, "low", low..=high)?;
             Fill::Integers {
                 low: from,
-                high: scope.integer_in(to, "high", from..=high)?,
+                high: scope.eval_integer_in(to, "high", from..=high)?,
             }
         }
         RawFill::Iota => {
@@ -246,9 +249,9 @@ fn fill(
         }
         RawFill::Offsets { total, min } => {
             wants(true)?;
-            let sum = scope.integer_in(total, "the total", 0..=high)?;
+            let sum = scope.eval_integer_in(total, "the total", 0..=high)?;
             let min = match min {
-                Some(min) => scope.integer_in(min, "the shortest", 0..=high)?,
+                Some(min) => scope.eval_integer_in(min, "the shortest", 0..=high)?,
                 None => 0,
             };
             if min.checked_mul(count - 1).is_none_or(|least| least > sum) {
@@ -264,7 +267,7 @@ fn fill(
         }
         RawFill::BlockTable { pool } => {
             wants(true)?;
-            let size = scope.integer_in(pool, "the pool", 1..=i64::MAX)?;
+            let size = scope.eval_integer_in(pool, "the pool", 1..=i64::MAX)?;
             fits(size - 1)?;
             if size < count {
                 return Err(scope.problem(
@@ -283,10 +286,10 @@ fn fill(
             }
             let value = |value: &Spot<Formula>| {
                 if floats {
-                    return scope.number(value).map(Num);
+                    return scope.eval_number(value).map(Num);
                 }
                 scope
-                    .integer_in(value, "the value", low..=high)
+                    .eval_integer_in(value, "the value", low..=high)
                     .map(|value| Num(value as f64))
             };
             Fill::Values {
@@ -296,7 +299,7 @@ fn fill(
     })
 }
 
-fn codec(
+fn resolve_codec(
     raw: &Spot<RawCodec>,
     elem: ElemType,
     dims: &[usize],
@@ -317,7 +320,7 @@ fn codec(
     };
     let positive = |formula: Option<&Spot<Formula>>, absent: f64| match formula {
         None => Ok(absent),
-        Some(formula) => match scope.number(formula)? {
+        Some(formula) => match scope.eval_number(formula)? {
             value if value > 0.0 => Ok(value),
             value => Err(scope.problem(formula, format!("{value} must be positive"))),
         },
@@ -329,14 +332,14 @@ fn codec(
             zero_point,
             scale_divisor,
         } => {
-            let (low, high) = range(elem).unwrap_or((0, 0));
+            let (low, high) = integer_range(elem).unwrap_or((0, 0));
             let zero = match zero_point {
-                Some(formula) => scope.integer_in(formula, "the zero point", low..=high)?,
+                Some(formula) => scope.eval_integer_in(formula, "the zero point", low..=high)?,
                 None => offset,
             };
             let count = positive(levels.as_ref(), largest)?;
-            let room =
-                range(elem).map_or(largest, |(low, high)| (high - zero).min(zero - low) as f64);
+            let room = integer_range(elem)
+                .map_or(largest, |(low, high)| (high - zero).min(zero - low) as f64);
             // i8 has one code more below zero than above; -128 of 127 levels is not used.
             if count > room {
                 let at = levels.as_ref().map_or(raw.at, |levels| levels.at);
@@ -353,19 +356,19 @@ fn codec(
                     zero_point: zero,
                     scale_divisor: Num(positive(scale_divisor.as_ref(), count)?),
                 },
-                block: block(per, dims, scope)?,
+                block: resolve_block(per, dims, scope)?,
             })
         }
         RawCodec::Affine { per, low, high } => {
-            let (least, most) = range(elem).ok_or_else(|| {
+            let (least, most) = integer_range(elem).ok_or_else(|| {
                 Problem::new(raw.at, "an affine codec needs an integer type").help("i8 or u8")
             })?;
             let from = match low {
-                Some(low) => scope.integer_in(low, "low", least..=most)?,
+                Some(low) => scope.eval_integer_in(low, "low", least..=most)?,
                 None => least,
             };
             let to = match high {
-                Some(high) => scope.integer_in(high, "high", from.saturating_add(1)..=most)?,
+                Some(high) => scope.eval_integer_in(high, "high", from.saturating_add(1)..=most)?,
                 None => most,
             };
             Ok(Codec {
@@ -373,13 +376,17 @@ fn codec(
                     low: from,
                     high: to,
                 },
-                block: block(per, dims, scope)?,
+                block: resolve_block(per, dims, scope)?,
             })
         }
     }
 }
 
-fn block(per: &Spot<Per>, dims: &[usize], scope: &Scope<'_>) -> Result<Vec<usize>, Problem> {
+fn resolve_block(
+    per: &Spot<Per>,
+    dims: &[usize],
+    scope: &Scope<'_>,
+) -> Result<Vec<usize>, Problem> {
     match &per.value {
         Per::Tensor => Ok(dims.to_vec()),
         Per::Axes(axes) => {
@@ -413,7 +420,7 @@ fn block(per: &Spot<Per>, dims: &[usize], scope: &Scope<'_>) -> Result<Vec<usize
                 .iter()
                 .map(|extent| {
                     scope
-                        .integer_in(extent, "the extent", 1..=i64::from(u32::MAX))
+                        .eval_integer_in(extent, "the extent", 1..=i64::from(u32::MAX))
                         .map(|extent| extent as usize)
                 })
                 .collect()

@@ -11,7 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// Where something was written. Two places, because an alias or a merge (`<<`) uses what stands elsewhere.
+/// Where something was written. Two places, because an alias or a merge (`<<`) uses what was written elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     written: Place,
@@ -193,15 +193,16 @@ impl<'a> Source<'a> {
     /// Text that is not one YAML document, or has a key without a value.
     pub fn parse(file: &'a str, text: &'a str) -> Result<Self, Diagnostic> {
         // The typed reading refuses duplicates; here both have to be found, to name the second.
-        let tree = serde_yaml::from_str_with_options(text, options(DuplicateKeyPolicy::LastWins))
-            .map_err(|error| {
-            let problem = explain(&error);
-            let diagnostic = Diagnostic::new(problem.message);
-            match problem.at.written {
-                Place { line: 0, .. } => diagnostic.at(file),
-                Place { line, column } => diagnostic.at(format!("{file}:{line}:{column}")),
-            }
-        })?;
+        let tree =
+            serde_yaml::from_str_with_options(text, reader_options(DuplicateKeyPolicy::LastWins))
+                .map_err(|error| {
+                let problem = explain_error(&error);
+                let diagnostic = Diagnostic::new(problem.message);
+                match problem.at.written {
+                    Place { line: 0, .. } => diagnostic.at(file),
+                    Place { line, column } => diagnostic.at(format!("{file}:{line}:{column}")),
+                }
+            })?;
         let source = Self { file, text, tree };
         if let Tree::Null = source.tree.value {
             return Err(Diagnostic::new("the file is empty")
@@ -221,25 +222,25 @@ impl<'a> Source<'a> {
     /// # Errors
     /// Unknown, missing and duplicate keys, and values of the wrong type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        serde_yaml::from_str_with_options(self.text, options(DuplicateKeyPolicy::Error))
-            .map_err(|error| self.place(&error, explain(&error)))
+        serde_yaml::from_str_with_options(self.text, reader_options(DuplicateKeyPolicy::Error))
+            .map_err(|error| self.place(&error, explain_error(&error)))
     }
 
-    /// The reader names a key where it means the key, its value, or the mapping that it stands in.
+    /// The reader names a key where it means the key, its value, or the mapping that it is in.
     fn place(&self, error: &serde_yaml::Error, mut problem: Problem) -> Problem {
         use serde_yaml::Error as E;
         let place = problem.at.written;
-        match root(error) {
+        match root_error(error) {
             E::SerdeUnknownField { .. }
             | E::SerdeUnknownVariant { .. }
             | E::DuplicateMappingKey { .. } => problem.at.is_key = true,
             E::SerdeMissingField { .. } => {
-                if let Some((mapping, _)) = around_key(&self.tree, place) {
+                if let Some((mapping, _)) = find_entry(&self.tree, place) {
                     problem.at = mapping;
                 }
             }
             E::SerdeInvalidType { .. } | E::SerdeInvalidValue { .. } => {
-                if let Some((_, value)) = around_key(&self.tree, place) {
+                if let Some((_, value)) = find_entry(&self.tree, place) {
                     problem.at = value;
                 }
             }
@@ -369,21 +370,21 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The mapping whose key stands at `place`, and the value of that key.
-fn around_key(node: &Spot<Tree>, place: Place) -> Option<(Position, Position)> {
+/// The mapping whose key is at `place`, and the value of that key.
+fn find_entry(node: &Spot<Tree>, place: Place) -> Option<(Position, Position)> {
     match &node.value {
         Tree::Null | Tree::Scalar(_) => None,
-        Tree::List(items) => items.iter().find_map(|item| around_key(item, place)),
+        Tree::List(items) => items.iter().find_map(|item| find_entry(item, place)),
         Tree::Map(map) => map.iter().find_map(|(key, value)| {
             if key.at.written == place {
                 return Some((node.at, value.at));
             }
-            around_key(value, place)
+            find_entry(value, place)
         }),
     }
 }
 
-fn options(duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
+fn reader_options(duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
     serde_yaml::options! {
         duplicate_keys: duplicate_keys,
         // YAML 1.1 would read a dimension named N as `false`.
@@ -397,18 +398,18 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
     }
 }
 
-fn root(error: &serde_yaml::Error) -> &serde_yaml::Error {
+fn root_error(error: &serde_yaml::Error) -> &serde_yaml::Error {
     match error {
         serde_yaml::Error::AliasError { error, .. }
-        | serde_yaml::Error::WithSnippet { error, .. } => root(error),
+        | serde_yaml::Error::WithSnippet { error, .. } => root_error(error),
         error => error,
     }
 }
 
 /// The reader's errors in the words of this file.
-fn explain(error: &serde_yaml::Error) -> Problem {
+fn explain_error(error: &serde_yaml::Error) -> Problem {
     use serde_yaml::Error as E;
-    let place = root(error)
+    let place = root_error(error)
         .location()
         .or_else(|| error.location())
         .map(Place::new)
@@ -426,7 +427,7 @@ fn explain(error: &serde_yaml::Error) -> Problem {
             false => problem,
         }
     };
-    let message = match root(error) {
+    let message = match root_error(error) {
         E::SerdeUnknownField {
             field, expected, ..
         } => return one_of("key", field, expected),
@@ -435,7 +436,7 @@ fn explain(error: &serde_yaml::Error) -> Problem {
         } => return one_of("name", variant, expected),
         E::SerdeMissingField { field, .. } => {
             let problem = Problem::new(at, format!("the key `{field}` is missing"));
-            return match as_written(field) {
+            return match key_example(field) {
                 Some(example) => problem.help(example),
                 None => problem,
             };
@@ -486,7 +487,7 @@ fn explain(error: &serde_yaml::Error) -> Problem {
 }
 
 /// How a key that has no default may look, where its name says too little.
-fn as_written(field: &str) -> Option<&'static str> {
+fn key_example(field: &str) -> Option<&'static str> {
     Some(match field {
         "version" => "version: 1",
         "architectures" => "architectures: [sm_90]",

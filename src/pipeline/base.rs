@@ -49,7 +49,7 @@ pub fn find(
             let loaded = config::load(&path, &asked.instead);
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
             // What is broken there accepts nothing, and all of head's is new.
-            let accepted = config::acceptances(&loaded).unwrap_or_default();
+            let accepted = config::load_acceptances(&loaded).unwrap_or_default();
             (loaded.plan, loaded.gates, accepted)
         }
         // The change that brings gates.yaml has nothing to be held against: every case is new.

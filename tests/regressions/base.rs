@@ -163,7 +163,7 @@ fn outside_git() {
     let project = project();
     let output = run(project.path(), &["run", "--base", "HEAD"], 2);
     let said = common::stderr(&output);
-    assert!(said.contains("is in no git repository"), "{said}");
+    assert!(said.contains("is not in a git repository"), "{said}");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_base_whose_gates_cannot_be_read() {
     let output = run(dir, &["run", "--base", "HEAD"], 2);
     let said = common::stderr(&output);
     assert!(
-        said.contains("of the base HEAD: version 7 is not known"),
+        said.contains("of the base HEAD: unknown version 7"),
         "{said}"
     );
     let help = "  help: where this change mends the base, run without --base (`base: \"\"` of the action)\n";
