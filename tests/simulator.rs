@@ -220,7 +220,7 @@ fn a_read_of_shared_memory_that_nothing_wrote() {
     let (outcome, reason) = verdict(dir, COPY, FINDINGS);
     assert_eq!(outcome, "fail");
     for part in [
-        "that nothing has written",
+        "that was never written",
         "copy.cu:14",
         "block [0, 0, 0], thread [7, 0, 0]",
     ] {

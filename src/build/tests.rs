@@ -384,7 +384,9 @@ fn a_launcher_becomes_a_library_with_its_entries() {
             &[("add<2>".to_owned(), "_Z3addILi2EEvPKfPfi".to_owned())]
         );
         // Loading needs no device; calling does.
+        // SAFETY: the library was just built here.
         let library = unsafe { libloading::Library::new(library) }.unwrap();
+        // SAFETY: never called.
         unsafe {
             library
                 .get::<unsafe extern "C" fn(*mut *mut std::ffi::c_void) -> i32>(function.as_bytes())
@@ -441,11 +443,14 @@ fn the_shim_passes_arguments_and_results() {
         (&raw mut yes).cast(),
         (&raw mut stream).cast(),
     ];
+    // SAFETY: the library was just built here.
     let library = unsafe { libloading::Library::new(library) }.unwrap();
+    // SAFETY: the shim is generated with this signature.
     let call = unsafe {
         library.get::<unsafe extern "C" fn(*mut *mut std::ffi::c_void) -> i32>(function.as_bytes())
     }
     .unwrap();
+    // SAFETY: one value for each parameter.
     assert_eq!(unsafe { call(args.as_mut_ptr()) }, 63);
 }
 

@@ -16,9 +16,9 @@ use verdict::model::{
 /// Key of the limits or seeds that hold for every name without its own.
 pub const DEFAULT: &str = "default";
 
-/// `cases`: those of this form, in the order of `shapes`.
+/// `cases`: those of this variant, in the order of `shapes`.
 pub fn resolve_gates(
-    form: &KernelVariant<'_>,
+    kernel: &KernelVariant<'_>,
     variants: &[&str],
     architectures: &[Arch],
     shapes: &[NamedShape],
@@ -26,7 +26,7 @@ pub fn resolve_gates(
     file: &str,
 ) -> Result<Vec<Gate>, Problem> {
     let writer = Writer {
-        form,
+        kernel,
         variants,
         dims: &shapes.first().map_or(Vec::new(), |shape| {
             shape.dims.keys().map(String::as_str).collect()
@@ -36,8 +36,8 @@ pub fn resolve_gates(
     let mut gates = Vec::new();
     for &arch in architectures {
         let id = UnitId {
-            kernel: form.kernel.to_owned(),
-            variant: form.variant.to_owned(),
+            kernel: kernel.kernel.to_owned(),
+            variant: kernel.variant.to_owned(),
             arch,
         };
         gates.extend(writer.unit_gates(id, architectures)?);
@@ -55,7 +55,7 @@ pub fn resolve_gates(
         });
         if !bounded {
             return Err(Problem::new(
-                form.raw.gates.at,
+                kernel.raw.gates.at,
                 format!("{} has no limit on its error", case.id),
             )
             .help("add max_err or rel_l2: without one the reference has no effect"));
@@ -66,7 +66,7 @@ pub fn resolve_gates(
 }
 
 struct Writer<'a> {
-    form: &'a KernelVariant<'a>,
+    kernel: &'a KernelVariant<'a>,
     variants: &'a [&'a str],
     dims: &'a [&'a str],
     file: &'a str,
@@ -75,7 +75,7 @@ struct Writer<'a> {
 impl<'a> Writer<'a> {
     fn unit_gates(&self, id: UnitId, architectures: &[Arch]) -> Result<Vec<Gate>, Problem> {
         let nowhere = BTreeMap::new();
-        let scope = Scope::new("", &nowhere, &self.form.defines);
+        let scope = Scope::new("", &nowhere, &self.kernel.defines);
         let context = self.make_context(&scope, true);
         let arch = id.arch.to_string();
         let known: Vec<String> = architectures.iter().map(Arch::to_string).collect();
@@ -84,33 +84,9 @@ impl<'a> Writer<'a> {
         if self.variants.len() > 1 {
             gates.push(self.make_gate(&subject, Rule::HasEffect, None));
         }
-        for written in &self.form.gates {
-            match written.key {
-                Key::Metric(metric) if metric.facet() == Facet::Resources => {
-                    for text in written.of_architecture(&arch, &known)? {
-                        let limit = read_limit(&text, metric, &context)?;
-                        gates.push(self.make_gate(
-                            &subject,
-                            Rule::Limit { metric, limit },
-                            Some(&text),
-                        ));
-                    }
-                }
-                Key::Metric(_) | Key::Counters => {}
-                Key::Conditions => {
-                    for text in written.conditions()? {
-                        if is_about_resources(&text, self.dims) {
-                            let expr = read_condition(&text, &context)?;
-                            gates.push(self.make_gate(
-                                &subject,
-                                Rule::Condition { expr },
-                                Some(&text),
-                            ));
-                        }
-                    }
-                }
-            }
-        }
+        gates.extend(self.written_gates(&subject, &context, |written| {
+            written.of_architecture(&arch, &known)
+        })?);
         Ok(gates)
     }
 
@@ -120,7 +96,7 @@ impl<'a> Writer<'a> {
         shape: &NamedShape,
         shapes: &[NamedShape],
     ) -> Result<Vec<Gate>, Problem> {
-        let scope = Scope::new(&shape.name, &shape.dims, &self.form.defines);
+        let scope = Scope::new(&shape.name, &shape.dims, &self.kernel.defines);
         let context = self.make_context(&scope, false);
         let known: Vec<String> = shapes.iter().map(|shape| shape.name.clone()).collect();
         let subject = Subject::Case(case.id.clone());
@@ -136,13 +112,27 @@ impl<'a> Writer<'a> {
         .map(|rule| self.make_gate(&subject, rule, None))
         .collect();
         gates.extend(self.counter_gates(&subject, &shape.name, &known)?);
-        for written in &self.form.gates {
+        gates.extend(self.written_gates(&subject, &context, |written| {
+            written.of_shape(&shape.name, &known)
+        })?);
+        Ok(gates)
+    }
+
+    /// Those on resources for a unit, all others for a case; `limits` picks the texts that are for it.
+    fn written_gates(
+        &self,
+        subject: &Subject,
+        context: &Context<'_>,
+        limits: impl Fn(&WrittenGate<'_>) -> Result<Vec<Spot<String>>, Problem>,
+    ) -> Result<Vec<Gate>, Problem> {
+        let mut gates = Vec::new();
+        for written in &self.kernel.gates {
             match written.key {
-                Key::Metric(metric) if metric.facet() != Facet::Resources => {
-                    for text in written.of_shape(&shape.name, &known)? {
-                        let limit = read_limit(&text, metric, &context)?;
+                Key::Metric(metric) if (metric.facet() == Facet::Resources) == context.unit => {
+                    for text in limits(written)? {
+                        let limit = read_limit(&text, metric, context)?;
                         gates.push(self.make_gate(
-                            &subject,
+                            subject,
                             Rule::Limit { metric, limit },
                             Some(&text),
                         ));
@@ -151,10 +141,10 @@ impl<'a> Writer<'a> {
                 Key::Metric(_) | Key::Counters => {}
                 Key::Conditions => {
                     for text in written.conditions()? {
-                        if !is_about_resources(&text, self.dims) {
-                            let expr = read_condition(&text, &context)?;
+                        if is_about_resources(&text, self.dims) == context.unit {
+                            let expr = read_condition(&text, context)?;
                             gates.push(self.make_gate(
-                                &subject,
+                                subject,
                                 Rule::Condition { expr },
                                 Some(&text),
                             ));
@@ -173,7 +163,7 @@ impl<'a> Writer<'a> {
         shape: &str,
         known: &[String],
     ) -> Result<Vec<Gate>, Problem> {
-        let mut written = self.form.gates.iter();
+        let mut written = self.kernel.gates.iter();
         let limits = written
             .find(|written| written.key == Key::Counters)
             .map_or(Ok(Vec::new()), |written| written.of_shape(shape, known))?;
@@ -198,15 +188,15 @@ impl<'a> Writer<'a> {
         Context {
             scope,
             unit,
-            variant: self.form.variant,
+            variant: self.kernel.variant,
             variants: self.variants,
             dims: self.dims,
             has_codec: self
-                .form
+                .kernel
                 .tensors
                 .iter()
                 .any(|(_, tensor)| tensor.codec.is_some()),
-            launcher: matches!(self.form.call, Call::Launcher(_)),
+            launcher: matches!(self.kernel.call, Call::Launcher(_)),
         }
     }
 

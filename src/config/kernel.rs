@@ -61,24 +61,24 @@ pub fn resolve_kernel(
 ) -> Result<Resolved, Problem> {
     check_file_name(name, "kernel")?;
     let shapes = resolve_shapes(raw)?;
-    let forms = resolve_variants(name, raw)?;
-    let variants: Vec<&str> = forms.iter().map(|form| form.variant).collect();
+    let kernels = resolve_variants(name, raw)?;
+    let variants: Vec<&str> = kernels.iter().map(|kernel| kernel.variant).collect();
     let mut resolved = Resolved {
         units: Vec::new(),
         cases: Vec::new(),
         gates: Vec::new(),
     };
-    for form in &forms {
-        check_names(form, &shapes)?;
+    for kernel in &kernels {
+        check_names(kernel, &shapes)?;
         let cases: Vec<Case> = shapes
             .iter()
-            .map(|shape| resolve_case(form, shape, shared))
+            .map(|shape| resolve_case(kernel, shape, shared))
             .collect::<Result<_, _>>()?;
         resolved
             .units
-            .extend(resolve_units(form, &shapes, &cases, shared)?);
+            .extend(resolve_units(kernel, &shapes, &cases, shared)?);
         resolved.gates.extend(gates::resolve_gates(
-            form,
+            kernel,
             &variants,
             shared.architectures,
             &shapes,
@@ -87,7 +87,7 @@ pub fn resolve_kernel(
         )?);
         resolved.cases.extend(cases);
     }
-    check_variant_references(&forms, &resolved.cases)?;
+    check_variant_references(&kernels, &resolved.cases)?;
     gates::mark_cases(&resolved.gates, &mut resolved.cases);
     Ok(resolved)
 }
@@ -214,9 +214,9 @@ fn resolve_defines(
 }
 
 /// In an expression one name has one meaning.
-fn check_names(form: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<(), Problem> {
+fn check_names(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<(), Problem> {
     let dims = shapes.first().map(|shape| &shape.dims);
-    for name in form.defines.keys() {
+    for name in kernel.defines.keys() {
         let clash = if Metric::from_name(name).is_some() {
             "a metric"
         } else if dims.is_some_and(|dims| dims.contains_key(name)) {
@@ -224,13 +224,13 @@ fn check_names(form: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<(), Pr
         } else {
             continue;
         };
-        let at = form
+        let at = kernel
             .raw
             .define
             .iter()
-            .chain(form.variant_defines())
+            .chain(kernel.variant_defines())
             .find(|(found, _)| found.value == *name)
-            .map_or(form.raw.gates.at, |(found, _)| found.at);
+            .map_or(kernel.raw.gates.at, |(found, _)| found.at);
         return Err(Problem::new(at, format!("`{name}` is already {clash}")));
     }
     Ok(())
@@ -250,15 +250,15 @@ impl<'a> KernelVariant<'a> {
 }
 
 fn resolve_case(
-    form: &KernelVariant<'_>,
+    kernel: &KernelVariant<'_>,
     shape: &NamedShape,
     shared: &Shared<'_>,
 ) -> Result<Case, Problem> {
-    let raw = form.raw;
-    let scope = Scope::new(&shape.name, &shape.dims, &form.defines);
-    let tensors = tensor::resolve_tensors(&form.tensors, &scope)?;
+    let raw = kernel.raw;
+    let scope = Scope::new(&shape.name, &shape.dims, &kernel.defines);
+    let tensors = tensor::resolve_tensors(&kernel.tensors, &scope)?;
     if !tensors.iter().any(|tensor| tensor.role.is_result()) {
-        let at = form
+        let at = kernel
             .tensors
             .first()
             .map_or(raw.args.at, |(name, _)| name.at);
@@ -267,13 +267,13 @@ fn resolve_case(
                 .help("give one `role: out` or `role: inout`"),
         );
     }
-    let callee = match form.call {
+    let callee = match kernel.call {
         Call::Entry(_) => Callee::Kernel,
         Call::Launcher(_) => Callee::Launcher,
     };
     let args = call::resolve_args(&raw.args, &tensors, callee, &scope)?;
     let passed = call::passed_tensors(&args);
-    if let Some((name, _)) = form
+    if let Some((name, _)) = kernel
         .tensors
         .iter()
         .find(|(name, _)| !passed.contains(&name.as_str()))
@@ -287,7 +287,7 @@ fn resolve_case(
             name.value
         )));
     }
-    let launch = match (&form.call, form.launch) {
+    let launch = match (&kernel.call, kernel.launch) {
         (Call::Entry(_), Some(launch)) => Some(call::resolve_launch(launch, &scope)?),
         (Call::Launcher(_), None) => None,
         (Call::Entry(_), None) => {
@@ -302,7 +302,7 @@ fn resolve_case(
         }
     };
     let path = |spot: &Spot<String>| check_path(spot, PathKind::File, shared);
-    let reference = reference::resolve_reference(form.reference, &tensors, &scope, &path)?;
+    let reference = reference::resolve_reference(kernel.reference, &tensors, &scope, &path)?;
     let deadline = match &raw.deadline {
         None => defaults::DEADLINE_NS,
         Some(deadline) => scope::parse_duration(deadline, "a deadline", 1e6..=3.6e12)?,
@@ -322,8 +322,8 @@ fn resolve_case(
     };
     Ok(Case {
         id: CaseId {
-            kernel: form.kernel.to_owned(),
-            variant: form.variant.to_owned(),
+            kernel: kernel.kernel.to_owned(),
+            variant: kernel.variant.to_owned(),
             shape: shape.name.clone(),
         },
         dims: shape.dims.clone(),
@@ -333,7 +333,7 @@ fn resolve_case(
         seeds: shape.seeds.clone(),
         reference,
         tolerance: None,
-        determinism: form.determinism.clone(),
+        determinism: kernel.determinism.clone(),
         launches,
         deadline_ms: (deadline / 1e6) as u64,
         timed: false,
@@ -341,20 +341,20 @@ fn resolve_case(
 }
 
 fn resolve_units(
-    form: &KernelVariant<'_>,
+    kernel: &KernelVariant<'_>,
     shapes: &[NamedShape],
     cases: &[Case],
     shared: &Shared<'_>,
 ) -> Result<Vec<Unit>, Problem> {
-    let raw = form.raw;
-    let call = match form.call {
+    let raw = kernel.raw;
+    let call = match kernel.call {
         Call::Entry(entry) => Callable::Entry {
             name: call::check_entry_name(entry)?,
         },
         Call::Launcher(launcher) => {
             let scopes: Vec<_> = shapes
                 .iter()
-                .map(|shape| Scope::new(&shape.name, &shape.dims, &form.defines))
+                .map(|shape| Scope::new(&shape.name, &shape.dims, &kernel.defines))
                 .collect();
             let args = cases.first().map_or(&[][..], |case| &case.args);
             call::resolve_launcher(launcher, args, &raw.args, &scopes)?
@@ -377,13 +377,13 @@ fn resolve_units(
         .iter()
         .map(|&arch| Unit {
             id: UnitId {
-                kernel: form.kernel.to_owned(),
-                variant: form.variant.to_owned(),
+                kernel: kernel.kernel.to_owned(),
+                variant: kernel.variant.to_owned(),
                 arch,
             },
             source: source.clone(),
             include_dirs: include_dirs.clone(),
-            defines: form.defines.clone(),
+            defines: kernel.defines.clone(),
             flags: flags.clone(),
             call: call.clone(),
         })
@@ -490,24 +490,24 @@ fn check_path(
 }
 
 /// A variant that others are compared with is itself compared with something computed, and is alike.
-fn check_variant_references(forms: &[KernelVariant<'_>], cases: &[Case]) -> Result<(), Problem> {
+fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Result<(), Problem> {
     let outputs = |case: &Case| -> Vec<Tensor> {
         let outputs = case.tensors.iter().filter(|tensor| tensor.role.is_result());
         outputs.cloned().collect()
     };
-    for form in forms {
-        let RawReference::Variant(name) = &form.reference.value else {
+    for kernel in kernels {
+        let RawReference::Variant(name) = &kernel.reference.value else {
             continue;
         };
-        if name.value == form.variant {
+        if name.value == kernel.variant {
             return Err(Problem::new(
                 name.at,
                 format!("variant `{}` is its own reference", name.value),
             )
             .help("give that variant a `reference` of its own"));
         }
-        let Some(target) = forms.iter().find(|other| other.variant == name.value) else {
-            let known = forms.iter().map(|form| form.variant);
+        let Some(target) = kernels.iter().find(|other| other.variant == name.value) else {
+            let known = kernels.iter().map(|kernel| kernel.variant);
             return Err(
                 Problem::new(name.at, format!("unknown variant `{}`", name.value))
                     .help(suggest(name, known)),
@@ -526,7 +526,7 @@ fn check_variant_references(forms: &[KernelVariant<'_>], cases: &[Case]) -> Resu
                 .filter(|case| case.id.variant == variant)
                 .collect()
         };
-        for (case, target) in of(form.variant).into_iter().zip(of(target.variant)) {
+        for (case, target) in of(kernel.variant).into_iter().zip(of(target.variant)) {
             let alike = |a: &Tensor, b: &Tensor| a.name == b.name && a.dims == b.dims;
             let (own, others) = (outputs(case), outputs(target));
             if own.len() != others.len() || !own.iter().zip(&others).all(|(a, b)| alike(a, b)) {
@@ -534,7 +534,7 @@ fn check_variant_references(forms: &[KernelVariant<'_>], cases: &[Case]) -> Resu
                     name.at,
                     format!(
                         "`{}` and `{}` have different outputs",
-                        name.value, form.variant
+                        name.value, kernel.variant
                     ),
                 ));
             }

@@ -114,7 +114,7 @@ fn find_compiler(
 ) -> Result<Toolchain> {
     match toolchain::find(pin, cache) {
         Err(_) if request.provision => {
-            toolchain::install(cache, &|line| on(Event::Said(line.to_owned())))?;
+            toolchain::install(cache, &|line| on(Event::Waiting(line.to_owned())))?;
             toolchain::find(pin, cache)
         }
         found => found,

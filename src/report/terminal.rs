@@ -184,7 +184,6 @@ fn table(table: &page::Table, width: usize) -> Vec<String> {
     drawn
         .load_style(RULED)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .force_no_tty()
         .set_width(needed.max(u16::try_from(width).unwrap_or(u16::MAX)));
     for (at, line) in lines.into_iter().enumerate() {
         match at {

@@ -209,6 +209,25 @@ fn python_with_pip(search: &Search) -> Result<PathBuf> {
     Ok(python)
 }
 
+/// What a line of pip's output says of how far it is.
+fn step(line: &str, downloads: &mut usize) -> Option<String> {
+    if line.starts_with("Installing collected") {
+        return Some("unpacking".to_owned());
+    }
+    // `Downloading https://.../nvidia_nvvm-13.0.88-py3-none-any.whl (61.2 MB)`
+    let (file, size) = line.strip_prefix("Downloading ")?.rsplit_once(" (")?;
+    let package = file.rsplit('/').next()?.split('-').next()?;
+    if !file.ends_with(".whl") {
+        return None;
+    }
+    *downloads += 1;
+    let size = size.trim_end_matches(')');
+    Some(format!(
+        "downloading {package}, {size} ({downloads} of {})",
+        WHEELS.len()
+    ))
+}
+
 fn pip_install(
     python: &Path,
     target: &Path,
@@ -259,16 +278,11 @@ fn pip_install(
         })
     });
     if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout)
-            .lines()
-            .map_while(std::io::Result::ok)
-        {
-            let line = line.trim();
-            if ["Collecting", "Downloading", "Installing"]
-                .iter()
-                .any(|word| line.starts_with(word))
-            {
-                progress(line);
+        let lines = BufReader::new(stdout).lines();
+        let mut downloads = 0;
+        for line in lines.map_while(std::io::Result::ok) {
+            if let Some(told) = step(line.trim(), &mut downloads) {
+                progress(&told);
             }
         }
     }
@@ -285,4 +299,29 @@ fn pip_install(
         .collect();
     let last = lines.len().saturating_sub(6);
     Err(failed(&lines.get(last..).unwrap_or_default().join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pip_says_how_far_it_is() {
+        let mut downloads = 0;
+        let mut of = |line| step(line, &mut downloads);
+        assert_eq!(of("Collecting nvidia-nvvm==13.0.88"), None);
+        let metadata = "Downloading nvidia_nvvm-13.0.88-py3-none-any.whl.metadata (1.7 kB)";
+        assert_eq!(of(metadata), None);
+        assert_eq!(
+            of("Downloading nvidia_nvvm-13.0.88-py3-none-any.whl (61.2 MB)").as_deref(),
+            Some("downloading nvidia_nvvm, 61.2 MB (1 of 5)")
+        );
+        assert_eq!(
+            of("Downloading https://mirror/a/nvidia_cuda_crt-13.0.88-py3-none-any.whl (118 kB)")
+                .as_deref(),
+            Some("downloading nvidia_cuda_crt, 118 kB (2 of 5)")
+        );
+        let unpacking = of("Installing collected packages: nvidia-nvvm, nvidia-cuda-crt");
+        assert_eq!(unpacking.as_deref(), Some("unpacking"));
+    }
 }

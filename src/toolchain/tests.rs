@@ -374,7 +374,7 @@ fn progress_is_pips() {
     machine.gxx();
     pip(
         &machine,
-        "echo Collecting nvidia-nvvm; echo '  Downloading nvvm.whl (60 MB)'; echo noise",
+        "echo Collecting nvidia-nvvm; echo '  Downloading nvidia_nvvm-13.0.88-py3-none-any.whl (60 MB)'; echo noise",
     );
     let lines = std::sync::Mutex::new(Vec::new());
     install::install_in(
@@ -385,8 +385,7 @@ fn progress_is_pips() {
     .unwrap();
     insta::assert_snapshot!(lines.into_inner().unwrap().join("\n"), @"
 installing CUDA 13.0.88 (105 MB to fetch, 270 MB on disk)
-Collecting nvidia-nvvm
-Downloading nvvm.whl (60 MB)
+downloading nvidia_nvvm, 60 MB (1 of 5)
 installed CUDA 13.0.88
 ");
 }

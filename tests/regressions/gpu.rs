@@ -301,7 +301,7 @@ fn kernels_that_break_a_gpu_break_the_simulator() {
         (
             "infinite_loop.cu",
             INFINITE_LOOP,
-            "kernel faulted: livelock: everybody looks again and again, and nobody changes anything",
+            "kernel faulted: livelock: every thread polls and none makes progress",
         ),
         (
             "oob_write.cu",

@@ -1,5 +1,7 @@
 //! Matrix products in f32: the one place that calls the GEMM library.
 
+use gemm_common::Parallelism;
+
 /// A view of f32 values with any two strides.
 #[derive(Clone, Copy)]
 pub struct Matrix<'a> {
@@ -70,29 +72,34 @@ pub fn multiply(out: &mut [f32], a: Matrix, b: Matrix, factor: f32) {
     if out.is_empty() {
         return;
     }
+    // The library is best at outputs whose columns are contiguous, which a row-major one is when transposed.
+    let (left, right) = match b.columns {
+        1 => (a, b),
+        _ => (b.transposed(), a.transposed()),
+    };
     // SAFETY: the three asserts above bound every address that the strides can form; `out` is borrowed
-    // mutably, so nothing else refers to it; f32 is a type that the library knows.
+    // mutably, so nothing else refers to it.
     unsafe {
-        gemm::gemm(
-            a.rows,
-            b.columns,
-            a.columns,
+        gemm_f32::gemm::f32::get_gemm_fn()(
+            left.rows,
+            right.columns,
+            left.columns,
             out.as_mut_ptr(),
-            1,
             b.columns as isize,
+            1,
             false,
-            a.data.as_ptr(),
-            a.column_stride as isize,
-            a.row_stride as isize,
-            b.data.as_ptr(),
-            b.column_stride as isize,
-            b.row_stride as isize,
+            left.data.as_ptr(),
+            left.column_stride as isize,
+            left.row_stride as isize,
+            right.data.as_ptr(),
+            right.column_stride as isize,
+            right.row_stride as isize,
             0.0,
             factor,
             false,
             false,
             false,
-            gemm::Parallelism::None,
+            Parallelism::None,
         );
     }
 }

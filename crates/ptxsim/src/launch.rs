@@ -169,7 +169,7 @@ pub(crate) fn launch(
     }
     if full {
         not_judged.push(
-            "races in global memory, in part: the launch touches more of it than the checks have room for"
+            "some races in global memory: the launch touches more of it than the checks can track"
                 .to_string(),
         );
     }
@@ -279,12 +279,12 @@ fn unjudged_at(program: &Program, unjudged: &Unjudged) -> Vec<String> {
     for (side, why) in [
         (
             Side::Reader,
-            "only a barrier of the block follows on it, no fence of the thread that read it, and the \
-             read is no acquire",
+            "the read is no acquire, and no fence of the reading thread follows it, only a barrier of \
+             the block",
         ),
         (
             Side::Writer,
-            "it was written behind a barrier of the block and no fence of the thread that wrote it",
+            "between the block's barrier and the write of the flag, the writing thread has no fence",
         ),
     ] {
         let flags = unjudged.flags.iter().filter(|(of, _)| *of == side);
@@ -292,14 +292,14 @@ fn unjudged_at(program: &Program, unjudged: &Unjudged) -> Vec<String> {
         if !flags.is_empty() {
             let read = at(&flags);
             all.push(format!(
-                "races between blocks that go by the flag read at {read}: {why}"
+                "races between blocks that synchronise by the flag read at {read}: {why}"
             ));
         }
     }
     if !unjudged.readers.is_empty() {
         all.push(format!(
-            "whether all reads come before the write at {}: more threads read there without order than \
-             the check remembers",
+            "whether all reads come before the write at {}: more threads read there unordered than the \
+             check remembers",
             at(&unjudged.readers)
         ));
     }

@@ -165,7 +165,7 @@ impl Machine<'_> {
             .front()
             .map_or(([0; 3], (0, 0)), |b| (b.id, first_of(b)));
         let what = format!(
-            "livelock: everybody looks again and again, and nobody changes anything; {};",
+            "livelock: every thread polls and none makes progress; {};",
             self.stands(blocks)
         );
         self.fault(FaultKind::Deadlock, At::thread(id, thread, pc), &what)
@@ -173,7 +173,7 @@ impl Machine<'_> {
 
     fn stands(&self, blocks: &VecDeque<BlockState>) -> String {
         format!(
-            "{} blocks are under way: {}",
+            "{} blocks are running: {}",
             blocks.len(),
             self.waits(blocks.iter())
         )

@@ -35,7 +35,9 @@ fn a_table_of_functions() {
         (FaultKind::Undefined, [1, 0, 0])
     );
     assert!(
-        fault.message.contains("call to 0x4d, where no function"),
+        fault
+            .message
+            .contains("call to 0x4d, where there is no function"),
         "{fault}"
     );
 }
@@ -202,7 +204,7 @@ fn arguments_are_as_large_as_the_function_has_them() {
         );
         let error = Module::load(&text).and_then(Module::complete);
         let error = error.err().unwrap().to_string();
-        assert!(error.contains("`f` takes other arguments"), "{error}");
+        assert!(error.contains("`f` takes different arguments"), "{error}");
     }
 }
 

@@ -9,13 +9,13 @@ use ptxsim::*;
 
 fn reader(place: &str) -> String {
     format!(
-        "races between blocks that go by the flag read at {place}: only a barrier of the block follows on it, no fence of the thread that read it, and the read is no acquire"
+        "races between blocks that synchronise by the flag read at {place}: the read is no acquire, and no fence of the reading thread follows it, only a barrier of the block"
     )
 }
 
 fn writer(place: &str) -> String {
     format!(
-        "races between blocks that go by the flag read at {place}: it was written behind a barrier of the block and no fence of the thread that wrote it"
+        "races between blocks that synchronise by the flag read at {place}: between the block's barrier and the write of the flag, the writing thread has no fence"
     )
 }
 
@@ -148,7 +148,7 @@ fn the_side_that_takes_over_has_to_fence_too() {
         let told = races(&wrong);
         assert!(
             told.len() == 1
-                && told[0].contains("this read and the write at k.cu:2 by block [1, 0, 0], thread [0, 0, 0] have no order; no fence follows on the read of the flag at k.cu:6, which is no acquire"),
+                && told[0].contains("this read and the write at k.cu:2 by block [1, 0, 0], thread [0, 0, 0] are not ordered; the read of the flag at k.cu:6 is neither an acquire nor followed by a fence"),
             "{flag} {reader}: {told:?}"
         );
     }

@@ -194,7 +194,7 @@ fn a_livelock_is_named_and_so_are_lines_that_poll() {
     assert_eq!(fault.kind, FaultKind::Deadlock);
     assert!(
         fault.message.starts_with("livelock: ")
-            && fault.message.contains("3 blocks are under way")
+            && fault.message.contains("3 blocks are running")
             && fault.message.contains("block [2, 0, 0] warp 1")
             && fault.message.contains("at sync.cu:"),
         "{fault}"
@@ -349,7 +349,7 @@ fn the_last_block_overwrites_what_all_have_read() {
     assert_eq!(
         forgotten.not_judged,
         [
-            "whether all reads come before the write at k.cu:8: more threads read there without order than the check remembers"
+            "whether all reads come before the write at k.cu:8: more threads read there unordered than the check remembers"
         ]
     );
 }

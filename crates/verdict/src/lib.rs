@@ -3,6 +3,8 @@
 //! Everything here is a pure function of its arguments: no files, no clock, no processes (clippy.toml
 //! bans them). A record written on one machine is judged to the same bytes on any other.
 
+#![forbid(unsafe_code)]
+
 pub mod expr;
 pub mod judge;
 pub mod model;

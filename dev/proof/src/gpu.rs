@@ -20,6 +20,7 @@ pub struct Gpu {
 
 // SAFETY: a context may be current on any number of threads; the driver locks.
 unsafe impl Send for Gpu {}
+// SAFETY: as above.
 unsafe impl Sync for Gpu {}
 
 /// A launch's size.

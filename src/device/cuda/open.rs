@@ -54,9 +54,9 @@ fn broken<T>(message: String) -> Result<T> {
     Err(Failure::of_case(FaultKind::Environment, message))
 }
 
-// SAFETY of this whole function: out-pointers are of live locals of the type that each call documents.
 fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
     let mut cuda_driver_version = 0;
+    // SAFETY: the driver writes one number.
     check("cuDriverGetVersion", unsafe {
         sys::cuDriverGetVersion(&raw mut cuda_driver_version)
     })?;
@@ -68,6 +68,7 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
         ));
     }
     let mut count = 0;
+    // SAFETY: the driver writes one number.
     check("cuDeviceGetCount", unsafe {
         sys::cuDeviceGetCount(&raw mut count)
     })?;
@@ -78,15 +79,19 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
         ));
     }
     let mut device = 0;
+    // SAFETY: the driver writes one number.
     check("cuDeviceGet", unsafe {
         sys::cuDeviceGet(&raw mut device, ordinal as i32)
     })?;
     let mut context = std::ptr::null_mut();
+    // SAFETY: the driver writes the handle; the device is there.
     check("cuDevicePrimaryCtxRetain", unsafe {
         sys::cuDevicePrimaryCtxRetain(&raw mut context, device)
     })?;
+    // SAFETY: the context is retained, and never released.
     check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(context) })?;
     let mut stream = std::ptr::null_mut();
+    // SAFETY: the driver writes the handle.
     check("cuStreamCreate", unsafe {
         sys::cuStreamCreate(
             &raw mut stream,
@@ -96,18 +101,23 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
 
     let attribute = |attribute: Attribute| {
         let mut value = 0;
+        // SAFETY: the driver writes one number; the device is there.
         check("cuDeviceGetAttribute", unsafe {
             sys::cuDeviceGetAttribute(&raw mut value, attribute, device)
         })
         .map(|()| value)
     };
     let mut memory_bytes = 0;
+    // SAFETY: the driver writes one number; the device is there.
     check("cuDeviceTotalMem", unsafe {
         sys::cuDeviceTotalMem_v2(&raw mut memory_bytes, device)
     })?;
+    // SAFETY: `text` gives a buffer and its length.
     let name = text(|buffer, len| unsafe { sys::cuDeviceGetName(buffer, len, device) })?;
+    // SAFETY: as above.
     let pci = text(|buffer, len| unsafe { sys::cuDeviceGetPCIBusId(buffer, len, device) })?;
     let mut uuid = sys::CUuuid_st { bytes: [0; 16] };
+    // SAFETY: the driver writes 16 bytes, as many as there are.
     check("cuDeviceGetUuid", unsafe {
         sys::cuDeviceGetUuid_v2(&raw mut uuid, device)
     })?;

@@ -184,9 +184,9 @@ fn load_cubin(path: &Path, symbol: &str, facts: &DeviceFacts) -> Result<LoadedAr
             "the entry's symbol contains a zero byte",
         )
     })?;
-    // SAFETY: the module was just loaded.
     checked(
         &format!("the entry {symbol}"),
+        // SAFETY: the module was just loaded.
         unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) },
         FaultKind::EntryNotFound,
     )?;
@@ -297,9 +297,9 @@ fn set(
 
 fn get(function: sys::CUfunction, attribute: Attribute) -> Result<u32> {
     let mut value = 0;
-    // SAFETY: the function is loaded.
     checked(
         "cuFuncGetAttribute",
+        // SAFETY: the function is loaded.
         unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function) },
         FaultKind::Environment,
     )?;
@@ -336,9 +336,9 @@ pub fn describe(
 
 fn entry(function: sys::CUfunction, symbol: String, launch: Launch) -> Result<DriverEntry> {
     let mut blocks = 0;
-    // SAFETY: the function is loaded.
     checked(
         &format!("occupancy of {symbol} at {}", launch_text(&launch)),
+        // SAFETY: the function is loaded.
         unsafe {
             sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 &raw mut blocks,

@@ -93,9 +93,9 @@ impl Decoder<'_> {
 
     /// `third`: the type of the third source, where it differs.
     fn plain_with(&mut self, i: &Instruction, op: AluOp, ty: Ty, third: Ty) -> Load<()> {
-        self.expect_operands(i, op.classes.len()..=op.classes.len())?;
+        self.expect_operands(i, op.classes().len()..=op.classes().len())?;
         let mut o = Vec::with_capacity(6);
-        for (n, &class) in op.classes.iter().enumerate() {
+        for (n, &class) in op.classes().iter().enumerate() {
             let operand = self.operand(i, n)?;
             let ty = if n == 3 { third } else { ty };
             o.push(if n == 0 {
@@ -177,7 +177,7 @@ impl Decoder<'_> {
                             }
                         }
                     }
-                    _ => return self.unsupported(i, "this way to take a value apart"),
+                    _ => return self.unsupported(i, "this way to unpack a value"),
                 }
             }
             (_, Operand::Vector(parts)) => {
@@ -196,7 +196,7 @@ impl Decoder<'_> {
                             self.alu(op2::<int_ops::PackWords>(), &[d, low, high]);
                         }
                     }
-                    _ => return self.unsupported(i, "this way to put a value together"),
+                    _ => return self.unsupported(i, "this way to pack a value"),
                 }
             }
             _ => {
@@ -247,7 +247,7 @@ impl Decoder<'_> {
                     }
                 }
             }
-            _ => return self.unsupported(i, "this way to take a value apart"),
+            _ => return self.unsupported(i, "this way to unpack a value"),
         }
         Ok(())
     }
@@ -272,7 +272,7 @@ impl Decoder<'_> {
                 self.alu(op2::<int_ops::PackHalves>(), &[high, c, e]);
                 self.alu(op2::<int_ops::PackWords>(), &[d, low, high]);
             }
-            _ => return self.unsupported(i, "this way to put a value together"),
+            _ => return self.unsupported(i, "this way to pack a value"),
         }
         Ok(())
     }

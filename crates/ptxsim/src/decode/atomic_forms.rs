@@ -128,7 +128,7 @@ impl Decoder<'_> {
             Operand::Vector(v) if v.len() == count && count > 1 => v.as_slice(),
             // Nothing of the old value is wanted.
             Operand::Name(name) if write && name == "_" => return Ok(vec![0; count]),
-            _ if count > 1 => return self.invalid(i.pos, "a vector in braces belongs here"),
+            _ if count > 1 => return self.invalid(i.pos, "expected a vector in braces"),
             one => std::slice::from_ref(one),
         };
         elements

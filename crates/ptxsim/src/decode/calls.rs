@@ -22,7 +22,7 @@ impl Decoder<'_> {
         };
         let params = lists.next().unwrap_or(&[]);
         let Some(Operand::Name(name)) = i.operands.get(usize::from(returns_first)) else {
-            return self.invalid(i.pos, "a call names a function");
+            return self.invalid(i.pos, "expected the name of a function");
         };
         let scopes = &self.scopes;
         let slot = |n: usize, needed: u32| match params.get(n) {
@@ -35,7 +35,7 @@ impl Decoder<'_> {
         match name.as_str() {
             "vprintf" => {
                 let [Some(text), Some(arguments)] = [slot(0, 8), slot(1, 8)] else {
-                    return self.unsupported(i, "arguments that are no .param variables");
+                    return self.unsupported(i, "arguments that are not .param variables");
                 };
                 let count = self.register(Class::R32);
                 self.emit(Op::Print([text, arguments]), [count, 0, 0, 0, 0, 0]);
@@ -75,9 +75,9 @@ impl Decoder<'_> {
                 .map(|o| match o {
                     Operand::Name(n) => match d.scopes.get(n) {
                         Some(Symbol::Local(at, bytes)) => Ok((at, bytes)),
-                        _ => d.unsupported(i, "arguments that are no .param variables"),
+                        _ => d.unsupported(i, "arguments that are not .param variables"),
                     },
-                    _ => d.unsupported(i, "arguments that are no .param variables"),
+                    _ => d.unsupported(i, "arguments that are not .param variables"),
                 })
                 .collect()
         };
@@ -92,7 +92,7 @@ impl Decoder<'_> {
         };
         let callee = self.declare(callee)?;
         if !fit(&callee.params, &from) || !fit(&callee.returns, &to) {
-            return self.invalid(i.pos, format!("`{name}` takes other arguments"));
+            return self.invalid(i.pos, format!("`{name}` takes different arguments"));
         }
         let caller = self
             .caller
@@ -227,7 +227,8 @@ impl Decoder<'_> {
         ] {
             for var in vars {
                 if var.space == Space::Reg {
-                    return self.invalid(var.pos, "parameters in registers (.reg) are not built");
+                    return self
+                        .invalid(var.pos, "parameters in registers (.reg) are not supported");
                 }
                 list.push(self.local_slot(var)?);
             }
@@ -245,10 +246,7 @@ impl Decoder<'_> {
                     .get(at)
                     .and_then(|i| self.sources.get(i.source as usize));
                 let pos = pos.map_or(Pos::default(), |s| s.pos);
-                return self.invalid(
-                    pos,
-                    format!("a call of `{name}` in a way that is not known"),
-                );
+                return self.invalid(pos, format!("a call of `{name}`, which was not decoded"));
             };
             match &mut self.code[at].op {
                 Op::Call(to) => *to = entry,

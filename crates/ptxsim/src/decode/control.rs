@@ -11,7 +11,7 @@ impl Decoder<'_> {
         match words[0] {
             "bra" => {
                 let Operand::Name(label) = self.operand(i, 0)? else {
-                    return self.invalid(i.pos, "a branch goes to a label");
+                    return self.invalid(i.pos, "expected a label to branch to");
                 };
                 self.branch_to(0, label, i.pos);
                 self.emit(Op::Branch(0), [0; 6]);

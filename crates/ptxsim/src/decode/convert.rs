@@ -57,7 +57,7 @@ impl Decoder<'_> {
             a = t;
         }
         let Some((to_class, to_register)) = self.class_of(self.operand(i, 0)?) else {
-            return self.invalid(i.pos, "this destination is not a register");
+            return self.invalid(i.pos, "the destination is not a register");
         };
         let d = self.destination(i, self.operand(i, 0)?, to_class)?;
         let float = |ty: Ty| matches!(ty, Ty::F16 | Ty::Bf16 | Ty::F32 | Ty::F64);

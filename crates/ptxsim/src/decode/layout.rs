@@ -57,7 +57,7 @@ pub fn lay_out(module: &Module) -> Load<Vec<ModuleVariable>> {
                     None => {
                         return Err(LoadError::Invalid {
                             pos: var.pos,
-                            message: format!("`{name}` has no address that is known here"),
+                            message: format!("`{name}` has no address known here"),
                         });
                     }
                 },

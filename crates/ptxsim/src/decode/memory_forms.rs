@@ -45,7 +45,7 @@ impl Decoder<'_> {
         space: AddressSpace,
     ) -> Load<(AddressSpace, (Class, u32), i64)> {
         let Operand::Address { base, offset } = operand else {
-            return self.invalid(i.pos, "an address in brackets belongs here");
+            return self.invalid(i.pos, "expected an address in brackets");
         };
         let Some(name) = base else {
             let r = self.constant64(*offset as u64);
@@ -148,13 +148,10 @@ impl Decoder<'_> {
         let elements = match self.operand(i, value)? {
             Operand::Vector(v) if v.len() == count => v.as_slice(),
             Operand::Vector(_) => {
-                return self.invalid(
-                    i.pos,
-                    "the vector has another length than the instruction says",
-                );
+                return self.invalid(i.pos, "the vector's length is not the instruction's");
             }
             _ if count == 1 => one,
-            _ => return self.invalid(i.pos, "a vector in braces belongs here"),
+            _ => return self.invalid(i.pos, "expected a vector in braces"),
         };
         let mut registers = Vec::new();
         let mut narrow = false;
@@ -171,7 +168,10 @@ impl Decoder<'_> {
             let declared = self.class_of(e);
             let c = declared.map_or(class(ty), |(c, _)| c);
             if c == Class::Pred || c == Class::R32 && ty.bytes() == 8 {
-                return self.invalid(i.pos, "a register is smaller than what it is to hold");
+                return self.invalid(
+                    i.pos,
+                    "a register is smaller than the value that it receives",
+                );
             }
             narrow |= declared.is_some_and(|(_, t)| t.bytes() == 2);
             let r = if is_store {
@@ -220,7 +220,7 @@ impl Decoder<'_> {
             }
             ["cp", "async", "wait_group"] => {
                 let Operand::Number(Number::Int(n)) = self.operand(i, 0)? else {
-                    return self.invalid(i.pos, "the number of groups is a constant");
+                    return self.invalid(i.pos, "the number of groups must be a constant");
                 };
                 self.emit(Op::CpWait((*n).min(1 << 20) as u32), [0; 6]);
             }

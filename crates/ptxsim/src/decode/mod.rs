@@ -327,7 +327,7 @@ impl<'a> Decoder<'a> {
                 continue;
             };
             if self.placing.len() > MAX_CALLS {
-                return self.invalid(callee.pos, "functions call functions too deep");
+                return self.invalid(callee.pos, "calls are nested too deeply");
             }
             self.callees(callee)?;
             self.function(callee)?;
@@ -391,7 +391,7 @@ impl<'a> Decoder<'a> {
                 Statement::Close => self.scopes.close(),
                 Statement::Label(name, pos) => {
                     if !self.scopes.insert_label(name, self.code.len() as u32) {
-                        return self.invalid(*pos, format!("label `{name}` stands here twice"));
+                        return self.invalid(*pos, format!("duplicate label `{name}`"));
                     }
                 }
                 Statement::Variable(var) => self.variable(var)?,
@@ -453,7 +453,7 @@ impl<'a> Decoder<'a> {
                     ty => (class(ty), 1),
                 };
                 if var.vector != 1 {
-                    return self.invalid(var.pos, "vector registers are not built");
+                    return self.invalid(var.pos, "vector registers are not supported");
                 }
                 match var.count {
                     None => {
@@ -504,7 +504,7 @@ impl<'a> Decoder<'a> {
             }
             Space::Global | Space::Const => self.invalid(
                 var.pos,
-                "variables of a function in global memory are not built",
+                "variables of a function in global memory are not supported",
             ),
         }
     }

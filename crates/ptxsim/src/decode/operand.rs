@@ -52,11 +52,11 @@ impl Decoder<'_> {
                 Some(Symbol::Register(c, r, _)) if c == class => Ok(r),
                 Some(Symbol::Register(..)) => self.invalid(
                     i.pos,
-                    format!("`{name}` has another size than `{}`", i.form()),
+                    format!("the size of `{name}` is not that of `{}`", i.form()),
                 ),
                 _ => self.invalid(i.pos, format!("`{name}` is not a register")),
             },
-            _ => self.invalid(i.pos, "this destination is not a register"),
+            _ => self.invalid(i.pos, "the destination is not a register"),
         }
     }
 
@@ -71,12 +71,12 @@ impl Decoder<'_> {
             Operand::Name(name) if write && name == "_" => Ok([0; 2]),
             Operand::Name(name) => match self.scopes.get(name) {
                 Some(Symbol::Wide(r)) => Ok([r, r + 1]),
-                _ => self.invalid(i.pos, format!("`{name}` is not a register of 128 bits")),
+                _ => self.invalid(i.pos, format!("`{name}` is not a 128-bit register")),
             },
             Operand::Number(Number::Int(v)) if !write => {
                 Ok([self.constant64(*v), self.constant64(0)])
             }
-            _ => self.invalid(i.pos, "this operand is not a register of 128 bits"),
+            _ => self.invalid(i.pos, "the operand is not a 128-bit register"),
         }
     }
 
@@ -131,7 +131,7 @@ impl Decoder<'_> {
                 Some(Symbol::Register(c, r, _)) if c == class => Ok(r),
                 Some(Symbol::Register(..)) => self.invalid(
                     i.pos,
-                    format!("`{name}` has another size than `{}`", i.form()),
+                    format!("the size of `{name}` is not that of `{}`", i.form()),
                 ),
                 Some(symbol) => self.symbol_address(i, symbol, 0, class),
                 None => match scope::special(name) {
@@ -143,7 +143,7 @@ impl Decoder<'_> {
                 Some(symbol) => self.symbol_address(i, symbol, *offset, class),
                 None => self.invalid(i.pos, format!("`{name}` is not declared")),
             },
-            _ => self.invalid(i.pos, "this operand is not a value"),
+            _ => self.invalid(i.pos, "the operand is not a value"),
         }
     }
 

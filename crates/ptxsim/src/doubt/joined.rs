@@ -95,7 +95,9 @@ impl<'a> Values<'a> {
         };
         let source = self.program.sources.get(inst.source as usize);
         let form = source.map_or("", |source| source.form.as_str());
-        let [to, from @ ..] = op.classes else { return };
+        let [to, from @ ..] = op.classes() else {
+            return;
+        };
         let from: Vec<Value> = from
             .iter()
             .zip(&inst.o[1..])
@@ -147,7 +149,7 @@ impl<'a> Values<'a> {
 fn written(inst: &Inst) -> Vec<Register> {
     match &inst.op {
         Op::Alu(op) => op
-            .classes
+            .classes()
             .first()
             .map(|c| (*c, inst.o[0]))
             .into_iter()
@@ -313,8 +315,8 @@ pub fn always_zero(program: &Program, register: Register) -> bool {
             Op::Alu(op) => {
                 let source = program.sources.get(inst.source as usize);
                 let moves = source.is_some_and(|s| s.form.starts_with("mov."));
-                let from = op.classes.get(1).map(|class| (*class, inst.o[1]));
-                moves && inst.guard == 0 && op.classes.len() == 2 && from.is_some_and(zero)
+                let from = op.classes().get(1).map(|class| (*class, inst.o[1]));
+                moves && inst.guard == 0 && op.classes().len() == 2 && from.is_some_and(zero)
             }
             _ => false,
         },

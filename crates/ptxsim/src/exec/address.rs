@@ -200,7 +200,7 @@ impl Machine<'_> {
         Ok((found, (address - allocation.base) as usize))
     }
 
-    /// Tells of a lane's access, `what` of it, to bytes of global memory that nothing has written.
+    /// Tells of a lane's access, `what` of it, to bytes of global memory that were never written.
     #[inline(always)]
     pub fn known(
         &mut self,
@@ -215,7 +215,7 @@ impl Machine<'_> {
         let allocation = self.memory.at(i);
         if allocation.missing(at, bytes as usize).is_some() {
             let message = format!(
-                "{what} `{}` at byte {at} that nothing has written",
+                "{what} `{}` at byte {at} that was never written",
                 allocation.name
             );
             let address = allocation.base + at as u64;

@@ -1,35 +1,66 @@
-//! How an operation on one lane becomes one on a warp, compiled twice: for any x86-64 and for
-//! AVX2 with FMA. Both give the same bits, because Rust neither reorders nor contracts
-//! floating-point arithmetic, and `mul_add` is exact with or without the instruction.
+//! How an operation on one lane becomes one on a warp: as a vector of lanes, where all take part and the
+//! processor has AVX2 and FMA (or is no x86-64), else one lane after another, which is slower and small.
+//! Both give the same bits, because Rust neither reorders nor contracts floating-point arithmetic, and
+//! `mul_add` is exact with or without the instruction.
 
-use super::regs::{Class, Lane, PARTS, Regs};
+use super::address::lanes;
+use super::regs::{ALL, Class, Lane, PARTS, Regs};
 
 pub type Operands = [u32; 6];
 
-/// Reads registers `operands[1..]` and writes register `operands[0]`, on the lanes of the mask.
+/// Reads registers `operands[1..]` and writes register `operands[0]`, on that many parts of the lanes:
+/// `PARTS`, always, but a number known here would make each of these functions longer.
 ///
-/// Safety: the processor must have what the function was compiled for; `AluOp` is only made by
-/// the functions below, which look.
-type AluFn = unsafe fn(&mut Regs, &Operands, u32);
+/// Safety: the processor must have what the function was compiled for; `pick` looks.
+type VectorFn = unsafe fn(&mut Regs, &Operands, usize);
+
+/// As above, on the lanes of the mask.
+type EachFn = fn(&mut Regs, &Operands, u32);
+
+/// What is compiled of one operation.
+struct Compiled {
+    /// None of an operation that is rare, or of which a vector is no faster.
+    vector: Option<VectorFn>,
+    each: EachFn,
+    /// The class of each operand in use, destination first.
+    classes: &'static [Class],
+}
 
 #[derive(Clone, Copy)]
 pub struct AluOp {
-    f: AluFn,
-    /// The class of each operand in use, destination first.
-    pub classes: &'static [Class],
+    /// None also where the processor cannot run it.
+    vector: Option<VectorFn>,
+    of: &'static Compiled,
 }
 
 impl std::fmt::Debug for AluOp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "AluOp({:?})", self.classes)
+        write!(f, "AluOp({:?})", self.of.classes)
+    }
+}
+
+#[inline(never)]
+fn pick(of: &'static Compiled) -> AluOp {
+    let runs = cfg!(not(target_arch = "x86_64")) || has_v3();
+    AluOp {
+        vector: of.vector.filter(|_| runs),
+        of,
     }
 }
 
 impl AluOp {
+    /// The class of each operand in use, destination first.
+    pub fn classes(&self) -> &'static [Class] {
+        self.of.classes
+    }
+
     #[inline(always)]
     pub fn run(&self, regs: &mut Regs, operands: &Operands, mask: u32) {
-        // SAFETY: `pick` stored the function for AVX2 only where the processor has it.
-        unsafe { (self.f)(regs, operands, mask) }
+        match self.vector {
+            // SAFETY: `pick` took it only where the processor has what it was compiled for.
+            Some(vector) if mask == ALL => unsafe { vector(regs, operands, PARTS) },
+            _ => (self.of.each)(regs, operands, mask),
+        }
     }
 }
 
@@ -57,7 +88,7 @@ pub fn has_v3() -> bool {
 static BASE_ONLY: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 macro_rules! arity {
-    ($tr:ident, $make:ident, $run:ident, $v1:ident, $v3:ident, $(($arg:ident, $slot:literal)),*) => {
+    ($tr:ident, $make:ident, $rare:ident, $vector:ident, $each:ident, $(($arg:ident, $slot:literal)),*) => {
         pub trait $tr: 'static {
             type D: Lane;
             $(type $arg: Lane;)*
@@ -65,46 +96,74 @@ macro_rules! arity {
             fn f($($arg: Self::$arg),*) -> Self::D;
         }
 
-        #[inline(always)]
+        #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,bmi2"))]
         #[allow(non_snake_case)]
-        fn $run<O: $tr>(regs: &mut Regs, o: &Operands, mask: u32) {
+        fn $vector<O: $tr>(regs: &mut Regs, o: &Operands, parts: usize) {
             // Eight lanes at a time stay in vector registers from the operands to the result.
-            for part in 0..PARTS {
+            for part in 0..parts {
                 $(let $arg = O::$arg::part(regs, o[$slot], part);)*
                 let mut out = [O::D::ZERO; 8];
                 for lane in 0..8 {
                     out[lane] = O::f($($arg[lane]),*);
                 }
-                O::D::put_part(regs, o[0], part, out, mask);
+                O::D::put_part(regs, o[0], part, out);
             }
         }
 
-        unsafe fn $v1<O: $tr>(regs: &mut Regs, o: &Operands, mask: u32) {
-            $run::<O>(regs, o, mask)
-        }
-
-        #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx2,fma,bmi2")]
-        unsafe fn $v3<O: $tr>(regs: &mut Regs, o: &Operands, mask: u32) {
-            $run::<O>(regs, o, mask)
+        fn $each<O: $tr>(regs: &mut Regs, o: &Operands, mask: u32) {
+            for lane in lanes(mask) {
+                let value = O::f($(O::$arg::lane(regs, o[$slot], lane)),*);
+                O::D::put_lane(regs, o[0], lane, value);
+            }
         }
 
         pub fn $make<O: $tr>() -> AluOp {
-            let classes = const { &[O::D::CLASS, $(O::$arg::CLASS),*] };
-            #[cfg(target_arch = "x86_64")]
-            if has_v3() {
-                return AluOp { f: $v3::<O>, classes };
-            }
-            let _ = has_v3;
-            AluOp { f: $v1::<O>, classes }
+            pick(const {
+                &Compiled {
+                    vector: Some($vector::<O>),
+                    each: $each::<O>,
+                    classes: &[O::D::CLASS, $(O::$arg::CLASS),*],
+                }
+            })
+        }
+
+        /// Not as a vector.
+        pub fn $rare<O: $tr>() -> AluOp {
+            pick(const {
+                &Compiled {
+                    vector: None,
+                    each: $each::<O>,
+                    classes: &[O::D::CLASS, $(O::$arg::CLASS),*],
+                }
+            })
         }
     };
 }
 
-arity!(Fn1, op1, run1, base1, v3_1, (A, 1));
-arity!(Fn2, op2, run2, base2, v3_2, (A, 1), (B, 2));
-arity!(Fn3, op3, run3, base3, v3_3, (A, 1), (B, 2), (C, 3));
-arity!(Fn4, op4, run4, base4, v3_4, (A, 1), (B, 2), (C, 3), (E, 4));
+arity!(Fn1, op1, rare1, vector1, each1, (A, 1));
+arity!(Fn2, op2, rare2, vector2, each2, (A, 1), (B, 2));
+arity!(Fn3, op3, rare3, vector3, each3, (A, 1), (B, 2), (C, 3));
+arity!(
+    Fn4,
+    op4,
+    rare4,
+    vector4,
+    each4,
+    (A, 1),
+    (B, 2),
+    (C, 3),
+    (E, 4)
+);
+
+/// `rare!(op2, Name)`: as `op2::<Name>()`, but not as a vector.
+macro_rules! rare {
+    ($make:ident, $($o:tt)*) => { rare!(@ $make [$($o)*]) };
+    (@ op1 [$($o:tt)*]) => { $crate::exec::alu::rare1::<$($o)*>() };
+    (@ op2 [$($o:tt)*]) => { $crate::exec::alu::rare2::<$($o)*>() };
+    (@ op3 [$($o:tt)*]) => { $crate::exec::alu::rare3::<$($o)*>() };
+    (@ $rare:ident [$($o:tt)*]) => { $rare::<$($o)*>() };
+}
+pub(crate) use rare;
 
 /// `ops! { Fn2 Name(a: u32, b: u32) -> u32 { a + b } }` makes the type `Name`.
 macro_rules! ops {
@@ -160,7 +219,7 @@ mod tests {
     use crate::exec::regs::{Block, LANES};
     use crate::exec::{float_ops, half_ops, int_ops};
 
-    /// The same operation through both compilations, over bits of every kind.
+    /// The same operation as a vector and lane by lane, over bits of every kind.
     fn same3<O: Fn3<A = u32, B = u32, C = u32, D = u32>>() {
         let mut x = 1_u32;
         let mut bits = |special: usize| {
@@ -196,17 +255,14 @@ mod tests {
             } else {
                 one.r32[1].0[0]
             };
-            // SAFETY: the base version needs nothing; the caller looked for the other.
-            unsafe {
-                base3::<O>(&mut one, &[0, 1, 2, 3, 0, 0], mask);
-                v3_3::<O>(&mut two, &[0, 1, 2, 3, 0, 0], mask);
-            }
+            op3::<O>().run(&mut one, &[0, 1, 2, 3, 0, 0], mask);
+            each3::<O>(&mut two, &[0, 1, 2, 3, 0, 0], mask);
             assert_eq!(one.r32[0].0, two.r32[0].0);
         }
     }
 
     #[test]
-    fn both_compilations_give_the_same_bits() {
+    fn vectors_and_single_lanes_give_the_same_bits() {
         if has_v3() {
             same3::<float_ops::Fma>();
             same3::<float_ops::Ftz<float_ops::Fma>>();

@@ -45,7 +45,7 @@ impl Machine<'_> {
         let fresh = bar.arrived == 0;
         if !fresh && bar.expected != count {
             let what = format!(
-                "barrier {id} is waited for with {count} and with {} threads",
+                "threads wait at barrier {id} with two counts: {count} and {}",
                 bar.expected
             );
             return self.fault(FaultKind::Undefined, At::lane(b, w, now.pc, first), &what);
@@ -107,7 +107,7 @@ impl Machine<'_> {
         self.progress += 1;
         if by_part {
             let what = format!(
-                "barrier {id} is passed by {running} of {} threads, the others have ended",
+                "barrier {id} was passed by {running} of {} threads; the others have exited",
                 b.threads
             );
             let id = b.id;

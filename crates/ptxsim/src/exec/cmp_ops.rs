@@ -89,22 +89,22 @@ float_compare!(f16z, u32, flushed_f16);
 float_compare!(bf16c, u32, bf16_to_f32);
 
 macro_rules! float_table {
-    ($m:ident, $word:expr) => {
+    ($make:ident, $m:ident, $word:expr) => {
         match $word {
-            "eq" => op2::<$m::Eq>(),
-            "ne" => op2::<$m::Ne>(),
-            "lt" => op2::<$m::Lt>(),
-            "le" => op2::<$m::Le>(),
-            "gt" => op2::<$m::Gt>(),
-            "ge" => op2::<$m::Ge>(),
-            "equ" => op2::<$m::Equ>(),
-            "neu" => op2::<$m::Neu>(),
-            "ltu" => op2::<$m::Ltu>(),
-            "leu" => op2::<$m::Leu>(),
-            "gtu" => op2::<$m::Gtu>(),
-            "geu" => op2::<$m::Geu>(),
-            "num" => op2::<$m::Num>(),
-            "nan" => op2::<$m::Nan>(),
+            "eq" => $make::<$m::Eq>(),
+            "ne" => $make::<$m::Ne>(),
+            "lt" => $make::<$m::Lt>(),
+            "le" => $make::<$m::Le>(),
+            "gt" => $make::<$m::Gt>(),
+            "ge" => $make::<$m::Ge>(),
+            "equ" => $make::<$m::Equ>(),
+            "neu" => $make::<$m::Neu>(),
+            "ltu" => $make::<$m::Ltu>(),
+            "leu" => $make::<$m::Leu>(),
+            "gtu" => $make::<$m::Gtu>(),
+            "geu" => $make::<$m::Geu>(),
+            "num" => rare2::<$m::Num>(),
+            "nan" => rare2::<$m::Nan>(),
             _ => return None,
         }
     };
@@ -133,12 +133,12 @@ macro_rules! integer_table {
 pub fn lookup(word: &str, ty: Ty, flush: bool) -> Option<AluOp> {
     let signed = ty.is_signed();
     Some(match ty {
-        Ty::F32 if flush => float_table!(f32z, word),
-        Ty::F32 => float_table!(f32c, word),
-        Ty::F64 => float_table!(f64c, word),
-        Ty::F16 if flush => float_table!(f16z, word),
-        Ty::F16 => float_table!(f16c, word),
-        Ty::Bf16 => float_table!(bf16c, word),
+        Ty::F32 if flush => float_table!(op2, f32z, word),
+        Ty::F32 => float_table!(op2, f32c, word),
+        Ty::F64 => float_table!(op2, f64c, word),
+        Ty::F16 if flush => float_table!(rare2, f16z, word),
+        Ty::F16 => float_table!(rare2, f16c, word),
+        Ty::Bf16 => float_table!(rare2, bf16c, word),
         Ty::B16 | Ty::U16 | Ty::S16 => integer_table!(word, signed, O, c32, Narrow),
         Ty::B32 | Ty::U32 | Ty::S32 => integer_table!(word, signed, O, c32),
         Ty::B64 | Ty::U64 | Ty::S64 => integer_table!(word, signed, O, c64),
@@ -168,18 +168,18 @@ properties!(p64, u64, 0x7ff0_0000_0000_0000, 0x0010_0000_0000_0000);
 /// `testp`
 pub fn property(word: &str, ty: Ty) -> Option<AluOp> {
     Some(match (word, ty) {
-        ("finite", Ty::F32) => op1::<p32::Finite>(),
-        ("infinite", Ty::F32) => op1::<p32::Infinite>(),
-        ("number", Ty::F32) => op1::<p32::Number>(),
-        ("notanumber", Ty::F32) => op1::<p32::NotANumber>(),
-        ("normal", Ty::F32) => op1::<p32::Normal>(),
-        ("subnormal", Ty::F32) => op1::<p32::Subnormal>(),
-        ("finite", Ty::F64) => op1::<p64::Finite>(),
-        ("infinite", Ty::F64) => op1::<p64::Infinite>(),
-        ("number", Ty::F64) => op1::<p64::Number>(),
-        ("notanumber", Ty::F64) => op1::<p64::NotANumber>(),
-        ("normal", Ty::F64) => op1::<p64::Normal>(),
-        ("subnormal", Ty::F64) => op1::<p64::Subnormal>(),
+        ("finite", Ty::F32) => rare1::<p32::Finite>(),
+        ("infinite", Ty::F32) => rare1::<p32::Infinite>(),
+        ("number", Ty::F32) => rare1::<p32::Number>(),
+        ("notanumber", Ty::F32) => rare1::<p32::NotANumber>(),
+        ("normal", Ty::F32) => rare1::<p32::Normal>(),
+        ("subnormal", Ty::F32) => rare1::<p32::Subnormal>(),
+        ("finite", Ty::F64) => rare1::<p64::Finite>(),
+        ("infinite", Ty::F64) => rare1::<p64::Infinite>(),
+        ("number", Ty::F64) => rare1::<p64::Number>(),
+        ("notanumber", Ty::F64) => rare1::<p64::NotANumber>(),
+        ("normal", Ty::F64) => rare1::<p64::Normal>(),
+        ("subnormal", Ty::F64) => rare1::<p64::Subnormal>(),
         _ => return None,
     })
 }

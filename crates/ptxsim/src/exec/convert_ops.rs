@@ -177,7 +177,7 @@ pub fn packed(words: &[&str], satfinite: bool, relu: bool) -> Option<AluOp> {
     macro_rules! with_relu {
         ($make:ident, $op:ident, $signs:expr) => {
             if relu {
-                $make::<Relu<$op, $signs>>()
+                rare!($make, Relu<$op, $signs>)
             } else {
                 $make::<$op>()
             }
@@ -185,27 +185,27 @@ pub fn packed(words: &[&str], satfinite: bool, relu: bool) -> Option<AluOp> {
     }
     Some(match (words, satfinite) {
         (["rn", "f16x2", "f32"], false) => with_relu!(op2, F32sToHalves, HALVES),
-        (["rz", "f16x2", "f32"], false) => with_relu!(op2, F32sToHalvesZ, HALVES),
+        (["rz", "f16x2", "f32"], false) => with_relu!(rare2, F32sToHalvesZ, HALVES),
         (["rn", "bf16x2", "f32"], false) => with_relu!(op2, F32sToBf16s, HALVES),
-        (["rz", "bf16x2", "f32"], false) => with_relu!(op2, F32sToBf16sZ, HALVES),
-        (["rn", "f16x2", "f32"], true) => with_relu!(op2, F32sToHalvesFinite, HALVES),
-        (["rz", "f16x2", "f32"], true) => with_relu!(op2, F32sToHalvesFiniteZ, HALVES),
-        (["rn", "bf16x2", "f32"], true) => with_relu!(op2, F32sToBf16sFinite, HALVES),
-        (["rz", "bf16x2", "f32"], true) => with_relu!(op2, F32sToBf16sFiniteZ, HALVES),
-        (["rn", "f16", "f32"], true) => with_relu!(op1, F32ToHalfFinite, HALF),
-        (["rz", "f16", "f32"], true) => with_relu!(op1, F32ToHalfFiniteZ, HALF),
-        (["rn", "bf16", "f32"], true) => with_relu!(op1, F32ToBf16Finite, HALF),
-        (["rz", "bf16", "f32"], true) => with_relu!(op1, F32ToBf16FiniteZ, HALF),
-        (["rn", "e4m3x2", "f32"], true) => with_relu!(op2, F32sToE4m3, BYTES),
-        (["rn", "e5m2x2", "f32"], true) => with_relu!(op2, F32sToE5m2, BYTES),
-        (["rn", "e4m3x2", "f16x2"], true) => with_relu!(op1, HalvesToE4m3x2, BYTES),
-        (["rn", "e5m2x2", "f16x2"], true) => with_relu!(op1, HalvesToE5m2x2, BYTES),
+        (["rz", "bf16x2", "f32"], false) => with_relu!(rare2, F32sToBf16sZ, HALVES),
+        (["rn", "f16x2", "f32"], true) => with_relu!(rare2, F32sToHalvesFinite, HALVES),
+        (["rz", "f16x2", "f32"], true) => with_relu!(rare2, F32sToHalvesFiniteZ, HALVES),
+        (["rn", "bf16x2", "f32"], true) => with_relu!(rare2, F32sToBf16sFinite, HALVES),
+        (["rz", "bf16x2", "f32"], true) => with_relu!(rare2, F32sToBf16sFiniteZ, HALVES),
+        (["rn", "f16", "f32"], true) => with_relu!(rare1, F32ToHalfFinite, HALF),
+        (["rz", "f16", "f32"], true) => with_relu!(rare1, F32ToHalfFiniteZ, HALF),
+        (["rn", "bf16", "f32"], true) => with_relu!(rare1, F32ToBf16Finite, HALF),
+        (["rz", "bf16", "f32"], true) => with_relu!(rare1, F32ToBf16FiniteZ, HALF),
+        (["rn", "e4m3x2", "f32"], true) => with_relu!(rare2, F32sToE4m3, BYTES),
+        (["rn", "e5m2x2", "f32"], true) => with_relu!(rare2, F32sToE5m2, BYTES),
+        (["rn", "e4m3x2", "f16x2"], true) => with_relu!(rare1, HalvesToE4m3x2, BYTES),
+        (["rn", "e5m2x2", "f16x2"], true) => with_relu!(rare1, HalvesToE5m2x2, BYTES),
         (["rn", "f16x2", "e4m3x2"], false) => with_relu!(op1, E4m3x2ToHalves, HALVES),
         (["rn", "f16x2", "e5m2x2"], false) => with_relu!(op1, E5m2x2ToHalves, HALVES),
         (["rn", "tf32", "f32"], false) => with_relu!(op1, Tf32Nearest, WORD),
         (["rz", "tf32", "f32"], false) => with_relu!(op1, Tf32Zero, WORD),
-        (["rna", "tf32", "f32"], false) if !relu => op1::<Tf32Away>(),
-        (["rna", "tf32", "f32"], true) if !relu => op1::<Tf32AwayFinite>(),
+        (["rna", "tf32", "f32"], false) if !relu => rare1::<Tf32Away>(),
+        (["rna", "tf32", "f32"], true) if !relu => rare1::<Tf32AwayFinite>(),
         _ => return None,
     })
 }
@@ -299,15 +299,21 @@ macro_rules! by_mode {
     ($mode:expr, $op:ident) => {
         match $mode {
             Round::Nearest => op1::<rn::$op>(),
-            Round::Zero => op1::<rz::$op>(),
-            Round::Down => op1::<rm::$op>(),
-            Round::Up => op1::<rp::$op>(),
+            Round::Zero => rare1::<rz::$op>(),
+            Round::Down => rare1::<rm::$op>(),
+            Round::Up => rare1::<rp::$op>(),
         }
     };
 }
 
+/// In all modes on the way from float to integer.
 pub fn integral(mode: Round) -> AluOp {
-    by_mode!(mode, Integral)
+    match mode {
+        Round::Nearest => op1::<rn::Integral>(),
+        Round::Zero => op1::<rz::Integral>(),
+        Round::Down => op1::<rm::Integral>(),
+        Round::Up => op1::<rp::Integral>(),
+    }
 }
 
 pub fn float_to_f64(ty: Ty, flush: bool) -> Option<AluOp> {

@@ -40,7 +40,7 @@ impl Machine<'_> {
                     let source = if inside { from } else { lane };
                     if ready >> source & 1 == 0 || members[l] >> source & 1 == 0 {
                         let what = format!(
-                            "shfl reads lane {source}, which is not among the members {:#010x} or has ended",
+                            "shfl reads lane {source}, which is not in the member mask {:#010x} or has exited",
                             members[l]
                         );
                         self.find(

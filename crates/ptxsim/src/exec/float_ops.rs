@@ -276,15 +276,15 @@ ops! { Fn1
 #[inline(always)]
 pub fn min_f32(a: u32, b: u32) -> u32 {
     let (x, y) = (f(a), f(b));
-    let less = x < y || x == y && a >> 31 == 1;
-    let picked = if less || y.is_nan() { a } else { b };
+    let less = (x < y) | (x == y) & (a >> 31 == 1);
+    let picked = if less | y.is_nan() { a } else { b };
     w(f(picked))
 }
 #[inline(always)]
 pub fn max_f32(a: u32, b: u32) -> u32 {
     let (x, y) = (f(a), f(b));
-    let more = x > y || x == y && a >> 31 == 0;
-    let picked = if more || y.is_nan() { a } else { b };
+    let more = (x > y) | (x == y) & (a >> 31 == 0);
+    let picked = if more | y.is_nan() { a } else { b };
     w(f(picked))
 }
 #[inline(always)]
@@ -301,9 +301,9 @@ macro_rules! modes {
     ($make:ident, $mode:expr, $op:ident) => {
         match $mode {
             Round::Nearest => $make::<$op>(),
-            Round::Zero => $make::<rz::$op>(),
-            Round::Down => $make::<rm::$op>(),
-            Round::Up => $make::<rp::$op>(),
+            Round::Zero => rare!($make, rz::$op),
+            Round::Down => rare!($make, rm::$op),
+            Round::Up => rare!($make, rp::$op),
         }
     };
 }
@@ -316,18 +316,18 @@ macro_rules! dressed {
         match ($m.ftz, $m.sat) {
             (false, false) => $make::<$op>(),
             (true, false) => $make::<$ftz<$op>>(),
-            (false, true) => $make::<Sat<$op>>(),
-            (true, true) => $make::<Sat<$ftz<$op>>>(),
+            (false, true) => rare!($make, Sat<$op>),
+            (true, true) => rare!($make, Sat<$ftz<$op>>),
         }
     };
 }
 macro_rules! dressed_modes {
-    ($make:ident, $m:expr, $op:ident, $ftz:ident) => {
+    ($make:ident, $others:ident, $m:expr, $op:ident, $ftz:ident) => {
         match $m.mode {
             Round::Nearest => dressed!($make, $m, $op, $ftz),
-            Round::Zero => dressed!($make, $m, rz::$op, $ftz),
-            Round::Down => dressed!($make, $m, rm::$op, $ftz),
-            Round::Up => dressed!($make, $m, rp::$op, $ftz),
+            Round::Zero => dressed!($others, $m, rz::$op, $ftz),
+            Round::Down => dressed!($others, $m, rm::$op, $ftz),
+            Round::Up => dressed!($others, $m, rp::$op, $ftz),
         }
     };
 }
@@ -358,20 +358,21 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
         return None;
     }
     Some(match (name, ty) {
-        ("add", F32) => dressed_modes!(op2, m, Add, Ftz),
-        ("sub", F32) => dressed_modes!(op2, m, Sub, Ftz),
-        ("mul", F32) => dressed_modes!(op2, m, Mul, Tiny),
-        ("fma" | "mad", F32) => dressed_modes!(op3, m, Fma, Tiny),
-        ("div", F32) if m.approx => dressed!(op2, m, DivApprox),
-        ("div", F32) => dressed_modes!(op2, m, Div, Tiny),
-        ("rcp", F32) => dressed_modes!(op1, m, Rcp, Tiny),
-        ("sqrt", F32) => dressed_modes!(op1, m, Sqrt, Ftz),
-        ("min", F32) if m.xorsign && m.nan => dressed!(op2, m, Xorsign<MinNan, SIGN>),
-        ("max", F32) if m.xorsign && m.nan => dressed!(op2, m, Xorsign<MaxNan, SIGN>),
-        ("min", F32) if m.xorsign => dressed!(op2, m, Xorsign<Min, SIGN>),
-        ("max", F32) if m.xorsign => dressed!(op2, m, Xorsign<Max, SIGN>),
-        ("min", F32) if m.nan => dressed!(op2, m, MinNan),
-        ("max", F32) if m.nan => dressed!(op2, m, MaxNan),
+        ("add", F32) => dressed_modes!(op2, rare2, m, Add, Ftz),
+        ("sub", F32) => dressed_modes!(op2, rare2, m, Sub, Ftz),
+        ("mul", F32) => dressed_modes!(op2, rare2, m, Mul, Tiny),
+        // `expf` rounds one down.
+        ("fma" | "mad", F32) => dressed_modes!(op3, op3, m, Fma, Tiny),
+        ("div", F32) if m.approx => dressed!(rare2, m, DivApprox),
+        ("div", F32) => dressed_modes!(op2, rare2, m, Div, Tiny),
+        ("rcp", F32) => dressed_modes!(op1, rare1, m, Rcp, Tiny),
+        ("sqrt", F32) => dressed_modes!(op1, rare1, m, Sqrt, Ftz),
+        ("min", F32) if m.xorsign && m.nan => dressed!(rare2, m, Xorsign<MinNan, SIGN>),
+        ("max", F32) if m.xorsign && m.nan => dressed!(rare2, m, Xorsign<MaxNan, SIGN>),
+        ("min", F32) if m.xorsign => dressed!(rare2, m, Xorsign<Min, SIGN>),
+        ("max", F32) if m.xorsign => dressed!(rare2, m, Xorsign<Max, SIGN>),
+        ("min", F32) if m.nan => dressed!(rare2, m, MinNan),
+        ("max", F32) if m.nan => dressed!(rare2, m, MaxNan),
         ("min", F32) => dressed!(op2, m, Min),
         ("max", F32) => dressed!(op2, m, Max),
         ("neg", F32) => dressed!(op1, m, Neg),
@@ -379,22 +380,22 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
         ("copysign", F32) => op2::<Copysign>(),
         ("rsqrt", F32) => dressed!(op1, m, Rsqrt),
         ("ex2", F32) => dressed!(op1, m, Ex2),
-        ("lg2", F32) => dressed!(op1, m, Lg2),
-        ("sin", F32) => dressed!(op1, m, Sin),
-        ("cos", F32) => dressed!(op1, m, Cos),
-        ("tanh", F32) => dressed!(op1, m, Tanh),
+        ("lg2", F32) => dressed!(rare1, m, Lg2),
+        ("sin", F32) => dressed!(rare1, m, Sin),
+        ("cos", F32) => dressed!(rare1, m, Cos),
+        ("tanh", F32) => dressed!(rare1, m, Tanh),
         ("add", F64) => modes!(op2, m.mode, AddD),
         ("sub", F64) => modes!(op2, m.mode, SubD),
         ("mul", F64) => modes!(op2, m.mode, MulD),
         ("div", F64) => modes!(op2, m.mode, DivD),
-        ("rcp", F64) if m.approx && m.ftz => op1::<RcpGross>(),
-        ("rsqrt", F64) if m.approx && m.ftz => op1::<RsqrtGross>(),
+        ("rcp", F64) if m.approx && m.ftz => rare1::<RcpGross>(),
+        ("rsqrt", F64) if m.approx && m.ftz => rare1::<RsqrtGross>(),
         ("rcp", F64) => modes!(op1, m.mode, RcpD),
         ("fma" | "mad", F64) => modes!(op3, m.mode, FmaD),
         ("sqrt", F64) => modes!(op1, m.mode, SqrtD),
-        ("rsqrt", F64) => op1::<RsqrtD>(),
-        ("min", F64) => op2::<MinD>(),
-        ("max", F64) => op2::<MaxD>(),
+        ("rsqrt", F64) => rare1::<RsqrtD>(),
+        ("min", F64) => rare2::<MinD>(),
+        ("max", F64) => rare2::<MaxD>(),
         ("neg", F64) => op1::<NegD>(),
         ("abs", F64) => op1::<AbsD>(),
         ("copysign", F64) => op2::<CopysignD>(),

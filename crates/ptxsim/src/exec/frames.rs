@@ -172,8 +172,9 @@ impl Machine<'_> {
         for l in lanes(mask) {
             let address = w.regs.r64[register as usize].0[l];
             let Some((_, to)) = table.iter().find(|t| t.0 == address) else {
-                let what =
-                    format!("call to {address:#x}, where no function with such arguments is");
+                let what = format!(
+                    "call to {address:#x}, where there is no function with these arguments"
+                );
                 let thread = w.first_thread + l as u32;
                 return self.fault(
                     FaultKind::Undefined,

@@ -166,10 +166,10 @@ macro_rules! dressed_halves {
             (false, false, _) => halves!($make, $ty, $h, $b),
             (true, false, Ty::F16) => $make::<$ftz>(),
             (true, false, Ty::F16x2) => $make::<Packed<$ftz>>(),
-            (false, true, Ty::F16) => $make::<Sat<$h>>(),
-            (false, true, Ty::F16x2) => $make::<Packed<Sat<$h>>>(),
-            (true, true, Ty::F16) => $make::<Sat<$ftz>>(),
-            (true, true, Ty::F16x2) => $make::<Packed<Sat<$ftz>>>(),
+            (false, true, Ty::F16) => rare!($make, Sat<$h>),
+            (false, true, Ty::F16x2) => rare!($make, Packed<Sat<$h>>),
+            (true, true, Ty::F16) => rare!($make, Sat<$ftz>),
+            (true, true, Ty::F16x2) => rare!($make, Packed<Sat<$ftz>>),
             _ => return None,
         }
     };
@@ -189,24 +189,28 @@ pub fn lookup(name: &str, ty: Ty, m: Modifiers) -> Option<AluOp> {
         "fma" => dressed_halves!(op3, ty, m, FmaH, FmaB, FmaFtzH),
         "min" => match (m.nan, m.xorsign) {
             (false, false) => dressed_halves!(op2, ty, m, MinH, MinB),
-            (true, false) => dressed_halves!(op2, ty, m, MinNanH, MinNanB),
-            (false, true) => dressed_halves!(op2, ty, m, Xorsign<MinH, SIGN>, Xorsign<MinB, SIGN>),
+            (true, false) => dressed_halves!(rare2, ty, m, MinNanH, MinNanB),
+            (false, true) => {
+                dressed_halves!(rare2, ty, m, Xorsign<MinH, SIGN>, Xorsign<MinB, SIGN>)
+            }
             (true, true) => {
-                dressed_halves!(op2, ty, m, Xorsign<MinNanH, SIGN>, Xorsign<MinNanB, SIGN>)
+                dressed_halves!(rare2, ty, m, Xorsign<MinNanH, SIGN>, Xorsign<MinNanB, SIGN>)
             }
         },
         "max" => match (m.nan, m.xorsign) {
             (false, false) => dressed_halves!(op2, ty, m, MaxH, MaxB),
-            (true, false) => dressed_halves!(op2, ty, m, MaxNanH, MaxNanB),
-            (false, true) => dressed_halves!(op2, ty, m, Xorsign<MaxH, SIGN>, Xorsign<MaxB, SIGN>),
+            (true, false) => dressed_halves!(rare2, ty, m, MaxNanH, MaxNanB),
+            (false, true) => {
+                dressed_halves!(rare2, ty, m, Xorsign<MaxH, SIGN>, Xorsign<MaxB, SIGN>)
+            }
             (true, true) => {
-                dressed_halves!(op2, ty, m, Xorsign<MaxNanH, SIGN>, Xorsign<MaxNanB, SIGN>)
+                dressed_halves!(rare2, ty, m, Xorsign<MaxNanH, SIGN>, Xorsign<MaxNanB, SIGN>)
             }
         },
         "neg" => dressed_halves!(op1, ty, m, NegH, NegB),
         "abs" => dressed_halves!(op1, ty, m, AbsH, AbsB),
         "ex2" => halves!(op1, ty, Ex2H, Ex2B),
-        "tanh" if !m.ftz => halves!(op1, ty, TanhH, TanhB),
+        "tanh" if !m.ftz => halves!(rare1, ty, TanhH, TanhB),
         _ => return None,
     })
 }

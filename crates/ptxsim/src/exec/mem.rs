@@ -174,10 +174,8 @@ impl Machine<'_> {
                     for l in lanes(mask) {
                         let at = (w.first_thread as usize + l) * size + a[l] as usize;
                         if CHECKS && b.local_known.missing(at, bytes as usize).is_some() {
-                            let what = format!(
-                                "read of local memory {:#x} that nothing has written",
-                                a[l]
-                            );
+                            let what =
+                                format!("read of local memory {:#x} that was never written", a[l]);
                             self.find(
                                 FindingKind::UninitialisedLocal,
                                 At::lane(b, w, s.pc, l as u32).address(a[l]),

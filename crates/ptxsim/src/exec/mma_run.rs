@@ -11,7 +11,7 @@ use super::state::*;
 use crate::check::race::Strength;
 use crate::exec::regs::Class;
 use crate::num::narrow::*;
-use crate::num::round::{Round, f64_to_f32};
+use crate::num::round::Round;
 use crate::program::{Access, AddressSpace, Order};
 use crate::report::FaultKind;
 
@@ -304,51 +304,73 @@ fn unit(x: f64, least: f64) -> f64 {
 /// product and the addend is cut off 25 bits below the largest exponent among them (that of a
 /// product is the sum of its factors'), and what is left is added exactly.
 #[inline(always)]
-fn fused<const N: usize>(depths: &[usize], [a, b]: [Operand; 2], d: &mut [f64], least: f64) {
+fn fused(depths: &[usize], [a, b]: [Operand; 2], d: &mut [f64], columns: usize, least: f64) {
     const BELOW: f64 = (1 << 25) as f64;
-    let k = a.depth;
-    let (b_values, b_units) = (b.values.as_chunks::<N>().0, b.units.as_chunks::<N>().0);
-    for (i, row) in d.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-        let mut largest = row.map(|c| unit(c, least));
+    let parts = columns / PART;
+    let (b_values, b_units) = (
+        b.values.as_chunks::<PART>().0,
+        b.units.as_chunks::<PART>().0,
+    );
+    for (n, to) in d.as_chunks_mut::<PART>().0.iter_mut().enumerate() {
+        let (row, part) = (n / parts, n % parts);
+        let a_values = &a.values[row * a.depth..][..a.depth];
+        let a_units = &a.units[row * a.depth..][..a.depth];
+        let mut largest = to.map(|c| unit(c, least));
         for &p in depths {
-            let x = a.units[i * k + p];
-            for (to, y) in largest.iter_mut().zip(&b_units[p]) {
+            let (x, ys) = (a_units[p], &b_units[p * parts + part]);
+            for l in 0..PART {
                 // An infinite factor makes it infinite or, with a zero, a NaN, which `max` drops.
-                *to = to.max(x * y);
+                largest[l] = largest[l].max(x * ys[l]);
             }
         }
         let scale = largest.map(|l| BELOW / l);
-        let mut sum = [0.0_f64; N];
-        for l in 0..N {
-            sum[l] = (row[l] * scale[l]).trunc();
+        let mut sum = [0.0_f64; PART];
+        for l in 0..PART {
+            sum[l] = (to[l] * scale[l]).trunc();
         }
         for &p in depths {
-            let x = a.values[i * k + p];
-            for l in 0..N {
-                sum[l] += (x * b_values[p][l] * scale[l]).trunc();
+            let (x, ys) = (a_values[p], &b_values[p * parts + part]);
+            for l in 0..PART {
+                sum[l] += (x * ys[l] * scale[l]).trunc();
             }
         }
-        for l in 0..N {
-            let usual = largest[l].is_finite() && largest[l] > 0.0 && !sum[l].is_nan();
-            row[l] = if usual {
-                sum[l] / scale[l]
-            } else {
-                let terms = depths.iter().map(|&p| a.values[i * k + p] * b_values[p][l]);
-                terms.fold(row[l], |s, t| s + t)
-            };
+        let mut result = [0.0_f64; PART];
+        let mut usual = true;
+        for l in 0..PART {
+            result[l] = sum[l] / scale[l];
+            usual &= is_usual(largest[l], sum[l]);
         }
+        if !usual {
+            for l in 0..PART {
+                if !is_usual(largest[l], sum[l]) {
+                    let terms = depths
+                        .iter()
+                        .map(|&p| a_values[p] * b_values[p * parts + part][l]);
+                    result[l] = terms.fold(to[l], |s, t| s + t);
+                }
+            }
+        }
+        *to = result;
     }
 }
 
+/// Neither all zeros nor with infinities or NaNs, which follow IEEE 754.
+#[inline(always)]
+fn is_usual(largest: f64, sum: f64) -> bool {
+    largest.is_finite() & (largest > 0.0) & !sum.is_nan()
+}
+
 /// Towards zero, but to infinity from 2^128 on.
+/// No branches, so that lanes go through vector registers.
 #[inline(always)]
 fn cut(x: f64) -> f32 {
-    if x.abs() < f64::from_bits((1023 + 128) << 52) {
-        f64_to_f32(x, Round::Zero)
-    } else {
-        x as f32
-    }
+    let near = x as f32;
+    let away = (f64::from(near).abs() > x.abs()) & (x.abs() < f64::from_bits((1023 + 128) << 52));
+    f32::from_bits(near.to_bits() - u32::from(away))
 }
+
+/// Columns that are computed at once: as many as vector registers hold. Every shape has a multiple.
+const PART: usize = 8;
 
 #[derive(Clone, Copy)]
 struct Operand<'a> {
@@ -358,7 +380,8 @@ struct Operand<'a> {
 }
 
 #[inline(always)]
-fn rows_of<const N: usize>(m: &Multiply, k: usize, left: &[f64], right: &[f64], sum: &mut [f64]) {
+fn rows_of(m: &Multiply, left: &[f64], right: &[f64], sum: &mut [f64]) {
+    let [columns, depth] = [m.shape.n, m.shape.k].map(|x| x as usize);
     // fp8 is computed as f16.
     let least = match m.ab[0] {
         Elem::F16 | Elem::E4m3 | Elem::E5m2 => -14,
@@ -372,7 +395,7 @@ fn rows_of<const N: usize>(m: &Multiply, k: usize, left: &[f64], right: &[f64], 
         }
     }
     let factors = [(left, &a_units[..]), (right, &b_units[..])].map(|(values, units)| Operand {
-        depth: k,
+        depth,
         values,
         units,
     });
@@ -386,7 +409,7 @@ fn rows_of<const N: usize>(m: &Multiply, k: usize, left: &[f64], right: &[f64], 
         let mut product = [0.0; 512];
         let product = &mut product[..sum.len()];
         for depths in &m.groups {
-            fused::<N>(depths, factors, product, power(-126));
+            fused(depths, factors, product, columns, power(-126));
             product.iter_mut().for_each(|x| *x = result(*x));
         }
         for (c, p) in sum.iter_mut().zip(product) {
@@ -401,7 +424,7 @@ fn rows_of<const N: usize>(m: &Multiply, k: usize, left: &[f64], right: &[f64], 
             if n > 0 {
                 sum.iter_mut().for_each(|x| *x = result(*x));
             }
-            fused::<N>(depths, factors, sum, power(-126));
+            fused(depths, factors, sum, columns, power(-126));
         }
     }
 }
@@ -416,12 +439,7 @@ fn multiply_any(regs: &mut Regs, m: &Multiply) {
     let [rows, columns, k] = [m.shape.m, m.shape.n, m.shape.k].map(|x| x as usize);
     let (left, right) = (&left[..rows * k], &right[..k * columns]);
     let to = &mut sum[..rows * columns];
-    // Those are all that `decode` lets through.
-    match columns {
-        32 => rows_of::<32>(m, k, left, right, to),
-        16 => rows_of::<16>(m, k, left, right, to),
-        _ => rows_of::<8>(m, k, left, right, to),
-    }
+    rows_of(m, left, right, to);
     let elem = m.cd[1];
     let per = 32 / elem.bits();
     let mut place = m.places[3].of.chunks_exact(LANES);
@@ -429,14 +447,14 @@ fn multiply_any(regs: &mut Regs, m: &Multiply) {
         let mut word = [0; LANES];
         for step in 0..per {
             let Some(from) = place.next() else { return };
-            for l in 0..LANES {
-                let x = sum[from[l] as usize % 512];
-                let bits = match elem {
-                    Elem::F16 => F16.encode(x, Round::Nearest, false),
-                    // Cut off, not rounded.
-                    _ => super::float_ops::w(cut(x)),
-                };
-                word[l] |= bits << (step * elem.bits());
+            let values: [f64; LANES] = std::array::from_fn(|l| sum[from[l] as usize % 512]);
+            let shift = step * elem.bits();
+            match elem {
+                Elem::F16 => (0..LANES).for_each(|l| {
+                    word[l] |= F16.encode(values[l], Round::Nearest, false) << shift;
+                }),
+                // Cut off, not rounded.
+                _ => (0..LANES).for_each(|l| word[l] = super::float_ops::w(cut(values[l]))),
             }
         }
         regs.r32[register as usize].0 = word;

@@ -22,7 +22,7 @@ impl Machine<'_> {
                 let (first, last) = (a[l] as usize / 4, (a[l] as usize + bytes as usize - 1) / 4);
                 if let Some(&i) = b.in_flight[first..=last].iter().find(|&&i| i != 0) {
                     let what = format!(
-                        "shared memory {:#x} is {} while cp.async from {} is still under way",
+                        "shared memory {:#x} is {} while cp.async from {} is still in flight",
                         a[l],
                         if write { "written" } else { "read" },
                         self.place(i - 1)
@@ -42,7 +42,7 @@ impl Machine<'_> {
                     if !b.in_flight.is_empty() && b.in_flight[at / 4] != 0 {
                         continue;
                     }
-                    let what = format!("read of shared memory {at:#x} that nothing has written");
+                    let what = format!("read of shared memory {at:#x} that was never written");
                     self.find(
                         FindingKind::UninitialisedShared,
                         At::lane(b, w, s.pc, l as u32).address(at as u64),
@@ -78,7 +78,7 @@ impl Machine<'_> {
         let name = |w: bool| if w { "write" } else { "read" };
         let other = self.thread(u32::from(past.warp) * 32 + u32::from(past.lane));
         let what = format!(
-            "race on shared memory {:#x}: this {} and the {} at {} by thread {other:?} have no order",
+            "race on shared memory {:#x}: this {} and the {} at {} by thread {other:?} are not ordered",
             at.address.unwrap_or(0),
             name(write),
             name(past.was_write),

@@ -42,7 +42,9 @@ pub trait Lane: Copy {
     const CLASS: Class;
     const ZERO: Self;
     fn part(regs: &Regs, register: u32, part: usize) -> [Self; 8];
-    fn put_part(regs: &mut Regs, register: u32, part: usize, values: [Self; 8], mask: u32);
+    fn put_part(regs: &mut Regs, register: u32, part: usize, values: [Self; 8]);
+    fn lane(regs: &Regs, register: u32, lane: usize) -> Self;
+    fn put_lane(regs: &mut Regs, register: u32, lane: usize, value: Self);
 }
 
 /// A whole register.
@@ -60,19 +62,16 @@ macro_rules! word_lane {
                 regs.$file[register as usize].0.as_chunks::<8>().0[part]
             }
             #[inline(always)]
-            fn put_part(regs: &mut Regs, register: u32, part: usize, values: [$t; 8], mask: u32) {
-                let to = &mut regs.$file[register as usize].0.as_chunks_mut::<8>().0[part];
-                if mask == ALL {
-                    *to = values;
-                } else {
-                    for lane in 0..8 {
-                        to[lane] = if mask >> (8 * part + lane) & 1 == 1 {
-                            values[lane]
-                        } else {
-                            to[lane]
-                        };
-                    }
-                }
+            fn put_part(regs: &mut Regs, register: u32, part: usize, values: [$t; 8]) {
+                regs.$file[register as usize].0.as_chunks_mut::<8>().0[part] = values;
+            }
+            #[inline(always)]
+            fn lane(regs: &Regs, register: u32, lane: usize) -> $t {
+                regs.$file[register as usize].0[lane]
+            }
+            #[inline(always)]
+            fn put_lane(regs: &mut Regs, register: u32, lane: usize, value: $t) {
+                regs.$file[register as usize].0[lane] = value;
             }
         }
 
@@ -107,13 +106,21 @@ impl Lane for bool {
         std::array::from_fn(|lane| bits >> lane & 1 == 1)
     }
     #[inline(always)]
-    fn put_part(regs: &mut Regs, register: u32, part: usize, values: [bool; 8], mask: u32) {
+    fn put_part(regs: &mut Regs, register: u32, part: usize, values: [bool; 8]) {
         let mut bits = 0;
         for (lane, &v) in values.iter().enumerate() {
             bits |= u32::from(v) << (8 * part + lane);
         }
-        let mask = mask & 0xff << (8 * part);
         let to = &mut regs.pred[register as usize];
-        *to = *to & !mask | bits & mask;
+        *to = *to & !(0xff << (8 * part)) | bits;
+    }
+    #[inline(always)]
+    fn lane(regs: &Regs, register: u32, lane: usize) -> bool {
+        regs.pred[register as usize] >> lane & 1 == 1
+    }
+    #[inline(always)]
+    fn put_lane(regs: &mut Regs, register: u32, lane: usize, value: bool) {
+        let to = &mut regs.pred[register as usize];
+        *to = *to & !(1 << lane) | u32::from(value) << lane;
     }
 }

@@ -344,9 +344,12 @@ fn deposit(regs: &mut Regs, a: &Access, data: &[u8], p: &Pattern, mask: u32) {
 #[inline(always)]
 fn four_words(data: &[u8], p: &Pattern) -> [[u32; LANES]; 4] {
     use std::arch::x86_64::*;
-    // SAFETY of both: 16 bytes without padding in which every bit pattern is a value.
-    let vector =
-        |at: u32| -> __m128i { unsafe { std::mem::transmute(bytes_at::<16>(data, at as usize)) } };
+    let vector = |at: u32| -> __m128i {
+        let bytes = bytes_at::<16>(data, at as usize);
+        // SAFETY: 16 bytes without padding in which every bit pattern is a value.
+        unsafe { std::mem::transmute(bytes) }
+    };
+    // SAFETY: as above.
     let words = |v: __m128i| -> [u32; 4] { unsafe { std::mem::transmute(v) } };
     let mut out = [[0; LANES]; 4];
     let [o0, o1, o2, o3] = &mut out;

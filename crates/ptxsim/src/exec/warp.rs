@@ -122,7 +122,7 @@ impl Machine<'_> {
                 }
             }
             if turn - left >= self.instructions_left {
-                let what = "the budget of instructions is spent";
+                let what = "the instruction budget is exhausted";
                 let (pc, mask) = w.groups.first().map_or((0, 1), |g| (g.pc, g.mask));
                 return self.fault(
                     FaultKind::Budget,

@@ -204,7 +204,7 @@ impl Machine<'_> {
         };
         let fence = match c.unfenced {
             Some(flag) => format!(
-                "; no fence follows on the read of the flag at {}, which is no acquire",
+                "; the read of the flag at {} is neither an acquire nor followed by a fence",
                 self.place(flag)
             ),
             None => String::new(),
@@ -212,7 +212,7 @@ impl Machine<'_> {
         let allocation = self.memory.at(i);
         let address = allocation.base + at as u64;
         let what = format!(
-            "race on `{}` at byte {at}: this {} and the {} at {} by block {block:?}, {by} have no order{fence}",
+            "race on `{}` at byte {at}: this {} and the {} at {} by block {block:?}, {by} are not ordered{fence}",
             allocation.name,
             name(write),
             name(c.was_write),

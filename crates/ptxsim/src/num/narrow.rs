@@ -171,9 +171,8 @@ pub fn f32_to_f16(x: f32) -> u32 {
     let small = (f32::from_bits(a) + 0.5)
         .to_bits()
         .wrapping_sub(0x3f00_0000);
-    let large = if a > 0x7f80_0000 { 0x7fff } else { 0x7c00 };
     let finite = if a < 113 << 23 { small } else { normal };
-    let magnitude = if a >= 143 << 23 { large } else { finite };
+    let magnitude = if a >= 143 << 23 { 0x7c00 } else { finite };
     if a > 0x7f80_0000 {
         0x7fff
     } else {

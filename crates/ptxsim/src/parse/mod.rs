@@ -28,9 +28,7 @@ pub fn parse(text: &str) -> Result<Module, ParseError> {
         parser.top_level(&mut module)?;
     }
     if module.target.is_empty() {
-        return parser
-            .s
-            .error("there is no .target: this is not a PTX module");
+        return parser.s.error("no .target: this is not a PTX module");
     }
     module.lines = Arc::new(parser.reading.lines);
     Ok(module)
@@ -73,7 +71,7 @@ impl<'a> Parser<'a> {
                 if self.s.number()? != Number::Int(64) {
                     return Err(ParseError {
                         pos,
-                        message: "only 64-bit addresses are built".into(),
+                        message: "only 64-bit addresses are supported".into(),
                     });
                 }
             }
@@ -82,7 +80,7 @@ impl<'a> Parser<'a> {
                 let Number::Int(index) = self.s.number()? else {
                     return Err(ParseError {
                         pos,
-                        message: "a file's number is an integer".into(),
+                        message: "a file number must be an integer".into(),
                     });
                 };
                 let name = self.s.string()?.to_string();
@@ -104,7 +102,7 @@ impl<'a> Parser<'a> {
                 self.declaration(module)?;
             }
             other => {
-                let message = format!("`{other}` is not a directive that may stand here");
+                let message = format!("directive `{other}` is not allowed here");
                 return Err(ParseError {
                     pos: start.pos(),
                     message,
@@ -204,7 +202,7 @@ impl<'a> Parser<'a> {
                         }
                         ".pragma" => self.s.skip_to_semicolon()?,
                         other => {
-                            let message = format!("`{other}` of a function is not built");
+                            let message = format!("`{other}` of a function is not supported");
                             return Err(ParseError { pos, message });
                         }
                     }
@@ -294,7 +292,7 @@ impl<'a> Parser<'a> {
                     _ => {
                         return Err(ParseError {
                             pos,
-                            message: "an alignment is a power of two up to 4096".into(),
+                            message: "an alignment must be a power of two up to 4096".into(),
                         });
                     }
                 },
@@ -304,7 +302,7 @@ impl<'a> Parser<'a> {
                     if self.s.peek()? == Some(b'(') {
                         return Err(ParseError {
                             pos,
-                            message: "attributes of variables are not built".into(),
+                            message: "attributes of variables are not supported".into(),
                         });
                     }
                 }
@@ -314,8 +312,7 @@ impl<'a> Parser<'a> {
                         has_type = true;
                     }
                     None => {
-                        let message =
-                            format!("`{word}` is not a type or state space that is built");
+                        let message = format!("`{word}` is not a supported type or state space");
                         return Err(ParseError { pos, message });
                     }
                 },
@@ -354,7 +351,7 @@ impl<'a> Parser<'a> {
             let Number::Int(n) = self.s.number()? else {
                 return Err(ParseError {
                     pos,
-                    message: "an array's size is an integer".into(),
+                    message: "an array's size must be an integer".into(),
                 });
             };
             let Some(elements) = var.elements.checked_mul(n).filter(|&e| e < 1 << 40) else {
@@ -421,7 +418,7 @@ impl<'a> Parser<'a> {
                 _ => {
                     return Err(ParseError {
                         pos,
-                        message: "an offset is an integer".into(),
+                        message: "an offset must be an integer".into(),
                     });
                 }
             }

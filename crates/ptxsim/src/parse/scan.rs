@@ -82,7 +82,7 @@ impl<'a> Scanner<'a> {
                         if self.byte(0).is_none() {
                             return Err(ParseError {
                                 pos: start,
-                                message: "this comment does not end".into(),
+                                message: "unterminated comment".into(),
                             });
                         }
                         self.advance();

@@ -97,7 +97,7 @@ impl Parser<'_> {
                 Ok(())
             }
             other => {
-                let message = format!("`{other}` is not a directive that may stand in a function");
+                let message = format!("directive `{other}` is not allowed in a function");
                 Err(ParseError {
                     pos: start.pos(),
                     message,
@@ -180,7 +180,7 @@ impl Parser<'_> {
                 _ => {
                     return Err(ParseError {
                         pos,
-                        message: "an address is an integer".into(),
+                        message: "an address must be an integer".into(),
                     });
                 }
             }

@@ -135,7 +135,7 @@ fn directives_may_touch() {
     assert_eq!(variables.count(), 2);
     let wrong = parse(&text.replace(".reg.b16", ".reg.b17")).unwrap_err();
     assert!(
-        wrong.to_string().contains("`.b17` is not a type"),
+        wrong.to_string().contains("`.b17` is not a supported type"),
         "{wrong}"
     );
 }

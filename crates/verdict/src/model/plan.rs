@@ -548,7 +548,7 @@ pub struct Pairing {
     pub blocks_ns: u64,
     /// A sample of a block lasts at least this long.
     pub sample_ns: u64,
-    /// Samples of one launch each, of each side and process, taken in turns, where a gate of the case rests
+    /// Samples of one launch each, of each side and process, interleaved, where a gate of the case rests
     /// on them (p90, p99, CV, slow share).
     pub singles: u32,
     /// Chance that a run in which nothing changed has any failure, split over all contests of the plan.

@@ -1,4 +1,4 @@
-//! What was agreed: gates and baselines.
+//! What evidence is judged by: gates, baselines and acceptances.
 
 use super::{Baseline, Facet, Metric, Num, Plan, Subject};
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ pub struct Anchor {
     pub broken_baselines: Vec<BrokenBaseline>,
 }
 
-/// A regression that is intended: what holds in the place of a gate's own limit, and until when.
+/// An intended regression: the limit that replaces a gate's own, and until when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Acceptance {
@@ -64,8 +64,8 @@ pub struct Acceptance {
     pub subjects: Vec<Subject>,
     /// Whether it names others too, or more seeds of these: what a filter left out of this run.
     pub left_out: bool,
-    /// `Limit` or `Counters`. A change stands in for limits against the baseline and against the base
-    /// revision, a bound for absolute ones.
+    /// `Limit` or `Counters`. A change replaces limits against the baseline and against the base revision, a
+    /// bound replaces absolute ones.
     pub instead: Rule,
     pub reason: String,
     pub by: String,
@@ -92,12 +92,12 @@ pub struct Base {
     pub loosening: Loosening,
 }
 
-/// What a gate that head holds less strictly than base comes to.
+/// What becomes of a gate that is looser at head than at base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Loosening {
     Fails,
-    /// Whoever asks for the comparison takes it; it is still said.
+    /// By --allow-loosened; it is still listed.
     Allowed,
 }
 
