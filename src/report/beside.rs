@@ -1,5 +1,5 @@
-//! A run beside a base revision: what it was held against, how long both sides took, and which gates ask
-//! less than they did there. Lays out what the judge said, and decides nothing.
+//! A run beside a base revision: what it was held against, how long both sides took, and which gates are
+//! looser than there. Lays out what the judge said, and decides nothing.
 
 use super::names::in_words;
 use super::reasons;
@@ -212,7 +212,7 @@ fn row<'a>(subject: &'a Subject, metric: Metric, verdicts: &[&Verdict]) -> Optio
     })
 }
 
-/// How p50 of a case stands to the base; `None` where no base was named or it has no such case.
+/// How p50 of a case compares with the base; `None` where no base was named or it has no such case.
 pub fn p50(judgement: &Judgement, subject: &Subject) -> Option<String> {
     let base = judgement.base.as_ref()?;
     let Subject::Case(case) = subject else {
@@ -239,7 +239,7 @@ pub fn is_of_base(judgement: &Judgement, verdict: &Verdict) -> bool {
     verdict.metric().is_some_and(is_time) && !base.new.contains(case)
 }
 
-/// Gates that head holds less strictly than base did: of a subject that is gone all at once, else one.
+/// Gates of head that are looser than at base: of a subject that is gone all at once, else one.
 pub struct LoosenedGates<'a> {
     pub subject: &'a Subject,
     /// What base asked; at least one.

@@ -152,7 +152,7 @@ fn line(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// Text of unknown content where markdown stands, on one line: neither HTML, nor a link or an image, nor the
+/// Text of unknown content in markdown, on one line: neither HTML, nor a link or an image, nor the
 /// end of a cell.
 fn text(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());

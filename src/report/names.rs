@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    fn told(names: &str) -> String {
+    fn words(names: &str) -> String {
         let subjects: Vec<_> = names
             .split_whitespace()
             .map(|name| Subject::Case(id(name)))
@@ -126,7 +126,7 @@ mod tests {
                 "8 cases (all of a, all of b, c/x@s, d/x@s)",
             ),
         ] {
-            assert_eq!(told(names), says, "{names}");
+            assert_eq!(words(names), says, "{names}");
         }
     }
 

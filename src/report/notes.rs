@@ -36,13 +36,13 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                 lines.push(format!("{path} cannot be read: {problem}"));
             }
             Note::NotJudged { subject, what } => {
-                let told = format!("the simulator's checks do not judge {what}");
-                of_several.entry(told).or_default().insert(subject);
+                let remark = format!("the simulator's checks do not judge {what}");
+                of_several.entry(remark).or_default().insert(subject);
             }
             Note::NotHeld { subject, counters, why } => {
                 let withheld = WithheldCounters { counters: counters.clone(), why: why.clone() };
-                let told = format!("not gated: {}", reasons::withheld_counters(&withheld));
-                of_several.entry(told).or_default().insert(subject);
+                let remark = format!("not gated: {}", reasons::withheld_counters(&withheld));
+                of_several.entry(remark).or_default().insert(subject);
             }
             // Of cases that failed, in lines of their own (`printed`).
             Note::Printed { .. } => {}
@@ -85,7 +85,7 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
     });
     let of_several = of_several
         .into_iter()
-        .map(|(told, subjects)| format!("{told}: {}", in_words(&record.plan, &subjects)));
+        .map(|(remark, subjects)| format!("{remark}: {}", in_words(&record.plan, &subjects)));
     let intended = if_intended(record, judgement);
     new.chain(gone)
         .chain(lines)

@@ -26,8 +26,8 @@ pub fn mismatches<'a>(
         let (Some(case), Some(symbol)) = (record.plan.case(id), symbol_of(record, subject)) else {
             continue;
         };
-        for told in of_case(case, symbol) {
-            found.entry(told).or_default().insert(subject);
+        for remark in of_case(case, symbol) {
+            found.entry(remark).or_default().insert(subject);
         }
     }
     found
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_cannot_be_meant_differs() {
+    fn only_types_that_cannot_match_differ() {
         use ElemType::*;
         for (parameter, right, wrong) in [
             ("__half const*", &[F16][..], &[F32, Bf16, I32][..]),
@@ -234,9 +234,9 @@ mod tests {
                 codec: None,
             })
             .into();
-        let told = of_case(&record.plan.cases[0], RMS);
+        let remark = of_case(&record.plan.cases[0], RMS);
         assert_eq!(
-            told,
+            remark,
             ["`y` is f32 in gates.yaml, and parameter 2 of the entry is `__half*`"]
         );
     }

@@ -1,4 +1,4 @@
-//! How a run stands to what was agreed beside its baselines: what is broken and accepted, and how far
+//! What a run has beside its baselines: what is broken and accepted, and how far
 //! figures have drifted from their anchors.
 
 use super::{reasons, words};

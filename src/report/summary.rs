@@ -127,7 +127,7 @@ struct Unjudged<'a> {
 }
 
 /// What was not judged, by reason: `without a GPU (no NVIDIA device): 36 gates skipped: correctness of 4
-/// cases, ...`. What an earlier failure caused is told there; new baselines have their own note.
+/// cases, ...`. What an earlier failure caused is reported there; new baselines have their own note.
 pub fn skipped(record: &Record, judgement: &Judgement) -> Vec<String> {
     let mut groups: BTreeMap<(Outcome, String), Unjudged> = BTreeMap::new();
     for verdict in &judgement.verdicts {
@@ -190,7 +190,7 @@ impl Unjudged<'_> {
             let subjects = in_words(&record.plan, &subjects);
             format!("{} of {subjects}", listed(&kinds))
         });
-        // The unit stands in the budget.
+        // The budget gives the unit.
         let estimates = self.estimates.iter();
         let estimates = estimates
             .map(|(subject, estimate)| format!("{subject} about {}", words::millions(*estimate)));
@@ -199,7 +199,7 @@ impl Unjudged<'_> {
 }
 
 pub fn win(record: &Record, win: &Win) -> String {
-    let told = format!(
+    let line = format!(
         "{} {}: {} -> {}, {}",
         win.subject,
         win.metric,
@@ -208,10 +208,10 @@ pub fn win(record: &Record, win: &Win) -> String {
         words::change(win.metric, win.change.0),
     );
     match record.environment.other_program() {
-        Some(_) => told,
+        Some(_) => line,
         None => {
             let command = words::update_command(&record.environment, &[&win.subject]);
-            format!("{told}; take it as the baseline with `{command}`")
+            format!("{line}; take it as the baseline with `{command}`")
         }
     }
 }

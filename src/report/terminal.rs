@@ -217,7 +217,7 @@ fn harmless(line: &str) -> String {
     printed::visible(line).replace("##[", "## [")
 }
 
-/// Breaks at spaces, and inside a word that is longer than a line; keeps what stands in backticks, as commands are
+/// Breaks at spaces, and inside a word that is longer than a line; keeps what is in backticks, as commands are
 /// there to be copied, and the lines that are there and fit, with their spaces: a compiler points at columns. Of a
 /// text that comes from a source no line can move the cursor or be a command to a CI.
 fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {

@@ -376,7 +376,7 @@ fn what_failed_comes_first_with_its_command() {
 
 /// As where a source does not compile, or a reference: once, and not once for each case.
 #[test]
-fn what_breaks_many_subjects_alike_is_told_once() {
+fn what_breaks_many_subjects_alike_is_reported_once() {
     let mut record = fixture::record();
     for piece in &mut record.evidence {
         if let Evidence::Check { facts, .. } = piece {
@@ -436,7 +436,7 @@ gone: baselines/k/fast has figures that gates.yaml has no case for: @* (resource
 }
 
 #[test]
-fn a_fault_that_breaks_many_gates_is_told_once() {
+fn a_fault_that_breaks_many_gates_is_reported_once() {
     let record = broken();
     let judgement = judged(&record);
     assert!(judgement.count(Outcome::Fail) > 8);
@@ -619,6 +619,6 @@ fn commands_name_the_gates_file_and_only_what_is_there() {
     }
     assert!(
         github::render(&head, &judgement).contains("::error file=ci/gates.yaml,line=7,"),
-        "an annotation stands at the file that was named"
+        "an annotation points at the file that was named"
     );
 }

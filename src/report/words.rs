@@ -1,4 +1,4 @@
-//! Numbers, gates and commands as people write them. A change stands beside both of its values, or is put
+//! Numbers, gates and commands as people write them. A change has both of its values beside it, or is put
 //! into words: a bare sign leaves open whether it is head over base or base over head.
 
 use verdict::model::*;
