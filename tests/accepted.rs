@@ -109,7 +109,7 @@ fn too_little_expired_unused_and_of_nothing_each_fail_for_their_own_reason() {
     let text = said(dir, &["run", "copy"], 1);
     let unused = "FAIL copy/default [sm_90]: acceptance of registers <= 12 [acceptance-unused] unused: every gate holds without this acceptance, by jane@example.org until 2999-12-31; remove it by baselines/accepted.yaml:3";
     assert!(text.contains(unused), "{text}");
-    // Of a kernel that was not run, nobody can know.
+    // Of a kernel that was not run, it is unknown.
     run(dir, &["run", "dial"], 0);
 }
 

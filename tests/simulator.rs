@@ -52,7 +52,7 @@ fn failed(dir: &Path) -> Vec<String> {
 const COPY: &str = "copy@small";
 const FINDINGS: &str = "memory and races";
 
-/// What is told of launches, in the order of the record.
+/// Simulated launches, in the order of the record.
 fn simulations(dir: &Path) -> Vec<Value> {
     let record: Value =
         serde_json::from_str(&fs::read_to_string(dir.join(RECORD)).unwrap()).unwrap();

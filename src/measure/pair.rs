@@ -77,7 +77,7 @@ pub fn measure_pair(
     let mut states = vec![timer.state(Side::Head, work)?];
     step(
         Side::Head,
-        "taking batched samples of head and base in turns",
+        "taking batched samples of head and base, interleaved",
     );
     let mut taken = Taken::default();
     for _ in 0..blocks_for(pairing, one.saturating_mul(launches.into())) {
@@ -91,7 +91,7 @@ pub fn measure_pair(
         Singles::Shown => Some(shown(pairing, head.saturating_add(base))),
     };
     if let Some(turns) = alone {
-        step(Side::Head, "taking samples of one launch each in turns");
+        step(Side::Head, "taking samples of one launch each, interleaved");
         taken.singles(timer, cold, turns)?;
         states.push(timer.state(Side::Head, work)?);
     } else {

@@ -22,7 +22,7 @@ pub struct Crews<'a> {
 }
 
 impl<'a> Crews<'a> {
-    /// One crew, or with `CudaAll` one for each GPU that `open` finds. `waiting` is told where another
+    /// One crew, or with `CudaAll` one for each GPU that `open` finds. `waiting` hears where another
     /// gatekeeper has to be waited for.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A launch: whether it fits the kernel, how it is run, what is told of it.
+//! A launch: whether it fits the kernel, how it is run, what is reported of it.
 
 use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::{GlobalShadow, Unjudged};
@@ -21,7 +21,7 @@ pub struct Limits {
     pub findings: usize,
     /// Without: no findings; faults (out of bounds, misaligned, deadlock, budget) remain.
     pub checks: bool,
-    /// Blocks run on as many threads where nobody can tell (with checks only). Results, counters
+    /// Blocks run on as many threads where results cannot differ (with checks only). Results, counters
     /// and messages are the same for any number.
     pub threads: usize,
     /// Of the blocks only every so-manieth runs, from the first on: a sample, to estimate what the whole

@@ -55,7 +55,7 @@
 //! Every report says what was not judged.
 //!
 //! # Source lines
-//! A line is told with the calls by which it was inlined, as far as PTX says ([`parse::lines`]). Counters
+//! A line comes with the calls by which it was inlined, as far as PTX says ([`parse::lines`]). Counters
 //! are added up for the user's own line ([`Module::load_with_own`]), whatever headers it went through.
 //!
 //! # Counters
@@ -127,7 +127,7 @@ impl Module {
     }
 
     /// As [`Module::load`]; `own` says of each source file, by its name in the PTX, whether it is the
-    /// user's and not a toolkit's. What lines cost is told of those, and so are calls.
+    /// user's and not a toolkit's. Costs are given for those lines, and so are calls.
     pub fn load_with_own(text: &str, own: impl Fn(&str) -> bool) -> Result<Module, LoadError> {
         let mut ast = parse::parse(text)?;
         std::sync::Arc::make_mut(&mut ast.lines).tell_apart(own);

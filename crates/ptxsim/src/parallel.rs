@@ -1,4 +1,4 @@
-//! Blocks on several threads, where nobody can tell.
+//! Blocks on several threads, where results cannot differ.
 //!
 //! Every thread runs blocks on a memory of its own, which shares the bytes that it does not write.
 //! The race check's record of what was read and written then shows whether one thread's blocks

@@ -1,4 +1,4 @@
-//! The order of execution: blocks in turn, warps in turn, until all have ended or nobody can go on.
+//! The order of execution: blocks in turn, warps in turn, until all have ended or none can go on.
 //!
 //! Blocks count as resident together, up to what a large GPU or 1 GiB holds. A block runs until it
 //! ends, has had its share, or only polls; one that spins on what another block does is therefore

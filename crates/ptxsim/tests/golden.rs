@@ -8,7 +8,7 @@ use common::*;
 use ptxsim::*;
 use std::fmt::Write;
 
-/// FNV-1a: long parts are told by their sum.
+/// FNV-1a: long parts are given by their sum.
 fn digest(bytes: &[u8]) -> u64 {
     let step = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)

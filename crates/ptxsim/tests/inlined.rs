@@ -73,7 +73,7 @@ fn counts_stand_at_the_users_own_line() {
         lines("by_turns", own),
         [line("inlined.cu:3 inlined at several places", 36)]
     );
-    // Who tells no files apart is told the header's.
+    // Who does not tell files apart gets the header's.
     assert_eq!(
         lines("in_order", |_| true),
         [line(

@@ -78,7 +78,7 @@ impl Default for Meeting {
     }
 }
 
-/// Copies whose arrival an mbarrier is told of.
+/// Copies that arrive at an mbarrier.
 pub struct Delivery {
     address: u32,
     warp: u32,
@@ -275,7 +275,7 @@ impl Machine<'_> {
 
     /// Copies of some lanes of a warp, for a wait of another kind.
     pub fn deliver_to(&mut self, b: &mut BlockState, warp: u32, mask: u32) {
-        // Too many arrivals are told to those who wait at the mbarrier.
+        // Too many arrivals are reported where warps wait at the mbarrier.
         let _ = self.deliver(b, |d| d.warp == warp && mask >> d.lane & 1 == 1);
     }
 }

@@ -367,7 +367,7 @@ impl Machine<'_> {
                         let set = members[lane as usize];
                         shadow.warp_sync(w.index, set & ready, w.live);
                         w.inter.meet();
-                        // A lane need not be in its own set, which is told elsewhere.
+                        // A lane need not be in its own set, which is reported elsewhere.
                         rest &= !(set | 1 << lane);
                     }
                 }

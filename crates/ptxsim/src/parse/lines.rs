@@ -31,7 +31,7 @@ struct Line {
 /// Calls that are kept where PTX does not say which of them is meant. Of more nothing is said.
 const MOST_CALLS: usize = 8;
 
-/// Calls that are told, one inlined at the next.
+/// Calls that a line comes with, one inlined at the next.
 const MOST_LEVELS: usize = 8;
 
 /// Steps from a line of a foreign file to one of its own, and lines that may be met on the way.
@@ -200,7 +200,7 @@ impl<'a> Reading<'a> {
         self.before = None;
     }
 
-    /// An instruction stands here.
+    /// An instruction is at this place.
     pub fn instruction(&mut self) {
         self.before = None;
     }

@@ -120,7 +120,7 @@ impl<'a> Scanner<'a> {
         ))
     }
 
-    /// What stands here, for a message.
+    /// The text at this place, for a message.
     pub fn describe(&self) -> String {
         match self
             .text

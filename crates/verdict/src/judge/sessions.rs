@@ -7,7 +7,7 @@ use crate::stats::Between;
 /// More of them tell nothing new.
 const MOST: usize = 10;
 
-/// What is agreed on after a new session. The same code: the sessions join, and their mean is the value.
+/// The baseline after a new session. The same code: the sessions join, and their mean is the value.
 /// Other code: the value starts anew, and what the sessions differed by is kept, as that is the GPUs' and
 /// not the code's.
 pub fn joined(old: &Agreed, new: Agreed) -> Agreed {

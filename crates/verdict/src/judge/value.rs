@@ -87,7 +87,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Green before fast: only a case that is right is timed. What failed is told by its own gate; here it
+    /// Green before fast: only a case that is right is timed. What failed has its own gate; here it
     /// is the reason of a skip.
     pub(super) fn timeable(&self, id: &CaseId) -> Found<()> {
         let not_proven = |why: Ruling| match why.outcome {

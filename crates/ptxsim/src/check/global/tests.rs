@@ -95,7 +95,7 @@ struct Past {
 }
 
 proptest! {
-    /// Against the whole past: what is told is a race, and a race is told or doubted.
+    /// Against the whole past: what is reported is a race, and a race is reported or doubted.
     #[test]
     fn races_are_those_of_the_whole_past(
         steps in prop::collection::vec((0..3_u32, 0..3_u32, 0..8_u8, any::<u8>(), 0..4_u64), 1..60),

@@ -27,7 +27,7 @@ pub fn over_seeds(
     if case.seeds.is_empty() {
         return inconclusive(Reason::NoSeeds);
     }
-    // A broken seed is told before a missing one: it is the more serious of the two.
+    // A broken seed goes before a missing one: it is the more serious of the two.
     let answers: Vec<_> = case.seeds.iter().map(|&seed| ask(case, seed)).collect();
     let broken = answers.into_iter().filter_map(Result::err);
     match broken.min_by_key(|ruling| ruling.outcome) {

@@ -57,7 +57,7 @@ fn a_counter_in_doubt_is_named_and_holds_no_gate() {
             lost: vec![(counter, Some(why.clone()))],
         },
     );
-    // Once that is agreed on, the others are held, and what is not is said.
+    // Once that is the baseline, the others are held, and those that are not are named.
     record.policy.baselines = acceptable(&record, "seal").0;
     let counters = vec![counter];
     expect(

@@ -153,7 +153,7 @@ fn a_build_that_broke_or_reported_nothing() {
     }
 }
 
-/// The run notes that it stopped there, and not why: that is told by the evidence before it.
+/// The run notes that it stopped there, and not why: that follows from the evidence before it.
 #[test]
 fn what_an_earlier_stage_refused_has_that_stages_reason() {
     let refuse = |record: &mut Record| {
