@@ -32,12 +32,10 @@ fn too_large(case: &Case) -> Option<Why> {
         u64::try_from(tensor.span().saturating_mul(tensor.elem.size())).unwrap_or(u64::MAX)
     });
     let bytes = bytes.fold(0, u64::saturating_add);
-    (bytes > MOST_BYTES).then(|| {
-        Why::NotRun(NotRun::OverMemory {
-            bytes,
-            limit: MOST_BYTES,
-        })
-    })
+    (bytes > MOST_BYTES).then_some(Why::NotRun(NotRun::OverMemory {
+        bytes,
+        limit: MOST_BYTES,
+    }))
 }
 
 /// # Errors
