@@ -115,7 +115,7 @@ fn launches_that_the_driver_refuses_say_why_and_keep_the_worker() {
     assert_eq!(shared.kind, FaultKind::LaunchRefused);
     assert!(
         shared.message.contains("1048576 bytes of dynamic")
-            && shared.message.contains("allows a block"),
+            && shared.message.contains("this device allows "),
         "{}",
         shared.message
     );
