@@ -56,15 +56,6 @@ fn bytes(value: f64) -> String {
     }
 }
 
-/// (value - base) / base; a rise from 0 is infinite, and 0 after 0 is no change.
-pub fn relative(value: f64, base: f64) -> f64 {
-    if value == base {
-        0.0
-    } else {
-        (value - base) / base
-    }
-}
-
 /// `3.0 % slower`, `12.5 % less`: what a relative change of a metric means.
 pub fn change(metric: Metric, change: f64) -> String {
     if change.is_nan() {

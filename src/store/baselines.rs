@@ -238,7 +238,7 @@ impl fmt::Display for Change {
             (None, Some(new)) => write!(f, "{subject} {metric}: {} (new)", quantity(new)),
             (Some(old), None) => write!(f, "{subject} {metric}: {} (removed)", quantity(old)),
             (Some(old), Some(new)) => {
-                let change = words::change(*metric, words::relative(new, old));
+                let change = words::change(*metric, judge::relative_change(new, old));
                 write!(
                     f,
                     "{subject} {metric}: {} -> {} ({change})",

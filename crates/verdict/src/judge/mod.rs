@@ -3,7 +3,8 @@
 //!
 //! Four questions with one answer each, however often and wherever they are asked: which cases may go on
 //! ([`admit`]), which need one more timing process ([`next`]), what is each gate's verdict ([`judge`]), and
-//! what changed between two records ([`compare`]). Its floors, each of which knows those above it alone:
+//! what changed between two records ([`compare`]). Its floors, each of which rests on those above it
+//! (docs/ARCHITECTURE.md names three questions that go the other way):
 //!
 //! 1. `lookup`, `series`: evidence by subject, and what its absence means.
 //! 2. `value`, `agreed`: what a metric's value is, and what was agreed on it.
@@ -37,6 +38,7 @@ pub use agreed::ANY_SHAPE;
 pub use baselines::{Refused, acceptable};
 pub use best::best;
 pub use lookup::{Found, Ruling, unit_for, unit_to_simulate};
+pub use rules::relative_change;
 pub use schedule::{Admission, Stage, Timing, admit, next};
 pub use sessions::joined;
 pub use value::{MetricValue, Values};
@@ -93,10 +95,8 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
     let values = Values::new(&head.plan, &head.environment, &policy, &head.evidence);
     let mut judgement = judge_gates(&values, &refusals);
     let added = accepted::added(&base.policy.accepted, &head.policy.accepted);
-    judgement.notes.extend(added);
-    judgement
-        .notes
-        .extend(notes::left_out(&base.plan, &head.plan));
+    let left_out = notes::left_out(&base.plan, &head.plan);
+    judgement.notes.extend(added.into_iter().chain(left_out));
     judgement.add(loosened::between(base, head, loosening));
     judgement
 }

@@ -120,7 +120,7 @@ fn check_change(allowed: f64) -> Found<()> {
 }
 
 /// (value - base) / base; a rise from 0 is infinite, and 0 after 0 is no change.
-pub(super) fn relative_change(value: f64, base: f64) -> f64 {
+pub fn relative_change(value: f64, base: f64) -> f64 {
     match value == base {
         true => 0.0,
         false => (value - base) / base,
