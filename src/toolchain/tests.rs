@@ -2,7 +2,6 @@
 //! and nvcc are scripts.
 
 use super::*;
-use std::os::unix::fs::PermissionsExt;
 
 /// A machine made of scripts.
 struct Machine {
@@ -58,10 +57,21 @@ impl Machine {
     }
 }
 
+/// Another process writes it: a program that a test beside this one starts inherits what is open for writing
+/// here, until it executes, and the script could not be run as long ("Text file busy").
 fn write_script(path: &Path, body: &str) {
+    use std::process::Command;
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, format!("#!/bin/sh\n{body}\n")).unwrap();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let written = Command::new("/bin/sh")
+        .args([
+            "-c",
+            "printf '#!/bin/sh\\n%s\\n' \"$2\" > \"$1\" && chmod 755 \"$1\"",
+            "sh",
+        ])
+        .arg(path)
+        .arg(body)
+        .status();
+    assert!(written.unwrap().success(), "{}", path.display());
 }
 
 fn toolkit(home: &Path, version: &str) {
