@@ -783,6 +783,7 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
         BaseDemand::TimingSchedule => "timing schedule".to_owned(),
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
+        BaseDemand::File(file) => format!("gates of {file}"),
     }
 }
 
@@ -828,6 +829,7 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::TimingSchedule(changes) => {
             format!("head has {}", comma(changes, schedule_change))
         }
+        Loosened::FileRemoved => "removed: head has no such file of gates".to_owned(),
         Loosened::BaselineRemoved => "head removes the baseline".to_owned(),
         Loosened::BaselineEdited(figures) => {
             format!("head's baseline is worse: {}", all(figures, edited))

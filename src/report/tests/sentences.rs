@@ -609,7 +609,7 @@ fn all_reasons() -> Vec<Reason> {
         ]
         .map(gap),
     );
-    all.extend(loosened().map(|how| R::Loosened(Box::new(how))));
+    all.extend(loosened().into_iter().map(|how| R::Loosened(Box::new(how))));
     all.extend(FaultKind::ALL.map(|kind| {
         let message = "what it said".into();
         R::Fault(Fault { kind, message })
@@ -667,9 +667,9 @@ fn all_reasons() -> Vec<Reason> {
     all
 }
 
-fn loosened() -> [Loosened; 21] {
+fn loosened() -> Vec<Loosened> {
     let dims = [("M".to_owned(), Some(64)), ("N".to_owned(), None)];
-    [
+    vec![
         Loosened::SubjectRemoved(fixture::case("fast", "small")),
         Loosened::GateRemoved,
         Loosened::Looser(fixture::at_most(Metric::Registers, 140.0)),
@@ -708,6 +708,7 @@ fn loosened() -> [Loosened; 21] {
                 head: 10,
             },
         ]),
+        Loosened::FileRemoved,
         Loosened::BaselineRemoved,
         Loosened::BaselineEdited(edits()),
         Loosened::BaselineMoved {
@@ -740,6 +741,7 @@ fn demands() -> Vec<BaseDemand> {
         BaseDemand::SimulatorBudget,
         BaseDemand::TimingSchedule,
         BaseDemand::Baseline(Facet::Times),
+        BaseDemand::File("gpu/gates.yaml".to_owned()),
     ]
 }
 

@@ -55,6 +55,8 @@ pub enum BaseDemand {
     TimingSchedule,
     /// The figures of a baseline file.
     Baseline(Facet),
+    /// What a whole file of gates asks of a case.
+    File(String),
 }
 
 /// How head asks less than base did.
@@ -90,6 +92,7 @@ pub enum Loosened {
         head: u64,
     },
     TimingSchedule(Vec<ScheduleChange>),
+    FileRemoved,
     BaselineRemoved,
     /// Figures that head's baseline file has worse.
     BaselineEdited(Vec<EditedFigure>),
