@@ -64,7 +64,7 @@ pub fn run(
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
     let mut crews = Crews::new(request.device, &waiting)?;
     let prepared = prepare::prepare(request, &planned, &mut crews, cache, on)?;
-    let mut record = execute(request, &planned, prepared, crews, cache, on)?;
+    let mut record = execute(request, &planned, prepared, crews, on)?;
     record.costs.total_ms = milliseconds(began.elapsed());
     let judgement = judge::judge(
         &record.plan,
@@ -81,7 +81,6 @@ fn execute(
     planned: &Planned,
     prepared: Prepared,
     mut crews: Crews,
-    cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Record> {
     let started_beside_compiler = prepared.started_beside_compiler();
@@ -94,6 +93,10 @@ fn execute(
         costs: prepared.costs(),
     };
     let ready = prepared.file_builds(&mut record.evidence, &mut record.costs);
+    let began = Instant::now();
+    let beside = planned.compare_references(&record.environment.device);
+    record.evidence.extend(beside);
+    record.costs.reference_ms += milliseconds(began.elapsed());
     let mut work = Work {
         executor: Executor::Simulator,
         ready,
@@ -102,11 +105,12 @@ fn execute(
     if let Seen::Got(device) = record.environment.device.clone() {
         work.executor = Executor::Gpu(device);
         record.costs.gpus = u32::try_from(crews.gpus()).unwrap_or(u32::MAX);
+        let digests = work.ready.answers.digests(&record.plan);
+        record.evidence.extend(digests);
         check::check_all(&work, &mut crews, &mut record, on);
         time::time_all(&work, crews.first(), &mut record, on);
     } else if record.environment.simulator.is_some() {
-        let references = planned.references(cache)?;
-        simulate::simulate_all(&mut work, &references, &mut record, on)?;
+        simulate::simulate_all(&mut work, &planned.references, &mut record, on)?;
     }
     crews.retire();
     let spent = crews.costs();

@@ -1,6 +1,6 @@
 //! What a run is to do, before anything is built: the plan with its policy, the base's tree, the compiler.
 
-use super::{Request, base, past};
+use super::{Request, base, past, simulate};
 use crate::cache::Cache;
 use crate::check::cache::References;
 use crate::config::{self, Loaded};
@@ -9,7 +9,7 @@ use crate::report::progress::Event;
 use crate::toolchain::{self, Toolchain};
 use crate::{repo, store};
 use std::path::{Path, PathBuf};
-use verdict::model::{Base, Plan, Policy, Unit};
+use verdict::model::{Base, Case, DeviceFacts, Evidence, Plan, Policy, Seen, Unit};
 
 /// Everything that a run goes by.
 pub(super) struct Planned {
@@ -20,6 +20,8 @@ pub(super) struct Planned {
     /// Of head.
     pub commit: Option<String>,
     pub toolchain: Toolchain,
+    pub references: References,
+    pub base_references: Option<References>,
     /// The base's files, which stay as long as this does.
     pub base: Option<repo::Tree>,
 }
@@ -48,23 +50,25 @@ pub(super) fn plan(
         let head = base::Head {
             file: &file,
             all: &all,
-            baselines: &baselines,
         };
         base::find(asked, &root, &head, cache)
     });
-    let (tree, mut base) = found.transpose()?.map(|it| (it.tree, it.base)).unzip();
+    let (tree, base) = found.transpose()?.map(|it| (it.tree, it.base)).unzip();
     let commit = repo::commit(&root);
     if let Some(base) = &base {
         warn_of_base(&root, base, commit.as_deref(), on);
     }
     let anchors = past::anchors(&root, &gates)?;
     let toolchain = find_compiler(request, pin.cuda.as_deref(), cache, on)?;
-    if let (Some(tree), Some(base)) = (&tree, &mut base) {
-        let host = Some(toolchain.host_compiler.as_path());
-        let theirs = References::open(&tree.root, cache, host)?;
-        let ours = References::open(&root, cache, host)?;
-        base::compare_references(base, &theirs, &plan, &ours);
-    }
+    let open = |root: &Path, foreign: Option<&Path>| {
+        References::open(root, cache, Some(&toolchain.host_compiler), foreign)
+    };
+    let references = open(&root, None)?;
+    let base_references = tree.as_ref().map(|tree| {
+        let head = repo::top(&root)?;
+        open(&tree.root, Some(&head))
+    });
+    let base_references = base_references.transpose()?;
     Ok(Planned {
         root,
         plan,
@@ -79,6 +83,8 @@ pub(super) fn plan(
         },
         commit,
         toolchain,
+        references,
+        base_references,
         base: tree,
     })
 }
@@ -107,8 +113,17 @@ impl Planned {
         Some((tree.root.as_path(), base::units(&self.plan, &base.plan)))
     }
 
-    pub fn references(&self, cache: &Cache) -> Result<References> {
-        References::open(&self.root, cache, Some(&self.toolchain.host_compiler))
+    /// What the base's references compute on head's inputs; nothing where there is no base.
+    pub fn compare_references(&self, device: &Seen<DeviceFacts>) -> Vec<Evidence> {
+        let (Some(theirs), Some(base)) = (&self.base_references, &self.policy.base) else {
+            return Vec::new();
+        };
+        // A machine with a GPU computes the references of all that it checks.
+        let too_large = |case: &Case| match device {
+            Seen::Got(_) => None,
+            _ => simulate::too_large(case),
+        };
+        base::compare_references(theirs, &base.plan, &self.references, &self.plan, &too_large)
     }
 }
 

@@ -27,15 +27,15 @@ fn patience(budget: u64) -> u64 {
 }
 
 /// Why a case is larger than the simulator takes, if it is.
-fn too_large(case: &Case) -> Option<Why> {
+pub(super) fn too_large(case: &Case) -> Option<NotRun> {
     let bytes = case.tensors.iter().map(|tensor| {
         u64::try_from(tensor.span().saturating_mul(tensor.elem.size())).unwrap_or(u64::MAX)
     });
     let bytes = bytes.fold(0, u64::saturating_add);
-    (bytes > MOST_BYTES).then_some(Why::NotRun(NotRun::OverMemory {
+    (bytes > MOST_BYTES).then_some(NotRun::OverMemory {
         bytes,
         limit: MOST_BYTES,
-    }))
+    })
 }
 
 /// # Errors
@@ -57,6 +57,8 @@ pub fn simulate_all(
         references,
         on,
     );
+    let digests = work.ready.answers.digests(&record.plan);
+    record.evidence.extend(digests);
 
     let began = Instant::now();
     run_all(work, &verdicts, &simulators, record, on);
@@ -98,7 +100,7 @@ fn estimate_all(
     for (case, admission) in plan.cases.iter().zip(admissions) {
         let job = match (admission, too_large(case)) {
             (Admission::No { .. }, _) => Err(Why::NotRun(NotRun::EarlierStage)),
-            (Admission::Yes, Some(why)) => Err(why),
+            (Admission::Yes, Some(why)) => Err(Why::NotRun(why)),
             (Admission::Yes, None) => work.artifact(plan, &case.id).map(|artifact| EstimateJob {
                 case: case.clone(),
                 artifact: artifact.clone(),

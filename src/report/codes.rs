@@ -193,7 +193,7 @@ const UNDECIDED: &[Entry] = &[
     entry("unknown-name", &[Inconclusive], "An expression uses a name that is neither a metric nor a constant.", "Correct the name."),
     entry("time-in-correctness", &[Inconclusive], "A limit on correctness depends on a time.", "Use a constant."),
     entry("operand-unknown", &[Inconclusive, Skipped, Unsupported, Fail], "A metric in an expression has no value; the outcome is that of the metric.", "See the rest of the message."),
-    entry("check-lost", &[Inconclusive], "The baseline was checked by the simulator, and this run was not.", "Raise the budget, or remove the shape from the baselines of correctness and counters."),
+    entry("check-lost", &[Inconclusive], "The baseline was checked by the simulator, and this run was not.", "Do what the message says, or remove the shape from the baselines of correctness and counters."),
     entry("counters-lost", &[Inconclusive], "Counters with a baseline can no longer be gated in this launch.", "Revert the line in the message, or run `gatekeeper baseline update`."),
     entry("partly-accepted", &[Inconclusive], "An acceptance covers the broken limit, and what it allows instead is undecided.", "See the rest of the message."),
     entry("base-broke", &[Inconclusive], "The base's kernel failed where head was timed beside it.", "Fix the base, or name another one."),

@@ -90,7 +90,7 @@ fn wanted(values: &Values) -> Vec<(Subject, Facet)> {
     let units = units.map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources));
     let cases = plan.cases.iter().flat_map(|case| {
         // A case of which no gate wants times has none to agree on, and only a simulator counts.
-        let is_counted = !values.gateable(&case.id).is_empty();
+        let is_counted = !values.gateable(&case.id).is_empty() || are_withheld(values, &case.id);
         let facets = [
             Some(Facet::Correctness),
             case.timed.then_some(Facet::Times),
@@ -100,6 +100,11 @@ fn wanted(values: &Values) -> Vec<(Subject, Facet)> {
         facets.map(|facet| (Subject::Case(case.id.clone()), facet))
     });
     units.chain(cases).collect()
+}
+
+/// Whether every counter of the case is: no gate can rest on any, and nothing older stands for them.
+fn are_withheld(values: &Values, id: &CaseId) -> bool {
+    values.gateable(id).is_empty() && values.withheld(id).is_ok_and(|all| !all.is_empty())
 }
 
 /// Every metric of one facet that has a value fit to be agreed on.
@@ -156,6 +161,8 @@ fn agree(
     }
     match (metrics.is_empty(), lack) {
         (false, _) => Ok((key, metrics)),
+        // Nothing is what there is to agree on.
+        (true, _) if facet == Facet::Counters => Ok((key, metrics)),
         (true, Some(why)) => Err(why),
         (true, None) => inconclusive(Reason::NothingMeasured),
     }

@@ -41,6 +41,7 @@ pub(super) struct Lookup<'a> {
     pub policy: &'a Policy,
     builds: HashMap<&'a UnitId, Vec<&'a Seen<BuildFacts>>>,
     base_builds: HashMap<&'a UnitId, Vec<&'a Seen<BuildFacts>>>,
+    base_references: HashMap<&'a CaseId, Vec<&'a Seen<BaseReference>>>,
     checks: HashMap<(&'a CaseId, u64), Vec<&'a Seen<CheckFacts>>>,
     simulations: HashMap<(&'a CaseId, u64), Vec<&'a Seen<SimulationFacts>>>,
     drivers: HashMap<&'a CaseId, Vec<&'a Seen<DriverFacts>>>,
@@ -68,6 +69,7 @@ impl<'a> Lookup<'a> {
             policy,
             builds: HashMap::new(),
             base_builds: HashMap::new(),
+            base_references: HashMap::new(),
             checks: HashMap::new(),
             simulations: HashMap::new(),
             drivers: HashMap::new(),
@@ -92,6 +94,11 @@ impl<'a> Lookup<'a> {
             Evidence::BaseBuild { unit, facts } => {
                 self.base_builds.entry(unit).or_default().push(facts);
             }
+            Evidence::BaseReference { case, facts } => {
+                self.base_references.entry(case).or_default().push(facts);
+            }
+            // For comparing two records, which asks them itself.
+            Evidence::Reference { .. } => {}
             Evidence::Check { case, seed, facts } => {
                 self.checks.entry((case, *seed)).or_default().push(facts);
             }
@@ -117,6 +124,10 @@ impl<'a> Lookup<'a> {
                 self.pairs.entry(case).or_default().push((*process, facts));
             }
         }
+    }
+
+    pub fn base_references(&self, case: &CaseId) -> &[&'a Seen<BaseReference>] {
+        self.base_references.get(case).map_or(&[], Vec::as_slice)
     }
 
     /// Of a plan that does not have it: left out by a filter, or a gate on something that never was.

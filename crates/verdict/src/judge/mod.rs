@@ -38,6 +38,7 @@ pub use agreed::ANY_SHAPE;
 pub use baselines::{Refused, acceptable};
 pub use best::best;
 pub use lookup::{Found, Ruling, unit_for, unit_to_simulate};
+pub use review::references::comparable;
 pub use rules::relative_change;
 pub use schedule::{Admission, Stage, Timing, admit, next};
 pub use sessions::joined;
@@ -45,7 +46,7 @@ pub use value::{MetricValue, Values};
 
 use crate::model::*;
 use baselines::Beside;
-use review::{accepted, edited, loosened};
+use review::{accepted, edited, loosened, references};
 use rules::Refusals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
@@ -62,9 +63,16 @@ pub fn judge(
     judgement.base = beside::beside_base(&values);
     judgement.add(accepted::check(&values, &Refusals::new()));
     if let Some(base) = &policy.base {
-        let added = accepted::added(&base.accepted, &policy.accepted);
-        judgement.notes.extend(added);
+        judgement.add(accepted::added(
+            &base.accepted,
+            &policy.accepted,
+            base.loosening,
+        ));
+        judgement
+            .notes
+            .extend(references::new_inputs(&values.lookup));
         judgement.add(loosened::since(base, plan, &policy.gates));
+        judgement.add(references::since(base, &values.lookup));
         judgement.add(edited::since(base, plan, &policy.baselines));
     }
     judgement
@@ -94,9 +102,10 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
     };
     let values = Values::new(&head.plan, &head.environment, &policy, &head.evidence);
     let mut judgement = judge_gates(&values, &refusals);
-    let added = accepted::added(&base.policy.accepted, &head.policy.accepted);
+    let (was, is) = (&base.policy.accepted, &head.policy.accepted);
+    judgement.add(accepted::added(was, is, loosening));
     let left_out = notes::left_out(&base.plan, &head.plan);
-    judgement.notes.extend(added.into_iter().chain(left_out));
+    judgement.notes.extend(left_out);
     judgement.add(loosened::between(base, head, loosening));
     judgement
 }

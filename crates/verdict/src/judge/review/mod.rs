@@ -4,3 +4,4 @@
 pub(super) mod accepted;
 pub(super) mod edited;
 pub(super) mod loosened;
+pub(super) mod references;
