@@ -13,7 +13,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
-use verdict::model::{BuildFacts, EntryFacts, Fault, FaultKind, Unit};
+use verdict::model::{BuildFacts, Callable, EntryFacts, Fault, FaultKind, Unit};
 
 /// Longest time that one unit may take; heavily templated kernels take minutes.
 pub const DEADLINE: Duration = Duration::from_secs(600);
@@ -118,12 +118,26 @@ pub fn compile(
         .collect();
     Ok(
         facts(unit, &text, &cubin, host.as_deref()).map(|facts| Compiled {
-            facts,
+            facts: BuildFacts {
+                ptx: identity_of_ptx(unit, &facts, &ptx),
+                ..facts
+            },
             output,
             ptx,
             included,
         }),
     )
+}
+
+/// A launcher's is not simulated.
+fn identity_of_ptx(unit: &Unit, facts: &BuildFacts, ptx: &str) -> Option<String> {
+    match unit.call {
+        Callable::Entry { .. } => {
+            let entry = facts.entries.first()?;
+            Some(identity::ptx_identity(&entry.symbol, ptx))
+        }
+        Callable::Launcher { .. } => None,
+    }
 }
 
 const GENERATED: &str = "gatekeeper.cu";
@@ -276,6 +290,7 @@ fn facts(
         artifact: String::new(),
         entries,
         identity: digest.finalize().to_hex().to_string(),
+        ptx: None,
         warnings: warnings(text, report.warnings),
     })
 }

@@ -4,12 +4,12 @@ use super::{Request, base, past};
 use crate::cache::Cache;
 use crate::check::cache::References;
 use crate::config::{self, Loaded};
-use crate::error::Result;
+use crate::error::{Diagnostic, Error, Result};
 use crate::report::progress::Event;
 use crate::toolchain::{self, Toolchain};
 use crate::{repo, store};
 use std::path::{Path, PathBuf};
-use verdict::model::{Base, Plan, Policy, Unit};
+use verdict::model::{Base, CompilerFacts, Plan, Policy, Unit};
 
 /// Everything that a run goes by.
 pub(super) struct Planned {
@@ -20,8 +20,15 @@ pub(super) struct Planned {
     /// Of head.
     pub commit: Option<String>,
     pub toolchain: Toolchain,
-    /// The base's files, which stay as long as this does.
-    pub base: Option<repo::Tree>,
+    pub base: Option<BaseTree>,
+}
+
+/// What the base is built of.
+pub(super) struct BaseTree {
+    /// Its files, which stay as long as this does.
+    pub tree: repo::Tree,
+    /// The compiler that it asks for.
+    pub toolchain: Toolchain,
 }
 
 /// # Errors
@@ -46,14 +53,23 @@ pub(super) fn plan(
         plan.pairing = Some(config::pairing(asked.unchanged));
         base::find(asked, &root, &file, &baselines, cache)
     });
-    let (tree, mut base) = found.transpose()?.map(|it| (it.tree, it.base)).unzip();
+    let found = found.transpose()?;
+    let (tree, mut base) = found.map(|it| ((it.tree, it.pin), it.base)).unzip();
     let commit = repo::commit(&root);
     if let Some(base) = &base {
         warn_of_base(&root, base, commit.as_deref(), on);
     }
     let anchors = past::anchors(&root, &gates)?;
     let toolchain = find_compiler(request, pin.cuda.as_deref(), cache, on)?;
-    if let (Some(tree), Some(base)) = (&tree, &mut base) {
+    let tree = tree.map(|(tree, theirs)| {
+        let toolchain = match theirs == pin.cuda {
+            true => toolchain.clone(),
+            false => find_compiler(request, theirs.as_deref(), cache, on).map_err(of_base)?,
+        };
+        Ok::<_, Error>(BaseTree { tree, toolchain })
+    });
+    let tree = tree.transpose()?;
+    if let (Some(BaseTree { tree, .. }), Some(base)) = (&tree, &mut base) {
         let host = Some(toolchain.host_compiler.as_path());
         let theirs = References::open(&tree.root, cache, host)?;
         let ours = References::open(&root, cache, host)?;
@@ -94,15 +110,45 @@ fn warn_of_base(root: &Path, base: &Base, commit: Option<&str>, on: &(dyn Fn(Eve
 }
 
 impl Planned {
-    /// Units of the base that a case of head is timed beside, and the tree they are built from.
-    pub fn base_units(&self) -> Option<(&Path, Vec<Unit>)> {
+    /// Units of the base whose variant is part of this run, and what they are built of.
+    pub fn base_units(&self) -> Option<(&BaseTree, Vec<Unit>)> {
         let tree = self.base.as_ref()?;
         let base = self.policy.base.as_ref()?;
-        Some((tree.root.as_path(), base::units(&self.plan, &base.plan)))
+        Some((tree, base::units(&self.plan, &base.plan)))
+    }
+
+    /// The base's compiler, where it is not head's.
+    pub fn base_compiler(&self) -> Option<&CompilerFacts> {
+        let theirs = &self.base.as_ref()?.toolchain.facts;
+        (*theirs != self.toolchain.facts).then_some(theirs)
+    }
+
+    /// Of the base's tree.
+    pub fn base_references(&self, cache: &Cache) -> Result<Option<References>> {
+        let open = |base: &BaseTree| {
+            References::open(&base.tree.root, cache, Some(&base.toolchain.host_compiler))
+        };
+        self.base.as_ref().map(open).transpose()
     }
 
     pub fn references(&self, cache: &Cache) -> Result<References> {
         References::open(&self.root, cache, Some(&self.toolchain.host_compiler))
+    }
+}
+
+fn of_base(error: Error) -> Error {
+    match error {
+        Error::Usage(_) => error,
+        Error::Environment(diagnostic) => Error::Environment(
+            Diagnostic {
+                message: format!(
+                    "the base is built too, by its own compiler: {}",
+                    diagnostic.message
+                ),
+                ..diagnostic
+            }
+            .help("or run without --base, where this machine cannot have both compilers"),
+        ),
     }
 }
 

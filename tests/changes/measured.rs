@@ -36,6 +36,29 @@ fn hoard(dir: &Path) {
     );
 }
 
+/// Edits of the kernel `twice`, whose registers have room.
+fn twice(dir: &Path, new: &str) {
+    edit(
+        &dir.join("twice.cu"),
+        "    if (i < n) y[i] = 2 * x[i];\n",
+        new,
+    );
+}
+
+/// Wrong, and with an instruction that the simulator refuses.
+fn refuse(dir: &Path) {
+    twice(
+        dir,
+        "    float v = 1;\n    \
+         if (n < 0) asm volatile(\"multimem.ld_reduce.global.add.f32 %0, [%1];\" : \"=f\"(v) : \"l\"(x));\n    \
+         if (i < n) y[i] = 2 * x[i] + v;\n",
+    );
+}
+
+fn other_flags(dir: &Path) {
+    gates(dir, "flags: [-O3]", "flags: [-O2]");
+}
+
 pub const HONEST_CHANGES: &[Change] = &[
     Change {
         name: "comments",
@@ -54,6 +77,35 @@ pub const HONEST_CHANGES: &[Change] = &[
             let source = fs::read_to_string(crate::common::root().join(COPY)).unwrap();
             fs::write(dir.join("copy.cu"), source).unwrap();
         },
+        ..HONEST
+    },
+    Change {
+        name: "flags that change nothing beside committed baselines",
+        baselines: true,
+        change: other_flags,
+        ..HONEST
+    },
+    Change {
+        name: "an architecture in front beside committed baselines",
+        baselines: true,
+        change: |dir| gates(dir, "[sm_90]", "[sm_80, sm_90]"),
+        ..HONEST
+    },
+    Change {
+        name: "a lost check that a maintainer allowed",
+        change: refuse,
+        flags: &["--allow-loosened"],
+        ..HONEST
+    },
+    Change {
+        name: "more registers that a maintainer allowed, agreed on under other flags",
+        baselines: true,
+        change: |dir| {
+            other_flags(dir);
+            hoard(dir);
+            update_baselines(dir);
+        },
+        flags: &["--allow-loosened"],
         ..HONEST
     },
     Change {
@@ -88,8 +140,112 @@ pub const DISHONEST_CHANGES: &[Change] = &[
         ..DISHONEST
     },
     Change {
+        name: "flags with worse counters",
+        change: |dir| {
+            other_flags(dir);
+            scatter(dir);
+        },
+        broken: &["counters-rose"],
+        ..DISHONEST
+    },
+    Change {
+        name: "flags with more registers",
+        change: |dir| {
+            other_flags(dir);
+            hoard(dir);
+        },
+        broken: &["beyond-change"],
+        ..DISHONEST
+    },
+    Change {
+        name: "-lineinfo with worse counters beside committed baselines",
+        baselines: true,
+        change: |dir| {
+            gates(dir, "flags: [-O3]", "flags: [-O3, -lineinfo]");
+            scatter(dir);
+        },
+        broken: &["counters-rose"],
+        ..DISHONEST
+    },
+    Change {
+        name: "an architecture in front with more registers",
+        change: |dir| {
+            gates(dir, "[sm_90]", "[sm_80, sm_90]");
+            hoard(dir);
+        },
+        broken: &["beyond-change"],
+        ..DISHONEST
+    },
+    Change {
+        name: "an architecture in front with worse counters",
+        change: |dir| {
+            gates(dir, "[sm_90]", "[sm_80, sm_90]");
+            scatter(dir);
+        },
+        broken: &["counters-rose"],
+        ..DISHONEST
+    },
+    Change {
+        name: "an instruction that is refused, in a wrong kernel of other flags",
+        change: |dir| {
+            other_flags(dir);
+            refuse(dir);
+        },
+        broken: &["check-lost"],
+        ..DISHONEST
+    },
+    Change {
+        name: "a kernel that polls memory, so that none of its counters can be held to anything",
+        change: |dir| {
+            twice(
+                dir,
+                "    volatile float* seen = y;\n    if (i < n) {\n        seen[i] = 2 * x[i];\n        \
+                 while (seen[i] != 2 * x[i]) {}\n    }\n    if (i < n && n < 0) y[i] = x[i / 32];\n",
+            );
+        },
+        broken: &["counters-lost"],
+        ..DISHONEST
+    },
+    Change {
+        name: "a case that has grown over the budget",
+        before: |dir| gates(dir, "kernels:\n", "simulation: {budget: 5000}\nkernels:\n"),
+        change: |dir| {
+            twice(
+                dir,
+                "    unsigned k = n;\n    for (int r = 0; r < 1000; ++r) k = k * 1664525u + (k >> 7);\n    \
+                 if (i < n) y[i] = k == 12345u ? 0 : 2 * x[i] + 1;\n",
+            );
+        },
+        broken: &["check-lost"],
+        ..DISHONEST
+    },
+    Change {
+        name: "a path that is wrong on a later architecture alone",
+        before: |dir| gates(dir, "[sm_90]", "[sm_80, sm_90]"),
+        change: |dir| {
+            twice(
+                dir,
+                "#if __CUDA_ARCH__ >= 900\n    if (i < n) y[i] = 2 * x[i] + 1;\n#else\n    \
+                 if (i < n) y[i] = 2 * x[i];\n#endif\n",
+            );
+        },
+        broken: &["beyond-limit"],
+        ..DISHONEST
+    },
+    Change {
+        name: "a baseline of other flags that agrees on more registers",
+        baselines: true,
+        change: |dir| {
+            other_flags(dir);
+            hoard(dir);
+            update_baselines(dir);
+        },
+        broken: &["loosened"],
+        ..DISHONEST
+    },
+    Change {
         name: "a wrong kernel",
-        change: |dir| copy(dir, "    if (i < n) y[i] = x[i] + 1;\n"),
+        change: |dir| twice(dir, "    if (i < n) y[i] = 3 * x[i];\n"),
         broken: &["beyond-limit"],
         ..DISHONEST
     },

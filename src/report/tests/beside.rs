@@ -100,10 +100,30 @@ fn a_run_beside_a_base_that_may_ask_less() {
 fn a_run_beside_a_base_without_a_gpu() {
     let mut record = beside_base();
     record.environment.device = fixture::no_gpu();
-    let builds =
-        |piece: &Evidence| matches!(piece, Evidence::Build { .. } | Evidence::BaseBuild { .. });
+    let builds = |piece: &Evidence| matches!(piece, Evidence::Build { .. } | Evidence::Base(_));
     record.evidence.retain(builds);
     everywhere("base-no-gpu", &record);
+}
+
+/// Whoever reads one line only, reads that.
+#[test]
+fn a_new_case_that_nothing_checked_is_in_the_headline() {
+    let mut record = beside_base();
+    record.environment.device = fixture::no_gpu();
+    let builds = |piece: &Evidence| matches!(piece, Evidence::Build { .. } | Evidence::Base(_));
+    record.evidence.retain(builds);
+    let judgement = judged(&record);
+    let says = "; k/fast@tiny is new, and nothing checked it";
+    for text in [
+        terminal::render(&record, &judgement, PLAIN),
+        markdown::render(&record, &judgement),
+    ] {
+        assert!(text.contains(says), "{text}");
+    }
+    // One that was checked, and one that the base has, are not named.
+    let checked = judged(&beside_base());
+    let text = terminal::render(&beside_base(), &checked, PLAIN);
+    assert!(!text.contains("nothing checked it"), "{text}");
 }
 
 /// As a workflow names its base.

@@ -283,7 +283,28 @@ fn all_reasons() -> Vec<Reason> {
         R::BeyondChange(Box::new(p50(Against::Baseline, 0.03, Some(1)))),
         R::BeyondChange(Box::new(p50(Against::Base, 0.03, None))),
         R::BeyondChange(Box::new(slow_share())),
+        R::BeyondChange(Box::new(Comparison {
+            interval: None,
+            processes: None,
+            ..p50(Against::Base, 0.03, None)
+        })),
+        R::OnArchitecture {
+            arch: fixture::arch(),
+            why: Box::new(R::NoSeeds),
+        },
         R::CountersRose {
+            against: Against::Base,
+            rises: vec![CounterRise {
+                counter: Counter::Atomics,
+                was: Num(0.0),
+                now: Num(8.0),
+                change: Num(f64::INFINITY),
+                lines: Vec::new(),
+            }],
+            allowed: Num(0.02),
+        },
+        R::CountersRose {
+            against: Against::Baseline,
             rises: vec![CounterRise {
                 counter: Counter::GlobalLoadSectors,
                 was: Num(1024.0),
@@ -467,7 +488,7 @@ fn all_reasons() -> Vec<Reason> {
         },
         R::CheckLost {
             shape: "small".into(),
-            why: Box::new(R::NotRun(NotRun::OverBudget {
+            why: Box::new(Reason::NotRun(NotRun::OverBudget {
                 estimate: 70_000_000,
                 budget: 50_000_000,
             })),
@@ -574,7 +595,6 @@ fn all_reasons() -> Vec<Reason> {
     all.extend(
         [
             Piece::Build(unit()),
-            Piece::BaseBuild(unit()),
             Piece::Check { case: case(), seed },
             Piece::Simulation { case: case(), seed },
             Piece::Driver(case()),
@@ -667,7 +687,7 @@ fn all_reasons() -> Vec<Reason> {
     all
 }
 
-fn loosened() -> [Loosened; 21] {
+fn loosened() -> [Loosened; 27] {
     let dims = [("M".to_owned(), Some(64)), ("N".to_owned(), None)];
     [
         Loosened::SubjectRemoved(fixture::case("fast", "small")),
@@ -708,8 +728,28 @@ fn loosened() -> [Loosened; 21] {
                 head: 10,
             },
         ]),
+        Loosened::ChecksLost(Box::new(Reason::NotRun(NotRun::OverBudget {
+            estimate: 80_000_000,
+            budget: 50_000_000,
+        }))),
+        Loosened::ChecksLost(Box::new(Reason::Unsupported(Unsupported::Ptx {
+            problem: "line 7: no multimem.ld_reduce".into(),
+        }))),
+        Loosened::ChecksLost(Box::new(Reason::NoArchitecture {
+            kernel: "k".into(),
+            variant: "fast".into(),
+            device: "NVIDIA L4".into(),
+            arch: fixture::arch(),
+        })),
+        Loosened::ChecksLost(Box::new(Reason::NotSimulated)),
+        Loosened::CountersLost(vec![
+            (Counter::GlobalLoadSectors, Some(withheld(Doubt::Polls))),
+            (Counter::GlobalStoreSectors, Some(withheld(Doubt::Polls))),
+            (Counter::Atomics, None),
+        ]),
         Loosened::BaselineRemoved,
         Loosened::BaselineEdited(edits()),
+        Loosened::BaselineAbove(edits()),
         Loosened::BaselineMoved {
             flags: "-O1".into(),
             base_flags: "-O3".into(),
@@ -739,6 +779,7 @@ fn demands() -> Vec<BaseDemand> {
         },
         BaseDemand::SimulatorBudget,
         BaseDemand::TimingSchedule,
+        BaseDemand::Checks(vec![Rule::Finite, Rule::NoFindings]),
         BaseDemand::Baseline(Facet::Times),
     ]
 }

@@ -229,6 +229,7 @@ fn environment(file: &File) -> Environment {
             program: file.writer.clone(),
         }),
         device: Seen::Got(device(&file.device)),
+        base_compiler: None,
         simulator: None,
     }
 }

@@ -39,13 +39,13 @@ pub use baselines::{Refused, acceptable};
 pub use best::best;
 pub use lookup::{Found, Ruling, unit_for, unit_to_simulate};
 pub use rules::relative_change;
-pub use schedule::{Admission, Stage, Timing, admit, next};
+pub use schedule::{Admission, Stage, Timing, admit, needed_of_base, next, to_simulate};
 pub use sessions::joined;
 pub use value::{MetricValue, Values};
 
 use crate::model::*;
 use baselines::Beside;
-use review::{accepted, edited, loosened};
+use review::{accepted, edited, loosened, lost, measured};
 use rules::Refusals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
@@ -65,7 +65,11 @@ pub fn judge(
         let added = accepted::added(&base.accepted, &policy.accepted);
         judgement.notes.extend(added);
         judgement.add(loosened::since(base, plan, &policy.gates));
-        judgement.add(edited::since(base, plan, &policy.baselines));
+        let edited = edited::since(base, plan, &policy.baselines);
+        let measured = measured::since(&values, base, &edited);
+        judgement.add(edited);
+        judgement.add(measured);
+        judgement.add(lost::since(&values, base));
     }
     judgement
 }

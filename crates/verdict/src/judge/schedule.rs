@@ -1,6 +1,7 @@
 //! What a run has to do next: which cases may go on, and which need one more timing process.
 
-use super::review::accepted;
+use super::lookup::Lookup;
+use super::review::{accepted, lost};
 use super::rules::{Refusals, condition::names_metric};
 use super::value::{BaseStatus, Values};
 use crate::model::*;
@@ -47,6 +48,59 @@ pub fn admit(
             Ok(()) => Admission::Yes,
             Err(why) => Admission::No { reason: why.reason },
         })
+        .collect()
+}
+
+/// Of each case the units whose code the simulator runs, the oldest architecture first: PTX that is the same but
+/// for its architecture is run once.
+pub fn to_simulate<'a>(
+    plan: &'a Plan,
+    environment: &'a Environment,
+    policy: &'a Policy,
+    evidence: impl IntoIterator<Item = &'a Evidence>,
+) -> Vec<(&'a Case, Vec<&'a Unit>)> {
+    let lookup = Lookup::new(plan, environment, policy, evidence);
+    let cases = plan.cases.iter();
+    cases
+        .map(|case| (case, lookup.simulated(&case.id)))
+        .collect()
+}
+
+/// Cases of which the base has to be checked too, in the order of the plan, once head's checks are known:
+/// where head gives no answer, or a limit is relative to what the base shows. Where code, call, inputs and
+/// reference are the same, the base's answer is head's.
+pub fn needed_of_base(
+    plan: &Plan,
+    environment: &Environment,
+    policy: &Policy,
+    evidence: &[Evidence],
+) -> Vec<CaseId> {
+    let values = Values::new(plan, environment, policy, evidence);
+    let Some(base) = &policy.base else {
+        return Vec::new();
+    };
+    let rests_on_base = |id: &CaseId| {
+        let mut gates = policy.gates.iter();
+        gates.any(|gate| match (&gate.subject, &gate.rule) {
+            (Subject::Case(of), Rule::Counters { .. }) => of == id && values.lookup.is_simulated(),
+            (
+                Subject::Case(of),
+                Rule::Limit {
+                    metric,
+                    limit: Limit::Baseline { .. },
+                },
+            ) => of == id && metric.facet() == Facet::Correctness,
+            _ => false,
+        })
+    };
+    let cases = plan.cases.iter().map(|case| &case.id);
+    let common = cases.filter(|id| base.plan.case(id).is_some());
+    common
+        .filter(|id| {
+            let mut apart = values.each(id).filter(|values| !values.is_same_check(id));
+            apart.any(|values| rests_on_base(id) || lost::lacks_an_answer(values, id))
+        })
+        .cloned()
         .collect()
 }
 

@@ -4,3 +4,5 @@
 pub(super) mod accepted;
 pub(super) mod edited;
 pub(super) mod loosened;
+pub(super) mod lost;
+pub(super) mod measured;
