@@ -10,13 +10,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use verdict::model::Unsupported;
-use verdict::model::{DriverFacts, FaultKind, Finding, Launch, Printed, SimulationFacts};
+use verdict::model::{
+    DriverFacts, FaultKind, Finding, FindingKind, Launch, Printed, SimulationFacts,
+};
 
 /// Bytes of all buffers of a case together.
 pub const MOST_BYTES: u64 = 4 << 30;
 
-/// Findings of one launch that are kept.
-const FINDINGS: usize = 20;
+/// Findings of one launch that are kept, by kind and source lines: more than a kernel has.
+const FINDINGS: usize = 1000;
 
 /// Bytes of what a launch prints that are kept.
 const PRINTED: usize = 4 << 10;
@@ -68,6 +70,7 @@ impl SimDevice {
     pub fn shown(&self) -> Option<SimulationFacts> {
         let report = self.report.as_ref()?;
         let findings = report.findings.iter().map(|found| Finding {
+            kind: kind(found.kind),
             message: found.message.clone(),
             places: found.places.clone(),
             block: found.block,
@@ -141,6 +144,21 @@ impl SimDevice {
             limits,
         )
         .map_err(stopped)
+    }
+}
+
+fn kind(own: ptxsim::FindingKind) -> FindingKind {
+    use ptxsim::FindingKind as Own;
+    match own {
+        Own::AsyncBeforeWait => FindingKind::AsyncBeforeWait,
+        Own::UninitialisedGlobal | Own::UninitialisedShared | Own::UninitialisedLocal => {
+            FindingKind::Uninitialised
+        }
+        Own::InvalidMembers => FindingKind::InvalidMembers,
+        Own::SharedRace => FindingKind::SharedRace,
+        Own::GlobalRace => FindingKind::GlobalRace,
+        Own::BarrierByPart => FindingKind::BarrierByPart,
+        Own::WarpHazard => FindingKind::WarpHazard,
     }
 }
 

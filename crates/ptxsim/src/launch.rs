@@ -17,7 +17,7 @@ use std::collections::{BTreeSet, HashMap};
 pub struct Limits {
     /// Warp instructions in all.
     pub instructions: u64,
-    /// Different findings that are kept.
+    /// Findings that are kept, by kind and source lines, the gravest first.
     pub findings: usize,
     /// Without: no findings; faults (out of bounds, misaligned, deadlock, budget) remain.
     pub checks: bool,
@@ -168,7 +168,7 @@ pub(crate) fn launch(
         dynamic_shared,
         limits,
     };
-    let (outcome, full, unjudged) = match parallel::run(&job, memory) {
+    let (mut outcome, full, unjudged) = match parallel::run(&job, memory) {
         Some(outcome) => (outcome, false, Unjudged::default()),
         None => {
             let room = memory.room_for_checks();
@@ -209,7 +209,7 @@ pub(crate) fn launch(
     Ok(Report {
         counters: Counters::of(program, &outcome.costs),
         withheld: withheld(program, &outcome.costs),
-        findings: outcome.findings,
+        findings: outcome.findings.ranked(limits.findings),
         printed: outcome.printed,
         not_judged,
     })
@@ -231,7 +231,7 @@ pub struct Job<'a> {
 /// What is left of a launch, or of a part of it, when it has come to its end.
 pub struct Outcome {
     pub costs: Vec<Cost>,
-    pub findings: Vec<Finding>,
+    pub findings: Findings,
     pub printed: Vec<String>,
 }
 
@@ -252,9 +252,7 @@ impl<'a> Job<'a> {
             dynamic_shared: self.dynamic_shared,
             costs: vec![Cost::default(); code.len()],
             issues: Issues::new(code.len()),
-            findings: Vec::new(),
-            seen: HashMap::new(),
-            max_findings: self.limits.findings,
+            findings: Findings::default(),
             instructions_left: self.limits.instructions,
             patterns: code.iter().map(|_| None).collect(),
             hint: usize::MAX,

@@ -90,12 +90,16 @@ fn barriers_and_warp_syncs_of_f16_are_needed() {
     // The warp syncs that another one covers: the first (behind the load of Q, before the first
     // barrier), the one between rescale and accumulate (registers only in between), and the one
     // before the output is staged (the last barrier of the loop comes before it).
-    for (what, free) in [("bar.sync", vec![]), ("bar.warp.sync", vec![0, 4, 6])] {
+    let (race, hazard) = (FindingKind::SharedRace, FindingKind::WarpHazard);
+    for (what, kind, free) in [
+        ("bar.sync", race, vec![]),
+        ("bar.warp.sync", hazard, vec![0, 4, 6]),
+    ] {
         let count = text.lines().filter(|l| l.contains(what)).count();
         let unneeded: Vec<usize> = (0..count)
             .filter(|&n| {
                 let run = run_f16(&without(&text, what, n), 64, 1, 200, false, limits());
-                !kinds(&run.report.unwrap()).contains(&FindingKind::SharedRace)
+                !kinds(&run.report.unwrap()).contains(&kind)
             })
             .collect();
         assert_eq!(unneeded, free, "{what}");
@@ -307,7 +311,13 @@ fn races_within_a_warp_and_atomics() {
     let own = "mov.u32 %r2, s;\nshl.b32 %r3, %r1, 2;\nadd.u32 %r2, %r2, %r3;\nst.shared.u32 [%r2], %r1;\n";
     let next = "xor.b32 %r4, %r3, 4;\nmov.u32 %r5, s;\nadd.u32 %r4, %r4, %r5;\nld.shared.u32 %r6, [%r4];\nst.global.u32 [%rd3], %r6;";
     let (report, _) = run(".shared .b32 s[32];", &format!("{own}{next}"), 32, 128);
-    assert_eq!(kinds(&report.unwrap()), [FindingKind::SharedRace]);
+    let report = report.unwrap();
+    assert_eq!(kinds(&report), [FindingKind::WarpHazard]);
+    assert!(
+        report.findings[0]
+            .message
+            .contains("no __syncwarp() orders this read")
+    );
     let (report, out) = run(
         ".shared .b32 s[32];",
         &format!("{own}bar.warp.sync 0xffffffff;\n{next}"),
