@@ -126,9 +126,8 @@ fn generated(call: &Callable) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// What generated lines call their file: an error in them is one of gates.yaml. The compiler lists it
-/// among the files that it read.
-pub const LABEL: &str = "gates.yaml: ";
+/// What generated lines call their file: an error in them is one of gates.yaml.
+const LABEL: &str = "gates.yaml: ";
 
 /// A name as it may stand in a `#line` directive.
 fn label(name: &str) -> String {
