@@ -224,6 +224,7 @@ fn all_reasons() -> Vec<Reason> {
         R::Findings {
             seed: 1,
             first: vec![Finding {
+                kind: FindingKind::SharedRace,
                 message: "race on shared memory 0x40".into(),
                 places: Vec::new(),
                 block: [0; 3],

@@ -216,7 +216,10 @@ impl Machine<'_> {
         let s = Site { mask: used, ..s };
         self.count_matrices(s, a, registers.len());
         if CHECKS {
-            self.check_shared(b, w, s, a, 16, !load, Strength::Weak);
+            match load {
+                true => self.check_shared_read(b, w, s, a, 16, Strength::Weak),
+                false => self.check_shared_write(b, w, s, a, 16, Strength::Weak, &[[]; LANES]),
+            }
         }
         for (i, &register) in registers.iter().enumerate() {
             for l in 0..LANES {

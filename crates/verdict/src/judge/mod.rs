@@ -4,9 +4,9 @@
 //! Four questions with one answer each, however often and wherever they are asked: which cases may go on
 //! ([`admit`]), which need one more timing process ([`next`]), what is each gate's verdict ([`judge`]), and
 //! what changed between two records ([`compare`]). Its floors, each of which rests on those above it
-//! (docs/ARCHITECTURE.md names three questions that go the other way):
+//! (docs/ARCHITECTURE.md names two questions that go the other way):
 //!
-//! 1. `lookup`, `series`: evidence by subject, and what its absence means.
+//! 1. `lookup`, `series`, `rests`: evidence by subject, what its absence means, and which figures gates rest on.
 //! 2. `value`, `agreed`: what a metric's value is, and what was agreed on it.
 //! 3. `proof`: whether a case is right, once for each case.
 //! 4. `rules`: one gate, one verdict; a file for each kind of rule.
@@ -21,6 +21,7 @@ mod conclusion;
 mod lookup;
 mod notes;
 mod proof;
+mod rests;
 mod review;
 mod rules;
 mod schedule;

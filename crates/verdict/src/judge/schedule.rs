@@ -1,8 +1,9 @@
 //! What a run has to do next: which cases may go on, and which need one more timing process.
 
 use super::lookup::Lookup;
+use super::rests::rests_on;
 use super::review::{accepted, lost};
-use super::rules::{Refusals, condition::names_metric};
+use super::rules::Refusals;
 use super::value::{BaseStatus, Values};
 use crate::model::*;
 
@@ -127,7 +128,7 @@ impl Values<'_> {
         let pairing = self.lookup.plan.pairing.as_ref();
         let beside = || {
             self.needs_pair(id)
-                .then(|| Timing::BesideBase(self.singles(id)))
+                .then(|| Timing::BesideBase(self.lookup.singles(id)))
         };
         match self.base_status(id) {
             Ok(BaseStatus::Changed) => beside(),
@@ -190,37 +191,5 @@ impl Values<'_> {
             )
         });
         gates.any(|gate| rests_on(gate, id, |metric| metric.facet() == Facet::Times))
-    }
-
-    /// What samples of single launches of the case are for.
-    pub(super) fn singles(&self, id: &CaseId) -> Singles {
-        let mut gates = self.lookup.policy.gates.iter();
-        match gates.any(|gate| rests_on(gate, id, Metric::of_single_launches)) {
-            true => Singles::Judged,
-            false => Singles::Shown,
-        }
-    }
-}
-
-/// Whether a gate rests on such a figure of the case: its own gate, or one of a sibling variant that names it.
-fn rests_on(gate: &Gate, id: &CaseId, is_meant: impl Fn(Metric) -> bool) -> bool {
-    let Subject::Case(case) = &gate.subject else {
-        return false;
-    };
-    if (&case.kernel, &case.shape) != (&id.kernel, &id.shape) {
-        return false;
-    }
-    let is_own = case.variant == id.variant;
-    match &gate.rule {
-        Rule::Limit { metric, limit } => {
-            is_own && is_meant(*metric)
-                || matches!(
-                    limit,
-                    Limit::Absolute { bound: Bound::Expr(expr), .. }
-                        if names_metric(expr, is_own, &id.variant, is_meant)
-                )
-        }
-        Rule::Condition { expr } => names_metric(expr, is_own, &id.variant, is_meant),
-        _ => false,
     }
 }

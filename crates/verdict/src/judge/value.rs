@@ -407,7 +407,7 @@ impl<'a> Values<'a> {
         self.lookup.device()?;
         self.timeable(id)?;
         // Of what no gate rests on, reports show what there is.
-        if metric.of_single_launches() && self.singles(id) == Singles::Judged {
+        if metric.of_single_launches() && self.lookup.singles(id) == Singles::Judged {
             self.lookup.has_enough_singles(id, metric)?;
         }
         if metric == Metric::SlowShare {

@@ -255,11 +255,31 @@ pub struct LineCount {
     pub count: u64,
 }
 
-/// Something wrong that did not stop a simulated launch.
+/// What a check of the simulator can find, the gravest first: wrong data before order that is left to
+/// luck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// Data of an asynchronous copy is used before the wait for it, or overwritten by another copy.
+    AsyncBeforeWait,
+    /// Something hangs on a value that nothing wrote.
+    Uninitialised,
+    /// A warp-wide instruction names other lanes than those that take part.
+    InvalidMembers,
+    SharedRace,
+    GlobalRace,
+    /// A barrier was passed without threads of the block that had ended.
+    BarrierByPart,
+    /// Lanes of one warp, and no `__syncwarp()` between them.
+    WarpHazard,
+}
+
+/// Something wrong that did not stop a simulated launch: all of a kind between the same source lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
-    /// In full, with places, block, thread and address.
+    pub kind: FindingKind,
+    /// Of the first, in full, with places, block, thread and address.
     pub message: String,
     /// Source lines (`kernels/k.cu:12`): of the access, and of the other one where there are two.
     pub places: Vec<String>,
