@@ -74,6 +74,7 @@ mod counters;
 mod decode;
 mod doubt;
 mod exec;
+mod flow;
 mod launch;
 pub mod memory;
 pub mod num;
@@ -141,6 +142,7 @@ impl Module {
             match decode::decode(&ast, entry, &variables) {
                 Ok(mut program) => {
                     doubt::see_strides(&mut program);
+                    flow::mark_guesses(&mut program);
                     kernels.push(Kernel {
                         program,
                         variables: variables.clone(),

@@ -56,6 +56,8 @@ pub struct Access {
     pub address: (Class, u32),
     pub offset: i64,
     pub order: Order,
+    /// A load whose value a compare-and-swap at the same place checks (`flow`): it may be an old one.
+    pub guess: bool,
 }
 
 impl Access {
