@@ -107,6 +107,11 @@ impl Inst {
                 each(Control, (R32, o[4]));
                 each(Write, (R32, o[0]));
             }
+            Op::Elect => {
+                each(Control, (R32, o[4]));
+                each(Write, (R32, o[0]));
+                each(Write, (Pred, o[5]));
+            }
             Op::ActiveMask | Op::Print(_) | Op::Clock { wide: false } => each(Write, (R32, o[0])),
             Op::Clock { wide: true } => each(Write, (R64, o[0])),
             Op::PendingCount => {
