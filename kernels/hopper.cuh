@@ -2,15 +2,15 @@
 // thread's word, mbarriers that count its bytes, and wgmma, in which four warps multiply straight from
 // shared memory while they do something else.
 //
-// A tile here has rows of 64 halves, 128 bytes, and starts at a multiple of 1024 bytes. TMA's 128-byte
-// swizzle puts the 16-byte chunk c of row r at c XOR (r mod 8): the layout of HalfTile<true, 64>.
+// A tile here starts at a multiple of 1024 bytes and has rows of 64 halves or of 64 codes. TMA's swizzle of
+// 128 bytes puts the 16-byte chunk c of row r at c XOR (r mod 8), the layout of HalfTile<true, 64>; that of 64
+// bytes at c XOR (r / 2 mod 4).
 #pragma once
 #include <cuda.h>
 #include "common.cuh"
 
 constexpr int WARPGROUP = 128;  // threads
 constexpr int SWIZZLE_ROWS = 8;
-constexpr int SWIZZLE_BYTES = 128;
 
 // Number of this thread's warpgroup, so that the compiler knows it to be the same in all of a warp: it
 // runs wgmma one at a time where it cannot tell that a branch is taken by whole warps.
@@ -62,23 +62,25 @@ struct Ring {
     uint64_t full[DEPTH];
     uint64_t empty[DEPTH];
 
-    __device__ __forceinline__ void init(int users)
+    __device__ __forceinline__ void init(int fillers, int users)
     {
         for (int i = 0; i < DEPTH; ++i) {
-            init_mbarrier(full[i], 1);
+            init_mbarrier(full[i], fillers);
             init_mbarrier(empty[i], users);
         }
     }
 
     static __device__ __forceinline__ unsigned parity(int step) { return step / DEPTH % 2; }
 
-    // Filling: wait until the buffer is free (at once in the first round) and announce the bytes to come.
-    __device__ __forceinline__ uint64_t& acquire(int step, int bytes)
+    // Filling: wait until the buffer is free, at once in the first round. Then announce the bytes that TMA
+    // is to bring, or fill the buffer by hand.
+    __device__ __forceinline__ void acquire(int step) { wait(empty[step % DEPTH], parity(step) ^ 1); }
+    __device__ __forceinline__ uint64_t& announce(int step, int bytes)
     {
-        wait(empty[step % DEPTH], parity(step) ^ 1);
         arrive_expecting(full[step % DEPTH], bytes);
         return full[step % DEPTH];
     }
+    __device__ __forceinline__ void filled(int step) { arrive(full[step % DEPTH]); }
 
     // Using: wait until the buffer is full, and say that it is not needed any more.
     __device__ __forceinline__ void await(int step) { wait(full[step % DEPTH], parity(step)); }
@@ -94,6 +96,9 @@ __device__ __forceinline__ void copy_box(unsigned to, const CUtensorMap& map, in
                  "[%0], [%1, {%2, %3, %4}], [%5];"
                  :: "r"(to), "l"(&map), "r"(0), "r"(row), "r"(head), "r"(shared_address(&done)) : "memory");
 }
+
+// Makes what this thread stored into shared memory visible to wgmma; before it says so at a barrier.
+__device__ __forceinline__ void publish_to_wgmma() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- wgmma -------------------------------------------------------------------------------------
 
@@ -116,16 +121,17 @@ __device__ __forceinline__ void keep_order(float (&registers)[N][4])
 }
 
 // Describes a tile to wgmma (PTX ISA, "Matrix Descriptor Format"): its address, the distance of groups of
-// eight rows, and the 128-byte swizzle. The field for the distance of columns has no use with rows of one
-// swizzle's width. Steps of 16 along a row add 32 bytes to the address, steps of 16 rows 2048.
+// eight rows, and the swizzle, which is as wide as a row: 128 or 64 bytes. The field for the distance of
+// columns has no use then. The next 32 bytes of all rows are at DESCRIPTOR_NEXT_32_BYTES.
+template <int ROW_BYTES>
 __device__ __forceinline__ uint64_t describe_tile(unsigned address)
 {
-    constexpr uint64_t swizzle_128 = 1;
-    constexpr uint64_t group_distance = SWIZZLE_ROWS * SWIZZLE_BYTES;
-    return swizzle_128 << 62 | (group_distance >> 4) << 32 | uint64_t(1) << 16 | (address & 0x3ffff) >> 4;
+    static_assert(ROW_BYTES == 128 || ROW_BYTES == 64, "one of wgmma's swizzles");
+    constexpr uint64_t swizzle = ROW_BYTES == 128 ? 1 : 2;
+    constexpr uint64_t group_distance = SWIZZLE_ROWS * ROW_BYTES;
+    return swizzle << 62 | (group_distance >> 4) << 32 | uint64_t(1) << 16 | (address & 0x3ffff) >> 4;
 }
-constexpr uint64_t DESCRIPTOR_NEXT_K16 = 16 * 2 >> 4;                    // 16 halves along the rows
-constexpr uint64_t DESCRIPTOR_NEXT_ROWS16 = 16 * SWIZZLE_BYTES >> 4;     // 16 rows
+constexpr uint64_t DESCRIPTOR_NEXT_32_BYTES = 32 >> 4;
 
 #define WGMMA_TILE(t) "+f"(t[0]), "+f"(t[1]), "+f"(t[2]), "+f"(t[3])
 
@@ -158,6 +164,41 @@ __device__ __forceinline__ void wgmma_qk(float (&c)[16][4], uint64_t a, uint64_t
                  "%48, %49, %50, %51, %52, %53, %54, %55, "
                  "%56, %57, %58, %59, %60, %61, %62, %63}, "
                  "%64, %65, add, 1, 1, 0, 0; }"
+                 : WGMMA_TILE(c[0]), WGMMA_TILE(c[1]), WGMMA_TILE(c[2]), WGMMA_TILE(c[3]), WGMMA_TILE(c[4]),
+                   WGMMA_TILE(c[5]), WGMMA_TILE(c[6]), WGMMA_TILE(c[7]), WGMMA_TILE(c[8]), WGMMA_TILE(c[9]),
+                   WGMMA_TILE(c[10]), WGMMA_TILE(c[11]), WGMMA_TILE(c[12]), WGMMA_TILE(c[13]),
+                   WGMMA_TILE(c[14]), WGMMA_TILE(c[15])
+                 : "l"(a), "l"(b), "r"(int(add)));
+}
+
+// The same on e4m3, 32 columns of both at a time.
+__device__ __forceinline__ void wgmma_qk_e4m3(float (&c)[8][4], uint64_t a, uint64_t b, bool add)
+{
+    asm volatile("{ .reg .pred add; setp.ne.b32 add, %34, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31}, "
+                 "%32, %33, add, 1, 1; }"
+                 : WGMMA_TILE(c[0]), WGMMA_TILE(c[1]), WGMMA_TILE(c[2]), WGMMA_TILE(c[3]), WGMMA_TILE(c[4]),
+                   WGMMA_TILE(c[5]), WGMMA_TILE(c[6]), WGMMA_TILE(c[7])
+                 : "l"(a), "l"(b), "r"(int(add)));
+}
+
+__device__ __forceinline__ void wgmma_qk_e4m3(float (&c)[16][4], uint64_t a, uint64_t b, bool add)
+{
+    asm volatile("{ .reg .pred add; setp.ne.b32 add, %66, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, "
+                 "%24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, "
+                 "%40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, "
+                 "%56, %57, %58, %59, %60, %61, %62, %63}, "
+                 "%64, %65, add, 1, 1; }"
                  : WGMMA_TILE(c[0]), WGMMA_TILE(c[1]), WGMMA_TILE(c[2]), WGMMA_TILE(c[3]), WGMMA_TILE(c[4]),
                    WGMMA_TILE(c[5]), WGMMA_TILE(c[6]), WGMMA_TILE(c[7]), WGMMA_TILE(c[8]), WGMMA_TILE(c[9]),
                    WGMMA_TILE(c[10]), WGMMA_TILE(c[11]), WGMMA_TILE(c[12]), WGMMA_TILE(c[13]),
