@@ -77,9 +77,9 @@ public:
                 }
     }
 
-    // The scores become weights P in place; m and l follow. Where this returns true, for all lanes alike,
-    // the output so far has to be multiplied with `factor`.
-    __device__ __forceinline__ bool weigh(Scores& scores, PerRow<M_TILES>& factor, float scale_log2)
+    // First step of a tile: m follows its scores, and l. Where this returns true, for all lanes alike, the
+    // output so far has to be multiplied with `factor`.
+    __device__ __forceinline__ bool follow(const Scores& scores, PerRow<M_TILES>& factor, float scale_log2)
     {
         PerRow<M_TILES> top;
         const float headroom = HEADROOM / scale_log2;
@@ -96,7 +96,15 @@ public:
             }
         const bool raised = __any_sync(ALL_LANES, grows);
         if (raised) raise(top, factor, scale_log2);
+        return raised;
+    }
 
+    // Second step: the scores become weights P in place, and are added to l. Returns a sum of weights that is
+    // known when PASS of 8 parts of each row are done, for who wants to know when.
+    template <int PASS = 8>
+    __device__ __forceinline__ float weigh(Scores& scores, float scale_log2)
+    {
+        float known = 0.0f;
         #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
             #pragma unroll
@@ -110,9 +118,10 @@ public:
                         const bool fast = (n * 2 + i % 2) % 8 < FAST_EXP_SHARE;
                         scores[m][n][i] = fast ? exp2_polynomial(x) : exp2_approx(x);
                         sum[m][half] += scores[m][n][i];
+                        if (n == N_TILES * PASS / 8 - 1) known = fmaxf(known, sum[m][half]);
                     }
             }
-        return raised;
+        return known;
     }
 
 private:

@@ -48,7 +48,8 @@ public:
         score(scores, keys);
         Softmax::template apply<IS_CAUSAL>(mask, scores);
         PerRow<M_TILES> factor;
-        if (softmax.weigh(scores, factor, scale_log2)) output.rescale(factor);
+        if (softmax.follow(scores, factor, scale_log2)) output.rescale(factor);
+        softmax.weigh(scores, scale_log2);
         accumulate(scores, values);
     }
 

@@ -28,6 +28,9 @@
 #ifndef PING_PONG
 #define PING_PONG 0
 #endif
+#ifndef TURN_PASSES
+#define TURN_PASSES 7    // a warpgroup passes the turn on after so many eighths of its exponentials
+#endif
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1     // on one SM: bounds the registers
 #endif
@@ -40,7 +43,7 @@ static_assert(TILE_KEYS == 64 || TILE_KEYS == 128, "TILE_KEYS is 64 or 128");
 constexpr int GROUP_ROWS = 64;                         // queries of a warpgroup
 constexpr int ROW_GROUPS = BLOCK_M / GROUP_ROWS;
 constexpr int KEY_GROUPS = CONSUMERS / ROW_GROUPS;
-static_assert(!PING_PONG || (ROW_GROUPS == 2 && KEY_GROUPS == 1), "two warpgroups take turns");
+static_assert(!PING_PONG || (CONSUMERS > 1 && KEY_GROUPS == 1), "turns are between warpgroups with as many tiles each");
 constexpr int WARPS_PER_GROUP = WARPGROUP / WARP_SIZE;
 
 using Softmax = RegisterSoftmax<1, TILE_KEYS>;
@@ -117,14 +120,22 @@ __device__ __forceinline__ void pack(Weights& weights, const Softmax::Scores& sc
         pack_weights(weights[key], scores[0][2 * key], scores[0][2 * key + 1]);
 }
 
-// Turns between the two warpgroups: named barriers 1 and 2.
+// Turns at the exponentials, in the order of the warpgroups. One warp can keep busy the unit of its scheduler
+// that makes them; left to themselves all warps want it at the same time and then all wait for the tensor
+// cores. Warp i of every warpgroup is on scheduler i, so there the turn goes from warpgroup to warpgroup. A
+// named barrier for each warp's turn; the very first turn is not waited for.
 __device__ __forceinline__ void await_turn(int group)
 {
-    if (PING_PONG) asm volatile("bar.sync %0, 256;" :: "r"(1 + group) : "memory");
+    const int barrier = group * WARPS_PER_GROUP + threadIdx.x % WARPGROUP / WARP_SIZE;
+    if constexpr (PING_PONG) asm volatile("bar.sync %0, %1;" :: "r"(barrier), "n"(2 * WARP_SIZE) : "memory");
 }
-__device__ __forceinline__ void pass_turn(int group)
+// `sum`, a sum of weights, is never negative. ptxas does not know that, and so cannot pass the turn before it
+// is there; without it, it does so before most of the exponentials.
+__device__ __forceinline__ void pass_turn(int group, float sum)
 {
-    if (PING_PONG) asm volatile("bar.arrive %0, 256;" :: "r"(2 - group) : "memory");
+    const int next = group + 1 < CONSUMERS ? group + 1 : 0;
+    const int barrier = next * WARPS_PER_GROUP + threadIdx.x % WARPGROUP / WARP_SIZE + (sum < 0.0f ? 1 : 0);
+    if constexpr (PING_PONG) asm volatile("bar.arrive %0, %1;" :: "r"(barrier), "n"(2 * WARP_SIZE) : "memory");
 }
 
 // A warpgroup: tiles first, first + KEY_GROUPS, ... of `tiles`.
@@ -152,25 +163,27 @@ __device__ __forceinline__ void consume(Tiles<Element>& shared, Softmax& softmax
     keep_order(scores[0]);
     if (speaks) shared.k_ring.release(first);
     Softmax::apply<false>(mask(first), scores);
-    softmax.weigh(scores, factor, scale_log2);  // the output is still 0
+    softmax.follow(scores, factor, scale_log2);  // the output is still 0
+    if (row_group > 0) await_turn(row_group);
+    pass_turn(row_group, softmax.weigh<TURN_PASSES>(scores, scale_log2));
     pack(weights, scores);
 
-    if (PING_PONG && row_group == 1) pass_turn(row_group);
     int tile = first;
     #pragma unroll 1
     for (int next = first + KEY_GROUPS; next < tiles; tile = next, next += KEY_GROUPS) {
         shared.k_ring.await(next);
-        await_turn(row_group);
         Product::start(scores, queries, keys(next));
         shared.v_ring.await(tile);
         start_output(output, weights, values(tile));
-        pass_turn(row_group);
 
         wgmma_wait<1>();  // the scores, not the output
         keep_order(scores[0]);
         if (speaks) shared.k_ring.release(next);
         Softmax::apply<false>(mask(next), scores);
-        const bool raised = softmax.weigh(scores, factor, scale_log2);
+        const bool raised = softmax.follow(scores, factor, scale_log2);
+        await_turn(row_group);
+        pass_turn(row_group, softmax.weigh<TURN_PASSES>(scores, scale_log2));
+
         wgmma_wait<0>();
         keep_order(output.values[0]);
         if (speaks) shared.v_ring.release(tile);
@@ -187,7 +200,7 @@ __device__ __forceinline__ void consume(Tiles<Element>& shared, Softmax& softmax
 // Among all threads that compute.
 __device__ __forceinline__ void synchronize_consumers()
 {
-    asm volatile("bar.sync 3, %0;" :: "n"(CONSUMERS * WARPGROUP) : "memory");
+    asm volatile("bar.sync 15, %0;" :: "n"(CONSUMERS * WARPGROUP) : "memory");
 }
 
 // The end of a block, for the threads that compute: groups of keys are joined, and numerator * O / l goes to
