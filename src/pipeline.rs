@@ -23,13 +23,13 @@ use crate::repo;
 use crate::report::progress::Event;
 use crate::worker::Crews;
 use plan::Planned;
-use prepare::{Prepared, Ready};
+use prepare::{Answers, Artifacts, Prepared};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use verdict::judge;
 use verdict::model::{
-    CaseId, DeviceFacts, Environment, Fault, FaultKind, Judgement, NotRun, Plan, RECORD_SCHEMA,
-    Record, Seen, Simulator, TIMING_PROTOCOL, Unsupported,
+    Arch, CaseId, DeviceFacts, Environment, Evidence, Fault, FaultKind, Judgement, NotRun, Plan,
+    RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, UnitId, Unsupported,
 };
 
 /// What `run` was asked for.
@@ -97,20 +97,27 @@ fn execute(
     let beside = planned.compare_references(&record.environment.device);
     record.evidence.extend(beside);
     record.costs.reference_ms += milliseconds(began.elapsed());
-    let mut work = Work {
-        executor: Executor::Simulator,
-        ready,
-        dump: request.dump.clone(),
+    let device = record.environment.device.got().cloned();
+    let side = |artifacts, answers, dump| Side {
+        device: device.clone(),
+        artifacts,
+        answers,
+        dump,
     };
-    if let Seen::Got(device) = record.environment.device.clone() {
-        work.executor = Executor::Gpu(device);
+    let mut work = Work {
+        head: side(ready.artifacts, ready.answers, request.dump.clone()),
+        base: side(ready.base_artifacts, Answers::default(), None),
+    };
+    let base_references = planned.base.as_ref().map(|base| &base.references);
+    if device.is_some() {
         record.costs.gpus = u32::try_from(crews.gpus()).unwrap_or(u32::MAX);
-        let digests = work.ready.answers.digests(&record.plan);
+        let digests = work.head.answers.digests(&record.plan);
         record.evidence.extend(digests);
-        check::check_all(&work, &mut crews, &mut record, on);
+        check::check_all(&mut work, base_references, &mut crews, &mut record, on);
         time::time_all(&work, crews.first(), &mut record, on);
     } else if record.environment.simulator.is_some() {
-        simulate::simulate_all(&mut work, &planned.references, &mut record, on)?;
+        let references = &planned.references;
+        simulate::simulate_all(&mut work, references, base_references, &mut record, on)?;
     }
     crews.retire();
     let spent = crews.costs();
@@ -135,31 +142,76 @@ fn environment(request: &Request, planned: &Planned, device: &Seen<DeviceFacts>)
         host: repo::host(),
         commit: planned.commit.clone(),
         compiler: Seen::Got(planned.toolchain.facts.clone()),
+        base_compiler: planned.base_compiler().cloned(),
         device: device.clone(),
         simulator,
     }
 }
 
-enum Executor {
-    Gpu(DeviceFacts),
-    Simulator,
-}
-
 /// What checks and timings of one run share.
 struct Work {
-    executor: Executor,
-    ready: Ready,
+    head: Side,
+    base: Side,
+}
+
+/// What kernels of head, or of the base, run with.
+struct Side {
+    /// `None` for the simulator.
+    device: Option<DeviceFacts>,
+    artifacts: Artifacts,
+    answers: Answers,
     dump: Option<PathBuf>,
 }
 
-impl Work {
-    fn artifact(&self, plan: &Plan, case: &CaseId) -> std::result::Result<&Artifact, Why> {
-        let unit = match &self.executor {
-            Executor::Gpu(device) => judge::unit_for(plan, case, device),
-            Executor::Simulator => judge::unit_to_simulate(plan, case),
+impl Side {
+    /// What runs for a case; in the simulator for one architecture of several, or the oldest.
+    fn artifact(
+        &self,
+        plan: &Plan,
+        case: &CaseId,
+        arch: Option<Arch>,
+    ) -> std::result::Result<&Artifact, Why> {
+        let unit = match (&self.device, arch) {
+            (Some(device), _) => judge::unit_for(plan, case, device),
+            (None, None) => judge::unit_to_simulate(plan, case),
+            (None, Some(arch)) => {
+                let (kernel, variant) = (case.kernel.clone(), case.variant.clone());
+                plan.unit(&UnitId {
+                    kernel,
+                    variant,
+                    arch,
+                })
+            }
         };
-        unit.and_then(|unit| self.ready.artifacts.get(&unit.id))
+        unit.and_then(|unit| self.artifacts.get(&unit.id))
             .ok_or(Why::NotRun(NotRun::NoArtifact))
+    }
+}
+
+/// Of which side evidence is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Head,
+    Base,
+}
+
+impl Of {
+    fn file(self, pieces: Vec<Evidence>, evidence: &mut Vec<Evidence>) {
+        match self {
+            Self::Head => evidence.extend(pieces),
+            Self::Base => {
+                let pieces = pieces.into_iter().map(Box::new);
+                evidence.extend(pieces.map(Evidence::Base));
+            }
+        }
+    }
+
+    /// `base revision of `, before what is done.
+    fn heading(self) -> &'static str {
+        match self {
+            Self::Head => "",
+            Self::Base => "base revision of ",
+        }
     }
 }
 

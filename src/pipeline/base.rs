@@ -28,6 +28,8 @@ pub struct Asked {
 pub struct Found {
     pub tree: repo::Tree,
     pub base: Base,
+    /// The compiler that its gates.yaml asks for.
+    pub pin: Option<String>,
 }
 
 /// What of head decides on what the base is.
@@ -54,16 +56,16 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
         path = tree.top.join(was);
         tree.root = path.parent().unwrap_or(&tree.top).to_owned();
     }
-    let (plan, gates, accepted) = match path.is_file() {
+    let (plan, gates, accepted, pin) = match path.is_file() {
         true => {
             let loaded = config::load(&path, &asked.instead);
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
             // What is broken there accepts nothing, and all of head's is new.
             let accepted = config::load_acceptances(&loaded).unwrap_or_default();
-            (loaded.plan, loaded.gates, accepted)
+            (loaded.plan, loaded.gates, accepted, loaded.toolchain.cuda)
         }
         // The change that brings gates.yaml has nothing to be held against: every case is new.
-        false => (nothing(), Vec::new(), Vec::new()),
+        false => (nothing(), Vec::new(), Vec::new(), None),
     };
     no_files_of_head(&plan, &top)?;
     // What is broken there is not this change's doing.
@@ -80,6 +82,7 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
             loosening: asked.loosening,
         },
         tree,
+        pin,
     })
 }
 
@@ -125,17 +128,15 @@ pub fn compare_references(
     evidence.collect()
 }
 
-/// Those of the base's units that a timed case of head has to be compared with.
+/// Those of the base's units whose variant is part of this run.
 pub fn units(head: &Plan, base: &Plan) -> Vec<Unit> {
-    let timed: HashSet<_> = head
-        .cases
-        .iter()
-        .filter(|case| case.timed && base.case(&case.id).is_some())
-        .map(|case| (&case.id.kernel, &case.id.variant))
+    let heads = head.units.iter();
+    let variants: HashSet<_> = heads
+        .map(|unit| (&unit.id.kernel, &unit.id.variant))
         .collect();
     let units = base.units.iter();
     units
-        .filter(|unit| timed.contains(&(&unit.id.kernel, &unit.id.variant)))
+        .filter(|unit| variants.contains(&(&unit.id.kernel, &unit.id.variant)))
         .cloned()
         .collect()
 }

@@ -4,12 +4,12 @@ use super::{Request, base, past, simulate};
 use crate::cache::Cache;
 use crate::check::cache::References;
 use crate::config::{self, Loaded};
-use crate::error::Result;
+use crate::error::{Diagnostic, Error, Result};
 use crate::report::progress::Event;
 use crate::toolchain::{self, Toolchain};
 use crate::{repo, store};
 use std::path::{Path, PathBuf};
-use verdict::model::{Base, Case, DeviceFacts, Evidence, Plan, Policy, Seen, Unit};
+use verdict::model::{Base, Case, CompilerFacts, DeviceFacts, Evidence, Plan, Policy, Seen, Unit};
 
 /// Everything that a run goes by.
 pub(super) struct Planned {
@@ -21,9 +21,16 @@ pub(super) struct Planned {
     pub commit: Option<String>,
     pub toolchain: Toolchain,
     pub references: References,
-    pub base_references: Option<References>,
-    /// The base's files, which stay as long as this does.
-    pub base: Option<repo::Tree>,
+    pub base: Option<BaseTree>,
+}
+
+/// What the base is built of.
+pub(super) struct BaseTree {
+    /// Its files, which stay as long as this does.
+    pub tree: repo::Tree,
+    /// The compiler that it asks for.
+    pub toolchain: Toolchain,
+    pub references: References,
 }
 
 /// # Errors
@@ -53,22 +60,30 @@ pub(super) fn plan(
         };
         base::find(asked, &root, &head, cache)
     });
-    let (tree, base) = found.transpose()?.map(|it| (it.tree, it.base)).unzip();
+    let found = found.transpose()?;
+    let (tree, base) = found.map(|it| ((it.tree, it.pin), it.base)).unzip();
     let commit = repo::commit(&root);
     if let Some(base) = &base {
         warn_of_base(&root, base, commit.as_deref(), on);
     }
     let anchors = past::anchors(&root, &gates)?;
     let toolchain = find_compiler(request, pin.cuda.as_deref(), cache, on)?;
-    let open = |root: &Path, foreign: Option<&Path>| {
-        References::open(root, cache, Some(&toolchain.host_compiler), foreign)
-    };
-    let references = open(&root, None)?;
-    let base_references = tree.as_ref().map(|tree| {
+    let tree = tree.map(|(tree, theirs)| {
+        let toolchain = match theirs == pin.cuda {
+            true => toolchain.clone(),
+            false => find_compiler(request, theirs.as_deref(), cache, on).map_err(of_base)?,
+        };
         let head = repo::top(&root)?;
-        open(&tree.root, Some(&head))
+        let host = Some(toolchain.host_compiler.as_path());
+        let references = References::open(&tree.root, cache, host, Some(&head))?;
+        Ok::<_, Error>(BaseTree {
+            tree,
+            toolchain,
+            references,
+        })
     });
-    let base_references = base_references.transpose()?;
+    let tree = tree.transpose()?;
+    let references = References::open(&root, cache, Some(&toolchain.host_compiler), None)?;
     Ok(Planned {
         root,
         plan,
@@ -84,7 +99,6 @@ pub(super) fn plan(
         commit,
         toolchain,
         references,
-        base_references,
         base: tree,
     })
 }
@@ -106,16 +120,22 @@ fn warn_of_base(root: &Path, base: &Base, commit: Option<&str>, on: &(dyn Fn(Eve
 }
 
 impl Planned {
-    /// Units of the base that a case of head is timed beside, and the tree they are built from.
-    pub fn base_units(&self) -> Option<(&Path, Vec<Unit>)> {
+    /// Units of the base whose variant is part of this run, and what they are built of.
+    pub fn base_units(&self) -> Option<(&BaseTree, Vec<Unit>)> {
         let tree = self.base.as_ref()?;
         let base = self.policy.base.as_ref()?;
-        Some((tree.root.as_path(), base::units(&self.plan, &base.plan)))
+        Some((tree, base::units(&self.plan, &base.plan)))
+    }
+
+    /// The base's compiler, where it is not head's.
+    pub fn base_compiler(&self) -> Option<&CompilerFacts> {
+        let theirs = &self.base.as_ref()?.toolchain.facts;
+        (*theirs != self.toolchain.facts).then_some(theirs)
     }
 
     /// What the base's references compute on head's inputs; nothing where there is no base.
     pub fn compare_references(&self, device: &Seen<DeviceFacts>) -> Vec<Evidence> {
-        let (Some(theirs), Some(base)) = (&self.base_references, &self.policy.base) else {
+        let (Some(tree), Some(base)) = (&self.base, &self.policy.base) else {
             return Vec::new();
         };
         // A machine with a GPU computes the references of all that it checks.
@@ -123,7 +143,24 @@ impl Planned {
             Seen::Got(_) => None,
             _ => simulate::too_large(case),
         };
-        base::compare_references(theirs, &base.plan, &self.references, &self.plan, &too_large)
+        let (theirs, ours) = (&tree.references, &self.references);
+        base::compare_references(theirs, &base.plan, ours, &self.plan, &too_large)
+    }
+}
+
+fn of_base(error: Error) -> Error {
+    match error {
+        Error::Usage(_) => error,
+        Error::Environment(diagnostic) => Error::Environment(
+            Diagnostic {
+                message: format!(
+                    "the base is built too, by its own compiler: {}",
+                    diagnostic.message
+                ),
+                ..diagnostic
+            }
+            .help("or run without --base, where this machine cannot have both compilers"),
+        ),
     }
 }
 

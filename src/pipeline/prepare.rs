@@ -1,7 +1,7 @@
 //! Everything that needs no GPU time, at once: nvcc for head and base, the device's own waking up, and
 //! then, if there is a device, the references.
 
-use super::plan::Planned;
+use super::plan::{BaseTree, Planned};
 use super::{Request, milliseconds};
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
@@ -10,6 +10,7 @@ use crate::device::DeviceChoice;
 use crate::device::choice::driver_problem;
 use crate::error::{Error, Result};
 use crate::report::progress::{Event, Phase};
+use crate::toolchain::Toolchain;
 use crate::worker::Crews;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -93,7 +94,9 @@ impl Prepared {
         };
         Ready {
             artifacts: file(head, |unit, facts| Evidence::Build { unit, facts }),
-            base_artifacts: file(base, |unit, facts| Evidence::BaseBuild { unit, facts }),
+            base_artifacts: file(base, |unit, facts| {
+                Evidence::Base(Box::new(Evidence::Build { unit, facts }))
+            }),
             answers: self.answers,
         }
     }
@@ -153,21 +156,26 @@ impl Builds {
             phase: Phase::Build,
             steps: steps as u64,
         });
-        let build_all = |what: &str, root: &Path, units: &[Unit]| {
+        let build_all = |what: &str, root: &Path, toolchain: &Toolchain, units: &[Unit]| {
             let stepped = |unit: &Unit, _: &Built| {
                 on(Event::Stepped {
                     phase: Phase::Build,
                     what: format!("{what}{}", unit.id),
                 });
             };
-            let built = build::build_all(root, &planned.toolchain, cache, units, jobs, &stepped)?;
+            let built = build::build_all(root, toolchain, cache, units, jobs, &stepped)?;
             let ids = units.iter().map(|unit| unit.id.clone());
             Ok(ids.zip(built).collect())
         };
         Ok(Self {
-            head: build_all("", &planned.root, head)?,
+            head: build_all("", &planned.root, &planned.toolchain, head)?,
             base: match base {
-                Some((root, units)) => build_all("base revision of ", root, &units)?,
+                Some((
+                    BaseTree {
+                        tree, toolchain, ..
+                    },
+                    units,
+                )) => build_all("base revision of ", &tree.root, toolchain, &units)?,
                 None => Vec::new(),
             },
             wall: began.elapsed(),

@@ -105,7 +105,7 @@ fn processes(evidence: &[Evidence]) -> Processes<'_> {
                 add("base/", *process, case, timed(facts, |pair| &pair.base));
             }
             Evidence::Build { .. }
-            | Evidence::BaseBuild { .. }
+            | Evidence::Base(_)
             | Evidence::Check { .. }
             | Evidence::Simulation { .. }
             | Evidence::Driver { .. }

@@ -133,16 +133,21 @@ impl Context<'_> {
             },
             R::ConditionBroken { operands: of } => format!("does not hold for {}", operands(of)),
             R::BeyondChange(comparison) => {
-                let confirmed = match comparison.against {
-                    Against::Base => "; confirmed in a fresh process",
-                    Against::Baseline | Against::Anchor { .. } => "",
+                let confirmed = match (&comparison.against, comparison.processes) {
+                    (Against::Base, Some(_)) => "; confirmed in a fresh process",
+                    _ => "",
                 };
                 format!("{}{confirmed}", compared(comparison))
             }
-            R::CountersRose { rises, allowed } => format!(
-                "{}; limit {} of the baseline",
+            R::CountersRose {
+                against,
+                rises,
+                allowed,
+            } => format!(
+                "{}; limit {} of {}",
                 all(rises, rise),
-                limit(Metric::P50, allowed.0)
+                limit(Metric::P50, allowed.0),
+                whose(against)
             ),
             R::Loosened(how) => loosened(how),
             R::AcceptanceExpired { by, until, day } => format!(
@@ -200,8 +205,9 @@ impl Context<'_> {
             R::NotSelected { what } => format!("{what} was not selected for this run"),
             R::NotInPlan { what } => format!("{what} is not in the plan"),
             R::NoArchitecture { kernel, variant, device, arch } => {
-                format!("{kernel}/{variant} is built for no architecture that runs on {device} ({arch})")
+                no_architecture((kernel, variant), device, *arch)
             }
+            R::OnArchitecture { arch, why } => format!("built for {arch}: {}", self.sentence(why)),
             R::NotSimulated => {
                 "not simulated, as this run used a GPU; `--device sim` simulates".to_owned()
             }
@@ -652,7 +658,6 @@ fn key_field(field: KeyField) -> &'static str {
 fn piece(piece: &Piece) -> String {
     match piece {
         Piece::Build(unit) => format!("build of {unit}"),
-        Piece::BaseBuild(unit) => format!("build of the base's {unit}"),
         Piece::Check { case, seed } => format!("check of {case} with seed {seed}"),
         Piece::Simulation { case, seed } => format!("simulation of {case} with seed {seed}"),
         Piece::Driver(case) => format!("driver figures of {case}"),
@@ -796,6 +801,7 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
         BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
         BaseDemand::TimingSchedule => "timing schedule".to_owned(),
+        BaseDemand::Checks(rules) => comma(rules, super::words::gate),
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
         BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
         BaseDemand::File(file) => format!("gates of {file}"),
@@ -846,11 +852,21 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::TimingSchedule(changes) => {
             format!("head has {}", comma(changes, schedule_change))
         }
+        Loosened::ChecksLost(why) => {
+            format!("the base was checked here, and head is not: {}", lost(why))
+        }
+        Loosened::CountersLost(counters) => {
+            format!("head can no longer be held to {}", lost_counters(counters))
+        }
         Loosened::FileRemoved => "removed: head has no such file of gates".to_owned(),
         Loosened::BaselineRemoved => "head removes the baseline".to_owned(),
         Loosened::BaselineEdited(figures) => {
             format!("head's baseline is worse: {}", all(figures, edited))
         }
+        Loosened::BaselineAbove(figures) => format!(
+            "head's baseline agrees on worse than the base measures: {}",
+            all(figures, edited)
+        ),
         Loosened::BaselineMoved {
             differences,
             figures,
@@ -885,6 +901,40 @@ fn reference(found: &ReferenceComparison) -> String {
         ));
     }
     said
+}
+
+/// Why a check gives no answer.
+fn lost(why: &Reason) -> String {
+    match why {
+        Reason::NotRun(why) => not_run(why),
+        Reason::Unsupported(why) => unsupported(why),
+        Reason::NoArchitecture {
+            kernel,
+            variant,
+            device,
+            arch,
+        } => no_architecture((kernel, variant), device, *arch),
+        // What else leaves a check without an answer needs no figures to be found in docs/verdicts.md.
+        other => other.code().to_owned(),
+    }
+}
+
+fn no_architecture((kernel, variant): (&str, &str), device: &str, arch: Arch) -> String {
+    format!("{kernel}/{variant} is built for no architecture that runs on {device} ({arch})")
+}
+
+/// Those of one reason together.
+fn lost_counters(lost: &[(Counter, Option<Withheld>)]) -> String {
+    let mut reasons: Vec<(&Option<Withheld>, Vec<&str>)> = Vec::new();
+    for (counter, why) in lost {
+        match reasons.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, counters)) => counters.push(counter.name()),
+            None => reasons.push((why, vec![counter.name()])),
+        }
+    }
+    all(&reasons, |(why, counters)| {
+        format!("{} ({})", counters.join(", "), withheld(why.as_ref()))
+    })
 }
 
 fn comma<T>(of: &[T], each: impl Fn(&T) -> String) -> String {

@@ -90,12 +90,16 @@ fn barriers_and_warp_syncs_of_f16_are_needed() {
     // The warp syncs that another one covers: the first (behind the load of Q, before the first
     // barrier), the one between rescale and accumulate (registers only in between), and the one
     // before the output is staged (the last barrier of the loop comes before it).
-    for (what, free) in [("bar.sync", vec![]), ("bar.warp.sync", vec![0, 4, 6])] {
+    let (race, hazard) = (FindingKind::SharedRace, FindingKind::WarpHazard);
+    for (what, kind, free) in [
+        ("bar.sync", race, vec![]),
+        ("bar.warp.sync", hazard, vec![0, 4, 6]),
+    ] {
         let count = text.lines().filter(|l| l.contains(what)).count();
         let unneeded: Vec<usize> = (0..count)
             .filter(|&n| {
                 let run = run_f16(&without(&text, what, n), 64, 1, 200, false, limits());
-                !kinds(&run.report.unwrap()).contains(&FindingKind::SharedRace)
+                !kinds(&run.report.unwrap()).contains(&kind)
             })
             .collect();
         assert_eq!(unneeded, free, "{what}");
@@ -307,7 +311,13 @@ fn races_within_a_warp_and_atomics() {
     let own = "mov.u32 %r2, s;\nshl.b32 %r3, %r1, 2;\nadd.u32 %r2, %r2, %r3;\nst.shared.u32 [%r2], %r1;\n";
     let next = "xor.b32 %r4, %r3, 4;\nmov.u32 %r5, s;\nadd.u32 %r4, %r4, %r5;\nld.shared.u32 %r6, [%r4];\nst.global.u32 [%rd3], %r6;";
     let (report, _) = run(".shared .b32 s[32];", &format!("{own}{next}"), 32, 128);
-    assert_eq!(kinds(&report.unwrap()), [FindingKind::SharedRace]);
+    let report = report.unwrap();
+    assert_eq!(kinds(&report), [FindingKind::WarpHazard]);
+    assert!(
+        report.findings[0]
+            .message
+            .contains("no __syncwarp() orders this read")
+    );
     let (report, out) = run(
         ".shared .b32 s[32];",
         &format!("{own}bar.warp.sync 0xffffffff;\n{next}"),
@@ -337,7 +347,7 @@ fn unsupported_forms_are_refused_by_name() {
         "cp.async.bulk.commit_group",
         "tcgen05.fence::before_thread_sync",
         "mbarrier.arrive.shared::cluster.b64 _, [%rd2]",
-        "griddepcontrol.wait",
+        "griddepcontrol.other",
     ] {
         let text =
             format!("{HEADER}.entry k()\n{{ .reg .b64 %rd<4>;\n.loc 1 33 2\n{form};\nret; }}");
@@ -367,15 +377,34 @@ fn a_sample_of_the_blocks_costs_its_share() {
     let text = fixture("softmax");
     let module = load(&text);
     let kernel = &module.kernels()[0];
-    let cost = |every| {
+    let cost = |sample| {
         let mut memory = Memory::default();
         let x = put(&mut memory, "x", &bytes_of(&[1.0; 64 * 32]));
         let y = memory.alloc("y", 4 * 64 * 32).unwrap();
         let p = params(kernel, &[Arg::Ptr(x), Arg::Ptr(y), Arg::I32(32)]);
-        let limits = Limits { every, ..limits() };
+        let limits = Limits { sample, ..limits() };
         let report = launch(kernel, [64, 1, 1], [256, 1, 1], 0, &p, &mut memory, limits);
         report.unwrap().counters.total.issued
     };
-    assert_eq!(cost(1), 8 * cost(8));
-    assert_eq!(cost(64), cost(1000));
+    assert_eq!(cost(None), 8 * cost(Some(8)));
+    assert_eq!(cost(None), cost(Some(64)));
+    assert_eq!(cost(None), cost(Some(1000)));
+}
+
+#[test]
+fn a_sample_meets_each_part_of_each_dimension() {
+    // 16 tiles of queries by 8 heads by 2 batches: equal steps through the numbers would meet tile 0 four times.
+    let found = ptxsim::sample([16, 8, 2], 4);
+    let parts = |of: fn(u32) -> u32, size: u32| {
+        let mut parts: Vec<u32> = found.iter().map(|&n| of(n) * 4 / size).collect();
+        parts.sort_unstable();
+        parts
+    };
+    assert_eq!(parts(|n| n % 16, 16), [0, 1, 2, 3]);
+    assert_eq!(parts(|n| n / 16 % 8, 8), [0, 1, 2, 3]);
+    // Work that grows with the tile is estimated as it is.
+    let work: u32 = found.iter().map(|n| 2 * (n % 16) + 1).sum();
+    assert_eq!(work * (16 / 4), 16 * 16 + 16);
+    assert_eq!(ptxsim::sample([3, 1, 1], 4), [0, 1, 2]);
+    assert_eq!(ptxsim::sample([u32::MAX, 65535, 65535], 1).len(), 1);
 }

@@ -224,6 +224,7 @@ fn all_reasons() -> Vec<Reason> {
         R::Findings {
             seed: 1,
             first: vec![Finding {
+                kind: FindingKind::SharedRace,
                 message: "race on shared memory 0x40".into(),
                 places: Vec::new(),
                 block: [0; 3],
@@ -283,7 +284,28 @@ fn all_reasons() -> Vec<Reason> {
         R::BeyondChange(Box::new(p50(Against::Baseline, 0.03, Some(1)))),
         R::BeyondChange(Box::new(p50(Against::Base, 0.03, None))),
         R::BeyondChange(Box::new(slow_share())),
+        R::BeyondChange(Box::new(Comparison {
+            interval: None,
+            processes: None,
+            ..p50(Against::Base, 0.03, None)
+        })),
+        R::OnArchitecture {
+            arch: fixture::arch(),
+            why: Box::new(R::NoSeeds),
+        },
         R::CountersRose {
+            against: Against::Base,
+            rises: vec![CounterRise {
+                counter: Counter::Atomics,
+                was: Num(0.0),
+                now: Num(8.0),
+                change: Num(f64::INFINITY),
+                lines: Vec::new(),
+            }],
+            allowed: Num(0.02),
+        },
+        R::CountersRose {
+            against: Against::Baseline,
             rises: vec![CounterRise {
                 counter: Counter::GlobalLoadSectors,
                 was: Num(1024.0),
@@ -467,7 +489,7 @@ fn all_reasons() -> Vec<Reason> {
         },
         R::CheckLost {
             shape: "small".into(),
-            why: Box::new(R::NotRun(NotRun::OverBudget {
+            why: Box::new(Reason::NotRun(NotRun::OverBudget {
                 estimate: 70_000_000,
                 budget: 50_000_000,
             })),
@@ -580,7 +602,6 @@ fn all_reasons() -> Vec<Reason> {
     all.extend(
         [
             Piece::Build(unit()),
-            Piece::BaseBuild(unit()),
             Piece::Check { case: case(), seed },
             Piece::Simulation { case: case(), seed },
             Piece::Driver(case()),
@@ -719,9 +740,29 @@ fn loosened() -> Vec<Loosened> {
                 head: 10,
             },
         ]),
+        Loosened::ChecksLost(Box::new(Reason::NotRun(NotRun::OverBudget {
+            estimate: 80_000_000,
+            budget: 50_000_000,
+        }))),
+        Loosened::ChecksLost(Box::new(Reason::Unsupported(Unsupported::Ptx {
+            problem: "line 7: no multimem.ld_reduce".into(),
+        }))),
+        Loosened::ChecksLost(Box::new(Reason::NoArchitecture {
+            kernel: "k".into(),
+            variant: "fast".into(),
+            device: "NVIDIA L4".into(),
+            arch: fixture::arch(),
+        })),
+        Loosened::ChecksLost(Box::new(Reason::NotSimulated)),
+        Loosened::CountersLost(vec![
+            (Counter::GlobalLoadSectors, Some(withheld(Doubt::Polls))),
+            (Counter::GlobalStoreSectors, Some(withheld(Doubt::Polls))),
+            (Counter::Atomics, None),
+        ]),
         Loosened::FileRemoved,
         Loosened::BaselineRemoved,
         Loosened::BaselineEdited(edits()),
+        Loosened::BaselineAbove(edits()),
         Loosened::BaselineMoved {
             differences: vec![KeyDifference {
                 field: KeyField::Flags,
@@ -759,6 +800,7 @@ fn demands() -> Vec<BaseDemand> {
         },
         BaseDemand::SimulatorBudget,
         BaseDemand::TimingSchedule,
+        BaseDemand::Checks(vec![Rule::Finite, Rule::NoFindings]),
         BaseDemand::Baseline(Facet::Times),
         BaseDemand::NoAcceptance,
         BaseDemand::File("gpu/gates.yaml".to_owned()),

@@ -230,6 +230,7 @@ fn environment(file: &File) -> Environment {
             program: file.writer.clone(),
         }),
         device: Seen::Got(device(&file.device)),
+        base_compiler: None,
         simulator: None,
     }
 }

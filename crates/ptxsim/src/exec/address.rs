@@ -214,13 +214,12 @@ impl Machine<'_> {
     ) {
         let allocation = self.memory.at(i);
         if allocation.missing(at, bytes as usize).is_some() {
-            let message = format!(
-                "{what} `{}` at byte {at} that was never written",
-                allocation.name
-            );
             let address = allocation.base + at as u64;
-            let at = At::lane(b, w, s.pc, lane as u32).address(address);
-            self.find(FindingKind::UninitialisedGlobal, at, None, &message);
+            let found = At::lane(b, w, s.pc, lane as u32).address(address);
+            self.find(FindingKind::UninitialisedGlobal, found, None, |m| {
+                let name = &m.memory.at(i).name;
+                format!("{what} `{name}` at byte {at} that was never written")
+            });
         }
     }
 

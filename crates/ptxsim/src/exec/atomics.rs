@@ -37,7 +37,7 @@ impl Machine<'_> {
                     self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
                     self.count_shared(s, a, bytes, Way::Store);
                     if CHECKS {
-                        self.check_shared(b, w, s, a, bytes, true, Strength::Atomic);
+                        self.check_shared_read(b, w, s, a, bytes, Strength::Atomic);
                     }
                 }
                 AddressSpace::Global | AddressSpace::Generic => self.count_global(s, a, bytes),

@@ -39,16 +39,14 @@ impl Machine<'_> {
                     };
                     let source = if inside { from } else { lane };
                     if ready >> source & 1 == 0 || members[l] >> source & 1 == 0 {
-                        let what = format!(
-                            "shfl reads lane {source}, which is not in the member mask {:#010x} or has exited",
-                            members[l]
-                        );
-                        self.find(
-                            FindingKind::InvalidMembers,
-                            At::lane(b, w, pc, lane),
-                            None,
-                            &what,
-                        );
+                        let what = |_: &Self| {
+                            format!(
+                                "shfl reads lane {source}, which is not in the member mask {:#010x} or has exited",
+                                members[l]
+                            )
+                        };
+                        let at = At::lane(b, w, pc, lane);
+                        self.find(FindingKind::InvalidMembers, at, None, what);
                     }
                     w.regs.r32[o[0] as usize].0[l] = a[source as usize % LANES];
                     if *predicate {
@@ -114,6 +112,14 @@ impl Machine<'_> {
                         ReduxOp::MaxS => set.map(signed).max().unwrap_or(0) as u32,
                     };
                     w.regs.r32[o[0] as usize].0[l] = result;
+                }
+            }
+            Op::Elect => {
+                for l in lanes(ready) {
+                    let elected = (members[l] & ready).trailing_zeros();
+                    w.regs.r32[o[0] as usize].0[l] = elected;
+                    let p = &mut w.regs.pred[o[5] as usize];
+                    *p = *p & !(1 << l) | u32::from(elected == l as u32) << l;
                 }
             }
             _ => {}

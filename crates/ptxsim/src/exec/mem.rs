@@ -164,7 +164,7 @@ impl Machine<'_> {
                     self.count_shared(s, a, bytes, Way::Load);
                     if CHECKS {
                         self.meet(b, w, a, s, true, access.order, Does::Read);
-                        self.check_shared(b, w, s, a, bytes, false, strength(access.order));
+                        self.check_shared_read(b, w, s, a, bytes, strength(access));
                     }
                     deposit_all(&mut w.regs, access, &b.shared, a, mask);
                 }
@@ -174,13 +174,16 @@ impl Machine<'_> {
                     for l in lanes(mask) {
                         let at = (w.first_thread as usize + l) * size + a[l] as usize;
                         if CHECKS && b.local_known.missing(at, bytes as usize).is_some() {
-                            let what =
-                                format!("read of local memory {:#x} that was never written", a[l]);
                             self.find(
                                 FindingKind::UninitialisedLocal,
                                 At::lane(b, w, s.pc, l as u32).address(a[l]),
                                 None,
-                                &what,
+                                |_| {
+                                    format!(
+                                        "read of local memory {:#x} that was never written",
+                                        a[l]
+                                    )
+                                },
                             );
                         }
                         deposit(&mut w.regs, access, &b.local[at..at + bytes as usize], l);
@@ -255,7 +258,9 @@ impl Machine<'_> {
                     self.count_shared(s, a, bytes, Way::Store);
                     if CHECKS {
                         self.meet(b, w, a, s, true, access.order, Does::Write);
-                        self.check_shared(b, w, s, a, bytes, true, strength(access.order));
+                        let values = std::array::from_fn(|l| collect(&w.regs, access, l));
+                        let strength = strength(access);
+                        self.check_shared_write(b, w, s, a, bytes, strength, &values);
                     }
                     collect_all(&w.regs, access, &mut b.shared, a, mask);
                     if CHECKS {

@@ -93,6 +93,7 @@ impl Machine<'_> {
             address: (Class::R64, 0),
             offset: 0,
             order: Order::Weak,
+            guess: false,
         };
         let per_register = t.elem.per_register() as usize;
         let before = self.costs[s.pc as usize];
@@ -216,7 +217,10 @@ impl Machine<'_> {
         let s = Site { mask: used, ..s };
         self.count_matrices(s, a, registers.len());
         if CHECKS {
-            self.check_shared(b, w, s, a, 16, !load, Strength::Weak);
+            match load {
+                true => self.check_shared_read(b, w, s, a, 16, Strength::Weak),
+                false => self.check_shared_write(b, w, s, a, 16, Strength::Weak, &[[]; LANES]),
+            }
         }
         for (i, &register) in registers.iter().enumerate() {
             for l in 0..LANES {

@@ -372,7 +372,7 @@ impl Machine<'_> {
                     }
                 }
             }
-            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) => {
+            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::Elect => {
                 let members = w.regs.r32[o[4] as usize].0;
                 let Some(ready) = self.gather(b, w, now, mask, &members)? else {
                     return Ok(Next::Reschedule);
@@ -438,12 +438,11 @@ impl Machine<'_> {
         for l in lanes(joined) {
             let set = members[l];
             if set >> l & 1 == 0 {
-                let what = format!("lane {l} is not in its own member mask {set:#010x}");
                 self.find(
                     FindingKind::InvalidMembers,
                     At::lane(b, w, pc, l as u32),
                     None,
-                    &what,
+                    |_| format!("lane {l} is not in its own member mask {set:#010x}"),
                 );
             }
             // Lanes that have ended or never were are not waited for, but naming them is an error

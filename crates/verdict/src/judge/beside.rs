@@ -1,6 +1,7 @@
 //! What a run as a whole was held against, and how its timed cases stand to it.
 
 use super::rules::base::effort;
+use super::rules::correctness;
 use super::value::{BaseStatus, Values};
 use crate::model::*;
 
@@ -15,6 +16,7 @@ pub(super) fn beside_base(values: &Values) -> Option<BesideBase> {
         unchanged: Vec::new(),
         unchanged_timed: pairing.is_some_and(|it| it.unchanged),
         new: Vec::new(),
+        unchecked: unchecked(values, base),
         unknown: Vec::new(),
         effort: effort(&[], None),
     };
@@ -38,4 +40,19 @@ pub(super) fn beside_base(values: &Values) -> Option<BesideBase> {
         ..effort(&measured, None)
     };
     Some(beside)
+}
+
+/// A case that is new is held against nothing, so that nothing is known of it where it was not checked either.
+fn unchecked(values: &Values, base: &Base) -> Vec<CaseId> {
+    let cases = values.lookup.plan.cases.iter().map(|case| &case.id);
+    let new = cases.filter(|id| base.plan.case(id).is_none());
+    let is_checked = |id: &CaseId| {
+        let subject = Subject::Case(id.clone());
+        let found = correctness::check_finite(&values.lookup, &subject);
+        match found {
+            Ok(_) => true,
+            Err(why) => why.outcome == Outcome::Fail,
+        }
+    };
+    new.filter(|id| !is_checked(id)).cloned().collect()
 }

@@ -134,6 +134,7 @@ pub fn environment() -> Environment {
             host: "g++ 12.2.0".into(),
         }),
         device: Seen::Got(device()),
+        base_compiler: None,
         simulator: None,
     }
 }
@@ -316,6 +317,7 @@ pub fn build_facts(variant: &str) -> BuildFacts {
             },
         }],
         identity: format!("code of {variant}"),
+        ptx: Some(format!("PTX of {variant}")),
         warnings: Vec::new(),
     }
 }
@@ -446,6 +448,7 @@ pub fn evidence() -> Vec<Evidence> {
             });
             evidence.extend(SEEDS.map(|seed| Evidence::Check {
                 case: case.clone(),
+                arch: None,
                 seed,
                 facts: Seen::Got(check_facts()),
             }));
@@ -500,6 +503,7 @@ pub fn recheck(record: &mut Record, of: &CaseId, change: impl Fn(u64, &mut Check
             case,
             seed,
             facts: Seen::Got(facts),
+            ..
         } = piece
             && case == of
         {

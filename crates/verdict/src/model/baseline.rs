@@ -75,6 +75,17 @@ impl BaselineKey {
         }
     }
 
+    /// What it was compiled for; times are of whatever ran.
+    pub fn arch(&self) -> Option<Arch> {
+        match self {
+            Self::Resources { arch, .. }
+            | Self::Correctness { arch, .. }
+            | Self::SimulatedCorrectness { arch, .. }
+            | Self::Counters { arch, .. } => Some(*arch),
+            Self::Times { .. } => None,
+        }
+    }
+
     /// Flags for nvcc, joined by spaces.
     pub fn flags(&self) -> &str {
         match self {

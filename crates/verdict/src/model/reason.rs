@@ -53,6 +53,8 @@ pub enum BaseDemand {
     },
     SimulatorBudget,
     TimingSchedule,
+    /// An answer by these gates.
+    Checks(Vec<Rule>),
     /// The figures of a baseline file.
     Baseline(Facet),
     /// The gates as they are, without an acceptance.
@@ -96,10 +98,17 @@ pub enum Loosened {
         head: u64,
     },
     TimingSchedule(Vec<ScheduleChange>),
+    /// It has none: why.
+    ChecksLost(Box<Reason>),
+    /// Counters that the base can be held to, and head cannot.
+    CountersLost(Vec<(Counter, Option<Withheld>)>),
     FileRemoved,
     BaselineRemoved,
     /// Figures that head's baseline file has worse.
     BaselineEdited(Vec<EditedFigure>),
+    /// Head's baseline agrees on figures that are worse than what the base measures on this device, by more
+    /// than a gate allows.
+    BaselineAbove(Vec<EditedFigure>),
     /// The same under another compiler or other flags, which are another key.
     BaselineMoved {
         differences: Vec<KeyDifference>,
@@ -111,6 +120,19 @@ pub enum Loosened {
         by: String,
         until: String,
     },
+}
+
+impl Loosened {
+    const CODE: &str = "loosened";
+
+    /// What is lost without a word has the name that it has without a base.
+    fn code(&self) -> &'static str {
+        match self {
+            Self::ChecksLost(_) => "check-lost",
+            Self::CountersLost(_) => "counters-lost",
+            _ => Self::CODE,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -127,7 +149,6 @@ pub enum ScheduleChange {
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
     Build(UnitId),
-    BaseBuild(UnitId),
     Check { case: CaseId, seed: u64 },
     Simulation { case: CaseId, seed: u64 },
     Driver(CaseId),
@@ -409,6 +430,7 @@ pub enum Reason {
     },
     BeyondChange(Box<Comparison>),
     CountersRose {
+        against: Against,
         rises: Vec<CounterRise>,
         allowed: Num,
     },
@@ -461,6 +483,11 @@ pub enum Reason {
         unit: UnitId,
     },
     NotProven {
+        why: Box<Reason>,
+    },
+    /// Of the code for one of several architectures.
+    OnArchitecture {
+        arch: Arch,
         why: Box<Reason>,
     },
     NoErrorLimit,
@@ -691,6 +718,8 @@ macro_rules! codes {
                     Self::Fault(fault) => fault.kind.code(),
                     Self::Unsupported(why) => why.code(),
                     Self::NotRun(why) => why.code(),
+                    Self::OnArchitecture { why, .. } => why.code(),
+                    Self::Loosened(how) => how.code(),
                     $(Self::$variant { .. } => $code,)*
                 }
             }
@@ -726,7 +755,6 @@ codes! {
     ConditionBroken => "condition-broken",
     BeyondChange => "beyond-change",
     CountersRose => "counters-rose",
-    Loosened => "loosened",
     AcceptanceExpired => "acceptance-expired",
     AcceptanceUndated => "acceptance-undated",
     AcceptanceOfNothing => "acceptance-of-nothing",
@@ -808,7 +836,8 @@ impl Reason {
     /// Every code that a verdict can have.
     pub fn codes() -> impl Iterator<Item = &'static str> {
         let own = Self::OWN.iter().copied();
-        own.chain(super::FaultKind::ALL.map(super::FaultKind::code))
+        own.chain([Loosened::CODE])
+            .chain(super::FaultKind::ALL.map(super::FaultKind::code))
             .chain(Unsupported::CODES.iter().copied())
             .chain(NotRun::CODES.iter().copied())
     }

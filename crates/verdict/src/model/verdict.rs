@@ -69,6 +69,9 @@ pub struct BesideBase {
     pub unchanged_timed: bool,
     /// The base has no such case.
     pub new: Vec<CaseId>,
+    /// Cases, timed or not, that the base does not have and of which no check gave an answer on this device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unchecked: Vec<CaseId>,
     /// Of these it is not known, as a device or a build is missing; their verdicts say which.
     pub unknown: Vec<CaseId>,
     /// Over all cases that were timed beside the base. A process times many of them: `processes` is the most
