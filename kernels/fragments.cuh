@@ -48,6 +48,15 @@ __device__ __forceinline__ uint32_t pack_halves(float low, float high)
     return *reinterpret_cast<const uint32_t*>(&both);
 }
 
+// Two neighbouring C tiles, as the A tile of the next product.
+__device__ __forceinline__ void pack_weights(uint32_t (&a)[4], const float (&left)[4], const float (&right)[4])
+{
+    a[0] = pack_halves(left[0], left[1]);
+    a[1] = pack_halves(left[2], left[3]);
+    a[2] = pack_halves(right[0], right[1]);
+    a[3] = pack_halves(right[2], right[3]);
+}
+
 // Where element (row, column) of a tile of halves lies in shared memory, in bytes from its start; column
 // is a multiple of 8, the 16 bytes that one lane of ldmatrix names. Eight consecutive rows at one column
 // have to fall into different banks. Either each row is 16 bytes longer than its data, or the 16-byte

@@ -182,7 +182,7 @@ constexpr int TILE_BYTES = BLOCK_N * Tile::ROW_BYTES;
 constexpr int STAGE_BYTES = 2 * KEY_GROUPS * TILE_BYTES;   // K of all groups, then V
 constexpr int SHARED_BYTES = Q_BYTES + SMEM_STAGE * STAGE_BYTES;
 static_assert(SHARED_BYTES <= 227 * 1024, "what a block of an H100 can get");
-static_assert((KEY_GROUPS - 1) * ROW_WARPS * Attention::STATE_BYTES <= SMEM_STAGE * STAGE_BYTES,
+static_assert((KEY_GROUPS - 1) * ROW_WARPS * Attention::STATE_FLOATS * int(sizeof(float)) <= SMEM_STAGE * STAGE_BYTES,
               "the groups are joined where the tiles were");
 
 template <Phase PHASE>
@@ -258,11 +258,8 @@ sdpa_f16(const __half* __restrict__ q, const __half* __restrict__ k, const __hal
         const unsigned keys = stages + step % SMEM_STAGE * STAGE_BYTES + group * TILE_BYTES;
         const int first_key = step * STEP_KEYS + group * BLOCK_N;
         if (first_key < warp_keys) {  // the same for a whole warp
-            Attention::Scores scores;
-            attention.score(scores, keys);
-            attention.apply(Mask{seq_len - first_key, first_query - first_key}, scores);
-            attention.weigh(scores, SCALE_LOG2);
-            attention.accumulate(scores, keys + KEY_GROUPS * TILE_BYTES);
+            attention.step(keys, keys + KEY_GROUPS * TILE_BYTES, Mask{seq_len - first_key, first_query - first_key},
+                           SCALE_LOG2);
         }
         if (SMEM_STAGE == 1) {
             end_of<ACCUMULATE>();
@@ -274,11 +271,11 @@ sdpa_f16(const __half* __restrict__ q, const __half* __restrict__ k, const __hal
         cp_async_wait<0>();
         __syncthreads();  // the tiles are no longer read
         float* const states = reinterpret_cast<float*>(dynamic_shared + Q_BYTES);
-        if (group > 0) attention.leave(states + (warp - ROW_WARPS) * Attention::STATE_FLOATS * WARP_SIZE);
+        if (group > 0) attention.leave(states + (warp - ROW_WARPS) * Attention::STATE_FLOATS);
         __syncthreads();  // what the other groups left is complete
         if (group > 0) return;
         for (int other = warp; other < NUM_WARPS - ROW_WARPS; other += ROW_WARPS)
-            attention.join(states + other * Attention::STATE_FLOATS * WARP_SIZE, SCALE_LOG2);
+            attention.join(states + other * Attention::STATE_FLOATS, SCALE_LOG2);
     }
     attention.store(out + q_start + size_t(first_query) * HEAD_DIM, seq_len - first_query, 1.0f);
 }

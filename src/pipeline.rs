@@ -4,6 +4,7 @@
 
 mod base;
 mod check;
+mod moved;
 mod past;
 mod plan;
 mod prepare;

@@ -190,6 +190,107 @@ fn gates_that_moved_are_held_against_what_they_were() {
     );
 }
 
+/// What head alone still has says nothing of what it has no more.
+#[test]
+fn a_filter_leaves_out_the_same_on_both_sides() {
+    let project = repository();
+    let dir = project.path();
+    let gates = dir.join("gates.yaml");
+    let shapes = "shapes:\n      small: {N: 1000}\n";
+    edit(&gates, shapes, &format!("{shapes}      tiny: {{N: 10}}\n"));
+    run(dir, &["run", "--device", "sim", "copy"], 0);
+    run(dir, &["baseline", "update"], 0);
+    commit(dir);
+    edit(&gates, "tiny: {N: 10}", "large: {N: 2000}");
+    let args = ["run", "--device", "sim", "--base", "HEAD"];
+    let with = |filter: &str, code| {
+        let output = run(dir, &[&args[..], &[filter]].concat(), code);
+        stdout(&output).contains("removed: head has no copy/default@tiny")
+    };
+    assert!(with("copy", 1));
+    // Neither takes in all of the kernel: `large` is left out by both.
+    assert!(with("*@{small,tiny}", 1));
+    assert!(!with("*@small", 0));
+}
+
+/// Where the file was stands a link to where it is, or one file of two is gone: whatever their keys look like.
+#[test]
+fn gates_that_are_gone_are_removed() {
+    let project = repository();
+    let dir = project.path();
+    let other = fs::read_to_string(dir.join("gates.yaml")).unwrap();
+    let other = other.replace("version: 1", "\"version\": 1");
+    let other = other
+        .replace("kernels:", "'kernels':")
+        .replace("copy:", "twin:");
+    fs::write(dir.join("other.conf"), other).unwrap();
+    commit(dir);
+    let args = ["run", "--device", "sim", "--base", "HEAD", "copy"];
+    let config = |name, code| {
+        let output = run(dir, &[&args[..], &["--config", name]].concat(), code);
+        let said = stdout(&output);
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    // Two files, each with a run of its own.
+    assert!(!config("gates.yaml", 0).contains("LOOSENED"));
+    fs::remove_file(dir.join("other.conf")).unwrap();
+    let twin = "twin/default@small: gates of other.conf: removed: head has no such file of gates";
+    assert!(
+        !config("gates.yaml", 0).contains(twin),
+        "a filter leaves it out"
+    );
+    let all = ["run", "--device", "sim", "--base", "HEAD", "copy", "twin"];
+    let unknown = run(dir, &all, 2);
+    assert!(common::stderr(&unknown).contains("the filter `twin` matches nothing"));
+    let all = ["run", "--device", "sim", "--base", "HEAD", "{copy,twin}"];
+    let said = stdout(&run(dir, &all, 1));
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(twin), "{said}");
+    run(dir, &[&all[..], &["--allow-loosened"]].concat(), 0);
+
+    // Moved, it answers for itself, in its own run.
+    git(dir, &["checkout", "--quiet", "."]);
+    git(dir, &["mv", "other.conf", "moved.conf"]);
+    let said = stdout(&run(dir, &all, 0));
+    assert!(!said.contains("LOOSENED"), "{said}");
+    edit(
+        &dir.join("moved.conf"),
+        "registers: [32, \"+0%\"]",
+        "registers: 64",
+    );
+    let args = [
+        "run",
+        "--device",
+        "sim",
+        "--base",
+        "HEAD",
+        "--config",
+        "moved.conf",
+        "twin",
+    ];
+    let said = stdout(&run(dir, &args, 1));
+    let says = "registers <= 32: head has registers <= 64";
+    assert!(said.contains(says), "{said}");
+
+    // With looser gates, behind a link at its old place.
+    git(dir, &["reset", "--quiet", "--hard"]);
+    fs::write(
+        dir.join("new.yaml"),
+        fs::read(dir.join("gates.yaml")).unwrap(),
+    )
+    .unwrap();
+    edit(
+        &dir.join("new.yaml"),
+        "registers: [32, \"+0%\"]",
+        "registers: 64",
+    );
+    fs::remove_file(dir.join("gates.yaml")).unwrap();
+    std::os::unix::fs::symlink("new.yaml", dir.join("gates.yaml")).unwrap();
+    for name in ["gates.yaml", "new.yaml"] {
+        assert!(config(name, 1).contains(says), "{name}");
+    }
+}
+
 #[test]
 fn a_kernel_that_became_too_dear_for_the_simulator() {
     let project = repository();

@@ -4,10 +4,11 @@ use crate::cache::Cache;
 use crate::check::cache::References;
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
+use crate::pipeline::moved::{self, Moves, Trees};
 use crate::{repo, store};
 use std::collections::{BTreeSet, HashSet};
-use std::path::{Path, PathBuf};
-use verdict::model::{Base, Baseline, Loosening, Plan, Reference, Simulation, Unit};
+use std::path::Path;
+use verdict::model::{Base, Baseline, CaseId, Loosening, Plan, Reference, Simulation, Unit};
 
 /// What `run` was asked to compare with.
 #[derive(Clone, Debug)]
@@ -29,22 +30,30 @@ pub struct Found {
     pub pin: Option<String>,
 }
 
+/// What of head decides on what the base is.
+pub struct Head<'a> {
+    /// Name of the file of gates.
+    pub file: &'a str,
+    /// Every case of that file, selected or not.
+    pub all: &'a [CaseId],
+    pub baselines: &'a [Baseline],
+}
+
 /// # Errors
 /// Usage, where there is no such revision or its gates.yaml cannot be read.
-pub fn find(
-    asked: &Asked,
-    root: &Path,
-    file: &str,
-    head: &[Baseline],
-    cache: &Cache,
-) -> Result<Found> {
+pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Found> {
     let mut tree = repo::revision(root, &asked.revision, cache)?;
-    let mut path = tree.root.join(file);
-    if !path.is_file()
-        && let Some(was) = gone(&tree, root, asked)?
-    {
-        tree.root = was.parent().unwrap_or(&tree.top).to_owned();
-        path = was;
+    let top = repo::top(root)?;
+    let mut path = tree.root.join(head.file);
+    let own = path.strip_prefix(&tree.top).unwrap_or(&path);
+    let trees = Trees {
+        base: &tree.top,
+        head: &top,
+    };
+    let Moves { origin, gone } = moved::find(&trees, &asked.revision, own, head.all)?;
+    if let Some(was) = origin {
+        path = tree.top.join(was);
+        tree.root = path.parent().unwrap_or(&tree.top).to_owned();
     }
     let (plan, gates, accepted, pin) = match path.is_file() {
         true => {
@@ -57,10 +66,10 @@ pub fn find(
         // The change that brings gates.yaml has nothing to be held against: every case is new.
         false => (nothing(), Vec::new(), Vec::new(), None),
     };
-    no_files_of_head(&plan, &repo::top(root)?)?;
+    no_files_of_head(&plan, &top)?;
     // What is broken there is not this change's doing.
     let (mut baselines, _) = store::load_baselines(&tree.root)?;
-    baselines.retain(|theirs| !head.contains(theirs));
+    baselines.retain(|theirs| !head.baselines.contains(theirs));
     Ok(Found {
         base: Base {
             revision: asked.revision.clone(),
@@ -69,6 +78,7 @@ pub fn find(
             gates,
             baselines,
             accepted,
+            gone,
             loosening: asked.loosening,
         },
         tree,
@@ -90,35 +100,6 @@ fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
             ))
             .help("name directories relative to gates.yaml, under `include_dirs`"),
         )),
-    }
-}
-
-/// The gates that base had and that head has no more: what else can they have become than head's? `None` where
-/// all that base had are still there.
-fn gone(tree: &repo::Tree, root: &Path, asked: &Asked) -> Result<Option<PathBuf>> {
-    let mut gone = Vec::new();
-    for name in repo::missing(root, &tree.top, &["*.yaml", "*.yml"])? {
-        let path = tree.top.join(&name);
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let has = |key: &str| text.lines().any(|line| line.starts_with(key));
-        if has("version:") && has("kernels:") {
-            gone.push((name, path));
-        }
-    }
-    match gone.as_slice() {
-        [] => Ok(None),
-        [(_, path)] => Ok(Some(path.clone())),
-        several => {
-            let names: Vec<_> = several.iter().map(|(name, _)| name.as_str()).collect();
-            Err(Error::Usage(
-                Diagnostic::new(format!(
-                    "the base {} has no gates here, and had some that are gone: {}",
-                    asked.revision,
-                    names.join(", ")
-                ))
-                .help("move one file of gates in a change, so that it can be held against what it was"),
-            ))
-        }
     }
 }
 
@@ -165,6 +146,7 @@ fn nothing() -> Plan {
         timing: config::default_timing(),
         simulation: Simulation { budget: 0 },
         pairing: None,
+        filters: Vec::new(),
         left_out: BTreeSet::new(),
     }
 }

@@ -46,12 +46,18 @@ pub(super) fn plan(
         mut plan,
         gates,
         toolchain: pin,
+        all,
         ..
     } = loaded;
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
     let found = request.base.as_ref().map(|asked| {
         plan.pairing = Some(config::pairing(asked.unchanged));
-        base::find(asked, &root, &file, &baselines, cache)
+        let head = base::Head {
+            file: &file,
+            all: &all,
+            baselines: &baselines,
+        };
+        base::find(asked, &root, &head, cache)
     });
     let found = found.transpose()?;
     let (tree, mut base) = found.map(|it| ((it.tree, it.pin), it.base)).unzip();

@@ -24,6 +24,10 @@ const PATIENCE: u64 = 2;
 /// the budget: an endless loop is no case that is too large.
 const LEAST_PATIENCE: u64 = 10_000_000;
 
+/// A few blocks may run so many times past the budget of their case before they count as endless: blocks
+/// that alone pass it have much to do, and their cost says how much the whole would have.
+const PATIENCE_WITH_BLOCKS: u64 = 8;
+
 fn patience(budget: u64) -> u64 {
     budget.max(LEAST_PATIENCE)
 }
@@ -101,7 +105,7 @@ struct OneSide<'a> {
 #[derive(Clone, Copy)]
 enum Cost {
     About(u64),
-    /// A few blocks alone pass the budget: they may wait for the others, or for ever.
+    /// A few blocks alone run far past the budget: they may wait for the others, or for ever.
     Unknown,
 }
 
@@ -200,7 +204,7 @@ impl OneSide<'_> {
                             case: case.clone(),
                             artifact: artifact.clone(),
                             seed: case.seeds.first().copied().unwrap_or_default(),
-                            limit: patience(budget),
+                            limit: patience(budget).saturating_mul(PATIENCE_WITH_BLOCKS),
                         })));
                         None
                     }

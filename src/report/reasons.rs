@@ -789,6 +789,7 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::TimingSchedule => "timing schedule".to_owned(),
         BaseDemand::Checks(rules) => comma(rules, super::words::gate),
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
+        BaseDemand::File(file) => format!("gates of {file}"),
     }
 }
 
@@ -840,6 +841,7 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::CountersLost(counters) => {
             format!("head can no longer be held to {}", lost_counters(counters))
         }
+        Loosened::FileRemoved => "removed: head has no such file of gates".to_owned(),
         Loosened::BaselineRemoved => "head removes the baseline".to_owned(),
         Loosened::BaselineEdited(figures) => {
             format!("head's baseline is worse: {}", all(figures, edited))

@@ -147,7 +147,7 @@ pub(crate) fn launch(
     };
     let Some(shared_bytes) = static_shared
         .checked_add(dynamic_shared)
-        .filter(|&s| s <= MAX_SHARED)
+        .filter(|&s| s <= MAX_SHARED + program.reserved_shared)
     else {
         return refuse(format!(
             "{static_shared} + {dynamic_shared} bytes of shared memory, more than {MAX_SHARED}"

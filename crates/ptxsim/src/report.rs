@@ -252,9 +252,12 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         Op::CpAsync { .. } | Op::CpCommit | Op::CpWait(_) => Kind::AsyncCopy,
         Op::Barrier { .. } => Kind::Barrier,
         Op::WarpSync => Kind::WarpSync,
-        Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::ActiveMask => {
-            Kind::Exchange
-        }
+        Op::Shfl { .. }
+        | Op::Vote { .. }
+        | Op::Match { .. }
+        | Op::Redux(_)
+        | Op::Elect
+        | Op::ActiveMask => Kind::Exchange,
         Op::Mma(m) => match &**m {
             Mma::Multiply(_) | Mma::Integers(_) | Mma::Doubles(_) => Kind::Matrix,
             Mma::LdMatrix { .. } => Kind::MatrixLoad,

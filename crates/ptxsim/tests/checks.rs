@@ -347,7 +347,7 @@ fn unsupported_forms_are_refused_by_name() {
         "cp.async.bulk.commit_group",
         "tcgen05.fence::before_thread_sync",
         "mbarrier.arrive.shared::cluster.b64 _, [%rd2]",
-        "griddepcontrol.wait",
+        "griddepcontrol.other",
     ] {
         let text =
             format!("{HEADER}.entry k()\n{{ .reg .b64 %rd<4>;\n.loc 1 33 2\n{form};\nret; }}");

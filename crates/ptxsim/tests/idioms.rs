@@ -58,21 +58,16 @@ const SIZES: [(&str, [u32; 2], i32); 16] = [
 /// Those that are not judged right yet.
 const LATER: &[&str] = &[
     "guarded_reads_hoisted",
-    "cas_loop_in_global",
-    "cas_loop_in_shared",
-    "cas_loop_of_halves",
     "ragged_edge_dropped",
     "wmma_at_a_ragged_edge",
     "vector_in_part",
     "undefined_moves_but_is_not_used",
     "overwritten_in_global",
     "undefined_times_zero_bits",
-    "note",
     "undefined_decides",
     "undefined_goes_round",
     "wmma_of_too_many_rows",
     "half_of_a_vector_missing",
-    "note",
 ];
 
 fn size(name: &str) -> ([u32; 2], i32) {
@@ -98,6 +93,23 @@ fn right_idioms_raise_nothing() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Only a loop that waits makes counters a matter of the schedule.
+#[test]
+fn volatile_reads_alone_are_no_polling() {
+    let module = load(&fixture("right"));
+    for (name, waits) in [
+        ("volatile_reduction", false),
+        ("every_lane_reads_its_own_sum", false),
+        ("wait_for_a_flag_in_shared", true),
+        ("wait_for_a_flag", true),
+        ("lock", true),
+    ] {
+        let report = run(&module, name, 3, 128, 128).unwrap();
+        let polls = report.withheld.values().any(|w| w.doubt == Doubt::Polls);
+        assert_eq!(polls, waits, "{name}: {:?}", report.withheld);
+    }
 }
 
 enum Told {

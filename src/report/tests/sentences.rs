@@ -630,7 +630,7 @@ fn all_reasons() -> Vec<Reason> {
         ]
         .map(gap),
     );
-    all.extend(loosened().map(|how| R::Loosened(Box::new(how))));
+    all.extend(loosened().into_iter().map(|how| R::Loosened(Box::new(how))));
     all.extend(FaultKind::ALL.map(|kind| {
         let message = "what it said".into();
         R::Fault(Fault { kind, message })
@@ -688,9 +688,9 @@ fn all_reasons() -> Vec<Reason> {
     all
 }
 
-fn loosened() -> [Loosened; 27] {
+fn loosened() -> Vec<Loosened> {
     let dims = [("M".to_owned(), Some(64)), ("N".to_owned(), None)];
-    [
+    vec![
         Loosened::SubjectRemoved(fixture::case("fast", "small")),
         Loosened::GateRemoved,
         Loosened::Looser(fixture::at_most(Metric::Registers, 140.0)),
@@ -748,6 +748,7 @@ fn loosened() -> [Loosened; 27] {
             (Counter::GlobalStoreSectors, Some(withheld(Doubt::Polls))),
             (Counter::Atomics, None),
         ]),
+        Loosened::FileRemoved,
         Loosened::BaselineRemoved,
         Loosened::BaselineEdited(edits()),
         Loosened::BaselineAbove(edits()),
@@ -782,6 +783,7 @@ fn demands() -> Vec<BaseDemand> {
         BaseDemand::TimingSchedule,
         BaseDemand::Checks(vec![Rule::Finite, Rule::NoFindings]),
         BaseDemand::Baseline(Facet::Times),
+        BaseDemand::File("gpu/gates.yaml".to_owned()),
     ]
 }
 

@@ -161,6 +161,7 @@ fn record(files: Vec<File>) -> Result<Record> {
             timing,
             simulation: Simulation { budget: 0 },
             pairing: None,
+            filters: Vec::new(),
             left_out: BTreeSet::new(),
         },
         policy: Policy {

@@ -114,6 +114,14 @@ impl Machine<'_> {
                     w.regs.r32[o[0] as usize].0[l] = result;
                 }
             }
+            Op::Elect => {
+                for l in lanes(ready) {
+                    let elected = (members[l] & ready).trailing_zeros();
+                    w.regs.r32[o[0] as usize].0[l] = elected;
+                    let p = &mut w.regs.pred[o[5] as usize];
+                    *p = *p & !(1 << l) | u32::from(elected == l as u32) << l;
+                }
+            }
             _ => {}
         }
     }

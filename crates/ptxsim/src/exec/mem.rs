@@ -164,7 +164,7 @@ impl Machine<'_> {
                     self.count_shared(s, a, bytes, Way::Load);
                     if CHECKS {
                         self.meet(b, w, a, s, true, access.order, Does::Read);
-                        self.check_shared_read(b, w, s, a, bytes, strength(access.order));
+                        self.check_shared_read(b, w, s, a, bytes, strength(access));
                     }
                     deposit_all(&mut w.regs, access, &b.shared, a, mask);
                 }
@@ -259,7 +259,7 @@ impl Machine<'_> {
                     if CHECKS {
                         self.meet(b, w, a, s, true, access.order, Does::Write);
                         let values = std::array::from_fn(|l| collect(&w.regs, access, l));
-                        let strength = strength(access.order);
+                        let strength = strength(access);
                         self.check_shared_write(b, w, s, a, bytes, strength, &values);
                     }
                     collect_all(&w.regs, access, &mut b.shared, a, mask);

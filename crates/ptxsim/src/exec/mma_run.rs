@@ -93,6 +93,7 @@ impl Machine<'_> {
             address: (Class::R64, 0),
             offset: 0,
             order: Order::Weak,
+            guess: false,
         };
         let per_register = t.elem.per_register() as usize;
         let before = self.costs[s.pc as usize];

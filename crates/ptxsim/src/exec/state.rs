@@ -286,6 +286,9 @@ impl Machine<'_> {
         let has_async = p.code.iter().any(|i| matches!(i.op, Op::CpAsync { .. }));
         let local = threads as usize * p.local_bytes as usize;
         let [gx, gy, _] = self.grid;
+        let mut shared_known = Known::none(self.shared_bytes as usize);
+        // What the system keeps in its part begins as zeros.
+        shared_known.cover(0, p.reserved_shared as usize);
         BlockState {
             id,
             number: id[0] + gx * (id[1] + gy * id[2]),
@@ -293,7 +296,7 @@ impl Machine<'_> {
                 .map(|w| Some(self.new_warp(id, w, threads)))
                 .collect(),
             shared: vec![0; self.shared_bytes as usize],
-            shared_known: Known::none(self.shared_bytes as usize),
+            shared_known,
             in_flight: match has_async {
                 true => InFlight::new(self.shared_bytes),
                 false => InFlight::default(),
@@ -354,6 +357,8 @@ impl Machine<'_> {
                     Special::LaneMaskGe => !(bit - 1),
                     Special::DynamicSharedSize => self.dynamic_shared,
                     Special::TotalSharedSize => self.shared_bytes,
+                    Special::ReservedShared { end: false } => 0,
+                    Special::ReservedShared { end: true } => p.reserved_shared,
                 }
             };
             match class {

@@ -60,7 +60,7 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> bool {
-        if access.order != Order::Weak {
+        if access.order != Order::Weak || access.guess {
             return false;
         }
         let bytes = access.bytes();

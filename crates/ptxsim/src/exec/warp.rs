@@ -372,7 +372,7 @@ impl Machine<'_> {
                     }
                 }
             }
-            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) => {
+            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::Elect => {
                 let members = w.regs.r32[o[4] as usize].0;
                 let Some(ready) = self.gather(b, w, now, mask, &members)? else {
                     return Ok(Next::Reschedule);

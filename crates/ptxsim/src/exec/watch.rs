@@ -11,11 +11,11 @@ use crate::check::race::{Strength, WARPS};
 use crate::program::{Access, Order};
 use crate::report::FindingKind;
 
-/// Of a load or a store.
-pub fn strength(order: Order) -> Strength {
-    match order {
-        Order::Weak => Strength::Weak,
-        Order::Strong { .. } => Strength::Strong,
+/// Of a load or a store. A guess goes with atomics as if it were one.
+pub fn strength(access: &Access) -> Strength {
+    match access.order {
+        Order::Weak if !access.guess => Strength::Weak,
+        Order::Weak | Order::Strong { .. } => Strength::Strong,
     }
 }
 
@@ -143,7 +143,7 @@ impl Machine<'_> {
         bytes: u32,
         write: bool,
     ) {
-        let strength = strength(access.order);
+        let strength = strength(access);
         let found = match write {
             false => {
                 let places = lanes(s.mask).map(|l| (l as u32, at[l] as usize));

@@ -93,6 +93,7 @@ pub fn plan() -> Plan {
         },
         simulation: Simulation { budget: 0 },
         pairing: None,
+        filters: Vec::new(),
         left_out: BTreeSet::new(),
     }
 }

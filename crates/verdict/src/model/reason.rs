@@ -57,6 +57,8 @@ pub enum BaseDemand {
     Checks(Vec<Rule>),
     /// The figures of a baseline file.
     Baseline(Facet),
+    /// What a whole file of gates asks of a case.
+    File(String),
 }
 
 /// How head asks less than base did.
@@ -96,6 +98,7 @@ pub enum Loosened {
     ChecksLost(Box<Reason>),
     /// Counters that the base can be held to, and head cannot.
     CountersLost(Vec<(Counter, Option<Withheld>)>),
+    FileRemoved,
     BaselineRemoved,
     /// Figures that head's baseline file has worse.
     BaselineEdited(Vec<EditedFigure>),

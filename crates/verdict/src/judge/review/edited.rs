@@ -32,7 +32,7 @@ fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
                     }
                 }
             };
-            if let Some(subject) = subject_of(theirs, shape, plan) {
+            if let Some(subject) = subject_of(theirs, shape, &base.plan, plan) {
                 let demand = BaseDemand::Baseline(theirs.key.facet());
                 verdicts.push(verdict(subject, demand, how, None, base.loosening));
             }
@@ -70,9 +70,10 @@ fn moved(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
                 let figures: Vec<_> = agreed
                     .filter_map(|(metric, was)| edit(*metric, was, Some(ours.get(metric)?)))
                     .collect();
-                if let (false, Some(subject)) =
-                    (figures.is_empty(), subject_of(theirs, shape, plan))
-                {
+                if let (false, Some(subject)) = (
+                    figures.is_empty(),
+                    subject_of(theirs, shape, &base.plan, plan),
+                ) {
                     let how = Loosened::BaselineMoved {
                         flags: flags.clone(),
                         base_flags: base_flags.clone(),
@@ -119,15 +120,17 @@ fn edit(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<EditedFigu
     }
 }
 
-/// The case that a baseline file speaks of, or for resources the unit; `None` where a filter left out
-/// what is no longer to be seen.
-fn subject_of(baseline: &Baseline, shape: &str, plan: &Plan) -> Option<Subject> {
+/// The case that a baseline file speaks of, or for resources the unit; `None` where head's filters leave it out,
+/// and where neither side has it: a file that is left over holds nobody to anything.
+fn subject_of(baseline: &Baseline, shape: &str, base: &Plan, head: &Plan) -> Option<Subject> {
     let (kernel, variant) = (&baseline.kernel, &baseline.variant);
-    let mut units = plan.units.iter().map(|unit| &unit.id);
-    let is_planned = units.any(|id| id.kernel == *kernel && id.variant == *variant);
-    if plan.is_partial(kernel) && !is_planned {
-        return None;
-    }
+    let is_of_all = baseline.key.facet() == Facet::Resources;
+    let mut cases = base.cases.iter().chain(&head.cases).map(|case| &case.id);
+    cases.find(|id| {
+        (&id.kernel, &id.variant) == (kernel, variant)
+            && (is_of_all || id.shape == shape)
+            && head.selects(id)
+    })?;
     Some(match &baseline.key {
         BaselineKey::Resources { arch, .. } => Subject::Unit(UnitId {
             kernel: kernel.clone(),

@@ -164,12 +164,20 @@ fn what_is_gone_is_removed() {
             .iter()
             .all(|(_, _, how)| *how == Loosened::SubjectRemoved(case("fast", "large")))
     );
-    // A filter that left it out is no change.
-    head.plan.left_out.insert("another".into());
-    assert_eq!(between(&record(), &head).len(), 9);
-    head.plan.left_out.insert("k".into());
-    assert_eq!(between(&record(), &head), []);
-    // And no excuse for what is there.
+    // A filter that leaves it out leaves it out on both sides, and one that takes it in does not.
+    let with = |filter: &str| {
+        let mut head = head.clone();
+        head.plan.filters = vec![filter.parse().unwrap()];
+        // Whatever else it left out of what head still has.
+        head.plan.left_out.insert("k".into());
+        between(&record(), &head).len()
+    };
+    assert_eq!(with("*@large"), 9);
+    assert_eq!(with("k/fast"), 9);
+    assert_eq!(with("*@{small,medium}"), 0);
+    assert_eq!(with("another"), 0);
+    // And it is no excuse for what is there.
+    head.plan.filters = vec!["*@small".parse().unwrap()];
     head.policy
         .gates
         .retain(|gate| gate.rule != Rule::Built || gate.subject != unit("fast"));
@@ -425,7 +433,7 @@ fn a_filter_leaves_out_no_architecture() {
         Loosened::SubjectRemoved(subject),
     )];
     assert_eq!(between(&base, &head), removed);
-    head.plan.left_out.insert("k".into());
+    head.plan.filters = vec!["k@small".parse().unwrap()];
     assert_eq!(between(&base, &head), removed);
 }
 
