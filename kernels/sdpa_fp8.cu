@@ -31,6 +31,7 @@
 // persistent  + USE_PERSISTENT_CTA=1        blocks take query tiles from a queue
 // fast_exp    + USE_FAST_EXP=1              exponentials as a polynomial (fast_exp.cuh)
 // swizzle     + USE_SMEM_SWIZZLE_XOR=1      tiles of halves swizzled, not padded
+// causal      + CAUSAL=1                    a query sees no key after it
 #include <type_traits>
 #if USE_FAST_EXP
 #define FAST_EXP_SHARE 8
@@ -80,11 +81,14 @@
 #ifndef USE_SMEM_SWIZZLE_XOR
 #define USE_SMEM_SWIZZLE_XOR 0
 #endif
+#ifndef CAUSAL
+#define CAUSAL 0         // 1 masks keys after the query
+#endif
 static_assert(USE_CP_ASYNC_STAGES == 2 || USE_CP_ASYNC_STAGES == 3, "USE_CP_ASYNC_STAGES is 2 or 3");
 static_assert(NUM_PRODUCER_WARPS == 1 || NUM_PRODUCER_WARPS == 2, "NUM_PRODUCER_WARPS is 1 or 2");
 static_assert(!USE_FUSED_SOFTMAX || (USE_CP_ASYNC && USE_WMMA_PV), "a fused softmax builds on stage2");
 static_assert(USE_FUSED_SOFTMAX || (USE_CP_ASYNC_STAGES == 2 && !USE_WARP_SPECIALIZATION && !USE_PERSISTENT_CTA &&
-                                    !USE_FAST_EXP && !USE_SMEM_SWIZZLE_XOR), "the later stages build on stage3");
+                                    !USE_FAST_EXP && !USE_SMEM_SWIZZLE_XOR && !CAUSAL), "the later stages build on stage3");
 static_assert(!(USE_PERSISTENT_CTA && USE_WARP_SPECIALIZATION),
               "the queue's barriers are for all threads, and producers are ahead of the others");
 

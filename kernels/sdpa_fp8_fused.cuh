@@ -26,7 +26,7 @@ constexpr int LOADING_THREADS = PRODUCER_WARPS > 0 ? PRODUCER_WARPS * WARP_SIZE 
 static_assert(BLOCK_M == NUM_WARPS * MMA_M, "each warp that computes has the 16 queries of one mma");
 
 // 32 keys at a time: with all 64 of a tile, 128 registers do not hold what a warp needs.
-using FusedAttention = WarpAttention<MMA_M, USE_SMEM_SWIZZLE_XOR, false, 32>;
+using FusedAttention = WarpAttention<MMA_M, USE_SMEM_SWIZZLE_XOR, CAUSAL, 32>;
 using Place = HalfTile<USE_SMEM_SWIZZLE_XOR, HEAD_DIM>;
 constexpr int HALF_TILE_BYTES = BLOCK_N * Place::ROW_BYTES;
 constexpr int CODE_TILE_BYTES = BLOCK_N * HEAD_DIM;
@@ -140,7 +140,7 @@ __device__ __forceinline__ void attend(const Problem& problem, FusedShared& shar
     const int seq_len = problem.seq_len;
     const size_t head_start = size_t(batch_head) * seq_len * HEAD_DIM;
     const int scale_index = CODEC == CODEC_E4M3 ? batch_head : batch_head % problem.heads;
-    const int tiles = ceil_div(seq_len, BLOCK_N);
+    const int tiles = ceil_div(CAUSAL ? min(seq_len, (query_tile + 1) * BLOCK_M) : seq_len, BLOCK_N);
     const int warp = threadIdx.x / WARP_SIZE;
     const int first_query = query_tile * BLOCK_M + warp * MMA_M;  // of this warp
     const bool computes = warp < NUM_WARPS;
@@ -169,7 +169,7 @@ __device__ __forceinline__ void attend(const Problem& problem, FusedShared& shar
         const auto& halves = shared.halves[tile % HALF_TILES];
         attention.step(static_cast<unsigned>(__cvta_generic_to_shared(halves.k)),
                        static_cast<unsigned>(__cvta_generic_to_shared(halves.v)),
-                       Mask{seq_len - tile * BLOCK_N, 0}, scale_log2);
+                       Mask{seq_len - tile * BLOCK_N, first_query - tile * BLOCK_N}, scale_log2);
     };
 
 #if USE_WARP_SPECIALIZATION
