@@ -226,6 +226,7 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &BesideBase) -> Sec
 pub fn base_lines(record: &Record, judgement: &Judgement, base: &BesideBase) -> Vec<String> {
     let mut lines = vec![beside::compared_with(base)];
     lines.extend(beside::untimed(record, base));
+    lines.extend(beside::checked(record, base));
     if let Some(effort) = beside::effort(judgement) {
         lines.push(format!("timed interleaved: {effort}"));
     }

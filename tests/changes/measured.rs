@@ -109,6 +109,84 @@ pub const HONEST_CHANGES: &[Change] = &[
         ..HONEST
     },
     Change {
+        name: "another signature, with its arguments",
+        baselines: true,
+        change: |dir| {
+            edit(
+                &dir.join("copy.cu"),
+                "(const float* x, float* y, int n)",
+                "(float* y, const float* x, int n, int unused)",
+            );
+            gates(
+                dir,
+                "args: [{tensor: x}, {tensor: y}, {i32: N}]\n    launch: {grid: [\"ceil_div(N, 256)\"], block: [256]}\n    reference: {unary",
+                "args: [{tensor: y}, {tensor: x}, {i32: N}, {i32: 0}]\n    launch: {grid: [\"ceil_div(N, 256)\"], block: [256]}\n    reference: {unary",
+            );
+        },
+        ..HONEST
+    },
+    Change {
+        name: "a new input tensor",
+        change: |dir| {
+            edit(
+                &dir.join("twice.cu"),
+                "(const float* x,",
+                "(const float* bias, const float* x,",
+            );
+            twice(
+                dir,
+                "    if (i < n) y[i] = 2 * x[i];\n    if (n < 0) y[0] = bias[0];\n",
+            );
+            gates(
+                dir,
+                "args: [{tensor: x}, {tensor: y}, {i32: N}]\n    launch: {grid: [\"ceil_div(N, 256)\"], block: [256]}\n    reference: {user",
+                "args: [{tensor: bias}, {tensor: x}, {tensor: y}, {i32: N}]\n    launch: {grid: [\"ceil_div(N, 256)\"], block: [256]}\n    reference: {user",
+            );
+            gates(
+                dir,
+                "seeds: 1\n    tensors:\n",
+                "seeds: 1\n    tensors:\n      bias: {type: f32, shape: [N]}\n",
+            );
+        },
+        ..HONEST
+    },
+    Change {
+        name: "a kernel split in two, under both names",
+        baselines: true,
+        change: |dir| {
+            let whole = fs::read_to_string(dir.join("gates.yaml")).unwrap();
+            let at = whole.find("  twice:\n").unwrap();
+            let second = whole[at..].replace("twice", "double");
+            fs::write(dir.join("gates.yaml"), whole + &second).unwrap();
+            let source = fs::read_to_string(dir.join("twice.cu")).unwrap();
+            fs::write(dir.join("double.cu"), source.replace("twice", "double_")).unwrap();
+            gates(dir, "entry: double\n", "entry: double_\n");
+        },
+        ..HONEST
+    },
+    Change {
+        name: "a variant added",
+        baselines: true,
+        change: |dir| {
+            copy(
+                dir,
+                "#ifdef PLUS\n    if (i < n) y[i] = x[i] + 0.0f;\n#else\n    if (i < n) y[i] = x[i];\n#endif\n",
+            );
+            gates(
+                dir,
+                "    entry: copy\n",
+                "    entry: copy\n    variants:\n      default: {}\n      plus: {define: {PLUS: 1}}\n",
+            );
+        },
+        ..HONEST
+    },
+    Change {
+        name: "a seed added",
+        baselines: true,
+        change: |dir| gates(dir, "seeds: 2\n", "seeds: 3\n"),
+        ..HONEST
+    },
+    Change {
         name: "a shape added",
         baselines: true,
         change: |dir| {
@@ -230,6 +308,46 @@ pub const DISHONEST_CHANGES: &[Change] = &[
             );
         },
         broken: &["beyond-limit"],
+        ..DISHONEST
+    },
+    Change {
+        name: "a reference variant that the simulator refuses",
+        before: |dir| {
+            gates(
+                dir,
+                "    entry: copy\n",
+                "    entry: copy\n    variants:\n      plain: {}\n      plus: {define: {PLUS: 1}, reference: {variant: plain}}\n",
+            );
+            copy(
+                dir,
+                "#ifdef PLUS\n    if (i < n) y[i] = x[i] + 0.0f;\n#else\n    if (i < n) y[i] = x[i];\n#endif\n",
+            );
+        },
+        change: |dir| {
+            edit(
+                &dir.join("copy.cu"),
+                "#else\n",
+                "#else\n    float v;\n    \
+                 if (n < 0) asm volatile(\"multimem.ld_reduce.global.add.f32 %0, [%1];\" : \"=f\"(v) : \"l\"(x));\n",
+            );
+        },
+        broken: &["check-lost"],
+        ..DISHONEST
+    },
+    Change {
+        name: "more seeds than the budget allows, of the same code",
+        before: |dir| gates(dir, "kernels:\n", "simulation: {budget: 3000}\nkernels:\n"),
+        change: |dir| gates(dir, "seeds: 2\n", "seeds: 9\n"),
+        broken: &["check-lost"],
+        ..DISHONEST
+    },
+    Change {
+        name: "an architecture in the place of another, which nothing is compared with",
+        change: |dir| {
+            gates(dir, "[sm_90]", "[sm_80]");
+            scatter(dir);
+        },
+        broken: &["loosened"],
         ..DISHONEST
     },
     Change {

@@ -16,7 +16,16 @@ pub(super) fn beside_base(values: &Values) -> Option<BesideBase> {
         unchanged: Vec::new(),
         unchanged_timed: pairing.is_some_and(|it| it.unchanged),
         new: Vec::new(),
-        unchecked: unchecked(values, base),
+        checked: of_cases(values, |id| {
+            let beside = values.beside.as_ref();
+            beside.is_some_and(|it| it.base.lookup.was_checked(id))
+        }),
+        checked_alike: of_cases(values, |id| {
+            values.apart(id).all(|values| values.is_same_check(id))
+        }),
+        unchecked: of_cases(values, |id| {
+            base.plan.case(id).is_none() && !is_checked(values, id)
+        }),
         unknown: Vec::new(),
         effort: effort(&[], None),
     };
@@ -42,17 +51,16 @@ pub(super) fn beside_base(values: &Values) -> Option<BesideBase> {
     Some(beside)
 }
 
-/// A case that is new is held against nothing, so that nothing is known of it where it was not checked either.
-fn unchecked(values: &Values, base: &Base) -> Vec<CaseId> {
+fn of_cases(values: &Values, is_meant: impl Fn(&CaseId) -> bool) -> Vec<CaseId> {
     let cases = values.lookup.plan.cases.iter().map(|case| &case.id);
-    let new = cases.filter(|id| base.plan.case(id).is_none());
-    let is_checked = |id: &CaseId| {
-        let subject = Subject::Case(id.clone());
-        let found = correctness::check_finite(&values.lookup, &subject);
-        match found {
-            Ok(_) => true,
-            Err(why) => why.outcome == Outcome::Fail,
-        }
-    };
-    new.filter(|id| !is_checked(id)).cloned().collect()
+    cases.filter(|id| is_meant(id)).cloned().collect()
+}
+
+/// Whether a check of a case gave an answer.
+fn is_checked(values: &Values, id: &CaseId) -> bool {
+    let subject = Subject::Case(id.clone());
+    match correctness::check_finite(&values.lookup, &subject) {
+        Ok(_) => true,
+        Err(why) => why.outcome == Outcome::Fail,
+    }
 }

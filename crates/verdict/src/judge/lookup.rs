@@ -352,6 +352,16 @@ impl<'a> Lookup<'a> {
         }
     }
 
+    /// Whether there is evidence of any check of a case, whatever it says.
+    pub fn was_checked(&self, id: &CaseId) -> bool {
+        let Some(case) = self.plan.case(id) else {
+            return false;
+        };
+        let arch = self.simulated_as(id);
+        let mut seeds = case.seeds.iter();
+        seeds.any(|seed| self.checks.contains_key(&(id, arch, *seed)))
+    }
+
     pub fn simulation(&self, id: &CaseId, seed: u64) -> Found<&'a SimulationFacts> {
         self.case(id)?;
         if let Executor::Gpu(_) = self.executor()? {

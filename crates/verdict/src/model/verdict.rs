@@ -69,6 +69,13 @@ pub struct BesideBase {
     pub unchanged_timed: bool,
     /// The base has no such case.
     pub new: Vec<CaseId>,
+    /// Cases, timed or not, that the base was checked on too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checked: Vec<CaseId>,
+    /// Those that it checks as head does: the same code and call, over the same inputs, against the same
+    /// reference. Head's answer is its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checked_alike: Vec<CaseId>,
     /// Cases, timed or not, that the base does not have and of which no check gave an answer on this device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<CaseId>,
