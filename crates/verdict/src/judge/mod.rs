@@ -70,7 +70,7 @@ pub fn judge(
         let measured = measured::since(&values, base, &edited);
         judgement.add(edited);
         judgement.add(measured);
-        judgement.add(lost::since(&values, base));
+        judgement.add(lost::since(&values, base.loosening));
     }
     judgement
 }
@@ -97,12 +97,13 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         base: None,
         ..head.policy.clone()
     };
-    let values = Values::new(&head.plan, &head.environment, &policy, &head.evidence);
+    let values = Values::beside_record(head, &policy, base);
     let mut judgement = judge_gates(&values, &refusals);
     let added = accepted::added(&base.policy.accepted, &head.policy.accepted);
     let left_out = notes::left_out(&base.plan, &head.plan);
     judgement.notes.extend(added.into_iter().chain(left_out));
     judgement.add(loosened::between(base, head, loosening));
+    judgement.add(lost::since(&values, loosening));
     judgement
 }
 
