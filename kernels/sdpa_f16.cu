@@ -67,6 +67,8 @@ static_assert(BLOCK_M == 32 || BLOCK_M == 64 || BLOCK_M == 128, "BLOCK_M is 32, 
 static_assert(NUM_WARPS == 4 || NUM_WARPS == 8, "NUM_WARPS is 4 or 8");
 static_assert(VEC_WIDTH == 2 || VEC_WIDTH == 4 || VEC_WIDTH == 8, "VEC_WIDTH is 2, 4 or 8");
 static_assert(SMEM_STAGE >= 1 && SMEM_STAGE <= 3, "SMEM_STAGE is 1, 2 or 3");
+static_assert(!(USE_MMA_SYNC && SYNC_POLICY == 5),
+              "with scores in the registers of one warp only LOAD and ACCUMULATE have anything to wait for");
 static_assert(!(USE_MMA_SYNC && USE_WMMA), "one way to do the products: USE_WMMA or USE_MMA_SYNC");
 static_assert(SYNC_POLICY == 0 || SYNC_POLICY == 2 || SYNC_POLICY == 5, "SYNC_POLICY is 0, 2 or 5");
 

@@ -10,15 +10,16 @@
 #pragma once
 #include "register_softmax.cuh"
 
-template <int ROWS, bool SWIZZLED, bool IS_CAUSAL>
+// A tile is taken KEYS keys at a time: fewer at a time take fewer registers.
+template <int ROWS, bool SWIZZLED, bool IS_CAUSAL, int KEYS = BLOCK_N>
 class WarpAttention {
     static_assert(ROWS == 16 || ROWS == 32, "one or two mma tiles of queries");
     static constexpr int M_TILES = ROWS / MMA_M;
-    static constexpr int N_TILES = BLOCK_N / MMA_N;    // of scores
+    static constexpr int N_TILES = KEYS / MMA_N;       // of scores
     static constexpr int D_TILES = HEAD_DIM / MMA_N;   // of the output
     using Tile = HalfTile<SWIZZLED, HEAD_DIM>;
-    using Softmax = RegisterSoftmax<M_TILES, BLOCK_N>;
-    using Output = RegisterOutput<M_TILES, BLOCK_N>;
+    using Softmax = RegisterSoftmax<M_TILES, KEYS>;
+    using Output = RegisterOutput<M_TILES, KEYS>;
     using Scores = typename Softmax::Scores;
 
     uint32_t query[M_TILES][HEAD_DIM / MMA_K][4];
@@ -44,13 +45,16 @@ public:
 
     __device__ __forceinline__ void step(unsigned keys, unsigned values, const Mask& mask, float scale_log2)
     {
-        Scores scores;
-        score(scores, keys);
-        Softmax::template apply<IS_CAUSAL>(mask, scores);
-        PerRow<M_TILES> factor;
-        if (softmax.follow(scores, factor, scale_log2)) output.rescale(factor);
-        softmax.weigh(scores, scale_log2);
-        accumulate(scores, values);
+        #pragma unroll 1
+        for (int key = 0; key < BLOCK_N; key += KEYS) {
+            Scores scores;
+            score(scores, keys + key * Tile::ROW_BYTES);
+            Softmax::template apply<IS_CAUSAL>(Mask{mask.valid_keys - key, mask.query - key}, scores);
+            PerRow<M_TILES> factor;
+            if (softmax.follow(scores, factor, scale_log2)) output.rescale(factor);
+            softmax.weigh(scores, scale_log2);
+            accumulate(scores, values + key * Tile::ROW_BYTES);
+        }
     }
 
     // For a warp that has seen other keys of the same queries.

@@ -29,7 +29,7 @@
 #define PING_PONG 0
 #endif
 #ifndef TURN_PASSES
-#define TURN_PASSES 7    // a warpgroup passes the turn on after so many eighths of its exponentials
+#define TURN_PASSES 2    // a warpgroup passes the turn on after so many eighths of its exponentials
 #endif
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1     // on one SM: bounds the registers

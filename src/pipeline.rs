@@ -64,7 +64,7 @@ pub fn run(
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
     let mut crews = Crews::new(request.device, &waiting)?;
     let prepared = prepare::prepare(request, &planned, &mut crews, cache, on)?;
-    let mut record = execute(request, &planned, prepared, crews, cache, on)?;
+    let mut record = execute(request, &planned, prepared, crews, on)?;
     record.costs.total_ms = milliseconds(began.elapsed());
     let judgement = judge::judge(
         &record.plan,
@@ -81,7 +81,6 @@ fn execute(
     planned: &Planned,
     prepared: Prepared,
     mut crews: Crews,
-    cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Record> {
     let started_beside_compiler = prepared.started_beside_compiler();
@@ -94,6 +93,10 @@ fn execute(
         costs: prepared.costs(),
     };
     let ready = prepared.file_builds(&mut record.evidence, &mut record.costs);
+    let began = Instant::now();
+    let beside = planned.compare_references(&record.environment.device);
+    record.evidence.extend(beside);
+    record.costs.reference_ms += milliseconds(began.elapsed());
     let device = record.environment.device.got().cloned();
     let side = |artifacts, answers, dump| Side {
         device: device.clone(),
@@ -105,22 +108,16 @@ fn execute(
         head: side(ready.artifacts, ready.answers, request.dump.clone()),
         base: side(ready.base_artifacts, Answers::default(), None),
     };
+    let base_references = planned.base.as_ref().map(|base| &base.references);
     if device.is_some() {
         record.costs.gpus = u32::try_from(crews.gpus()).unwrap_or(u32::MAX);
-        let base_references = planned.base_references(cache)?;
-        check::check_all(
-            &mut work,
-            base_references.as_ref(),
-            &mut crews,
-            &mut record,
-            on,
-        );
+        let digests = work.head.answers.digests(&record.plan);
+        record.evidence.extend(digests);
+        check::check_all(&mut work, base_references, &mut crews, &mut record, on);
         time::time_all(&work, crews.first(), &mut record, on);
     } else if record.environment.simulator.is_some() {
-        let references = planned.references(cache)?;
-        let base_references = planned.base_references(cache)?;
-        let references = [Some(&references), base_references.as_ref()];
-        simulate::simulate_all(&mut work, references, &mut record, on)?;
+        let references = &planned.references;
+        simulate::simulate_all(&mut work, references, base_references, &mut record, on)?;
     }
     crews.retire();
     let spent = crews.costs();

@@ -102,10 +102,61 @@ fn a_reference_that_is_made_to_fit_the_kernel() {
     edit(&dir.join("ref.h"), "FACTOR 1", "FACTOR 2");
     loosened(
         dir,
-        "copy/default@small: reference: what ref.cpp computes changed, and cannot be compared",
+        "copy/default@small: reference: on the same inputs it computes something else: 2000 of 2000 elements differ, most y[",
     );
     git(dir, &["checkout", "--quiet", "."]);
     edit(&dir.join("ref.h"), "FACTOR 1", "FACTOR 1  // as x is");
+    assert!(!beside(dir, &[], 0).contains("LOOSENED"));
+
+    // In another folder, under other flags, with a name of its own.
+    fs::create_dir(dir.join("references")).unwrap();
+    git(dir, &["mv", "ref.cpp", "references/copy.cpp"]);
+    git(dir, &["mv", "ref.h", "references/ref.h"]);
+    let moved = "source: references/copy.cpp, flags: [-DNONE, -O1]";
+    edit(&dir.join("gates.yaml"), "source: ref.cpp", moved);
+    assert!(!beside(dir, &[], 0).contains("LOOSENED"));
+}
+
+/// A file of options is not in the text of the reference, and neither is it in gates.yaml.
+#[test]
+fn a_reference_that_is_bent_by_what_it_is_built_with() {
+    let project = repository();
+    let dir = project.path();
+    fs::write(dir.join("ref.h"), "").unwrap();
+    fs::write(dir.join("ref.opts"), "-DFACTOR=1").unwrap();
+    let gates = dir.join("gates.yaml");
+    edit(
+        &gates,
+        "source: ref.cpp",
+        "source: ref.cpp, flags: [\"@ref.opts\"]",
+    );
+    assert!(!beside(dir, &[], 0).contains("LOOSENED"));
+    commit(dir);
+    edit(&dir.join("copy.cu"), "y[i] = staged", "y[i] = 2 * staged");
+    beside(dir, &[], 1);
+    fs::write(dir.join("ref.opts"), "-DFACTOR=2").unwrap();
+    loosened(
+        dir,
+        "reference: on the same inputs it computes something else",
+    );
+}
+
+/// With its own limit accepted, a wrong kernel would pass.
+#[test]
+fn a_change_does_not_accept_itself() {
+    let project = repository();
+    let dir = project.path();
+    edit(&dir.join("copy.cu"), "y[i] = staged", "y[i] = 2 * staged");
+    fs::write(
+        dir.join("baselines/accepted.yaml"),
+        "version: 1\naccepted:\n  - {case: copy, metric: max_err, limit: 1e6, reason: r, by: Ann, until: 2999-01-31}\n",
+    )
+    .unwrap();
+    loosened(
+        dir,
+        "copy/default@small: without an acceptance: head accepts max_err <= 1000000, by Ann until 2999-01-31",
+    );
+    commit(dir);
     assert!(!beside(dir, &[], 0).contains("LOOSENED"));
 }
 
@@ -253,6 +304,16 @@ fn gates_that_are_gone_are_removed() {
     git(dir, &["mv", "other.conf", "moved.conf"]);
     let said = stdout(&run(dir, &all, 0));
     assert!(!said.contains("LOOSENED"), "{said}");
+    let moved = fs::read_to_string(dir.join("moved.conf")).unwrap();
+    edit(
+        &dir.join("moved.conf"),
+        "small: {N: 1000}",
+        "tiny: {N: 1000}",
+    );
+    let said = stdout(&run(dir, &all, 1));
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(twin), "not whole, it is another: {said}");
+    fs::write(dir.join("moved.conf"), moved).unwrap();
     edit(
         &dir.join("moved.conf"),
         "registers: [32, \"+0%\"]",

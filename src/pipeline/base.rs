@@ -1,6 +1,7 @@
 //! The revision that head is held against: its files, what it asks, and which of its kernels to build.
 
 use crate::cache::Cache;
+use crate::check::beside::{self, Sides};
 use crate::check::cache::References;
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
@@ -8,7 +9,8 @@ use crate::pipeline::moved::{self, Moves, Trees};
 use crate::{repo, store};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
-use verdict::model::{Base, Baseline, CaseId, Loosening, Plan, Reference, Simulation, Unit};
+use verdict::judge;
+use verdict::model::{Base, Case, CaseId, Evidence, Loosening, NotRun, Plan, Simulation, Unit};
 
 /// What `run` was asked to compare with.
 #[derive(Clone, Debug)]
@@ -36,7 +38,6 @@ pub struct Head<'a> {
     pub file: &'a str,
     /// Every case of that file, selected or not.
     pub all: &'a [CaseId],
-    pub baselines: &'a [Baseline],
 }
 
 /// # Errors
@@ -68,8 +69,7 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
     };
     no_files_of_head(&plan, &top)?;
     // What is broken there is not this change's doing.
-    let (mut baselines, _) = store::load_baselines(&tree.root)?;
-    baselines.retain(|theirs| !head.baselines.contains(theirs));
+    let (baselines, _) = store::load_baselines(&tree.root)?;
     Ok(Found {
         base: Base {
             revision: asked.revision.clone(),
@@ -103,27 +103,29 @@ fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
     }
 }
 
-/// Marks in the base's plan the references of the user's own whose function is another there: their files say
-/// what gates.yaml does not. What cannot be compared is another.
-pub fn compare_references(base: &mut Base, theirs: &References, head: &Plan, ours: &References) {
-    for case in &mut base.plan.cases {
-        let Some(head) = head.case(&case.id) else {
-            continue;
+/// What the base's references compute on head's inputs, of every case that both have at the same sizes. Needs no
+/// device, and what is not simulated is compared, too.
+pub fn compare_references(
+    theirs: &References,
+    base: &Plan,
+    ours: &References,
+    head: &Plan,
+    too_large: &dyn Fn(&Case) -> Option<NotRun>,
+) -> Vec<Evidence> {
+    let pairs = judge::comparable(base, head);
+    let evidence = pairs.map(|(base, head)| {
+        let sides = Sides {
+            base,
+            theirs,
+            head,
+            ours,
         };
-        let is_same = || {
-            theirs
-                .function(case)
-                .is_some_and(|it| Some(it) == ours.function(head))
-        };
-        if matches!(case.reference, Reference::User { .. })
-            && case.reference == head.reference
-            && !is_same()
-            && let Reference::User { source, .. } = &mut case.reference
-        {
-            // As git names a file of another revision.
-            *source = format!("{}:{source}", base.commit);
+        Evidence::BaseReference {
+            case: head.id.clone(),
+            facts: beside::compare_references(&sides, too_large(head).as_ref()),
         }
-    }
+    });
+    evidence.collect()
 }
 
 /// Those of the base's units whose variant is part of this run.

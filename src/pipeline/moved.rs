@@ -6,7 +6,6 @@
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::repo;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use verdict::model::{CaseId, GoneGates};
 
@@ -45,16 +44,15 @@ pub fn find(trees: &Trees, revision: &str, own: &Path, cases: &[CaseId]) -> Resu
         true => origin(&gone, cases).map_err(|files| could_be_either(revision, &files))?,
         false => None,
     };
-    // The run of another file that is new, too, answers for what that file was.
-    let mut answered: BTreeSet<String> = origin.clone().into_iter().collect();
+    gone.retain(|it| Some(&it.file) != origin.as_ref());
+    // A file that is new and has all of another's cases is that, moved: its own run holds it against what it was.
     for name in files(trees.head)? {
         let path = Path::new(&name);
         if path != own && is_new(path) && stands(trees.head, &name) {
             let cases = cases_of(&trees.head.join(path)).unwrap_or_default();
-            answered.extend(origin_of_another(&gone, &cases));
+            gone.retain(|it| !it.cases.iter().all(|id| cases.contains(id)));
         }
     }
-    gone.retain(|it| !answered.contains(&it.file));
     Ok(Moves {
         origin: origin.map(PathBuf::from),
         gone,
@@ -76,14 +74,6 @@ fn origin(
         _ if most == 0 => Ok(None),
         [only] => Ok(Some(only.file.clone())),
         several => Err(several.iter().map(|it| it.file.clone()).collect()),
-    }
-}
-
-/// Where that is open its run says so, and this one need not.
-fn origin_of_another(gone: &[GoneGates], cases: &[CaseId]) -> Vec<String> {
-    match origin(gone, cases) {
-        Ok(one) => one.into_iter().collect(),
-        Err(several) => several,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a run is to do, before anything is built: the plan with its policy, the base's tree, the compiler.
 
-use super::{Request, base, past};
+use super::{Request, base, past, simulate};
 use crate::cache::Cache;
 use crate::check::cache::References;
 use crate::config::{self, Loaded};
@@ -9,7 +9,7 @@ use crate::report::progress::Event;
 use crate::toolchain::{self, Toolchain};
 use crate::{repo, store};
 use std::path::{Path, PathBuf};
-use verdict::model::{Base, CompilerFacts, Plan, Policy, Unit};
+use verdict::model::{Base, Case, CompilerFacts, DeviceFacts, Evidence, Plan, Policy, Seen, Unit};
 
 /// Everything that a run goes by.
 pub(super) struct Planned {
@@ -20,6 +20,7 @@ pub(super) struct Planned {
     /// Of head.
     pub commit: Option<String>,
     pub toolchain: Toolchain,
+    pub references: References,
     pub base: Option<BaseTree>,
 }
 
@@ -29,6 +30,7 @@ pub(super) struct BaseTree {
     pub tree: repo::Tree,
     /// The compiler that it asks for.
     pub toolchain: Toolchain,
+    pub references: References,
 }
 
 /// # Errors
@@ -55,12 +57,11 @@ pub(super) fn plan(
         let head = base::Head {
             file: &file,
             all: &all,
-            baselines: &baselines,
         };
         base::find(asked, &root, &head, cache)
     });
     let found = found.transpose()?;
-    let (tree, mut base) = found.map(|it| ((it.tree, it.pin), it.base)).unzip();
+    let (tree, base) = found.map(|it| ((it.tree, it.pin), it.base)).unzip();
     let commit = repo::commit(&root);
     if let Some(base) = &base {
         warn_of_base(&root, base, commit.as_deref(), on);
@@ -72,15 +73,17 @@ pub(super) fn plan(
             true => toolchain.clone(),
             false => find_compiler(request, theirs.as_deref(), cache, on).map_err(of_base)?,
         };
-        Ok::<_, Error>(BaseTree { tree, toolchain })
+        let head = repo::top(&root)?;
+        let host = Some(toolchain.host_compiler.as_path());
+        let references = References::open(&tree.root, cache, host, Some(&head))?;
+        Ok::<_, Error>(BaseTree {
+            tree,
+            toolchain,
+            references,
+        })
     });
     let tree = tree.transpose()?;
-    if let (Some(BaseTree { tree, .. }), Some(base)) = (&tree, &mut base) {
-        let host = Some(toolchain.host_compiler.as_path());
-        let theirs = References::open(&tree.root, cache, host)?;
-        let ours = References::open(&root, cache, host)?;
-        base::compare_references(base, &theirs, &plan, &ours);
-    }
+    let references = References::open(&root, cache, Some(&toolchain.host_compiler), None)?;
     Ok(Planned {
         root,
         plan,
@@ -95,6 +98,7 @@ pub(super) fn plan(
         },
         commit,
         toolchain,
+        references,
         base: tree,
     })
 }
@@ -129,16 +133,18 @@ impl Planned {
         (*theirs != self.toolchain.facts).then_some(theirs)
     }
 
-    /// Of the base's tree.
-    pub fn base_references(&self, cache: &Cache) -> Result<Option<References>> {
-        let open = |base: &BaseTree| {
-            References::open(&base.tree.root, cache, Some(&base.toolchain.host_compiler))
+    /// What the base's references compute on head's inputs; nothing where there is no base.
+    pub fn compare_references(&self, device: &Seen<DeviceFacts>) -> Vec<Evidence> {
+        let (Some(tree), Some(base)) = (&self.base, &self.policy.base) else {
+            return Vec::new();
         };
-        self.base.as_ref().map(open).transpose()
-    }
-
-    pub fn references(&self, cache: &Cache) -> Result<References> {
-        References::open(&self.root, cache, Some(&self.toolchain.host_compiler))
+        // A machine with a GPU computes the references of all that it checks.
+        let too_large = |case: &Case| match device {
+            Seen::Got(_) => None,
+            _ => simulate::too_large(case),
+        };
+        let (theirs, ours) = (&tree.references, &self.references);
+        base::compare_references(theirs, &base.plan, ours, &self.plan, &too_large)
     }
 }
 

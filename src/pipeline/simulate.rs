@@ -33,15 +33,15 @@ fn patience(budget: u64) -> u64 {
 }
 
 /// Why a case is larger than the simulator takes, if it is.
-fn too_large(case: &Case) -> Option<Why> {
+pub(super) fn too_large(case: &Case) -> Option<NotRun> {
     let bytes = case.tensors.iter().map(|tensor| {
         u64::try_from(tensor.span().saturating_mul(tensor.elem.size())).unwrap_or(u64::MAX)
     });
     let bytes = bytes.fold(0, u64::saturating_add);
-    (bytes > MOST_BYTES).then_some(Why::NotRun(NotRun::OverMemory {
+    (bytes > MOST_BYTES).then_some(NotRun::OverMemory {
         bytes,
         limit: MOST_BYTES,
-    }))
+    })
 }
 
 /// Head, and then of the base that alone which head's does not tell.
@@ -50,25 +50,25 @@ fn too_large(case: &Case) -> Option<Why> {
 /// Environment, where no worker can be found.
 pub fn simulate_all(
     work: &mut Work,
-    references: [Option<&References>; 2],
+    references: &References,
+    of_base: Option<&References>,
     record: &mut Record,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<()> {
     let simulators = Simulators::new()?;
     let mut costs = Costs::default();
-    let [head, base] = references;
-    if let Some(references) = head {
-        let stage = OneSide {
-            plan: &record.plan,
-            of: Of::Head,
-            simulators: &simulators,
-            on,
-        };
-        let runs = runs_of_head(record);
-        let pieces = stage.simulate(&mut work.head, runs, references, &mut costs);
-        Of::Head.file(pieces, &mut record.evidence);
-    }
-    if let (Some(references), Some(base)) = (base, &record.policy.base) {
+    let stage = OneSide {
+        plan: &record.plan,
+        of: Of::Head,
+        simulators: &simulators,
+        on,
+    };
+    let runs = runs_of_head(record);
+    let pieces = stage.simulate(&mut work.head, runs, references, &mut costs);
+    let digests = work.head.answers.digests(&record.plan);
+    Of::Head.file(pieces, &mut record.evidence);
+    record.evidence.extend(digests);
+    if let (Some(references), Some(base)) = (of_base, &record.policy.base) {
         let stage = OneSide {
             plan: &base.plan,
             of: Of::Base,
@@ -192,7 +192,11 @@ impl OneSide<'_> {
             .iter()
             .map(|run| {
                 let case = run.case;
-                let artifact = match run.refused.clone().or_else(|| too_large(case)) {
+                let artifact = match run
+                    .refused
+                    .clone()
+                    .or_else(|| too_large(case).map(Why::NotRun))
+                {
                     Some(why) => Err(why),
                     None => side.artifact(self.plan, &case.id, run.arch),
                 };

@@ -108,7 +108,9 @@ fn processes(evidence: &[Evidence]) -> Processes<'_> {
             | Evidence::Base(_)
             | Evidence::Check { .. }
             | Evidence::Simulation { .. }
-            | Evidence::Driver { .. } => {}
+            | Evidence::Driver { .. }
+            | Evidence::Reference { .. }
+            | Evidence::BaseReference { .. } => {}
         }
     }
     processes

@@ -71,7 +71,7 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         .into_iter()
         .partition(|verdict| moved(verdict));
     let unchanged_title = format!("{} unchanged", words::plural(unchanged.len(), "figure"));
-    let is_long = |rows: usize| judgement.conclusion == Conclusion::Pass && rows > MOST_ROWS;
+    let is_long = |rows: usize| judgement.conclusion != Conclusion::Fail && rows > MOST_ROWS;
     let comment_only = |title: &str, table: Table, is_folded| Section {
         is_folded,
         in_terminal: false,

@@ -312,8 +312,9 @@ impl Context<'_> {
             }
             R::OperandUnknown { name, why } => format!("{name} is unknown: {}", self.sentence(why)),
             R::CheckLost { shape, why } => format!(
-                "{}; the baselines of `{shape}` come from a simulation, and nothing checks it now: raise the budget, or where that is intended, remove `{shape}` from the baselines of correctness and counters",
-                self.sentence(why)
+                "{}; the baselines of `{shape}` come from a simulation, and nothing checks it now: {}, or where that is intended, remove `{shape}` from the baselines of correctness and counters",
+                self.sentence(why),
+                check_again(why)
             ),
             R::CountersLost { lost } => format!(
                 "{}; where that is intended, run `{}`",
@@ -607,6 +608,15 @@ fn whose(of: &Against) -> String {
     }
 }
 
+/// What brings back a check that the simulator no longer makes.
+fn check_again(why: &Reason) -> &'static str {
+    match why {
+        Reason::NotRun(NotRun::OverBudget { .. } | NotRun::EstimateUnknown) => "raise the budget",
+        Reason::NotRun(NotRun::OverMemory { .. }) => "make the shape smaller",
+        _ => "keep to what the simulator runs, or run on a GPU",
+    }
+}
+
 fn figure_problem(problem: FigureProblem) -> String {
     match problem {
         FigureProblem::NotFinite(value) => format!("is {value}"),
@@ -625,21 +635,24 @@ fn figure_problem(problem: FigureProblem) -> String {
 }
 
 fn key_differences(differences: &[KeyDifference]) -> String {
-    let each = differences.iter().map(|it| {
-        let field = match it.field {
-            KeyField::Architecture => "architecture",
-            KeyField::Compiler => "compiler",
-            KeyField::Flags => "flags",
-            KeyField::CounterModel => "counter model",
-            KeyField::Gpu => "GPU",
-            KeyField::DriverBranch => "driver branch",
-            KeyField::ClockPolicy => "clock policy",
-            KeyField::TimingProtocol => "timing protocol",
-            KeyField::Mode => "mode",
-        };
+    comma(differences, |it| {
+        let field = key_field(it.field);
         format!("{field} `{}`, here `{}`", it.theirs, it.here)
-    });
-    each.collect::<Vec<_>>().join(", ")
+    })
+}
+
+fn key_field(field: KeyField) -> &'static str {
+    match field {
+        KeyField::Architecture => "architecture",
+        KeyField::Compiler => "compiler",
+        KeyField::Flags => "flags",
+        KeyField::CounterModel => "counter model",
+        KeyField::Gpu => "GPU",
+        KeyField::DriverBranch => "driver branch",
+        KeyField::ClockPolicy => "clock policy",
+        KeyField::TimingProtocol => "timing protocol",
+        KeyField::Mode => "mode",
+    }
 }
 
 fn piece(piece: &Piece) -> String {
@@ -648,6 +661,7 @@ fn piece(piece: &Piece) -> String {
         Piece::Check { case, seed } => format!("check of {case} with seed {seed}"),
         Piece::Simulation { case, seed } => format!("simulation of {case} with seed {seed}"),
         Piece::Driver(case) => format!("driver figures of {case}"),
+        Piece::BaseReference(case) => format!("comparison of {case}'s reference with the base's"),
         Piece::Timing(case) => format!("timing of {case}"),
     }
 }
@@ -789,6 +803,7 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::TimingSchedule => "timing schedule".to_owned(),
         BaseDemand::Checks(rules) => comma(rules, super::words::gate),
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
+        BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
         BaseDemand::File(file) => format!("gates of {file}"),
     }
 }
@@ -809,11 +824,13 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::Launches(launches) => {
             format!("head makes {}", plural(*launches as usize, "launch"))
         }
-        Loosened::Reference { file: Some(file) } => {
-            format!("what {file} computes changed, and cannot be compared")
-        }
-        Loosened::Reference { file: None } | Loosened::InputValues | Loosened::OutputType => {
+        Loosened::Reference(found) => reference(found),
+        Loosened::ReferenceDigest => "on the same inputs it computes something else".to_owned(),
+        Loosened::ReferenceIncomparable(None) | Loosened::InputValues | Loosened::OutputType => {
             "changed, and cannot be compared".to_owned()
+        }
+        Loosened::ReferenceIncomparable(Some(why)) => {
+            format!("base's cannot be computed on head's inputs: {why}")
         }
         Loosened::OutputRemoved => "head has no such output".to_owned(),
         Loosened::Dims(dims) => {
@@ -851,14 +868,39 @@ pub fn loosened(how: &Loosened) -> String {
             all(figures, edited)
         ),
         Loosened::BaselineMoved {
-            flags,
-            base_flags,
+            differences,
             figures,
-        } => format!(
-            "head's baseline, under the flags `{flags}` (base: `{base_flags}`), is worse: {}",
-            all(figures, edited)
+        } => {
+            let under = comma(differences, |it| {
+                let field = key_field(it.field);
+                format!("{field} `{}` (base: `{}`)", it.here, it.theirs)
+            });
+            let figures = all(figures, edited);
+            format!("head's baseline, under the {under}, is worse: {figures}")
+        }
+        Loosened::Accepts { instead, by, until } => format!(
+            "head accepts {}, by {by} until {until}",
+            super::words::gate(instead)
         ),
     }
+}
+
+fn reference(found: &ReferenceComparison) -> String {
+    let mut said = format!(
+        "on the same inputs it computes something else: {} of {} differ",
+        found.differing,
+        plural(
+            usize::try_from(found.elements).unwrap_or(usize::MAX),
+            "element"
+        )
+    );
+    if let Some((seed, worst)) = &found.largest {
+        said.push_str(&format!(
+            ", most {}{:?} = {} (base: {}) with seed {seed}",
+            worst.at.tensor, worst.at.index, worst.got, worst.want
+        ));
+    }
+    said
 }
 
 /// Why a check gives no answer.

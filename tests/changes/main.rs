@@ -12,6 +12,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod measured;
+mod tree;
 
 use common::{copy_of, report, run, stderr, stdout};
 use serde_json::Value;
@@ -53,11 +54,13 @@ pub const DISHONEST: Change = Change { code: 1, ..HONEST };
 #[test]
 fn honest_changes_pass_without_a_label() {
     hold(measured::HONEST_CHANGES);
+    hold(tree::HONEST_CHANGES);
 }
 
 #[test]
 fn dishonest_changes_fail_for_their_reason() {
     hold(measured::DISHONEST_CHANGES);
+    hold(tree::DISHONEST_CHANGES);
 }
 
 /// Every row of a table, side by side; all that are not as they say are told at once.

@@ -6,6 +6,7 @@ use crate::check::order::Side;
 use crate::doubt::withheld;
 use crate::exec::cost::Issues;
 use crate::exec::state::*;
+use crate::exec::undefined::Left;
 use crate::memory::Memory;
 use crate::parallel;
 use crate::program::*;
@@ -188,6 +189,7 @@ pub(crate) fn launch(
                 }
                 *f
             })?;
+            machine.tell_what_is_left();
             let (full, unjudged) = machine
                 .global
                 .take()
@@ -253,6 +255,8 @@ impl<'a> Job<'a> {
             costs: vec![Cost::default(); code.len()],
             issues: Issues::new(code.len()),
             findings: Findings::default(),
+            global_origins: HashMap::new(),
+            left: Left::new(),
             instructions_left: self.limits.instructions,
             patterns: code.iter().map(|_| None).collect(),
             hint: usize::MAX,

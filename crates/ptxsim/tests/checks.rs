@@ -182,29 +182,85 @@ fn misaligned_access() {
 }
 
 #[test]
-fn reads_of_what_nobody_wrote() {
-    let shared = "mov.u32 %r2, s;\nshl.b32 %r3, %r1, 2;\nadd.u32 %r2, %r2, %r3;\n";
-    let (report, _) = run(
-        ".shared .b32 s[64];",
-        &format!("{shared}ld.shared.u32 %r4, [%r2];"),
-        32,
-        128,
-    );
-    assert_eq!(kinds(&report.unwrap()), [FindingKind::UninitialisedShared]);
-    let (report, _) = run(
-        ".shared .b32 s[64];",
-        &format!("{shared}st.shared.u32 [%r2], %r1;\nld.shared.u32 %r4, [%r2];"),
-        32,
-        128,
-    );
-    assert_eq!(kinds(&report.unwrap()), []);
+fn values_that_nobody_wrote_matter_where_they_are_used() {
+    let shared = "mov.u32 %r2, s;\nshl.b32 %r3, %r1, 2;\nadd.u32 %r2, %r2, %r3;\n.loc 1 4 1\n";
+    let read = format!("{shared}ld.shared.u32 %r4, [%r2];\n.loc 1 5 1\n");
+    let of_shared = |body: &str| {
+        let (report, _) = run(".shared .b32 s[64];", &format!("{read}{body}"), 32, 128);
+        let report = report.unwrap();
+        for f in &report.findings {
+            assert_eq!(f.kind, FindingKind::UninitialisedShared);
+            assert_eq!(f.places[0], "k.cu:5");
+            assert!(["k.cu:4", "k.cu:5"].contains(&f.places[1].as_str()));
+        }
+        report.findings.into_iter().map(|f| f.message).next()
+    };
+    // Neither the read itself, nor what is dropped, masked away or overwritten.
+    for right in [
+        "",
+        "add.u32 %r5, %r4, 1;\nmul.lo.u32 %r6, %r5, %r4;",
+        "xor.b32 %r5, %r4, %r4;\nst.global.u32 [%rd3], %r5;",
+        "and.b32 %r5, %r4, 0;\nst.global.u32 [%rd3], %r5;",
+        "setp.lt.u32 %p1, %r1, 99;\nselp.b32 %r5, %r1, %r4, %p1;\nst.global.u32 [%rd3], %r5;",
+        "st.global.u32 [%rd3], %r4;\nst.global.u32 [%rd3], %r1;",
+        "st.shared.u32 [%r2+128], %r4;\nst.shared.u32 [%r2], %r1;\nld.shared.u32 %r4, [%r2];\n\
+         st.global.u32 [%rd3], %r4;",
+        "mov.b32 {%h1, %h2}, %r4;\nmov.b32 %r5, {%h3, %h3};\nshl.b32 %r6, %r4, 16;\nand.b32 %r6, %r6, 0xffff;\n\
+         setp.eq.u32 %p1, %r6, 0;\n@%p1 st.global.u32 [%rd3], %r6;",
+    ] {
+        let right = right.replace("mov.b32 %r5, {%h3, %h3};\n", "");
+        assert_eq!(of_shared(&right), None, "{right}");
+    }
+    for (faulty, what) in [
+        (
+            "setp.gt.s32 %p1, %r4, 7;\n@%p1 bra A;\nadd.u32 %r5, %r1, 1;\nA:",
+            "this branch at k.cu:5",
+        ),
+        (
+            "setp.eq.u32 %p1, %r4, 12345;\n@%p1 bra A;\nadd.u32 %r5, %r1, 1;\nA:",
+            "this branch",
+        ),
+        (
+            "setp.eq.u32 %p1, %r4, 1;\n@%p1 st.global.u32 [%rd3], %r1;",
+            "whether this is done",
+        ),
+        (
+            "and.b32 %r4, %r4, 0;\nld.shared.u32 %r4, [%r2+128];\nst.global.u32 [%rd3], %r4;",
+            "what is stored to `data` at byte 0",
+        ),
+        (
+            "cvt.u64.u32 %rd5, %r4;\nand.b64 %rd5, %rd5, 60;\nadd.u64 %rd5, %rd1, %rd5;\nld.global.u32 %r5, [%rd5];",
+            "the address of this access",
+        ),
+        (
+            "shfl.sync.bfly.b32 %r5, %r4, 1, 31, -1;\nst.global.u32 [%rd3], %r5;",
+            "what is stored",
+        ),
+        (
+            "add.u32 %r5, %r4, %r1;\nst.shared.u32 [%r2], %r5;\nld.shared.u32 %r6, [%r2];\nst.global.u32 [%rd3], %r6;",
+            "what is stored",
+        ),
+        ("red.global.add.u32 [%rd3], %r4;", "the operand of this"),
+        ("atom.shared.add.u32 %r5, [%r2], 1;", "the result of this"),
+    ] {
+        let told = of_shared(faulty).unwrap_or_else(|| panic!("{faulty}"));
+        assert!(told.starts_with(what), "{faulty}: {told}");
+        assert!(told.contains("depends on shared memory 0x"), "{told}");
+    }
     let (report, _) = run(
         "",
-        ".local .align 8 .b8 l[8];\nmov.u64 %rd5, l;\nst.local.u32 [%rd5], %r1;\nld.local.u64 %rd6, [%rd5];",
+        ".local .align 8 .b8 l[8];\nmov.u64 %rd5, l;\nst.local.u32 [%rd5], %r1;\nld.local.u64 %rd6, [%rd5];\n\
+         mul.wide.u32 %rd7, %r1, 8;\nadd.u64 %rd7, %rd1, %rd7;\nst.global.u64 [%rd7], %rd6;",
         32,
-        128,
+        256,
     );
-    assert_eq!(kinds(&report.unwrap()), [FindingKind::UninitialisedLocal]);
+    let report = report.unwrap();
+    assert_eq!(kinds(&report), [FindingKind::UninitialisedLocal]);
+    assert!(
+        report.findings[0]
+            .message
+            .contains("local memory 0x4: nothing had written that")
+    );
 
     let module = load(&fixture("reduce"));
     let kernel = module.kernel("_Z10reduce_sumPKfPfi").unwrap();
@@ -215,17 +271,14 @@ fn reads_of_what_nobody_wrote() {
     let p = params(kernel, &[Arg::Ptr(x), Arg::Ptr(y), Arg::I32(100)]);
     let report = launch(kernel, [1, 1, 1], [512, 1, 1], 0, &p, &mut memory, limits()).unwrap();
     assert_eq!(kinds(&report), [FindingKind::UninitialisedGlobal]);
+    let message = &report.findings[0].message;
     assert!(
-        report.findings[0]
-            .message
-            .contains("read of `x` at byte 396"),
-        "{}",
-        report.findings[0].message
+        message.starts_with("what is stored to `y` at byte 0")
+            && message.contains("`x` at byte 396"),
+        "{message}"
     );
-    assert_eq!(
-        (report.findings[0].thread, report.findings[0].times),
-        ([99, 0, 0], 1)
-    );
+    assert_eq!(report.findings[0].times, 1);
+    assert!(memory.without_value(y, 4).unwrap().len() == 1);
 }
 
 #[test]

@@ -55,21 +55,6 @@ const SIZES: [(&str, [u32; 2], i32); 16] = [
     ("overwritten", [2, 128], 128),
 ];
 
-/// Those that are not judged right yet.
-const LATER: &[&str] = &[
-    "guarded_reads_hoisted",
-    "ragged_edge_dropped",
-    "wmma_at_a_ragged_edge",
-    "vector_in_part",
-    "undefined_moves_but_is_not_used",
-    "overwritten_in_global",
-    "undefined_times_zero_bits",
-    "undefined_decides",
-    "undefined_goes_round",
-    "wmma_of_too_many_rows",
-    "half_of_a_vector_missing",
-];
-
 fn size(name: &str) -> ([u32; 2], i32) {
     let own = SIZES.iter().find(|(start, ..)| name.starts_with(start));
     own.map_or(([3, 128], 128), |(_, size, n)| (*size, *n))
@@ -80,11 +65,7 @@ fn right_idioms_raise_nothing() {
     let module = load(&fixture("right"));
     assert!(module.kernels().len() >= 40);
     let mut wrong = Vec::new();
-    for kernel in module
-        .kernels()
-        .iter()
-        .filter(|k| !LATER.contains(&k.name()))
-    {
+    for kernel in module.kernels() {
         let ([grid, block], n) = size(kernel.name());
         match run(&module, kernel.name(), grid, block, n) {
             Ok(report) if report.findings.is_empty() => {}
@@ -205,7 +186,7 @@ fn faulty_idioms_are_named_at_their_line() {
         )
     };
     let mut wrong = Vec::new();
-    for (name, told) in FAULTS.iter().filter(|(name, _)| !LATER.contains(name)) {
+    for (name, told) in FAULTS {
         let ([grid, block], n) = size(name);
         let (report, line) = (run(&module, name, grid, block, n), line_of(name));
         let here = |place: &String| place.split(' ').any(|word| *word == line);

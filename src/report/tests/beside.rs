@@ -96,12 +96,18 @@ fn a_run_beside_a_base_that_may_ask_less() {
     everywhere("base-allowed", &record);
 }
 
+fn needs_no_device(piece: &Evidence) -> bool {
+    matches!(
+        piece,
+        Evidence::Build { .. } | Evidence::BaseReference { .. } | Evidence::Base(_)
+    )
+}
+
 #[test]
 fn a_run_beside_a_base_without_a_gpu() {
     let mut record = beside_base();
     record.environment.device = fixture::no_gpu();
-    let builds = |piece: &Evidence| matches!(piece, Evidence::Build { .. } | Evidence::Base(_));
-    record.evidence.retain(builds);
+    record.evidence.retain(needs_no_device);
     everywhere("base-no-gpu", &record);
 }
 
@@ -110,8 +116,7 @@ fn a_run_beside_a_base_without_a_gpu() {
 fn a_new_case_that_nothing_checked_is_in_the_headline() {
     let mut record = beside_base();
     record.environment.device = fixture::no_gpu();
-    let builds = |piece: &Evidence| matches!(piece, Evidence::Build { .. } | Evidence::Base(_));
-    record.evidence.retain(builds);
+    record.evidence.retain(needs_no_device);
     let judgement = judged(&record);
     let says = "; k/fast@tiny is new, and nothing checked it";
     for text in [

@@ -494,6 +494,12 @@ fn all_reasons() -> Vec<Reason> {
                 budget: 50_000_000,
             })),
         },
+        R::CheckLost {
+            shape: "small".into(),
+            why: Box::new(R::Unsupported(Unsupported::Ptx {
+                problem: "the simulator does not support it: `nanosleep.u64`".into(),
+            })),
+        },
         R::CountersLost {
             lost: vec![(Counter::Instructions, Some(withheld(Doubt::RaggedLoop)))],
         },
@@ -703,10 +709,15 @@ fn loosened() -> Vec<Loosened> {
         },
         Loosened::Launches(2),
         Loosened::Launches(1),
-        Loosened::Reference {
-            file: Some("k_ref.c".into()),
-        },
-        Loosened::Reference { file: None },
+        Loosened::Reference(Box::new(ReferenceComparison {
+            elements: 384,
+            differing: 64,
+            largest: Some((2, worst())),
+            neutral: Vec::new(),
+        })),
+        Loosened::ReferenceDigest,
+        Loosened::ReferenceIncomparable(None),
+        Loosened::ReferenceIncomparable(Some("the reference `k` in k.c crashed".into())),
         Loosened::Dims(dims.into()),
         Loosened::InputValues,
         Loosened::OutputType,
@@ -753,9 +764,17 @@ fn loosened() -> Vec<Loosened> {
         Loosened::BaselineEdited(edits()),
         Loosened::BaselineAbove(edits()),
         Loosened::BaselineMoved {
-            flags: "-O1".into(),
-            base_flags: "-O3".into(),
+            differences: vec![KeyDifference {
+                field: KeyField::Flags,
+                theirs: "-O3".into(),
+                here: "-O1".into(),
+            }],
             figures: edits(),
+        },
+        Loosened::Accepts {
+            instead: fixture::at_most(Metric::MaxErr, 1e6),
+            by: "Ann".into(),
+            until: "2027-01-31".into(),
         },
     ]
 }
@@ -783,6 +802,7 @@ fn demands() -> Vec<BaseDemand> {
         BaseDemand::TimingSchedule,
         BaseDemand::Checks(vec![Rule::Finite, Rule::NoFindings]),
         BaseDemand::Baseline(Facet::Times),
+        BaseDemand::NoAcceptance,
         BaseDemand::File("gpu/gates.yaml".to_owned()),
     ]
 }

@@ -42,6 +42,7 @@ impl Machine<'_> {
             cost.split_copies += u64::from(!whole);
         }
         let mut data = [[0; 16]; LANES];
+        let mut undefined = [None; LANES];
         for l in lanes(s.mask) {
             let wanted = w.regs.r32[size as usize].0[l];
             if wanted > bytes {
@@ -57,7 +58,16 @@ impl Machine<'_> {
                 data[l][..wanted as usize].copy_from_slice(from);
                 if CHECKS {
                     self.watch_lane(b, w, s, (i, at, l), wanted, false, Strength::Weak);
-                    self.known(b, w, s, l, (i, at), wanted, "cp.async of");
+                    undefined[l] = self
+                        .undefined_in_global((i, at), wanted, s.pc)
+                        .map(|origin| {
+                            let missing =
+                                |n: &u32| self.memory.at(i).missing(at + *n as usize, 1).is_some();
+                            let bytes = (0..wanted)
+                                .filter(missing)
+                                .fold(0, |all, n| all | 1_u32 << n);
+                            (bytes, origin)
+                        });
                 }
             }
         }
@@ -76,6 +86,7 @@ impl Machine<'_> {
             b.in_flight.begin(target[l] as u32, bytes, s.pc);
             w.copies.open.push(CopyOp {
                 lane: l as u32,
+                undefined: undefined[l],
                 to: target[l] as u32,
                 bytes,
                 data: data[l],
@@ -207,6 +218,9 @@ impl BlockState {
         self.shared[at..at + copy.bytes as usize]
             .copy_from_slice(&copy.data[..copy.bytes as usize]);
         self.shared_known.set(at, copy.bytes as usize);
+        if let Some(what) = copy.undefined {
+            self.leave_undefined_in_shared(at, what);
+        }
         self.in_flight.end(copy.to, copy.bytes);
         if let Some(shadow) = &mut self.shadow {
             // It arrives now, in the copying thread's name. What raced was told at the start.

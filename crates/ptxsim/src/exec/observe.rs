@@ -3,6 +3,7 @@
 use super::address::{Addresses, Site, lanes};
 use super::regs::LANES;
 use super::state::{At, BlockState, Machine, Warp};
+use super::undefined::{Origin, Unwritten};
 use super::watch::together;
 use crate::check::race::{Past, Strength, Who};
 use crate::program::Op;
@@ -20,20 +21,15 @@ impl Machine<'_> {
         strength: Strength,
     ) {
         self.in_flight_access(b, w, s, a, bytes, "read");
-        for l in lanes(s.mask) {
-            if let Some(at) = b.shared_known.missing(a[l] as usize, bytes as usize) {
-                if b.in_flight.to(at, 1).is_some() {
-                    continue;
-                }
-                self.find(
-                    FindingKind::UninitialisedShared,
-                    At::lane(b, w, s.pc, l as u32).address(at as u64),
-                    None,
-                    |_| format!("read of shared memory {at:#x} that was never written"),
-                );
-            }
-        }
         if strength == Strength::Atomic {
+            // It matters at once: what it leaves there hangs on it.
+            for l in lanes(s.mask) {
+                let missing = b.undefined_in_shared(a[l] as usize, bytes as usize, s.pc);
+                if let Some(origin) = missing {
+                    let at = At::lane(b, w, s.pc, l as u32);
+                    self.depends(at, origin, "the result of this");
+                }
+            }
             return self.race_on_shared::<0>(b, w, s, a, bytes, strength, &[[]; LANES]);
         }
         let Some(mut shadow) = b.shadow.take() else {
@@ -151,5 +147,34 @@ impl Machine<'_> {
                 ),
             }
         });
+    }
+}
+
+impl BlockState {
+    /// Where what is undefined in a stretch of shared memory came from, if anything is and no copy is on
+    /// its way there; `pc` reads it now.
+    pub fn undefined_in_shared(&self, at: usize, bytes: usize, pc: u32) -> Option<Origin> {
+        let missing = self.shared_known.missing(at, bytes)?;
+        if self.in_flight.to(at, bytes).is_some() {
+            return None;
+        }
+        let unwritten = Origin {
+            instruction: pc,
+            from: Unwritten::Shared(missing as u32),
+        };
+        Some(
+            self.shared_origins
+                .get(&missing)
+                .copied()
+                .unwrap_or(unwritten),
+        )
+    }
+
+    /// Some bytes of what was stored are undefined.
+    pub fn leave_undefined_in_shared(&mut self, at: usize, (bytes, origin): (u32, Origin)) {
+        for n in (0..32).filter(|n| bytes >> n & 1 == 1) {
+            self.shared_known.put(at + n, false);
+            self.shared_origins.insert(at + n, origin);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::async_copy::InFlight;
 use super::mbarrier::{Delivery, Meeting};
 use super::regs::{Block as Lanes, LANES, Regs};
+use super::undefined::{Left, Origin, Undefined};
 use crate::check::global::GlobalShadow;
 use crate::check::order::{Handed, Inter};
 use crate::check::race::{Clock, Shadow, WARPS};
@@ -74,6 +75,8 @@ pub struct Group {
 
 pub struct CopyOp {
     pub lane: u32,
+    /// Bytes that hold no value, and where those came from.
+    pub undefined: Option<(u32, Origin)>,
     pub to: u32,
     pub bytes: u32,
     pub data: [u8; 16],
@@ -90,6 +93,8 @@ pub struct Copies {
 pub struct Warp {
     pub index: u32,
     pub regs: Regs,
+    /// None where all is defined.
+    pub undefined: Option<Box<Undefined>>,
     pub groups: Vec<Group>,
     /// Lanes that exist and have not ended.
     pub live: u32,
@@ -132,6 +137,9 @@ pub struct BlockState {
     pub warps: Vec<Option<Warp>>,
     pub shared: Vec<u8>,
     pub shared_known: Known,
+    /// Of bytes of shared and of local memory that hold undefined values: where those came from.
+    pub shared_origins: HashMap<usize, Origin>,
+    pub local_origins: HashMap<usize, Origin>,
     pub in_flight: InFlight,
     pub shadow: Option<Shadow>,
     /// Clocks that atomics hand on, by address.
@@ -158,6 +166,9 @@ pub struct Machine<'a> {
     pub costs: Vec<Cost>,
     pub issues: super::cost::Issues,
     pub findings: Findings,
+    /// As `shared_origins`, by allocation and offset.
+    pub global_origins: HashMap<(usize, usize), Origin>,
+    pub left: Left,
     pub instructions_left: u64,
     /// By instruction.
     pub patterns: Vec<Option<Box<super::pattern::Pattern>>>,
@@ -254,6 +265,18 @@ impl Machine<'_> {
         other: Option<u32>,
         what: impl FnOnce(&Self) -> String,
     ) {
+        self.find_at(kind, at, other, |m, place| format!("{}{place}", what(m)));
+    }
+
+    /// As `find`; `what` is given the place, to be put where it likes.
+    #[cold]
+    pub fn find_at(
+        &mut self,
+        kind: FindingKind,
+        at: At,
+        other: Option<u32>,
+        what: impl FnOnce(&Self, &str) -> String,
+    ) {
         let key = (kind, at.instruction, other.unwrap_or(u32::MAX));
         if self.findings.count(key) {
             return;
@@ -262,14 +285,10 @@ impl Machine<'_> {
         let mut places = vec![self.place(at.instruction)];
         places.extend(other.map(|o| self.place(o)));
         let thread = self.thread(at.thread);
-        let message = format!(
-            "{} at {}, block {block:?}, thread {thread:?}",
-            what(self),
-            places[0]
-        );
+        let place = format!(" at {}, block {block:?}, thread {thread:?}", places[0]);
         let finding = Finding {
             kind,
-            message,
+            message: what(self, &place),
             places,
             block,
             thread,
@@ -297,6 +316,8 @@ impl Machine<'_> {
                 .collect(),
             shared: vec![0; self.shared_bytes as usize],
             shared_known,
+            shared_origins: HashMap::new(),
+            local_origins: HashMap::new(),
             in_flight: match has_async {
                 true => InFlight::new(self.shared_bytes),
                 false => InFlight::default(),
@@ -375,6 +396,7 @@ impl Machine<'_> {
         Warp {
             index,
             regs,
+            undefined: None,
             groups: vec![Group {
                 pc: p.entry,
                 mask: live,

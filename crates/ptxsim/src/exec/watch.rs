@@ -239,16 +239,17 @@ impl Machine<'_> {
             let (this, was) = (name(write), name(c.was_write));
             let [gx, gy, _] = m.grid;
             let block = [c.block % gx, c.block / gx % gy, c.block / gx / gy];
+            let warp = if hazard { " of the same warp" } else { "" };
             let by = match c.other_lane {
-                Some(lane) => format!("thread {:?}", m.thread(c.warp * 32 + lane)),
-                None => "another thread of the warp".into(),
+                Some(lane) => format!("thread {:?}{warp}", m.thread(c.warp * 32 + lane)),
+                None => format!("another thread{warp}"),
             };
             let buffer = &m.memory.at(i).name;
             let place = m.place(c.instruction);
             if hazard {
                 return format!(
                     "hazard within a warp on `{buffer}` at byte {at}: no __syncwarp() orders this {this} and the \
-                     {was} at {place} by {by} of the same warp"
+                     {was} at {place} by {by}"
                 );
             }
             let fence = match c.unfenced {

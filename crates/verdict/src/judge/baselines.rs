@@ -93,7 +93,7 @@ fn wanted<'v, 'a>(values: &'v Values<'a>) -> Vec<(Subject, Facet, &'v Values<'a>
     let cases = cases.flat_map(|case| values.apart(&case.id).map(move |values| (case, values)));
     let cases = cases.flat_map(|(case, values)| {
         // A case of which no gate wants times has none to agree on, and only a simulator counts.
-        let is_counted = !values.gateable(&case.id).is_empty();
+        let is_counted = !values.gateable(&case.id).is_empty() || are_withheld(values, &case.id);
         let facets = [
             Some(Facet::Correctness),
             case.timed.then_some(Facet::Times),
@@ -103,6 +103,11 @@ fn wanted<'v, 'a>(values: &'v Values<'a>) -> Vec<(Subject, Facet, &'v Values<'a>
         facets.map(move |facet| (Subject::Case(case.id.clone()), facet, values))
     });
     units.chain(cases).collect()
+}
+
+/// Whether every counter of the case is: no gate can rest on any, and nothing older stands for them.
+fn are_withheld(values: &Values, id: &CaseId) -> bool {
+    values.gateable(id).is_empty() && values.withheld(id).is_ok_and(|all| !all.is_empty())
 }
 
 /// Every metric of one facet that has a value fit to be agreed on.
@@ -159,6 +164,8 @@ fn agree(
     }
     match (metrics.is_empty(), lack) {
         (false, _) => Ok((key, metrics)),
+        // Nothing is what there is to agree on.
+        (true, _) if facet == Facet::Counters => Ok((key, metrics)),
         (true, Some(why)) => Err(why),
         (true, None) => inconclusive(Reason::NothingMeasured),
     }

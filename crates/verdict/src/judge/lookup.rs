@@ -40,6 +40,7 @@ pub(super) struct Lookup<'a> {
     pub environment: &'a Environment,
     pub policy: &'a Policy,
     builds: HashMap<&'a UnitId, Vec<&'a Seen<BuildFacts>>>,
+    base_references: HashMap<&'a CaseId, Vec<&'a Seen<BaseReference>>>,
     checks: HashMap<Run<'a>, Vec<&'a Seen<CheckFacts>>>,
     simulations: HashMap<Run<'a>, Vec<&'a Seen<SimulationFacts>>>,
     drivers: HashMap<&'a CaseId, Vec<&'a Seen<DriverFacts>>>,
@@ -83,6 +84,7 @@ impl<'a> Lookup<'a> {
             environment,
             policy,
             builds: HashMap::new(),
+            base_references: HashMap::new(),
             checks: HashMap::new(),
             simulations: HashMap::new(),
             drivers: HashMap::new(),
@@ -131,6 +133,11 @@ impl<'a> Lookup<'a> {
             }
             // It has a look-up of its own.
             Evidence::Base(_) => {}
+            Evidence::BaseReference { case, facts } => {
+                self.base_references.entry(case).or_default().push(facts);
+            }
+            // For comparing two records, which asks them itself.
+            Evidence::Reference { .. } => {}
             Evidence::Check {
                 case,
                 arch,
@@ -167,6 +174,10 @@ impl<'a> Lookup<'a> {
                 self.pairs.entry(case).or_default().push((*process, facts));
             }
         }
+    }
+
+    pub fn base_references(&self, case: &CaseId) -> &[&'a Seen<BaseReference>] {
+        self.base_references.get(case).map_or(&[], Vec::as_slice)
     }
 
     /// Of a plan that does not have it: left out by a filter, or a gate on something that never was.

@@ -39,6 +39,7 @@ pub use agreed::ANY_SHAPE;
 pub use baselines::{Refused, acceptable};
 pub use best::best;
 pub use lookup::{Found, Ruling, unit_for, unit_to_simulate};
+pub use review::references::comparable;
 pub use rules::relative_change;
 pub use schedule::{Admission, Stage, Timing, admit, needed_of_base, next, to_simulate};
 pub use sessions::joined;
@@ -46,7 +47,7 @@ pub use value::{MetricValue, Values};
 
 use crate::model::*;
 use baselines::Beside;
-use review::{accepted, edited, loosened, lost, measured};
+use review::{accepted, edited, loosened, lost, measured, references};
 use rules::Refusals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
@@ -63,9 +64,16 @@ pub fn judge(
     judgement.base = beside::beside_base(&values);
     judgement.add(accepted::check(&values, &Refusals::new()));
     if let Some(base) = &policy.base {
-        let added = accepted::added(&base.accepted, &policy.accepted);
-        judgement.notes.extend(added);
+        judgement.add(accepted::added(
+            &base.accepted,
+            &policy.accepted,
+            base.loosening,
+        ));
+        judgement
+            .notes
+            .extend(references::new_inputs(&values.lookup));
         judgement.add(loosened::since(base, plan, &policy.gates));
+        judgement.add(references::since(base, &values.lookup));
         let edited = edited::since(base, plan, &policy.baselines);
         let measured = measured::since(&values, base, &edited);
         judgement.add(edited);
@@ -99,9 +107,10 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
     };
     let values = Values::beside_record(head, &policy, base);
     let mut judgement = judge_gates(&values, &refusals);
-    let added = accepted::added(&base.policy.accepted, &head.policy.accepted);
+    let (was, is) = (&base.policy.accepted, &head.policy.accepted);
+    judgement.add(accepted::added(was, is, loosening));
     let left_out = notes::left_out(&base.plan, &head.plan);
-    judgement.notes.extend(added.into_iter().chain(left_out));
+    judgement.notes.extend(left_out);
     judgement.add(loosened::between(base, head, loosening));
     judgement.add(lost::since(&values, loosening));
     judgement

@@ -116,14 +116,14 @@ impl<'a> Values<'a> {
 
     /// Beside a record that was made in a run of its own, by what executes kernels alike.
     pub(super) fn beside_record(head: &'a Record, policy: &'a Policy, base: &'a Record) -> Self {
-        let executor = |record: &Record| {
-            let device = record.environment.device.got();
-            (
-                device.map(|device| device.name.clone()),
-                record.environment.simulator,
-            )
+        let (was, is) = (&base.environment, &head.environment);
+        let is_alike = match (was.device.got(), is.device.got()) {
+            (Some(was), Some(is)) => {
+                was.arch() == is.arch() && head.environment.other_program().is_none()
+            }
+            (None, None) => was.simulator.is_some() && was.simulator == is.simulator,
+            _ => false,
         };
-        let is_alike = executor(head) == executor(base);
         let observed = is_alike.then(|| Observed {
             plan: &base.plan,
             environment: &base.environment,

@@ -41,6 +41,17 @@ pub enum Evidence {
         process: u32,
         facts: Seen<TimeFacts>,
     },
+    /// What the reference of one seed gives: a digest of each output.
+    Reference {
+        case: CaseId,
+        seed: u64,
+        outputs: BTreeMap<String, String>,
+    },
+    /// The base's reference on the inputs of head's, over all seeds.
+    BaseReference {
+        case: CaseId,
+        facts: Seen<BaseReference>,
+    },
     /// Of the base revision, which runs from its own tree on the same device.
     Base(Box<Evidence>),
     /// One case of head and of base, side by side in one timing process.
@@ -60,6 +71,35 @@ impl Evidence {
             _ => None,
         }
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum BaseReference {
+    Compared(ReferenceComparison),
+    /// It has no answer in the base's own tree to the base's own inputs either: nothing was held to it.
+    Broken,
+}
+
+/// What head's reference computes beside base's. What comes to the same program and inputs is not run, and adds
+/// nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReferenceComparison {
+    pub elements: u64,
+    /// Elements that are not the same bit for bit.
+    pub differing: u64,
+    /// With its seed, the largest difference: `got` is head's, `want` base's.
+    pub largest: Option<(u64, Worst)>,
+    /// What inputs that base does not have were set to, where the two agree at that and not at what they hold.
+    pub neutral: Vec<NeutralInput>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NeutralInput {
+    pub tensor: String,
+    pub value: Num,
 }
 
 /// Head and base on the same buffers in one process.

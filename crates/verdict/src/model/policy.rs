@@ -86,7 +86,6 @@ pub struct Base {
     /// Whole, whatever was selected of head.
     pub plan: Plan,
     pub gates: Vec<Gate>,
-    /// Those of its baselines that head has otherwise, or not at all.
     pub baselines: Vec<Baseline>,
     pub accepted: Vec<Acceptance>,
     pub gone: Vec<GoneGates>,

@@ -2,8 +2,8 @@
 
 use super::{
     Arch, BaselineKey, CaseId, Counter, EditedFigure, Facet, Fault, Finding, LineCount, Location,
-    Metric, Mode, NotRun, Num, Op, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld,
-    Worst,
+    Metric, Mode, NotRun, Num, Op, ReferenceComparison, Role, Rule, Since, Subject, UnitId,
+    Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use crate::stats::sequential::Undecidable;
@@ -57,6 +57,8 @@ pub enum BaseDemand {
     Checks(Vec<Rule>),
     /// The figures of a baseline file.
     Baseline(Facet),
+    /// The gates as they are, without an acceptance.
+    NoAcceptance,
     /// What a whole file of gates asks of a case.
     File(String),
 }
@@ -77,10 +79,12 @@ pub enum Loosened {
         because: String,
     },
     Launches(u32),
-    /// With the file whose code changed, where gates.yaml names the same reference as before.
-    Reference {
-        file: Option<String>,
-    },
+    /// On the same inputs the reference computes something else.
+    Reference(Box<ReferenceComparison>),
+    /// The same of two records, which have no figures.
+    ReferenceDigest,
+    /// Base's reference cannot be computed on head's inputs; why, where it was tried.
+    ReferenceIncomparable(Option<String>),
     /// Sizes of head under the same name; `None` where it has no such dimension.
     Dims(BTreeMap<String, Option<i64>>),
     InputValues,
@@ -105,11 +109,16 @@ pub enum Loosened {
     /// Head's baseline agrees on figures that are worse than what the base measures on this device, by more
     /// than a gate allows.
     BaselineAbove(Vec<EditedFigure>),
-    /// The same under other compiler flags, which are another key.
+    /// The same under another compiler or other flags, which are another key.
     BaselineMoved {
-        flags: String,
-        base_flags: String,
+        differences: Vec<KeyDifference>,
         figures: Vec<EditedFigure>,
+    },
+    /// Head accepts what base does not, or less of it, or not as long.
+    Accepts {
+        instead: Rule,
+        by: String,
+        until: String,
     },
 }
 
@@ -143,6 +152,7 @@ pub enum Piece {
     Check { case: CaseId, seed: u64 },
     Simulation { case: CaseId, seed: u64 },
     Driver(CaseId),
+    BaseReference(CaseId),
     Timing(CaseId),
 }
 

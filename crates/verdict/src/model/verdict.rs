@@ -209,13 +209,10 @@ pub enum Note {
     },
     /// Cases of the base record that a filter left out of the head's: nothing is said of them.
     LeftOut { cases: Vec<CaseId> },
-    /// An acceptance that the base revision does not have, or not as wide or for as long.
-    Accepts {
-        case: String,
-        instead: Rule,
-        by: String,
-        until: String,
-        declared: String,
+    /// The reference takes inputs that base's did not, and computes the same with these values in them.
+    NewInputs {
+        subject: Subject,
+        neutral: Vec<super::NeutralInput>,
     },
     /// A baseline file that cannot be used, of a variant that is not part of this run.
     Broken { path: String, problem: String },

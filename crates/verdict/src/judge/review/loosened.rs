@@ -3,6 +3,7 @@
 //! Pure, over plans and gates alone: it knows no evidence. What cannot be compared (another expression,
 //! another reference) counts as loosened.
 
+use super::references;
 use crate::model::*;
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ struct Side<'a> {
     gates: &'a [Gate],
 }
 
-/// Of a run beside its base.
+/// Of a run beside its base. What references compute is `references`'.
 pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Verdict> {
     let was = Side {
         plan: &base.plan,
@@ -42,7 +43,9 @@ pub fn between(base: &Record, head: &Record, loosening: Loosening) -> Vec<Verdic
         plan: &record.plan,
         gates: &record.policy.gates,
     });
-    find(was, is, loosening)
+    let mut found = find(was, is, loosening);
+    found.extend(references::between(base, head, loosening));
+    found
 }
 
 /// A verdict for everything that base asked and head no longer asks as strictly, in the order of base.
@@ -347,10 +350,6 @@ fn loosened_case(base: &Case, head: &Case) -> Vec<(BaseDemand, Loosened)> {
             Loosened::Launches(head.launches),
         ));
     }
-    if head.reference != base.reference {
-        let file = same_but_for_its_file(&base.reference, &head.reference).map(str::to_owned);
-        found.push((BaseDemand::Reference, Loosened::Reference { file }));
-    }
     let dims = base.dims.iter();
     let changed: BTreeMap<String, i64> = dims
         .filter(|(name, size)| head.dims.get(*name) != Some(size))
@@ -368,15 +367,6 @@ fn loosened_case(base: &Case, head: &Case) -> Vec<(BaseDemand, Loosened)> {
         found.extend(loosened_tensor(tensor, other, has_other_sizes));
     }
     found
-}
-
-/// The file of head's, where base has it as it was at its commit: `0a34415aaaaa:k_ref.cpp`.
-fn same_but_for_its_file<'a>(base: &Reference, head: &'a Reference) -> Option<&'a str> {
-    let (Reference::User { source: was, .. }, Reference::User { source, .. }) = (base, head) else {
-        return None;
-    };
-    let (_, name) = was.split_once(':')?;
-    (name == source).then_some(source)
 }
 
 /// What a kernel is given, and which of what it gives is looked at.

@@ -6,3 +6,4 @@ pub(super) mod edited;
 pub(super) mod loosened;
 pub(super) mod lost;
 pub(super) mod measured;
+pub(super) mod references;

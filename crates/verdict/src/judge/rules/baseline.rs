@@ -64,7 +64,8 @@ pub fn compare_to_figure(
     ruled.end(found)
 }
 
-/// Another program passes over what breaks, too: where the base has times, that is no mere skip.
+/// Another program passes over what breaks, too, and keeps no samples where nobody asks for them: where the base
+/// has times, that is no mere skip.
 fn passed_over(
     values: &Values,
     gate: &Gate,
@@ -72,7 +73,11 @@ fn passed_over(
     refusals: &Refusals,
     why: Ruling,
 ) -> Ruling {
-    let is_passed_over = matches!(why.reason, Reason::NotRun(NotRun::PassedOver { .. }));
+    let is_passed_over = matches!(
+        why.reason,
+        Reason::NotRun(NotRun::PassedOver { .. })
+            | Reason::Unsupported(Unsupported::SamplesNotKept { .. })
+    );
     if !is_passed_over || values.agreed_on(&gate.subject, metric, refusals).is_err() {
         return why;
     }

@@ -20,12 +20,19 @@ fn beside_base() -> Record {
         gates: record.policy.gates.clone(),
         baselines: Vec::new(),
         accepted: Vec::new(),
-        loosening: Loosening::Fails,
         gone: Vec::new(),
+        loosening: Loosening::Fails,
     });
     let theirs = record.evidence.clone().into_iter();
     let theirs = theirs.map(|piece| Evidence::Base(Box::new(piece)));
     record.evidence.extend(theirs.collect::<Vec<_>>());
+    let same = Seen::Got(BaseReference::Compared(ReferenceComparison::default()));
+    let cases = record.plan.cases.iter();
+    let references = cases.map(|case| Evidence::BaseReference {
+        case: case.id.clone(),
+        facts: same.clone(),
+    });
+    record.evidence.extend(references);
     rebuild(&mut record, "direct", |facts| {
         facts.identity = "after the change".into();
         facts.ptx = Some("after the change".into());

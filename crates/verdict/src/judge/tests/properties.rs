@@ -114,7 +114,8 @@ fn broken(mut record: Record, breaks: &[Break]) -> Record {
                     }
                 }
                 Some(Evidence::Pair { facts, .. }) => *facts = not_seen(*how),
-                None => {}
+                Some(Evidence::BaseReference { facts, .. }) => *facts = not_seen(*how),
+                Some(Evidence::Reference { .. }) | None => {}
             },
             Break::Throttled { case, process } => {
                 retime(&mut record, &nth(*case), |of, facts| {
