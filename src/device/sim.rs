@@ -4,6 +4,7 @@
 use super::{Address, Call, Device, Failure, Program, Result, Targets, Timer};
 use crate::build::{Artifact, is_of_system};
 use crate::counters::counted;
+use crate::device::args::PackedArg;
 use crate::report::words::instructions;
 use ptxsim::{Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
 use std::collections::{BTreeMap, HashMap};
@@ -230,10 +231,11 @@ fn parameters(kernel: &Kernel, call: &Call) -> Result<Vec<u8>> {
     let refused = |what: String| Err(Failure::of_case(FaultKind::LaunchRefused, what));
     if places.len() != call.args.len() {
         return refused(format!(
-            "gates.yaml gives {} arguments, and {} has {} parameters",
+            "gates.yaml gives {} arguments, and {} has {} parameters:{}",
             call.args.len(),
             kernel.name(),
-            places.len()
+            places.len(),
+            side_by_side(&places, &call.args)
         ));
     }
     let mut params = vec![0; kernel.parameter_bytes() as usize];
@@ -253,6 +255,20 @@ fn parameters(kernel: &Kernel, call: &Call) -> Result<Vec<u8>> {
         }
     }
     Ok(params)
+}
+
+/// A line for each; a C name says no types, so that sizes are all there is.
+fn side_by_side(places: &[(u32, u32)], args: &[PackedArg]) -> String {
+    let bytes = |size: Option<usize>| match size {
+        Some(size) => format!("{size} bytes"),
+        None => "nothing".to_owned(),
+    };
+    let lines = (0..places.len().max(args.len())).map(|at| {
+        let takes = places.get(at).map(|(_, size)| *size as usize);
+        let given = args.get(at).map(|arg| arg.bytes().len());
+        format!("\n  {}: {}, given {}", at + 1, bytes(takes), bytes(given))
+    });
+    lines.collect()
 }
 
 fn load(path: &Path) -> Result<Module> {
