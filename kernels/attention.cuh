@@ -23,8 +23,8 @@ namespace wmma = nvcuda::wmma;
 constexpr int BLOCK_N = 64;                  // keys and values per tile
 constexpr int SCORE_STRIDE = BLOCK_N + 4;    // floats; 16 bytes of padding, as for TILE_STRIDE
 constexpr float LOG2_E = 1.4426950408889634f;
-constexpr float SOFTMAX_SCALE = 0.125f;      // 1 / sqrt(HEAD_DIM)
-static_assert(HEAD_DIM == 64, "SOFTMAX_SCALE is written out");
+constexpr float SOFTMAX_SCALE = HEAD_DIM == 64 ? 0.125f : 0.08838834764831845f;  // 1 / sqrt(HEAD_DIM)
+static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "SOFTMAX_SCALE is written out");
 
 // The tensor-core tile of a warp that owns ROWS queries: m8n32k16, m16n16k16 or m32n8k16.
 template <int ROWS>

@@ -3,6 +3,10 @@
 #include <cuda_fp16.h>
 #include <cstdint>
 
+#ifndef HEAD_SIZE
+#define HEAD_SIZE 64     // elements of one query, key or value: 64, or 128 where a kernel says that it can
+#endif
+
 constexpr int WARP_SIZE = 32;
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
@@ -21,6 +25,21 @@ __device__ __forceinline__ void cp_async_chunk(void* shared, const void* global,
     const int bytes_read = valid ? CHUNK_BYTES : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :: "r"(destination), "l"(global), "r"(bytes_read) : "memory");
+}
+
+// The same for a chunk of BYTES = 4, 8 or 16.
+template <int BYTES>
+__device__ __forceinline__ void cp_async_bytes(unsigned shared, const void* global, bool valid)
+{
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "what cp.async can copy");
+    const int bytes_read = valid ? BYTES : 0;
+    if constexpr (BYTES == 16) {  // .cg: not by way of L1
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                     :: "r"(shared), "l"(global), "r"(bytes_read) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                     :: "r"(shared), "l"(global), "n"(BYTES), "r"(bytes_read) : "memory");
+    }
 }
 
 // Closes the group of copies that this thread has started since the last commit.

@@ -6,7 +6,8 @@
 // *_scale   f32, amax / 448: [B, H] for CODEC 0 (e4m3), [H] for CODEC 1 (offset-binary u8)
 // out       f16 [B, H, S, D] contiguous
 //
-// Launch: grid [ceil_div(S, BLOCK_M), H, B], block [NUM_WARPS * 32], no dynamic shared memory. S >= 1.
+// Launch: grid [ceil_div(S, BLOCK_M), H, B], block [NUM_WARPS * 32], no dynamic shared memory. S >= 1. From
+// stage3 on sizeof(FusedShared) bytes of it, and a block has the producer warps besides.
 //
 // A block takes BLOCK_M queries of one head and walks over the keys and values in tiles of BLOCK_N.
 // A warp owns BLOCK_M / NUM_WARPS queries from start to end (attention.cuh), so warps meet only where
@@ -23,7 +24,18 @@
 //                                           computed: one tile in flight, one decoded and in use
 // vec_pv    USE_CP_ASYNC=1 USE_VEC_PV=1     the values for P V are read as half2
 // stage2    USE_CP_ASYNC=1 USE_WMMA_PV=1    tensor cores for P V
+// stage3    + USE_FUSED_SOFTMAX=1           scores and weights in registers (sdpa_fp8_fused.cuh)
+// stage4    + USE_CP_ASYNC_STAGES=3         two tiles of codes on their way
+// stage5    + USE_WARP_SPECIALIZATION=1     NUM_PRODUCER_WARPS load and decode, the others compute
+// and, on top of stage4:
+// persistent  + USE_PERSISTENT_CTA=1        blocks take query tiles from a queue
+// fast_exp    + USE_FAST_EXP=1              exponentials as a polynomial (fast_exp.cuh)
+// swizzle     + USE_SMEM_SWIZZLE_XOR=1      tiles of halves swizzled, not padded
+// causal      + CAUSAL=1                    a query sees no key after it
 #include <type_traits>
+#if USE_FAST_EXP
+#define FAST_EXP_SHARE 8
+#endif
 #include "attention.cuh"
 
 #ifndef CODEC
@@ -47,6 +59,59 @@
 #ifndef NUM_WARPS
 #define NUM_WARPS 8      // BLOCK_M / NUM_WARPS is 8, or 16 (which may spill at 128 registers)
 #endif
+
+#ifndef USE_FUSED_SOFTMAX
+#define USE_FUSED_SOFTMAX 0
+#endif
+#ifndef USE_CP_ASYNC_STAGES
+#define USE_CP_ASYNC_STAGES 2    // 2 or 3
+#endif
+#ifndef USE_WARP_SPECIALIZATION
+#define USE_WARP_SPECIALIZATION 0
+#endif
+#ifndef NUM_PRODUCER_WARPS
+#define NUM_PRODUCER_WARPS 1     // 1 or 2
+#endif
+#ifndef USE_PERSISTENT_CTA
+#define USE_PERSISTENT_CTA 0
+#endif
+#ifndef USE_FAST_EXP
+#define USE_FAST_EXP 0
+#endif
+#ifndef USE_SMEM_SWIZZLE_XOR
+#define USE_SMEM_SWIZZLE_XOR 0
+#endif
+#ifndef CAUSAL
+#define CAUSAL 0         // 1 masks keys after the query
+#endif
+static_assert(USE_CP_ASYNC_STAGES == 2 || USE_CP_ASYNC_STAGES == 3, "USE_CP_ASYNC_STAGES is 2 or 3");
+static_assert(NUM_PRODUCER_WARPS == 1 || NUM_PRODUCER_WARPS == 2, "NUM_PRODUCER_WARPS is 1 or 2");
+static_assert(!USE_FUSED_SOFTMAX || (USE_CP_ASYNC && USE_WMMA_PV), "a fused softmax builds on stage2");
+static_assert(USE_FUSED_SOFTMAX || (USE_CP_ASYNC_STAGES == 2 && !USE_WARP_SPECIALIZATION && !USE_PERSISTENT_CTA &&
+                                    !USE_FAST_EXP && !USE_SMEM_SWIZZLE_XOR && !CAUSAL), "the later stages build on stage3");
+static_assert(!(USE_PERSISTENT_CTA && USE_WARP_SPECIALIZATION),
+              "the queue's barriers are for all threads, and producers are ahead of the others");
+
+#if USE_FUSED_SOFTMAX
+#include "sdpa_fp8_fused.cuh"
+
+// 65536 registers shared out: 128 for each of 512 threads, or 120 where warps are specialised.
+extern "C" __global__ void
+#if USE_WARP_SPECIALIZATION
+__maxnreg__(120)
+#else
+__launch_bounds__(FUSED_THREADS, 512 / FUSED_THREADS)
+#endif
+sdpa_fp8(const uint8_t* __restrict__ q, const uint8_t* __restrict__ k, const uint8_t* __restrict__ v,
+         const float* __restrict__ q_scale, const float* __restrict__ k_scale, const float* __restrict__ v_scale,
+         __half* __restrict__ out, int heads, int seq_len)
+{
+    extern __shared__ __align__(128) unsigned char dynamic_shared[];
+    attend_all(Problem{q, k, v, q_scale, k_scale, v_scale, out, heads, seq_len},
+               *reinterpret_cast<FusedShared*>(dynamic_shared));
+}
+
+#else
 
 constexpr int THREADS = NUM_WARPS * WARP_SIZE;
 constexpr int WARP_ROWS = BLOCK_M / NUM_WARPS;
@@ -168,3 +233,4 @@ sdpa_fp8(const uint8_t* __restrict__ q, const uint8_t* __restrict__ k, const uin
     output.rescale(row_factor);
     output.store(out + head_start + ptrdiff_t(first_query) * HEAD_DIM, strip, valid_queries);
 }
+#endif

@@ -7,7 +7,7 @@
 #pragma once
 #include "codec.cuh"
 
-constexpr int HEAD_DIM = 64;
+constexpr int HEAD_DIM = HEAD_SIZE;
 constexpr int TILE_STRIDE = HEAD_DIM + 8;  // halves
 
 // Calls body(row, column) for each chunk of `CHUNK` elements of a [ROWS, HEAD_DIM] tile that falls

@@ -556,7 +556,8 @@ fn heavy_blocks_are_no_endless_loop() {
     let (outcome, reason) = verdict(dir, COPY, "max_err <= 0");
     assert_eq!(outcome, "skipped");
     assert!(
-        reason.starts_with("over the simulator's budget of 1000 ") && reason.contains(": about 18 million"),
+        reason.starts_with("over the simulator's budget of 1000 ")
+            && reason.contains(": about 18 million"),
         "{reason}"
     );
 }

@@ -23,8 +23,8 @@ const FINDINGS: usize = 1000;
 /// Bytes of what a launch prints that are kept.
 const PRINTED: usize = 4 << 10;
 
-/// Blocks that a sample of a launch has, about.
-const SAMPLE: u64 = 4;
+/// Blocks that a sample of a launch has, at most.
+const SAMPLE: u32 = 4;
 
 pub struct SimDevice {
     memory: Memory,
@@ -98,17 +98,16 @@ impl SimDevice {
     pub fn estimate(&mut self, call: &Call) -> Result<Option<u64>> {
         let grid = configuration(call)?.grid;
         let blocks: u64 = grid.into_iter().map(u64::from).product();
-        let every = blocks.div_ceil(SAMPLE).max(1);
+        let sampled = ptxsim::sample(grid, SAMPLE).len().max(1);
         let limits = Limits {
             checks: false,
-            every: u32::try_from(every).unwrap_or(u32::MAX),
+            sample: Some(SAMPLE),
             ..self.limits()
         };
         match self.execute(call, limits) {
             Ok(report) => {
-                let sampled = blocks.div_ceil(every).max(1);
                 let issued = u128::from(report.counters.total.issued);
-                let whole = issued * u128::from(blocks) / u128::from(sampled);
+                let whole = issued * u128::from(blocks) / sampled as u128;
                 Ok(Some(u64::try_from(whole).unwrap_or(u64::MAX)))
             }
             Err(Stopped::Budget) => Ok(None),

@@ -87,7 +87,7 @@ mod schedule;
 pub use counters::{COUNTER_MODEL, Counter, Tier};
 pub use decode::LoadError;
 pub use doubt::{Doubt, Withheld};
-pub use launch::Limits;
+pub use launch::{Limits, sample};
 pub use memory::Memory;
 pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
 

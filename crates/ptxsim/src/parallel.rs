@@ -48,7 +48,7 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
     // Each thread may come to copy all buffers.
     let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
     let threads = job.limits.threads.min(fitting).min(job.blocks as usize);
-    if threads < 2 || job.limits.every > 1 || !job.limits.checks || !separable(job) {
+    if threads < 2 || job.limits.sample.is_some() || !job.limits.checks || !separable(job) {
         return None;
     }
     let size = (job.blocks / (threads as u32 * PARTS)).max(1);

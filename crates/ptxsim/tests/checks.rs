@@ -445,15 +445,34 @@ fn a_sample_of_the_blocks_costs_its_share() {
     let text = fixture("softmax");
     let module = load(&text);
     let kernel = &module.kernels()[0];
-    let cost = |every| {
+    let cost = |sample| {
         let mut memory = Memory::default();
         let x = put(&mut memory, "x", &bytes_of(&[1.0; 64 * 32]));
         let y = memory.alloc("y", 4 * 64 * 32).unwrap();
         let p = params(kernel, &[Arg::Ptr(x), Arg::Ptr(y), Arg::I32(32)]);
-        let limits = Limits { every, ..limits() };
+        let limits = Limits { sample, ..limits() };
         let report = launch(kernel, [64, 1, 1], [256, 1, 1], 0, &p, &mut memory, limits);
         report.unwrap().counters.total.issued
     };
-    assert_eq!(cost(1), 8 * cost(8));
-    assert_eq!(cost(64), cost(1000));
+    assert_eq!(cost(None), 8 * cost(Some(8)));
+    assert_eq!(cost(None), cost(Some(64)));
+    assert_eq!(cost(None), cost(Some(1000)));
+}
+
+#[test]
+fn a_sample_meets_each_part_of_each_dimension() {
+    // 16 tiles of queries by 8 heads by 2 batches: equal steps through the numbers would meet tile 0 four times.
+    let found = ptxsim::sample([16, 8, 2], 4);
+    let parts = |of: fn(u32) -> u32, size: u32| {
+        let mut parts: Vec<u32> = found.iter().map(|&n| of(n) * 4 / size).collect();
+        parts.sort_unstable();
+        parts
+    };
+    assert_eq!(parts(|n| n % 16, 16), [0, 1, 2, 3]);
+    assert_eq!(parts(|n| n / 16 % 8, 8), [0, 1, 2, 3]);
+    // Work that grows with the tile is estimated as it is.
+    let work: u32 = found.iter().map(|n| 2 * (n % 16) + 1).sum();
+    assert_eq!(work * (16 / 4), 16 * 16 + 16);
+    assert_eq!(ptxsim::sample([3, 1, 1], 4), [0, 1, 2]);
+    assert_eq!(ptxsim::sample([u32::MAX, 65535, 65535], 1).len(), 1);
 }

@@ -212,6 +212,7 @@ fn more_wavefronts(now: f64, lines: Vec<LineCount>) -> Reason {
         lines,
     };
     Reason::CountersRose {
+        against: Against::Baseline,
         rises: vec![rise],
         allowed: Num(0.0),
     }
