@@ -4,6 +4,7 @@
 
 mod base;
 mod check;
+mod moved;
 mod past;
 mod plan;
 mod prepare;
@@ -22,13 +23,13 @@ use crate::repo;
 use crate::report::progress::Event;
 use crate::worker::Crews;
 use plan::Planned;
-use prepare::{Prepared, Ready};
+use prepare::{Answers, Artifacts, Prepared};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use verdict::judge;
 use verdict::model::{
-    CaseId, DeviceFacts, Environment, Fault, FaultKind, Judgement, NotRun, Plan, RECORD_SCHEMA,
-    Record, Seen, Simulator, TIMING_PROTOCOL, Unsupported,
+    Arch, CaseId, DeviceFacts, Environment, Evidence, Fault, FaultKind, Judgement, NotRun, Plan,
+    RECORD_SCHEMA, Record, Seen, Simulator, TIMING_PROTOCOL, UnitId, Unsupported,
 };
 
 /// What `run` was asked for.
@@ -63,7 +64,7 @@ pub fn run(
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
     let mut crews = Crews::new(request.device, &waiting)?;
     let prepared = prepare::prepare(request, &planned, &mut crews, cache, on)?;
-    let mut record = execute(request, &planned, prepared, crews, cache, on)?;
+    let mut record = execute(request, &planned, prepared, crews, on)?;
     record.costs.total_ms = milliseconds(began.elapsed());
     let judgement = judge::judge(
         &record.plan,
@@ -80,7 +81,6 @@ fn execute(
     planned: &Planned,
     prepared: Prepared,
     mut crews: Crews,
-    cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Record> {
     let started_beside_compiler = prepared.started_beside_compiler();
@@ -93,19 +93,31 @@ fn execute(
         costs: prepared.costs(),
     };
     let ready = prepared.file_builds(&mut record.evidence, &mut record.costs);
-    let mut work = Work {
-        executor: Executor::Simulator,
-        ready,
-        dump: request.dump.clone(),
+    let began = Instant::now();
+    let beside = planned.compare_references(&record.environment.device);
+    record.evidence.extend(beside);
+    record.costs.reference_ms += milliseconds(began.elapsed());
+    let device = record.environment.device.got().cloned();
+    let side = |artifacts, answers, dump| Side {
+        device: device.clone(),
+        artifacts,
+        answers,
+        dump,
     };
-    if let Seen::Got(device) = record.environment.device.clone() {
-        work.executor = Executor::Gpu(device);
+    let mut work = Work {
+        head: side(ready.artifacts, ready.answers, request.dump.clone()),
+        base: side(ready.base_artifacts, Answers::default(), None),
+    };
+    let base_references = planned.base.as_ref().map(|base| &base.references);
+    if device.is_some() {
         record.costs.gpus = u32::try_from(crews.gpus()).unwrap_or(u32::MAX);
-        check::check_all(&work, &mut crews, &mut record, on);
+        let digests = work.head.answers.digests(&record.plan);
+        record.evidence.extend(digests);
+        check::check_all(&mut work, base_references, &mut crews, &mut record, on);
         time::time_all(&work, crews.first(), &mut record, on);
     } else if record.environment.simulator.is_some() {
-        let references = planned.references(cache)?;
-        simulate::simulate_all(&mut work, &references, &mut record, on)?;
+        let references = &planned.references;
+        simulate::simulate_all(&mut work, references, base_references, &mut record, on)?;
     }
     crews.retire();
     let spent = crews.costs();
@@ -130,31 +142,76 @@ fn environment(request: &Request, planned: &Planned, device: &Seen<DeviceFacts>)
         host: repo::host(),
         commit: planned.commit.clone(),
         compiler: Seen::Got(planned.toolchain.facts.clone()),
+        base_compiler: planned.base_compiler().cloned(),
         device: device.clone(),
         simulator,
     }
 }
 
-enum Executor {
-    Gpu(DeviceFacts),
-    Simulator,
-}
-
 /// What checks and timings of one run share.
 struct Work {
-    executor: Executor,
-    ready: Ready,
+    head: Side,
+    base: Side,
+}
+
+/// What kernels of head, or of the base, run with.
+struct Side {
+    /// `None` for the simulator.
+    device: Option<DeviceFacts>,
+    artifacts: Artifacts,
+    answers: Answers,
     dump: Option<PathBuf>,
 }
 
-impl Work {
-    fn artifact(&self, plan: &Plan, case: &CaseId) -> std::result::Result<&Artifact, Why> {
-        let unit = match &self.executor {
-            Executor::Gpu(device) => judge::unit_for(plan, case, device),
-            Executor::Simulator => judge::unit_to_simulate(plan, case),
+impl Side {
+    /// What runs for a case; in the simulator for one architecture of several, or the oldest.
+    fn artifact(
+        &self,
+        plan: &Plan,
+        case: &CaseId,
+        arch: Option<Arch>,
+    ) -> std::result::Result<&Artifact, Why> {
+        let unit = match (&self.device, arch) {
+            (Some(device), _) => judge::unit_for(plan, case, device),
+            (None, None) => judge::unit_to_simulate(plan, case),
+            (None, Some(arch)) => {
+                let (kernel, variant) = (case.kernel.clone(), case.variant.clone());
+                plan.unit(&UnitId {
+                    kernel,
+                    variant,
+                    arch,
+                })
+            }
         };
-        unit.and_then(|unit| self.ready.artifacts.get(&unit.id))
+        unit.and_then(|unit| self.artifacts.get(&unit.id))
             .ok_or(Why::NotRun(NotRun::NoArtifact))
+    }
+}
+
+/// Of which side evidence is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Head,
+    Base,
+}
+
+impl Of {
+    fn file(self, pieces: Vec<Evidence>, evidence: &mut Vec<Evidence>) {
+        match self {
+            Self::Head => evidence.extend(pieces),
+            Self::Base => {
+                let pieces = pieces.into_iter().map(Box::new);
+                evidence.extend(pieces.map(Evidence::Base));
+            }
+        }
+    }
+
+    /// `base revision of `, before what is done.
+    fn heading(self) -> &'static str {
+        match self {
+            Self::Head => "",
+            Self::Base => "base revision of ",
+        }
     }
 }
 

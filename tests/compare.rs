@@ -66,6 +66,45 @@ fn a_loosened_gate_fails_until_it_is_allowed() {
     assert!(!stdout(&output).contains("LOOSENED"));
 }
 
+/// Other flags are another key, and an instruction that the simulator refuses takes all checks away: neither lets a
+/// worse kernel pass.
+#[test]
+fn another_key_or_a_check_that_is_lost_is_no_way_around_the_base() {
+    let project = common::project();
+    let dir = project.path();
+    let gates = dir.join("gates.yaml");
+    edit(
+        &gates,
+        REGISTERS,
+        &format!("{REGISTERS}      counters: \"+0%\"\n"),
+    );
+    run(dir, &["run", "--provision", "--device", "sim", "copy"], 0);
+    fs::rename(dir.join("gatekeeper-out"), dir.join("base")).unwrap();
+    let compare = |code| {
+        run(dir, &["run", "--device", "sim", "copy"], 0);
+        let said = stdout(&run(dir, &["compare", "base/record.json", RECORD], code));
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let flags = "architectures: [sm_90]\nflags: [-O2]\n";
+    edit(&gates, "architectures: [sm_90]\n", flags);
+    compare(0);
+    let source = dir.join("copy.cu");
+    let whole = fs::read_to_string(&source).unwrap();
+    let store = "    if (i < n) y[i] = staged[255 - threadIdx.x];\n";
+    let scattered = "    const int t = threadIdx.x, k = t % 32 * 8 + t / 32, j = i - t + k;\n    if (j < n) y[j] = staged[255 - k];\n";
+    edit(&source, store, scattered);
+    let said = compare(1);
+    assert!(said.contains("[counters-rose]"), "{said}");
+    fs::write(&source, whole).unwrap();
+    let refused = "float v = 0;\n    if (n < 0) asm volatile(\"multimem.ld_reduce.global.add.f32 %0, [%1];\" : \"=f\"(v) : \"l\"(x));\n    if (n < 0) y[0] = v;\n    __syncthreads();\n";
+    edit(&source, "    __syncthreads();\n", &format!("    {refused}"));
+    let said = compare(1);
+    assert!(
+        said.contains("nothing checks it") || said.contains("LOOSENED"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_case_that_is_gone_fails_but_not_one_that_a_filter_left_out() {
     let project = edited("small: {N: 1000}", "tiny: {N: 1000}");

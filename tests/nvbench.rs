@@ -74,6 +74,25 @@ fn one_process_a_side_is_inconclusive() {
     }
 }
 
+/// Of a case that the base has times of, a file without any is no reason to pass.
+#[test]
+fn a_file_without_its_samples_is_no_pass() {
+    let dir = fixtures();
+    for run in 0..3 {
+        let file = dir.path().join(format!("head/run-{run}.json"));
+        let text = fs::read_to_string(&file).unwrap();
+        let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let states = json["benchmarks"][0]["states"].as_array_mut().unwrap();
+        for state in states {
+            state["summaries"] = serde_json::json!([]);
+        }
+        fs::write(&file, json.to_string()).unwrap();
+    }
+    let output = run(dir.path(), &["compare", "base", "head", "--p50", "+10%"], 3);
+    let said = stdout(&output);
+    assert!(said.contains("[head-passed-over]"), "{said}");
+}
+
 #[test]
 fn a_case_that_head_does_not_have_is_no_pass() {
     let dir = fixtures();

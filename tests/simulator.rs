@@ -541,3 +541,23 @@ fn a_loop_without_end() {
     let start = "hung past its deadline: still running after 20 million warp instructions: an endless loop, ";
     assert!(reason.starts_with(start), "{reason}");
 }
+
+/// A few of its blocks pass the budget, and come to their end.
+#[test]
+fn heavy_blocks_are_no_endless_loop() {
+    let project = project();
+    let dir = project.path();
+    edit(
+        &dir.join("copy.cu"),
+        "    __syncthreads();\n",
+        "    for (unsigned k = 0; k < 12000000; k++) asm volatile(\"\");\n    __syncthreads();\n",
+    );
+    simulate(dir, &["copy", "--sim-budget", "1000"], 0);
+    let (outcome, reason) = verdict(dir, COPY, "max_err <= 0");
+    assert_eq!(outcome, "skipped");
+    assert!(
+        reason.starts_with("over the simulator's budget of 1000 ")
+            && reason.contains(": about 18 million"),
+        "{reason}"
+    );
+}

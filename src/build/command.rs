@@ -6,7 +6,7 @@ use verdict::model::{CType, Callable, LaunchedEntry, ScalarType, Unit};
 
 /// Part of every key of the cache: raise it when a change here or in how the outcome is read would make
 /// an old artifact differ from a new one.
-pub const TEMPLATE: u32 = 2;
+pub const TEMPLATE: u32 = 4;
 
 /// The C function that a launcher's library exports to the worker: `int gk_call(void** args)`, where
 /// `args[i]` points to the value of argument i. Returns what the launcher returned, 0 for void.
@@ -126,9 +126,8 @@ fn generated(call: &Callable) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// What generated lines call their file: an error in them is one of gates.yaml. The compiler lists it
-/// among the files that it read.
-pub const LABEL: &str = "gates.yaml: ";
+/// What generated lines call their file: an error in them is one of gates.yaml.
+const LABEL: &str = "gates.yaml: ";
 
 /// A name as it may stand in a `#line` directive.
 fn label(name: &str) -> String {

@@ -1,6 +1,7 @@
 //! One unit through the compiler: run it, and read what came out.
 
 use super::command::{self, ArtifactKind, NvccCall};
+use super::depend::list_files;
 use super::entry::{self, Unresolved};
 use super::identity::{self, Cubin};
 use super::inputs::lexical;
@@ -13,7 +14,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
-use verdict::model::{BuildFacts, EntryFacts, Fault, FaultKind, Unit};
+use verdict::model::{BuildFacts, Callable, EntryFacts, Fault, FaultKind, Unit};
 
 /// Longest time that one unit may take; heavily templated kernels take minutes.
 pub const DEADLINE: Duration = Duration::from_secs(600);
@@ -50,7 +51,6 @@ pub fn compile(
         ArtifactKind::Cubin => "unit.cubin",
         ArtifactKind::Library => "unit.so",
     });
-    let dependencies = scratch.join("unit.d");
     // The intermediates of the one call: PTX for the simulator, and what a library's identity is read from.
     let intermediates = scratch.join(KEPT);
     std::fs::create_dir(&intermediates).map_err(|error| failed("intermediates", error))?;
@@ -64,8 +64,6 @@ pub fn compile(
         .arg("--keep")
         .arg("--keep-dir")
         .arg(&intermediates)
-        .args(["-MD", "-MF"])
-        .arg(&dependencies)
         .arg("-o")
         .arg(&output);
     if let (ArtifactKind::Library, Some(dir)) = (request.kind, &toolchain.library_dir) {
@@ -111,19 +109,52 @@ pub fn compile(
         ArtifactKind::Cubin => None,
         ArtifactKind::Library => Some(read(&kept.with_extension("o"))?),
     };
-    let listed = read(&dependencies)?;
-    let included = super::depend::parse(&String::from_utf8_lossy(&listed))
+    let included = list_included(&intermediates)
+        .map_err(|error| failed("intermediates", error))?
         .into_iter()
-        .filter(|file| !Path::new(file).starts_with(scratch) && !file.starts_with(command::LABEL))
+        .filter(|file| !Path::new(file).starts_with(scratch))
         .collect();
     Ok(
         facts(unit, &text, &cubin, host.as_deref()).map(|facts| Compiled {
-            facts,
+            facts: BuildFacts {
+                ptx: identity_of_ptx(unit, &facts, &ptx),
+                ..facts
+            },
             output,
             ptx,
             included,
         }),
     )
+}
+
+/// A launcher's is not simulated.
+fn identity_of_ptx(unit: &Unit, facts: &BuildFacts, ptx: &str) -> Option<String> {
+    match unit.call {
+        Callable::Entry { .. } => {
+            let entry = facts.entries.first()?;
+            Some(identity::ptx_identity(&entry.symbol, ptx))
+        }
+        Callable::Launcher { .. } => None,
+    }
+}
+
+/// Every file that any pass of the preprocessor read. Not asked of nvcc's `-MD`: that costs another pass over all
+/// headers, and one for the host, which takes other branches of `__CUDA_ARCH__`.
+fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
+    let mut files: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(intermediates)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|it| it == "ii") {
+            let text = std::fs::read(path)?;
+            files.extend(list_files(&String::from_utf8_lossy(&text)));
+        }
+    }
+    files.sort_unstable();
+    files.dedup();
+    match files.is_empty() {
+        false => Ok(files),
+        true => Err(std::io::Error::other("nvcc kept no preprocessed source")),
+    }
 }
 
 const GENERATED: &str = "gatekeeper.cu";
@@ -276,6 +307,7 @@ fn facts(
         artifact: String::new(),
         entries,
         identity: digest.finalize().to_hex().to_string(),
+        ptx: None,
         warnings: warnings(text, report.warnings),
     })
 }

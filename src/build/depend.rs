@@ -1,37 +1,48 @@
-//! The preprocessor's list of included files. Pure.
+//! The files that a preprocessor read, by the line markers of what it wrote. Pure.
 
-/// Files after the colon of a make rule, in order; `\ ` is a space and `$$` a dollar.
-pub fn parse(rule: &str) -> Vec<String> {
-    let joined = rule.replace("\\\n", " ");
-    let Some((_, files)) = joined.split_once(" : ").or_else(|| joined.split_once(": ")) else {
-        return Vec::new();
-    };
-    let mut names = Vec::new();
-    let mut name = String::new();
-    let mut chars = files.chars().peekable();
-    while let Some(c) = chars.next() {
-        match (c, chars.peek().copied()) {
-            ('\\', Some(next @ (' ' | '#'))) => {
-                name.push(next);
-                chars.next();
-            }
-            ('$', Some('$')) => {
-                name.push('$');
-                chars.next();
-            }
-            ('\n', _) => break,
-            (c, _) if c.is_whitespace() => {
-                if !name.is_empty() {
-                    names.push(std::mem::take(&mut name));
-                }
-            }
-            (c, _) => name.push(c),
+/// Files in the order they were read, the source first. `# 1 "k.cuh" 1` enters a file; a marker without that 1
+/// goes on in one, or is a `#line` of the user's, which reads none.
+///
+/// GCC's manual, "Preprocessor Output"; clang writes the same.
+pub fn list_files(preprocessed: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for line in preprocessed.lines() {
+        let Some((name, flags)) = read_marker(line) else {
+            continue;
+        };
+        let enters = flags.split_whitespace().next() == Some("1");
+        if (files.is_empty() || enters) && !files.contains(&name) {
+            files.push(name);
         }
     }
-    if !name.is_empty() {
-        names.push(name);
+    files
+}
+
+/// The name in `# 12 "name" 1 3`, and what follows it.
+fn read_marker(line: &str) -> Option<(String, &str)> {
+    let (number, rest) = line.strip_prefix("# ")?.split_once(" \"")?;
+    number.parse::<u32>().ok()?;
+    let mut name = Vec::new();
+    let mut bytes = rest.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'"' => {
+                let name = String::from_utf8_lossy(&name).into_owned();
+                return Some((name, rest.get(at + 1..)?));
+            }
+            // `\"`, `\\`, or three octal digits of a byte that cannot be printed.
+            b'\\' => match bytes.next()?.1 {
+                first @ b'0'..=b'7' => {
+                    let digits = [first, bytes.next()?.1, bytes.next()?.1];
+                    let digits = std::str::from_utf8(&digits).ok()?.to_owned();
+                    name.push(u8::from_str_radix(&digits, 8).ok()?);
+                }
+                escaped => name.push(escaped),
+            },
+            other => name.push(other),
+        }
     }
-    names
+    None
 }
 
 #[cfg(test)]
@@ -39,13 +50,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_a_rule() {
+    fn files_of_line_markers() {
+        let text = "# 0 \"a.cu\"\n# 0 \"<built-in>\"\n# 0 \"<command-line>\"\n# 1 \"/usr/x.h\" 1 3 4\n\
+                    int x;\n# 2 \"a.cu\" 2\n# 1 \"b c/d\\\"e\\\\.h\" 1\n# 7 \"made.y\"\n# 3 \"a.cu\" 2\n\
+                    # 1 \"\\303\\244.h\" 1\n# 1 \"/usr/x.h\" 1 3 4\n#pragma once\n";
         assert_eq!(
-            parse("k.cubin : a.cu \\\n    /usr/x.h \\\n    b\\ c/d.h e$$f.h g\\#h.h\n\nx.h:\n"),
-            ["a.cu", "/usr/x.h", "b c/d.h", "e$f.h", "g#h.h"]
+            list_files(text),
+            ["a.cu", "/usr/x.h", "b c/d\"e\\.h", "\u{e4}.h"]
         );
-        assert_eq!(parse("k.o: a.cu"), ["a.cu"]);
-        assert!(parse("").is_empty());
-        assert!(parse("no rule").is_empty());
+    }
+
+    #[test]
+    fn what_is_no_marker_names_no_file() {
+        for line in [
+            "",
+            "# ",
+            "# x \"a\" 1",
+            "# 1 \"a",
+            "# 1 \"a\\",
+            "# 1 \"\\9\\30",
+            "# 1 a 1",
+        ] {
+            assert!(list_files(line).is_empty(), "{line}");
+        }
     }
 }

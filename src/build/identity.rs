@@ -1,4 +1,5 @@
-//! A digest of what an entry executes, read from the compiler's ELF output. Pure: bytes in, digest out.
+//! A digest of what an entry executes, read from the compiler's ELF output; and of what the simulator executes,
+//! read from its PTX. Pure: bytes in, digest out.
 //!
 //! In it: machine code of the entry and of every function that it reaches, constants, initial values and
 //! names of the variables that it addresses, and the attributes by which the driver sets up a launch. Not
@@ -87,6 +88,27 @@ fn is_entry(symbol: &Sym) -> bool {
 
 fn text<T>(read: object::read::Result<T>) -> Result<T> {
     read.map_err(|error| format!("the cubin cannot be read: {error}"))
+}
+
+/// Of what the simulator executes of a module: not the architecture that it is for, comments, and where its
+/// lines come from. The whole module is in it, so a neighbour's change reads as one of the entry.
+pub fn ptx_identity(entry: &str, ptx: &str) -> String {
+    let mut digest = blake3::Hasher::new();
+    digest.update(entry.as_bytes());
+    let mut in_section = false;
+    for line in ptx.lines().map(str::trim) {
+        let first = line.split_whitespace().next().unwrap_or_default();
+        in_section |= first == ".section";
+        let is_code = !in_section
+            && !matches!(first, "" | ".target" | ".loc" | ".file")
+            && !first.starts_with("//");
+        if is_code {
+            digest.update(b"\n");
+            digest.update(&normalised(line.as_bytes()));
+        }
+        in_section &= line != "}";
+    }
+    digest.finalize().to_hex().to_string()
 }
 
 /// Follows what code refers to. Things are numbered as they are met, so that their order in the file and

@@ -11,6 +11,7 @@ mod files;
 mod identity;
 mod inputs;
 pub mod ptxas;
+pub mod signature;
 
 use self::cache::{Artifacts, Stored};
 use self::command::NvccCall;

@@ -598,9 +598,7 @@ fn only_what_a_compiler_needs_to_start_reaches_it() {
 }
 
 pub(super) fn script(dir: &Path, body: &str) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt;
     let path = dir.join("nvcc");
-    std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    crate::toolchain::tests::write_script(&path, body);
     path
 }

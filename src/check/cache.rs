@@ -13,10 +13,10 @@ use super::{Outputs, Values, elem, sealed};
 use crate::cache::{Cache, write_atomically};
 use crate::error::Result;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use verdict::model::{Case, ElemType, Fault, FaultKind, Reference, Seen, Tensor};
+use verdict::model::{Arg, Case, ElemType, Fault, FaultKind, Reference, Seen, Tensor};
 
 /// Where the right answer for one case and seed is to be had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,21 +43,42 @@ pub struct References {
 }
 
 impl References {
-    /// `root` is the directory of gates.yaml, `host_compiler` what builds references of the user's own.
+    /// `root` is the directory of gates.yaml, `host_compiler` what builds references of the user's own, `foreign` a
+    /// directory of which they may load nothing.
     ///
     /// # Errors
     /// Environment, where the cache cannot be written.
-    pub fn open(root: &Path, cache: &Cache, host_compiler: Option<&Path>) -> Result<Self> {
+    pub fn open(
+        root: &Path,
+        cache: &Cache,
+        host_compiler: Option<&Path>,
+        foreign: Option<&Path>,
+    ) -> Result<Self> {
         Ok(Self {
             dir: cache.dir("references")?,
-            functions: Functions::new(root, host_compiler, cache)?,
+            functions: Functions::new(root, host_compiler, foreign, cache)?,
             good: Mutex::default(),
         })
     }
 
-    /// Digest of what a user's function is made of; `None` where it cannot be read, and for any other reference.
-    pub fn function(&self, case: &Case) -> Option<String> {
-        self.functions.digest(case).ok()
+    /// Names of what `answer` gives: equal names, equal answers. A user's function is built for it, nothing is
+    /// computed.
+    ///
+    /// # Errors
+    /// What the compiler said, no host compiler.
+    pub fn names(&self, case: &Case, seed: u64) -> std::result::Result<Vec<String>, NoAnswer> {
+        let program = self.program(case)?;
+        let views = views(case).into_iter();
+        views
+            .map(|view| key(case, seed, view, program.as_ref()))
+            .collect()
+    }
+
+    fn program(&self, case: &Case) -> std::result::Result<Option<ReferenceProgram>, NoAnswer> {
+        match &case.reference {
+            Reference::User { .. } => self.functions.build(case).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// `Got`, or a fault: of kind `Reference` where the reference or the inputs are at fault, and
@@ -81,11 +102,7 @@ impl References {
                 variant: variant.clone(),
             });
         }
-        let program = match &case.reference {
-            Reference::User { .. } => Some(self.functions.build(case)?),
-            _ => None,
-        };
-        let coded = case.tensors.iter().any(|tensor| tensor.codec.is_some());
+        let program = self.program(case)?;
         let mut made: Option<Inputs> = None;
         let mut one = |view| -> std::result::Result<PathBuf, NoAnswer> {
             let path = self.dir.join(key(case, seed, view, program.as_ref())?);
@@ -102,7 +119,7 @@ impl References {
         };
         Ok(Answer::Files {
             seen: one(View::Seen)?,
-            original: coded.then(|| one(View::Original)).transpose()?,
+            original: is_coded(case).then(|| one(View::Original)).transpose()?,
         })
     }
 
@@ -142,7 +159,19 @@ fn compute(
     }
 }
 
-/// File name of one result.
+fn is_coded(case: &Case) -> bool {
+    case.tensors.iter().any(|tensor| tensor.codec.is_some())
+}
+
+fn views(case: &Case) -> Vec<View> {
+    match is_coded(case) {
+        true => vec![View::Seen, View::Original],
+        false => vec![View::Seen],
+    }
+}
+
+/// File name of one result. Of a user's function, what it is made of and called with; not how or where that is
+/// written.
 fn key(
     case: &Case,
     seed: u64,
@@ -150,13 +179,17 @@ fn key(
     program: Option<&ReferenceProgram>,
 ) -> std::result::Result<String, NoAnswer> {
     #[derive(Serialize)]
+    enum Computed<'a> {
+        BuiltIn(&'a Reference),
+        Program { identity: &'a str, args: &'a [Arg] },
+    }
+    #[derive(Serialize)]
     struct Key<'a> {
         format: &'a str,
         generator: &'a str,
         references: &'a str,
         tensors: Vec<Tensor>,
-        reference: &'a Reference,
-        program: Option<&'a str>,
+        reference: Computed<'a>,
         seed: u64,
         original: bool,
     }
@@ -170,8 +203,13 @@ fn key(
         generator: GENERATOR,
         references: REFERENCES,
         tensors: tensors.collect(),
-        reference: &case.reference,
-        program: program.map(|program| program.identity.as_str()),
+        reference: match (&case.reference, program) {
+            (Reference::User { args, .. }, Some(program)) => Computed::Program {
+                identity: &program.identity,
+                args,
+            },
+            (reference, _) => Computed::BuiltIn(reference),
+        },
         seed,
         original: view == View::Original,
     };
@@ -205,6 +243,32 @@ pub fn read(path: &Path) -> std::result::Result<Outputs, Unreadable> {
     parse(&bytes).ok_or_else(|| Unreadable::Damaged {
         path: path.to_owned(),
     })
+}
+
+/// A digest of each output, over the inputs as the kernel sees them and as they were before quantisation.
+///
+/// # Errors
+/// As `read`.
+pub fn digests(answer: &Answer) -> std::result::Result<BTreeMap<String, String>, Unreadable> {
+    let Answer::Files { seen, original } = answer else {
+        return Ok(BTreeMap::new());
+    };
+    let mut hashers: BTreeMap<String, blake3::Hasher> = BTreeMap::new();
+    for path in [Some(seen), original.as_ref()].into_iter().flatten() {
+        for (name, values) in read(path)? {
+            let elem = match values {
+                Values::F32(_) => ElemType::F32,
+                Values::I64(_) => ElemType::I64,
+            };
+            // Each type holds all of its own values.
+            let bytes = elem::encode(elem, &values).unwrap_or_default();
+            hashers.entry(name).or_default().update_rayon(&bytes);
+        }
+    }
+    let digests = hashers.into_iter();
+    Ok(digests
+        .map(|(name, hasher)| (name, hasher.finalize().to_hex()[..32].to_owned()))
+        .collect())
 }
 
 fn parse(bytes: &[u8]) -> Option<Outputs> {
@@ -249,7 +313,7 @@ mod tests {
     fn references() -> (tempfile::TempDir, References) {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::at(dir.path()).unwrap();
-        let references = References::open(dir.path(), &cache, None).unwrap();
+        let references = References::open(dir.path(), &cache, None, None).unwrap();
         (dir, references)
     }
 
@@ -371,7 +435,8 @@ mod tests {
         // Another run finds what is in the file alone.
         let planted = Outputs::from([("y".to_owned(), Values::F32(vec![7.0; 35]))]);
         write(&path, &planted).unwrap();
-        let again = || References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None).unwrap();
+        let again =
+            || References::open(dir.path(), &Cache::at(dir.path()).unwrap(), None, None).unwrap();
         assert_eq!(files(again().answer(&plain(), 1)).0, path);
         assert_eq!(read(&path).unwrap(), planted);
 

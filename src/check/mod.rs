@@ -3,6 +3,7 @@
 //! Knows the case and nothing of CUDA, workers or verdicts: the device side asks for bytes to upload and
 //! hands back bytes to judge. Failing to produce a right answer is a fault with a message, never a skip.
 
+pub mod beside;
 pub mod cache;
 mod codec;
 pub mod compare;

@@ -4,12 +4,12 @@ use super::context::Context;
 use super::gates::Key;
 use super::limit::{read_counters, read_limit};
 use super::scope::Scope;
-use super::select::Filter;
+use super::select::parse_filter;
 use super::yaml::{Problem, Source, Spot};
 use super::{Loaded, check_version};
 use crate::error::{Diagnostic, Error, Result};
 use std::collections::BTreeMap;
-use verdict::model::{Acceptance, Bound, CaseId, Facet, Limit, Rule, Subject};
+use verdict::model::{Acceptance, Bound, CaseId, Facet, Filter, Limit, Rule, Subject};
 
 /// Relative to gates.yaml.
 pub const ACCEPTED: &str = "baselines/accepted.yaml";
@@ -95,7 +95,7 @@ fn resolve_acceptance(
             return Err(Problem::new(spot.at, format!("`{key}` is empty")));
         }
     }
-    let filter = Filter::parse(&entry.case).map_err(|bad| {
+    let filter = parse_filter(&entry.case).map_err(|bad| {
         bad.help
             .into_iter()
             .fold(Problem::new(entry.case.at, bad.message), Problem::help)
@@ -103,7 +103,7 @@ fn resolve_acceptance(
     let instead = resolve_rule(entry)?;
     let resources =
         matches!(&instead, Rule::Limit { metric, .. } if metric.facet() == Facet::Resources);
-    if resources && filter.has_shape() {
+    if resources && filter.shape.is_some() {
         return Err(Problem::new(
             entry.case.at,
             format!("{} is the same at every shape", entry.metric.value),

@@ -1,7 +1,7 @@
 //! How a kernel is called: entry or launcher, arguments, launch.
 
 use super::raw::{Formula, Launcher, RawArg, RawLaunch};
-use super::scope::Scope;
+use super::scope::{Scope, is_cut_at_a_comma};
 use super::yaml::{Problem, Spot, suggest};
 use std::ops::RangeInclusive;
 use verdict::model::{
@@ -65,6 +65,9 @@ fn resolve_extents(
     scope: &Scope<'_>,
 ) -> Result<[u32; 3], Problem> {
     if !(1..=3).contains(&raw.len()) {
+        if let Some(cut) = raw.iter().find(|it| is_cut_at_a_comma(&it.value.0)) {
+            scope.eval_integer(cut)?;
+        }
         return Err(Problem::new(
             raw.at,
             format!("a {what} has one to three extents, not {}", raw.len()),

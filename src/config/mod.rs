@@ -154,6 +154,12 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
     })
 }
 
+/// Whether a text is a file of gates, by what it says: whatever its name, and right or wrong.
+pub fn is_gates(text: &str) -> bool {
+    let source = Source::parse("", text);
+    source.is_ok_and(|source| ["version", "kernels"].iter().all(|key| source.has(key)))
+}
+
 /// How head is timed beside a base revision.
 pub fn pairing(unchanged: bool) -> Pairing {
     defaults::pairing(unchanged)
@@ -232,6 +238,7 @@ fn resolve_file(
             timing: resolve_timing(&raw.timing)?,
             simulation: resolve_simulation(&raw.simulation)?,
             pairing: None,
+            filters: Vec::new(),
             left_out: BTreeSet::new(),
         },
         gates: Vec::new(),

@@ -139,8 +139,21 @@ impl<'a> Scope<'a> {
 pub fn parse_expression<T>(spot: &Spot<T>, text: &str) -> Result<Expression, Problem> {
     Expression::parse(text).map_err(|error| {
         let problem = Problem::new(spot.at, format!("`{text}`: {error}"));
-        problem.offset(error.column - 1)
+        let problem = problem.offset(error.column - 1);
+        match is_cut_at_a_comma(text) {
+            true => problem.help(QUOTE),
+            false => problem,
+        }
     })
+}
+
+const QUOTE: &str =
+    "a comma ends an item of a list: quote an expression that has one, as \"ceil_div(a, b)\"";
+
+/// Whether YAML has taken the rest of it for the next item: `[ceil_div(N, 256)]` is a list of two.
+pub fn is_cut_at_a_comma(text: &str) -> bool {
+    let count = |c| text.matches(c).count();
+    count('(') != count(')')
 }
 
 /// A duration with its unit (`200us`), in ns.

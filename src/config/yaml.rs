@@ -293,6 +293,11 @@ impl<'a> Source<'a> {
         Some((key, text))
     }
 
+    /// Whether the file is a mapping that has this key, however it is quoted.
+    pub fn has(&self, key: &str) -> bool {
+        matches!(&self.tree.value, Tree::Map(map) if map.get(key).is_some())
+    }
+
     pub fn start(&self) -> Position {
         self.tree.at
     }

@@ -10,19 +10,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use verdict::model::Unsupported;
-use verdict::model::{DriverFacts, FaultKind, Finding, Launch, Printed, SimulationFacts};
+use verdict::model::{
+    DriverFacts, FaultKind, Finding, FindingKind, Launch, Printed, SimulationFacts,
+};
 
 /// Bytes of all buffers of a case together.
 pub const MOST_BYTES: u64 = 4 << 30;
 
-/// Findings of one launch that are kept.
-const FINDINGS: usize = 20;
+/// Findings of one launch that are kept, by kind and source lines: more than a kernel has.
+const FINDINGS: usize = 1000;
 
 /// Bytes of what a launch prints that are kept.
 const PRINTED: usize = 4 << 10;
 
-/// Blocks that a sample of a launch has, about.
-const SAMPLE: u64 = 4;
+/// Blocks that a sample of a launch has, at most.
+const SAMPLE: u32 = 4;
 
 pub struct SimDevice {
     memory: Memory,
@@ -68,6 +70,7 @@ impl SimDevice {
     pub fn shown(&self) -> Option<SimulationFacts> {
         let report = self.report.as_ref()?;
         let findings = report.findings.iter().map(|found| Finding {
+            kind: kind(found.kind),
             message: found.message.clone(),
             places: found.places.clone(),
             block: found.block,
@@ -95,17 +98,16 @@ impl SimDevice {
     pub fn estimate(&mut self, call: &Call) -> Result<Option<u64>> {
         let grid = configuration(call)?.grid;
         let blocks: u64 = grid.into_iter().map(u64::from).product();
-        let every = blocks.div_ceil(SAMPLE).max(1);
+        let sampled = ptxsim::sample(grid, SAMPLE).len().max(1);
         let limits = Limits {
             checks: false,
-            every: u32::try_from(every).unwrap_or(u32::MAX),
+            sample: Some(SAMPLE),
             ..self.limits()
         };
         match self.execute(call, limits) {
             Ok(report) => {
-                let sampled = blocks.div_ceil(every).max(1);
                 let issued = u128::from(report.counters.total.issued);
-                let whole = issued * u128::from(blocks) / u128::from(sampled);
+                let whole = issued * u128::from(blocks) / sampled as u128;
                 Ok(Some(u64::try_from(whole).unwrap_or(u64::MAX)))
             }
             Err(Stopped::Budget) => Ok(None),
@@ -142,6 +144,21 @@ impl SimDevice {
             limits,
         )
         .map_err(stopped)
+    }
+}
+
+fn kind(own: ptxsim::FindingKind) -> FindingKind {
+    use ptxsim::FindingKind as Own;
+    match own {
+        Own::AsyncBeforeWait => FindingKind::AsyncBeforeWait,
+        Own::UninitialisedGlobal | Own::UninitialisedShared | Own::UninitialisedLocal => {
+            FindingKind::Uninitialised
+        }
+        Own::InvalidMembers => FindingKind::InvalidMembers,
+        Own::SharedRace => FindingKind::SharedRace,
+        Own::GlobalRace => FindingKind::GlobalRace,
+        Own::BarrierByPart => FindingKind::BarrierByPart,
+        Own::WarpHazard => FindingKind::WarpHazard,
     }
 }
 

@@ -1,13 +1,16 @@
 //! The revision that head is held against: its files, what it asks, and which of its kernels to build.
 
 use crate::cache::Cache;
+use crate::check::beside::{self, Sides};
 use crate::check::cache::References;
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
+use crate::pipeline::moved::{self, Moves, Trees};
 use crate::{repo, store};
 use std::collections::{BTreeSet, HashSet};
-use std::path::{Path, PathBuf};
-use verdict::model::{Base, Baseline, Loosening, Plan, Reference, Simulation, Unit};
+use std::path::Path;
+use verdict::judge;
+use verdict::model::{Base, Case, CaseId, Evidence, Loosening, NotRun, Plan, Simulation, Unit};
 
 /// What `run` was asked to compare with.
 #[derive(Clone, Debug)]
@@ -25,40 +28,48 @@ pub struct Asked {
 pub struct Found {
     pub tree: repo::Tree,
     pub base: Base,
+    /// The compiler that its gates.yaml asks for.
+    pub pin: Option<String>,
+}
+
+/// What of head decides on what the base is.
+pub struct Head<'a> {
+    /// Name of the file of gates.
+    pub file: &'a str,
+    /// Every case of that file, selected or not.
+    pub all: &'a [CaseId],
 }
 
 /// # Errors
 /// Usage, where there is no such revision or its gates.yaml cannot be read.
-pub fn find(
-    asked: &Asked,
-    root: &Path,
-    file: &str,
-    head: &[Baseline],
-    cache: &Cache,
-) -> Result<Found> {
+pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Found> {
     let mut tree = repo::revision(root, &asked.revision, cache)?;
-    let mut path = tree.root.join(file);
-    if !path.is_file()
-        && let Some(was) = gone(&tree, root, asked)?
-    {
-        tree.root = was.parent().unwrap_or(&tree.top).to_owned();
-        path = was;
+    let top = repo::top(root)?;
+    let mut path = tree.root.join(head.file);
+    let own = path.strip_prefix(&tree.top).unwrap_or(&path);
+    let trees = Trees {
+        base: &tree.top,
+        head: &top,
+    };
+    let Moves { origin, gone } = moved::find(&trees, &asked.revision, own, head.all)?;
+    if let Some(was) = origin {
+        path = tree.top.join(was);
+        tree.root = path.parent().unwrap_or(&tree.top).to_owned();
     }
-    let (plan, gates, accepted) = match path.is_file() {
+    let (plan, gates, accepted, pin) = match path.is_file() {
         true => {
             let loaded = config::load(&path, &asked.instead);
             let loaded = loaded.map_err(|error| of_base(&error, &asked.revision))?;
             // What is broken there accepts nothing, and all of head's is new.
             let accepted = config::load_acceptances(&loaded).unwrap_or_default();
-            (loaded.plan, loaded.gates, accepted)
+            (loaded.plan, loaded.gates, accepted, loaded.toolchain.cuda)
         }
         // The change that brings gates.yaml has nothing to be held against: every case is new.
-        false => (nothing(), Vec::new(), Vec::new()),
+        false => (nothing(), Vec::new(), Vec::new(), None),
     };
-    no_files_of_head(&plan, &repo::top(root)?)?;
+    no_files_of_head(&plan, &top)?;
     // What is broken there is not this change's doing.
-    let (mut baselines, _) = store::load_baselines(&tree.root)?;
-    baselines.retain(|theirs| !head.contains(theirs));
+    let (baselines, _) = store::load_baselines(&tree.root)?;
     Ok(Found {
         base: Base {
             revision: asked.revision.clone(),
@@ -67,9 +78,11 @@ pub fn find(
             gates,
             baselines,
             accepted,
+            gone,
             loosening: asked.loosening,
         },
         tree,
+        pin,
     })
 }
 
@@ -90,69 +103,40 @@ fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
     }
 }
 
-/// The gates that base had and that head has no more: what else can they have become than head's? `None` where
-/// all that base had are still there.
-fn gone(tree: &repo::Tree, root: &Path, asked: &Asked) -> Result<Option<PathBuf>> {
-    let mut gone = Vec::new();
-    for name in repo::missing(root, &tree.top, &["*.yaml", "*.yml"])? {
-        let path = tree.top.join(&name);
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let has = |key: &str| text.lines().any(|line| line.starts_with(key));
-        if has("version:") && has("kernels:") {
-            gone.push((name, path));
+/// What the base's references compute on head's inputs, of every case that both have at the same sizes. Needs no
+/// device, and what is not simulated is compared, too.
+pub fn compare_references(
+    theirs: &References,
+    base: &Plan,
+    ours: &References,
+    head: &Plan,
+    too_large: &dyn Fn(&Case) -> Option<NotRun>,
+) -> Vec<Evidence> {
+    let pairs = judge::comparable(base, head);
+    let evidence = pairs.map(|(base, head)| {
+        let sides = Sides {
+            base,
+            theirs,
+            head,
+            ours,
+        };
+        Evidence::BaseReference {
+            case: head.id.clone(),
+            facts: beside::compare_references(&sides, too_large(head).as_ref()),
         }
-    }
-    match gone.as_slice() {
-        [] => Ok(None),
-        [(_, path)] => Ok(Some(path.clone())),
-        several => {
-            let names: Vec<_> = several.iter().map(|(name, _)| name.as_str()).collect();
-            Err(Error::Usage(
-                Diagnostic::new(format!(
-                    "the base {} has no gates here, and had some that are gone: {}",
-                    asked.revision,
-                    names.join(", ")
-                ))
-                .help("move one file of gates in a change, so that it can be held against what it was"),
-            ))
-        }
-    }
+    });
+    evidence.collect()
 }
 
-/// Marks in the base's plan the references of the user's own whose function is another there: their files say
-/// what gates.yaml does not. What cannot be compared is another.
-pub fn compare_references(base: &mut Base, theirs: &References, head: &Plan, ours: &References) {
-    for case in &mut base.plan.cases {
-        let Some(head) = head.case(&case.id) else {
-            continue;
-        };
-        let is_same = || {
-            theirs
-                .function(case)
-                .is_some_and(|it| Some(it) == ours.function(head))
-        };
-        if matches!(case.reference, Reference::User { .. })
-            && case.reference == head.reference
-            && !is_same()
-            && let Reference::User { source, .. } = &mut case.reference
-        {
-            // As git names a file of another revision.
-            *source = format!("{}:{source}", base.commit);
-        }
-    }
-}
-
-/// Those of the base's units that a timed case of head has to be compared with.
+/// Those of the base's units whose variant is part of this run.
 pub fn units(head: &Plan, base: &Plan) -> Vec<Unit> {
-    let timed: HashSet<_> = head
-        .cases
-        .iter()
-        .filter(|case| case.timed && base.case(&case.id).is_some())
-        .map(|case| (&case.id.kernel, &case.id.variant))
+    let heads = head.units.iter();
+    let variants: HashSet<_> = heads
+        .map(|unit| (&unit.id.kernel, &unit.id.variant))
         .collect();
     let units = base.units.iter();
     units
-        .filter(|unit| timed.contains(&(&unit.id.kernel, &unit.id.variant)))
+        .filter(|unit| variants.contains(&(&unit.id.kernel, &unit.id.variant)))
         .cloned()
         .collect()
 }
@@ -164,6 +148,7 @@ fn nothing() -> Plan {
         timing: config::default_timing(),
         simulation: Simulation { budget: 0 },
         pairing: None,
+        filters: Vec::new(),
         left_out: BTreeSet::new(),
     }
 }

@@ -1,17 +1,58 @@
 //! Every seed of every case on a GPU, or on whichever of several is free: the record does not tell which.
 
-use super::{Why, Work};
-use crate::check::cache::Answer;
+use super::prepare::Answers;
+use super::{Of, Side, Why, Work, milliseconds};
+use crate::check::cache::{Answer, References};
 use crate::report::progress::{Event, Phase};
 use crate::worker::{CheckAnswer, CheckJob, Crews, ExpectedOutput};
 use verdict::judge::{self, Admission, Stage};
-use verdict::model::{Case, CaseId, Evidence, NotRun, Plan, Record, Seen};
+use verdict::model::{Arch, Case, CaseId, Evidence, NotRun, Plan, Record, Seen};
 
 type Tried = std::result::Result<CheckJob, Why>;
 
-/// Evidence stands in the order of the plan, whichever case was done first.
-pub fn check_all(work: &Work, crews: &mut Crews, record: &mut Record, on: &(dyn Fn(Event) + Sync)) {
-    let cases = &record.plan.cases;
+/// Evidence stands in the order of the plan, whichever case was done first; of the base that alone which head's
+/// does not tell.
+pub fn check_all(
+    work: &mut Work,
+    base: Option<&References>,
+    crews: &mut Crews,
+    record: &mut Record,
+    on: &(dyn Fn(Event) + Sync),
+) {
+    let cases: Vec<&Case> = record.plan.cases.iter().collect();
+    let tried = tried(&work.head, record);
+    let pieces = check_side(&cases, tried, crews, on, Of::Head);
+    Of::Head.file(pieces, &mut record.evidence);
+    let (Some(references), Some(policy)) = (base, &record.policy.base) else {
+        return;
+    };
+    let needed = judge::needed_of_base(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    );
+    let plan = &policy.plan;
+    let cases: Vec<&Case> = needed.iter().filter_map(|id| plan.case(id)).collect();
+    work.base.answers = Answers::compute(cases.iter().copied(), references, on);
+    record.costs.reference_ms += milliseconds(work.base.answers.wall);
+    let tried = cases.iter().map(|case| {
+        let seeds = case.seeds.iter();
+        seeds
+            .map(|&seed| work.base.check_job(plan, case, None, seed))
+            .collect()
+    });
+    let pieces = check_side(&cases, tried.collect(), crews, on, Of::Base);
+    Of::Base.file(pieces, &mut record.evidence);
+}
+
+fn check_side(
+    cases: &[&Case],
+    tried: Vec<Vec<Tried>>,
+    crews: &mut Crews,
+    on: &(dyn Fn(Event) + Sync),
+    of: Of,
+) -> Vec<Evidence> {
     let steps = cases.iter().map(|case| case.seeds.len() as u64).sum();
     on(Event::Began {
         phase: Phase::Check,
@@ -22,20 +63,19 @@ pub fn check_all(work: &Work, crews: &mut Crews, record: &mut Record, on: &(dyn 
             phase: Phase::Check,
             what: cases
                 .get(number)
-                .map_or(String::new(), |case| case.id.to_string()),
+                .map_or(String::new(), |case| format!("{}{}", of.heading(), case.id)),
         });
     };
-    let (jobs, untried) = split(tried(work, record));
+    let (jobs, untried) = split(tried);
     for (number, whys) in untried.iter().enumerate() {
         whys.iter().flatten().for_each(|_| stepped(number));
     }
     let answers = crews.check(&jobs, &stepped);
-    let evidence = evidence(cases, untried, answers);
-    record.evidence.extend(evidence);
+    evidence(cases, untried, answers)
 }
 
 /// For each case, a job for each seed.
-fn tried(work: &Work, record: &Record) -> Vec<Vec<Tried>> {
+fn tried(side: &Side, record: &Record) -> Vec<Vec<Tried>> {
     let plan = &record.plan;
     let admissions = judge::admit(
         plan,
@@ -50,7 +90,7 @@ fn tried(work: &Work, record: &Record) -> Vec<Vec<Tried>> {
             let seeds = case.seeds.iter();
             seeds
                 .map(|&seed| match &admission {
-                    Admission::Yes => work.check_job(plan, case, seed),
+                    Admission::Yes => side.check_job(plan, case, None, seed),
                     Admission::No { .. } => Err(Why::NotRun(NotRun::EarlierStage)),
                 })
                 .collect()
@@ -79,7 +119,7 @@ fn split(tried: Vec<Vec<Tried>>) -> Split {
 
 /// Answers are of those seeds alone that had a job.
 fn evidence(
-    cases: &[Case],
+    cases: &[&Case],
     untried: Vec<Vec<Option<Why>>>,
     answers: Vec<Vec<CheckAnswer>>,
 ) -> Vec<Evidence> {
@@ -106,6 +146,7 @@ fn evidence(
             }
             evidence.push(Evidence::Check {
                 case: case.id.clone(),
+                arch: None,
                 seed,
                 facts: answer.check,
             });
@@ -114,18 +155,19 @@ fn evidence(
     evidence
 }
 
-impl Work {
+impl Side {
     pub(super) fn check_job(
         &self,
         plan: &Plan,
         case: &Case,
+        arch: Option<Arch>,
         seed: u64,
     ) -> std::result::Result<CheckJob, Why> {
         Ok(CheckJob {
             case: case.clone(),
-            artifact: self.artifact(plan, &case.id)?.clone(),
+            artifact: self.artifact(plan, &case.id, arch)?.clone(),
             seed,
-            expected: self.expected(plan, case, seed)?,
+            expected: self.expected(plan, case, arch, seed)?,
             dump: self.dump.clone(),
         })
     }
@@ -134,15 +176,10 @@ impl Work {
         &self,
         plan: &Plan,
         case: &Case,
+        arch: Option<Arch>,
         seed: u64,
     ) -> std::result::Result<ExpectedOutput, Why> {
-        match self
-            .ready
-            .answers
-            .found
-            .get(&(case.id.clone(), seed))
-            .cloned()
-        {
+        match self.answers.found.get(&(case.id.clone(), seed)).cloned() {
             Some(Seen::Got(Answer::Files { seen, original })) => {
                 Ok(ExpectedOutput::Files { seen, original })
             }
@@ -156,7 +193,7 @@ impl Work {
                         variant: other.variant.clone(),
                     })
                 })?;
-                let artifact = self.artifact(plan, &other)?.clone();
+                let artifact = self.artifact(plan, &other, arch)?.clone();
                 Ok(ExpectedOutput::Variant {
                     case: Box::new(case.clone()),
                     artifact,
@@ -224,9 +261,9 @@ mod tests {
             .iter()
             .map(|piece| match piece {
                 Evidence::Driver { case, facts } => word(case, " driver", what(facts)),
-                Evidence::Check { case, seed, facts } => {
-                    word(case, &format!(" {seed}"), what(facts))
-                }
+                Evidence::Check {
+                    case, seed, facts, ..
+                } => word(case, &format!(" {seed}"), what(facts)),
                 other => panic!("{other:?}"),
             })
             .collect()
@@ -264,6 +301,7 @@ mod tests {
             vec![],
             vec![answer("d7")],
         ];
+        let cases: Vec<&Case> = cases.iter().collect();
         let found = evidence(&cases, untried, answers);
         let is_lost = |seen: &Seen<_>| matches!(seen, Seen::Fault(fault) if fault.kind == FaultKind::Environment);
         assert!(matches!(found.last(), Some(Evidence::Check { facts, .. }) if is_lost(facts)));

@@ -1,15 +1,15 @@
 //! What a run is to do, before anything is built: the plan with its policy, the base's tree, the compiler.
 
-use super::{Request, base, past};
+use super::{Request, base, past, simulate};
 use crate::cache::Cache;
 use crate::check::cache::References;
 use crate::config::{self, Loaded};
-use crate::error::Result;
+use crate::error::{Diagnostic, Error, Result};
 use crate::report::progress::Event;
 use crate::toolchain::{self, Toolchain};
 use crate::{repo, store};
 use std::path::{Path, PathBuf};
-use verdict::model::{Base, Plan, Policy, Unit};
+use verdict::model::{Base, Case, CompilerFacts, DeviceFacts, Evidence, Plan, Policy, Seen, Unit};
 
 /// Everything that a run goes by.
 pub(super) struct Planned {
@@ -20,8 +20,17 @@ pub(super) struct Planned {
     /// Of head.
     pub commit: Option<String>,
     pub toolchain: Toolchain,
-    /// The base's files, which stay as long as this does.
-    pub base: Option<repo::Tree>,
+    pub references: References,
+    pub base: Option<BaseTree>,
+}
+
+/// What the base is built of.
+pub(super) struct BaseTree {
+    /// Its files, which stay as long as this does.
+    pub tree: repo::Tree,
+    /// The compiler that it asks for.
+    pub toolchain: Toolchain,
+    pub references: References,
 }
 
 /// # Errors
@@ -39,26 +48,42 @@ pub(super) fn plan(
         mut plan,
         gates,
         toolchain: pin,
+        all,
         ..
     } = loaded;
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
     let found = request.base.as_ref().map(|asked| {
         plan.pairing = Some(config::pairing(asked.unchanged));
-        base::find(asked, &root, &file, &baselines, cache)
+        let head = base::Head {
+            file: &file,
+            all: &all,
+        };
+        base::find(asked, &root, &head, cache)
     });
-    let (tree, mut base) = found.transpose()?.map(|it| (it.tree, it.base)).unzip();
+    let found = found.transpose()?;
+    let (tree, base) = found.map(|it| ((it.tree, it.pin), it.base)).unzip();
     let commit = repo::commit(&root);
     if let Some(base) = &base {
         warn_of_base(&root, base, commit.as_deref(), on);
     }
     let anchors = past::anchors(&root, &gates)?;
     let toolchain = find_compiler(request, pin.cuda.as_deref(), cache, on)?;
-    if let (Some(tree), Some(base)) = (&tree, &mut base) {
+    let tree = tree.map(|(tree, theirs)| {
+        let toolchain = match theirs == pin.cuda {
+            true => toolchain.clone(),
+            false => find_compiler(request, theirs.as_deref(), cache, on).map_err(of_base)?,
+        };
+        let head = repo::top(&root)?;
         let host = Some(toolchain.host_compiler.as_path());
-        let theirs = References::open(&tree.root, cache, host)?;
-        let ours = References::open(&root, cache, host)?;
-        base::compare_references(base, &theirs, &plan, &ours);
-    }
+        let references = References::open(&tree.root, cache, host, Some(&head))?;
+        Ok::<_, Error>(BaseTree {
+            tree,
+            toolchain,
+            references,
+        })
+    });
+    let tree = tree.transpose()?;
+    let references = References::open(&root, cache, Some(&toolchain.host_compiler), None)?;
     Ok(Planned {
         root,
         plan,
@@ -73,6 +98,7 @@ pub(super) fn plan(
         },
         commit,
         toolchain,
+        references,
         base: tree,
     })
 }
@@ -94,15 +120,47 @@ fn warn_of_base(root: &Path, base: &Base, commit: Option<&str>, on: &(dyn Fn(Eve
 }
 
 impl Planned {
-    /// Units of the base that a case of head is timed beside, and the tree they are built from.
-    pub fn base_units(&self) -> Option<(&Path, Vec<Unit>)> {
+    /// Units of the base whose variant is part of this run, and what they are built of.
+    pub fn base_units(&self) -> Option<(&BaseTree, Vec<Unit>)> {
         let tree = self.base.as_ref()?;
         let base = self.policy.base.as_ref()?;
-        Some((tree.root.as_path(), base::units(&self.plan, &base.plan)))
+        Some((tree, base::units(&self.plan, &base.plan)))
     }
 
-    pub fn references(&self, cache: &Cache) -> Result<References> {
-        References::open(&self.root, cache, Some(&self.toolchain.host_compiler))
+    /// The base's compiler, where it is not head's.
+    pub fn base_compiler(&self) -> Option<&CompilerFacts> {
+        let theirs = &self.base.as_ref()?.toolchain.facts;
+        (*theirs != self.toolchain.facts).then_some(theirs)
+    }
+
+    /// What the base's references compute on head's inputs; nothing where there is no base.
+    pub fn compare_references(&self, device: &Seen<DeviceFacts>) -> Vec<Evidence> {
+        let (Some(tree), Some(base)) = (&self.base, &self.policy.base) else {
+            return Vec::new();
+        };
+        // A machine with a GPU computes the references of all that it checks.
+        let too_large = |case: &Case| match device {
+            Seen::Got(_) => None,
+            _ => simulate::too_large(case),
+        };
+        let (theirs, ours) = (&tree.references, &self.references);
+        base::compare_references(theirs, &base.plan, ours, &self.plan, &too_large)
+    }
+}
+
+fn of_base(error: Error) -> Error {
+    match error {
+        Error::Usage(_) => error,
+        Error::Environment(diagnostic) => Error::Environment(
+            Diagnostic {
+                message: format!(
+                    "the base is built too, by its own compiler: {}",
+                    diagnostic.message
+                ),
+                ..diagnostic
+            }
+            .help("or run without --base, where this machine cannot have both compilers"),
+        ),
     }
 }
 

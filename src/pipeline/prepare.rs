@@ -1,22 +1,23 @@
 //! Everything that needs no GPU time, at once: nvcc for head and base, the device's own waking up, and
 //! then, if there is a device, the references.
 
-use super::plan::Planned;
+use super::plan::{BaseTree, Planned};
 use super::{Request, milliseconds};
 use crate::build::{self, Artifact, Built};
 use crate::cache::Cache;
-use crate::check::cache::{Answer, References};
+use crate::check::cache::{Answer, References, digests};
 use crate::device::DeviceChoice;
 use crate::device::choice::driver_problem;
 use crate::error::{Error, Result};
 use crate::report::progress::{Event, Phase};
+use crate::toolchain::Toolchain;
 use crate::worker::Crews;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use verdict::model::{
-    BuildFacts, Case, CaseId, Costs, DeviceFacts, Evidence, Fault, FaultKind, NotRun, Seen, Unit,
-    UnitId,
+    BuildFacts, Case, CaseId, Costs, DeviceFacts, Evidence, Fault, FaultKind, NotRun, Plan, Seen,
+    Unit, UnitId,
 };
 
 /// What is built and known before a kernel runs.
@@ -36,12 +37,11 @@ pub(super) fn prepare(
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Prepared> {
-    let references = planned.references(cache)?;
     let (device, builds, answers) = std::thread::scope(|scope| {
         let builds = scope.spawn(|| Builds::make(planned, cache, on));
         let device = usable(open(request, crews), &planned.toolchain.facts.version);
         let answers = match device {
-            Seen::Got(_) => Answers::compute(planned.plan.cases.iter(), &references, on),
+            Seen::Got(_) => Answers::compute(planned.plan.cases.iter(), &planned.references, on),
             Seen::Fault(_) | Seen::Unsupported(_) | Seen::NotRun(_) => Answers::default(),
         };
         let builds = builds.join();
@@ -94,7 +94,9 @@ impl Prepared {
         };
         Ready {
             artifacts: file(head, |unit, facts| Evidence::Build { unit, facts }),
-            base_artifacts: file(base, |unit, facts| Evidence::BaseBuild { unit, facts }),
+            base_artifacts: file(base, |unit, facts| {
+                Evidence::Base(Box::new(Evidence::Build { unit, facts }))
+            }),
             answers: self.answers,
         }
     }
@@ -154,21 +156,26 @@ impl Builds {
             phase: Phase::Build,
             steps: steps as u64,
         });
-        let build_all = |what: &str, root: &Path, units: &[Unit]| {
+        let build_all = |what: &str, root: &Path, toolchain: &Toolchain, units: &[Unit]| {
             let stepped = |unit: &Unit, _: &Built| {
                 on(Event::Stepped {
                     phase: Phase::Build,
                     what: format!("{what}{}", unit.id),
                 });
             };
-            let built = build::build_all(root, &planned.toolchain, cache, units, jobs, &stepped)?;
+            let built = build::build_all(root, toolchain, cache, units, jobs, &stepped)?;
             let ids = units.iter().map(|unit| unit.id.clone());
             Ok(ids.zip(built).collect())
         };
         Ok(Self {
-            head: build_all("", &planned.root, head)?,
+            head: build_all("", &planned.root, &planned.toolchain, head)?,
             base: match base {
-                Some((root, units)) => build_all("base revision of ", root, &units)?,
+                Some((
+                    BaseTree {
+                        tree, toolchain, ..
+                    },
+                    units,
+                )) => build_all("base revision of ", &tree.root, toolchain, &units)?,
                 None => Vec::new(),
             },
             wall: began.elapsed(),
@@ -180,6 +187,7 @@ impl Builds {
 #[derive(Default)]
 pub(super) struct Answers {
     pub found: HashMap<(CaseId, u64), Seen<Answer>>,
+    outputs: HashMap<(CaseId, u64), BTreeMap<String, String>>,
     pub wall: Duration,
 }
 
@@ -198,10 +206,13 @@ impl Answers {
             steps: wanted.len() as u64,
         });
         // One after another: each uses all cores by itself.
+        let mut outputs = HashMap::new();
         let found = wanted
             .into_iter()
             .map(|(case, seed)| {
                 let answer = references.answer(case, seed);
+                let digests = answer.got().and_then(|answer| digests(answer).ok());
+                outputs.extend(digests.map(|digests| ((case.id.clone(), seed), digests)));
                 on(Event::Stepped {
                     phase: Phase::Reference,
                     what: case.id.to_string(),
@@ -211,8 +222,23 @@ impl Answers {
             .collect();
         Self {
             found,
+            outputs,
             wall: began.elapsed(),
         }
+    }
+
+    /// What was computed, for whoever compares two records.
+    pub fn digests(&self, plan: &Plan) -> Vec<Evidence> {
+        let cases = plan.cases.iter();
+        let seeds = cases.flat_map(|case| case.seeds.iter().map(move |&seed| (&case.id, seed)));
+        let digests = seeds.filter_map(|(case, seed)| {
+            Some(Evidence::Reference {
+                case: case.clone(),
+                seed,
+                outputs: self.outputs.get(&(case.clone(), seed))?.clone(),
+            })
+        });
+        digests.collect()
     }
 }
 

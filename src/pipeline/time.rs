@@ -107,7 +107,7 @@ impl Work {
         timing: Timing,
     ) -> std::result::Result<Job, Why> {
         let plan = &record.plan;
-        let artifact = self.artifact(plan, &case.id)?.clone();
+        let artifact = self.head.artifact(plan, &case.id, None)?.clone();
         let seed = case.seeds.first().copied().unwrap_or_default();
         let case = case.clone();
         let schedule = plan.timing.clone();
@@ -141,8 +141,8 @@ impl Work {
         Ok(Arm {
             case: base.plan.case(id).cloned().ok_or_else(lacking)?,
             artifact: self
-                .ready
-                .base_artifacts
+                .base
+                .artifacts
                 .get(&unit.id)
                 .cloned()
                 .ok_or_else(lacking)?,

@@ -5,7 +5,7 @@ mod history;
 mod worktree;
 
 pub use history::{commit_of, files, short, versions};
-pub use worktree::{Tree, has_more, missing, revision, top};
+pub use worktree::{Tree, files_with, has_more, revision, top};
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -5,6 +5,7 @@ use super::git;
 use super::history::{commit_of, short};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -82,18 +83,43 @@ pub fn top(root: &Path) -> Result<PathBuf> {
         .map_err(Error::environment)
 }
 
-/// Files of another revision, by patterns of git's, that the repository that holds `root` has no more. Relative
-/// to the top of the repository.
+/// Files of a working tree with one of these extensions, or with this word in them; from its top. Links are none,
+/// and neither is what git is told to ignore.
 ///
 /// # Errors
 /// Environment, where git cannot list them.
-pub fn missing(root: &Path, tree: &Path, patterns: &[&str]) -> Result<Vec<String>> {
-    let top = top(root)?;
-    let list = [&["ls-files", "-z", "--"], patterns].concat();
-    let listed = git(tree, &list).map_err(Error::environment)?;
-    let names = listed.split('\0').filter(|name| !name.is_empty());
-    let gone = names.filter(|name| !top.join(name).is_file());
-    Ok(gone.map(str::to_owned).collect())
+pub fn files_with(top: &Path, word: &str, extensions: &[&str]) -> Result<Vec<String>> {
+    let all = [
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ];
+    let all = git(top, &all).map_err(Error::environment)?;
+    // As text whatever it is: an attribute may say that a file is none.
+    let grep = ["grep", "-l", "-z", "-a", "-F", "--untracked", "-e", word];
+    let with_word = match git(top, &grep) {
+        // None: it says so by its exit code alone.
+        Err(said) if said.is_empty() => String::new(),
+        found => found.map_err(Error::environment)?,
+    };
+    let has_extension = |name: &&str| {
+        let extension = Path::new(name).extension().and_then(|it| it.to_str());
+        extension.is_some_and(|it| {
+            extensions
+                .iter()
+                .any(|known| it.eq_ignore_ascii_case(known))
+        })
+    };
+    let names = all.split('\0').filter(has_extension);
+    let names: BTreeSet<&str> = names.chain(with_word.split('\0')).collect();
+    let is_file = |name: &&str| {
+        let metadata = top.join(name).symlink_metadata();
+        !name.is_empty() && metadata.is_ok_and(|it| it.is_file())
+    };
+    let names = names.into_iter().filter(is_file);
+    Ok(names.map(str::to_owned).collect())
 }
 
 /// Held by whoever makes or removes a worktree of one repository.

@@ -71,6 +71,26 @@ pub fn untimed(record: &Record, base: &BesideBase) -> Vec<String> {
     .collect()
 }
 
+/// What the base was checked on, and what needed no check of it.
+pub fn checked(record: &Record, base: &BesideBase) -> Vec<String> {
+    // Beside times there is a line on what did not change already.
+    let alike = match record.environment.simulator {
+        Some(_) => &base.checked_alike[..],
+        None => &[],
+    };
+    [
+        (&base.checked[..], "checked on the base too"),
+        (
+            alike,
+            "the same code, launch, inputs and reference, so that one check tells of both",
+        ),
+    ]
+    .into_iter()
+    .filter(|(cases, _)| !cases.is_empty())
+    .map(|(cases, what)| format!("{what}: {}", briefly(&record.plan, cases)))
+    .collect()
+}
+
 /// More names than this are counted by kernel.
 const MOST_NAMES: usize = 6;
 

@@ -28,10 +28,13 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                 let subjects = in_words(&record.plan, &subjects.iter().collect());
                 lines.push(format!("not compared, as a filter left them out of the head: {subjects}"));
             }
-            Note::Accepts { case, instead, by, until, declared } => lines.push(format!(
-                "accepted by this change: `{case}` {}, by {by} until {until} ({declared}); the base accepts less",
-                words::gate(instead)
-            )),
+            Note::NewInputs { subject, neutral } => {
+                let at = neutral.iter().map(|it| format!("{} = {}", it.tensor, it.value.0));
+                lines.push(format!(
+                    "{subject}: the reference takes inputs that the base's did not; with {} it computes the same",
+                    at.collect::<Vec<_>>().join(", ")
+                ));
+            }
             Note::Broken { path, problem } => {
                 lines.push(format!("{path} cannot be read: {problem}"));
             }

@@ -105,10 +105,12 @@ fn processes(evidence: &[Evidence]) -> Processes<'_> {
                 add("base/", *process, case, timed(facts, |pair| &pair.base));
             }
             Evidence::Build { .. }
-            | Evidence::BaseBuild { .. }
+            | Evidence::Base(_)
             | Evidence::Check { .. }
             | Evidence::Simulation { .. }
-            | Evidence::Driver { .. } => {}
+            | Evidence::Driver { .. }
+            | Evidence::Reference { .. }
+            | Evidence::BaseReference { .. } => {}
         }
     }
     processes

@@ -71,7 +71,7 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         .into_iter()
         .partition(|verdict| moved(verdict));
     let unchanged_title = format!("{} unchanged", words::plural(unchanged.len(), "figure"));
-    let is_long = |rows: usize| judgement.conclusion == Conclusion::Pass && rows > MOST_ROWS;
+    let is_long = |rows: usize| judgement.conclusion != Conclusion::Fail && rows > MOST_ROWS;
     let comment_only = |title: &str, table: Table, is_folded| Section {
         is_folded,
         in_terminal: false,
@@ -226,6 +226,7 @@ fn of_base<'a>(record: &Record, judgement: &Judgement, base: &BesideBase) -> Sec
 pub fn base_lines(record: &Record, judgement: &Judgement, base: &BesideBase) -> Vec<String> {
     let mut lines = vec![beside::compared_with(base)];
     lines.extend(beside::untimed(record, base));
+    lines.extend(beside::checked(record, base));
     if let Some(effort) = beside::effort(judgement) {
         lines.push(format!("timed interleaved: {effort}"));
     }

@@ -4,7 +4,7 @@ use super::names::named;
 use super::reasons::Context;
 use super::{beside, summary, words};
 use std::collections::BTreeSet;
-use verdict::model::{Judgement, Outcome, Reason, Record, Subject, Verdict};
+use verdict::model::{Facet, Judgement, Outcome, Reason, Record, Subject, Verdict};
 
 /// Verdicts that ended alike for one reason: a fault breaks many gates, a source that does not compile many
 /// subjects.
@@ -15,7 +15,7 @@ pub struct Problem<'a> {
     pub subjects: String,
     /// `p50 +2%`, each once, in order.
     pub gates: Vec<String>,
-    /// In one sentence.
+    /// In one sentence; of figures that have one cause, a line each.
     pub why: String,
     /// `gates.yaml:7, gates.yaml:19`.
     pub declared: Option<String>,
@@ -34,11 +34,7 @@ pub fn problems<'a>(record: &Record, judgement: &'a Judgement) -> Vec<Problem<'a
         code: group.reason.code(),
         subjects: named(&record.plan, &group.subjects),
         gates: group.gates(),
-        why: Context {
-            environment: &record.environment,
-            subjects: &group.subjects,
-        }
-        .sentence(group.reason),
+        why: group.why(record),
         declared: group.declared(),
         place: group.verdicts.iter().find_map(|it| it.declared.as_deref()),
         command: group
@@ -53,9 +49,24 @@ struct Group<'a> {
     /// At least one. Each has all of the gates.
     subjects: Vec<&'a Subject>,
     outcome: Outcome,
+    /// Of the first.
     reason: &'a Reason,
     /// Of all subjects.
     verdicts: Vec<&'a Verdict>,
+}
+
+/// Slower is slower, in each of its times and at each of its shapes.
+fn have_one_cause(one: &Group, other: &Group) -> bool {
+    let of = |group: &Group| {
+        let Reason::BeyondChange(comparison) = group.reason else {
+            return None;
+        };
+        let subject = group.subjects.first()?;
+        let unit = (subject.kernel().to_owned(), subject.variant().to_owned());
+        let is_time = comparison.metric.facet() == Facet::Times;
+        is_time.then(|| (unit, comparison.against.clone()))
+    };
+    of(one).is_some_and(|cause| of(other) == Some(cause))
 }
 
 impl Group<'_> {
@@ -68,6 +79,25 @@ impl Group<'_> {
             }
         }
         names
+    }
+
+    fn why(&self, record: &Record) -> String {
+        let sentence = |subjects: &[&Subject], reason| {
+            let environment = &record.environment;
+            let context = Context {
+                environment,
+                subjects,
+            };
+            context.sentence(reason)
+        };
+        if self.verdicts.iter().all(|it| it.reason == *self.reason) {
+            return sentence(&self.subjects, self.reason);
+        }
+        let lines = self.verdicts.iter().map(|it| {
+            let said = sentence(&[&it.subject], &it.reason);
+            format!("{}: {said}", it.subject)
+        });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     fn declared(&self) -> Option<String> {
@@ -105,12 +135,15 @@ fn groups(judgement: &Judgement) -> Vec<Group<'_>> {
     let mut gathered: Vec<Group> = Vec::new();
     for group in of_one {
         let same = gathered.iter_mut().find(|other| {
-            (other.outcome, other.reason) == (group.outcome, group.reason)
-                && other.gates() == group.gates()
+            let is_alike = other.reason == group.reason && other.gates() == group.gates();
+            other.outcome == group.outcome && (is_alike || have_one_cause(other, &group))
         });
         match same {
             Some(other) => {
-                other.subjects.extend(group.subjects);
+                let subjects = group.subjects.into_iter();
+                let new = subjects.filter(|it| !other.subjects.contains(it));
+                let new: Vec<_> = new.collect();
+                other.subjects.extend(new);
                 other.verdicts.extend(group.verdicts);
             }
             None => gathered.push(group),

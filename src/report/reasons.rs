@@ -133,16 +133,21 @@ impl Context<'_> {
             },
             R::ConditionBroken { operands: of } => format!("does not hold for {}", operands(of)),
             R::BeyondChange(comparison) => {
-                let confirmed = match comparison.against {
-                    Against::Base => "; confirmed in a fresh process",
-                    Against::Baseline | Against::Anchor { .. } => "",
+                let confirmed = match (&comparison.against, comparison.processes) {
+                    (Against::Base, Some(_)) => "; confirmed in a fresh process",
+                    _ => "",
                 };
                 format!("{}{confirmed}", compared(comparison))
             }
-            R::CountersRose { rises, allowed } => format!(
-                "{}; limit {} of the baseline",
+            R::CountersRose {
+                against,
+                rises,
+                allowed,
+            } => format!(
+                "{}; limit {} of {}",
                 all(rises, rise),
-                limit(Metric::P50, allowed.0)
+                limit(Metric::P50, allowed.0),
+                whose(against)
             ),
             R::Loosened(how) => loosened(how),
             R::AcceptanceExpired { by, until, day } => format!(
@@ -200,8 +205,9 @@ impl Context<'_> {
             R::NotSelected { what } => format!("{what} was not selected for this run"),
             R::NotInPlan { what } => format!("{what} is not in the plan"),
             R::NoArchitecture { kernel, variant, device, arch } => {
-                format!("{kernel}/{variant} is built for no architecture that runs on {device} ({arch})")
+                no_architecture((kernel, variant), device, *arch)
             }
+            R::OnArchitecture { arch, why } => format!("built for {arch}: {}", self.sentence(why)),
             R::NotSimulated => {
                 "not simulated, as this run used a GPU; `--device sim` simulates".to_owned()
             }
@@ -306,8 +312,9 @@ impl Context<'_> {
             }
             R::OperandUnknown { name, why } => format!("{name} is unknown: {}", self.sentence(why)),
             R::CheckLost { shape, why } => format!(
-                "{}; the baselines of `{shape}` come from a simulation, and nothing checks it now: raise the budget, or where that is intended, remove `{shape}` from the baselines of correctness and counters",
-                self.sentence(why)
+                "{}; the baselines of `{shape}` come from a simulation, and nothing checks it now: {}, or where that is intended, remove `{shape}` from the baselines of correctness and counters",
+                self.sentence(why),
+                check_again(why)
             ),
             R::CountersLost { lost } => format!(
                 "{}; where that is intended, run `{}`",
@@ -601,6 +608,15 @@ fn whose(of: &Against) -> String {
     }
 }
 
+/// What brings back a check that the simulator no longer makes.
+fn check_again(why: &Reason) -> &'static str {
+    match why {
+        Reason::NotRun(NotRun::OverBudget { .. } | NotRun::EstimateUnknown) => "raise the budget",
+        Reason::NotRun(NotRun::OverMemory { .. }) => "make the shape smaller",
+        _ => "keep to what the simulator runs, or run on a GPU",
+    }
+}
+
 fn figure_problem(problem: FigureProblem) -> String {
     match problem {
         FigureProblem::NotFinite(value) => format!("is {value}"),
@@ -619,30 +635,33 @@ fn figure_problem(problem: FigureProblem) -> String {
 }
 
 fn key_differences(differences: &[KeyDifference]) -> String {
-    let each = differences.iter().map(|it| {
-        let field = match it.field {
-            KeyField::Architecture => "architecture",
-            KeyField::Compiler => "compiler",
-            KeyField::Flags => "flags",
-            KeyField::CounterModel => "counter model",
-            KeyField::Gpu => "GPU",
-            KeyField::DriverBranch => "driver branch",
-            KeyField::ClockPolicy => "clock policy",
-            KeyField::TimingProtocol => "timing protocol",
-            KeyField::Mode => "mode",
-        };
+    comma(differences, |it| {
+        let field = key_field(it.field);
         format!("{field} `{}`, here `{}`", it.theirs, it.here)
-    });
-    each.collect::<Vec<_>>().join(", ")
+    })
+}
+
+fn key_field(field: KeyField) -> &'static str {
+    match field {
+        KeyField::Architecture => "architecture",
+        KeyField::Compiler => "compiler",
+        KeyField::Flags => "flags",
+        KeyField::CounterModel => "counter model",
+        KeyField::Gpu => "GPU",
+        KeyField::DriverBranch => "driver branch",
+        KeyField::ClockPolicy => "clock policy",
+        KeyField::TimingProtocol => "timing protocol",
+        KeyField::Mode => "mode",
+    }
 }
 
 fn piece(piece: &Piece) -> String {
     match piece {
         Piece::Build(unit) => format!("build of {unit}"),
-        Piece::BaseBuild(unit) => format!("build of the base's {unit}"),
         Piece::Check { case, seed } => format!("check of {case} with seed {seed}"),
         Piece::Simulation { case, seed } => format!("simulation of {case} with seed {seed}"),
         Piece::Driver(case) => format!("driver figures of {case}"),
+        Piece::BaseReference(case) => format!("comparison of {case}'s reference with the base's"),
         Piece::Timing(case) => format!("timing of {case}"),
     }
 }
@@ -782,7 +801,10 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
         BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
         BaseDemand::TimingSchedule => "timing schedule".to_owned(),
+        BaseDemand::Checks(rules) => comma(rules, super::words::gate),
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
+        BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
+        BaseDemand::File(file) => format!("gates of {file}"),
     }
 }
 
@@ -802,11 +824,13 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::Launches(launches) => {
             format!("head makes {}", plural(*launches as usize, "launch"))
         }
-        Loosened::Reference { file: Some(file) } => {
-            format!("what {file} computes changed, and cannot be compared")
-        }
-        Loosened::Reference { file: None } | Loosened::InputValues | Loosened::OutputType => {
+        Loosened::Reference(found) => reference(found),
+        Loosened::ReferenceDigest => "on the same inputs it computes something else".to_owned(),
+        Loosened::ReferenceIncomparable(None) | Loosened::InputValues | Loosened::OutputType => {
             "changed, and cannot be compared".to_owned()
+        }
+        Loosened::ReferenceIncomparable(Some(why)) => {
+            format!("base's cannot be computed on head's inputs: {why}")
         }
         Loosened::OutputRemoved => "head has no such output".to_owned(),
         Loosened::Dims(dims) => {
@@ -828,19 +852,89 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::TimingSchedule(changes) => {
             format!("head has {}", comma(changes, schedule_change))
         }
+        Loosened::ChecksLost(why) => {
+            format!("the base was checked here, and head is not: {}", lost(why))
+        }
+        Loosened::CountersLost(counters) => {
+            format!("head can no longer be held to {}", lost_counters(counters))
+        }
+        Loosened::FileRemoved => "removed: head has no such file of gates".to_owned(),
         Loosened::BaselineRemoved => "head removes the baseline".to_owned(),
         Loosened::BaselineEdited(figures) => {
             format!("head's baseline is worse: {}", all(figures, edited))
         }
-        Loosened::BaselineMoved {
-            flags,
-            base_flags,
-            figures,
-        } => format!(
-            "head's baseline, under the flags `{flags}` (base: `{base_flags}`), is worse: {}",
+        Loosened::BaselineAbove(figures) => format!(
+            "head's baseline agrees on worse than the base measures: {}",
             all(figures, edited)
         ),
+        Loosened::BaselineMoved {
+            differences,
+            figures,
+        } => {
+            let under = comma(differences, |it| {
+                let field = key_field(it.field);
+                format!("{field} `{}` (base: `{}`)", it.here, it.theirs)
+            });
+            let figures = all(figures, edited);
+            format!("head's baseline, under the {under}, is worse: {figures}")
+        }
+        Loosened::Accepts { instead, by, until } => format!(
+            "head accepts {}, by {by} until {until}",
+            super::words::gate(instead)
+        ),
     }
+}
+
+fn reference(found: &ReferenceComparison) -> String {
+    let mut said = format!(
+        "on the same inputs it computes something else: {} of {} differ",
+        found.differing,
+        plural(
+            usize::try_from(found.elements).unwrap_or(usize::MAX),
+            "element"
+        )
+    );
+    if let Some((seed, worst)) = &found.largest {
+        said.push_str(&format!(
+            ", most {}{:?} = {} (base: {}) with seed {seed}",
+            worst.at.tensor, worst.at.index, worst.got, worst.want
+        ));
+    }
+    said
+}
+
+/// Why a check gives no answer.
+fn lost(why: &Reason) -> String {
+    match why {
+        Reason::NotRun(why) => not_run(why),
+        Reason::Unsupported(why) => unsupported(why),
+        Reason::NoArchitecture {
+            kernel,
+            variant,
+            device,
+            arch,
+        } => no_architecture((kernel, variant), device, *arch),
+        // What else leaves a check without an answer needs no figures to be found in docs/verdicts.md.
+        other => other.code().to_owned(),
+    }
+}
+
+fn no_architecture((kernel, variant): (&str, &str), device: &str, arch: Arch) -> String {
+    format!("{kernel}/{variant} is built for no architecture that runs on {device} ({arch})")
+}
+
+/// Those of one reason together.
+fn lost_counters(lost: &[(Counter, Option<Withheld>)]) -> String {
+    let mut reasons: Vec<(&Option<Withheld>, Vec<&str>)> = Vec::new();
+    for (counter, why) in lost {
+        match reasons.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, counters)) => counters.push(counter.name()),
+            None => reasons.push((why, vec![counter.name()])),
+        }
+    }
+    all(&reasons, |(why, counters)| {
+        format!("{} ({})", counters.join(", "), withheld(why.as_ref()))
+    })
 }
 
 fn comma<T>(of: &[T], each: impl Fn(&T) -> String) -> String {

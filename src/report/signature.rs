@@ -1,10 +1,10 @@
 //! Where a tensor of a case that failed is declared as other than what the entry's own name says that it takes: the
 //! likeliest of all mistakes, and one that only looks like a wrong kernel. Pure.
 
-use cpp_demangle::{DemangleOptions, Symbol};
+use crate::build::signature::parameters;
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::model::{
-    Arg, Callable, Case, ElemType, Evidence, Judgement, Outcome, Record, Seen, Subject,
+    Arg, Callable, Case, ElemType, Evidence, Judgement, Outcome, Record, ScalarType, Seen, Subject,
 };
 
 /// A line for each such tensor, and the cases that failed with it.
@@ -56,8 +56,10 @@ fn of_case(case: &Case, symbol: &str) -> Vec<String> {
     let pairs = case.args.iter().zip(&parameters).zip(1..);
     pairs
         .filter_map(|((arg, parameter), at)| {
-            let Arg::Tensor { name } = arg else {
-                return None;
+            let name = match arg {
+                Arg::Tensor { name } => name,
+                Arg::Scalar { elem, .. } => return of_scalar(*elem, parameter, at),
+                _ => return None,
             };
             let tensor = case.tensors.iter().find(|tensor| tensor.name == *name)?;
             let differs = Pointee::of(parameter)?.differs(tensor.elem);
@@ -69,6 +71,24 @@ fn of_case(case: &Case, symbol: &str) -> Vec<String> {
             })
         })
         .collect()
+}
+
+/// A number that is read as another kind of number.
+fn of_scalar(elem: ScalarType, parameter: &str, at: usize) -> Option<String> {
+    let is_float = matches!(elem, ScalarType::F32 | ScalarType::F64);
+    let takes_float = match parameter {
+        "float" | "double" => true,
+        "int" | "unsigned int" | "long" | "unsigned long" | "long long" | "unsigned long long" => {
+            false
+        }
+        _ => return None,
+    };
+    (is_float != takes_float).then(|| {
+        format!(
+            "argument {at} is {} in gates.yaml, and parameter {at} of the entry is `{parameter}`",
+            elem.name()
+        )
+    })
 }
 
 fn as_written(elem: ElemType) -> &'static str {
@@ -121,64 +141,12 @@ impl Pointee {
     }
 }
 
-/// `__half const*, int` of `ns::k<__half>(__half const*, int)`. `None` where the name says nothing of them, as of
-/// `extern "C"`.
-fn parameters(symbol: &str) -> Option<Vec<String>> {
-    let options = DemangleOptions::new().no_return_type();
-    let parsed = Symbol::new(symbol).ok()?;
-    let name = parsed.demangle_with_options(&options).ok()?;
-    let inside = name.strip_suffix(')')?;
-    let mut depth = 1usize;
-    let opens = inside.char_indices().rev().find(|(_, c)| {
-        match c {
-            ')' => depth += 1,
-            '(' => depth -= 1,
-            _ => {}
-        }
-        depth == 0
-    })?;
-    let mut parameters = vec![String::new()];
-    let mut depth = 0usize;
-    for c in inside.get(opens.0 + 1..)?.chars() {
-        match c {
-            '(' | '<' => depth += 1,
-            ')' | '>' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                parameters.push(String::new());
-                continue;
-            }
-            _ => {}
-        }
-        if let Some(last) = parameters.last_mut() {
-            last.push(c);
-        }
-    }
-    let trimmed = parameters.iter().map(|one| one.trim().to_owned());
-    Some(trimmed.collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use verdict::model::{Role, Tensor};
 
     const RMS: &str = "_ZN4vllm25fused_add_rms_norm_kernelI6__halfLi256EEEvPT_S3_PKS2_fii";
-
-    #[test]
-    fn parameters_are_those_of_the_name() {
-        for (symbol, says) in [
-            (RMS, "__half*|__half*|__half const*|float|int|int"),
-            (
-                "_Z1kPKiPlN2ns1PIffEE",
-                "int const*|long*|ns::P<float, float>",
-            ),
-            ("_Z1kPFvPfE", "void (*)(float*)"),
-            ("_ZN12_GLOBAL__N_11kEPd", "double*"),
-        ] {
-            assert_eq!(parameters(symbol).unwrap().join("|"), says);
-        }
-        assert_eq!(parameters("gather_kv"), None);
-    }
 
     #[test]
     fn only_types_that_cannot_match_differ() {
@@ -212,6 +180,14 @@ mod tests {
         ] {
             assert!(Pointee::of(unknown).is_none(), "{unknown}");
         }
+    }
+
+    #[test]
+    fn a_number_of_another_kind_is_named() {
+        use ScalarType::*;
+        let differs = |elem, parameter| of_scalar(elem, parameter, 3).is_some();
+        assert!(differs(F32, "int") && differs(I32, "float") && differs(F64, "long"));
+        assert!(!differs(F32, "float") && !differs(U32, "int") && !differs(I32, "ns::Id"));
     }
 
     #[test]

@@ -68,7 +68,13 @@ pub fn headline(judgement: &Judgement) -> String {
     } else {
         counts.join(", ")
     };
-    format!("{}: {counts}", conclusion(judgement.conclusion))
+    let unchecked = judgement.base.as_ref().map_or(&[][..], |it| &it.unchecked);
+    let unchecked = match unchecked {
+        [] => String::new(),
+        [only] => format!("; {only} is new, and nothing checked it"),
+        several => format!("; {} new cases that nothing checked", several.len()),
+    };
+    format!("{}: {counts}{unchecked}", conclusion(judgement.conclusion))
 }
 
 /// What a gate is about, as a reader counts it.
@@ -261,6 +267,10 @@ pub fn circumstances(record: &Record) -> String {
         .map_or("no compiler".to_owned(), |compiler| {
             format!("nvcc {}", compiler.version)
         });
+    let compiler = match &environment.base_compiler {
+        Some(theirs) => format!("{compiler} (base: {})", theirs.version),
+        None => compiler,
+    };
     let commit = environment.commit.as_ref().map_or(String::new(), |commit| {
         format!(", commit {}", commit.get(..12).unwrap_or(commit))
     });

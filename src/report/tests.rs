@@ -168,6 +168,7 @@ fn a_run_in_the_simulator() {
                 .entry(verdict::model::Counter::SharedLoadWavefronts)
                 .or_default() += seed;
             facts.findings.push(verdict::model::Finding {
+                kind: verdict::model::FindingKind::SharedRace,
                 message: "race on shared memory 0x40: this read and the write at k.cu:9 are not ordered at k.cu:11, \
                           block [0, 0, 0], thread [32, 0, 0]"
                     .into(),
@@ -276,6 +277,40 @@ fn two_records_compared() {
     let base = fixture::with_tails(fixture::record());
     let judgement = compare(&base, &head, Loosening::Fails);
     insta::assert_snapshot!("compare-markdown", markdown::render(&head, &judgement));
+}
+
+/// A kernel that is slower is that in each of its times and at each of its shapes.
+#[test]
+fn one_cause_is_one_block() {
+    let mut record = fixture::record();
+    record.policy.baselines = verdict::judge::acceptable(&record, "seal").0;
+    for (shape, ns) in [("small", 96_000), ("large", 104_000)] {
+        fixture::slow(&mut record, &fixture::case_id("fast", shape), ns);
+        let subject = fixture::case("fast", shape);
+        let cycles = fixture::within(Metric::Cycles, 0.02);
+        record.policy.gates.push(fixture::gate(subject, cycles));
+    }
+    let judgement = judged(&record);
+    let failed = judgement.count(Outcome::Fail);
+    let problems = problems::problems(&record, &judgement);
+    let slower: Vec<_> = problems
+        .iter()
+        .filter(|it| it.code == "beyond-change")
+        .collect();
+    let [slower] = slower.as_slice() else {
+        panic!("{} blocks", slower.len())
+    };
+    assert_eq!(slower.subjects, "k/fast@small, k/fast@large");
+    assert_eq!(slower.gates, ["p50 +2%", "cycles +2%"]);
+    let lines: Vec<_> = slower.why.lines().collect();
+    assert_eq!((lines.len(), failed), (4, 4));
+    assert!(lines[0].starts_with("k/fast@small: p50 "), "{}", lines[0]);
+    // Another variant is another cause.
+    fixture::slow(&mut record, &fixture::case_id("direct", "small"), 200_000);
+    let judgement = judged(&record);
+    let problems = problems::problems(&record, &judgement);
+    let slower = problems.iter().filter(|it| it.code == "beyond-change");
+    assert_eq!(slower.count(), 2);
 }
 
 #[test]

@@ -311,11 +311,19 @@ pub fn update_baselines(
     let mut changes = Vec::new();
     for (file, baseline, old) in merged {
         // A file whose figures are the same keeps its origin, and git sees no change.
-        if old.as_ref().is_some_and(|old| old.cases == baseline.cases) {
+        let known = old.as_ref().map(|old| &old.cases);
+        if known.unwrap_or(&BTreeMap::new()) == &without_empty(&baseline.cases) {
             continue;
         }
-        write(root, &file, &baseline)?;
         changes.extend(list_changes(&file, &baseline, old.as_ref()));
+        let baseline = Baseline {
+            cases: without_empty(&baseline.cases),
+            ..baseline
+        };
+        match baseline.cases.is_empty() {
+            true => remove(root, &file)?,
+            false => write(root, &file, &baseline)?,
+        }
     }
     Ok(Update { changes, refused })
 }
@@ -325,6 +333,21 @@ fn write(root: &Path, file: &Path, baseline: &Baseline) -> Result<()> {
         .map_err(|error| Error::environment(format!("a baseline cannot be written: {error}")))?;
     text.push('\n');
     write_whole(&root.join(file), text.as_bytes())
+}
+
+fn remove(root: &Path, file: &Path) -> Result<()> {
+    std::fs::remove_file(root.join(file)).map_err(|error| {
+        Error::environment(format!("{} cannot be removed: {error}", file.display()))
+    })
+}
+
+type Cases = BTreeMap<String, BTreeMap<Metric, Agreed>>;
+
+/// A case that has nothing to agree on any more is in no file.
+fn without_empty(cases: &Cases) -> Cases {
+    let some = cases.iter().filter(|(_, metrics)| !metrics.is_empty());
+    some.map(|(shape, metrics)| (shape.clone(), metrics.clone()))
+        .collect()
 }
 
 fn directory_of(root: &Path) -> PathBuf {
@@ -387,8 +410,8 @@ fn merge(
             None => (metric, new),
         };
         let metrics: BTreeMap<Metric, Agreed> = metrics.into_iter().map(joined).collect();
-        // A part of the shapes says nothing of what is the worst over all.
-        if !partial {
+        // A part of the shapes says nothing of what is the worst over all, which counters never are.
+        if !partial || new.key.facet() == Facet::Counters {
             kept.clear();
         }
         kept.extend(metrics);

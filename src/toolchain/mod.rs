@@ -211,4 +211,4 @@ fn compiler(program: &Path, args: &[&str]) -> Command {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -59,7 +59,7 @@ impl Machine {
 
 /// Another process writes it: a program that a test beside this one starts inherits what is open for writing
 /// here, until it executes, and the script could not be run as long ("Text file busy").
-fn write_script(path: &Path, body: &str) {
+pub(crate) fn write_script(path: &Path, body: &str) {
     use std::process::Command;
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let written = Command::new("/bin/sh")

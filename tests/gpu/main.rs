@@ -62,7 +62,7 @@ fn a_kernel_holds_against_the_reference_of_the_cpu() {
     };
     let dir = tempfile::tempdir().unwrap();
     let cache = Cache::at(dir.path()).unwrap();
-    let references = References::open(dir.path(), &cache, None).unwrap();
+    let references = References::open(dir.path(), &cache, None, None).unwrap();
     let Seen::Got(cache::Answer::Files { seen, original }) = references.answer(&case, 1) else {
         panic!("it is built in")
     };

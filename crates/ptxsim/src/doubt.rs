@@ -6,6 +6,7 @@ mod joined;
 use crate::counters::{Counter, Tier};
 use crate::exec::mma::Mma;
 use crate::exec::regs::Class;
+use crate::flow;
 use crate::program::{AddressSpace, Op, Program};
 use crate::report::{Cost, Kind, kind_of};
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::ops::RangeInclusive;
 /// showed each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Doubt {
-    /// A loop polls memory: how often it turns is a matter of the schedule, which no GPU shares.
+    /// A loop waits for what others do, or has an atomic whose result hangs on them: how often it turns is a matter of the schedule, which no GPU shares.
     Polls,
     /// A form of access that was never compared with a GPU.
     Uncompared,
@@ -94,14 +95,17 @@ pub(crate) fn see_strides(program: &mut Program) {
 pub(crate) struct Shape {
     loops: Vec<RangeInclusive<usize>>,
     joined: Vec<bool>,
+    waits: Vec<bool>,
 }
 
 impl Shape {
     pub fn of(program: &Program) -> Shape {
         #[cfg(test)]
         tests::MADE.with(|made| made.set(made.get() + 1));
+        let loops = loops(program);
         Shape {
-            loops: loops(program),
+            waits: flow::waits(program, &loops),
+            loops,
             joined: joined::joined(program),
         }
     }
@@ -139,7 +143,7 @@ impl<'a> Seen<'a> {
         let cost = &self.costs[at];
         let there = match doubt {
             Doubt::Polls => {
-                return match inst.op.polls() && self.shape.loops.iter().any(|l| l.contains(&at)) {
+                return match self.shape.waits.get(at).copied().unwrap_or_default() {
                     true => &Counter::ALL,
                     false => &[],
                 };

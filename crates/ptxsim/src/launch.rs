@@ -6,6 +6,7 @@ use crate::check::order::Side;
 use crate::doubt::withheld;
 use crate::exec::cost::Issues;
 use crate::exec::state::*;
+use crate::exec::undefined::Left;
 use crate::memory::Memory;
 use crate::parallel;
 use crate::program::*;
@@ -17,16 +18,16 @@ use std::collections::{BTreeSet, HashMap};
 pub struct Limits {
     /// Warp instructions in all.
     pub instructions: u64,
-    /// Different findings that are kept.
+    /// Findings that are kept, by kind and source lines, the gravest first.
     pub findings: usize,
     /// Without: no findings; faults (out of bounds, misaligned, deadlock, budget) remain.
     pub checks: bool,
     /// Blocks run on as many threads where results cannot differ (with checks only). Results, counters
     /// and messages are the same for any number.
     pub threads: usize,
-    /// Of the blocks only every so-manieth runs, from the first on: a sample, to estimate what the whole
-    /// launch costs. 1 runs all.
-    pub every: u32,
+    /// At most this many of the blocks run, see [`sample`]: to estimate what the whole launch costs.
+    /// `None` runs all.
+    pub sample: Option<u32>,
 }
 
 impl Default for Limits {
@@ -36,9 +37,38 @@ impl Default for Limits {
             findings: 100,
             checks: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
-            every: 1,
+            sample: None,
         }
     }
+}
+
+/// At most `most` blocks of a grid, by number, spread over each of its dimensions: what a block has to do often
+/// grows along one of them, as in causal attention, and equal steps through the numbers would meet the same
+/// place of that dimension each time.
+pub fn sample(grid: [u32; 3], most: u32) -> Vec<u32> {
+    let blocks = grid.iter().map(|&n| u64::from(n)).product::<u64>();
+    if blocks <= u64::from(most) {
+        return (0..u32::try_from(blocks).unwrap_or(u32::MAX)).collect();
+    }
+    // Point i of `most` in the middle of stratum i of x, and of strata in another order of y and z.
+    let middle = |n: u32, stratum: u64| {
+        (u64::from(n) * (2 * (stratum % u64::from(most)) + 1)) / (2 * u64::from(most))
+    };
+    let [x, y, z] = grid;
+    let mut found: Vec<u32> = (0..u64::from(most))
+        .map(|i| {
+            let at = [
+                middle(x, i),
+                middle(y, i + u64::from(most / 2)),
+                middle(z, u64::from(most) - 1 - i),
+            ];
+            let number = at[0] + u64::from(x) * (at[1] + u64::from(y) * at[2]);
+            u32::try_from(number).unwrap_or(u32::MAX)
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// Bytes of registers and local memory of a block: far above what a compiler writes.
@@ -118,7 +148,7 @@ pub(crate) fn launch(
     };
     let Some(shared_bytes) = static_shared
         .checked_add(dynamic_shared)
-        .filter(|&s| s <= MAX_SHARED)
+        .filter(|&s| s <= MAX_SHARED + program.reserved_shared)
     else {
         return refuse(format!(
             "{static_shared} + {dynamic_shared} bytes of shared memory, more than {MAX_SHARED}"
@@ -139,15 +169,18 @@ pub(crate) fn launch(
         dynamic_shared,
         limits,
     };
-    let (outcome, full, unjudged) = match parallel::run(&job, memory) {
+    let (mut outcome, full, unjudged) = match parallel::run(&job, memory) {
         Some(outcome) => (outcome, false, Unjudged::default()),
         None => {
             let room = memory.room_for_checks();
             let mut machine = job.machine(memory, room);
+            let chosen = limits
+                .sample
+                .map_or_else(|| (0..blocks).collect(), |most| sample(grid, most));
             let run = if limits.checks {
-                machine.run_grid::<true>(blocks, limits.every)
+                machine.run_grid::<true>(&chosen)
             } else {
-                machine.run_grid::<false>(blocks, limits.every)
+                machine.run_grid::<false>(&chosen)
             };
             run.map_err(|mut f| {
                 let last = machine.printed.iter().rev().take(3).rev();
@@ -156,6 +189,7 @@ pub(crate) fn launch(
                 }
                 *f
             })?;
+            machine.tell_what_is_left();
             let (full, unjudged) = machine
                 .global
                 .take()
@@ -177,7 +211,7 @@ pub(crate) fn launch(
     Ok(Report {
         counters: Counters::of(program, &outcome.costs),
         withheld: withheld(program, &outcome.costs),
-        findings: outcome.findings,
+        findings: outcome.findings.ranked(limits.findings),
         printed: outcome.printed,
         not_judged,
     })
@@ -199,7 +233,7 @@ pub struct Job<'a> {
 /// What is left of a launch, or of a part of it, when it has come to its end.
 pub struct Outcome {
     pub costs: Vec<Cost>,
-    pub findings: Vec<Finding>,
+    pub findings: Findings,
     pub printed: Vec<String>,
 }
 
@@ -220,9 +254,9 @@ impl<'a> Job<'a> {
             dynamic_shared: self.dynamic_shared,
             costs: vec![Cost::default(); code.len()],
             issues: Issues::new(code.len()),
-            findings: Vec::new(),
-            seen: HashMap::new(),
-            max_findings: self.limits.findings,
+            findings: Findings::default(),
+            global_origins: HashMap::new(),
+            left: Left::new(),
             instructions_left: self.limits.instructions,
             patterns: code.iter().map(|_| None).collect(),
             hint: usize::MAX,

@@ -64,7 +64,7 @@
 //!
 //! # Not built
 //! wgmma, TMA and bulk copies, tcgen05, textures, clusters, vector registers, `alloca`, video
-//! instructions but `vabsdiff2` and `vabsdiff4`, `elect`, minima and maxima of vectors of halves in
+//! instructions but `vabsdiff2` and `vabsdiff4`, minima and maxima of vectors of halves in
 //! memory, `fma.oob`, mma of f16 in m8n8k4, sparse mma, and what ptxas refuses for sm_90, such as `cvt.rs`.
 //! Each refuses the kernels that may come to it ([`Module::kernel`]); what belongs to no kernel (a
 //! `.texref`, a word that the grammar does not have) refuses the module.
@@ -74,6 +74,7 @@ mod counters;
 mod decode;
 mod doubt;
 mod exec;
+mod flow;
 mod launch;
 pub mod memory;
 pub mod num;
@@ -86,7 +87,7 @@ mod schedule;
 pub use counters::{COUNTER_MODEL, Counter, Tier};
 pub use decode::LoadError;
 pub use doubt::{Doubt, Withheld};
-pub use launch::Limits;
+pub use launch::{Limits, sample};
 pub use memory::Memory;
 pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
 
@@ -141,6 +142,7 @@ impl Module {
             match decode::decode(&ast, entry, &variables) {
                 Ok(mut program) => {
                     doubt::see_strides(&mut program);
+                    flow::mark_guesses(&mut program);
                     kernels.push(Kernel {
                         program,
                         variables: variables.clone(),
@@ -204,7 +206,7 @@ impl Kernel {
     }
 
     pub fn static_shared_bytes(&self) -> u32 {
-        self.program.shared_bytes
+        self.program.shared_bytes - self.program.reserved_shared
     }
 }
 

@@ -82,6 +82,14 @@ impl Known {
         }
     }
 
+    /// A byte has no value any more.
+    pub fn unset(&mut self, offset: usize) {
+        if self.all {
+            (self.all, _) = (false, self.bits.fill(u64::MAX));
+        }
+        self.put(offset, false);
+    }
+
     pub fn put(&mut self, offset: usize, known: bool) {
         if !self.all {
             let bit = 1 << (offset % 64);
@@ -384,6 +392,10 @@ impl Allocation {
     #[inline(always)]
     pub fn cover(&mut self, offset: usize, bytes: usize) {
         self.known.cover(offset, bytes);
+    }
+
+    pub fn unmark(&mut self, offset: usize) {
+        self.known.unset(offset);
     }
 
     #[inline(always)]

@@ -14,9 +14,8 @@ use crate::exec::state::Machine;
 use crate::launch::{Job, Outcome};
 use crate::memory::{Bytes, Memory};
 use crate::program::{AddressSpace, Op, Order};
-use crate::report::{Cost, Finding, MAX_PRINTED};
+use crate::report::{Cost, Finding, Findings, MAX_PRINTED};
 use crate::schedule::Share;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Parts per thread: blocks differ in what they cost.
@@ -31,11 +30,8 @@ const MAX_SPUN: u32 = 4096;
 struct Part {
     number: u32,
     findings: Vec<Finding>,
-    keys: Vec<Key>,
     printed: Vec<String>,
 }
-
-type Key = (crate::report::FindingKind, u32, u32);
 
 /// What a thread leaves.
 struct Shard {
@@ -52,7 +48,7 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
     // Each thread may come to copy all buffers.
     let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
     let threads = job.limits.threads.min(fitting).min(job.blocks as usize);
-    if threads < 2 || job.limits.every > 1 || !job.limits.checks || !separable(job) {
+    if threads < 2 || job.limits.sample.is_some() || !job.limits.checks || !separable(job) {
         return None;
     }
     let size = (job.blocks / (threads as u32 * PARTS)).max(1);
@@ -121,20 +117,18 @@ fn one_thread(
         for block in first..first.saturating_add(size).min(job.blocks) {
             whole_block(&mut machine, block)?;
             let global = machine.global.as_mut()?;
-            let unsure = global.full || !global.unjudged.is_empty();
+            // What is left without a value at the end hangs on all blocks.
+            let unsure = global.full || !global.unjudged.is_empty() || !machine.left.is_empty();
             if machine.memory.apart(base) + global.used() > room || unsure {
                 return None;
             }
         }
-        if machine.findings.len() >= job.limits.findings || machine.printed.len() >= MAX_PRINTED {
+        if machine.printed.len() >= MAX_PRINTED {
             return None;
         }
-        let mut keys: Vec<_> = machine.seen.drain().collect();
-        keys.sort_by_key(|(_, at)| *at);
         parts.push(Part {
             number,
-            findings: std::mem::take(&mut machine.findings),
-            keys: keys.into_iter().map(|(key, _)| key).collect(),
+            findings: machine.findings.take(),
             printed: std::mem::take(&mut machine.printed),
         });
     }
@@ -190,19 +184,11 @@ fn join(job: &Job, memory: &mut Memory, shares: Vec<Shard>) -> Outcome {
     parts.sort_by_key(|p| p.number);
     let mut outcome = Outcome {
         costs,
-        findings: Vec::new(),
+        findings: Findings::default(),
         printed: Vec::new(),
     };
-    let mut seen: HashMap<Key, usize> = HashMap::new();
     for part in parts {
-        for (finding, key) in part.findings.into_iter().zip(part.keys) {
-            if let Some(&at) = seen.get(&key) {
-                outcome.findings[at].times += finding.times;
-            } else if outcome.findings.len() < job.limits.findings {
-                seen.insert(key, outcome.findings.len());
-                outcome.findings.push(finding);
-            }
-        }
+        outcome.findings.join(part.findings);
         outcome.printed.extend(part.printed);
     }
     outcome

@@ -56,6 +56,8 @@ pub struct Access {
     pub address: (Class, u32),
     pub offset: i64,
     pub order: Order,
+    /// A load whose value a compare-and-swap at the same place checks (`flow`): it may be an old one.
+    pub guess: bool,
 }
 
 impl Access {
@@ -240,6 +242,8 @@ pub enum Op {
     },
     /// d `o[0]`, a `o[1]`, members `o[4]`.
     Redux(ReduxOp),
+    /// d `o[0]`, predicate `o[5]`, members `o[4]`.
+    Elect,
     ActiveMask,
     Mma(Box<Mma>),
     Mbarrier(Box<Mbarrier>),
@@ -322,7 +326,15 @@ pub enum Special {
     LaneMaskGt,
     DynamicSharedSize,
     TotalSharedSize,
+    /// Where the shared memory that belongs to the system begins and ends.
+    ReservedShared {
+        end: bool,
+    },
 }
+
+/// Bytes of shared memory that the system reserves, at its start, as on sm_90. Cooperative groups keep what
+/// tiles of several warps need there (`%reserved_smem_offset_1`).
+pub const RESERVED_SHARED: u32 = 1024;
 
 #[derive(Clone, Debug)]
 pub struct SharedVariable {
@@ -398,8 +410,10 @@ pub struct Program {
     pub constants64: Vec<(u32, u64)>,
     pub specials: Vec<(Special, Class, u32)>,
     pub shared: Vec<SharedVariable>,
-    /// Static shared memory; dynamic shared memory begins here.
+    /// Static shared memory, with what is reserved; dynamic shared memory begins here.
     pub shared_bytes: u32,
+    /// Bytes of it that the program did not declare: none where it does not ask for them.
+    pub reserved_shared: u32,
     pub local_bytes: u32,
     pub frames: Vec<Frame>,
     pub stack: Option<Stack>,

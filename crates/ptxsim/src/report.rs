@@ -3,6 +3,7 @@
 use crate::counters::Counter;
 use crate::doubt::Withheld;
 use crate::program::{AddressSpace, Op, Program};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,25 +36,30 @@ pub struct Fault {
     pub address: Option<u64>,
 }
 
+/// In the order of what they can do: wrong data first, then order that is left to luck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FindingKind {
+    /// Data of an asynchronous copy touched before the copying thread waited for it, or overwritten
+    /// by another one.
+    AsyncBeforeWait,
     UninitialisedGlobal,
     UninitialisedShared,
     UninitialisedLocal,
-    /// cp.async data touched before the copying thread waited for it.
-    AsyncBeforeWait,
+    InvalidMembers,
     SharedRace,
     /// Two accesses to global memory within a launch, one of them a write, that nothing orders.
     GlobalRace,
     /// A barrier was passed without threads of the block that had ended.
     BarrierByPart,
-    InvalidMembers,
+    /// Two accesses by lanes of one warp, one of them a write, and no `__syncwarp()` between them.
+    WarpHazard,
 }
 
-/// Something wrong that did not stop the launch.
+/// Something wrong that did not stop the launch: all of a kind between the same two source lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub kind: FindingKind,
+    /// Of the first.
     pub message: String,
     /// The source line, and for a race the other one.
     pub places: Vec<String>,
@@ -62,6 +68,71 @@ pub struct Finding {
     pub thread: [u32; 3],
     pub address: Option<u64>,
     pub times: u64,
+}
+
+/// Kind, instruction, and the other instruction.
+type Sort = (FindingKind, u32, u32);
+/// What makes a group.
+type Lines = (FindingKind, Vec<String>);
+
+/// Findings by kind and source lines. Code that was unrolled or inlined several times has many
+/// instructions of one line: they are one group.
+#[derive(Debug, Default)]
+pub struct Findings {
+    groups: Vec<Finding>,
+    of_lines: HashMap<Lines, usize>,
+    /// Which group an instruction's is: looked up for each that is found.
+    of_sort: HashMap<Sort, usize>,
+}
+
+impl Findings {
+    /// Whether its group is known; then it counts there.
+    pub fn count(&mut self, sort: Sort) -> bool {
+        let group = self.of_sort.get(&sort);
+        let group = group.and_then(|&at| self.groups.get_mut(at));
+        group.map(|g| g.times += 1).is_some()
+    }
+
+    pub fn tell(&mut self, sort: Sort, finding: Finding) {
+        let at = self.add(finding);
+        self.of_sort.insert(sort, at);
+    }
+
+    /// Adds to the group of the finding, or begins it.
+    fn add(&mut self, finding: Finding) -> usize {
+        let groups = &mut self.groups;
+        let lines = (finding.kind, finding.places.clone());
+        match self.of_lines.entry(lines) {
+            Entry::Occupied(known) => {
+                groups[*known.get()].times += finding.times;
+                *known.get()
+            }
+            Entry::Vacant(new) => {
+                groups.push(finding);
+                *new.insert(groups.len() - 1)
+            }
+        }
+    }
+
+    /// Takes over what was found later.
+    pub fn join(&mut self, later: Vec<Finding>) {
+        for finding in later {
+            self.add(finding);
+        }
+    }
+
+    /// In the order of finding, leaving none.
+    pub fn take(&mut self) -> Vec<Finding> {
+        std::mem::take(self).groups
+    }
+
+    /// The gravest kind first, then what happened most often: `most` of them.
+    pub fn ranked(&mut self, most: usize) -> Vec<Finding> {
+        let mut all = self.take();
+        all.sort_by_key(|f| (f.kind, std::cmp::Reverse(f.times)));
+        all.truncate(most);
+        all
+    }
 }
 
 /// Costs of one instruction or of several.
@@ -181,9 +252,12 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         Op::CpAsync { .. } | Op::CpCommit | Op::CpWait(_) => Kind::AsyncCopy,
         Op::Barrier { .. } => Kind::Barrier,
         Op::WarpSync => Kind::WarpSync,
-        Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::ActiveMask => {
-            Kind::Exchange
-        }
+        Op::Shfl { .. }
+        | Op::Vote { .. }
+        | Op::Match { .. }
+        | Op::Redux(_)
+        | Op::Elect
+        | Op::ActiveMask => Kind::Exchange,
         Op::Mma(m) => match &**m {
             Mma::Multiply(_) | Mma::Integers(_) | Mma::Doubles(_) => Kind::Matrix,
             Mma::LdMatrix { .. } => Kind::MatrixLoad,

@@ -39,8 +39,8 @@ struct Idle {
 }
 
 impl Machine<'_> {
-    pub fn run_grid<const CHECKS: bool>(&mut self, blocks: u32, every: u32) -> Run<()> {
-        let mut fresh = (0..blocks).step_by(every.max(1) as usize);
+    pub fn run_grid<const CHECKS: bool>(&mut self, blocks: &[u32]) -> Run<()> {
+        let mut fresh = blocks.iter().copied();
         let mut paused: VecDeque<BlockState> = VecDeque::new();
         let mut idle = Idle::default();
         loop {

@@ -90,12 +90,16 @@ fn barriers_and_warp_syncs_of_f16_are_needed() {
     // The warp syncs that another one covers: the first (behind the load of Q, before the first
     // barrier), the one between rescale and accumulate (registers only in between), and the one
     // before the output is staged (the last barrier of the loop comes before it).
-    for (what, free) in [("bar.sync", vec![]), ("bar.warp.sync", vec![0, 4, 6])] {
+    let (race, hazard) = (FindingKind::SharedRace, FindingKind::WarpHazard);
+    for (what, kind, free) in [
+        ("bar.sync", race, vec![]),
+        ("bar.warp.sync", hazard, vec![0, 4, 6]),
+    ] {
         let count = text.lines().filter(|l| l.contains(what)).count();
         let unneeded: Vec<usize> = (0..count)
             .filter(|&n| {
                 let run = run_f16(&without(&text, what, n), 64, 1, 200, false, limits());
-                !kinds(&run.report.unwrap()).contains(&FindingKind::SharedRace)
+                !kinds(&run.report.unwrap()).contains(&kind)
             })
             .collect();
         assert_eq!(unneeded, free, "{what}");
@@ -178,29 +182,85 @@ fn misaligned_access() {
 }
 
 #[test]
-fn reads_of_what_nobody_wrote() {
-    let shared = "mov.u32 %r2, s;\nshl.b32 %r3, %r1, 2;\nadd.u32 %r2, %r2, %r3;\n";
-    let (report, _) = run(
-        ".shared .b32 s[64];",
-        &format!("{shared}ld.shared.u32 %r4, [%r2];"),
-        32,
-        128,
-    );
-    assert_eq!(kinds(&report.unwrap()), [FindingKind::UninitialisedShared]);
-    let (report, _) = run(
-        ".shared .b32 s[64];",
-        &format!("{shared}st.shared.u32 [%r2], %r1;\nld.shared.u32 %r4, [%r2];"),
-        32,
-        128,
-    );
-    assert_eq!(kinds(&report.unwrap()), []);
+fn values_that_nobody_wrote_matter_where_they_are_used() {
+    let shared = "mov.u32 %r2, s;\nshl.b32 %r3, %r1, 2;\nadd.u32 %r2, %r2, %r3;\n.loc 1 4 1\n";
+    let read = format!("{shared}ld.shared.u32 %r4, [%r2];\n.loc 1 5 1\n");
+    let of_shared = |body: &str| {
+        let (report, _) = run(".shared .b32 s[64];", &format!("{read}{body}"), 32, 128);
+        let report = report.unwrap();
+        for f in &report.findings {
+            assert_eq!(f.kind, FindingKind::UninitialisedShared);
+            assert_eq!(f.places[0], "k.cu:5");
+            assert!(["k.cu:4", "k.cu:5"].contains(&f.places[1].as_str()));
+        }
+        report.findings.into_iter().map(|f| f.message).next()
+    };
+    // Neither the read itself, nor what is dropped, masked away or overwritten.
+    for right in [
+        "",
+        "add.u32 %r5, %r4, 1;\nmul.lo.u32 %r6, %r5, %r4;",
+        "xor.b32 %r5, %r4, %r4;\nst.global.u32 [%rd3], %r5;",
+        "and.b32 %r5, %r4, 0;\nst.global.u32 [%rd3], %r5;",
+        "setp.lt.u32 %p1, %r1, 99;\nselp.b32 %r5, %r1, %r4, %p1;\nst.global.u32 [%rd3], %r5;",
+        "st.global.u32 [%rd3], %r4;\nst.global.u32 [%rd3], %r1;",
+        "st.shared.u32 [%r2+128], %r4;\nst.shared.u32 [%r2], %r1;\nld.shared.u32 %r4, [%r2];\n\
+         st.global.u32 [%rd3], %r4;",
+        "mov.b32 {%h1, %h2}, %r4;\nmov.b32 %r5, {%h3, %h3};\nshl.b32 %r6, %r4, 16;\nand.b32 %r6, %r6, 0xffff;\n\
+         setp.eq.u32 %p1, %r6, 0;\n@%p1 st.global.u32 [%rd3], %r6;",
+    ] {
+        let right = right.replace("mov.b32 %r5, {%h3, %h3};\n", "");
+        assert_eq!(of_shared(&right), None, "{right}");
+    }
+    for (faulty, what) in [
+        (
+            "setp.gt.s32 %p1, %r4, 7;\n@%p1 bra A;\nadd.u32 %r5, %r1, 1;\nA:",
+            "this branch at k.cu:5",
+        ),
+        (
+            "setp.eq.u32 %p1, %r4, 12345;\n@%p1 bra A;\nadd.u32 %r5, %r1, 1;\nA:",
+            "this branch",
+        ),
+        (
+            "setp.eq.u32 %p1, %r4, 1;\n@%p1 st.global.u32 [%rd3], %r1;",
+            "whether this is done",
+        ),
+        (
+            "and.b32 %r4, %r4, 0;\nld.shared.u32 %r4, [%r2+128];\nst.global.u32 [%rd3], %r4;",
+            "what is stored to `data` at byte 0",
+        ),
+        (
+            "cvt.u64.u32 %rd5, %r4;\nand.b64 %rd5, %rd5, 60;\nadd.u64 %rd5, %rd1, %rd5;\nld.global.u32 %r5, [%rd5];",
+            "the address of this access",
+        ),
+        (
+            "shfl.sync.bfly.b32 %r5, %r4, 1, 31, -1;\nst.global.u32 [%rd3], %r5;",
+            "what is stored",
+        ),
+        (
+            "add.u32 %r5, %r4, %r1;\nst.shared.u32 [%r2], %r5;\nld.shared.u32 %r6, [%r2];\nst.global.u32 [%rd3], %r6;",
+            "what is stored",
+        ),
+        ("red.global.add.u32 [%rd3], %r4;", "the operand of this"),
+        ("atom.shared.add.u32 %r5, [%r2], 1;", "the result of this"),
+    ] {
+        let told = of_shared(faulty).unwrap_or_else(|| panic!("{faulty}"));
+        assert!(told.starts_with(what), "{faulty}: {told}");
+        assert!(told.contains("depends on shared memory 0x"), "{told}");
+    }
     let (report, _) = run(
         "",
-        ".local .align 8 .b8 l[8];\nmov.u64 %rd5, l;\nst.local.u32 [%rd5], %r1;\nld.local.u64 %rd6, [%rd5];",
+        ".local .align 8 .b8 l[8];\nmov.u64 %rd5, l;\nst.local.u32 [%rd5], %r1;\nld.local.u64 %rd6, [%rd5];\n\
+         mul.wide.u32 %rd7, %r1, 8;\nadd.u64 %rd7, %rd1, %rd7;\nst.global.u64 [%rd7], %rd6;",
         32,
-        128,
+        256,
     );
-    assert_eq!(kinds(&report.unwrap()), [FindingKind::UninitialisedLocal]);
+    let report = report.unwrap();
+    assert_eq!(kinds(&report), [FindingKind::UninitialisedLocal]);
+    assert!(
+        report.findings[0]
+            .message
+            .contains("local memory 0x4: nothing had written that")
+    );
 
     let module = load(&fixture("reduce"));
     let kernel = module.kernel("_Z10reduce_sumPKfPfi").unwrap();
@@ -211,17 +271,14 @@ fn reads_of_what_nobody_wrote() {
     let p = params(kernel, &[Arg::Ptr(x), Arg::Ptr(y), Arg::I32(100)]);
     let report = launch(kernel, [1, 1, 1], [512, 1, 1], 0, &p, &mut memory, limits()).unwrap();
     assert_eq!(kinds(&report), [FindingKind::UninitialisedGlobal]);
+    let message = &report.findings[0].message;
     assert!(
-        report.findings[0]
-            .message
-            .contains("read of `x` at byte 396"),
-        "{}",
-        report.findings[0].message
+        message.starts_with("what is stored to `y` at byte 0")
+            && message.contains("`x` at byte 396"),
+        "{message}"
     );
-    assert_eq!(
-        (report.findings[0].thread, report.findings[0].times),
-        ([99, 0, 0], 1)
-    );
+    assert_eq!(report.findings[0].times, 1);
+    assert!(memory.without_value(y, 4).unwrap().len() == 1);
 }
 
 #[test]
@@ -307,7 +364,13 @@ fn races_within_a_warp_and_atomics() {
     let own = "mov.u32 %r2, s;\nshl.b32 %r3, %r1, 2;\nadd.u32 %r2, %r2, %r3;\nst.shared.u32 [%r2], %r1;\n";
     let next = "xor.b32 %r4, %r3, 4;\nmov.u32 %r5, s;\nadd.u32 %r4, %r4, %r5;\nld.shared.u32 %r6, [%r4];\nst.global.u32 [%rd3], %r6;";
     let (report, _) = run(".shared .b32 s[32];", &format!("{own}{next}"), 32, 128);
-    assert_eq!(kinds(&report.unwrap()), [FindingKind::SharedRace]);
+    let report = report.unwrap();
+    assert_eq!(kinds(&report), [FindingKind::WarpHazard]);
+    assert!(
+        report.findings[0]
+            .message
+            .contains("no __syncwarp() orders this read")
+    );
     let (report, out) = run(
         ".shared .b32 s[32];",
         &format!("{own}bar.warp.sync 0xffffffff;\n{next}"),
@@ -337,7 +400,7 @@ fn unsupported_forms_are_refused_by_name() {
         "cp.async.bulk.commit_group",
         "tcgen05.fence::before_thread_sync",
         "mbarrier.arrive.shared::cluster.b64 _, [%rd2]",
-        "griddepcontrol.wait",
+        "griddepcontrol.other",
     ] {
         let text =
             format!("{HEADER}.entry k()\n{{ .reg .b64 %rd<4>;\n.loc 1 33 2\n{form};\nret; }}");
@@ -367,15 +430,34 @@ fn a_sample_of_the_blocks_costs_its_share() {
     let text = fixture("softmax");
     let module = load(&text);
     let kernel = &module.kernels()[0];
-    let cost = |every| {
+    let cost = |sample| {
         let mut memory = Memory::default();
         let x = put(&mut memory, "x", &bytes_of(&[1.0; 64 * 32]));
         let y = memory.alloc("y", 4 * 64 * 32).unwrap();
         let p = params(kernel, &[Arg::Ptr(x), Arg::Ptr(y), Arg::I32(32)]);
-        let limits = Limits { every, ..limits() };
+        let limits = Limits { sample, ..limits() };
         let report = launch(kernel, [64, 1, 1], [256, 1, 1], 0, &p, &mut memory, limits);
         report.unwrap().counters.total.issued
     };
-    assert_eq!(cost(1), 8 * cost(8));
-    assert_eq!(cost(64), cost(1000));
+    assert_eq!(cost(None), 8 * cost(Some(8)));
+    assert_eq!(cost(None), cost(Some(64)));
+    assert_eq!(cost(None), cost(Some(1000)));
+}
+
+#[test]
+fn a_sample_meets_each_part_of_each_dimension() {
+    // 16 tiles of queries by 8 heads by 2 batches: equal steps through the numbers would meet tile 0 four times.
+    let found = ptxsim::sample([16, 8, 2], 4);
+    let parts = |of: fn(u32) -> u32, size: u32| {
+        let mut parts: Vec<u32> = found.iter().map(|&n| of(n) * 4 / size).collect();
+        parts.sort_unstable();
+        parts
+    };
+    assert_eq!(parts(|n| n % 16, 16), [0, 1, 2, 3]);
+    assert_eq!(parts(|n| n / 16 % 8, 8), [0, 1, 2, 3]);
+    // Work that grows with the tile is estimated as it is.
+    let work: u32 = found.iter().map(|n| 2 * (n % 16) + 1).sum();
+    assert_eq!(work * (16 / 4), 16 * 16 + 16);
+    assert_eq!(ptxsim::sample([3, 1, 1], 4), [0, 1, 2]);
+    assert_eq!(ptxsim::sample([u32::MAX, 65535, 65535], 1).len(), 1);
 }

@@ -230,3 +230,81 @@ fn conversions_that_ptxas_refuses_are_refused() {
         assert!(refusal(form).contains("is not supported"), "{form}");
     }
 }
+
+/// PTX ISA 9.7.13.13: a grid waits for those before it, and in one launch there is none.
+#[test]
+fn what_orders_launches_waits_for_nothing() {
+    let body = "mul.wide.u32 %d0, %w9, 4;\nadd.u64 %d0, %d9, %d0;\ngriddepcontrol.wait;\n\
+        st.global.u32 [%d0], %w9;\ngriddepcontrol.launch_dependents;";
+    let got = run(body, &[7; 128]);
+    assert!((0..32).all(|l| got[4 * l] == l as u8));
+    assert!(refusal("griddepcontrol.launch;").contains("griddepcontrol.launch"));
+}
+
+/// PTX ISA 4.4: a constant, wherever a value can be.
+#[test]
+fn the_size_of_a_warp() {
+    let body = "mul.wide.u32 %d0, %w9, 4;\nadd.u64 %d0, %d9, %d0;\nmov.u32 %w0, WARP_SZ;\n\
+        add.u32 %w0, %w0, WARP_SZ;\nsub.u32 %w0, WARP_SZ, %w0;\nst.global.u32 [%d0], %w0;\n\
+        mov.u64 %d1, WARP_SZ;\nadd.u64 %d1, %d1, %d9;\n@!%p0 ld.global.u8 %w1, [%d1];";
+    let body = format!("setp.eq.u32 %p0, 0, 0;\n{body}");
+    let got = run(&body, &[7; 128]);
+    assert_eq!(got[..4], (-32_i32).to_le_bytes());
+}
+
+/// As CUB writes it (`MatchAny`), which ptxas takes for `vote.sync.ballot.b32` (PTX ISA 9.7.13.9).
+#[test]
+fn votes_in_both_orders_of_their_words() {
+    let votes = |vote: &str| {
+        let body = format!(
+            "mul.wide.u32 %d0, %w9, 4;\nadd.u64 %d0, %d9, %d0;\nand.b32 %w0, %w9, 5;\n\
+             setp.ne.u32 %p1, %w0, 0;\n{vote} %w1, %p1, 0xffffffff;\n@!%p1 not.b32 %w1, %w1;\n\
+             st.global.u32 [%d0], %w1;"
+        );
+        run(&body, &[0; 128])
+    };
+    let (cub, isa) = (votes("vote.ballot.sync.b32"), votes("vote.sync.ballot.b32"));
+    assert_eq!(cub, isa);
+    let ballot = (0..32_u32)
+        .filter(|l| l & 5 != 0)
+        .fold(0_u32, |all, l| all | 1 << l);
+    assert_eq!(cub[..4], (!ballot).to_le_bytes());
+    assert_eq!(cub[4..8], ballot.to_le_bytes());
+    assert!(refusal("vote.ballot.b32 %w1, %p1;").contains("vote.ballot.b32"));
+}
+
+/// PTX ISA 9.7.13.14: one member of the mask, told its own number; the others are told it as well.
+#[test]
+fn one_lane_is_elected() {
+    let body = "mul.wide.u32 %d0, %w9, 4;\nadd.u64 %d0, %d9, %d0;\nsetp.ge.u32 %p2, %w9, 8;\n\
+        mov.u32 %w1, 99;\n@%p2 elect.sync %w1|%p1, 0xffffff00;\nselp.u32 %w2, 1, 0, %p1;\n\
+        @!%p2 mov.u32 %w2, 0;\nshl.b32 %w2, %w2, 8;\nor.b32 %w1, %w1, %w2;\nst.global.u32 [%d0], %w1;";
+    let got = run(body, &[0; 128]);
+    for lane in 0..32 {
+        let wanted = match lane {
+            0..8 => [99, 0],
+            8 => [8, 1],
+            _ => [8, 0],
+        };
+        assert_eq!(got[4 * lane..][..2], wanted, "{lane}");
+    }
+    let (_, report) = run_as("elect.sync _|%p1, 0xffff;", &[0; 4]);
+    assert_eq!(report.findings[0].kind, FindingKind::InvalidMembers);
+}
+
+/// PTX ISA 10: what is at the start of shared memory is not the program's, and neither is it its size.
+#[test]
+fn reserved_shared_memory_is_apart() {
+    let body = "mov.u32 %w0, %reserved_smem_offset_1;\nmov.u32 %w1, %reserved_smem_offset_end;\n\
+        mov.u32 %w2, s;\nst.shared.u32 [%w0], %w9;\n\
+        st.global.v4.u32 [%d9], {%w0, %w1, %w2, %w9};";
+    let one = format!("setp.ne.u32 %p0, %w9, 0;\n@%p0 ret;\n{body}");
+    let got = run(&one, &[9; 16]);
+    let words: Vec<u32> = got
+        .chunks_exact(4)
+        .map(|w| u32::from_le_bytes(w.try_into().unwrap()))
+        .collect();
+    assert_eq!(words[..3], [0, 1024, 1024]);
+    let module = load(&kernel(body));
+    assert_eq!(module.kernel("k").unwrap().static_shared_bytes(), 512);
+}

@@ -1,6 +1,6 @@
 //! The forms of PTX instructions that are compared: every scalar one of the ISA for sm_90 whose
 //! result the ISA defines, whether ptxsim builds it or not. A form is an opcode and kinds of
-//! operands; what computes with it stands in `sweep` and `program`.
+//! operands; what computes with it is in `sweep` and `program`.
 //!
 //! `mul` and `add` of floats always carry a rounding modifier: without one ptxas may fuse them.
 
@@ -15,7 +15,7 @@ pub enum Class {
     P,
 }
 
-/// What may stand in place of a source register.
+/// What may replace a source register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Constant {
     None,

@@ -1,4 +1,4 @@
-//! Random programs: what one is, and how it is written as PTX. How one is made stands in `make`.
+//! Random programs: what one is, and how it is written as PTX. How one is made is in `make`.
 //!
 //! Each instruction's result goes to a place of its own in the output, so that a wrong one is
 //! named. Every program is defined by the ISA: no races, no uninitialised reads, warp-wide

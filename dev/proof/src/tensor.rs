@@ -1,5 +1,5 @@
 //! `mma`: matrix instructions on random fragments, some of wildly different exponents: what the
-//! tensor cores add up and what ptxsim does. Which they are stands in `products`.
+//! tensor cores add up and what ptxsim does. Which they are is in `products`.
 
 use crate::gpu::{Gpu, Result, Shape};
 use crate::job::{Arg, Job};

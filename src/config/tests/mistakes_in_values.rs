@@ -39,6 +39,22 @@ fn expressions() {
         "block: []",
         "gates.yaml:18:50: kernels.scale.launch.block: a block has one to three extents, not 0",
     );
+    let quote =
+        "a comma ends an item of a list: quote an expression that has one, as \"ceil_div(a, b)\"";
+    check(
+        "\"ceil_div(N, TILE)\"",
+        "ceil_div(N, TILE)",
+        &format!(
+            "gates.yaml:18:31: kernels.scale.launch.grid[0]: `ceil_div(N`: `)` is missing\n  help: {quote}"
+        ),
+    );
+    check(
+        "\"ceil_div(N, TILE)\"",
+        "ceil_div(N, TILE), ceil_div(N, TILE)",
+        &format!(
+            "gates.yaml:18:31: kernels.scale.launch.grid[0]: `ceil_div(N`: `)` is missing\n  help: {quote}"
+        ),
+    );
     check(
         "\"ceil_div(N, TILE)\"",
         "N / 100",

@@ -1,6 +1,6 @@
 use super::super::{Resolved, Selection, select};
 use super::{RIGHT, read};
-use verdict::model::{Rule, Subject};
+use verdict::model::{CaseId, Rule, Subject};
 
 const SECOND: &str = r#"
   copy:
@@ -106,6 +106,17 @@ fn a_plan_that_leaves_out_cases_says_so() {
     };
     assert_eq!(left_out(&Selection::default()), [""; 0]);
     assert_eq!(left_out(&filters(&["*"])), [""; 0]);
+    let small = selected(&filters(&["*@small"])).unwrap().plan;
+    let [large, gone] = ["large", "gone"].map(|shape| CaseId {
+        kernel: "no more".into(),
+        variant: "v".into(),
+        shape: shape.into(),
+    });
+    assert!(!small.selects(&large) && !small.selects(&gone));
+    assert!(small.selects(&CaseId {
+        shape: "small".into(),
+        ..gone
+    }));
     // A kernel that is there whole is whole, whatever is missing beside it.
     assert_eq!(left_out(&filters(&["copy"])), ["scale"]);
     assert_eq!(left_out(&filters(&["scale/wide"])), ["copy", "scale"]);

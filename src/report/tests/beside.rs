@@ -96,14 +96,39 @@ fn a_run_beside_a_base_that_may_ask_less() {
     everywhere("base-allowed", &record);
 }
 
+fn needs_no_device(piece: &Evidence) -> bool {
+    matches!(
+        piece,
+        Evidence::Build { .. } | Evidence::BaseReference { .. } | Evidence::Base(_)
+    )
+}
+
 #[test]
 fn a_run_beside_a_base_without_a_gpu() {
     let mut record = beside_base();
     record.environment.device = fixture::no_gpu();
-    let builds =
-        |piece: &Evidence| matches!(piece, Evidence::Build { .. } | Evidence::BaseBuild { .. });
-    record.evidence.retain(builds);
+    record.evidence.retain(needs_no_device);
     everywhere("base-no-gpu", &record);
+}
+
+/// Whoever reads one line only, reads that.
+#[test]
+fn a_new_case_that_nothing_checked_is_in_the_headline() {
+    let mut record = beside_base();
+    record.environment.device = fixture::no_gpu();
+    record.evidence.retain(needs_no_device);
+    let judgement = judged(&record);
+    let says = "; k/fast@tiny is new, and nothing checked it";
+    for text in [
+        terminal::render(&record, &judgement, PLAIN),
+        markdown::render(&record, &judgement),
+    ] {
+        assert!(text.contains(says), "{text}");
+    }
+    // One that was checked, and one that the base has, are not named.
+    let checked = judged(&beside_base());
+    let text = terminal::render(&beside_base(), &checked, PLAIN);
+    assert!(!text.contains("nothing checked it"), "{text}");
 }
 
 /// As a workflow names its base.

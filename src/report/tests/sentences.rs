@@ -224,6 +224,7 @@ fn all_reasons() -> Vec<Reason> {
         R::Findings {
             seed: 1,
             first: vec![Finding {
+                kind: FindingKind::SharedRace,
                 message: "race on shared memory 0x40".into(),
                 places: Vec::new(),
                 block: [0; 3],
@@ -283,7 +284,28 @@ fn all_reasons() -> Vec<Reason> {
         R::BeyondChange(Box::new(p50(Against::Baseline, 0.03, Some(1)))),
         R::BeyondChange(Box::new(p50(Against::Base, 0.03, None))),
         R::BeyondChange(Box::new(slow_share())),
+        R::BeyondChange(Box::new(Comparison {
+            interval: None,
+            processes: None,
+            ..p50(Against::Base, 0.03, None)
+        })),
+        R::OnArchitecture {
+            arch: fixture::arch(),
+            why: Box::new(R::NoSeeds),
+        },
         R::CountersRose {
+            against: Against::Base,
+            rises: vec![CounterRise {
+                counter: Counter::Atomics,
+                was: Num(0.0),
+                now: Num(8.0),
+                change: Num(f64::INFINITY),
+                lines: Vec::new(),
+            }],
+            allowed: Num(0.02),
+        },
+        R::CountersRose {
+            against: Against::Baseline,
             rises: vec![CounterRise {
                 counter: Counter::GlobalLoadSectors,
                 was: Num(1024.0),
@@ -467,9 +489,15 @@ fn all_reasons() -> Vec<Reason> {
         },
         R::CheckLost {
             shape: "small".into(),
-            why: Box::new(R::NotRun(NotRun::OverBudget {
+            why: Box::new(Reason::NotRun(NotRun::OverBudget {
                 estimate: 70_000_000,
                 budget: 50_000_000,
+            })),
+        },
+        R::CheckLost {
+            shape: "small".into(),
+            why: Box::new(R::Unsupported(Unsupported::Ptx {
+                problem: "the simulator does not support it: `nanosleep.u64`".into(),
             })),
         },
         R::CountersLost {
@@ -574,7 +602,6 @@ fn all_reasons() -> Vec<Reason> {
     all.extend(
         [
             Piece::Build(unit()),
-            Piece::BaseBuild(unit()),
             Piece::Check { case: case(), seed },
             Piece::Simulation { case: case(), seed },
             Piece::Driver(case()),
@@ -609,7 +636,7 @@ fn all_reasons() -> Vec<Reason> {
         ]
         .map(gap),
     );
-    all.extend(loosened().map(|how| R::Loosened(Box::new(how))));
+    all.extend(loosened().into_iter().map(|how| R::Loosened(Box::new(how))));
     all.extend(FaultKind::ALL.map(|kind| {
         let message = "what it said".into();
         R::Fault(Fault { kind, message })
@@ -667,9 +694,9 @@ fn all_reasons() -> Vec<Reason> {
     all
 }
 
-fn loosened() -> [Loosened; 21] {
+fn loosened() -> Vec<Loosened> {
     let dims = [("M".to_owned(), Some(64)), ("N".to_owned(), None)];
-    [
+    vec![
         Loosened::SubjectRemoved(fixture::case("fast", "small")),
         Loosened::GateRemoved,
         Loosened::Looser(fixture::at_most(Metric::Registers, 140.0)),
@@ -682,10 +709,15 @@ fn loosened() -> [Loosened; 21] {
         },
         Loosened::Launches(2),
         Loosened::Launches(1),
-        Loosened::Reference {
-            file: Some("k_ref.c".into()),
-        },
-        Loosened::Reference { file: None },
+        Loosened::Reference(Box::new(ReferenceComparison {
+            elements: 384,
+            differing: 64,
+            largest: Some((2, worst())),
+            neutral: Vec::new(),
+        })),
+        Loosened::ReferenceDigest,
+        Loosened::ReferenceIncomparable(None),
+        Loosened::ReferenceIncomparable(Some("the reference `k` in k.c crashed".into())),
         Loosened::Dims(dims.into()),
         Loosened::InputValues,
         Loosened::OutputType,
@@ -708,12 +740,41 @@ fn loosened() -> [Loosened; 21] {
                 head: 10,
             },
         ]),
+        Loosened::ChecksLost(Box::new(Reason::NotRun(NotRun::OverBudget {
+            estimate: 80_000_000,
+            budget: 50_000_000,
+        }))),
+        Loosened::ChecksLost(Box::new(Reason::Unsupported(Unsupported::Ptx {
+            problem: "line 7: no multimem.ld_reduce".into(),
+        }))),
+        Loosened::ChecksLost(Box::new(Reason::NoArchitecture {
+            kernel: "k".into(),
+            variant: "fast".into(),
+            device: "NVIDIA L4".into(),
+            arch: fixture::arch(),
+        })),
+        Loosened::ChecksLost(Box::new(Reason::NotSimulated)),
+        Loosened::CountersLost(vec![
+            (Counter::GlobalLoadSectors, Some(withheld(Doubt::Polls))),
+            (Counter::GlobalStoreSectors, Some(withheld(Doubt::Polls))),
+            (Counter::Atomics, None),
+        ]),
+        Loosened::FileRemoved,
         Loosened::BaselineRemoved,
         Loosened::BaselineEdited(edits()),
+        Loosened::BaselineAbove(edits()),
         Loosened::BaselineMoved {
-            flags: "-O1".into(),
-            base_flags: "-O3".into(),
+            differences: vec![KeyDifference {
+                field: KeyField::Flags,
+                theirs: "-O3".into(),
+                here: "-O1".into(),
+            }],
             figures: edits(),
+        },
+        Loosened::Accepts {
+            instead: fixture::at_most(Metric::MaxErr, 1e6),
+            by: "Ann".into(),
+            until: "2027-01-31".into(),
         },
     ]
 }
@@ -739,7 +800,10 @@ fn demands() -> Vec<BaseDemand> {
         },
         BaseDemand::SimulatorBudget,
         BaseDemand::TimingSchedule,
+        BaseDemand::Checks(vec![Rule::Finite, Rule::NoFindings]),
         BaseDemand::Baseline(Facet::Times),
+        BaseDemand::NoAcceptance,
+        BaseDemand::File("gpu/gates.yaml".to_owned()),
     ]
 }
 

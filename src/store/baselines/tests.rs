@@ -2,7 +2,8 @@ use super::*;
 use verdict::judge::fixture;
 use verdict::judge::judge;
 use verdict::model::{
-    Against, Conclusion, FigureProblem, NotRun, Num, Outcome, Question, Reason, Seen,
+    Against, Conclusion, Doubt, FigureProblem, NotRun, Num, Outcome, Question, Reason, Seen,
+    Withheld,
 };
 
 fn all(_: &Subject) -> bool {
@@ -88,6 +89,50 @@ fn a_figure_that_a_run_has_no_more_is_removed_and_listed() {
         "{changes:?}"
     );
     assert!(!std::fs::read_to_string(&file).unwrap().contains("cycles"));
+}
+
+/// No gate can rest on them, and the verdict on those of before says to update.
+#[test]
+fn counters_that_are_withheld_are_removed_and_so_is_a_file_of_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut record = fixture::record_simulated();
+    update_baselines(dir.path(), &record, &all).unwrap();
+    let shapes = || {
+        let (baselines, broken) = load_baselines(dir.path()).unwrap();
+        assert_eq!(broken, []);
+        let of = |it: &Baseline| it.variant == "direct" && it.key.facet() == Facet::Counters;
+        let found = baselines.into_iter().find(of);
+        found.map(|it| it.cases.into_keys().collect::<Vec<_>>())
+    };
+    assert_eq!(shapes().unwrap(), ["large", "small"]);
+    for (shape, left) in [("small", Some(vec!["large".to_owned()])), ("large", None)] {
+        fixture::resimulate(
+            &mut record,
+            &fixture::case_id("direct", shape),
+            |_, facts| {
+                if let Seen::Got(facts) = facts {
+                    let why = Withheld {
+                        doubt: Doubt::Polls,
+                        place: "k.cu:7".to_owned(),
+                    };
+                    let counters = std::mem::take(&mut facts.counters).into_keys();
+                    facts.withheld = counters.map(|it| (it, why.clone())).collect();
+                }
+            },
+        );
+        let update = update_baselines(dir.path(), &record, &all).unwrap();
+        assert_eq!(shapes(), left);
+        assert!(!update.changes.is_empty());
+        assert!(update.refused.iter().all(|it| it.facet != Facet::Counters));
+        assert!(
+            update
+                .changes
+                .iter()
+                .all(|it| it.to_string().ends_with("(removed)"))
+        );
+    }
+    let again = update_baselines(dir.path(), &record, &all).unwrap();
+    assert_eq!(again.changes, []);
 }
 
 #[test]

@@ -161,6 +161,7 @@ fn record(files: Vec<File>) -> Result<Record> {
             timing,
             simulation: Simulation { budget: 0 },
             pairing: None,
+            filters: Vec::new(),
             left_out: BTreeSet::new(),
         },
         policy: Policy {
@@ -229,6 +230,7 @@ fn environment(file: &File) -> Environment {
             program: file.writer.clone(),
         }),
         device: Seen::Got(device(&file.device)),
+        base_compiler: None,
         simulator: None,
     }
 }

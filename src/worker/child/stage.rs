@@ -2,7 +2,7 @@
 
 use super::buffers::Buffers;
 use super::job_cache::JobCache;
-use crate::build::Artifact;
+use crate::build::{Artifact, signature};
 use crate::check::images::{self, Image};
 use crate::check::poison::{gaps_changed, poison, poisoned};
 use crate::check::same;
@@ -39,6 +39,12 @@ impl<'a> StagedCase<'a> {
         artifact: &Artifact,
         seed: u64,
     ) -> Result<Self> {
+        // A driver takes the launch, and reads whatever lies behind the arguments.
+        if let Artifact::Cubin { symbol, .. } = artifact
+            && let Some(misfit) = signature::misfit(symbol, &case.args)
+        {
+            return Err(Failure::of_case(FaultKind::LaunchRefused, misfit));
+        }
         let program = device.load(artifact)?;
         Self::of(device, cache, case, program, seed)
     }

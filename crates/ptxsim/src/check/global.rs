@@ -22,6 +22,8 @@ struct Stamp {
     instruction: u32,
     warp: u8,
     strength: Strength,
+    /// That wrote together with another one, the same value.
+    together: u32,
 }
 
 /// An earlier access that has no order with the present one.
@@ -64,6 +66,8 @@ pub struct Accessor<'a> {
     pub inter: &'a Inter,
     /// Warps of a block.
     pub warps: u32,
+    /// Lanes that write the same value to the place of another one.
+    pub together: u32,
 }
 
 pub struct GlobalShadow {
@@ -93,6 +97,7 @@ impl GlobalShadow {
             instruction: 0,
             warp: 0,
             strength: Strength::Weak,
+            together: 0,
         };
         GlobalShadow {
             pages: Vec::new(),
@@ -132,6 +137,7 @@ impl GlobalShadow {
             instruction: me.instruction,
             warp: me.warp as u8,
             strength: me.strength,
+            together: 0,
         });
         self.recent[at] = id;
         id
@@ -188,6 +194,11 @@ impl GlobalShadow {
         if stamp == 0 {
             return true;
         }
+        if me.together != 0
+            && let Some(s) = self.stamps.get_mut((stamp >> STAMP_SHIFT) as usize)
+        {
+            s.together |= me.together;
+        }
         if self.pages.len() <= allocation {
             self.pages.resize_with(allocation + 1, Vec::new);
         }
@@ -204,6 +215,7 @@ impl GlobalShadow {
         let check = Check {
             me,
             stamps: &self.stamps,
+            write,
         };
         let mut reading = Reading::new(&check, self.blocks_meet);
         let (unjudged, mut unsure) = (&mut self.unjudged, false);
@@ -243,11 +255,12 @@ impl GlobalShadow {
             };
             if !page.writes.is_empty() {
                 for c in &mut page.writes[first..=last] {
-                    if *c != 0 && !told && !check.ordered(*c, lane) && !tell(*c, true, &mut told) {
+                    let ordered = *c == 0 || told || check.after_write(*c, lane);
+                    if !ordered && !tell(*c, true, &mut told) {
                         return false;
                     }
                     if write {
-                        *c = stamp | lane;
+                        *c = stamp | lanes;
                     }
                 }
             }
@@ -308,6 +321,7 @@ impl GlobalShadow {
 struct Check<'a> {
     me: &'a Accessor<'a>,
     stamps: &'a [Stamp],
+    write: bool,
 }
 
 /// Of an access that is not ordered for certain.
@@ -334,6 +348,26 @@ impl Check<'_> {
 
     fn warp_of(&self, s: Stamp) -> u64 {
         u64::from(s.block) * u64::from(self.me.warps) + u64::from(s.warp)
+    }
+
+    /// Of a write: that several lanes wrote together, each of them has to come before; but who reads
+    /// what it wrote itself reads its own.
+    #[inline(always)]
+    fn after_write(&self, cell: Cell, lane: u32) -> bool {
+        cell & MANY == 0 && self.ordered(cell, lane)
+            || cell & MANY != 0 && self.after_writes(cell, lane)
+    }
+
+    #[cold]
+    fn after_writes(&self, cell: Cell, lane: u32) -> bool {
+        let (s, me) = (self.stamp_of(cell), self.me);
+        if s.block != me.block || u32::from(s.warp) != me.warp {
+            return self.ordered(cell, lane);
+        }
+        let own = !self.write && s.together >> lane & 1 == 1;
+        let knows = |l: u32| me.clocks.knows(self.who(lane), me.warp, l, s.epoch);
+        let all = (0..32).filter(|l| s.together >> l & 1 == 1).all(knows);
+        own || all || me.strength.excuses(s.strength, true)
     }
 
     fn ordered(&self, cell: Cell, lane: u32) -> bool {
@@ -380,6 +414,7 @@ impl Check<'_> {
             return race(Some(other), None);
         }
         match me.clocks.meets(who, s.epoch) {
+            _ if was_write => race(None, None),
             Meets::None => race(None, None),
             Meets::Some | Meets::All => Judged::Lanes,
         }

@@ -159,12 +159,12 @@ impl Shadow {
         (offset >> self.shift) as usize..=last as usize
     }
 
-    /// What `who` does now, as it will be remembered.
+    /// What `who` does now, and `lanes` with it, as it will be remembered.
     #[inline(always)]
-    fn present(clock: &WarpClock, who: Who, strength: Strength) -> Seen {
+    fn present(clock: &WarpClock, who: Who, lanes: u32, strength: Strength) -> Seen {
         Seen {
             epoch: clock.knows[who.warp as usize % WARPS],
-            lanes: 1 << who.lane,
+            lanes,
             mark: Mark::new(who.instruction, strength, who.warp),
         }
     }
@@ -172,19 +172,31 @@ impl Shadow {
     pub fn read(&mut self, offset: u32, bytes: u32, who: Who, strength: Strength) -> Option<Past> {
         let mut race = None;
         let clock = &self.warps[who.warp as usize];
-        let present = Self::present(clock, who, strength);
+        let present = Self::present(clock, who, 1 << who.lane, strength);
         for place in self.places(offset, bytes) {
             let written = self.cells.written(place);
-            race = Self::race(clock, who, strength, written, true).or(race);
+            // Who wrote the same as others reads its own value.
+            let own = written.mark.warp() == who.warp && written.lanes >> who.lane & 1 == 1;
+            if !own {
+                race = Self::race(clock, who, strength, written, true).or(race);
+            }
             self.cells.note_read(place, present);
         }
         race
     }
 
-    pub fn write(&mut self, offset: u32, bytes: u32, who: Who, strength: Strength) -> Option<Past> {
+    /// `together`: all lanes that write the same value there at once, `who` among them.
+    pub fn write(
+        &mut self,
+        offset: u32,
+        bytes: u32,
+        who: Who,
+        strength: Strength,
+        together: u32,
+    ) -> Option<Past> {
         let mut race = None;
         let clock = &self.warps[who.warp as usize];
-        let present = Self::present(clock, who, strength);
+        let present = Self::present(clock, who, together, strength);
         for place in self.places(offset, bytes) {
             let written = self.cells.written(place);
             race = Self::race(clock, who, strength, written, true).or(race);
@@ -392,7 +404,7 @@ mod tests {
     #[test]
     fn barriers_order_warps() {
         let mut s = Shadow::new(64, 4, 2);
-        assert_eq!(s.write(0, 4, who(0, 0), Weak), None);
+        assert_eq!(s.write(0, 4, who(0, 0), Weak, 1 << 0), None);
         assert!(
             s.read(0, 4, who(1, 0), Weak)
                 .is_some_and(|p| p.was_write && p.warp == 0)
@@ -400,38 +412,38 @@ mod tests {
         barrier(&mut s);
         assert_eq!(s.read(0, 4, who(1, 0), Weak), None);
         assert!(
-            s.write(0, 4, who(0, 5), Weak)
+            s.write(0, 4, who(0, 5), Weak, 1 << 5)
                 .is_some_and(|p| !p.was_write && p.warp == 1)
         );
         barrier(&mut s);
-        assert_eq!(s.write(0, 4, who(1, 1), Weak), None);
+        assert_eq!(s.write(0, 4, who(1, 1), Weak, 1 << 1), None);
     }
 
     #[test]
     fn warp_syncs_order_lanes() {
         let mut s = Shadow::new(64, 4, 1);
-        assert_eq!(s.write(8, 4, who(0, 3), Weak), None);
+        assert_eq!(s.write(8, 4, who(0, 3), Weak, 1 << 3), None);
         assert!(s.read(8, 4, who(0, 4), Weak).is_some());
         s.warp_sync(0, 0b1_1000, u32::MAX);
         assert_eq!(s.read(8, 4, who(0, 4), Weak), None);
         assert!(s.read(8, 4, who(0, 5), Weak).is_some());
         s.warp_sync(0, u32::MAX, u32::MAX);
-        assert_eq!(s.write(8, 4, who(0, 9), Weak), None);
+        assert_eq!(s.write(8, 4, who(0, 9), Weak, 1 << 9), None);
     }
 
     #[test]
     fn neighbours_within_a_granule_only() {
         let mut s = Shadow::new(64, 2, 2);
-        assert_eq!(s.write(0, 2, who(0, 0), Weak), None);
-        assert_eq!(s.write(2, 2, who(1, 0), Weak), None);
+        assert_eq!(s.write(0, 2, who(0, 0), Weak, 1 << 0), None);
+        assert_eq!(s.write(2, 2, who(1, 0), Weak, 1 << 0), None);
         assert!(s.read(0, 4, who(1, 0), Weak).is_some());
     }
 
     #[test]
     fn atomics_do_not_race_with_atomics() {
         let mut s = Shadow::new(64, 4, 2);
-        assert_eq!(s.write(0, 4, who(0, 0), Atomic), None);
-        assert_eq!(s.write(0, 4, who(1, 0), Atomic), None);
+        assert_eq!(s.write(0, 4, who(0, 0), Atomic, 1 << 0), None);
+        assert_eq!(s.write(0, 4, who(1, 0), Atomic, 1 << 0), None);
         assert!(s.read(0, 4, who(0, 0), Weak).is_some());
     }
 }

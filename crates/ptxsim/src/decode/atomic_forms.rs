@@ -97,6 +97,7 @@ impl Decoder<'_> {
             address,
             offset,
             order: order(words, true),
+            guess: false,
         };
         self.watch_shared(space, width);
         self.emit(

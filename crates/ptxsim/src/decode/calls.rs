@@ -52,6 +52,7 @@ impl Decoder<'_> {
                         address: (Class::R64, address),
                         offset: 0,
                         order: Order::Weak,
+                        guess: false,
                     };
                     self.emit(Op::Store(Box::new(access)), [0; 6]);
                 }

@@ -44,6 +44,12 @@ impl Decoder<'_> {
             }
             "nanosleep" => self.emit(Op::Sleep, [0; 6]),
             "pmevent" => self.emit(Op::Nop, [0; 6]),
+            // There is one launch: no grid before it to wait for, none behind it to let go (PTX ISA
+            // 9.7.13.13).
+            "griddepcontrol" if matches!(words, [_, "launch_dependents" | "wait"]) => {
+                self.expect_operands(i, 0..=0)?;
+                self.emit(Op::Nop, [0; 6]);
+            }
             _ => return self.unsupported(i, ""),
         }
         Ok(())

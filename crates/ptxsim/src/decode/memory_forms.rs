@@ -191,6 +191,7 @@ impl Decoder<'_> {
             address,
             offset,
             order: order(words, false),
+            guess: false,
         });
         self.watch_shared(space, ty.bytes().min(8));
         self.emit(
@@ -267,6 +268,7 @@ impl Decoder<'_> {
                         address,
                         offset,
                         order: Order::Weak,
+                        guess: false,
                     })
                 };
                 let op = Op::CpAsync {

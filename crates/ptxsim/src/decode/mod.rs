@@ -85,6 +85,7 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
             .collect(),
         shared: d.shared,
         shared_bytes: d.shared_bytes,
+        reserved_shared: d.reserved_shared,
         local_bytes: d.local_bytes,
         frames,
         stack,
@@ -94,6 +95,20 @@ pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -
         required_threads: entry.required_threads,
         shared_granule: d.shared_granule.clamp(1, 4),
         shape: OnceLock::new(),
+    })
+}
+
+/// Whether something of a module looks where the system's shared memory is.
+fn asks_for_reserved(module: &Module) -> bool {
+    let reserved =
+        |o: &Operand| matches!(o, Operand::Name(n) if n.starts_with("%reserved_smem_offset_"));
+    let bodies = module
+        .functions
+        .iter()
+        .flat_map(|f| f.body.iter().flatten());
+    bodies.into_iter().any(|s| match s {
+        Statement::Instruction(i) => i.operands.iter().any(reserved),
+        _ => false,
     })
 }
 
@@ -120,6 +135,7 @@ struct Decoder<'a> {
     specials: BTreeMap<(Special, Class), u32>,
     shared: Vec<SharedVariable>,
     shared_bytes: u32,
+    reserved_shared: u32,
     local_bytes: u32,
     parameters: Vec<Parameter>,
     parameter_bytes: u32,
@@ -152,6 +168,10 @@ struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     fn new(module: &'a Module, variables: &'a [ModuleVariable]) -> Self {
+        let reserved_shared = match asks_for_reserved(module) {
+            true => RESERVED_SHARED,
+            false => 0,
+        };
         Decoder {
             module,
             variables,
@@ -164,7 +184,8 @@ impl<'a> Decoder<'a> {
             constants64: BTreeMap::new(),
             specials: BTreeMap::new(),
             shared: Vec::new(),
-            shared_bytes: 0,
+            shared_bytes: reserved_shared,
+            reserved_shared,
             local_bytes: 0,
             parameters: Vec::new(),
             parameter_bytes: 0,

@@ -134,6 +134,11 @@ impl Decoder<'_> {
                     format!("the size of `{name}` is not that of `{}`", i.form()),
                 ),
                 Some(symbol) => self.symbol_address(i, symbol, 0, class),
+                // A predefined constant (PTX ISA 4.4).
+                None if name == "WARP_SZ" => match class {
+                    Class::R64 => Ok(self.constant64(32)),
+                    _ => Ok(self.constant32(32)),
+                },
                 None => match scope::special(name) {
                     Some(s) => Ok(self.special(s, class)),
                     None => self.invalid(i.pos, format!("`{name}` is not declared")),

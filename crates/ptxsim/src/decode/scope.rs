@@ -140,6 +140,14 @@ pub fn special(name: &str) -> Option<Special> {
         "%lanemask_gt" => Special::LaneMaskGt,
         "%dynamic_smem_size" => Special::DynamicSharedSize,
         "%total_smem_size" => Special::TotalSharedSize,
+        // What lies in that region is for the system's software to say (PTX ISA 10): cooperative groups
+        // have all of it from the first offset on.
+        "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" | "%reserved_smem_offset_1" => {
+            Special::ReservedShared { end: false }
+        }
+        "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => {
+            Special::ReservedShared { end: true }
+        }
         _ => return None,
     })
 }

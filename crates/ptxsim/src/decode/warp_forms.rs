@@ -8,13 +8,36 @@ use crate::program::*;
 impl Decoder<'_> {
     pub(super) fn warp(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
         match words[0] {
-            "shfl" | "vote" | "match" | "redux" | "activemask" => self.exchange(i, words),
+            // ptxas takes the words in either order, and CUB writes the other one.
+            "vote" => match *words {
+                [vote, mode, "sync", ty] => self.exchange(i, &[vote, "sync", mode, ty]),
+                _ => self.exchange(i, words),
+            },
+            "shfl" | "match" | "redux" | "activemask" => self.exchange(i, words),
+            "elect" => self.elect(i, words),
             "wmma" => self.wmma(i, words),
             "mma" => self.mma(i, words),
             "ldmatrix" | "stmatrix" => self.matrix(i, words),
             "movmatrix" => self.movmatrix(i, words),
             _ => self.unsupported(i, ""),
         }
+    }
+
+    /// `elect.sync d|p, members` (PTX ISA 9.7.13.14): which member is elected is left open, but always the
+    /// same; here it is the first.
+    fn elect(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
+        if words != ["elect", "sync"] {
+            return self.unsupported(i, "");
+        }
+        self.expect_operands(i, 2..=2)?;
+        let Operand::Pair(d, p) = self.operand(i, 0)? else {
+            return self.invalid(i.pos, "`elect.sync` gives a lane and a predicate");
+        };
+        let d = self.destination(i, &Operand::Name(d.clone()), Class::R32)?;
+        let p = self.predicate(p, i)?;
+        let members = self.value(i, self.operand(i, 1)?, Class::R32, Ty::B32)?;
+        self.emit(Op::Elect, [d, 0, 0, 0, members, p]);
+        Ok(())
     }
 
     fn exchange(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {

@@ -156,7 +156,12 @@ fn written(inst: &Inst) -> Vec<Register> {
             .collect(),
         Op::Load(a) => a.registers.clone(),
         Op::Atom(a) => a.destinations.iter().map(|&d| (a.class, d)).collect(),
-        Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::ActiveMask => {
+        Op::Shfl { .. }
+        | Op::Vote { .. }
+        | Op::Match { .. }
+        | Op::Redux(_)
+        | Op::Elect
+        | Op::ActiveMask => {
             vec![(Class::R32, inst.o[0])]
         }
         Op::Clock { wide: false } | Op::PendingCount => vec![(Class::R32, inst.o[0])],

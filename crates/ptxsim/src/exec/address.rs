@@ -3,6 +3,7 @@
 
 use super::regs::{Class, LANES, Regs};
 use super::state::*;
+use super::undefined::{Origin, Unwritten};
 use crate::program::*;
 use crate::report::*;
 
@@ -200,28 +201,21 @@ impl Machine<'_> {
         Ok((found, (address - allocation.base) as usize))
     }
 
-    /// Tells of a lane's access, `what` of it, to bytes of global memory that were never written.
+    /// Where what is undefined in a stretch of global memory came from, if anything is; `pc` reads it now.
     #[inline(always)]
-    pub fn known(
-        &mut self,
-        b: &BlockState,
-        w: &Warp,
-        s: Site,
-        lane: usize,
+    pub fn undefined_in_global(
+        &self,
         (i, at): (usize, usize),
         bytes: u32,
-        what: &str,
-    ) {
-        let allocation = self.memory.at(i);
-        if allocation.missing(at, bytes as usize).is_some() {
-            let message = format!(
-                "{what} `{}` at byte {at} that was never written",
-                allocation.name
-            );
-            let address = allocation.base + at as u64;
-            let at = At::lane(b, w, s.pc, lane as u32).address(address);
-            self.find(FindingKind::UninitialisedGlobal, at, None, &message);
-        }
+        pc: u32,
+    ) -> Option<Origin> {
+        let missing = self.memory.at(i).missing(at, bytes as usize)?;
+        let unwritten = Origin {
+            instruction: pc,
+            from: Unwritten::Global(i, missing),
+        };
+        let origin = self.global_origins.get(&(i, missing)).copied();
+        Some(origin.unwrap_or(unwritten))
     }
 
     pub fn in_window(

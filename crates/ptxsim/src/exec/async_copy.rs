@@ -1,6 +1,7 @@
-//! cp.async and its groups (PTX ISA 9.7.9.25).
+//! cp.async and its groups (PTX ISA 9.7.9.25). Several copies may be under way to one place, and each has to
+//! be waited for: there is no order between them (9.7.9.25.3.1).
 
-use super::address::{Site, addresses, lanes};
+use super::address::{Addresses, Site, addresses, lanes};
 use super::cost::{Way, whole_sectors};
 use super::regs::LANES;
 use super::state::*;
@@ -40,6 +41,8 @@ impl Machine<'_> {
                 && (bytes < 16 || whole_sectors(&target, &source, reading));
             cost.split_copies += u64::from(!whole);
         }
+        let mut data = [[0; 16]; LANES];
+        let mut undefined = [None; LANES];
         for l in lanes(s.mask) {
             let wanted = w.regs.r32[size as usize].0[l];
             if wanted > bytes {
@@ -49,48 +52,73 @@ impl Machine<'_> {
                     &format!("cp.async of {wanted} of {bytes} bytes"),
                 );
             }
-            let mut data = [0; 16];
             if wanted > 0 {
                 let (i, at) = self.locate(b, w, s, (l, source[l]), wanted, false)?;
                 let from = &self.memory.at(i).data[at..at + wanted as usize];
-                data[..wanted as usize].copy_from_slice(from);
+                data[l][..wanted as usize].copy_from_slice(from);
                 if CHECKS {
                     self.watch_lane(b, w, s, (i, at, l), wanted, false, Strength::Weak);
-                    self.known(b, w, s, l, (i, at), wanted, "cp.async of");
+                    undefined[l] = self
+                        .undefined_in_global((i, at), wanted, s.pc)
+                        .map(|origin| {
+                            let missing =
+                                |n: &u32| self.memory.at(i).missing(at + *n as usize, 1).is_some();
+                            let bytes = (0..wanted)
+                                .filter(missing)
+                                .fold(0, |all, n| all | 1_u32 << n);
+                            (bytes, origin)
+                        });
                 }
             }
-            let words = target[l] as usize / 4..(target[l] as usize + bytes as usize).div_ceil(4);
-            for word in &mut b.in_flight[words] {
-                b.words_in_flight += u32::from(*word == 0);
-                *word = s.pc + 1;
-            }
+        }
+        if CHECKS {
+            // The write may happen from here on: what others still read, and what another copy still
+            // writes, is in danger now.
+            self.copies_under_way(b, w, s, &target, bytes, |at, earlier| {
+                format!(
+                    "shared memory {at:#x} is overwritten by this cp.async while the one from {earlier} \
+                     is still in flight"
+                )
+            });
+            self.race_on_shared(b, w, s, &target, bytes, Strength::Weak, &data);
+        }
+        for l in lanes(s.mask) {
+            b.in_flight.begin(target[l] as u32, bytes, s.pc);
             w.copies.open.push(CopyOp {
                 lane: l as u32,
+                undefined: undefined[l],
                 to: target[l] as u32,
                 bytes,
-                data,
+                data: data[l],
                 instruction: s.pc,
             });
         }
-        if CHECKS && let Some(mut shadow) = b.shadow.take() {
-            // The write may happen from here on: what others still read is in danger now.
-            for l in lanes(s.mask) {
-                let who = Who {
-                    warp: w.index,
-                    lane: l as u32,
-                    instruction: s.pc,
-                };
-                if let Some(past) = shadow.write(target[l] as u32, bytes, who, Strength::Weak) {
-                    self.race(
-                        At::lane(b, w, s.pc, l as u32).address(target[l]),
-                        true,
-                        past,
-                    );
-                }
-            }
-            b.shadow = Some(shadow);
-        }
         Ok(())
+    }
+
+    /// Tells of lanes that access what a copy is still writing.
+    pub fn copies_under_way(
+        &mut self,
+        b: &BlockState,
+        w: &Warp,
+        s: Site,
+        a: &Addresses,
+        bytes: u32,
+        what: impl Fn(u64, String) -> String,
+    ) {
+        if b.in_flight.is_empty() {
+            return;
+        }
+        for l in lanes(s.mask) {
+            if let Some(copy) = b.in_flight.to(a[l] as usize, bytes as usize) {
+                self.find(
+                    FindingKind::AsyncBeforeWait,
+                    At::lane(b, w, s.pc, l as u32).address(a[l]),
+                    Some(copy),
+                    |m| what(a[l], m.place(copy)),
+                );
+            }
+        }
     }
 
     pub fn cp_commit(&mut self, w: &mut Warp, mask: u32) {
@@ -126,6 +154,63 @@ impl Machine<'_> {
     }
 }
 
+/// Copies under way to each 4-byte word of shared memory.
+#[derive(Default)]
+pub struct InFlight {
+    /// None without copies in the kernel.
+    words: Vec<Pending>,
+    /// Words with at least one.
+    busy: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Pending {
+    copies: u32,
+    /// Of the one that began last.
+    instruction: u32,
+}
+
+impl InFlight {
+    pub fn new(shared_bytes: u32) -> InFlight {
+        InFlight {
+            words: vec![Pending::default(); shared_bytes.div_ceil(4) as usize],
+            busy: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.busy == 0
+    }
+
+    fn words(at: usize, bytes: usize) -> std::ops::Range<usize> {
+        at / 4..(at + bytes).div_ceil(4)
+    }
+
+    fn begin(&mut self, at: u32, bytes: u32, instruction: u32) {
+        for word in &mut self.words[Self::words(at as usize, bytes as usize)] {
+            self.busy += u32::from(word.copies == 0);
+            word.copies += 1;
+            word.instruction = instruction;
+        }
+    }
+
+    fn end(&mut self, at: u32, bytes: u32) {
+        for word in &mut self.words[Self::words(at as usize, bytes as usize)] {
+            word.copies -= 1;
+            self.busy -= u32::from(word.copies == 0);
+        }
+    }
+
+    /// The instruction of a copy that is still writing to one of these bytes.
+    #[inline(always)]
+    pub fn to(&self, at: usize, bytes: usize) -> Option<u32> {
+        let words = self.words.get(Self::words(at, bytes))?;
+        let busy = words.iter().find(|word| word.copies > 0);
+        busy.map(|word| word.instruction)
+    }
+}
+
 impl BlockState {
     /// A copy by a lane of the warp arrives.
     pub fn land(&mut self, warp: u32, copy: &CopyOp) {
@@ -133,10 +218,10 @@ impl BlockState {
         self.shared[at..at + copy.bytes as usize]
             .copy_from_slice(&copy.data[..copy.bytes as usize]);
         self.shared_known.set(at, copy.bytes as usize);
-        for word in &mut self.in_flight[at / 4..(at + copy.bytes as usize).div_ceil(4)] {
-            self.words_in_flight -= u32::from(*word != 0);
-            *word = 0;
+        if let Some(what) = copy.undefined {
+            self.leave_undefined_in_shared(at, what);
         }
+        self.in_flight.end(copy.to, copy.bytes);
         if let Some(shadow) = &mut self.shadow {
             // It arrives now, in the copying thread's name. What raced was told at the start.
             let who = Who {
@@ -144,7 +229,7 @@ impl BlockState {
                 lane: copy.lane,
                 instruction: copy.instruction,
             };
-            shadow.write(copy.to, copy.bytes, who, Strength::Weak);
+            shadow.write(copy.to, copy.bytes, who, Strength::Weak, 1 << copy.lane);
         }
     }
 }

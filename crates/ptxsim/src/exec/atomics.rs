@@ -37,7 +37,7 @@ impl Machine<'_> {
                     self.in_window(b, w, s, a, bytes, b.shared.len(), "shared")?;
                     self.count_shared(s, a, bytes, Way::Store);
                     if CHECKS {
-                        self.check_shared(b, w, s, a, bytes, true, Strength::Atomic);
+                        self.check_shared_read(b, w, s, a, bytes, Strength::Atomic);
                     }
                 }
                 AddressSpace::Global | AddressSpace::Generic => self.count_global(s, a, bytes),
@@ -60,8 +60,9 @@ impl Machine<'_> {
                     &mut b.shared[a[l] as usize..][..bytes as usize]
                 } else {
                     let (i, at) = self.locate(b, w, s, (l, a[l]), bytes, true)?;
-                    if CHECKS {
-                        self.known(b, w, s, l, (i, at), bytes, "atomic on");
+                    if CHECKS && let Some(origin) = self.undefined_in_global((i, at), bytes, s.pc) {
+                        let by = At::lane(b, w, s.pc, l as u32);
+                        self.depends(by, origin, "the result of this");
                     }
                     if CHECKS {
                         self.watch_lane(b, w, s, (i, at, l), bytes, true, Strength::Atomic);

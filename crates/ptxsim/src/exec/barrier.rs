@@ -106,17 +106,13 @@ impl Machine<'_> {
         bar.generation += 1;
         self.progress += 1;
         if by_part {
-            let what = format!(
-                "barrier {id} was passed by {running} of {} threads; the others have exited",
-                b.threads
-            );
-            let id = b.id;
-            self.find(
-                FindingKind::BarrierByPart,
-                At::thread(id, 0, instruction),
-                None,
-                &what,
-            );
+            let at = At::thread(b.id, 0, instruction);
+            self.find(FindingKind::BarrierByPart, at, None, |_| {
+                format!(
+                    "barrier {id} was passed by {running} of {} threads; the others have exited",
+                    b.threads
+                )
+            });
         }
     }
 

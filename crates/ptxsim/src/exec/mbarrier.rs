@@ -127,11 +127,12 @@ impl Machine<'_> {
         if CHECKS {
             // libcu++ lets one lane end an mbarrier after no more than a `match.sync` with those
             // that used it, so that is not held against anybody.
-            let strength = match m.op {
-                MbarrierOp::Init => Strength::Weak,
-                _ => Strength::Atomic,
-            };
-            self.check_shared(b, w, s, a, 8, true, strength);
+            match m.op {
+                MbarrierOp::Init => {
+                    self.check_shared_write(b, w, s, a, 8, Strength::Weak, &[[]; LANES]);
+                }
+                _ => self.check_shared_read(b, w, s, a, 8, Strength::Atomic),
+            }
         }
         let mut done = 0;
         let mut wait = None;

@@ -4,6 +4,7 @@ use super::address::*;
 use super::cost::Way;
 use super::regs::{Class, LANES, Regs};
 use super::state::*;
+use super::undefined::{Origin, Unwritten};
 use super::watch::{Does, strength};
 use crate::program::*;
 use crate::report::*;
@@ -154,8 +155,13 @@ impl Machine<'_> {
                         }
                         let data = &self.memory.at(i).data[at..at + bytes as usize];
                         deposit(&mut w.regs, access, data, l);
-                        if CHECKS {
-                            self.known(b, w, s, l, (i, at), bytes, "read of");
+                        let undefined = match CHECKS {
+                            true => self.undefined_in_global((i, at), bytes, s.pc),
+                            false => None,
+                        };
+                        if let Some(origin) = undefined {
+                            let missing = |n: usize| self.memory.at(i).missing(at + n, 1).is_some();
+                            self.read_undefined(w, access, l, origin, missing);
                         }
                     }
                 }
@@ -164,26 +170,33 @@ impl Machine<'_> {
                     self.count_shared(s, a, bytes, Way::Load);
                     if CHECKS {
                         self.meet(b, w, a, s, true, access.order, Does::Read);
-                        self.check_shared(b, w, s, a, bytes, false, strength(access.order));
+                        self.check_shared_read(b, w, s, a, bytes, strength(access));
                     }
                     deposit_all(&mut w.regs, access, &b.shared, a, mask);
+                    for l in lanes(if CHECKS { mask } else { 0 }) {
+                        let at = a[l] as usize;
+                        if let Some(origin) = b.undefined_in_shared(at, bytes as usize, s.pc) {
+                            let missing = |n: usize| b.shared_known.missing(at + n, 1).is_some();
+                            self.read_undefined(w, access, l, origin, missing);
+                        }
+                    }
                 }
                 AddressSpace::Local => {
                     let size = self.program.local_bytes as usize;
                     self.in_window(b, w, s, a, bytes, size, "local")?;
                     for l in lanes(mask) {
                         let at = (w.first_thread as usize + l) * size + a[l] as usize;
-                        if CHECKS && b.local_known.missing(at, bytes as usize).is_some() {
-                            let what =
-                                format!("read of local memory {:#x} that was never written", a[l]);
-                            self.find(
-                                FindingKind::UninitialisedLocal,
-                                At::lane(b, w, s.pc, l as u32).address(a[l]),
-                                None,
-                                &what,
-                            );
-                        }
                         deposit(&mut w.regs, access, &b.local[at..at + bytes as usize], l);
+                        if CHECKS && let Some(first) = b.local_known.missing(at, bytes as usize) {
+                            let unwritten = Origin {
+                                instruction: s.pc,
+                                from: Unwritten::Local((a[l] as usize + first - at) as u32),
+                            };
+                            let origin = b.local_origins.get(&first).copied();
+                            let missing = |n: usize| b.local_known.missing(at + n, 1).is_some();
+                            let origin = origin.unwrap_or(unwritten);
+                            self.read_undefined(w, access, l, origin, missing);
+                        }
                     }
                 }
                 AddressSpace::Param => {
@@ -209,7 +222,8 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> Run<()> {
-        if self.steady::<CHECKS, true>(b, w, access, s) {
+        let undefined = CHECKS && Self::may_store_undefined(w, access);
+        if !undefined && self.steady::<CHECKS, true>(b, w, access, s) {
             return Ok(());
         }
         let all = addresses(&w.regs, access.address, access.offset);
@@ -236,6 +250,11 @@ impl Machine<'_> {
                         for l in lanes(mask) {
                             allocation.mark(at[l] as usize, bytes as usize);
                         }
+                        for l in lanes(if undefined { mask } else { 0 }) {
+                            if let Some(what) = Self::stored_undefined(w, access, l) {
+                                self.leave_undefined(b, w, s, (i, at[l] as usize, l), what);
+                            }
+                        }
                         continue;
                     }
                     for l in lanes(mask) {
@@ -248,6 +267,9 @@ impl Machine<'_> {
                         allocation.data[at..at + bytes as usize]
                             .copy_from_slice(&collect(&w.regs, access, l)[..bytes as usize]);
                         allocation.mark(at, bytes as usize);
+                        if undefined && let Some(what) = Self::stored_undefined(w, access, l) {
+                            self.leave_undefined(b, w, s, (i, at, l), what);
+                        }
                     }
                 }
                 AddressSpace::Shared => {
@@ -255,12 +277,19 @@ impl Machine<'_> {
                     self.count_shared(s, a, bytes, Way::Store);
                     if CHECKS {
                         self.meet(b, w, a, s, true, access.order, Does::Write);
-                        self.check_shared(b, w, s, a, bytes, true, strength(access.order));
+                        let values = std::array::from_fn(|l| collect(&w.regs, access, l));
+                        let strength = strength(access);
+                        self.check_shared_write(b, w, s, a, bytes, strength, &values);
                     }
                     collect_all(&w.regs, access, &mut b.shared, a, mask);
                     if CHECKS {
                         for l in lanes(mask) {
                             b.shared_known.set(a[l] as usize, bytes as usize);
+                        }
+                    }
+                    for l in lanes(if undefined { mask } else { 0 }) {
+                        if let Some(what) = Self::stored_undefined(w, access, l) {
+                            b.leave_undefined_in_shared(a[l] as usize, what);
                         }
                     }
                 }
@@ -272,6 +301,14 @@ impl Machine<'_> {
                         b.local[at..at + bytes as usize]
                             .copy_from_slice(&collect(&w.regs, access, l)[..bytes as usize]);
                         b.local_known.set(at, bytes as usize);
+                        if undefined
+                            && let Some((some, origin)) = Self::stored_undefined(w, access, l)
+                        {
+                            for n in (0..32).filter(|n| some >> n & 1 == 1) {
+                                b.local_known.put(at + n, false);
+                                b.local_origins.insert(at + n, origin);
+                            }
+                        }
                     }
                 }
                 AddressSpace::Param => {
@@ -299,9 +336,11 @@ impl Machine<'_> {
             for i in 0..bytes as usize {
                 let (f, t) = (base + from as usize + i, base + to as usize + i);
                 b.local[t] = b.local[f];
-                // What was never written stays so.
-                if b.local_known.missing(f, 1).is_none() {
-                    b.local_known.set(t, 1);
+                // What has no value hands on none.
+                let known = b.local_known.missing(f, 1).is_none();
+                b.local_known.put(t, known);
+                if !known && let Some(origin) = b.local_origins.get(&f).copied() {
+                    b.local_origins.insert(t, origin);
                 }
             }
         }

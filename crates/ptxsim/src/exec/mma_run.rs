@@ -15,6 +15,27 @@ use crate::num::round::Round;
 use crate::program::{Access, AddressSpace, Order};
 use crate::report::FaultKind;
 
+impl Mma {
+    /// It accesses no memory.
+    pub fn computes(&self) -> bool {
+        matches!(
+            self,
+            Mma::Multiply(_) | Mma::Integers(_) | Mma::Doubles(_) | Mma::MovMatrix { .. }
+        )
+    }
+
+    /// Of those that access no memory.
+    pub fn compute(&self, regs: &mut Regs) {
+        match self {
+            Mma::Multiply(m) => multiply(regs, m),
+            Mma::Integers(m) => integers(regs, m),
+            Mma::Doubles(m) => doubles(regs, m),
+            Mma::MovMatrix { d, a } => transpose(regs, *d, *a),
+            Mma::WmmaLoad(_) | Mma::WmmaStore(_) | Mma::LdMatrix { .. } | Mma::StMatrix { .. } => {}
+        }
+    }
+}
+
 impl Machine<'_> {
     pub fn mma<const CHECKS: bool>(
         &mut self,
@@ -26,20 +47,8 @@ impl Machine<'_> {
         match op {
             Mma::WmmaLoad(t) => self.wmma_memory::<CHECKS>(b, w, t, s, false),
             Mma::WmmaStore(t) => self.wmma_memory::<CHECKS>(b, w, t, s, true),
-            Mma::Multiply(m) => {
-                multiply(&mut w.regs, m);
-                Ok(())
-            }
-            Mma::Integers(m) => {
-                integers(&mut w.regs, m);
-                Ok(())
-            }
-            Mma::Doubles(m) => {
-                doubles(&mut w.regs, m);
-                Ok(())
-            }
-            Mma::MovMatrix { d, a } => {
-                transpose(&mut w.regs, *d, *a);
+            Mma::Multiply(_) | Mma::Integers(_) | Mma::Doubles(_) | Mma::MovMatrix { .. } => {
+                op.compute(&mut w.regs);
                 Ok(())
             }
             Mma::LdMatrix {
@@ -93,6 +102,7 @@ impl Machine<'_> {
             address: (Class::R64, 0),
             offset: 0,
             order: Order::Weak,
+            guess: false,
         };
         let per_register = t.elem.per_register() as usize;
         let before = self.costs[s.pc as usize];
@@ -122,8 +132,10 @@ impl Machine<'_> {
             let held = w.regs.r32[register as usize].0;
             if store {
                 w.regs.set32(0, |l| held[l] >> shift);
+                Self::move_undefined(w, 0, register, -(shift as i32), false);
                 self.store::<CHECKS>(b, w, &access, s)?;
             } else {
+                Self::move_undefined(w, 0, 0, 32, false);
                 self.load::<CHECKS>(b, w, &access, s)?;
                 if again {
                     self.costs[s.pc as usize] = counted;
@@ -136,6 +148,7 @@ impl Machine<'_> {
                         held[l] | piece[l] << shift
                     }
                 });
+                Self::move_undefined(w, register, 0, shift as i32, shift != 0);
             }
         }
         if !store && !t.stride_is_0 && stride.contains(&0) {
@@ -216,8 +229,13 @@ impl Machine<'_> {
         let s = Site { mask: used, ..s };
         self.count_matrices(s, a, registers.len());
         if CHECKS {
-            self.check_shared(b, w, s, a, 16, !load, Strength::Weak);
+            match load {
+                true => self.check_shared_read(b, w, s, a, 16, Strength::Weak),
+                false => self.check_shared_write(b, w, s, a, 16, Strength::Weak, &[[]; LANES]),
+            }
         }
+        let whole = |l: usize| b.shared_known.holds(a[l] as usize, 16);
+        let unknown = CHECKS && load && !lanes(used).all(whole);
         for (i, &register) in registers.iter().enumerate() {
             for l in 0..LANES {
                 for half in 0..2 {
@@ -229,10 +247,18 @@ impl Machine<'_> {
                     if load {
                         let h = u32::from(b.shared[at]) | u32::from(b.shared[at + 1]) << 8;
                         *value = *value & !(0xffff << shift) | h << shift;
+                        if unknown && let Some(origin) = b.undefined_in_shared(at, 2, s.pc) {
+                            Self::add_undefined(w, register, l, 0xffff << shift, origin);
+                        }
                     } else {
                         b.shared[at..at + 2]
                             .copy_from_slice(&((*value >> shift) as u16).to_le_bytes());
                         b.shared_known.set(at, 2);
+                        if let Some((bits, origin)) = Self::undefined_bits(w, register, l)
+                            && bits >> shift & 0xffff != 0
+                        {
+                            b.leave_undefined_in_shared(at, (3, origin));
+                        }
                     }
                 }
             }

@@ -25,5 +25,6 @@ mod print;
 pub mod regs;
 pub mod state;
 mod steady;
+pub mod undefined;
 pub mod warp;
 mod watch;

@@ -1,7 +1,9 @@
 //! The state of a launch, of its blocks and of its warps.
 
+use super::async_copy::InFlight;
 use super::mbarrier::{Delivery, Meeting};
 use super::regs::{Block as Lanes, LANES, Regs};
+use super::undefined::{Left, Origin, Undefined};
 use crate::check::global::GlobalShadow;
 use crate::check::order::{Handed, Inter};
 use crate::check::race::{Clock, Shadow, WARPS};
@@ -73,6 +75,8 @@ pub struct Group {
 
 pub struct CopyOp {
     pub lane: u32,
+    /// Bytes that hold no value, and where those came from.
+    pub undefined: Option<(u32, Origin)>,
     pub to: u32,
     pub bytes: u32,
     pub data: [u8; 16],
@@ -89,6 +93,8 @@ pub struct Copies {
 pub struct Warp {
     pub index: u32,
     pub regs: Regs,
+    /// None where all is defined.
+    pub undefined: Option<Box<Undefined>>,
     pub groups: Vec<Group>,
     /// Lanes that exist and have not ended.
     pub live: u32,
@@ -131,11 +137,11 @@ pub struct BlockState {
     pub warps: Vec<Option<Warp>>,
     pub shared: Vec<u8>,
     pub shared_known: Known,
-    /// Instruction + 1 of the cp.async under way to each 4-byte word; empty without cp.async.
-    pub in_flight: Vec<u32>,
+    /// Of bytes of shared and of local memory that hold undefined values: where those came from.
+    pub shared_origins: HashMap<usize, Origin>,
+    pub local_origins: HashMap<usize, Origin>,
+    pub in_flight: InFlight,
     pub shadow: Option<Shadow>,
-    /// 4-byte words with a copy under way.
-    pub words_in_flight: u32,
     /// Clocks that atomics hand on, by address.
     pub atomics: HashMap<u64, (Clock, Inter)>,
     pub meetings: HashMap<u32, Meeting>,
@@ -159,9 +165,10 @@ pub struct Machine<'a> {
     /// Issues and lanes are counted in `issues`.
     pub costs: Vec<Cost>,
     pub issues: super::cost::Issues,
-    pub findings: Vec<Finding>,
-    pub seen: HashMap<(FindingKind, u32, u32), usize>,
-    pub max_findings: usize,
+    pub findings: Findings,
+    /// As `shared_origins`, by allocation and offset.
+    pub global_origins: HashMap<(usize, usize), Origin>,
+    pub left: Left,
     pub instructions_left: u64,
     /// By instruction.
     pub patterns: Vec<Option<Box<super::pattern::Pattern>>>,
@@ -248,39 +255,47 @@ impl Machine<'_> {
         }
     }
 
+    /// Counts something wrong. Only the first of its kind between the same two source lines is put into
+    /// words: `what` says it, and may look at the machine.
     #[cold]
-    pub fn find(&mut self, kind: FindingKind, at: At, other: Option<u32>, what: &str) {
-        let At {
-            instruction,
-            block,
-            address,
-            ..
-        } = at;
-        let key = (kind, instruction, other.unwrap_or(u32::MAX));
-        if let Some(&at) = self.seen.get(&key) {
-            self.findings[at].times += 1;
+    pub fn find(
+        &mut self,
+        kind: FindingKind,
+        at: At,
+        other: Option<u32>,
+        what: impl FnOnce(&Self) -> String,
+    ) {
+        self.find_at(kind, at, other, |m, place| format!("{}{place}", what(m)));
+    }
+
+    /// As `find`; `what` is given the place, to be put where it likes.
+    #[cold]
+    pub fn find_at(
+        &mut self,
+        kind: FindingKind,
+        at: At,
+        other: Option<u32>,
+        what: impl FnOnce(&Self, &str) -> String,
+    ) {
+        let key = (kind, at.instruction, other.unwrap_or(u32::MAX));
+        if self.findings.count(key) {
             return;
         }
-        if self.findings.len() >= self.max_findings {
-            return;
-        }
-        let mut places = vec![self.place(instruction)];
+        let At { block, address, .. } = at;
+        let mut places = vec![self.place(at.instruction)];
         places.extend(other.map(|o| self.place(o)));
         let thread = self.thread(at.thread);
-        let message = format!(
-            "{what} at {}, block {block:?}, thread {thread:?}",
-            places[0]
-        );
-        self.seen.insert(key, self.findings.len());
-        self.findings.push(Finding {
+        let place = format!(" at {}, block {block:?}, thread {thread:?}", places[0]);
+        let finding = Finding {
             kind,
-            message,
+            message: what(self, &place),
             places,
             block,
             thread,
             address,
             times: 1,
-        });
+        };
+        self.findings.tell(key, finding);
     }
 
     pub fn new_block<const CHECKS: bool>(&self, id: [u32; 3]) -> BlockState {
@@ -290,6 +305,9 @@ impl Machine<'_> {
         let has_async = p.code.iter().any(|i| matches!(i.op, Op::CpAsync { .. }));
         let local = threads as usize * p.local_bytes as usize;
         let [gx, gy, _] = self.grid;
+        let mut shared_known = Known::none(self.shared_bytes as usize);
+        // What the system keeps in its part begins as zeros.
+        shared_known.cover(0, p.reserved_shared as usize);
         BlockState {
             id,
             number: id[0] + gx * (id[1] + gy * id[2]),
@@ -297,15 +315,15 @@ impl Machine<'_> {
                 .map(|w| Some(self.new_warp(id, w, threads)))
                 .collect(),
             shared: vec![0; self.shared_bytes as usize],
-            shared_known: Known::none(self.shared_bytes as usize),
-            in_flight: if has_async {
-                vec![0; self.shared_bytes.div_ceil(4) as usize]
-            } else {
-                Vec::new()
+            shared_known,
+            shared_origins: HashMap::new(),
+            local_origins: HashMap::new(),
+            in_flight: match has_async {
+                true => InFlight::new(self.shared_bytes),
+                false => InFlight::default(),
             },
             shadow: CHECKS
                 .then(|| Shadow::new(self.shared_bytes, p.shared_granule, warps as usize)),
-            words_in_flight: 0,
             atomics: HashMap::new(),
             meetings: HashMap::new(),
             deliveries: Vec::new(),
@@ -360,6 +378,8 @@ impl Machine<'_> {
                     Special::LaneMaskGe => !(bit - 1),
                     Special::DynamicSharedSize => self.dynamic_shared,
                     Special::TotalSharedSize => self.shared_bytes,
+                    Special::ReservedShared { end: false } => 0,
+                    Special::ReservedShared { end: true } => p.reserved_shared,
                 }
             };
             match class {
@@ -376,6 +396,7 @@ impl Machine<'_> {
         Warp {
             index,
             regs,
+            undefined: None,
             groups: vec![Group {
                 pc: p.entry,
                 mask: live,

@@ -7,7 +7,7 @@
 use super::address::{Site, addresses, lanes};
 use super::alu::has_v3;
 use super::cost::Way;
-use super::pattern::{Pattern, Shape};
+use super::pattern::{Pattern, Shape, Stretch};
 use super::regs::{ALL, Class, LANES, Regs, Word};
 use super::state::*;
 use crate::check::global::Accessor;
@@ -60,7 +60,7 @@ impl Machine<'_> {
         access: &Access,
         s: Site,
     ) -> bool {
-        if access.order != Order::Weak {
+        if access.order != Order::Weak || access.guess {
             return false;
         }
         let bytes = access.bytes();
@@ -194,6 +194,7 @@ fn accessor<'a>(b: &BlockState, w: &'a Warp, clocks: &'a Shadow, pc: u32) -> Acc
         clocks,
         inter: &w.inter,
         warps: b.warps.len() as u32,
+        together: 0,
     }
 }
 
@@ -225,12 +226,8 @@ fn place(space: AddressSpace, lowest: u64, p: &Pattern, bytes: u32) -> Option<Pl
 
 #[inline(always)]
 fn copies_under_way(b: &BlockState, p: &Pattern, from: usize) -> bool {
-    b.words_in_flight > 0
-        && p.stretches.iter().any(|t| {
-            let at = from + t.at as usize;
-            let words = at / 4..(at + t.bytes as usize).div_ceil(4);
-            b.in_flight[words].iter().any(|&i| i != 0)
-        })
+    let busy = |t: &Stretch| b.in_flight.to(from + t.at as usize, t.bytes as usize);
+    !b.in_flight.is_empty() && p.stretches.iter().any(|t| busy(t).is_some())
 }
 
 #[inline(always)]

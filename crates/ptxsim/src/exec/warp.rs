@@ -93,7 +93,10 @@ impl Machine<'_> {
                     set_aside(w, now);
                     break;
                 }
-                let next = self.straight::<CHECKS>(b, w, &mut now, stop)?;
+                let next = match CHECKS && w.undefined.is_some() {
+                    false => self.straight::<CHECKS>(b, w, &mut now, stop)?,
+                    true => self.straight_undefined::<CHECKS>(b, w, &mut now, stop)?,
+                };
                 let end = now.pc + u32::from(!matches!(next, Next::Step));
                 self.issues.span(from, end, mask.count_ones());
                 left -= u64::from(end - from);
@@ -172,9 +175,46 @@ impl Machine<'_> {
                 Next::Step => now.pc += 1,
                 Next::Yield | Next::Jump(_) | Next::Reschedule => return Ok(next),
             }
+            if CHECKS && w.undefined.is_some() {
+                break;
+            }
         }
         w.executed = executed + u64::from(now.pc - from);
         Ok(next)
+    }
+
+    /// As `straight`, following undefined values, until none is left.
+    #[inline(never)]
+    fn straight_undefined<const CHECKS: bool>(
+        &mut self,
+        b: &mut BlockState,
+        w: &mut Warp,
+        now: &mut Current,
+        stop: u32,
+    ) -> Run<Next> {
+        let program = self.program;
+        let mask_then = now.mask;
+        while now.pc < stop && now.mask == mask_then && w.undefined.is_some() {
+            let inst = &program.code[now.pc as usize];
+            let mut mask = now.mask;
+            if inst.guard != 0 {
+                let p = w.regs.pred[(inst.guard >> 1) as usize - 1];
+                mask &= if inst.guard & 1 == 1 { !p } else { p };
+                self.issues.without(now.pc, (now.mask & !mask).count_ones());
+            }
+            w.executed += 1;
+            if let Op::Alu(_) = &inst.op {
+                Self::alu_undefined(w, inst, now.mask, mask);
+                now.pc += 1;
+                continue;
+            }
+            self.before_undefined(b, w, inst, (now.mask, mask), now.pc);
+            match self.step::<CHECKS>(b, w, inst, now, mask)? {
+                Next::Step => now.pc += 1,
+                next => return Ok(next),
+            }
+        }
+        Ok(Next::Step)
     }
 
     fn step<const CHECKS: bool>(
@@ -372,7 +412,7 @@ impl Machine<'_> {
                     }
                 }
             }
-            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) => {
+            Op::Shfl { .. } | Op::Vote { .. } | Op::Match { .. } | Op::Redux(_) | Op::Elect => {
                 let members = w.regs.r32[o[4] as usize].0;
                 let Some(ready) = self.gather(b, w, now, mask, &members)? else {
                     return Ok(Next::Reschedule);
@@ -383,6 +423,10 @@ impl Machine<'_> {
                 let members = [w.live; LANES];
                 if self.gather(b, w, now, mask, &members)?.is_none() {
                     return Ok(Next::Reschedule);
+                }
+                if m.computes() {
+                    self.with_undefined(w, inst, now.mask, |regs| m.compute(regs));
+                    return Ok(Next::Step);
                 }
                 self.mma::<CHECKS>(
                     b,
@@ -438,12 +482,11 @@ impl Machine<'_> {
         for l in lanes(joined) {
             let set = members[l];
             if set >> l & 1 == 0 {
-                let what = format!("lane {l} is not in its own member mask {set:#010x}");
                 self.find(
                     FindingKind::InvalidMembers,
                     At::lane(b, w, pc, l as u32),
                     None,
-                    &what,
+                    |_| format!("lane {l} is not in its own member mask {set:#010x}"),
                 );
             }
             // Lanes that have ended or never were are not waited for, but naming them is an error

@@ -2,18 +2,20 @@
 
 use super::address::{Addresses, Site, lanes};
 use super::mem::collect;
+use super::regs::LANES;
 use super::state::*;
 use crate::check::global::{Accessor, Conflict};
 use crate::check::order::{Fence, Inter, Sparse};
+use crate::check::page::MANY;
 use crate::check::race::{Strength, WARPS};
 use crate::program::{Access, Order};
 use crate::report::FindingKind;
 
-/// Of a load or a store.
-pub fn strength(order: Order) -> Strength {
-    match order {
-        Order::Weak => Strength::Weak,
-        Order::Strong { .. } => Strength::Strong,
+/// Of a load or a store. A guess goes with atomics as if it were one.
+pub fn strength(access: &Access) -> Strength {
+    match access.order {
+        Order::Weak if !access.guess => Strength::Weak,
+        Order::Weak | Order::Strong { .. } => Strength::Strong,
     }
 }
 
@@ -115,7 +117,16 @@ impl Machine<'_> {
         strength: Strength,
     ) {
         let lane = (lane as u32, at);
-        let found = self.conflicts(b, w, s, i, std::iter::once(lane), bytes, write, strength);
+        let found = self.conflicts(
+            b,
+            w,
+            s,
+            i,
+            std::iter::once(lane),
+            bytes,
+            strength,
+            write.then_some(0),
+        );
         for c in found {
             self.global_race(b, w, s, (i, at), write, c);
         }
@@ -132,9 +143,25 @@ impl Machine<'_> {
         bytes: u32,
         write: bool,
     ) {
-        let places = lanes(s.mask).map(|l| (l as u32, at[l] as usize));
-        let strength = strength(access.order);
-        for c in self.conflicts(b, w, s, i, places, bytes, write, strength) {
+        let strength = strength(access);
+        let found = match write {
+            false => {
+                let places = lanes(s.mask).map(|l| (l as u32, at[l] as usize));
+                self.conflicts(b, w, s, i, places, bytes, strength, None)
+            }
+            true => {
+                let values = std::array::from_fn(|l| collect(&w.regs, access, l));
+                let groups = together(at, s.mask, bytes as usize, &values);
+                let places = groups.iter().map(|&(first, lanes)| {
+                    let many = if lanes.is_power_of_two() { 0 } else { MANY };
+                    (first as u32 | many, at[first] as usize)
+                });
+                let many = groups.iter().filter(|(_, lanes)| !lanes.is_power_of_two());
+                let many = many.fold(0, |all, (_, lanes)| all | lanes);
+                self.conflicts(b, w, s, i, places, bytes, strength, Some(many))
+            }
+        };
+        for c in found {
             let from = at[c.lane as usize] as usize;
             if write && c.was_write {
                 // Whoever comes last, the value is the same: `*found = true`.
@@ -162,9 +189,11 @@ impl Machine<'_> {
         i: usize,
         places: impl Iterator<Item = (u32, usize)>,
         bytes: u32,
-        write: bool,
         strength: Strength,
+        // Lanes that write what another one writes; none: it is a read.
+        together: Option<u32>,
     ) -> Vec<Conflict> {
+        let (write, together) = (together.is_some(), together.unwrap_or_default());
         let mut found = Vec::new();
         let allocation = self.memory.at(i);
         if let (Some(global), Some(clocks), false) =
@@ -178,6 +207,7 @@ impl Machine<'_> {
                 clocks,
                 inter: &w.inter,
                 warps: b.warps.len() as u32,
+                together,
             };
             let size = allocation.data.len();
             global.access(&me, i, size, places, bytes, write, Some(&mut found));
@@ -185,6 +215,7 @@ impl Machine<'_> {
         found
     }
 
+    /// `c`: of an access at `at` of allocation `i`.
     #[cold]
     fn global_race(
         &mut self,
@@ -195,36 +226,66 @@ impl Machine<'_> {
         write: bool,
         c: Conflict,
     ) {
-        let name = |w: bool| if w { "write" } else { "read" };
-        let [gx, gy, _] = self.grid;
-        let block = [c.block % gx, c.block / gx % gy, c.block / gx / gy];
-        let by = match c.other_lane {
-            Some(lane) => format!("thread {:?}", self.thread(c.warp * 32 + lane)),
-            None => "another thread of the warp".into(),
+        let at_once = c.instruction == s.pc && c.other_lane.is_some_and(|l| s.mask >> l & 1 == 1);
+        let hazard = c.block == b.number && c.warp == w.index && !at_once;
+        let kind = match hazard {
+            true => FindingKind::WarpHazard,
+            false => FindingKind::GlobalRace,
         };
-        let fence = match c.unfenced {
-            Some(flag) => format!(
-                "; the read of the flag at {} is neither an acquire nor followed by a fence",
-                self.place(flag)
-            ),
-            None => String::new(),
-        };
-        let allocation = self.memory.at(i);
-        let address = allocation.base + at as u64;
-        let what = format!(
-            "race on `{}` at byte {at}: this {} and the {} at {} by block {block:?}, {by} are not ordered{fence}",
-            allocation.name,
-            name(write),
-            name(c.was_write),
-            self.place(c.instruction),
-        );
-        self.find(
-            FindingKind::GlobalRace,
-            At::lane(b, w, s.pc, c.lane).address(address),
-            Some(c.instruction),
-            &what,
-        );
+        let address = self.memory.at(i).base + at as u64;
+        let here = At::lane(b, w, s.pc, c.lane).address(address);
+        self.find(kind, here, Some(c.instruction), |m| {
+            let name = |w: bool| if w { "write" } else { "read" };
+            let (this, was) = (name(write), name(c.was_write));
+            let [gx, gy, _] = m.grid;
+            let block = [c.block % gx, c.block / gx % gy, c.block / gx / gy];
+            let warp = if hazard { " of the same warp" } else { "" };
+            let by = match c.other_lane {
+                Some(lane) => format!("thread {:?}{warp}", m.thread(c.warp * 32 + lane)),
+                None => format!("another thread{warp}"),
+            };
+            let buffer = &m.memory.at(i).name;
+            let place = m.place(c.instruction);
+            if hazard {
+                return format!(
+                    "hazard within a warp on `{buffer}` at byte {at}: no __syncwarp() orders this {this} and the \
+                     {was} at {place} by {by}"
+                );
+            }
+            let fence = match c.unfenced {
+                Some(flag) => format!(
+                    "; the read of the flag at {} is neither an acquire nor followed by a fence",
+                    m.place(flag)
+                ),
+                None => String::new(),
+            };
+            format!(
+                "race on `{buffer}` at byte {at}: this {this} and the {was} at {place} by block {block:?}, {by} \
+                 are not ordered{fence}"
+            )
+        });
     }
+}
+
+/// Lanes that write one value to one place, each such group with its first lane's.
+pub fn together<const N: usize>(
+    a: &Addresses,
+    mask: u32,
+    bytes: usize,
+    values: &[[u8; N]; LANES],
+) -> Vec<(usize, u32)> {
+    let mut groups: Vec<(usize, u32)> = Vec::with_capacity(LANES);
+    let value = |l: usize| values[l].get(..bytes);
+    for l in lanes(mask) {
+        let same = |(first, _): &&mut (usize, u32)| {
+            a[*first] == a[l] && value(l).is_some() && value(*first) == value(l)
+        };
+        match groups.iter_mut().find(same) {
+            Some((_, all)) => *all |= 1 << l,
+            None => groups.push((l, 1 << l)),
+        }
+    }
+    groups
 }
 
 /// All that a warp knows of its block.

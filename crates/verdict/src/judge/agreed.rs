@@ -121,7 +121,7 @@ impl Values<'_> {
         let policy = self.lookup.policy;
         let facet = metric.facet();
         let key = self.key(subject, facet)?;
-        let shelf = Shelf::of(&policy.baselines, subject, metric, &key);
+        let shelf = Shelf::of(&policy.baselines, subject, metric, &key, self.lookup.plan);
         if let Some(agreed) = shelf.agreed()? {
             return Ok(usable(metric, &agreed, &Against::Baseline)?);
         }
@@ -158,7 +158,8 @@ impl Values<'_> {
         let since = anchor.since.clone();
         let found = anchor.found.clone();
         let key = self.key(subject, facet)?;
-        let shelf = Shelf::of(&anchor.baselines, subject, metric, &key);
+        let plan = self.lookup.plan;
+        let shelf = Shelf::of(&anchor.baselines, subject, metric, &key, plan);
         if let Some(agreed) = shelf.agreed()? {
             return usable(metric, &agreed, &Against::Anchor { since, found });
         }
@@ -222,10 +223,21 @@ impl<'a> Shelf<'a> {
         subject: &'a Subject,
         metric: Metric,
         key: &BaselineKey,
+        plan: &Plan,
     ) -> Self {
+        // What another unit of the plan has agreed on is no figure of this one under another key.
+        let is_of_another = |theirs: &BaselineKey| {
+            theirs.arch() != key.arch()
+                && plan.units.iter().any(|unit| {
+                    (unit.id.kernel.as_str(), unit.id.variant.as_str())
+                        == (subject.kernel(), subject.variant())
+                        && Some(unit.id.arch) == theirs.arch()
+                })
+        };
         let mine = baselines.iter().filter(|baseline| {
             baseline.kernel == subject.kernel()
                 && baseline.variant == subject.variant()
+                && !is_of_another(&baseline.key)
                 // Errors on a GPU and in the simulator are no two keys of one figure.
                 && discriminant(&baseline.key) == discriminant(key)
         });

@@ -56,8 +56,8 @@ pub(super) fn make(record: &Record, seal: &str, beside: Beside) -> (Vec<Baseline
     let values = Values::new(&record.plan, environment, &record.policy, &record.evidence);
     let mut baselines: BTreeMap<(String, String, BaselineKey), Baseline> = BTreeMap::new();
     let mut refusals = Refusals::new();
-    for (subject, facet) in wanted(&values) {
-        match agree(&values, &subject, facet, beside) {
+    for (subject, facet, values) in wanted(&values) {
+        match agree(values, &subject, facet, beside) {
             Ok((key, metrics)) => {
                 let (kernel, variant) = (subject.kernel().to_owned(), subject.variant().to_owned());
                 let at = (kernel.clone(), variant.clone(), key.clone());
@@ -76,30 +76,38 @@ pub(super) fn make(record: &Record, seal: &str, beside: Beside) -> (Vec<Baseline
                 baseline.cases.insert(shape.to_owned(), metrics);
             }
             Err(why) => {
-                refusals.insert((subject, facet), why);
+                // Of several architectures the first says it.
+                refusals.entry((subject, facet)).or_insert(why);
             }
         }
     }
     (baselines.into_values().collect(), refusals)
 }
 
-/// Everything of a run that could have a baseline.
-fn wanted(values: &Values) -> Vec<(Subject, Facet)> {
+/// Everything of a run that could have a baseline, and of which values.
+fn wanted<'v, 'a>(values: &'v Values<'a>) -> Vec<(Subject, Facet, &'v Values<'a>)> {
     let plan = values.lookup.plan;
     let units = plan.units.iter();
-    let units = units.map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources));
-    let cases = plan.cases.iter().flat_map(|case| {
+    let units = units.map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources, values));
+    let cases = plan.cases.iter();
+    let cases = cases.flat_map(|case| values.apart(&case.id).map(move |values| (case, values)));
+    let cases = cases.flat_map(|(case, values)| {
         // A case of which no gate wants times has none to agree on, and only a simulator counts.
-        let is_counted = !values.gateable(&case.id).is_empty();
+        let is_counted = !values.gateable(&case.id).is_empty() || are_withheld(values, &case.id);
         let facets = [
             Some(Facet::Correctness),
             case.timed.then_some(Facet::Times),
             is_counted.then_some(Facet::Counters),
         ];
         let facets = facets.into_iter().flatten();
-        facets.map(|facet| (Subject::Case(case.id.clone()), facet))
+        facets.map(move |facet| (Subject::Case(case.id.clone()), facet, values))
     });
     units.chain(cases).collect()
+}
+
+/// Whether every counter of the case is: no gate can rest on any, and nothing older stands for them.
+fn are_withheld(values: &Values, id: &CaseId) -> bool {
+    values.gateable(id).is_empty() && values.withheld(id).is_ok_and(|all| !all.is_empty())
 }
 
 /// Every metric of one facet that has a value fit to be agreed on.
@@ -156,6 +164,8 @@ fn agree(
     }
     match (metrics.is_empty(), lack) {
         (false, _) => Ok((key, metrics)),
+        // Nothing is what there is to agree on.
+        (true, _) if facet == Facet::Counters => Ok((key, metrics)),
         (true, Some(why)) => Err(why),
         (true, None) => inconclusive(Reason::NothingMeasured),
     }

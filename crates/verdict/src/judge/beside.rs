@@ -1,6 +1,7 @@
 //! What a run as a whole was held against, and how its timed cases stand to it.
 
 use super::rules::base::effort;
+use super::rules::correctness;
 use super::value::{BaseStatus, Values};
 use crate::model::*;
 
@@ -15,6 +16,16 @@ pub(super) fn beside_base(values: &Values) -> Option<BesideBase> {
         unchanged: Vec::new(),
         unchanged_timed: pairing.is_some_and(|it| it.unchanged),
         new: Vec::new(),
+        checked: of_cases(values, |id| {
+            let beside = values.beside.as_ref();
+            beside.is_some_and(|it| it.base.lookup.was_checked(id))
+        }),
+        checked_alike: of_cases(values, |id| {
+            values.apart(id).all(|values| values.is_same_check(id))
+        }),
+        unchecked: of_cases(values, |id| {
+            base.plan.case(id).is_none() && !is_checked(values, id)
+        }),
         unknown: Vec::new(),
         effort: effort(&[], None),
     };
@@ -38,4 +49,18 @@ pub(super) fn beside_base(values: &Values) -> Option<BesideBase> {
         ..effort(&measured, None)
     };
     Some(beside)
+}
+
+fn of_cases(values: &Values, is_meant: impl Fn(&CaseId) -> bool) -> Vec<CaseId> {
+    let cases = values.lookup.plan.cases.iter().map(|case| &case.id);
+    cases.filter(|id| is_meant(id)).cloned().collect()
+}
+
+/// Whether a check of a case gave an answer.
+fn is_checked(values: &Values, id: &CaseId) -> bool {
+    let subject = Subject::Case(id.clone());
+    match correctness::check_finite(&values.lookup, &subject) {
+        Ok(_) => true,
+        Err(why) => why.outcome == Outcome::Fail,
+    }
 }

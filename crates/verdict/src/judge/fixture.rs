@@ -93,6 +93,7 @@ pub fn plan() -> Plan {
         },
         simulation: Simulation { budget: 0 },
         pairing: None,
+        filters: Vec::new(),
         left_out: BTreeSet::new(),
     }
 }
@@ -133,6 +134,7 @@ pub fn environment() -> Environment {
             host: "g++ 12.2.0".into(),
         }),
         device: Seen::Got(device()),
+        base_compiler: None,
         simulator: None,
     }
 }
@@ -315,6 +317,7 @@ pub fn build_facts(variant: &str) -> BuildFacts {
             },
         }],
         identity: format!("code of {variant}"),
+        ptx: Some(format!("PTX of {variant}")),
         warnings: Vec::new(),
     }
 }
@@ -445,6 +448,7 @@ pub fn evidence() -> Vec<Evidence> {
             });
             evidence.extend(SEEDS.map(|seed| Evidence::Check {
                 case: case.clone(),
+                arch: None,
                 seed,
                 facts: Seen::Got(check_facts()),
             }));
@@ -499,6 +503,7 @@ pub fn recheck(record: &mut Record, of: &CaseId, change: impl Fn(u64, &mut Check
             case,
             seed,
             facts: Seen::Got(facts),
+            ..
         } = piece
             && case == of
         {

@@ -40,13 +40,30 @@ pub(super) struct Lookup<'a> {
     pub environment: &'a Environment,
     pub policy: &'a Policy,
     builds: HashMap<&'a UnitId, Vec<&'a Seen<BuildFacts>>>,
-    base_builds: HashMap<&'a UnitId, Vec<&'a Seen<BuildFacts>>>,
-    checks: HashMap<(&'a CaseId, u64), Vec<&'a Seen<CheckFacts>>>,
-    simulations: HashMap<(&'a CaseId, u64), Vec<&'a Seen<SimulationFacts>>>,
+    base_references: HashMap<&'a CaseId, Vec<&'a Seen<BaseReference>>>,
+    checks: HashMap<Run<'a>, Vec<&'a Seen<CheckFacts>>>,
+    simulations: HashMap<Run<'a>, Vec<&'a Seen<SimulationFacts>>>,
     drivers: HashMap<&'a CaseId, Vec<&'a Seen<DriverFacts>>>,
     times: HashMap<&'a CaseId, Vec<(u32, &'a Seen<TimeFacts>)>>,
     pairs: HashMap<&'a CaseId, Vec<(u32, &'a Seen<PairFacts>)>>,
+    /// Where figures of two sides are compared, the plan of the other: what it does not have too, case or
+    /// seed, counts on neither.
+    other: Option<&'a Plan>,
+    code: Code<'a>,
 }
+
+/// For which architecture the code is that is meant.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Code<'a> {
+    /// What this run's device is given; in the simulator the oldest.
+    OnDevice,
+    For(Arch),
+    /// In the simulator, the oldest of another plan, whatever older ones this one has.
+    OldestOf(&'a Plan),
+}
+
+/// One seed of one case, with the architecture as its evidence names it.
+type Run<'a> = (&'a CaseId, Option<Arch>, u64);
 
 /// What this run executes kernels on.
 #[derive(Clone, Copy, Debug)]
@@ -60,19 +77,21 @@ impl<'a> Lookup<'a> {
         plan: &'a Plan,
         environment: &'a Environment,
         policy: &'a Policy,
-        evidence: &'a [Evidence],
+        evidence: impl IntoIterator<Item = &'a Evidence>,
     ) -> Self {
         let mut lookup = Self {
             plan,
             environment,
             policy,
             builds: HashMap::new(),
-            base_builds: HashMap::new(),
+            base_references: HashMap::new(),
             checks: HashMap::new(),
             simulations: HashMap::new(),
             drivers: HashMap::new(),
             times: HashMap::new(),
             pairs: HashMap::new(),
+            other: None,
+            code: Code::OnDevice,
         };
         for piece in evidence {
             lookup.file(piece);
@@ -84,20 +103,58 @@ impl<'a> Lookup<'a> {
         lookup
     }
 
+    /// The same of that alone which another plan has too.
+    pub fn shared_with(self, other: &'a Plan) -> Self {
+        Self {
+            other: Some(other),
+            ..self
+        }
+    }
+
+    /// The same of other code.
+    pub fn of_code(self, code: Code<'a>) -> Self {
+        Self { code, ..self }
+    }
+
+    /// `None` where it is what the device is given.
+    fn arch(&self, id: &CaseId) -> Option<Arch> {
+        match self.code {
+            Code::OnDevice => None,
+            Code::For(arch) => Some(arch),
+            Code::OldestOf(_) if !self.is_simulated() => None,
+            Code::OldestOf(plan) => unit_to_simulate(plan, id).map(|unit| unit.id.arch),
+        }
+    }
+
     fn file(&mut self, piece: &'a Evidence) {
         match piece {
             Evidence::Build { unit, facts } => {
                 self.builds.entry(unit).or_default().push(facts);
             }
-            Evidence::BaseBuild { unit, facts } => {
-                self.base_builds.entry(unit).or_default().push(facts);
+            // It has a look-up of its own.
+            Evidence::Base(_) => {}
+            Evidence::BaseReference { case, facts } => {
+                self.base_references.entry(case).or_default().push(facts);
             }
-            Evidence::Check { case, seed, facts } => {
-                self.checks.entry((case, *seed)).or_default().push(facts);
+            // For comparing two records, which asks them itself.
+            Evidence::Reference { .. } => {}
+            Evidence::Check {
+                case,
+                arch,
+                seed,
+                facts,
+            } => {
+                let runs = self.checks.entry((case, *arch, *seed));
+                runs.or_default().push(facts);
             }
-            Evidence::Simulation { case, seed, facts } => {
-                let seeds = self.simulations.entry((case, *seed));
-                seeds.or_default().push(facts);
+            Evidence::Simulation {
+                case,
+                arch,
+                seed,
+                facts,
+            } => {
+                let runs = self.simulations.entry((case, *arch, *seed));
+                runs.or_default().push(facts);
             }
             Evidence::Driver { case, facts } => {
                 self.drivers.entry(case).or_default().push(facts);
@@ -117,6 +174,10 @@ impl<'a> Lookup<'a> {
                 self.pairs.entry(case).or_default().push((*process, facts));
             }
         }
+    }
+
+    pub fn base_references(&self, case: &CaseId) -> &[&'a Seen<BaseReference>] {
+        self.base_references.get(case).map_or(&[], Vec::as_slice)
     }
 
     /// Of a plan that does not have it: left out by a filter, or a gate on something that never was.
@@ -140,7 +201,18 @@ impl<'a> Lookup<'a> {
     pub fn cases_of(&self, unit: &UnitId) -> impl Iterator<Item = &'a Case> {
         let (kernel, variant) = (unit.kernel.clone(), unit.variant.clone());
         let cases = self.plan.cases.iter();
-        cases.filter(move |case| case.id.kernel == kernel && case.id.variant == variant)
+        cases.filter(move |case| {
+            case.id.kernel == kernel
+                && case.id.variant == variant
+                && self.other.is_none_or(|it| it.case(&case.id).is_some())
+        })
+    }
+
+    /// Seeds of a case, in their order.
+    pub fn seeds_of(&self, case: &'a Case) -> impl Iterator<Item = u64> + use<'a> {
+        let other = self.other.and_then(|it| it.case(&case.id));
+        let seeds = case.seeds.iter().copied();
+        seeds.filter(move |seed| other.is_none_or(|it| it.seeds.contains(seed)))
     }
 
     /// Whether another program ran the case, of which times alone are known.
@@ -191,7 +263,14 @@ impl<'a> Lookup<'a> {
                 ),
             },
             Executor::Simulator(_) => {
-                self.planned(unit_to_simulate(self.plan, id), &id.kernel, id.to_string())
+                let unit = match self.arch(id) {
+                    None => unit_to_simulate(self.plan, id),
+                    Some(arch) => {
+                        let mut units = units_of(self.plan, id);
+                        units.find(|unit| unit.id.arch == arch)
+                    }
+                };
+                self.planned(unit, &id.kernel, id.to_string())
             }
         }
     }
@@ -207,15 +286,39 @@ impl<'a> Lookup<'a> {
         }
     }
 
-    /// Of a unit of the base revision; whatever became of it there is no failure of head.
-    pub fn base_build(&self, unit: &UnitId) -> Found<&'a BuildFacts> {
-        let seen = self.base_builds.get(unit).map_or(&[][..], Vec::as_slice);
-        only(seen, || Piece::BaseBuild(unit.clone())).map_err(|why| Ruling {
-            outcome: Outcome::Inconclusive,
-            reason: Reason::BaseNotBuilt {
-                why: Box::new(why.reason),
-            },
-        })
+    /// Units of a case that are simulated each by itself, the oldest architecture first: those whose PTX is
+    /// another than that of all before.
+    pub fn simulated(&self, id: &CaseId) -> Vec<&'a Unit> {
+        let ptx = |unit: &Unit| self.build(&unit.id).ok()?.ptx.as_ref();
+        let mut units: Vec<_> = units_of(self.plan, id).collect();
+        units.sort_by_key(|unit| age(unit.id.arch));
+        let mut apart: Vec<&Unit> = Vec::new();
+        for unit in units {
+            // One that was not built, or of which no PTX is known, has nothing of its own to run.
+            let is_new =
+                ptx(unit).is_some_and(|own| apart.iter().all(|other| ptx(other) != Some(own)));
+            if apart.is_empty() || is_new {
+                apart.push(unit);
+            }
+        }
+        apart
+    }
+
+    /// The architecture that the evidence of a case names for what is meant here.
+    fn simulated_as(&self, id: &CaseId) -> Option<Arch> {
+        let arch = self.arch(id)?;
+        let ptx = |unit: &Unit| self.build(&unit.id).ok()?.ptx.as_ref();
+        let own = units_of(self.plan, id).find(|unit| unit.id.arch == arch);
+        let own = own.and_then(ptx);
+        let apart = self.simulated(id);
+        let same = apart
+            .iter()
+            .position(|unit| unit.id.arch == arch || own.is_some() && ptx(unit) == own);
+        match same {
+            Some(0) => None,
+            Some(at) => apart.get(at).map(|unit| unit.id.arch),
+            None => Some(arch),
+        }
     }
 
     /// Built for this run's device.
@@ -240,13 +343,23 @@ impl<'a> Lookup<'a> {
             case: id.clone(),
             seed,
         };
-        match self.checks.get(&(id, seed)) {
+        match self.checks.get(&(id, self.simulated_as(id), seed)) {
             None => {
                 self.executor()?;
                 missing(piece())
             }
             Some(seen) => self.admitted(id, seen, piece),
         }
+    }
+
+    /// Whether there is evidence of any check of a case, whatever it says.
+    pub fn was_checked(&self, id: &CaseId) -> bool {
+        let Some(case) = self.plan.case(id) else {
+            return false;
+        };
+        let arch = self.simulated_as(id);
+        let mut seeds = case.seeds.iter();
+        seeds.any(|seed| self.checks.contains_key(&(id, arch, *seed)))
     }
 
     pub fn simulation(&self, id: &CaseId, seed: u64) -> Found<&'a SimulationFacts> {
@@ -258,7 +371,7 @@ impl<'a> Lookup<'a> {
             case: id.clone(),
             seed,
         };
-        match self.simulations.get(&(id, seed)) {
+        match self.simulations.get(&(id, self.simulated_as(id), seed)) {
             None => missing(piece()),
             Some(seen) => self.admitted(id, seen, piece),
         }
@@ -313,21 +426,24 @@ impl<'a> Lookup<'a> {
 /// The unit whose PTX the simulator executes for a case: the one for the oldest architecture, whose code
 /// all others of the case could run too.
 pub fn unit_to_simulate<'a>(plan: &'a Plan, case: &CaseId) -> Option<&'a Unit> {
+    units_of(plan, case).min_by_key(|unit| age(unit.id.arch))
+}
+
+/// The oldest first.
+fn age(arch: Arch) -> (u8, u8, Option<char>) {
+    (arch.major, arch.minor, arch.suffix)
+}
+
+fn units_of<'a>(plan: &'a Plan, case: &CaseId) -> impl Iterator<Item = &'a Unit> {
     plan.units
         .iter()
-        .filter(|unit| unit.id.kernel == case.kernel && unit.id.variant == case.variant)
-        .min_by_key(|unit| {
-            let arch = unit.id.arch;
-            (arch.major, arch.minor, arch.suffix)
-        })
+        .filter(move |unit| unit.id.kernel == case.kernel && unit.id.variant == case.variant)
 }
 
 /// The unit whose machine code `device` executes for a case: of those that can run there, the one made
 /// for exactly this device (`sm_90a`), else the newest.
 pub fn unit_for<'a>(plan: &'a Plan, case: &CaseId, device: &DeviceFacts) -> Option<&'a Unit> {
-    plan.units
-        .iter()
-        .filter(|unit| unit.id.kernel == case.kernel && unit.id.variant == case.variant)
+    units_of(plan, case)
         .filter(|unit| unit.id.arch.runs_on(device.major, device.minor))
         .max_by_key(|unit| {
             let arch = unit.id.arch;

@@ -4,9 +4,9 @@
 //! Four questions with one answer each, however often and wherever they are asked: which cases may go on
 //! ([`admit`]), which need one more timing process ([`next`]), what is each gate's verdict ([`judge`]), and
 //! what changed between two records ([`compare`]). Its floors, each of which rests on those above it
-//! (docs/ARCHITECTURE.md names three questions that go the other way):
+//! (docs/ARCHITECTURE.md names two questions that go the other way):
 //!
-//! 1. `lookup`, `series`: evidence by subject, and what its absence means.
+//! 1. `lookup`, `series`, `rests`: evidence by subject, what its absence means, and which figures gates rest on.
 //! 2. `value`, `agreed`: what a metric's value is, and what was agreed on it.
 //! 3. `proof`: whether a case is right, once for each case.
 //! 4. `rules`: one gate, one verdict; a file for each kind of rule.
@@ -21,6 +21,7 @@ mod conclusion;
 mod lookup;
 mod notes;
 mod proof;
+mod rests;
 mod review;
 mod rules;
 mod schedule;
@@ -38,14 +39,15 @@ pub use agreed::ANY_SHAPE;
 pub use baselines::{Refused, acceptable};
 pub use best::best;
 pub use lookup::{Found, Ruling, unit_for, unit_to_simulate};
+pub use review::references::comparable;
 pub use rules::relative_change;
-pub use schedule::{Admission, Stage, Timing, admit, next};
+pub use schedule::{Admission, Stage, Timing, admit, needed_of_base, next, to_simulate};
 pub use sessions::joined;
 pub use value::{MetricValue, Values};
 
 use crate::model::*;
 use baselines::Beside;
-use review::{accepted, edited, loosened};
+use review::{accepted, edited, loosened, lost, measured, references};
 use rules::Refusals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
@@ -62,10 +64,21 @@ pub fn judge(
     judgement.base = beside::beside_base(&values);
     judgement.add(accepted::check(&values, &Refusals::new()));
     if let Some(base) = &policy.base {
-        let added = accepted::added(&base.accepted, &policy.accepted);
-        judgement.notes.extend(added);
+        judgement.add(accepted::added(
+            &base.accepted,
+            &policy.accepted,
+            base.loosening,
+        ));
+        judgement
+            .notes
+            .extend(references::new_inputs(&values.lookup));
         judgement.add(loosened::since(base, plan, &policy.gates));
-        judgement.add(edited::since(base, plan, &policy.baselines));
+        judgement.add(references::since(base, &values.lookup));
+        let edited = edited::since(base, plan, &policy.baselines);
+        let measured = measured::since(&values, base, &edited);
+        judgement.add(edited);
+        judgement.add(measured);
+        judgement.add(lost::since(&values, base));
     }
     judgement
 }
@@ -93,19 +106,90 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         ..head.policy.clone()
     };
     let values = Values::new(&head.plan, &head.environment, &policy, &head.evidence);
-    let mut judgement = judge_gates(&values, &refusals);
-    let added = accepted::added(&base.policy.accepted, &head.policy.accepted);
+    // What repeats exactly holds whatever key either has, as it does in a run beside its base.
+    let beside = measured_alike(base, head).then(|| as_beside(base, head, &policy, loosening));
+    let exact = beside
+        .as_ref()
+        .map(|(policy, evidence)| Values::new(&head.plan, &head.environment, policy, evidence));
+    let mut judgement = judge_each(&values, &refusals, |gate| match &exact {
+        Some(exact) if rules::repeats_exactly(&gate.rule) => exact,
+        _ => &values,
+    });
+    if let (Some(exact), Some((policy, _))) = (&exact, &beside)
+        && let Some(base) = &policy.base
+    {
+        judgement.add(lost::since(exact, base));
+    }
+    let (was, is) = (&base.policy.accepted, &head.policy.accepted);
+    judgement.add(accepted::added(was, is, loosening));
     let left_out = notes::left_out(&base.plan, &head.plan);
-    judgement.notes.extend(added.into_iter().chain(left_out));
+    judgement.notes.extend(left_out);
     judgement.add(loosened::between(base, head, loosening));
     judgement
 }
 
+/// Whether what one record shows of a kernel can be held against what another shows, whatever built it.
+fn measured_alike(base: &Record, head: &Record) -> bool {
+    let (was, is) = (&base.environment, &head.environment);
+    match (was.device.got(), is.device.got()) {
+        (Some(was), Some(is)) => {
+            was.arch() == is.arch() && head.environment.other_program().is_none()
+        }
+        (None, None) => was.simulator.is_some() && was.simulator == is.simulator,
+        _ => false,
+    }
+}
+
+/// Two records as the run beside its base that they could have been, but for times.
+fn as_beside(
+    base: &Record,
+    head: &Record,
+    policy: &Policy,
+    loosening: Loosening,
+) -> (Policy, Vec<Evidence>) {
+    let policy = Policy {
+        base: Some(Base {
+            revision: "base".to_owned(),
+            commit: base.environment.commit.clone().unwrap_or_default(),
+            plan: base.plan.clone(),
+            gates: base.policy.gates.clone(),
+            baselines: Vec::new(),
+            accepted: Vec::new(),
+            gone: Vec::new(),
+            loosening,
+        }),
+        ..policy.clone()
+    };
+    let is_own = |piece: &&Evidence| {
+        matches!(
+            piece,
+            Evidence::Build { .. }
+                | Evidence::Check { .. }
+                | Evidence::Simulation { .. }
+                | Evidence::Driver { .. }
+        )
+    };
+    let theirs = base.evidence.iter().filter(is_own);
+    let theirs = theirs.map(|piece| Evidence::Base(Box::new(piece.clone())));
+    let ours = head.evidence.iter().filter(is_own).cloned();
+    let evidence = ours.chain(theirs).collect();
+    (policy, evidence)
+}
+
 fn judge_gates(values: &Values, refusals: &Refusals) -> Judgement {
+    judge_each(values, refusals, |_| values)
+}
+
+/// `of` are the values that a gate is judged by, where those are others.
+fn judge_each<'v, 'a: 'v>(
+    values: &'v Values<'a>,
+    refusals: &Refusals,
+    of: impl Fn(&Gate) -> &'v Values<'a>,
+) -> Judgement {
     let mut judgement = Judgement::empty();
     let mut new = BTreeSet::new();
     for gate in &values.lookup.policy.gates {
-        let mut ruled = accepted::apply(values, gate, refusals);
+        let mut ruled = accepted::apply(of(gate), gate, refusals);
         if gate.needs_device() {
             conclusion::blame_device(&values.lookup, &mut ruled.verdict);
         }

@@ -90,10 +90,7 @@ fn printed<'a>(lookup: &Lookup<'a>, case: &Case) -> Option<(u64, &'a Printed)> {
 /// What a comparison does not say, as head was run with a filter.
 pub(super) fn left_out(base: &Plan, head: &Plan) -> Option<Note> {
     let cases = base.cases.iter().map(|case| &case.id);
-    let cases: Vec<CaseId> = cases
-        .filter(|id| head.is_partial(&id.kernel) && head.case(id).is_none())
-        .cloned()
-        .collect();
+    let cases: Vec<CaseId> = cases.filter(|id| !head.selects(id)).cloned().collect();
     (!cases.is_empty()).then_some(Note::LeftOut { cases })
 }
 

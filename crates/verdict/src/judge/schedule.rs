@@ -1,7 +1,9 @@
 //! What a run has to do next: which cases may go on, and which need one more timing process.
 
-use super::review::accepted;
-use super::rules::{Refusals, condition::names_metric};
+use super::lookup::Lookup;
+use super::rests::rests_on;
+use super::review::{accepted, lost};
+use super::rules::Refusals;
 use super::value::{BaseStatus, Values};
 use crate::model::*;
 
@@ -50,6 +52,59 @@ pub fn admit(
         .collect()
 }
 
+/// Of each case the units whose code the simulator runs, the oldest architecture first: PTX that is the same but
+/// for its architecture is run once.
+pub fn to_simulate<'a>(
+    plan: &'a Plan,
+    environment: &'a Environment,
+    policy: &'a Policy,
+    evidence: impl IntoIterator<Item = &'a Evidence>,
+) -> Vec<(&'a Case, Vec<&'a Unit>)> {
+    let lookup = Lookup::new(plan, environment, policy, evidence);
+    let cases = plan.cases.iter();
+    cases
+        .map(|case| (case, lookup.simulated(&case.id)))
+        .collect()
+}
+
+/// Cases of which the base has to be checked too, in the order of the plan, once head's checks are known:
+/// where head gives no answer, or a limit is relative to what the base shows. Where code, call, inputs and
+/// reference are the same, the base's answer is head's.
+pub fn needed_of_base(
+    plan: &Plan,
+    environment: &Environment,
+    policy: &Policy,
+    evidence: &[Evidence],
+) -> Vec<CaseId> {
+    let values = Values::new(plan, environment, policy, evidence);
+    let Some(base) = &policy.base else {
+        return Vec::new();
+    };
+    let rests_on_base = |id: &CaseId| {
+        let mut gates = policy.gates.iter();
+        gates.any(|gate| match (&gate.subject, &gate.rule) {
+            (Subject::Case(of), Rule::Counters { .. }) => of == id && values.lookup.is_simulated(),
+            (
+                Subject::Case(of),
+                Rule::Limit {
+                    metric,
+                    limit: Limit::Baseline { .. },
+                },
+            ) => of == id && metric.facet() == Facet::Correctness,
+            _ => false,
+        })
+    };
+    let cases = plan.cases.iter().map(|case| &case.id);
+    let common = cases.filter(|id| base.plan.case(id).is_some());
+    common
+        .filter(|id| {
+            let mut apart = values.each(id).filter(|values| !values.is_same_check(id));
+            apart.any(|values| rests_on_base(id) || lost::lacks_an_answer(values, id))
+        })
+        .cloned()
+        .collect()
+}
+
 /// Cases that need one more timing process, in the order of the plan: admitted, and either timed in fewer
 /// than planned or still open and below the most that is allowed.
 pub fn next(
@@ -73,7 +128,7 @@ impl Values<'_> {
         let pairing = self.lookup.plan.pairing.as_ref();
         let beside = || {
             self.needs_pair(id)
-                .then(|| Timing::BesideBase(self.singles(id)))
+                .then(|| Timing::BesideBase(self.lookup.singles(id)))
         };
         match self.base_status(id) {
             Ok(BaseStatus::Changed) => beside(),
@@ -136,37 +191,5 @@ impl Values<'_> {
             )
         });
         gates.any(|gate| rests_on(gate, id, |metric| metric.facet() == Facet::Times))
-    }
-
-    /// What samples of single launches of the case are for.
-    pub(super) fn singles(&self, id: &CaseId) -> Singles {
-        let mut gates = self.lookup.policy.gates.iter();
-        match gates.any(|gate| rests_on(gate, id, Metric::of_single_launches)) {
-            true => Singles::Judged,
-            false => Singles::Shown,
-        }
-    }
-}
-
-/// Whether a gate rests on such a figure of the case: its own gate, or one of a sibling variant that names it.
-fn rests_on(gate: &Gate, id: &CaseId, is_meant: impl Fn(Metric) -> bool) -> bool {
-    let Subject::Case(case) = &gate.subject else {
-        return false;
-    };
-    if (&case.kernel, &case.shape) != (&id.kernel, &id.shape) {
-        return false;
-    }
-    let is_own = case.variant == id.variant;
-    match &gate.rule {
-        Rule::Limit { metric, limit } => {
-            is_own && is_meant(*metric)
-                || matches!(
-                    limit,
-                    Limit::Absolute { bound: Bound::Expr(expr), .. }
-                        if names_metric(expr, is_own, &id.variant, is_meant)
-                )
-        }
-        Rule::Condition { expr } => names_metric(expr, is_own, &id.variant, is_meant),
-        _ => false,
     }
 }

@@ -1,8 +1,8 @@
 //! Floor 2: what a metric's value is, from the evidence: which entries, shapes, seeds and processes it is
 //! taken over, and when it has none.
 
-use super::lookup::unit_for;
-use super::lookup::{Found, Lookup, Ruling, inconclusive, unsupported};
+use super::lookup::{Code, Found, Lookup, Ruling, inconclusive, unsupported};
+use super::lookup::{unit_for, unit_to_simulate};
 use super::proof;
 use super::series::count;
 use crate::model::*;
@@ -11,7 +11,7 @@ use crate::stats::modes::{Launches, Modes};
 use crate::stats::sequential::{Schedule as Looks, Undecidable};
 use crate::stats::{Group, Sample};
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The value of a metric for a case or a unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +51,36 @@ pub struct Values<'a> {
     statuses: HashMap<&'a CaseId, Found<BaseStatus>>,
     /// Looks of all contests beside the base, once one is asked for.
     pub(super) looks: OnceCell<Result<Looks, Undecidable>>,
+    /// The base's, where one was named.
+    pub(super) beside: Option<Box<Beside<'a>>>,
+    /// In the simulator, where there are several architectures, of the code for each.
+    further: Vec<Further<'a>>,
 }
+
+/// Of the code for one of several architectures.
+pub(super) struct Further<'a> {
+    pub arch: Arch,
+    pub values: Values<'a>,
+}
+
+/// What the base shows on this device, by the same look-ups as head, of code for the same architecture.
+pub(super) struct Beside<'a> {
+    /// Of all that was seen of it.
+    pub base: Values<'a>,
+    /// Head and base, of the cases and seeds that both have: figures of these alone can be compared.
+    pub shared: [Values<'a>; 2],
+}
+
+/// What a base asks is no matter of what it shows.
+static ASKS_NOTHING: Policy = Policy {
+    gates: Vec::new(),
+    baselines: Vec::new(),
+    broken_baselines: Vec::new(),
+    require_gpu: false,
+    anchors: Vec::new(),
+    accepted: Vec::new(),
+    base: None,
+};
 
 /// Standard error of one value rounded to steps of `tick`: sqrt of the variance of a uniform distribution.
 const ROUNDING: f64 = 0.288_675_134_594_812_9;
@@ -63,17 +92,111 @@ impl<'a> Values<'a> {
         policy: &'a Policy,
         evidence: &'a [Evidence],
     ) -> Self {
-        let lookup = Lookup::new(plan, environment, policy, evidence);
-        let ids = || plan.cases.iter().map(|case| &case.id);
-        let statuses = ids().map(|id| (id, base_status(&lookup, id))).collect();
-        let mut values = Self {
+        let of = |head: Code<'a>, base: Code<'a>| {
+            let ours = || Lookup::new(plan, environment, policy, evidence).of_code(head);
+            let beside = policy.base.as_ref().map(|it| {
+                let pieces = || evidence.iter().filter_map(Evidence::of_base);
+                let theirs = || {
+                    let theirs = Lookup::new(&it.plan, environment, &ASKS_NOTHING, pieces());
+                    theirs.of_code(base)
+                };
+                Box::new(Beside {
+                    base: Self::of(theirs()),
+                    shared: [
+                        Self::of(ours().shared_with(&it.plan)),
+                        Self::of(theirs().shared_with(plan)),
+                    ],
+                })
+            });
+            let ids = || plan.cases.iter().map(|case| &case.id);
+            let mut values = Self {
+                beside,
+                ..Self::of(ours())
+            };
+            values.statuses = ids().map(|id| (id, base_status(&values, id))).collect();
+            values.proofs = ids().map(|id| (id, proof::prove(&values, id))).collect();
+            values
+        };
+        let mut values = of(Code::OnDevice, Code::OldestOf(plan));
+        if values.lookup.is_simulated() {
+            let archs: BTreeSet<Arch> = plan.units.iter().map(|unit| unit.id.arch).collect();
+            // Of one architecture all that there is has been said.
+            if archs.len() > 1 {
+                let further = archs.into_iter();
+                let further = further.map(|arch| Further {
+                    arch,
+                    values: of(Code::For(arch), Code::For(arch)),
+                });
+                values.further = further.collect();
+            }
+        }
+        values
+    }
+
+    /// Of a case, those of every other architecture than the first. What is the same PTX was run once, and has
+    /// figures to be compared under its own architecture.
+    pub(super) fn further(&self, id: &CaseId) -> impl Iterator<Item = &Further<'a>> {
+        let first = unit_to_simulate(self.lookup.plan, id).map(|unit| unit.id.arch);
+        self.further.iter().filter(move |it| {
+            let unit = it.values.lookup.unit_on_device(id);
+            unit.is_ok() && Some(it.arch) != first
+        })
+    }
+
+    /// Of a case, those of every architecture.
+    pub(super) fn each(&self, id: &CaseId) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(self.further(id).map(|it| &it.values))
+    }
+
+    /// Of a case, those of every architecture that is run by itself.
+    pub(super) fn apart(&self, id: &CaseId) -> impl Iterator<Item = &Self> {
+        let further = self.further(id).filter(|it| self.is_apart(id, it.arch));
+        std::iter::once(self).chain(further.map(|it| &it.values))
+    }
+
+    pub(super) fn is_apart(&self, id: &CaseId, arch: Arch) -> bool {
+        let units = self.lookup.simulated(id);
+        units.iter().any(|unit| unit.id.arch == arch)
+    }
+
+    /// Those that rest on no other.
+    fn of(lookup: Lookup<'a>) -> Self {
+        Self {
             lookup,
             proofs: HashMap::new(),
-            statuses,
+            statuses: HashMap::new(),
             looks: OnceCell::new(),
+            beside: None,
+            further: Vec::new(),
+        }
+    }
+
+    /// Whether head and base check a case alike: the same code and the same call, over the same inputs, against
+    /// the same reference. Then the base's answer is head's, and it is not run.
+    pub(super) fn is_same_check(&self, id: &CaseId) -> bool {
+        let same = || -> Option<bool> {
+            let (head, base) = (&self.lookup, &self.beside.as_ref()?.base.lookup);
+            let (ours, theirs) = (head.plan.case(id)?, base.plan.case(id)?);
+            let built = |lookup: &Lookup<'a>| {
+                let unit = lookup.unit_on_device(id).ok()?;
+                lookup.build(&unit.id).ok()
+            };
+            let (head_code, base_code) = (built(head)?, built(base)?);
+            let is_same_code = match head.is_simulated() {
+                true => head_code.ptx.is_some() && head_code.ptx == base_code.ptx,
+                false => head_code.identity == base_code.identity,
+            };
+            let is_same_reference = match &ours.reference {
+                Reference::Variant { variant } => self.is_same_check(&CaseId {
+                    variant: variant.clone(),
+                    ..id.clone()
+                }),
+                _ => true,
+            };
+            let is_same_budget = head.plan.simulation == base.plan.simulation;
+            Some(is_same_code && is_same_budget && ours == theirs && is_same_reference)
         };
-        values.proofs = ids().map(|id| (id, proof::prove(&values, id))).collect();
-        values
+        same().unwrap_or(false)
     }
 
     /// How a case stands to the base.
@@ -83,7 +206,7 @@ impl<'a> Values<'a> {
     pub(super) fn base_status(&self, id: &CaseId) -> Found<BaseStatus> {
         match self.statuses.get(id) {
             Some(found) => found.clone(),
-            None => base_status(&self.lookup, id),
+            None => base_status(self, id),
         }
     }
 
@@ -261,11 +384,12 @@ impl<'a> Values<'a> {
     /// The worst over all seeds; NaN where any seed's is, or where an element is not finite.
     fn error(&self, id: &CaseId, metric: Metric) -> Found<f64> {
         let case = self.lookup.case(id)?;
-        if case.seeds.is_empty() {
+        let mut seeds = self.lookup.seeds_of(case).peekable();
+        if seeds.peek().is_none() {
             return inconclusive(Reason::NoSeeds);
         }
         let mut worst = f64::NEG_INFINITY;
-        for &seed in &case.seeds {
+        for seed in seeds {
             let value = error_of(self.lookup.check(id, seed)?, metric, seed)?;
             // Not f64::max, which swallows NaN.
             if worst.is_nan() || value.is_nan() {
@@ -283,7 +407,7 @@ impl<'a> Values<'a> {
         self.lookup.device()?;
         self.timeable(id)?;
         // Of what no gate rests on, reports show what there is.
-        if metric.of_single_launches() && self.singles(id) == Singles::Judged {
+        if metric.of_single_launches() && self.lookup.singles(id) == Singles::Judged {
             self.lookup.has_enough_singles(id, metric)?;
         }
         if metric == Metric::SlowShare {
@@ -395,7 +519,7 @@ impl<'a> Values<'a> {
         of: impl Fn(&SimulationFacts) -> &BTreeMap<Counter, u64>,
     ) -> Found<BTreeMap<Counter, u64>> {
         let mut largest: Option<BTreeMap<Counter, u64>> = None;
-        for &seed in &self.lookup.case(id)?.seeds {
+        for seed in self.lookup.seeds_of(self.lookup.case(id)?) {
             let counted = of(self.lookup.simulation(id, seed)?);
             largest = Some(match largest {
                 None => counted.clone(),
@@ -417,7 +541,7 @@ impl<'a> Values<'a> {
     /// Counters that no gate can rest on in some launch of the case, and why in the first of them.
     pub(super) fn withheld(&self, id: &CaseId) -> Found<BTreeMap<Counter, &'a Withheld>> {
         let mut all = BTreeMap::new();
-        for &seed in &self.lookup.case(id)?.seeds {
+        for seed in self.lookup.seeds_of(self.lookup.case(id)?) {
             for (counter, withheld) in &self.lookup.simulation(id, seed)?.withheld {
                 all.entry(*counter).or_insert(withheld);
             }
@@ -426,8 +550,21 @@ impl<'a> Values<'a> {
     }
 }
 
-fn base_status(lookup: &Lookup, id: &CaseId) -> Found<BaseStatus> {
-    let Some(base) = &lookup.policy.base else {
+impl<'a> Beside<'a> {
+    /// Whatever became of the base's, there is no failure of head.
+    fn build(&self, unit: &UnitId) -> Found<&'a BuildFacts> {
+        self.base.lookup.build(unit).map_err(|why| Ruling {
+            outcome: Outcome::Inconclusive,
+            reason: Reason::BaseNotBuilt {
+                why: Box::new(why.reason),
+            },
+        })
+    }
+}
+
+fn base_status(values: &Values, id: &CaseId) -> Found<BaseStatus> {
+    let lookup = &values.lookup;
+    let (Some(base), Some(beside)) = (&lookup.policy.base, &values.beside) else {
         return Ok(BaseStatus::NoBase);
     };
     let Some(theirs) = base.plan.case(id) else {
@@ -443,7 +580,7 @@ fn base_status(lookup: &Lookup, id: &CaseId) -> Found<BaseStatus> {
         });
     };
     let head = lookup.build(&lookup.unit_on_device(id)?.id)?;
-    let built = lookup.base_build(&base_unit.id)?;
+    let built = beside.build(&base_unit.id)?;
     let same = head.identity == built.identity && is_same_call(ours, theirs);
     Ok(match same {
         true => BaseStatus::Unchanged,

@@ -75,6 +75,17 @@ impl BaselineKey {
         }
     }
 
+    /// What it was compiled for; times are of whatever ran.
+    pub fn arch(&self) -> Option<Arch> {
+        match self {
+            Self::Resources { arch, .. }
+            | Self::Correctness { arch, .. }
+            | Self::SimulatedCorrectness { arch, .. }
+            | Self::Counters { arch, .. } => Some(*arch),
+            Self::Times { .. } => None,
+        }
+    }
+
     /// Flags for nvcc, joined by spaces.
     pub fn flags(&self) -> &str {
         match self {
@@ -139,16 +150,35 @@ impl BaselineKey {
         }
     }
 
-    /// The same key under other flags.
+    /// The same key whatever built the kernel.
     #[must_use]
-    pub fn with_flags(&self, other: &str) -> Self {
+    pub fn without_build(&self) -> Self {
+        self.built_by("", "")
+    }
+
+    /// The same key under another compiler and other flags.
+    #[must_use]
+    pub fn built_by(&self, other_compiler: &str, other_flags: &str) -> Self {
         let mut key = self.clone();
         match &mut key {
-            Self::Resources { flags, .. }
-            | Self::Correctness { flags, .. }
-            | Self::SimulatedCorrectness { flags, .. }
-            | Self::Counters { flags, .. }
-            | Self::Times { flags, .. } => other.clone_into(flags),
+            Self::Resources {
+                compiler, flags, ..
+            }
+            | Self::Correctness {
+                compiler, flags, ..
+            }
+            | Self::SimulatedCorrectness {
+                compiler, flags, ..
+            }
+            | Self::Counters {
+                compiler, flags, ..
+            }
+            | Self::Times {
+                compiler, flags, ..
+            } => {
+                other_compiler.clone_into(compiler);
+                other_flags.clone_into(flags);
+            }
         }
         key
     }

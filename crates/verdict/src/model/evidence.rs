@@ -14,12 +14,18 @@ pub enum Evidence {
     },
     Check {
         case: CaseId,
+        /// Of a case that the simulator runs for several architectures, which; `None` for the one that this
+        /// run's device is given, or that is the oldest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arch: Option<Arch>,
         seed: u64,
         facts: Seen<CheckFacts>,
     },
     /// One seed of one case in the simulator, beside its `Check`.
     Simulation {
         case: CaseId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arch: Option<Arch>,
         seed: u64,
         facts: Seen<SimulationFacts>,
     },
@@ -35,11 +41,19 @@ pub enum Evidence {
         process: u32,
         facts: Seen<TimeFacts>,
     },
-    /// The base revision's kernel, built by the same compiler.
-    BaseBuild {
-        unit: UnitId,
-        facts: Seen<BuildFacts>,
+    /// What the reference of one seed gives: a digest of each output.
+    Reference {
+        case: CaseId,
+        seed: u64,
+        outputs: BTreeMap<String, String>,
     },
+    /// The base's reference on the inputs of head's, over all seeds.
+    BaseReference {
+        case: CaseId,
+        facts: Seen<BaseReference>,
+    },
+    /// Of the base revision, which runs from its own tree on the same device.
+    Base(Box<Evidence>),
     /// One case of head and of base, side by side in one timing process.
     Pair {
         case: CaseId,
@@ -47,6 +61,45 @@ pub enum Evidence {
         process: u32,
         facts: Seen<PairFacts>,
     },
+}
+
+impl Evidence {
+    /// What it says of the base revision alone; `None` where it is of head.
+    pub fn of_base(&self) -> Option<&Self> {
+        match self {
+            Self::Base(piece) => Some(piece),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum BaseReference {
+    Compared(ReferenceComparison),
+    /// It has no answer in the base's own tree to the base's own inputs either: nothing was held to it.
+    Broken,
+}
+
+/// What head's reference computes beside base's. What comes to the same program and inputs is not run, and adds
+/// nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReferenceComparison {
+    pub elements: u64,
+    /// Elements that are not the same bit for bit.
+    pub differing: u64,
+    /// With its seed, the largest difference: `got` is head's, `want` base's.
+    pub largest: Option<(u64, Worst)>,
+    /// What inputs that base does not have were set to, where the two agree at that and not at what they hold.
+    pub neutral: Vec<NeutralInput>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NeutralInput {
+    pub tensor: String,
+    pub value: Num,
 }
 
 /// Head and base on the same buffers in one process.
@@ -92,6 +145,10 @@ pub struct BuildFacts {
     /// Digest of what executes: machine code of the entries and of what they call, constants and
     /// relocations with names normalised, and for a launcher its host code.
     pub identity: String,
+    /// Digest of what the simulator executes: the PTX with the name of its entry, but for the architecture it
+    /// is for and for where its lines come from. `None` of a launcher.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ptx: Option<String>,
     pub warnings: Vec<String>,
 }
 
@@ -238,11 +295,31 @@ pub struct LineCount {
     pub count: u64,
 }
 
-/// Something wrong that did not stop a simulated launch.
+/// What a check of the simulator can find, the gravest first: wrong data before order that is left to
+/// luck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// Data of an asynchronous copy is used before the wait for it, or overwritten by another copy.
+    AsyncBeforeWait,
+    /// Something hangs on a value that nothing wrote.
+    Uninitialised,
+    /// A warp-wide instruction names other lanes than those that take part.
+    InvalidMembers,
+    SharedRace,
+    GlobalRace,
+    /// A barrier was passed without threads of the block that had ended.
+    BarrierByPart,
+    /// Lanes of one warp, and no `__syncwarp()` between them.
+    WarpHazard,
+}
+
+/// Something wrong that did not stop a simulated launch: all of a kind between the same source lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
-    /// In full, with places, block, thread and address.
+    pub kind: FindingKind,
+    /// Of the first, in full, with places, block, thread and address.
     pub message: String,
     /// Source lines (`kernels/k.cu:12`): of the access, and of the other one where there are two.
     pub places: Vec<String>,

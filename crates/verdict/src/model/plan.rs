@@ -1,6 +1,6 @@
 //! What is to be done, with every expression already evaluated. Written into the record.
 
-use super::{CaseId, Num, UnitId};
+use super::{CaseId, Filter, Num, Subject, UnitId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +17,10 @@ pub struct Plan {
     pub simulation: Simulation,
     /// How head and base are timed side by side; `None` where no base was named.
     pub pairing: Option<Pairing>,
-    /// Kernels of which a filter left out cases that gates.yaml has: what is missing of them here is not
-    /// gone, and the worst over the shapes that are here need not be the worst of all.
+    /// A case is part of the run where any of them fits it; all are where there is none.
+    pub filters: Vec<Filter>,
+    /// Kernels of which these left out cases that gates.yaml has: the worst over the shapes that are here need
+    /// not be the worst of all. Of what gates.yaml no longer has it says nothing; `selects` does.
     pub left_out: BTreeSet<String>,
 }
 
@@ -29,6 +31,22 @@ impl Plan {
 
     pub fn case(&self, id: &CaseId) -> Option<&Case> {
         self.cases.iter().find(|case| case.id == *id)
+    }
+
+    /// Whether the filters take in a case, one that this plan does not have included.
+    pub fn selects(&self, id: &CaseId) -> bool {
+        self.filters.is_empty() || self.filters.iter().any(|filter| filter.fits(id))
+    }
+
+    /// The same of a subject of this plan, by what `other` was to run: a unit is built for its cases.
+    pub fn is_selected_by(&self, other: &Self, subject: &Subject) -> bool {
+        match subject {
+            Subject::Case(id) => other.selects(id),
+            Subject::Unit(unit) => self.cases.iter().any(|case| {
+                (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant)
+                    && other.selects(&case.id)
+            }),
+        }
     }
 
     /// Whether a filter left out variants or shapes of this kernel, or all of it.
@@ -108,6 +126,25 @@ pub enum ScalarType {
 }
 
 impl ScalarType {
+    /// As gates.yaml has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::I8 => "i8",
+            Self::U8 => "u8",
+            Self::I16 => "i16",
+            Self::U16 => "u16",
+            Self::I32 => "i32",
+            Self::U32 => "u32",
+            Self::I64 => "i64",
+            Self::U64 => "u64",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        }
+    }
+
     /// Bytes; C alignment is the same.
     pub fn size(self) -> usize {
         match self {

@@ -1,6 +1,6 @@
 //! What evidence is judged by: gates, baselines and acceptances.
 
-use super::{Baseline, Facet, Metric, Num, Plan, Subject};
+use super::{Baseline, CaseId, Facet, Metric, Num, Plan, Subject};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -86,10 +86,19 @@ pub struct Base {
     /// Whole, whatever was selected of head.
     pub plan: Plan,
     pub gates: Vec<Gate>,
-    /// Those of its baselines that head has otherwise, or not at all.
     pub baselines: Vec<Baseline>,
     pub accepted: Vec<Acceptance>,
+    pub gone: Vec<GoneGates>,
     pub loosening: Loosening,
+}
+
+/// A file of gates that the base has, and head none at its path nor where it was moved to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GoneGates {
+    /// From the top of the repository.
+    pub file: String,
+    pub cases: Vec<CaseId>,
 }
 
 /// What becomes of a gate that is looser at head than at base.

@@ -2,8 +2,8 @@
 
 use super::{
     Arch, BaselineKey, CaseId, Counter, EditedFigure, Facet, Fault, Finding, LineCount, Location,
-    Metric, Mode, NotRun, Num, Op, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld,
-    Worst,
+    Metric, Mode, NotRun, Num, Op, ReferenceComparison, Role, Rule, Since, Subject, UnitId,
+    Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use crate::stats::sequential::Undecidable;
@@ -53,8 +53,14 @@ pub enum BaseDemand {
     },
     SimulatorBudget,
     TimingSchedule,
+    /// An answer by these gates.
+    Checks(Vec<Rule>),
     /// The figures of a baseline file.
     Baseline(Facet),
+    /// The gates as they are, without an acceptance.
+    NoAcceptance,
+    /// What a whole file of gates asks of a case.
+    File(String),
 }
 
 /// How head asks less than base did.
@@ -73,10 +79,12 @@ pub enum Loosened {
         because: String,
     },
     Launches(u32),
-    /// With the file whose code changed, where gates.yaml names the same reference as before.
-    Reference {
-        file: Option<String>,
-    },
+    /// On the same inputs the reference computes something else.
+    Reference(Box<ReferenceComparison>),
+    /// The same of two records, which have no figures.
+    ReferenceDigest,
+    /// Base's reference cannot be computed on head's inputs; why, where it was tried.
+    ReferenceIncomparable(Option<String>),
     /// Sizes of head under the same name; `None` where it has no such dimension.
     Dims(BTreeMap<String, Option<i64>>),
     InputValues,
@@ -90,15 +98,41 @@ pub enum Loosened {
         head: u64,
     },
     TimingSchedule(Vec<ScheduleChange>),
+    /// It has none: why.
+    ChecksLost(Box<Reason>),
+    /// Counters that the base can be held to, and head cannot.
+    CountersLost(Vec<(Counter, Option<Withheld>)>),
+    FileRemoved,
     BaselineRemoved,
     /// Figures that head's baseline file has worse.
     BaselineEdited(Vec<EditedFigure>),
-    /// The same under other compiler flags, which are another key.
+    /// Head's baseline agrees on figures that are worse than what the base measures on this device, by more
+    /// than a gate allows.
+    BaselineAbove(Vec<EditedFigure>),
+    /// The same under another compiler or other flags, which are another key.
     BaselineMoved {
-        flags: String,
-        base_flags: String,
+        differences: Vec<KeyDifference>,
         figures: Vec<EditedFigure>,
     },
+    /// Head accepts what base does not, or less of it, or not as long.
+    Accepts {
+        instead: Rule,
+        by: String,
+        until: String,
+    },
+}
+
+impl Loosened {
+    const CODE: &str = "loosened";
+
+    /// What is lost without a word has the name that it has without a base.
+    fn code(&self) -> &'static str {
+        match self {
+            Self::ChecksLost(_) => "check-lost",
+            Self::CountersLost(_) => "counters-lost",
+            _ => Self::CODE,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -115,10 +149,10 @@ pub enum ScheduleChange {
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
     Build(UnitId),
-    BaseBuild(UnitId),
     Check { case: CaseId, seed: u64 },
     Simulation { case: CaseId, seed: u64 },
     Driver(CaseId),
+    BaseReference(CaseId),
     Timing(CaseId),
 }
 
@@ -396,6 +430,7 @@ pub enum Reason {
     },
     BeyondChange(Box<Comparison>),
     CountersRose {
+        against: Against,
         rises: Vec<CounterRise>,
         allowed: Num,
     },
@@ -448,6 +483,11 @@ pub enum Reason {
         unit: UnitId,
     },
     NotProven {
+        why: Box<Reason>,
+    },
+    /// Of the code for one of several architectures.
+    OnArchitecture {
+        arch: Arch,
         why: Box<Reason>,
     },
     NoErrorLimit,
@@ -678,6 +718,8 @@ macro_rules! codes {
                     Self::Fault(fault) => fault.kind.code(),
                     Self::Unsupported(why) => why.code(),
                     Self::NotRun(why) => why.code(),
+                    Self::OnArchitecture { why, .. } => why.code(),
+                    Self::Loosened(how) => how.code(),
                     $(Self::$variant { .. } => $code,)*
                 }
             }
@@ -713,7 +755,6 @@ codes! {
     ConditionBroken => "condition-broken",
     BeyondChange => "beyond-change",
     CountersRose => "counters-rose",
-    Loosened => "loosened",
     AcceptanceExpired => "acceptance-expired",
     AcceptanceUndated => "acceptance-undated",
     AcceptanceOfNothing => "acceptance-of-nothing",
@@ -795,7 +836,8 @@ impl Reason {
     /// Every code that a verdict can have.
     pub fn codes() -> impl Iterator<Item = &'static str> {
         let own = Self::OWN.iter().copied();
-        own.chain(super::FaultKind::ALL.map(super::FaultKind::code))
+        own.chain([Loosened::CODE])
+            .chain(super::FaultKind::ALL.map(super::FaultKind::code))
             .chain(Unsupported::CODES.iter().copied())
             .chain(NotRun::CODES.iter().copied())
     }

@@ -38,6 +38,9 @@ pub struct Environment {
     pub host: Host,
     pub commit: Option<String>,
     pub compiler: Seen<CompilerFacts>,
+    /// What the base revision was built by, where that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_compiler: Option<CompilerFacts>,
     /// The GPU. `NotRun` where there is none, or the simulator was asked for instead; `Fault` where there
     /// is one and it is broken.
     pub device: Seen<DeviceFacts>,

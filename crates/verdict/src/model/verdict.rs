@@ -69,6 +69,16 @@ pub struct BesideBase {
     pub unchanged_timed: bool,
     /// The base has no such case.
     pub new: Vec<CaseId>,
+    /// Cases, timed or not, that the base was checked on too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checked: Vec<CaseId>,
+    /// Those that it checks as head does: the same code and call, over the same inputs, against the same
+    /// reference. Head's answer is its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checked_alike: Vec<CaseId>,
+    /// Cases, timed or not, that the base does not have and of which no check gave an answer on this device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unchecked: Vec<CaseId>,
     /// Of these it is not known, as a device or a build is missing; their verdicts say which.
     pub unknown: Vec<CaseId>,
     /// Over all cases that were timed beside the base. A process times many of them: `processes` is the most
@@ -199,13 +209,10 @@ pub enum Note {
     },
     /// Cases of the base record that a filter left out of the head's: nothing is said of them.
     LeftOut { cases: Vec<CaseId> },
-    /// An acceptance that the base revision does not have, or not as wide or for as long.
-    Accepts {
-        case: String,
-        instead: Rule,
-        by: String,
-        until: String,
-        declared: String,
+    /// The reference takes inputs that base's did not, and computes the same with these values in them.
+    NewInputs {
+        subject: Subject,
+        neutral: Vec<super::NeutralInput>,
     },
     /// A baseline file that cannot be used, of a variant that is not part of this run.
     Broken { path: String, problem: String },

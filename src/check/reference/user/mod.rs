@@ -7,12 +7,13 @@
 mod arguments;
 
 use super::{NoAnswer, complete};
-use crate::cache::Cache;
+use crate::cache::{Cache, write_atomically};
 use crate::check::inputs::{Inputs, View};
 use crate::check::{Outputs, elem, layout, poison};
 use crate::error::Result;
 use crate::process::{self, Ended};
 use arguments::{Param, generated_main, parameters, stored};
+use object::Object as _;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,8 +29,9 @@ pub struct Functions {
     root: PathBuf,
     compiler: Option<PathBuf>,
     programs: PathBuf,
+    /// A directory of which nothing may be loaded: another tree's, which has files of the same names.
+    foreign: Option<PathBuf>,
     built: Mutex<BTreeMap<Build, std::result::Result<ReferenceProgram, NoAnswer>>>,
-    digests: Mutex<BTreeMap<Build, std::result::Result<String, NoAnswer>>>,
 }
 
 /// What identifies a program before its source is read.
@@ -78,26 +80,34 @@ impl Build {
 #[derive(Clone, Debug)]
 pub struct ReferenceProgram {
     executable: PathBuf,
-    /// Of the preprocessed source, the flags, the compiler and the generated `main`.
+    /// Of its bytes and of the shared libraries that it loads: all that it can compute with, wherever the compiler
+    /// had it from.
     pub identity: String,
 }
 
 impl Functions {
-    /// `root` is the directory of gates.yaml; `compiler` the host compiler, `None` where there is none.
+    /// `root` is the directory of gates.yaml; `compiler` the host compiler, `None` where there is none; `foreign` a
+    /// directory of which nothing may be loaded.
     ///
     /// # Errors
     /// Environment, where the cache cannot be written.
-    pub fn new(root: &Path, compiler: Option<&Path>, cache: &Cache) -> Result<Self> {
+    pub fn new(
+        root: &Path,
+        compiler: Option<&Path>,
+        foreign: Option<&Path>,
+        cache: &Cache,
+    ) -> Result<Self> {
         Ok(Self {
+            foreign: foreign.map(Path::to_owned),
             root: root.to_owned(),
             compiler: compiler.map(Path::to_owned),
             programs: cache.dir("reference-programs")?,
             built: Mutex::default(),
-            digests: Mutex::default(),
         })
     }
 
-    /// Within one run a source is read once: later changes to it do not matter to this run.
+    /// Once for each run, whatever an earlier one built: nobody but the compiler knows all that it reads. Later
+    /// changes do not matter to this run.
     ///
     /// # Errors
     /// What the compiler said, arguments that a function cannot take, no host compiler.
@@ -108,34 +118,6 @@ impl Functions {
             .entry(build.clone())
             .or_insert_with(|| self.compile(&build, function))
             .clone()
-    }
-
-    /// Of what the function is made of, without comments and places: the same for two trees where they have
-    /// the same function. Once for all shapes.
-    ///
-    /// # Errors
-    /// As for `build`, without what only compiling finds.
-    pub fn digest(&self, case: &Case) -> std::result::Result<String, NoAnswer> {
-        let (build, _) = Build::of(case)?;
-        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        digests
-            .entry(build.clone())
-            .or_insert_with(|| self.digest_of(&build))
-            .clone()
-    }
-
-    fn digest_of(&self, build: &Build) -> std::result::Result<String, NoAnswer> {
-        let scratch = tempfile::tempdir_in(&self.programs).map_err(|error| self.broken(&error))?;
-        let text = self.preprocess(build, self.compiler(build)?, scratch.path())?;
-        let text = String::from_utf8_lossy(&text);
-        let lines = text.lines().map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let linked = self.linked(build);
-        let mut hasher = blake3::Hasher::new();
-        for part in lines.chain(linked.iter().map(String::as_str)) {
-            hasher.update(part.as_bytes()).update(b"\n");
-        }
-        Ok(hasher.finalize().to_hex().to_string())
     }
 
     fn broken(&self, error: &std::io::Error) -> NoAnswer {
@@ -158,35 +140,6 @@ impl Functions {
         command
     }
 
-    fn preprocess(
-        &self,
-        build: &Build,
-        compiler: &Path,
-        scratch: &Path,
-    ) -> std::result::Result<Vec<u8>, NoAnswer> {
-        let text = scratch.join("source.i");
-        let mut preprocess = self.call(compiler);
-        preprocess
-            .args(build.source())
-            .args(["-x", "none"])
-            .args(&build.flags)
-            .arg("-E")
-            .arg("-o")
-            .arg(&text);
-        let what = format!("the host compiler on {}", build.source);
-        output(run(preprocess, &what, COMPILE)?, &what)?;
-        std::fs::read(&text).map_err(|error| self.broken(&error))
-    }
-
-    /// Digests of the files that the flags name: objects and libraries are not in the preprocessed source.
-    fn linked(&self, build: &Build) -> Vec<String> {
-        let files = build.flags.iter();
-        let files = files.filter_map(|flag| std::fs::read(self.root.join(flag)).ok());
-        files
-            .map(|bytes| blake3::hash(&bytes).to_hex().to_string())
-            .collect()
-    }
-
     fn compile(
         &self,
         build: &Build,
@@ -195,65 +148,90 @@ impl Functions {
         let compiler = self.compiler(build)?;
         let broken = |error: std::io::Error| self.broken(&error);
         let scratch = tempfile::tempdir_in(&self.programs).map_err(broken)?;
-        let (main, program) = (
-            scratch.path().join("main.cpp"),
-            scratch.path().join("program"),
-        );
-        std::fs::write(&main, &build.main).map_err(broken)?;
-        let mut version = self.call(compiler);
-        version.arg("--version");
-        let version = output(
-            run(version, "the host compiler", COMPILE)?,
-            "the host compiler",
-        )?;
-        let text = self.preprocess(build, compiler, scratch.path())?;
+        let program = scratch.path().join("program");
+        // At the same place in each run: with `-g` it is part of the program.
+        let main = format!("{}.cpp", blake3::hash(build.main.as_bytes()).to_hex());
+        let main = self.programs.join(main);
+        write_atomically(&main, build.main.as_bytes())
+            .map_err(|error| NoAnswer::Environment(error.to_string()))?;
         let what = format!("the host compiler on {}", build.source);
-        let linked = self.linked(build);
-
+        let mut compile = self.call(compiler);
+        compile
+            .args(build.source())
+            .args(["-x", "c++"])
+            .arg(&main)
+            .args(["-x", "none"])
+            .args(&build.flags)
+            .arg("-o")
+            .arg(&program);
+        let ended = run(compile, &what, COMPILE)?;
+        let undeclared = ended.log.contains("undefined reference") && ended.log.contains(function);
+        output(ended, &what).map_err(|error| match error {
+            NoAnswer::Reference(message) if undeclared => {
+                NoAnswer::Reference(format!("{message}\nis `{function}` declared extern \"C\"?"))
+            }
+            error => error,
+        })?;
+        let bytes = std::fs::read(&program).map_err(broken)?;
         let mut hasher = blake3::Hasher::new();
-        for part in [
-            &text[..],
-            build.main.as_bytes(),
-            version.as_bytes(),
-            build.language().as_bytes(),
-        ]
-        .into_iter()
-        .chain(build.flags.iter().chain(&linked).map(String::as_bytes))
-        {
-            hasher
-                .update(&(part.len() as u64).to_le_bytes())
-                .update(part);
-        }
-        let identity = hasher.finalize().to_hex().to_string();
-        let executable = self.programs.join(&identity);
+        hasher.update(&bytes);
+        let executable = self.programs.join(hasher.finalize().to_hex().as_str());
         if !executable.is_file() {
-            let mut compile = self.call(compiler);
-            compile
-                .args(build.source())
-                .args(["-x", "c++"])
-                .arg(&main)
-                .args(["-x", "none"])
-                .args(&build.flags)
-                .arg("-o")
-                .arg(&program);
-            let ended = run(compile, &what, COMPILE)?;
-            let undeclared =
-                ended.log.contains("undefined reference") && ended.log.contains(function);
-            output(ended, &what).map_err(|error| match error {
-                NoAnswer::Reference(message) if undeclared => NoAnswer::Reference(format!(
-                    "{message}\nis `{function}` declared extern \"C\"?"
-                )),
-                error => error,
-            })?;
             std::fs::File::open(&program)
                 .and_then(|file| file.sync_all())
                 .and_then(|()| std::fs::rename(&program, &executable))
                 .map_err(broken)?;
         }
+        for library in self.libraries(&executable, &bytes, scratch.path())? {
+            hasher.update(blake3::hash(&library).as_bytes());
+        }
         Ok(ReferenceProgram {
             executable,
-            identity,
+            identity: hasher.finalize().to_hex().to_string(),
         })
+    }
+
+    /// The shared libraries that the loader would give it, in its order.
+    fn libraries(
+        &self,
+        executable: &Path,
+        bytes: &[u8],
+        dir: &Path,
+    ) -> std::result::Result<Vec<Vec<u8>>, NoAnswer> {
+        // Without a loader to ask, it would run.
+        let has_loader =
+            object::File::parse(bytes).is_ok_and(|file| file.section_by_name(".interp").is_some());
+        if !has_loader {
+            return Ok(Vec::new());
+        }
+        let mut ask = Command::new(executable);
+        ask.current_dir(dir).env("LD_TRACE_LOADED_OBJECTS", "1");
+        let what = "the loader of a reference";
+        let listed = output(run(ask, what, COMPILE)?, what)?;
+        // `libm.so.6 => /lib/libm.so.6 (0x7f...)`, `/lib64/ld-linux-x86-64.so.2 (0x7f...)`; what has no file is
+        // the kernel's own, or not found, which the program says itself.
+        let paths = listed.lines().filter_map(|line| {
+            let found = line.split_once("=>").map_or(line, |(_, found)| found);
+            let path = found
+                .trim()
+                .rsplit_once(" (")
+                .map_or(found, |(path, _)| path);
+            path.contains('/').then(|| dir.join(path.trim()))
+        });
+        let read = |path: PathBuf| {
+            // A cache inside of head's tree has base's tree in it.
+            let is_in = |dir: &Path| path.canonicalize().is_ok_and(|it| it.starts_with(dir));
+            if self.foreign.as_deref().is_some_and(is_in) && !is_in(&self.root) {
+                return Err(NoAnswer::Environment(format!(
+                    "the base's reference loads {} of the head; link the file itself, not its directory",
+                    path.display()
+                )));
+            }
+            std::fs::read(&path).map_err(|error| {
+                NoAnswer::Environment(format!("{what}: {}: {error}", path.display()))
+            })
+        };
+        paths.map(read).collect()
     }
 }
 

@@ -29,6 +29,7 @@ impl Bench {
         Functions::new(
             &self.dir.path().join("tree"),
             Some(Path::new("g++")),
+            None,
             &cache,
         )
         .unwrap()
@@ -47,9 +48,9 @@ impl Bench {
     }
 
     fn programs(&self) -> usize {
-        std::fs::read_dir(self.dir.path().join("cache/reference-programs"))
-            .unwrap()
-            .count()
+        let all = std::fs::read_dir(self.dir.path().join("cache/reference-programs")).unwrap();
+        let names = all.map(|entry| entry.unwrap().path());
+        names.filter(|path| path.extension().is_none()).count()
     }
 }
 
@@ -115,7 +116,7 @@ fn a_function_is_built_once_and_again_when_a_header_changes() {
         flags.push("-DUNUSED".to_owned());
     }
     bench.run(&flags).unwrap();
-    assert_eq!(bench.programs(), 3);
+    assert_eq!(bench.programs(), 2, "the same program");
 }
 
 /// What is linked is in no preprocessed source.
@@ -147,40 +148,89 @@ fn an_object_that_the_flags_name_is_a_part_of_it() {
     assert_eq!(bench.programs(), 2);
 }
 
-#[test]
-fn two_trees_have_the_same_function_where_it_reads_alike() {
-    let text = |source: &str, factor: &str| {
-        let bench = Bench::new(source);
-        bench.write("factor.h", factor);
-        bench.functions().digest(&scale_case()).unwrap()
-    };
-    let one = text(SCALE, "#define FACTOR 1");
-    let commented = SCALE.replace("{\n", "{  // one\n\n");
-    assert_ne!(commented, SCALE);
-    assert_eq!(text(&commented, "// one\n#define FACTOR 1"), one);
-    assert_ne!(text(SCALE, "#define FACTOR 2"), one);
-    assert_ne!(
-        text(&SCALE.replace("y[i] =", "y[i] = 0 *"), "#define FACTOR 1"),
-        one
-    );
-    assert!(
-        Bench::new("#error")
-            .functions()
-            .digest(&scale_case())
-            .is_err()
-    );
+fn identity(bench: &Bench, flags: &[&str]) -> String {
+    let mut case = scale_case();
+    if let Reference::User { flags: own, .. } = &mut case.reference {
+        own.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    }
+    bench.functions().build(&case).unwrap().identity
 }
 
-/// A hundred shapes of one function are one call of the preprocessor.
+#[test]
+fn two_trees_have_the_same_program_where_it_computes_alike() {
+    let text = |source: &str, factor: &str, flags: &[&str]| {
+        let bench = Bench::new(source);
+        bench.write("factor.h", factor);
+        identity(&bench, flags)
+    };
+    let one = text(SCALE, "#define FACTOR 1", &[]);
+    let commented = SCALE.replace("{\n", "{  // one\n\n");
+    assert_ne!(commented, SCALE);
+    assert_eq!(
+        text(&commented, "// one\n#define FACTOR 1", &["-DNONE"]),
+        one
+    );
+    assert_ne!(text(SCALE, "#define FACTOR 2", &[]), one);
+    let case = scale_case();
+    assert!(Bench::new("#error").functions().build(&case).is_err());
+}
+
+/// What neither gates.yaml nor the preprocessed source shows.
+#[test]
+fn whatever_a_program_is_made_of_is_a_part_of_its_identity() {
+    let bench = Bench::new(SCALE);
+    bench.write("factor.h", "");
+    let two = |first: &str, then: &str, name: &str, flags: &[&str]| {
+        [first, then].map(|text| {
+            bench.write(name, text);
+            identity(&bench, flags)
+        })
+    };
+    let [first, then] = two("-DFACTOR=1", "-DFACTOR=2", "ref.opts", &["@ref.opts"]);
+    assert_ne!(first, then, "a file of options");
+
+    bench.write(
+        "factor.h",
+        "asm(\".section .rodata\\nbent: .incbin \\\"factor.bin\\\"\\n.text\");\n\
+         extern \"C\" const char bent[];\n#define FACTOR bent[0]",
+    );
+    let [first, then] = two("1111", "2222", "factor.bin", &["-no-pie"]);
+    assert_ne!(first, then, "a file that the assembler reads");
+
+    bench.write(
+        "factor.h",
+        "extern \"C\" int bent();\n#define FACTOR bent()",
+    );
+    let library = |by: &str| {
+        let code = format!("extern \"C\" int bent() {{ return {by}; }}");
+        bench.write("factor.cpp", &code);
+        let tree = bench.dir.path().join("tree");
+        let mut compile = Command::new("g++");
+        compile.current_dir(&tree);
+        compile.args(["-shared", "-fPIC", "factor.cpp", "-o", "libfactor.so"]);
+        assert!(compile.status().unwrap().success());
+        let path = format!("-Wl,-rpath,{}", tree.display());
+        identity(&bench, &["-L.", "-lfactor", &path])
+    };
+    assert_ne!(library("1"), library("2"), "a shared library");
+
+    bench.write("factor.h", "int one() { return 1; }\nint two() { return 2; }\n#include \"weak.h\"\n#define FACTOR bent()");
+    let weak = |name: &str| format!("extern \"C\" int bent();\n#pragma weak bent = {name}\n");
+    let [first, then] = two(&weak("_Z3onev"), &weak("_Z3twov"), "weak.h", &[]);
+    assert_ne!(first, then, "a pragma");
+}
+
+/// A hundred shapes of one function are one call of the compiler.
 #[test]
 fn a_function_is_read_once_in_a_run() {
     let bench = Bench::new(SCALE);
     bench.write("factor.h", "#define FACTOR 1");
     let functions = bench.functions();
-    let first = functions.digest(&scale_case()).unwrap();
+    let identity = |functions: &Functions| functions.build(&scale_case()).unwrap().identity;
+    let first = identity(&functions);
     bench.write("factor.h", "#define FACTOR 2");
-    assert_eq!(functions.digest(&scale_case()).unwrap(), first);
-    assert_ne!(bench.functions().digest(&scale_case()).unwrap(), first);
+    assert_eq!(identity(&functions), first);
+    assert_ne!(identity(&bench.functions()), first);
 }
 
 #[test]
@@ -354,7 +404,7 @@ fn without_a_compiler_it_is_the_machine() {
     let dir = tempfile::tempdir().unwrap();
     let cache = Cache::at(dir.path()).unwrap();
     for compiler in [None, Some(Path::new("/nowhere/g++"))] {
-        let error = Functions::new(dir.path(), compiler, &cache)
+        let error = Functions::new(dir.path(), compiler, None, &cache)
             .unwrap()
             .build(&copy_case())
             .unwrap_err();

@@ -32,6 +32,7 @@ impl World {
             clocks: &self.clocks,
             inter: &self.inter,
             warps: 2,
+            together: 0,
         };
         let mut out = Vec::new();
         let lanes = (0..32).map(|l| (l, at[l as usize] as usize));
@@ -128,6 +129,7 @@ proptest! {
                 clocks: own,
                 inter: &inter,
                 warps: 3,
+                together: 0,
             };
             let mut out = Vec::new();
             let before = shadow.unjudged.readers.len();

@@ -1,7 +1,7 @@
 //! Regressions that are intended: a gate that is broken passes where somebody has put a name, a limit and
 //! a date under it. An acceptance that has run out, or that nothing needs, is a failure of its own.
 
-use super::loosened::{Strictness, strictness};
+use super::loosened::{Strictness, strictness, verdict};
 use crate::judge::agreed::is_over_shapes;
 use crate::judge::rules::{self, Refusals, Ruled, is_beside_base};
 use crate::judge::value::Values;
@@ -190,25 +190,39 @@ fn subject_of(acceptance: &Acceptance) -> Subject {
     })
 }
 
-/// Notes on what head accepts and base did not, or less of it, or not as long. Listed and no failure: the
-/// file is the place where a change is accepted, under a name and until a day, and it is reviewed.
-pub fn added(base: &[Acceptance], head: &[Acceptance]) -> Vec<Note> {
-    let is_known = |it: &Acceptance| {
-        base.iter().any(|was| {
-            was.case == it.case
-                && was.until >= it.until
-                && can_replace(&was.instead, &it.instead)
-                && strictness(&was.instead, &it.instead) == Strictness::Kept
-        })
+/// A verdict on each acceptance of what base did not accept, or less of it, or not as long: a change that accepts
+/// what it makes worse has loosened its own gate.
+pub fn added(base: &[Acceptance], head: &[Acceptance], loosening: Loosening) -> Vec<Verdict> {
+    let is_wide_enough = |was: &&Acceptance, it: &Acceptance| {
+        was.until >= it.until
+            && can_replace(&was.instead, &it.instead)
+            && strictness(&was.instead, &it.instead) == Strictness::Kept
     };
-    let added = head.iter().filter(|it| !is_known(it));
+    let is_known = |it: &Acceptance| {
+        let wide: Vec<_> = base.iter().filter(|was| is_wide_enough(was, it)).collect();
+        let is_accepted = |subject| wide.iter().any(|was| was.subjects.contains(subject));
+        // By its words where it names cases that are new, and base knows none of.
+        wide.iter().any(|was| was.case == it.case) || it.subjects.iter().all(is_accepted)
+    };
+    // One that is of nothing here is of what a filter left out, or a verdict of its own.
+    let added = head
+        .iter()
+        .filter(|it| !it.subjects.is_empty() && !is_known(it));
     added
-        .map(|it| Note::Accepts {
-            case: it.case.clone(),
-            instead: it.instead.clone(),
-            by: it.by.clone(),
-            until: it.until.clone(),
-            declared: it.declared.clone(),
+        .map(|it| {
+            let how = Loosened::Accepts {
+                instead: it.instead.clone(),
+                by: it.by.clone(),
+                until: it.until.clone(),
+            };
+            let declared = Some(it.declared.clone());
+            verdict(
+                subject_of(it),
+                BaseDemand::NoAcceptance,
+                how,
+                declared,
+                loosening,
+            )
         })
         .collect()
 }

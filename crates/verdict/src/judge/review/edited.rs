@@ -2,7 +2,6 @@
 
 use super::loosened::verdict;
 use crate::model::*;
-use std::collections::BTreeSet;
 
 /// A verdict for each case of which head's baseline files agree on worse than base's did.
 pub fn since(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
@@ -32,7 +31,7 @@ fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
                     }
                 }
             };
-            if let Some(subject) = subject_of(theirs, shape, plan) {
+            if let Some(subject) = subject_of(theirs, shape, &base.plan, plan) {
                 let demand = BaseDemand::Baseline(theirs.key.facet());
                 verdicts.push(verdict(subject, demand, how, None, base.loosening));
             }
@@ -41,50 +40,54 @@ fn edited(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
     verdicts
 }
 
-/// Flags are part of a key: under others a change brings other files, and none of the base's holds them any
-/// more. A verdict for each case of which they agree on worse. Whatever they do not have is inconclusive by
-/// its own gate.
+/// Flags and compiler are part of a key: under others a change brings other files, and none of the base's holds
+/// them any more. A verdict for each case of which they agree on worse. Whatever they do not have is inconclusive
+/// by its own gate.
 fn moved(base: &Base, plan: &Plan, head: &[Baseline]) -> Vec<Verdict> {
+    let is_at = |theirs: &Baseline, ours: &Baseline, key: &BaselineKey| {
+        (&theirs.kernel, &theirs.variant, &theirs.key) == (&ours.kernel, &ours.variant, key)
+    };
+    let is_new = |ours: &&Baseline| !base.baselines.iter().any(|it| is_at(it, ours, &ours.key));
     let mut verdicts = Vec::new();
-    let mut done = BTreeSet::new();
-    for was in &base.plan.units {
-        let Some(is) = plan.unit(&was.id) else {
+    for ours in head.iter().filter(is_new) {
+        let (Some(was), Some(is)) = (flags_of(&base.plan, ours), flags_of(plan, ours)) else {
             continue;
         };
-        let (kernel, variant) = (&was.id.kernel, &was.id.variant);
-        if was.flags == is.flags || !done.insert((kernel, variant)) {
-            continue;
-        }
-        let (base_flags, flags) = (was.flags.join(" "), is.flags.join(" "));
-        // Those that head left as they are are not among the base's.
-        let theirs = base.baselines.iter().chain(head).filter(|it| {
-            (&it.kernel, &it.variant) == (kernel, variant) && it.key.flags() == base_flags
-        });
-        for theirs in theirs {
-            let key = theirs.key.with_flags(&flags);
-            let ours = head
-                .iter()
-                .find(|ours| (&ours.kernel, &ours.variant, &ours.key) == (kernel, variant, &key));
-            for (shape, ours) in ours.iter().flat_map(|ours| &ours.cases) {
+        let theirs: Vec<_> = base
+            .baselines
+            .iter()
+            .filter(|it| (&it.kernel, &it.variant) == (&ours.kernel, &ours.variant))
+            .filter(|it| it.key.without_build() == ours.key.without_build())
+            .filter(|it| it.key.flags() == was && ours.key.flags() == is)
+            .collect();
+        for (shape, now) in &ours.cases {
+            let worse = theirs.iter().find_map(|theirs| {
                 let agreed = theirs.cases.get(shape).into_iter().flatten();
                 let figures: Vec<_> = agreed
-                    .filter_map(|(metric, was)| edit(*metric, was, Some(ours.get(metric)?)))
+                    .filter_map(|(metric, was)| edit(*metric, was, Some(now.get(metric)?)))
                     .collect();
-                if let (false, Some(subject)) =
-                    (figures.is_empty(), subject_of(theirs, shape, plan))
-                {
-                    let how = Loosened::BaselineMoved {
-                        flags: flags.clone(),
-                        base_flags: base_flags.clone(),
-                        figures,
-                    };
-                    let demand = BaseDemand::Baseline(theirs.key.facet());
-                    verdicts.push(verdict(subject, demand, how, None, base.loosening));
-                }
+                (!figures.is_empty()).then_some((&theirs.key, figures))
+            });
+            if let (Some((key, figures)), Some(subject)) =
+                (worse, subject_of(ours, shape, &base.plan, plan))
+            {
+                let how = Loosened::BaselineMoved {
+                    differences: KeyDifference::between(key, &ours.key),
+                    figures,
+                };
+                let demand = BaseDemand::Baseline(ours.key.facet());
+                verdicts.push(verdict(subject, demand, how, None, base.loosening));
             }
         }
     }
     verdicts
+}
+
+fn flags_of(plan: &Plan, baseline: &Baseline) -> Option<String> {
+    let mut units = plan.units.iter();
+    let unit = units
+        .find(|it| (&it.id.kernel, &it.id.variant) == (&baseline.kernel, &baseline.variant))?;
+    Some(unit.flags.join(" "))
 }
 
 /// How a figure is worse than it was, if it is.
@@ -119,15 +122,17 @@ fn edit(metric: Metric, was: &Agreed, now: Option<&Agreed>) -> Option<EditedFigu
     }
 }
 
-/// The case that a baseline file speaks of, or for resources the unit; `None` where a filter left out
-/// what is no longer to be seen.
-fn subject_of(baseline: &Baseline, shape: &str, plan: &Plan) -> Option<Subject> {
+/// The case that a baseline file speaks of, or for resources the unit; `None` where head's filters leave it out,
+/// and where neither side has it: a file that is left over holds nobody to anything.
+fn subject_of(baseline: &Baseline, shape: &str, base: &Plan, head: &Plan) -> Option<Subject> {
     let (kernel, variant) = (&baseline.kernel, &baseline.variant);
-    let mut units = plan.units.iter().map(|unit| &unit.id);
-    let is_planned = units.any(|id| id.kernel == *kernel && id.variant == *variant);
-    if plan.is_partial(kernel) && !is_planned {
-        return None;
-    }
+    let is_of_all = baseline.key.facet() == Facet::Resources;
+    let mut cases = base.cases.iter().chain(&head.cases).map(|case| &case.id);
+    cases.find(|id| {
+        (&id.kernel, &id.variant) == (kernel, variant)
+            && (is_of_all || id.shape == shape)
+            && head.selects(id)
+    })?;
     Some(match &baseline.key {
         BaselineKey::Resources { arch, .. } => Subject::Unit(UnitId {
             kernel: kernel.clone(),

@@ -3,6 +3,7 @@
 //! Pure, over plans and gates alone: it knows no evidence. What cannot be compared (another expression,
 //! another reference) counts as loosened.
 
+use super::references;
 use crate::model::*;
 use std::collections::BTreeMap;
 
@@ -13,13 +14,27 @@ struct Side<'a> {
     gates: &'a [Gate],
 }
 
-/// Of a run beside its base.
+/// Of a run beside its base. What references compute is `references`'.
 pub fn since(base: &Base, plan: &Plan, gates: &[Gate]) -> Vec<Verdict> {
     let was = Side {
         plan: &base.plan,
         gates: &base.gates,
     };
-    find(was, Side { plan, gates }, base.loosening)
+    let mut found = find(was, Side { plan, gates }, base.loosening);
+    found.extend(removed_files(base, plan));
+    found
+}
+
+/// Of the files of gates that are gone every case that the filters take in.
+fn removed_files<'a>(base: &'a Base, head: &'a Plan) -> impl Iterator<Item = Verdict> + 'a {
+    base.gone.iter().flat_map(move |gone| {
+        let cases = gone.cases.iter().filter(|id| head.selects(id));
+        cases.map(move |id| {
+            let demand = BaseDemand::File(gone.file.clone());
+            let subject = Subject::Case(id.clone());
+            verdict(subject, demand, Loosened::FileRemoved, None, base.loosening)
+        })
+    })
 }
 
 /// Of two records.
@@ -28,14 +43,17 @@ pub fn between(base: &Record, head: &Record, loosening: Loosening) -> Vec<Verdic
         plan: &record.plan,
         gates: &record.policy.gates,
     });
-    find(was, is, loosening)
+    let mut found = find(was, is, loosening);
+    found.extend(references::between(base, head, loosening));
+    found
 }
 
 /// A verdict for everything that base asked and head no longer asks as strictly, in the order of base.
-/// Stricter and additional gates are no matter here, and neither is what a filter left out of head.
+/// Stricter and additional gates are no matter here, and neither is what head's filters leave out, whether or
+/// not head still has it.
 fn find(base: Side, head: Side, loosening: Loosening) -> Vec<Verdict> {
     let gates = base.gates.iter().filter_map(|gate| {
-        let (how, declared) = loosened_gate(gate, head)?;
+        let (how, declared) = loosened_gate(gate, base.plan, head)?;
         let demand = BaseDemand::Gate(gate.rule.clone());
         let subject = gate.subject.clone();
         Some(verdict(subject, demand, how, declared, loosening))
@@ -120,24 +138,18 @@ fn lower_budget(base: &Plan, head: &Plan) -> Option<Loosened> {
 }
 
 /// With where head declares what it has instead.
-fn loosened_gate(gate: &Gate, head: Side) -> Option<(Loosened, Option<String>)> {
-    let is_partial = head.plan.is_partial(gate.subject.kernel());
-    let (is_there, is_left_out) = match &gate.subject {
-        // A filter leaves out a variant, and never one of its architectures.
-        Subject::Unit(id) => {
-            let of_variant =
-                |unit: &Unit| (&unit.id.kernel, &unit.id.variant) == (&id.kernel, &id.variant);
-            let other = head.plan.units.iter().any(of_variant);
-            (head.plan.unit(id).is_some(), is_partial && !other)
-        }
-        Subject::Case(id) => (head.plan.case(id).is_some(), is_partial),
+fn loosened_gate(gate: &Gate, base: &Plan, head: Side) -> Option<(Loosened, Option<String>)> {
+    if !base.is_selected_by(head.plan, &gate.subject) {
+        return None;
+    }
+    let is_there = match &gate.subject {
+        Subject::Unit(id) => head.plan.unit(id).is_some(),
+        Subject::Case(id) => head.plan.case(id).is_some(),
     };
     if !is_there {
-        let removed = Loosened::SubjectRemoved(gate.subject.clone());
-        return (!is_left_out).then_some((removed, None));
+        return Some((Loosened::SubjectRemoved(gate.subject.clone()), None));
     }
-    // Alone, a variant has nothing to differ from, and a filter leaves the gate out with the others.
-    if is_partial && gate.rule == Rule::HasEffect {
+    if gate.rule == Rule::HasEffect && is_selected_alone(base, head.plan, &gate.subject) {
         return None;
     }
     let on_subject = head.gates.iter().filter(|it| it.subject == gate.subject);
@@ -158,6 +170,15 @@ fn loosened_gate(gate: &Gate, head: Side) -> Option<(Loosened, Option<String>)> 
         (None, Some((other, _))) => with(other, Loosened::Incomparable),
         (None, None) => Some((Loosened::GateRemoved, None)),
     }
+}
+
+/// Alone, a variant has nothing to differ from: filters leave the gate out with the others.
+fn is_selected_alone(base: &Plan, head: &Plan, subject: &Subject) -> bool {
+    let of_kernel = base
+        .cases
+        .iter()
+        .filter(|case| case.id.kernel == subject.kernel() && case.id.variant != subject.variant());
+    !head.filters.is_empty() && !of_kernel.into_iter().any(|case| head.selects(&case.id))
 }
 
 /// Whether a gate on the same subject asks about the same thing.
@@ -329,10 +350,6 @@ fn loosened_case(base: &Case, head: &Case) -> Vec<(BaseDemand, Loosened)> {
             Loosened::Launches(head.launches),
         ));
     }
-    if head.reference != base.reference {
-        let file = same_but_for_its_file(&base.reference, &head.reference).map(str::to_owned);
-        found.push((BaseDemand::Reference, Loosened::Reference { file }));
-    }
     let dims = base.dims.iter();
     let changed: BTreeMap<String, i64> = dims
         .filter(|(name, size)| head.dims.get(*name) != Some(size))
@@ -350,15 +367,6 @@ fn loosened_case(base: &Case, head: &Case) -> Vec<(BaseDemand, Loosened)> {
         found.extend(loosened_tensor(tensor, other, has_other_sizes));
     }
     found
-}
-
-/// The file of head's, where base has it as it was at its commit: `0a34415aaaaa:k_ref.cpp`.
-fn same_but_for_its_file<'a>(base: &Reference, head: &'a Reference) -> Option<&'a str> {
-    let (Reference::User { source: was, .. }, Reference::User { source, .. }) = (base, head) else {
-        return None;
-    };
-    let (_, name) = was.split_once(':')?;
-    (name == source).then_some(source)
 }
 
 /// What a kernel is given, and which of what it gives is looked at.

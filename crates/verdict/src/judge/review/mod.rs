@@ -4,3 +4,6 @@
 pub(super) mod accepted;
 pub(super) mod edited;
 pub(super) mod loosened;
+pub(super) mod lost;
+pub(super) mod measured;
+pub(super) mod references;

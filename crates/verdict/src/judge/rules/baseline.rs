@@ -38,7 +38,34 @@ pub fn compare_to_baseline(
     ruled.end(found)
 }
 
-/// Another program passes over what breaks, too: where the base has times, that is no mere skip.
+/// Against a figure that the base measures on this device.
+pub fn compare_to_figure(
+    values: &Values,
+    gate: &Gate,
+    metric: Metric,
+    allowed: f64,
+    was: f64,
+) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let found = (|| {
+        let value = measure(values, &mut ruled, gate, metric, allowed)?;
+        let was = AgreedOn {
+            value: was,
+            group: None,
+            between: None,
+        };
+        let limit = Relative {
+            metric,
+            allowed,
+            against: Against::Base,
+        };
+        limit.compare(value, &was, values, &mut ruled)
+    })();
+    ruled.end(found)
+}
+
+/// Another program passes over what breaks, too, and keeps no samples where nobody asks for them: where the base
+/// has times, that is no mere skip.
 fn passed_over(
     values: &Values,
     gate: &Gate,
@@ -46,7 +73,11 @@ fn passed_over(
     refusals: &Refusals,
     why: Ruling,
 ) -> Ruling {
-    let is_passed_over = matches!(why.reason, Reason::NotRun(NotRun::PassedOver { .. }));
+    let is_passed_over = matches!(
+        why.reason,
+        Reason::NotRun(NotRun::PassedOver { .. })
+            | Reason::Unsupported(Unsupported::SamplesNotKept { .. })
+    );
     if !is_passed_over || values.agreed_on(&gate.subject, metric, refusals).is_err() {
         return why;
     }

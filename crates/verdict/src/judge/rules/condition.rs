@@ -29,25 +29,6 @@ pub fn evaluate_bound(
     evaluated(expr, expression.number(&env))
 }
 
-/// Whether an expression names such a figure of a variant. Of one that cannot be read, it may.
-pub fn names_metric(
-    expr: &Expr,
-    is_own: bool,
-    variant: &str,
-    is_meant: impl Fn(Metric) -> bool,
-) -> bool {
-    let Ok(expression) = Expression::parse(&expr.text) else {
-        return true;
-    };
-    expression.names().iter().any(|name| {
-        let (of_it, metric) = match name {
-            Name::Plain(metric) => (is_own, metric),
-            Name::Dotted(of, metric) => (of == variant, metric),
-        };
-        of_it && Metric::from_name(metric).is_some_and(&is_meant)
-    })
-}
-
 fn operands_of(expr: &Expr, expression: &Expression, env: &Env) -> Vec<Operand> {
     let names = expression.names().iter();
     names

@@ -5,6 +5,7 @@ pub(super) mod baseline;
 pub(super) mod build;
 pub(super) mod condition;
 pub(super) mod correctness;
+pub(super) mod exact;
 pub(super) mod simulation;
 
 mod absolute;
@@ -49,6 +50,22 @@ impl Ruled {
         }
     }
 
+    /// The other, of a further architecture, where it says worse. What has no baseline yet is not worse.
+    fn or_worse(mut self, other: Self, arch: Arch) -> Self {
+        if other.verdict.outcome >= self.verdict.outcome || other.verdict.reason.is_new() {
+            self.new = self.new.or(other.new);
+            return self;
+        }
+        let why = Box::new(other.verdict.reason);
+        Self {
+            verdict: Verdict {
+                reason: Reason::OnArchitecture { arch, why },
+                ..other.verdict
+            },
+            ..other
+        }
+    }
+
     fn end(mut self, found: Found<Reason>) -> Self {
         let (outcome, reason) = match found {
             Ok(reason) => (Outcome::Pass, reason),
@@ -60,8 +77,22 @@ impl Ruled {
     }
 }
 
-/// One gate by its own rule, whatever was accepted.
+/// One gate by its own rule, whatever was accepted; of a case the worst of the architectures that are run.
 pub(super) fn apply(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
+    let first = apply_to_one(values, gate, refusals);
+    let Subject::Case(id) = &gate.subject else {
+        return first;
+    };
+    values.further(id).fold(first, |worst, further| {
+        let other = apply_to_one(&further.values, gate, refusals);
+        // A baseline is made of what is run by itself.
+        let new = other.new.filter(|_| values.is_apart(id, further.arch));
+        worst.or_worse(Ruled { new, ..other }, further.arch)
+    })
+}
+
+/// For the architecture that the values are of.
+pub(super) fn apply_to_one(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
     let lookup = &values.lookup;
     let subject = &gate.subject;
     let simple = |found| Ruled::blank(gate).end(found);
@@ -74,11 +105,14 @@ pub(super) fn apply(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled 
         Rule::InputsIntact => simple(correctness::check_inputs(lookup, subject)),
         Rule::AgreesWithDriver => simple(build::check_driver(lookup, subject)),
         Rule::NoFindings => simple(simulation::check_findings(values, subject)),
-        Rule::Counters { change } => simulation::compare_counters(values, gate, change.0, refusals),
+        Rule::Counters { .. } => exact::compare(values, gate, refusals),
         Rule::Condition { expr } => condition::check_condition(values, gate, expr),
         Rule::Limit { metric, limit } => match limit {
             Limit::Absolute { op, bound } => {
                 absolute::compare(values, gate, *metric, *op, bound, refusals)
+            }
+            Limit::Baseline { .. } if metric.facet() != Facet::Times => {
+                exact::compare(values, gate, refusals)
             }
             Limit::Baseline { change } if !is_beside_base(values, subject, *metric) => {
                 baseline::compare_to_baseline(values, gate, *metric, change.0, refusals)
@@ -90,6 +124,18 @@ pub(super) fn apply(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled 
                 baseline::compare_to_anchor(values, gate, *metric, anchor, change.0)
             }
         },
+    }
+}
+
+/// Whether a gate compares figures that repeat exactly with those of before.
+pub(super) fn repeats_exactly(rule: &Rule) -> bool {
+    match rule {
+        Rule::Counters { .. } => true,
+        Rule::Limit {
+            metric,
+            limit: Limit::Baseline { .. },
+        } => metric.facet() != Facet::Times,
+        _ => false,
     }
 }
 

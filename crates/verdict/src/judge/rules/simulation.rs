@@ -4,7 +4,7 @@
 use super::correctness::over_seeds;
 use super::{Refusals, Ruled, check_change, misplaced, relative_change};
 use crate::judge::agreed::Lack;
-use crate::judge::lookup::{Found, Ruling, fail, inconclusive, skipped};
+use crate::judge::lookup::{Found, Lookup, Ruling, fail, inconclusive, skipped};
 use crate::judge::value::Values;
 use crate::model::*;
 use std::collections::BTreeMap;
@@ -13,7 +13,11 @@ use std::collections::BTreeMap;
 const MOST_FINDINGS: usize = 3;
 
 pub fn check_findings(values: &Values, subject: &Subject) -> Found<Reason> {
-    let lookup = &values.lookup;
+    find(&values.lookup, subject).map_err(|why| lost_check(values, subject, why))
+}
+
+/// Whatever the baselines say of an earlier run.
+pub fn find(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     over_seeds(lookup, subject, |case, seed| {
         let findings = &lookup.simulation(&case.id, seed)?.findings;
         if findings.is_empty() {
@@ -30,17 +34,20 @@ pub fn check_findings(values: &Values, subject: &Subject) -> Found<Reason> {
             first,
         })
     })
-    .map_err(|why| lost_check(values, subject, why))
 }
 
 /// A change can make a case too large for the simulator, or use what it does not know, and so take all
 /// checks from it. Where the baselines of this very key show that it was simulated before, that is no mere
-/// skip.
+/// skip. Beside a base that was simulated, a verdict of its own says so.
 fn lost_check(values: &Values, subject: &Subject, why: Ruling) -> Ruling {
     let Subject::Case(id) = subject else {
         return why;
     };
-    let is_lost = values.lookup.is_simulated() && takes_check_away(&why);
+    let is_of_base = values
+        .beside
+        .as_ref()
+        .is_some_and(|beside| find(&beside.base.lookup, subject).is_ok());
+    let is_lost = values.lookup.is_simulated() && takes_check_away(&why) && !is_of_base;
     let was_simulated = |facet| values.has_baseline(id, facet);
     if !is_lost || !(was_simulated(Facet::Correctness) || was_simulated(Facet::Counters)) {
         return why;
@@ -69,30 +76,69 @@ fn takes_check_away(why: &Ruling) -> bool {
 }
 
 /// Every counter that can be gated against its baseline. What is better is a win, and to be accepted.
-pub fn compare_counters(values: &Values, gate: &Gate, allowed: f64, refusals: &Refusals) -> Ruled {
-    let mut ruled = Ruled::blank(gate);
-    let found = compare(values, gate, allowed, refusals, &mut ruled);
-    ruled.end(found)
-}
-
-fn compare(
+pub fn compare_to_baseline(
     values: &Values,
     gate: &Gate,
     allowed: f64,
     refusals: &Refusals,
+) -> Ruled {
+    let mut ruled = Ruled::blank(gate);
+    let agreed = |counter: Counter| {
+        let agreed = values.agreed_on(&gate.subject, counter.into(), refusals);
+        agreed.map(|agreed| agreed.value)
+    };
+    let found = compare(values, &mut ruled, allowed, Against::Baseline, agreed);
+    ruled.end(found)
+}
+
+/// Against what the base counts on this device; `None` where the two count nothing that is comparable.
+pub fn compare_to_counted(
+    values: &Values,
+    gate: &Gate,
+    allowed: f64,
+    was: &BTreeMap<Counter, u64>,
+) -> Option<Ruled> {
+    let Subject::Case(id) = &gate.subject else {
+        return None;
+    };
+    let counted = values.gateable(id);
+    if !counted.keys().any(|counter| was.contains_key(counter)) {
+        return None;
+    }
+    let mut ruled = Ruled::blank(gate);
+    let agreed = |counter: Counter| match was.get(&counter) {
+        // One that can no longer be gated is a check that is lost, which is told by itself.
+        Some(was) if counted.contains_key(&counter) => Ok(*was as f64),
+        _ => Err(Lack::New(Reason::New {
+            metric: counter.into(),
+            lacking: Lacking::Metric,
+        })),
+    };
+    let found = compare(values, &mut ruled, allowed, Against::Base, agreed);
+    Some(ruled.end(found))
+}
+
+fn compare(
+    values: &Values,
     ruled: &mut Ruled,
+    allowed: f64,
+    against: Against,
+    agreed: impl Fn(Counter) -> Result<f64, Lack>,
 ) -> Found<Reason> {
-    let subject = &gate.subject;
-    let Subject::Case(id) = subject else {
+    let subject = ruled.verdict.subject.clone();
+    let Subject::Case(id) = &subject else {
         return misplaced();
     };
     check_change(allowed)?;
     let counted = values.over_launches(id, |launch| &launch.counters)?;
-    let agreed = |counter: Counter| values.agreed_on(subject, counter.into(), refusals);
     let withheld = values.withheld(id)?;
+    // What the base can be held to is lost beside it, and told by itself.
+    let held = values.beside.as_ref().map(|it| it.base.gateable(id));
+    let held = held.unwrap_or_default();
     let lost: Vec<_> = Counter::ALL
         .into_iter()
-        .filter(|counter| !counted.contains_key(counter) && agreed(*counter).is_ok())
+        .filter(|counter| !counted.contains_key(counter) && !held.contains_key(counter))
+        .filter(|counter| agreed(*counter).is_ok())
         .map(|counter| (counter, withheld.get(&counter).copied().cloned()))
         .collect();
     if !lost.is_empty() {
@@ -108,7 +154,7 @@ fn compare(
     for (&counter, &count) in &counted {
         let now = count as f64;
         let was = match agreed(counter) {
-            Ok(agreed) => agreed.value,
+            Ok(was) => was,
             Err(Lack::Refused(ruling)) => return Err(ruling),
             Err(Lack::New(reason)) => {
                 new.get_or_insert(reason);
@@ -146,7 +192,11 @@ fn compare(
     }
     if !rises.is_empty() {
         let allowed = Num(allowed);
-        return fail(Reason::CountersRose { rises, allowed });
+        return fail(Reason::CountersRose {
+            against,
+            rises,
+            allowed,
+        });
     }
     // Some counters may be younger than the baseline, which is no reason to compare none.
     if new.is_some() {

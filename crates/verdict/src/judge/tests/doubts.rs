@@ -104,3 +104,35 @@ fn a_simulator_where_no_counter_is_confirmed_gates_none() {
         Reason::CountersWithheld { why: None },
     );
 }
+
+/// What the verdict says to run mends it, of a case whose counters are all withheld, too.
+#[test]
+fn counters_that_are_all_withheld_become_no_baseline() {
+    let withheld = Withheld {
+        doubt: Doubt::Polls,
+        place: "k.cu:7".to_owned(),
+    };
+    let mut record = record_simulated();
+    let subject = case("direct", "small");
+    recount(&mut record, |_, facts| {
+        let counters = std::mem::take(&mut facts.counters).into_keys();
+        facts.withheld = counters.map(|it| (it, withheld.clone())).collect();
+    });
+    let lost = verdict(&record, &subject, COUNTERS);
+    assert_eq!(
+        (lost.outcome, lost.reason.code()),
+        (Outcome::Inconclusive, "counters-lost")
+    );
+    record.policy.baselines = acceptable(&record, "seal").0;
+    let nothing = |it: &Baseline| it.key.facet() == Facet::Counters && it.cases["small"].is_empty();
+    assert!(record.policy.baselines.iter().any(nothing));
+    expect(
+        &record,
+        &subject,
+        COUNTERS,
+        Outcome::Skipped,
+        Reason::CountersWithheld {
+            why: Some(withheld),
+        },
+    );
+}

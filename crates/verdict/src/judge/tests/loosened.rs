@@ -164,12 +164,20 @@ fn what_is_gone_is_removed() {
             .iter()
             .all(|(_, _, how)| *how == Loosened::SubjectRemoved(case("fast", "large")))
     );
-    // A filter that left it out is no change.
-    head.plan.left_out.insert("another".into());
-    assert_eq!(between(&record(), &head).len(), 9);
-    head.plan.left_out.insert("k".into());
-    assert_eq!(between(&record(), &head), []);
-    // And no excuse for what is there.
+    // A filter that leaves it out leaves it out on both sides, and one that takes it in does not.
+    let with = |filter: &str| {
+        let mut head = head.clone();
+        head.plan.filters = vec![filter.parse().unwrap()];
+        // Whatever else it left out of what head still has.
+        head.plan.left_out.insert("k".into());
+        between(&record(), &head).len()
+    };
+    assert_eq!(with("*@large"), 9);
+    assert_eq!(with("k/fast"), 9);
+    assert_eq!(with("*@{small,medium}"), 0);
+    assert_eq!(with("another"), 0);
+    // And it is no excuse for what is there.
+    head.plan.filters = vec!["*@small".parse().unwrap()];
     head.policy
         .gates
         .retain(|gate| gate.rule != Rule::Built || gate.subject != unit("fast"));
@@ -233,7 +241,7 @@ fn a_case_that_asks_less() {
             out: "out".into(),
             op: Unary::Copy
         }),
-        found(BaseDemand::Reference, Loosened::Reference { file: None })
+        found(BaseDemand::Reference, Loosened::ReferenceIncomparable(None))
     );
     for now in [Some(1), None] {
         let other_size = |case: &mut Case| {
@@ -425,7 +433,7 @@ fn a_filter_leaves_out_no_architecture() {
         Loosened::SubjectRemoved(subject),
     )];
     assert_eq!(between(&base, &head), removed);
-    head.plan.left_out.insert("k".into());
+    head.plan.filters = vec!["k@small".parse().unwrap()];
     assert_eq!(between(&base, &head), removed);
 }
 
@@ -489,7 +497,7 @@ fn a_baseline_that_other_flags_replace_is_loosened_where_it_agrees_on_worse() {
         let then = record.policy.baselines.clone();
         let mut now = then.clone();
         for baseline in &mut now {
-            baseline.key = baseline.key.with_flags("-O3 -use_fast_math");
+            baseline.key = baseline.key.built_by("13.0.88", "-O3 -use_fast_math");
             for agreed in baseline.cases.values_mut().flatten() {
                 if *agreed.0 == Metric::Registers && baseline.variant == "fast" {
                     agreed.1.value = Num(registers);
@@ -517,8 +525,11 @@ fn a_baseline_that_other_flags_replace_is_loosened_where_it_agrees_on_worse() {
         };
         let metric = Metric::Registers;
         let how = Loosened::BaselineMoved {
-            flags: "-O3 -use_fast_math".into(),
-            base_flags: "-O3".into(),
+            differences: vec![KeyDifference {
+                field: KeyField::Flags,
+                theirs: "-O3".into(),
+                here: "-O3 -use_fast_math".into(),
+            }],
             figures: vec![EditedFigure { metric, edit }],
         };
         assert_eq!(
@@ -526,4 +537,129 @@ fn a_baseline_that_other_flags_replace_is_loosened_where_it_agrees_on_worse() {
             [(unit("fast"), BaseDemand::Baseline(Facet::Resources), how)]
         );
     }
+}
+
+/// What a run beside its base says of the reference of one case.
+fn reference_beside(facts: Option<Seen<BaseReference>>) -> Vec<Verdict> {
+    let mut record = record_beside_base();
+    let of_case = |piece: &Evidence| matches!(piece, Evidence::BaseReference { case, .. } if *case == case_id("fast", "small"));
+    record.evidence.retain(|piece| !of_case(piece));
+    record
+        .evidence
+        .extend(facts.map(|facts| Evidence::BaseReference {
+            case: case_id("fast", "small"),
+            facts,
+        }));
+    // However it is written: what it computes counts.
+    for case in &mut record.plan.cases {
+        case.reference = Reference::User {
+            source: "moved/k_ref.c".into(),
+            function: "k".into(),
+            args: Vec::new(),
+            flags: Vec::new(),
+        };
+    }
+    let is_asked = |it: &Verdict| it.question == Question::NoLooser(BaseDemand::Reference);
+    let verdicts = ruled(&record).verdicts.into_iter();
+    verdicts.filter(is_asked).collect()
+}
+
+#[test]
+fn a_reference_is_looser_where_it_computes_something_else() {
+    let compared = |found| Some(Seen::Got(BaseReference::Compared(found)));
+    let same = ReferenceComparison {
+        elements: 64,
+        ..ReferenceComparison::default()
+    };
+    assert_eq!(reference_beside(compared(same.clone())), []);
+    assert_eq!(reference_beside(Some(Seen::Got(BaseReference::Broken))), []);
+    let other = ReferenceComparison {
+        differing: 1,
+        ..same
+    };
+    let only = |facts| {
+        let verdicts = reference_beside(facts);
+        let [verdict] = verdicts.as_slice() else {
+            panic!("{verdicts:?}")
+        };
+        assert_eq!(verdict.subject, case("fast", "small"));
+        (verdict.outcome, verdict.reason.clone())
+    };
+    let failed = |how| (Outcome::Fail, Reason::Loosened(Box::new(how)));
+    assert_eq!(
+        only(compared(other.clone())),
+        failed(Loosened::Reference(Box::new(other)))
+    );
+    let fault = |kind| Fault {
+        kind,
+        message: "it crashed".into(),
+    };
+    assert_eq!(
+        only(Some(Seen::Fault(fault(FaultKind::Reference)))),
+        failed(Loosened::ReferenceIncomparable(Some("it crashed".into())))
+    );
+    let machine = fault(FaultKind::Environment);
+    assert_eq!(
+        only(Some(Seen::Fault(machine.clone()))),
+        (Outcome::Environment, Reason::Fault(machine))
+    );
+    let large = NotRun::OverMemory { bytes: 2, limit: 1 };
+    assert_eq!(
+        only(Some(Seen::NotRun(large))),
+        failed(Loosened::ReferenceIncomparable(None))
+    );
+    let missing = Piece::BaseReference(case_id("fast", "small"));
+    assert_eq!(
+        only(None),
+        (Outcome::Inconclusive, Reason::EvidenceMissing(missing))
+    );
+}
+
+#[test]
+fn references_of_two_records_are_compared_by_what_they_computed() {
+    let with = |digest: &str, source: &str| {
+        let mut record = record();
+        for case in &mut record.plan.cases {
+            case.reference = Reference::User {
+                source: source.into(),
+                function: "k".into(),
+                args: Vec::new(),
+                flags: Vec::new(),
+            };
+            for &seed in &case.seeds {
+                record.evidence.push(Evidence::Reference {
+                    case: case.id.clone(),
+                    seed,
+                    outputs: [("out".to_owned(), digest.to_owned())].into(),
+                });
+            }
+        }
+        record
+    };
+    let base = with("1", "a.c");
+    assert_eq!(between(&base, &with("1", "moved/b.c")), []);
+    let changed = between(&base, &with("2", "a.c"));
+    assert_eq!(changed.len(), base.plan.cases.len());
+    assert!(
+        changed
+            .iter()
+            .all(|(_, _, how)| *how == Loosened::ReferenceDigest)
+    );
+    // Of other inputs another answer says nothing, and is no excuse either.
+    let mut inputs = with("2", "a.c");
+    for case in &mut inputs.plan.cases {
+        case.tensors.push(Tensor {
+            name: "new".into(),
+            role: Role::In,
+            elem: ElemType::I32,
+            dims: vec![4],
+            strides: None,
+            fill: Some(Fill::Iota),
+            codec: None,
+        });
+    }
+    let of_reference = between(&base, &inputs);
+    assert!(of_reference.iter().any(|(_, demand, how)| {
+        *demand == BaseDemand::Reference && *how == Loosened::ReferenceIncomparable(None)
+    }));
 }

@@ -7,6 +7,7 @@ mod doubts;
 mod foreign;
 mod limits;
 mod loosened;
+mod measured;
 mod modes;
 mod pairs;
 mod properties;

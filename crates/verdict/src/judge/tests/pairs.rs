@@ -211,7 +211,9 @@ fn without_the_bases_code_nothing_passes() {
     ] {
         let mut record = record_beside_base();
         for piece in &mut record.evidence {
-            if let Evidence::BaseBuild { facts, .. } = piece {
+            if let Evidence::Base(piece) = piece
+                && let Evidence::Build { facts, .. } = piece.as_mut()
+            {
                 *facts = broken.clone();
             }
         }

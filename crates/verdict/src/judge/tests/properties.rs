@@ -108,9 +108,14 @@ fn broken(mut record: Record, breaks: &[Break]) -> Record {
                 Some(Evidence::Driver { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::Simulation { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::Time { facts, .. }) => *facts = not_seen(*how),
-                Some(Evidence::BaseBuild { facts, .. }) => *facts = not_seen(*how),
+                Some(Evidence::Base(piece)) => {
+                    if let Evidence::Build { facts, .. } = piece.as_mut() {
+                        *facts = not_seen(*how);
+                    }
+                }
                 Some(Evidence::Pair { facts, .. }) => *facts = not_seen(*how),
-                None => {}
+                Some(Evidence::BaseReference { facts, .. }) => *facts = not_seen(*how),
+                Some(Evidence::Reference { .. }) | None => {}
             },
             Break::Throttled { case, process } => {
                 retime(&mut record, &nth(*case), |of, facts| {

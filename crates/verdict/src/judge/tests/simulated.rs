@@ -29,6 +29,7 @@ fn all_hold() -> Reason {
 
 fn finding(message: &str, times: u64) -> Finding {
     Finding {
+        kind: FindingKind::SharedRace,
         message: message.into(),
         places: vec!["k.cu:1".into()],
         block: [0; 3],
@@ -211,6 +212,7 @@ fn more_wavefronts(now: f64, lines: Vec<LineCount>) -> Reason {
         lines,
     };
     Reason::CountersRose {
+        against: Against::Baseline,
         rises: vec![rise],
         allowed: Num(0.0),
     }

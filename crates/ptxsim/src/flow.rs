@@ -1,0 +1,535 @@
+//! Which registers an instruction reads and writes, and what follows from that alone.
+
+use crate::exec::mma::Mma;
+use crate::exec::regs::Class;
+use crate::program::*;
+use std::collections::{HashMap, HashSet};
+
+pub type Register = (Class, u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It goes into a result, or into memory.
+    Value,
+    /// Where memory is accessed.
+    Address,
+    /// What is done, or by whom: guards, targets, members, counts.
+    Control,
+    Write,
+}
+
+impl Inst {
+    /// The predicate that guards it.
+    #[inline(always)]
+    pub fn guard_register(&self) -> Option<u32> {
+        (self.guard != 0).then(|| (self.guard >> 1) - 1)
+    }
+
+    /// All registers of an instruction, its guard first.
+    pub fn registers(&self, mut each: impl FnMut(Use, Register)) {
+        use Class::{Pred, R32, R64};
+        use Use::{Address, Control, Value, Write};
+        let o = &self.o;
+        if let Some(guard) = self.guard_register() {
+            each(Control, (Pred, guard));
+        }
+        match &self.op {
+            Op::Alu(op) => {
+                for (n, &class) in op.classes().iter().enumerate() {
+                    each(if n == 0 { Write } else { Value }, (class, o[n]));
+                }
+            }
+            Op::BranchIndexed(_) => each(Control, (R32, o[1])),
+            Op::CallIndirect(_) | Op::CopyResult { .. } => each(Control, (R64, o[1])),
+            Op::Load(a) => {
+                each(Address, a.address);
+                a.registers.iter().for_each(|r| each(Write, *r));
+            }
+            Op::Store(a) => {
+                each(Address, a.address);
+                a.registers.iter().for_each(|r| each(Value, *r));
+            }
+            Op::Atom(a) => {
+                each(Address, a.access.address);
+                a.access.registers.iter().for_each(|r| each(Value, *r));
+                a.c.iter().for_each(|r| each(Value, (a.class, *r)));
+                a.destinations
+                    .iter()
+                    .for_each(|r| each(Write, (a.class, *r)));
+            }
+            Op::CpAsync { to, from, .. } => {
+                each(Address, to.address);
+                each(Address, from.address);
+                each(Control, (R32, o[2]));
+            }
+            Op::Barrier { kind, .. } => {
+                each(Control, (R32, o[1]));
+                each(Control, (R32, o[2]));
+                match kind {
+                    BarrierKind::Sync | BarrierKind::Arrive => {}
+                    BarrierKind::RedPopc => {
+                        each(Value, (Pred, o[3]));
+                        each(Write, (R32, o[0]));
+                    }
+                    BarrierKind::RedAnd | BarrierKind::RedOr => {
+                        each(Value, (Pred, o[3]));
+                        each(Write, (Pred, o[0]));
+                    }
+                }
+            }
+            Op::WarpSync => each(Control, (R32, o[1])),
+            Op::Shfl { predicate, .. } => {
+                (1..=3).for_each(|n| each(Value, (R32, o[n])));
+                each(Control, (R32, o[4]));
+                each(Write, (R32, o[0]));
+                if *predicate {
+                    each(Write, (Pred, o[5]));
+                }
+            }
+            Op::Vote { mode, .. } => {
+                each(Value, (Pred, o[1]));
+                each(Control, (R32, o[4]));
+                let class = if *mode == VoteMode::Ballot { R32 } else { Pred };
+                each(Write, (class, o[0]));
+            }
+            Op::Match {
+                wide, predicate, ..
+            } => {
+                each(Value, (if *wide { R64 } else { R32 }, o[1]));
+                each(Control, (R32, o[4]));
+                each(Write, (R32, o[0]));
+                if *predicate {
+                    each(Write, (Pred, o[5]));
+                }
+            }
+            Op::Redux(_) => {
+                each(Value, (R32, o[1]));
+                each(Control, (R32, o[4]));
+                each(Write, (R32, o[0]));
+            }
+            Op::Elect => {
+                each(Control, (R32, o[4]));
+                each(Write, (R32, o[0]));
+                each(Write, (Pred, o[5]));
+            }
+            Op::ActiveMask | Op::Print(_) | Op::Clock { wide: false } => each(Write, (R32, o[0])),
+            Op::Clock { wide: true } => each(Write, (R64, o[0])),
+            Op::PendingCount => {
+                each(Value, (R64, o[1]));
+                each(Write, (R32, o[0]));
+            }
+            Op::Mma(m) => matrix(m, each),
+            Op::Mbarrier(m) => {
+                each(Address, m.address);
+                match m.op {
+                    MbarrierOp::Init => each(Control, (R32, o[1])),
+                    MbarrierOp::Arrive { expects, .. } => {
+                        each(Control, (R32, o[1]));
+                        if expects {
+                            each(Control, (R32, o[2]));
+                        }
+                        each(Write, (R64, o[0]));
+                    }
+                    MbarrierOp::ExpectTx | MbarrierOp::CompleteTx => each(Control, (R32, o[2])),
+                    MbarrierOp::WaitState { .. } => {
+                        each(Control, (R64, o[3]));
+                        each(Write, (Pred, o[0]));
+                    }
+                    MbarrierOp::WaitParity { .. } => {
+                        each(Control, (R32, o[1]));
+                        each(Write, (Pred, o[0]));
+                    }
+                    MbarrierOp::Inval | MbarrierOp::CopiesArrive { .. } => {}
+                }
+            }
+            Op::Branch(_)
+            | Op::Call(_)
+            | Op::Save(_)
+            | Op::Restore { .. }
+            | Op::Return
+            | Op::Exit
+            | Op::CopyLocal { .. }
+            | Op::CpCommit
+            | Op::CpWait(_)
+            | Op::Fence(_)
+            | Op::Trap
+            | Op::Assert(_)
+            | Op::Sleep
+            | Op::Nop => {}
+        }
+    }
+}
+
+fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
+    use Class::{R32, R64};
+    let mut product = |class, d: &[u32], from: [&[u32]; 3]| {
+        let from = from.into_iter().flatten();
+        from.for_each(|r| each(Use::Value, (class, *r)));
+        d.iter().for_each(|r| each(Use::Write, (class, *r)));
+    };
+    match m {
+        Mma::Multiply(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
+        Mma::Integers(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
+        Mma::Doubles(m) => product(R64, &m.d, [&m.a, &m.b, &m.c]),
+        Mma::MovMatrix { d, a } => product(R32, &[*d], [&[*a], &[], &[]]),
+        Mma::WmmaLoad(t) | Mma::WmmaStore(t) => {
+            each(Use::Address, t.address);
+            each(Use::Address, (R32, t.stride));
+            let how = match m {
+                Mma::WmmaLoad(_) => Use::Write,
+                _ => Use::Value,
+            };
+            let class = t.elem.class();
+            t.registers.iter().for_each(|r| each(how, (class, *r)));
+        }
+        Mma::LdMatrix {
+            registers, address, ..
+        } => {
+            each(Use::Address, *address);
+            registers.iter().for_each(|r| each(Use::Write, (R32, *r)));
+        }
+        Mma::StMatrix {
+            registers, address, ..
+        } => {
+            each(Use::Address, *address);
+            registers.iter().for_each(|r| each(Use::Value, (R32, *r)));
+        }
+    }
+}
+
+/// A base that is not known, and what is added to it.
+type Place = (Option<Register>, i64);
+
+/// Which instructions write a register, and which read it.
+struct Links<'a> {
+    program: &'a Program,
+    writers: HashMap<Register, Vec<usize>>,
+    readers: HashMap<Register, Vec<usize>>,
+}
+
+impl<'a> Links<'a> {
+    fn of(program: &'a Program) -> Links<'a> {
+        let (mut writers, mut readers) = (HashMap::new(), HashMap::new());
+        for (at, inst) in program.code.iter().enumerate() {
+            inst.registers(|how, register| {
+                let all: &mut HashMap<Register, Vec<usize>> = match how {
+                    Use::Write => &mut writers,
+                    _ => &mut readers,
+                };
+                let all = all.entry(register).or_default();
+                if all.last() != Some(&at) {
+                    all.push(at);
+                }
+            });
+        }
+        Links {
+            program,
+            writers,
+            readers,
+        }
+    }
+
+    fn form(&self, inst: &Inst) -> &str {
+        let source = self.program.sources.get(inst.source as usize);
+        source.map_or("", |source| source.form.as_str())
+    }
+
+    fn inst(&self, at: usize) -> &Inst {
+        &self.program.code[at]
+    }
+
+    /// The register that an instruction copies, unchanged but for the window of an address.
+    fn copied(&self, inst: &Inst) -> Option<(Register, Register)> {
+        let Op::Alu(op) = &inst.op else { return None };
+        let form = self.form(inst);
+        let (&to, &from) = (op.classes().first()?, op.classes().get(1)?);
+        let plain =
+            form.starts_with("mov.") && op.classes().len() == 2 || form.starts_with("cvta.");
+        (plain && inst.counts && inst.guard == 0 && to == from)
+            .then_some(((to, inst.o[0]), (from, inst.o[1])))
+    }
+
+    /// What a register is a copy of, as far as one instruction alone writes it.
+    fn root(&self, mut register: Register) -> Register {
+        for _ in 0..64 {
+            let copied = match self.writers.get(&register).map(Vec::as_slice) {
+                Some([one]) => self.copied(self.inst(*one)),
+                _ => None,
+            };
+            match copied {
+                Some((_, from)) => register = from,
+                None => break,
+            }
+        }
+        register
+    }
+
+    fn place(&self, a: &Access) -> Place {
+        let (class, number) = self.root(a.address);
+        let constant = match class {
+            Class::R64 => {
+                let of64 = self.program.constants64.iter().find(|c| c.0 == number);
+                of64.map(|c| c.1 as i64)
+            }
+            _ => {
+                let of32 = self.program.constants32.iter().find(|c| c.0 == number);
+                of32.map(|c| i64::from(c.1))
+            }
+        };
+        match constant {
+            Some(constant) => (None, constant.wrapping_add(a.offset)),
+            None => (Some((class, number)), a.offset),
+        }
+    }
+
+    /// The result of a compare-and-swap at a place, or a copy of it.
+    fn swapped(&self, register: Register, place: Place) -> bool {
+        let writers = self.writers.get(&self.root(register));
+        writers.is_some_and(|all| all.iter().all(|at| self.swap(*at, place).is_some()))
+    }
+
+    fn swap(&self, at: usize, place: Place) -> Option<&Atomic> {
+        match &self.inst(at).op {
+            Op::Atom(a) if a.op == AtomOp::Cas && self.place(&a.access) == place => Some(a),
+            _ => None,
+        }
+    }
+
+    /// The two registers that an instruction compares for being equal.
+    fn compares(&self, inst: &Inst) -> Option<[Register; 2]> {
+        let Op::Alu(op) = &inst.op else { return None };
+        let form = self.form(inst);
+        let equal = form.starts_with("setp.eq.") || form.starts_with("setp.ne.");
+        let &[Class::Pred, a, b] = op.classes() else {
+            return None;
+        };
+        equal.then_some([(a, inst.o[1]), (b, inst.o[2])])
+    }
+
+    /// Branches back that are taken unless a compare-and-swap at the place has found what it expected.
+    fn exits(&self, place: Place) -> Vec<usize> {
+        let found = |at: &usize| {
+            let inst = self.inst(*at);
+            let back = matches!(inst.op, Op::Branch(to) if to as usize <= *at);
+            let guard = inst.guard_register().filter(|_| back)?;
+            let [writer] = self.writers.get(&(Class::Pred, guard))?.as_slice() else {
+                return None;
+            };
+            let compare = self.inst(*writer);
+            let sides = self.compares(compare)?;
+            let differs = self.form(compare).starts_with("setp.ne.");
+            let expected = |swapped: Register, other: Register| {
+                let [one] = self.writers.get(&self.root(swapped))?.as_slice() else {
+                    return None;
+                };
+                let compared = self.swap(*one, place)?.access.registers.first()?;
+                (self.root(*compared) == self.root(other)).then_some(())
+            };
+            let [a, b] = sides;
+            expected(a, b).or_else(|| expected(b, a))?;
+            (compare.guard == 0 && differs == (inst.guard & 1 == 0)).then_some(())
+        };
+        (0..self.program.code.len())
+            .filter(|at| found(at).is_some())
+            .collect()
+    }
+
+    /// Whether code can be reached only by going through an instruction: nobody jumps in between.
+    fn straight_behind(&self, from: usize, at: usize) -> bool {
+        let between = |to: &u32| (from + 1..=at).contains(&(*to as usize));
+        from < at
+            && !self.program.code.iter().any(|inst| match &inst.op {
+                Op::Branch(to) | Op::Call(to) => between(to),
+                Op::BranchIndexed(all) => all.iter().any(between),
+                _ => false,
+            })
+    }
+
+    /// Whether what a load reads is but a guess: a compare-and-swap at the same place compares with it,
+    /// what is swapped in is worked out from it, and nothing else comes of it. If the guess was wrong,
+    /// nothing has happened.
+    fn is_guess(&self, load: &Access) -> bool {
+        let [guessed] = load.registers.as_slice() else {
+            return false;
+        };
+        let place = self.place(load);
+        // Copies of what was read; what was worked out from them, predicates too.
+        let (mut raw, mut derived) = (HashSet::from([*guessed]), HashSet::new());
+        let mut open = vec![*guessed];
+        let mut swaps = Vec::new();
+        let exits = self.exits(place);
+        while let Some(register) = open.pop() {
+            for &at in self.readers.get(&register).into_iter().flatten() {
+                // The guess was right.
+                if exits.iter().any(|exit| self.straight_behind(*exit, at)) {
+                    continue;
+                }
+                let inst = self.inst(at);
+                if let Some((to, from)) = self.copied(inst)
+                    && from == register
+                    && raw.contains(&register)
+                {
+                    if raw.insert(to) {
+                        open.push(to);
+                    }
+                    continue;
+                }
+                let mut wrong = false;
+                inst.registers(|how, r| {
+                    wrong |= r == register && matches!(how, Use::Address | Use::Control)
+                });
+                if wrong {
+                    return false;
+                }
+                if let Some(a) = self.swap(at, place) {
+                    // Compared as it was read, and the rest follows from it.
+                    let compared = a.access.registers.iter().all(|r| raw.contains(r));
+                    if !compared {
+                        return false;
+                    }
+                    swaps.push(a);
+                    continue;
+                }
+                let Op::Alu(op) = &inst.op else { return false };
+                let Some(&class) = op.classes().first() else {
+                    return false;
+                };
+                if raw.contains(&register)
+                    && let Some(sides) = self.compares(inst)
+                    && sides.iter().any(|side| self.swapped(*side, place))
+                {
+                    continue;
+                }
+                if derived.insert((class, inst.o[0])) {
+                    open.push((class, inst.o[0]));
+                }
+            }
+        }
+        // What is swapped in follows from what is compared, and not from an older guess.
+        let follows = |a: &&Atomic| {
+            let Some(&compared) = a.access.registers.first() else {
+                return false;
+            };
+            let mut seen = HashSet::new();
+            let mut open: Vec<Register> = a.c.iter().map(|r| (a.class, *r)).collect();
+            while let Some(register) = open.pop() {
+                if !seen.insert(register) {
+                    continue;
+                }
+                if raw.contains(&register) {
+                    let again = self.writers.get(&register).is_some_and(|all| all.len() > 1);
+                    if self.root(register) != self.root(compared) {
+                        match self.copy_of_compared(register, compared, again) {
+                            true => continue,
+                            false => return false,
+                        }
+                    }
+                    continue;
+                }
+                if derived.contains(&register) {
+                    for &at in self.writers.get(&register).into_iter().flatten() {
+                        self.inst(at).registers(|how, r| {
+                            if how == Use::Value {
+                                open.push(r);
+                            }
+                        });
+                    }
+                }
+            }
+            true
+        };
+        !swaps.is_empty() && swaps.iter().all(follows)
+    }
+
+    /// A register written once, as a copy of what is compared.
+    fn copy_of_compared(&self, register: Register, compared: Register, again: bool) -> bool {
+        let copies = |at: &usize| {
+            self.copied(self.inst(*at))
+                .is_some_and(|(_, from)| self.root(from) == self.root(compared))
+        };
+        !again
+            && self
+                .writers
+                .get(&register)
+                .is_some_and(|all| all.iter().all(copies))
+    }
+
+    /// Whether what an instruction within a loop reads decides when the loop is left.
+    fn decides(&self, at: usize, within: &std::ops::RangeInclusive<usize>) -> bool {
+        let mut seen: HashSet<Register> = HashSet::new();
+        let mut open = Vec::new();
+        self.inst(at).registers(|how, r| {
+            if how == Use::Write {
+                open.push(r);
+            }
+        });
+        while let Some(register) = open.pop() {
+            if !seen.insert(register) {
+                continue;
+            }
+            let readers = self.readers.get(&register).into_iter().flatten();
+            for &at in readers.filter(|at| within.contains(at)) {
+                let inst = self.inst(at);
+                match &inst.op {
+                    Op::Branch(to) => {
+                        let outside = |to: usize| !within.contains(&to);
+                        if outside(*to as usize) || outside(at + 1) {
+                            return true;
+                        }
+                    }
+                    Op::BranchIndexed(_) | Op::Exit | Op::Return => return true,
+                    _ => {}
+                }
+                inst.registers(|how, r| {
+                    if how == Use::Write {
+                        open.push(r);
+                    }
+                });
+            }
+        }
+        false
+    }
+}
+
+/// Marks the loads whose value is but a guess of a compare-and-swap loop.
+pub fn mark_guesses(program: &mut Program) {
+    let swaps = |inst: &Inst| matches!(&inst.op, Op::Atom(a) if a.op == AtomOp::Cas);
+    if !program.code.iter().any(swaps) {
+        return;
+    }
+    let links = Links::of(program);
+    let guesses: Vec<usize> = (0..program.code.len())
+        .filter(|&at| match &program.code[at].op {
+            Op::Load(a) => a.order == Order::Weak && links.is_guess(a),
+            _ => false,
+        })
+        .collect();
+    for at in guesses {
+        if let Op::Load(a) = &mut program.code[at].op {
+            a.guess = true;
+        }
+    }
+}
+
+/// Of each instruction whether it waits, in one of the loops, for what others do. A strong read of shared
+/// memory does where it decides when the loop is left, and no barrier of the block comes in each turn.
+pub fn waits(program: &Program, loops: &[std::ops::RangeInclusive<usize>]) -> Vec<bool> {
+    let links = Links::of(program);
+    let meets = |within: &std::ops::RangeInclusive<usize>| {
+        let code = program.code.get(within.clone()).unwrap_or_default();
+        code.iter()
+            .any(|inst| matches!(inst.op, Op::Barrier { .. }))
+    };
+    (0..program.code.len())
+        .map(|at| {
+            let op = &program.code[at].op;
+            let mut around = loops.iter().filter(|l| l.contains(&at));
+            match op {
+                Op::Load(a) if op.polls() && a.space == AddressSpace::Shared => {
+                    around.any(|l| !meets(l) && links.decides(at, l))
+                }
+                _ => op.polls() && around.next().is_some(),
+            }
+        })
+        .collect()
+}

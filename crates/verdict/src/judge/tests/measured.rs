@@ -1,0 +1,417 @@
+//! Head beside a base that runs too, in the simulator: figures under whatever key, checks that are lost, code
+//! for several architectures.
+
+use super::doubts::withhold;
+use super::simulated::{COUNTERS, recount};
+use super::*;
+
+fn small() -> CaseId {
+    case_id("direct", "small")
+}
+
+/// Both sides measured alike, of other code for `direct`, without baselines.
+fn beside_base() -> Record {
+    let mut record = record_simulated();
+    record.policy.baselines.clear();
+    record.policy.base = Some(Base {
+        revision: "origin/main".into(),
+        commit: "0a34415aaaaa".into(),
+        plan: record.plan.clone(),
+        gates: record.policy.gates.clone(),
+        baselines: Vec::new(),
+        accepted: Vec::new(),
+        gone: Vec::new(),
+        loosening: Loosening::Fails,
+    });
+    let theirs = record.evidence.clone().into_iter();
+    let theirs = theirs.map(|piece| Evidence::Base(Box::new(piece)));
+    record.evidence.extend(theirs.collect::<Vec<_>>());
+    let same = Seen::Got(BaseReference::Compared(ReferenceComparison::default()));
+    let cases = record.plan.cases.iter();
+    let references = cases.map(|case| Evidence::BaseReference {
+        case: case.id.clone(),
+        facts: same.clone(),
+    });
+    record.evidence.extend(references);
+    rebuild(&mut record, "direct", |facts| {
+        facts.identity = "after the change".into();
+        facts.ptx = Some("after the change".into());
+    });
+    record
+}
+
+/// What was seen of the base, changed.
+fn of_base(record: &mut Record, change: impl Fn(&mut Evidence)) {
+    for piece in &mut record.evidence {
+        if let Evidence::Base(piece) = piece {
+            change(piece);
+        }
+    }
+}
+
+/// No seed of the case was simulated, on one side.
+fn refuse(piece: &mut Evidence, of: &CaseId, why: &NotRun) {
+    match piece {
+        Evidence::Check { case, facts, .. } if case == of => *facts = Seen::NotRun(why.clone()),
+        Evidence::Simulation { case, facts, .. } if case == of => {
+            *facts = Seen::NotRun(why.clone());
+        }
+        _ => {}
+    }
+}
+
+const OVER: NotRun = NotRun::OverBudget {
+    estimate: 2_000_000,
+    budget: 1_000_000,
+};
+
+fn needed(record: &Record) -> Vec<CaseId> {
+    needed_of_base(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    )
+}
+
+#[test]
+fn nothing_worse_passes_whatever_the_key() {
+    let mut record = beside_base();
+    for unit in &mut record.plan.units {
+        unit.flags = vec!["-O2".into()];
+    }
+    let judgement = ruled(&record);
+    assert_eq!(loosened(&judgement), []);
+    assert_eq!(judgement.conclusion, Conclusion::Pass);
+    // Baselines under the flags of before decide nothing either.
+    record.policy.baselines = record_simulated().policy.baselines;
+    let verdict = verdict(&record, &Subject::Case(small()), COUNTERS);
+    assert_eq!(verdict.outcome, Outcome::Pass);
+}
+
+#[test]
+fn resources_that_the_base_has_fewer_of() {
+    let mut record = beside_base();
+    rebuild(&mut record, "direct", |facts| {
+        facts.entries[0].resources.registers = 97;
+    });
+    let verdict = verdict(&record, &unit("direct"), registers_change());
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    let comparison = comparison(&verdict.reason);
+    assert_eq!(comparison.against, Against::Base);
+    assert_eq!(
+        (comparison.was, comparison.now),
+        (Some(Num(96.0)), Some(Num(97.0)))
+    );
+    // Better is no win over what nobody agreed on.
+    of_base(&mut record, |piece| {
+        if let Evidence::Build {
+            facts: Seen::Got(facts),
+            ..
+        } = piece
+        {
+            facts.entries[0].resources.registers = 128;
+        }
+    });
+    let judgement = ruled(&record);
+    assert_eq!(
+        verdict_of(&judgement, &unit("direct"), registers_change()).outcome,
+        Outcome::Pass
+    );
+    assert_eq!(judgement.wins, []);
+}
+
+#[test]
+fn counters_that_the_base_has_fewer_of() {
+    let mut record = beside_base();
+    recount(&mut record, |_, facts| {
+        facts.counters.insert(Counter::GlobalLoadSectors, 8192);
+    });
+    let subject = Subject::Case(small());
+    let Reason::CountersRose { against, rises, .. } = verdict(&record, &subject, COUNTERS).reason
+    else {
+        panic!("{:?}", verdict(&record, &subject, COUNTERS));
+    };
+    assert_eq!(against, Against::Base);
+    assert_eq!((rises[0].was, rises[0].now), (Num(4096.0), Num(8192.0)));
+    // Other sizes are other work: what they cost says nothing of the kernel.
+    for case in &mut record.policy.base.as_mut().unwrap().plan.cases {
+        case.dims.insert("N".into(), 32);
+    }
+    assert_eq!(
+        verdict(&record, &subject, COUNTERS).outcome,
+        Outcome::Skipped
+    );
+}
+
+/// A seed that one side alone ran is no part of a comparison.
+#[test]
+fn seeds_of_one_side_are_not_compared() {
+    let mut record = beside_base();
+    recount(&mut record, |seed, facts| {
+        if seed == 2 {
+            facts.counters.insert(Counter::GlobalLoadSectors, 8192);
+        }
+    });
+    let subject = Subject::Case(small());
+    assert_eq!(verdict(&record, &subject, COUNTERS).outcome, Outcome::Fail);
+    for case in &mut record.policy.base.as_mut().unwrap().plan.cases {
+        case.seeds = vec![1];
+    }
+    assert_eq!(verdict(&record, &subject, COUNTERS).outcome, Outcome::Pass);
+}
+
+/// It was agreed on under a name, in a file, and the label allows it; nobody has to say it twice.
+#[test]
+fn a_baseline_that_agrees_on_worse_is_loosened() {
+    let mut record = beside_base();
+    recount(&mut record, |_, facts| {
+        facts.counters.insert(Counter::GlobalLoadSectors, 8192);
+    });
+    record.policy.baselines = record_simulated().policy.baselines;
+    for baseline in &mut record.policy.baselines {
+        for figures in baseline.cases.values_mut() {
+            let sectors = figures.get_mut(&Metric::Counter(Counter::GlobalLoadSectors));
+            sectors.unwrap().value = Num(8192.0);
+        }
+    }
+    let subject = Subject::Case(small());
+    let judgement = ruled(&record);
+    assert_eq!(
+        verdict_of(&judgement, &subject, COUNTERS).outcome,
+        Outcome::Pass
+    );
+    let figure = EditedFigure {
+        metric: Metric::Counter(Counter::GlobalLoadSectors),
+        edit: FigureEdit::Worse {
+            was: Num(4096.0),
+            now: Num(8192.0),
+        },
+    };
+    let worse = (
+        subject.clone(),
+        BaseDemand::Baseline(Facet::Counters),
+        Loosened::BaselineAbove(vec![figure]),
+    );
+    assert_eq!(loosened(&judgement), [worse]);
+    let base = record.policy.base.as_mut().unwrap();
+    base.loosening = Loosening::Allowed;
+    assert_eq!(ruled(&record).conclusion, Conclusion::Pass);
+    // Edited in the same file it is one finding.
+    let base = record.policy.base.as_mut().unwrap();
+    base.loosening = Loosening::Fails;
+    base.baselines = record_simulated().policy.baselines;
+    let found = loosened(&ruled(&record)).into_iter();
+    let of_case: Vec<_> = found.filter(|(it, ..)| *it == subject).collect();
+    assert_eq!(of_case.len(), 1, "{of_case:?}");
+}
+
+#[test]
+fn a_check_that_the_change_took_away() {
+    let mut record = beside_base();
+    for piece in &mut record.evidence {
+        refuse(piece, &small(), &OVER);
+    }
+    let lost = loosened(&ruled(&record));
+    let [(subject, BaseDemand::Checks(rules), Loosened::ChecksLost(why))] = lost.as_slice() else {
+        panic!("{lost:?}");
+    };
+    assert_eq!(
+        (subject, &**why),
+        (&Subject::Case(small()), &Reason::NotRun(OVER))
+    );
+    assert!(
+        rules.contains(&Rule::Finite) && rules.contains(&Rule::NoFindings),
+        "{rules:?}"
+    );
+    assert!(rules.contains(&err_limit()), "{rules:?}");
+    let verdicts = ruled(&record).verdicts;
+    assert!(verdicts.iter().any(|it| it.reason.code() == "check-lost"));
+    record.policy.base.as_mut().unwrap().loosening = Loosening::Allowed;
+    let judgement = ruled(&record);
+    assert_eq!(judgement.conclusion, Conclusion::Pass);
+    let allowed = |it: &Verdict| matches!(&it.reason, Reason::LooseningAllowed(how) if matches!(**how, Loosened::ChecksLost(_)));
+    assert!(judgement.verdicts.iter().any(allowed));
+}
+
+#[test]
+fn what_the_base_did_not_check_either_is_not_lost() {
+    let mut both = beside_base();
+    for piece in &mut both.evidence {
+        refuse(piece, &small(), &OVER);
+    }
+    of_base(&mut both, |piece| refuse(piece, &small(), &OVER));
+    assert_eq!(loosened(&ruled(&both)), []);
+    // Nor what does not compile: that has failed by its own name.
+    let mut broken = beside_base();
+    let fault = Fault {
+        kind: FaultKind::Compile,
+        message: "expected a `;`".into(),
+    };
+    for piece in &mut broken.evidence {
+        refuse(piece, &small(), &NotRun::EarlierStage);
+        if let Evidence::Build { unit, facts } = piece
+            && unit.variant == "direct"
+        {
+            *facts = Seen::Fault(fault.clone());
+        }
+    }
+    assert_eq!(loosened(&ruled(&broken)), []);
+}
+
+#[test]
+fn counters_that_can_no_longer_be_held_to_anything() {
+    let mut record = beside_base();
+    withhold(&mut record, Counter::SharedLoadWavefronts, Doubt::Polls);
+    let lost = loosened(&ruled(&record));
+    let [(_, _, Loosened::CountersLost(counters))] = lost.as_slice() else {
+        panic!("{lost:?}");
+    };
+    assert_eq!(counters.len(), 1);
+    assert_eq!(counters[0].0, Counter::SharedLoadWavefronts);
+    // No gate rests on them.
+    let gates = &mut record.policy.gates;
+    gates.retain(|gate| gate.subject != Subject::Case(small()) || gate.rule != COUNTERS);
+    let base = record.policy.base.as_mut().unwrap();
+    base.gates = record.policy.gates.clone();
+    assert_eq!(loosened(&ruled(&record)), []);
+}
+
+#[test]
+fn the_base_runs_where_head_does_not_tell_its_answer() {
+    let cases = |variant: &str| SHAPES.map(|shape| case_id(variant, shape)).to_vec();
+    // `fast` is the same code, called alike.
+    assert_eq!(needed(&beside_base()), cases("direct"));
+    let mut alike = beside_base();
+    rebuild(&mut alike, "direct", |facts| *facts = build_facts("direct"));
+    assert_eq!(needed(&alike), []);
+    // A seed more is another check.
+    let mut more = alike.clone();
+    for case in &mut more.plan.cases {
+        case.seeds.push(3);
+    }
+    assert_eq!(needed(&more).len(), more.plan.cases.len());
+    // Without a limit relative to anything, only what gives no answer is asked of the base.
+    let mut plain = beside_base();
+    let is_relative = |rule: &Rule| {
+        *rule == COUNTERS
+            || matches!(
+                rule,
+                Rule::Limit {
+                    limit: Limit::Baseline { .. },
+                    ..
+                }
+            )
+    };
+    plain.policy.gates.retain(|gate| !is_relative(&gate.rule));
+    assert_eq!(needed(&plain), []);
+    for piece in &mut plain.evidence {
+        refuse(piece, &small(), &OVER);
+    }
+    assert_eq!(needed(&plain), [small()]);
+}
+
+/// Code for `sm_80` and `sm_90`, of which head's evidence so far is the older one's.
+fn two_architectures(ptx: [&str; 2]) -> Record {
+    let mut record = record_simulated();
+    let newer = record.plan.units.clone();
+    for unit in &mut record.plan.units {
+        unit.id.arch = "sm_80".parse().unwrap();
+    }
+    record.plan.units.extend(newer);
+    record.policy.baselines.clear();
+    record
+        .policy
+        .gates
+        .retain(|gate| matches!(gate.subject, Subject::Case(_)));
+    record
+        .evidence
+        .retain(|piece| !matches!(piece, Evidence::Build { .. }));
+    for unit in &record.plan.units {
+        let at = usize::from(unit.id.arch == arch());
+        let facts = BuildFacts {
+            ptx: Some(format!("{} of {}", ptx[at], unit.id.variant)),
+            ..build_facts(&unit.id.variant)
+        };
+        let unit = unit.id.clone();
+        let facts = Seen::Got(facts);
+        record.evidence.insert(0, Evidence::Build { unit, facts });
+    }
+    record
+}
+
+#[test]
+fn every_architecture_of_other_ptx_is_asked_for() {
+    let alike = two_architectures(["a", "a"]);
+    assert_eq!(ruled(&alike).conclusion, Conclusion::Pass);
+    let run = |record: &Record| {
+        let all = to_simulate(
+            &record.plan,
+            &record.environment,
+            &record.policy,
+            &record.evidence,
+        );
+        let archs = all[0].1.iter().map(|unit| unit.id.arch.to_string());
+        archs.collect::<Vec<_>>()
+    };
+    assert_eq!(run(&alike), ["sm_80"]);
+    let mut apart = two_architectures(["a", "b"]);
+    assert_eq!(run(&apart), ["sm_80", "sm_90"]);
+    // Not there is not right.
+    let subject = Subject::Case(small());
+    let finite = verdict(&apart, &subject, Rule::Finite);
+    assert_eq!(finite.outcome, Outcome::Inconclusive);
+    let Reason::OnArchitecture { arch: of, why } = finite.reason else {
+        panic!("{:?}", finite.reason);
+    };
+    assert_eq!((of, *why), (arch(), missing_check(small(), 1)));
+    // There and wrong is wrong, on whichever.
+    let newer: Vec<_> = apart
+        .evidence
+        .iter()
+        .cloned()
+        .filter_map(|mut piece| match &mut piece {
+            Evidence::Check { arch: of, .. } | Evidence::Simulation { arch: of, .. } => {
+                *of = Some(arch());
+                Some(piece)
+            }
+            _ => None,
+        })
+        .collect();
+    apart.evidence.extend(newer);
+    assert_eq!(ruled(&apart).conclusion, Conclusion::Pass);
+    for piece in &mut apart.evidence {
+        if let Evidence::Check {
+            case,
+            arch: Some(_),
+            facts: Seen::Got(facts),
+            ..
+        } = piece
+            && *case == small()
+        {
+            facts.error.max_err = Num(1.0);
+        }
+    }
+    let limit = verdict(&apart, &subject, err_limit());
+    assert_eq!(limit.outcome, Outcome::Fail);
+    assert_eq!(limit.measured, Some(Num(1.0)));
+    assert_eq!(limit.reason.code(), "beyond-limit");
+    assert!(matches!(limit.reason, Reason::OnArchitecture { .. }));
+    let other = case("direct", "large");
+    assert_eq!(verdict(&apart, &other, err_limit()).outcome, Outcome::Pass);
+}
+
+/// What was agreed on for one architecture is no figure of another under another key.
+#[test]
+fn an_architecture_in_front_has_no_baseline_yet() {
+    let mut record = two_architectures(["a", "a"]);
+    record.policy.baselines = record_simulated().policy.baselines;
+    let subject = Subject::Case(small());
+    let found = verdict(&record, &subject, COUNTERS);
+    assert!(matches!(found.reason, Reason::New { .. }), "{found:?}");
+    recount(&mut record, |_, facts| {
+        facts.counters.insert(Counter::GlobalLoadSectors, 8192);
+    });
+    let found = verdict(&record, &subject, COUNTERS);
+    assert_eq!(found.outcome, Outcome::Fail, "{found:?}");
+}

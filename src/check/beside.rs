@@ -1,0 +1,416 @@
+//! What the base's reference computes beside head's, on head's inputs: bit for bit.
+//!
+//! How either is written does not matter, and neither does where it lies. What comes to the same program and
+//! the same inputs is not run.
+
+use super::cache::{Answer, References, read};
+use super::compare::errors;
+use super::reference::NoAnswer;
+use super::{Outputs, Values, cache};
+use std::path::PathBuf;
+use verdict::model::{
+    BaseReference, Case, ErrorFacts, Fault, FaultKind, Fill, NeutralInput, NotRun, Num,
+    ReferenceComparison, Seen, Worst,
+};
+
+/// A case of both sides, each with what computes its reference.
+pub struct Sides<'a> {
+    pub base: &'a Case,
+    pub theirs: &'a References,
+    pub head: &'a Case,
+    pub ours: &'a References,
+}
+
+/// Inputs that a reference takes in addition, up to which each is tried at 0 and at 1 by itself.
+const MOST_APART: usize = 3;
+
+/// `too_large` is why nothing of the case can be computed here, if so.
+pub fn compare_references(sides: &Sides, too_large: Option<&NotRun>) -> Seen<BaseReference> {
+    let asked = on_inputs_of(sides.head, sides.base);
+    match compare(sides, &asked, too_large) {
+        Ok(found) => found,
+        Err(NoAnswer::Environment(message)) => Seen::Fault(Fault {
+            kind: FaultKind::Environment,
+            message,
+        }),
+        // What its own inputs have no answer to held nobody to anything.
+        Err(NoAnswer::Reference(_)) if !has_an_answer(sides) => Seen::Got(BaseReference::Broken),
+        Err(NoAnswer::Reference(message)) => Seen::Fault(Fault {
+            kind: FaultKind::Reference,
+            message,
+        }),
+    }
+}
+
+fn compare(
+    sides: &Sides,
+    asked: &Case,
+    too_large: Option<&NotRun>,
+) -> Result<Seen<BaseReference>, NoAnswer> {
+    let Sides {
+        theirs, head, ours, ..
+    } = sides;
+    let mut differing = Vec::new();
+    for &seed in &head.seeds {
+        if theirs.names(asked, seed)? != ours.names(head, seed)? {
+            differing.push(seed);
+        }
+    }
+    if let (false, Some(why)) = (differing.is_empty(), too_large) {
+        return Ok(Seen::NotRun(why.clone()));
+    }
+    let mut wanted = Vec::new();
+    for seed in differing {
+        wanted.push((seed, outputs(theirs, asked, seed)?));
+    }
+    let found = over_seeds(&wanted, ours, head)?;
+    if found.differing == 0 {
+        return Ok(Seen::Got(BaseReference::Compared(found)));
+    }
+    for neutral in neutral_inputs(head, asked) {
+        let at_rest = with_inputs(head, &neutral);
+        // One that cannot be that, as an index that has to be in its range, is not neutral there.
+        match over_seeds(&wanted, ours, &at_rest) {
+            Ok(found) if found.differing == 0 => {
+                let found = ReferenceComparison { neutral, ..found };
+                return Ok(Seen::Got(BaseReference::Compared(found)));
+            }
+            Ok(_) | Err(NoAnswer::Reference(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Seen::Got(BaseReference::Compared(found)))
+}
+
+/// The base's reference on what head has of the base's tensors.
+fn on_inputs_of(head: &Case, base: &Case) -> Case {
+    let known = |name: &str| base.tensors.iter().any(|tensor| tensor.name == name);
+    let tensors = head.tensors.iter().filter(|tensor| known(&tensor.name));
+    Case {
+        tensors: tensors.cloned().collect(),
+        reference: base.reference.clone(),
+        ..head.clone()
+    }
+}
+
+fn has_an_answer(sides: &Sides) -> bool {
+    let seed = sides.base.seeds.first().copied().unwrap_or_default();
+    matches!(sides.theirs.answer(sides.base, seed), Seen::Got(_))
+}
+
+type Wanted = [(u64, Vec<Outputs>)];
+
+fn over_seeds(
+    wanted: &Wanted,
+    ours: &References,
+    head: &Case,
+) -> Result<ReferenceComparison, NoAnswer> {
+    let mut all = ReferenceComparison::default();
+    for (seed, wanted) in wanted {
+        let got = outputs(ours, head, *seed)?;
+        for (mut got, want) in got.into_iter().zip(wanted) {
+            // An output that is new has nothing to be held against.
+            got.retain(|name, _| want.contains_key(name));
+            let facts = errors(&got, want, &head.tensors, None)
+                .map_err(|error| NoAnswer::Reference(error.to_string()))?;
+            let others = got.iter().zip(want.values());
+            let differing = others.map(|((_, got), want)| differing(got, want)).sum();
+            add(&mut all, *seed, differing, facts);
+        }
+    }
+    Ok(all)
+}
+
+/// Elements that are not the same bits.
+fn differing(got: &Values, want: &Values) -> u64 {
+    let count = match (got, want) {
+        (Values::F32(got), Values::F32(want)) => {
+            let pairs = got.iter().zip(want);
+            pairs
+                .filter(|(got, want)| got.to_bits() != want.to_bits())
+                .count()
+        }
+        (Values::I64(got), Values::I64(want)) => got
+            .iter()
+            .zip(want)
+            .filter(|(got, want)| got != want)
+            .count(),
+        _ => want.len(),
+    };
+    count as u64
+}
+
+fn add(all: &mut ReferenceComparison, seed: u64, differing: u64, facts: ErrorFacts) {
+    all.elements += facts.elements;
+    all.differing += differing;
+    let Some(worst) = facts.worst.filter(|_| differing > 0) else {
+        return;
+    };
+    // What is no number on one side alone is further apart than any two.
+    let apart = |worst: &Worst| {
+        let apart = (worst.got.0 - worst.want.0).abs();
+        if apart.is_nan() { f64::INFINITY } else { apart }
+    };
+    let is_larger = |(_, known): &(u64, Worst)| apart(&worst) > apart(known);
+    if all.largest.as_ref().is_none_or(is_larger) {
+        all.largest = Some((seed, worst));
+    }
+}
+
+/// Over the inputs as the kernel sees them, and as they were before quantisation where there is one.
+fn outputs(references: &References, case: &Case, seed: u64) -> Result<Vec<Outputs>, NoAnswer> {
+    let files = match references.answer(case, seed) {
+        Seen::Got(Answer::Files { seen, original }) => [Some(seen), original],
+        Seen::Got(Answer::Variant { .. }) | Seen::Unsupported(_) | Seen::NotRun(_) => {
+            return Err(NoAnswer::Reference("only a device can tell".to_owned()));
+        }
+        Seen::Fault(fault) => {
+            return Err(match fault.kind {
+                FaultKind::Environment => NoAnswer::Environment(fault.message),
+                _ => NoAnswer::Reference(fault.message),
+            });
+        }
+    };
+    let read = |path: PathBuf| {
+        read(&path).map_err(|error: cache::Unreadable| NoAnswer::Environment(error.to_string()))
+    };
+    files.into_iter().flatten().map(read).collect()
+}
+
+/// Values of the inputs that head alone has at which its reference may come to what it was: a bias is nothing
+/// at 0, a factor at 1.
+fn neutral_inputs(head: &Case, base: &Case) -> Vec<Vec<NeutralInput>> {
+    let is_known = |name: &str| base.tensors.iter().any(|tensor| tensor.name == name);
+    let new: Vec<&str> = head
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.role.is_drawn() && !is_known(&tensor.name))
+        .map(|tensor| tensor.name.as_str())
+        .collect();
+    let choices: Vec<u32> = match new.len() {
+        0 => Vec::new(),
+        few if few <= MOST_APART => (0..1 << few).collect(),
+        _ => vec![0, u32::MAX],
+    };
+    let at = |choice: u32| {
+        let named = new.iter().enumerate().map(|(place, tensor)| NeutralInput {
+            tensor: (*tensor).to_owned(),
+            value: Num(f64::from(choice >> place.min(31) & 1)),
+        });
+        named.collect()
+    };
+    choices.into_iter().map(at).collect()
+}
+
+fn with_inputs(head: &Case, neutral: &[NeutralInput]) -> Case {
+    let mut case = head.clone();
+    for tensor in &mut case.tensors {
+        if let Some(at) = neutral.iter().find(|at| at.tensor == tensor.name) {
+            tensor.fill = Some(Fill::Constant { value: at.value });
+        }
+    }
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::Cache;
+    use crate::check::testing::{case, input, output};
+    use std::path::Path;
+    use verdict::model::{Arg, Binary, ElemType, Reference, Unary};
+
+    struct Bench {
+        dir: tempfile::TempDir,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            for side in ["base", "head"] {
+                std::fs::create_dir(dir.path().join(side)).unwrap();
+            }
+            Self { dir }
+        }
+
+        fn write(&self, side: &str, text: &str) {
+            std::fs::write(self.dir.path().join(side).join("k.cpp"), text).unwrap();
+        }
+
+        fn compare(&self, base: &Case, head: &Case) -> Seen<BaseReference> {
+            let cache = Cache::at(&self.dir.path().join("cache")).unwrap();
+            let [base_root, head_root] = ["base", "head"].map(|it| self.dir.path().join(it));
+            let open = |root: &Path, foreign: Option<&Path>| {
+                References::open(root, &cache, Some(Path::new("g++")), foreign).unwrap()
+            };
+            let theirs = open(&base_root, Some(&head_root));
+            let ours = open(&head_root, None);
+            let sides = Sides {
+                base,
+                theirs: &theirs,
+                head,
+                ours: &ours,
+            };
+            compare_references(&sides, None)
+        }
+    }
+
+    fn found(seen: Seen<BaseReference>) -> ReferenceComparison {
+        match seen {
+            Seen::Got(BaseReference::Compared(found)) => found,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn copy() -> Case {
+        let mut case = case(vec![
+            input("x", ElemType::F32, &[64]),
+            output("y", ElemType::F32, &[64]),
+        ]);
+        case.seeds = vec![1, 2];
+        case
+    }
+
+    fn unary(op: Unary) -> Case {
+        let (x, out) = ("x".to_owned(), "y".to_owned());
+        Case {
+            reference: Reference::Unary { x, out, op },
+            ..copy()
+        }
+    }
+
+    fn user(names: &[&str]) -> Case {
+        let tensor = |name: &&str| Arg::Tensor {
+            name: (*name).to_owned(),
+        };
+        let mut case = copy();
+        case.tensors.insert(1, input("b", ElemType::F32, &[64]));
+        case.tensors.retain(|it| names.contains(&it.name.as_str()));
+        case.reference = Reference::User {
+            source: "k.cpp".to_owned(),
+            function: "k".to_owned(),
+            args: names.iter().map(tensor).collect(),
+            flags: Vec::new(),
+        };
+        case
+    }
+
+    fn program(parameters: &str, value: &str) -> String {
+        format!(
+            "extern \"C\" void k({parameters}, float* y) {{ for (int i = 0; i < 64; ++i) y[i] = {value}; }}"
+        )
+    }
+
+    #[test]
+    fn equal_is_equal_however_it_is_written() {
+        let bench = Bench::new();
+        let none = ReferenceComparison::default();
+        assert_eq!(
+            found(bench.compare(&unary(Unary::Copy), &unary(Unary::Copy))),
+            none
+        );
+        let other = found(bench.compare(&unary(Unary::Abs), &unary(Unary::Copy)));
+        assert!(other.differing > 0 && other.differing < other.elements);
+        let (_, worst) = other.largest.unwrap();
+        assert_eq!(worst.got.0, -worst.want.0, "head's beside base's");
+
+        // A function of the user's own in the place of a built-in one.
+        bench.write("head", &program("const float* x", "x[i]"));
+        let same = found(bench.compare(&unary(Unary::Copy), &user(&["x", "y"])));
+        assert_eq!((same.elements, same.differing), (128, 0));
+        bench.write(
+            "head",
+            &program("const float* x", "i == 9 ? 2 * x[i] : x[i]"),
+        );
+        let bent = found(bench.compare(&unary(Unary::Copy), &user(&["x", "y"])));
+        assert_eq!((bent.elements, bent.differing), (128, 2));
+        assert_eq!(bent.largest.unwrap().1.at.index, [9]);
+    }
+
+    #[test]
+    fn an_input_that_is_new_changes_nothing_where_it_is_nothing() {
+        let bench = Bench::new();
+        bench.write("base", &program("const float* x", "x[i]"));
+        let (base, head) = (user(&["x", "y"]), user(&["x", "b", "y"]));
+        let with = |value: &str| {
+            bench.write("head", &program("const float* x, const float* b", value));
+            let found = found(bench.compare(&base, &head));
+            let neutral = found
+                .neutral
+                .iter()
+                .map(|it| (it.tensor.clone(), it.value.0));
+            (found.differing, neutral.collect::<Vec<_>>())
+        };
+        let at = |value: f64| vec![("b".to_owned(), value)];
+        assert_eq!(with("x[i]"), (0, Vec::new()), "it is not read");
+        assert_eq!(with("x[i] + b[i]"), (0, at(0.0)));
+        assert_eq!(with("x[i] * b[i]"), (0, at(1.0)));
+        // Bent along with it.
+        assert_eq!(with("2 * x[i] + b[i]"), (128, Vec::new()));
+    }
+
+    #[test]
+    fn what_cannot_be_computed_is_said_and_what_never_could_holds_nobody() {
+        let bench = Bench::new();
+        let base = Case {
+            reference: Reference::Binary {
+                a: "x".into(),
+                b: "b".into(),
+                out: "y".into(),
+                op: Binary::Add,
+            },
+            ..user(&["x", "b", "y"])
+        };
+        let Seen::Fault(fault) = bench.compare(&base, &unary(Unary::Copy)) else {
+            panic!()
+        };
+        assert_eq!(fault.kind, FaultKind::Reference);
+        assert!(fault.message.contains("`b`"), "{}", fault.message);
+
+        bench.write("base", "#error");
+        bench.write("head", &program("const float* x", "x[i]"));
+        let case = user(&["x", "y"]);
+        assert_eq!(
+            bench.compare(&case, &case),
+            Seen::Got(BaseReference::Broken)
+        );
+        bench.write("base", &program("const float* x", "x[i]"));
+        bench.write("head", "#error");
+        assert!(matches!(bench.compare(&case, &case), Seen::Fault(_)));
+    }
+
+    /// With its whole path, a shared library of head's would be base's, too.
+    #[test]
+    fn nothing_of_head_is_loaded_by_the_bases() {
+        let bench = Bench::new();
+        let library = |by: &str| {
+            let head = bench.dir.path().join("head");
+            let code = format!("extern \"C\" float by() {{ return {by}; }}");
+            std::fs::write(head.join("by.cpp"), code).unwrap();
+            let mut compile = std::process::Command::new("g++");
+            compile.current_dir(&head);
+            compile.args(["-shared", "-fPIC", "by.cpp", "-o", "libby.so"]);
+            assert!(compile.status().unwrap().success());
+            head.join("libby.so").display().to_string()
+        };
+        let text = format!(
+            "extern \"C\" float by();\n{}",
+            program("const float* x", "by() * x[i]")
+        );
+        bench.write("base", &text);
+        bench.write("head", &text);
+        let mut case = user(&["x", "y"]);
+        if let Reference::User { flags, .. } = &mut case.reference {
+            flags.push(library("2"));
+        }
+        let Seen::Fault(fault) = bench.compare(&case, &case) else {
+            panic!()
+        };
+        assert_eq!(fault.kind, FaultKind::Environment);
+        assert!(
+            fault.message.contains("libby.so of the head"),
+            "{}",
+            fault.message
+        );
+    }
+}
