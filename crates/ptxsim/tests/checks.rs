@@ -344,6 +344,21 @@ fn endless_loops_meet_the_budget() {
     );
 }
 
+/// Whoever waits at one place is told of once, however many they are.
+#[test]
+fn a_livelock_is_told_shortly() {
+    let body = ".loc 1 5 1\nA: ld.volatile.global.u32 %r2, [%rd1];\nsetp.ne.u32 %p1, %r2, 77;\n@%p1 bra A;";
+    let (report, _) = run("", body, 1024, 4096);
+    let fault = report.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Deadlock);
+    let message = &fault.message;
+    assert!(
+        message.starts_with("livelock") && message.contains("and 31 more are at k.cu:5"),
+        "{message}"
+    );
+    assert!(message.len() < 300, "{message}");
+}
+
 #[test]
 fn traps_and_constants() {
     assert_eq!(
