@@ -466,7 +466,8 @@ fn arguments_that_are_not_the_kernels_are_refused() {
     for (args, reason) in [
         (
             "[{tensor: x}, {tensor: y}, {i32: N}]",
-            "launch refused: gates.yaml gives 3 arguments, and swap has 2 parameters",
+            "launch refused: gates.yaml gives 3 arguments, and swap has 2 parameters:\n  \
+             1: 8 bytes, given 8 bytes\n  2: 8 bytes, given 8 bytes\n  3: nothing, given 4 bytes",
         ),
         (
             "[{tensor: x}, {struct: [{tensor: y}, {i32: N}]}]",

@@ -4,6 +4,7 @@
 use super::{Address, Call, Device, Failure, Program, Result, Targets, Timer};
 use crate::build::{Artifact, is_of_system};
 use crate::counters::counted;
+use crate::device::args::PackedArg;
 use crate::report::words::instructions;
 use ptxsim::{Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
 use std::collections::{BTreeMap, HashMap};
@@ -22,6 +23,10 @@ const FINDINGS: usize = 1000;
 
 /// Bytes of what a launch prints that are kept.
 const PRINTED: usize = 4 << 10;
+
+/// What a matrix product costs the simulator, in other instructions: a warp's 16 x 8 x 16 takes about 16 times as
+/// long (sdpa_f16/causal@long, 2026-11-22: products are 4 % of the instructions and 41 % of the time).
+const MATRIX_COST: u64 = 16;
 
 /// Blocks that a sample of a launch has, at most.
 const SAMPLE: u32 = 4;
@@ -90,8 +95,8 @@ impl SimDevice {
         })
     }
 
-    /// Warp instructions of a whole launch, by a sample of its blocks; `None` where the sample alone passes
-    /// the limit. Leaves memory as the sample does.
+    /// Warp instructions of a whole launch, by a sample of its blocks, a matrix product as [`MATRIX_COST`] of
+    /// them; `None` where the sample alone passes the limit. Leaves memory as the sample does.
     ///
     /// # Errors
     /// As a launch.
@@ -106,7 +111,9 @@ impl SimDevice {
         };
         match self.execute(call, limits) {
             Ok(report) => {
-                let issued = u128::from(report.counters.total.issued);
+                let products = report.counters.get(ptxsim::Counter::MatrixInstructions);
+                let issued = u128::from(report.counters.total.issued)
+                    + u128::from(products) * u128::from(MATRIX_COST - 1);
                 let whole = issued * u128::from(blocks) / sampled as u128;
                 Ok(Some(u64::try_from(whole).unwrap_or(u64::MAX)))
             }
@@ -230,10 +237,11 @@ fn parameters(kernel: &Kernel, call: &Call) -> Result<Vec<u8>> {
     let refused = |what: String| Err(Failure::of_case(FaultKind::LaunchRefused, what));
     if places.len() != call.args.len() {
         return refused(format!(
-            "gates.yaml gives {} arguments, and {} has {} parameters",
+            "gates.yaml gives {} arguments, and {} has {} parameters:{}",
             call.args.len(),
             kernel.name(),
-            places.len()
+            places.len(),
+            side_by_side(&places, &call.args)
         ));
     }
     let mut params = vec![0; kernel.parameter_bytes() as usize];
@@ -253,6 +261,20 @@ fn parameters(kernel: &Kernel, call: &Call) -> Result<Vec<u8>> {
         }
     }
     Ok(params)
+}
+
+/// A line for each; a C name says no types, so that sizes are all there is.
+fn side_by_side(places: &[(u32, u32)], args: &[PackedArg]) -> String {
+    let bytes = |size: Option<usize>| match size {
+        Some(size) => format!("{size} bytes"),
+        None => "nothing".to_owned(),
+    };
+    let lines = (0..places.len().max(args.len())).map(|at| {
+        let takes = places.get(at).map(|(_, size)| *size as usize);
+        let given = args.get(at).map(|arg| arg.bytes().len());
+        format!("\n  {}: {}, given {}", at + 1, bytes(takes), bytes(given))
+    });
+    lines.collect()
 }
 
 fn load(path: &Path) -> Result<Module> {

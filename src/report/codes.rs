@@ -104,7 +104,7 @@ const BROKEN: &[Entry] = &[
     entry("condition-broken", &[Fail], "The condition is false. The message gives the value of each name in it.", "Fix the kernel, or change the condition."),
     entry("beyond-change", &[Fail], "The value is worse than the baseline, an anchor or the base by more than the limit.", "Fix the regression. If it is intended, run `gatekeeper baseline update` or accept it."),
     entry("counters-rose", &[Fail], "Counters are worse than their baseline by more than the limit. The message names the source lines that count most.", "Fix the regression. If it is intended, run `gatekeeper baseline update` or accept it."),
-    entry("loosened", &[Fail], "Head is looser than the base: a gate, a seed, a tolerance, a baseline or a case was removed or relaxed.", "Restore it, or pass `--allow-loosened`, which a workflow takes from a label."),
+    entry("loosened", &[Fail], "Head is looser than the base: a gate, a seed, a tolerance, a baseline or a case was removed or relaxed, a reference computes something else, or the change accepts what it breaks.", "Restore it, or pass `--allow-loosened`, which a workflow takes from a label."),
     entry("acceptance-expired", &[Fail], "An acceptance has passed its date.", "Fix the regression, update the baseline, or extend the acceptance."),
     entry("acceptance-undated", &[Fail], "The record has no readable start date, so an acceptance may have expired.", "Record the run again."),
     entry("acceptance-of-nothing", &[Fail], "An acceptance names a case that gates.yaml does not have.", "Correct the name, or remove the acceptance."),

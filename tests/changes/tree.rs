@@ -214,7 +214,7 @@ pub const HONEST_CHANGES: &[Change] = &[
         ..HONEST
     },
     Change {
-        name: "a new input tensor",
+        name: "a new input tensor that the reference adds",
         before: room_for_loads_of_twice,
         change: |dir| new_input(dir, "2 * x[i] + b[i]", "FACTOR * x[i] + b[i]"),
         ..HONEST

@@ -1,7 +1,7 @@
 //! A run beside a base revision.
 
 use super::*;
-use verdict::model::{Limit, Metric, Rule};
+use verdict::model::{BaseReference, Limit, Metric, NeutralInput, Rule};
 
 /// One case slower than the base and one undecided, two unchanged, one that the base does not have; two gates
 /// that ask less than there.
@@ -109,6 +109,28 @@ fn a_run_beside_a_base_without_a_gpu() {
     record.environment.device = fixture::no_gpu();
     record.evidence.retain(needs_no_device);
     everywhere("base-no-gpu", &record);
+}
+
+#[test]
+fn an_input_that_the_bases_reference_did_not_take_is_named() {
+    let mut record = beside_base();
+    for piece in &mut record.evidence {
+        if let Evidence::BaseReference {
+            case,
+            facts: Seen::Got(BaseReference::Compared(found)),
+        } = piece
+            && *case == fixture::case_id("fast", "small")
+        {
+            found.neutral = vec![NeutralInput {
+                tensor: "bias".into(),
+                value: Num(0.0),
+            }];
+        }
+    }
+    let text = terminal::render(&record, &judged(&record), PLAIN);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let says = "k/fast@small: the reference takes inputs that the base's did not; with bias = 0 it computes the same";
+    assert!(text.contains(says), "{text}");
 }
 
 /// Whoever reads one line only, reads that.
