@@ -259,7 +259,7 @@ fn values_that_nobody_wrote_matter_where_they_are_used() {
     assert!(
         report.findings[0]
             .message
-            .contains("local memory 0x4: nothing had written that")
+            .contains("local memory 0x4 that was never written, read at")
     );
 
     let module = load(&fixture("reduce"));

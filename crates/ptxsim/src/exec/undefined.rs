@@ -505,9 +505,7 @@ impl Machine<'_> {
                 Unwritten::Local(a) => format!("local memory {a:#x}"),
             };
             let place = m.place(origin.instruction);
-            format!(
-                "{what}{here}, depends on {from}: nothing had written that when {place} read it"
-            )
+            format!("{what}{here}, depends on {from} that was never written, read at {place}")
         });
     }
 
