@@ -81,21 +81,24 @@ public:
     // output so far has to be multiplied with `factor`.
     __device__ __forceinline__ bool follow(const Scores& scores, PerRow<M_TILES>& factor, float scale_log2)
     {
-        PerRow<M_TILES> top;
         const float headroom = HEADROOM / scale_log2;
         bool grows = false;
         #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
             #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                top[m][half] = fmaxf(scores[m][0][2 * half], scores[m][0][2 * half + 1]);
+                // Does a score exceed the limit? Positive floats have the order of their bits as integers, and
+                // Hopper has an instruction for the largest of three integers, but none for floats. Under a
+                // negative limit the order does not help, and the exact maximum is asked for.
+                int top = __float_as_int(MASKED);
                 #pragma unroll
-                for (int n = 1; n < N_TILES; ++n)
-                    top[m][half] = fmaxf(top[m][half], fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
-                grows |= top[m][half] > max[m][half] + headroom;
+                for (int n = 0; n < N_TILES; ++n)
+                    top = __vimax3_s32(top, __float_as_int(scores[m][n][2 * half]), __float_as_int(scores[m][n][2 * half + 1]));
+                const float limit = max[m][half] + headroom;
+                grows |= !(limit >= 0.0f) || top > __float_as_int(limit);
             }
         const bool raised = __any_sync(ALL_LANES, grows);
-        if (raised) raise(top, factor, scale_log2);
+        if (raised) raise(scores, factor, scale_log2);
         return raised;
     }
 
@@ -125,13 +128,16 @@ public:
     }
 
 private:
-    __device__ __forceinline__ void raise(const PerRow<M_TILES>& top, PerRow<M_TILES>& factor, float scale_log2)
+    __device__ __forceinline__ void raise(const Scores& scores, PerRow<M_TILES>& factor, float scale_log2)
     {
         #pragma unroll
         for (int m = 0; m < M_TILES; ++m)
             #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                float raised = fmaxf(max[m][half], top[m][half]);
+                float raised = max[m][half];
+                #pragma unroll
+                for (int n = 0; n < N_TILES; ++n)
+                    raised = fmaxf(raised, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
                 raised = fmaxf(raised, __shfl_xor_sync(ALL_LANES, raised, 1));
                 raised = fmaxf(raised, __shfl_xor_sync(ALL_LANES, raised, 2));
                 factor[m][half] = change_of_maximum(max[m][half], raised, scale_log2);

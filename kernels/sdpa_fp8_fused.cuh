@@ -210,9 +210,8 @@ __device__ __forceinline__ void attend_all(const Problem& problem, FusedShared& 
     const unsigned all_tiles = tiles_per_head * gridDim.y * gridDim.z;
     for (;;) {
         if (threadIdx.x == 0) shared.next_tile = atomicAdd(&taken_tiles, 1u);
-        __syncthreads();  // the next tile is known
+        __syncthreads();  // the next tile is known, and all warps are done with the last one
         const unsigned tile = shared.next_tile;
-        __syncthreads();  // all have read it; and all warps are done with the tiles of the last round
         if (tile >= all_tiles) break;
         attend(problem, shared, tile % tiles_per_head, tile / tiles_per_head);
     }

@@ -82,7 +82,7 @@ const WRONG: &[Entry] = &[
     entry("nondeterministic", &[Fail], "Two launches on the same inputs differ.", "Fix the race, or declare it with `nondeterministic`."),
     entry("wrote-outside", &[Fail], "The kernel writes before or after its buffers.", "Fix the index."),
     entry("input-written", &[Fail], "The kernel writes to a tensor declared as input.", "Fix the kernel, or make the tensor `inout` or `scratch`."),
-    entry("findings", &[Fail], "The simulator found an invalid access, an uninitialised read or a race.", "Fix the source line in the message."),
+    entry("findings", &[Fail], "The simulator found an invalid access, a value that nothing wrote and that is used, or a race.", "Fix the source line in the message."),
     entry("no-entry", &[Fail, Inconclusive], "The compiler reported no entry for this unit.", "Correct `entry` in gates.yaml."),
     entry("undeclared-entry", &[Fail, Inconclusive], "A launcher launches an entry that gates.yaml does not declare for it.", "Declare it under `launches` of the launcher."),
     entry("driver-disagrees", &[Fail], "The driver reports other resources than PTXAS, or another occupancy than the published limits allow.", "Check that nothing else builds or patches the cubin. If not, report it."),

@@ -257,6 +257,7 @@ impl<'a> Job<'a> {
             findings: Findings::default(),
             global_origins: HashMap::new(),
             left: Left::new(),
+            followed: HashMap::new(),
             instructions_left: self.limits.instructions,
             patterns: code.iter().map(|_| None).collect(),
             hint: usize::MAX,

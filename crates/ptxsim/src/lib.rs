@@ -46,7 +46,9 @@
 //!   again. Within a block atomics and flags order without a fence.
 //! - Strong accesses do not race with one another, except volatile ones by lanes of one warp.
 //! - Two weak writes of the same value to global memory are not told, whoever comes last: programs set
-//!   flags so. In shared memory they are.
+//!   flags so. In shared memory they are, but for those of one instruction.
+//! - What hangs on values that nothing wrote is tried with some fillings of them (`exec::undefined`).
+//!   Registers that nothing wrote read as 0.
 //! - A `try_wait` whose result the program ignores, as it always succeeds here; an `mbarrier.inval`
 //!   that is not ordered behind the last use.
 //! - Buffers that need more than the checks have room for (as much as the buffers less an eighth,

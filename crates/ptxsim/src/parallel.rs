@@ -117,8 +117,10 @@ fn one_thread(
         for block in first..first.saturating_add(size).min(job.blocks) {
             whole_block(&mut machine, block)?;
             let global = machine.global.as_mut()?;
-            // What is left without a value at the end hangs on all blocks.
-            let unsure = global.full || !global.unjudged.is_empty() || !machine.left.is_empty();
+            // What is left without a value at the end hangs on all blocks, and so does what is followed.
+            let followed = machine.followed.values().any(|f| f.is_enough());
+            let unsure =
+                global.full || !global.unjudged.is_empty() || !machine.left.is_empty() || followed;
             if machine.memory.apart(base) + global.used() > room || unsure {
                 return None;
             }

@@ -19,7 +19,7 @@ const BLOCK_ROUNDS: u32 = 64;
 /// Rounds over all blocks, in which all only poll, before their state is compared.
 const IDLE_ROUNDS: usize = 16;
 /// Places of warps in a message.
-const MAX_PLACES: usize = 16;
+const MAX_PLACES: usize = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Share {
@@ -179,17 +179,12 @@ impl Machine<'_> {
         )
     }
 
-    /// Where warps are and what they wait for, the first few.
+    /// Where warps are and what they wait for: those at one place together, the first few places.
     fn waits<'b>(&self, blocks: impl Iterator<Item = &'b BlockState>) -> String {
-        let mut lines = Vec::new();
-        let mut more = 0;
+        let mut places: Vec<(String, String, u32)> = Vec::new();
         for b in blocks {
             for w in b.warps.iter().flatten() {
                 for g in &w.groups {
-                    if lines.len() == MAX_PLACES {
-                        more += 1;
-                        continue;
-                    }
                     let what = match g.wait {
                         Wait::Barrier { id, .. } => format!("wait at barrier {id}"),
                         Wait::Sync => {
@@ -200,18 +195,26 @@ impl Machine<'_> {
                         }
                         Wait::Ready => "are".into(),
                     };
-                    lines.push(format!(
-                        "block {:?} warp {} lanes {:#010x} {what} at {}",
-                        b.id,
-                        w.index,
-                        g.mask,
-                        self.place(g.pc)
-                    ));
+                    let place = format!("{what} at {}", self.place(g.pc));
+                    let here = places.iter_mut().find(|(known, ..)| *known == place);
+                    if let Some((.., more)) = here {
+                        *more += 1;
+                        continue;
+                    }
+                    let first = format!("block {:?} warp {} lanes {:#010x}", b.id, w.index, g.mask);
+                    places.push((place, first, 0));
                 }
             }
         }
-        if more > 0 {
-            lines.push(format!("and {more} more"));
+        let left_out = places.len().saturating_sub(MAX_PLACES);
+        places.truncate(MAX_PLACES);
+        let told = places.into_iter().map(|(place, first, more)| match more {
+            0 => format!("{first} {place}"),
+            more => format!("{first} and {more} more {place}"),
+        });
+        let mut lines: Vec<String> = told.collect();
+        if left_out > 0 {
+            lines.push(format!("and others at {left_out} more places"));
         }
         lines.join("; ")
     }

@@ -259,7 +259,7 @@ fn values_that_nobody_wrote_matter_where_they_are_used() {
     assert!(
         report.findings[0]
             .message
-            .contains("local memory 0x4: nothing had written that")
+            .contains("local memory 0x4 that was never written, read at")
     );
 
     let module = load(&fixture("reduce"));
@@ -342,6 +342,21 @@ fn endless_loops_meet_the_budget() {
         (fault.kind, fault.place.as_str()),
         (FaultKind::Budget, "k.cu:5")
     );
+}
+
+/// Whoever waits at one place is told of once, however many they are.
+#[test]
+fn a_livelock_is_told_shortly() {
+    let body = ".loc 1 5 1\nA: ld.volatile.global.u32 %r2, [%rd1];\nsetp.ne.u32 %p1, %r2, 77;\n@%p1 bra A;";
+    let (report, _) = run("", body, 1024, 4096);
+    let fault = report.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Deadlock);
+    let message = &fault.message;
+    assert!(
+        message.starts_with("livelock") && message.contains("and 31 more are at k.cu:5"),
+        "{message}"
+    );
+    assert!(message.len() < 300, "{message}");
 }
 
 #[test]

@@ -36,7 +36,8 @@ fn run(module: &Module, name: &str, grid: u32, block: u32, n: i32) -> Result<Rep
 }
 
 /// What differs from 3 blocks of 128 threads and n = 128: blocks, threads, n.
-const SIZES: [(&str, [u32; 2], i32); 16] = [
+const SIZES: [(&str, [u32; 2], i32); 17] = [
+    ("mma_at", [1, 32], 128),
     ("ring", [3, 128], 1024),
     ("guarded_reads_hoisted", [3, 128], 128),
     ("transposition", [2, 128], 1024),

@@ -195,7 +195,9 @@ fn a_livelock_is_named_and_so_are_lines_that_poll() {
     assert!(
         fault.message.starts_with("livelock: ")
             && fault.message.contains("3 blocks are running")
-            && fault.message.contains("block [2, 0, 0] warp 1")
+            && fault
+                .message
+                .contains("block [0, 0, 0] warp 0 lanes 0xffffffff and 5 more are")
             && fault.message.contains("at sync.cu:"),
         "{fault}"
     );

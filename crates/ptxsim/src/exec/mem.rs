@@ -109,6 +109,12 @@ pub fn collect(regs: &Regs, a: &Access, lane: usize) -> [u8; 32] {
     out
 }
 
+/// A bit for each byte that has no value.
+fn missing_of(bytes: u32, is_missing: impl Fn(usize) -> bool) -> u32 {
+    let missing = (0..bytes).filter(|n| is_missing(*n as usize));
+    missing.fold(0, |all, n| all | 1 << n)
+}
+
 impl Machine<'_> {
     pub fn load<const CHECKS: bool>(
         &mut self,
@@ -160,7 +166,9 @@ impl Machine<'_> {
                             false => None,
                         };
                         if let Some(origin) = undefined {
-                            let missing = |n: usize| self.memory.at(i).missing(at + n, 1).is_some();
+                            let allocation = self.memory.at(i);
+                            let missing =
+                                missing_of(bytes, |n| allocation.missing(at + n, 1).is_some());
                             self.read_undefined(w, access, l, origin, missing);
                         }
                     }
@@ -176,7 +184,8 @@ impl Machine<'_> {
                     for l in lanes(if CHECKS { mask } else { 0 }) {
                         let at = a[l] as usize;
                         if let Some(origin) = b.undefined_in_shared(at, bytes as usize, s.pc) {
-                            let missing = |n: usize| b.shared_known.missing(at + n, 1).is_some();
+                            let missing =
+                                missing_of(bytes, |n| b.shared_known.missing(at + n, 1).is_some());
                             self.read_undefined(w, access, l, origin, missing);
                         }
                     }
@@ -193,7 +202,8 @@ impl Machine<'_> {
                                 from: Unwritten::Local((a[l] as usize + first - at) as u32),
                             };
                             let origin = b.local_origins.get(&first).copied();
-                            let missing = |n: usize| b.local_known.missing(at + n, 1).is_some();
+                            let missing =
+                                missing_of(bytes, |n| b.local_known.missing(at + n, 1).is_some());
                             let origin = origin.unwrap_or(unwritten);
                             self.read_undefined(w, access, l, origin, missing);
                         }

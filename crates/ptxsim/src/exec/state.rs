@@ -3,11 +3,12 @@
 use super::async_copy::InFlight;
 use super::mbarrier::{Delivery, Meeting};
 use super::regs::{Block as Lanes, LANES, Regs};
-use super::undefined::{Left, Origin, Undefined};
+use super::undefined::{Followed, Left, Origin, Undefined};
 use crate::check::global::GlobalShadow;
 use crate::check::order::{Handed, Inter};
 use crate::check::race::{Clock, Shadow, WARPS};
 use crate::memory::{Known, Memory};
+use crate::parse::lines::LineId;
 use crate::program::*;
 use crate::report::*;
 use std::collections::{HashMap, VecDeque};
@@ -169,6 +170,7 @@ pub struct Machine<'a> {
     /// As `shared_origins`, by allocation and offset.
     pub global_origins: HashMap<(usize, usize), Origin>,
     pub left: Left,
+    pub followed: HashMap<LineId, Followed>,
     pub instructions_left: u64,
     /// By instruction.
     pub patterns: Vec<Option<Box<super::pattern::Pattern>>>,

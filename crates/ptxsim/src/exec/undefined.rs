@@ -10,7 +10,9 @@
 //! accessed, what an atomic does, and what global memory holds when the launch has ended. A function that
 //! calls itself takes back registers that are taken for defined.
 //!
-//! Nothing of this runs in a warp whose registers are all defined.
+//! Nothing of this runs in a warp whose registers are all defined. Following undefined values is slow, so
+//! those of a source line that is known to be at fault are followed for a while only: that it happens
+//! often enough is told, and how often exactly is not.
 
 use super::address::{Site, lanes};
 use super::regs::{Class, LANES, Regs};
@@ -239,20 +241,50 @@ fn try_fillings(
     }
 }
 
+/// What is known of the undefined values of one source line.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Followed {
+    tries: u32,
+    told: bool,
+    /// Stores to global memory.
+    left: u32,
+}
+
+/// Operations that are tried on undefined values of one line, once it is known to be at fault, and stores
+/// of those that make it so.
+const MOST_TRIES: u32 = 4_000;
+const STORES_TOLD: u32 = 500;
+
+impl Followed {
+    pub fn is_enough(&self) -> bool {
+        self.tries > MOST_TRIES && (self.told || self.left > STORES_TOLD)
+    }
+}
+
 impl Machine<'_> {
+    fn followed(&mut self, origin: Origin) -> &mut Followed {
+        let inst = self.program.code.get(origin.instruction as usize);
+        let source = inst.and_then(|i| self.program.sources.get(i.source as usize));
+        let line = source.map(|s| s.loc).unwrap_or_default();
+        self.followed.entry(line).or_default()
+    }
+
     /// Undefined bytes at a place, as they come into a register.
     pub fn read_undefined(
-        &self,
+        &mut self,
         w: &mut Warp,
         access: &Access,
         lane: usize,
         origin: Origin,
-        missing: impl Fn(usize) -> bool,
+        missing: u32,
     ) {
+        if self.followed(origin).is_enough() {
+            return;
+        }
         let undefined = w.undefined.get_or_insert_default();
         for (e, &register) in access.registers.iter().enumerate() {
             let width = access.width as usize;
-            let bytes = (0..width).filter(|i| missing(e * width + i));
+            let bytes = (0..width).filter(|i| missing >> (e * width + i) & 1 == 1);
             let mut bits = bytes.fold(0, |all, i| all | 0xff_u64 << (8 * i));
             if access.signed && width < 8 {
                 let shift = 64 - 8 * width;
@@ -335,12 +367,26 @@ impl Machine<'_> {
         let Some(mut undefined) = w.undefined.take() else {
             return run(&mut w.regs);
         };
+        if self.followed_among(&undefined, inst) {
+            inst.registers(|_, r| undefined.clear(r, u32::MAX));
+        }
         try_fillings(&mut w.regs, &mut undefined, &Operands::of(inst), mask, run);
         w.undefined = (!undefined.is_empty()).then_some(undefined);
     }
 
+    /// Counts that an operation is tried; whether the line of what is undefined is known well enough.
+    fn followed_among(&mut self, undefined: &Undefined, inst: &Inst) -> bool {
+        let mut origin = None;
+        inst.registers(|_, r| origin = origin.or(undefined.bits(r).map(|m| m.origin)));
+        origin.is_some_and(|origin| {
+            let followed = self.followed(origin);
+            followed.tries += 1;
+            followed.is_enough()
+        })
+    }
+
     /// Of a warp with undefined bits: arithmetic.
-    pub fn alu_undefined(w: &mut Warp, inst: &Inst, now: u32, mask: u32) {
+    pub fn alu_undefined(&mut self, w: &mut Warp, inst: &Inst, now: u32, mask: u32) {
         let Op::Alu(op) = &inst.op else { return };
         let Some(undefined) = &mut w.undefined else {
             return op.run(&mut w.regs, &inst.o, mask);
@@ -349,6 +395,13 @@ impl Machine<'_> {
         let open = guard.and_then(|g| undefined.bits(g)).cloned();
         let operands = op.classes().iter().zip(&inst.o);
         if open.is_none() && !operands.clone().any(|(c, r)| undefined.has((*c, *r))) {
+            return op.run(&mut w.regs, &inst.o, mask);
+        }
+        if self.followed_among(undefined, inst) {
+            inst.registers(|_, r| undefined.clear(r, u32::MAX));
+            if undefined.is_empty() {
+                w.undefined = None;
+            }
             return op.run(&mut w.regs, &inst.o, mask);
         }
         try_fillings(&mut w.regs, undefined, &Operands::of(inst), mask, |regs| {
@@ -436,6 +489,7 @@ impl Machine<'_> {
     /// Tells of something that depends on an undefined value.
     #[cold]
     pub fn depends(&mut self, at: At, origin: Origin, what: &str) {
+        self.followed(origin).told = true;
         let kind = origin.from.kind();
         let address = match origin.from {
             Unwritten::Global(i, offset) => self.memory.at(i).base + offset as u64,
@@ -451,9 +505,7 @@ impl Machine<'_> {
                 Unwritten::Local(a) => format!("local memory {a:#x}"),
             };
             let place = m.place(origin.instruction);
-            format!(
-                "{what}{here}, depends on {from}: nothing had written that when {place} read it"
-            )
+            format!("{what}{here}, depends on {from} that was never written, read at {place}")
         });
     }
 
@@ -471,6 +523,7 @@ impl Machine<'_> {
         offsets.clone().for_each(|n| allocation.unmark(at + n));
         self.global_origins
             .extend(offsets.map(|n| ((i, at + n), origin)));
+        self.followed(origin).left += 1;
         let group = self.left.entry((s.pc, origin.instruction)).or_default();
         if group.len() < MOST_LEFT {
             let by = At::lane(b, w, s.pc, lane as u32);

@@ -204,7 +204,7 @@ impl Machine<'_> {
             }
             w.executed += 1;
             if let Op::Alu(_) = &inst.op {
-                Self::alu_undefined(w, inst, now.mask, mask);
+                self.alu_undefined(w, inst, now.mask, mask);
                 now.pc += 1;
                 continue;
             }

@@ -78,7 +78,7 @@ pub fn judge(
         let measured = measured::since(&values, base, &edited);
         judgement.add(edited);
         judgement.add(measured);
-        judgement.add(lost::since(&values, base));
+        judgement.add(lost::since(&values, base.loosening));
     }
     judgement
 }
@@ -105,91 +105,22 @@ pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement 
         base: None,
         ..head.policy.clone()
     };
-    let values = Values::new(&head.plan, &head.environment, &policy, &head.evidence);
-    // What repeats exactly holds whatever key either has, as it does in a run beside its base.
-    let beside = measured_alike(base, head).then(|| as_beside(base, head, &policy, loosening));
-    let exact = beside
-        .as_ref()
-        .map(|(policy, evidence)| Values::new(&head.plan, &head.environment, policy, evidence));
-    let mut judgement = judge_each(&values, &refusals, |gate| match &exact {
-        Some(exact) if rules::repeats_exactly(&gate.rule) => exact,
-        _ => &values,
-    });
-    if let (Some(exact), Some((policy, _))) = (&exact, &beside)
-        && let Some(base) = &policy.base
-    {
-        judgement.add(lost::since(exact, base));
-    }
+    let values = Values::beside_record(head, &policy, base);
+    let mut judgement = judge_gates(&values, &refusals);
     let (was, is) = (&base.policy.accepted, &head.policy.accepted);
     judgement.add(accepted::added(was, is, loosening));
     let left_out = notes::left_out(&base.plan, &head.plan);
     judgement.notes.extend(left_out);
     judgement.add(loosened::between(base, head, loosening));
+    judgement.add(lost::since(&values, loosening));
     judgement
 }
 
-/// Whether what one record shows of a kernel can be held against what another shows, whatever built it.
-fn measured_alike(base: &Record, head: &Record) -> bool {
-    let (was, is) = (&base.environment, &head.environment);
-    match (was.device.got(), is.device.got()) {
-        (Some(was), Some(is)) => {
-            was.arch() == is.arch() && head.environment.other_program().is_none()
-        }
-        (None, None) => was.simulator.is_some() && was.simulator == is.simulator,
-        _ => false,
-    }
-}
-
-/// Two records as the run beside its base that they could have been, but for times.
-fn as_beside(
-    base: &Record,
-    head: &Record,
-    policy: &Policy,
-    loosening: Loosening,
-) -> (Policy, Vec<Evidence>) {
-    let policy = Policy {
-        base: Some(Base {
-            revision: "base".to_owned(),
-            commit: base.environment.commit.clone().unwrap_or_default(),
-            plan: base.plan.clone(),
-            gates: base.policy.gates.clone(),
-            baselines: Vec::new(),
-            accepted: Vec::new(),
-            gone: Vec::new(),
-            loosening,
-        }),
-        ..policy.clone()
-    };
-    let is_own = |piece: &&Evidence| {
-        matches!(
-            piece,
-            Evidence::Build { .. }
-                | Evidence::Check { .. }
-                | Evidence::Simulation { .. }
-                | Evidence::Driver { .. }
-        )
-    };
-    let theirs = base.evidence.iter().filter(is_own);
-    let theirs = theirs.map(|piece| Evidence::Base(Box::new(piece.clone())));
-    let ours = head.evidence.iter().filter(is_own).cloned();
-    let evidence = ours.chain(theirs).collect();
-    (policy, evidence)
-}
-
 fn judge_gates(values: &Values, refusals: &Refusals) -> Judgement {
-    judge_each(values, refusals, |_| values)
-}
-
-/// `of` are the values that a gate is judged by, where those are others.
-fn judge_each<'v, 'a: 'v>(
-    values: &'v Values<'a>,
-    refusals: &Refusals,
-    of: impl Fn(&Gate) -> &'v Values<'a>,
-) -> Judgement {
     let mut judgement = Judgement::empty();
     let mut new = BTreeSet::new();
     for gate in &values.lookup.policy.gates {
-        let mut ruled = accepted::apply(of(gate), gate, refusals);
+        let mut ruled = accepted::apply(values, gate, refusals);
         if gate.needs_device() {
             conclusion::blame_device(&values.lookup, &mut ruled.verdict);
         }

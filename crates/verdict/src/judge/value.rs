@@ -71,6 +71,20 @@ pub(super) struct Beside<'a> {
     pub shared: [Values<'a>; 2],
 }
 
+/// What was seen of a base.
+struct Observed<'a> {
+    plan: &'a Plan,
+    environment: &'a Environment,
+    evidence: Vec<&'a Evidence>,
+}
+
+impl<'a> Observed<'a> {
+    fn lookup(&self) -> Lookup<'a> {
+        let evidence = self.evidence.iter().copied();
+        Lookup::new(self.plan, self.environment, &ASKS_NOTHING, evidence)
+    }
+}
+
 /// What a base asks is no matter of what it shows.
 static ASKS_NOTHING: Policy = Policy {
     gates: Vec::new(),
@@ -92,18 +106,53 @@ impl<'a> Values<'a> {
         policy: &'a Policy,
         evidence: &'a [Evidence],
     ) -> Self {
-        let of = |head: Code<'a>, base: Code<'a>| {
+        let base = policy.base.as_ref().map(|base| Observed {
+            plan: &base.plan,
+            environment,
+            evidence: evidence.iter().filter_map(Evidence::of_base).collect(),
+        });
+        Self::beside(plan, environment, policy, evidence, base)
+    }
+
+    /// Beside a record that was made in a run of its own, by what executes kernels alike.
+    pub(super) fn beside_record(head: &'a Record, policy: &'a Policy, base: &'a Record) -> Self {
+        let (was, is) = (&base.environment, &head.environment);
+        let is_alike = match (was.device.got(), is.device.got()) {
+            (Some(was), Some(is)) => {
+                was.arch() == is.arch() && head.environment.other_program().is_none()
+            }
+            (None, None) => was.simulator.is_some() && was.simulator == is.simulator,
+            _ => false,
+        };
+        let observed = is_alike.then(|| Observed {
+            plan: &base.plan,
+            environment: &base.environment,
+            evidence: base.evidence.iter().collect(),
+        });
+        Self::beside(
+            &head.plan,
+            &head.environment,
+            policy,
+            &head.evidence,
+            observed,
+        )
+    }
+
+    fn beside(
+        plan: &'a Plan,
+        environment: &'a Environment,
+        policy: &'a Policy,
+        evidence: &'a [Evidence],
+        base: Option<Observed<'a>>,
+    ) -> Self {
+        let of = |head: Code<'a>, theirs: Code<'a>| {
             let ours = || Lookup::new(plan, environment, policy, evidence).of_code(head);
-            let beside = policy.base.as_ref().map(|it| {
-                let pieces = || evidence.iter().filter_map(Evidence::of_base);
-                let theirs = || {
-                    let theirs = Lookup::new(&it.plan, environment, &ASKS_NOTHING, pieces());
-                    theirs.of_code(base)
-                };
+            let beside = base.as_ref().map(|it| {
+                let theirs = || it.lookup().of_code(theirs);
                 Box::new(Beside {
                     base: Self::of(theirs()),
                     shared: [
-                        Self::of(ours().shared_with(&it.plan)),
+                        Self::of(ours().shared_with(it.plan)),
                         Self::of(theirs().shared_with(plan)),
                     ],
                 })
@@ -169,6 +218,12 @@ impl<'a> Values<'a> {
             beside: None,
             further: Vec::new(),
         }
+    }
+
+    /// Whether head's answer stands for the base's, which was not asked.
+    pub(super) fn tells_of_base(&self, id: &CaseId) -> bool {
+        let beside = self.beside.as_ref();
+        beside.is_some_and(|it| !it.base.lookup.was_checked(id)) && self.is_same_check(id)
     }
 
     /// Whether head and base check a case alike: the same code and the same call, over the same inputs, against

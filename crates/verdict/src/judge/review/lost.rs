@@ -8,19 +8,19 @@ use crate::judge::value::{Beside, Values};
 use crate::model::*;
 
 /// A verdict for each case and reason.
-pub fn since(values: &Values, base: &Base) -> Vec<Verdict> {
+pub fn since(values: &Values, loosening: Loosening) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for case in &values.lookup.plan.cases {
         for values in values.each(&case.id) {
             let Some(beside) = &values.beside else {
                 continue;
             };
-            if values.is_same_check(&case.id) {
+            if values.tells_of_base(&case.id) {
                 continue;
             }
             let mut lose = |demand: BaseDemand, how: Loosened| {
                 let subject = Subject::Case(case.id.clone());
-                let lost = verdict(subject, demand, how, None, base.loosening);
+                let lost = verdict(subject, demand, how, None, loosening);
                 // Of several architectures it is one loss.
                 if !verdicts.contains(&lost) {
                     verdicts.push(lost);

@@ -13,7 +13,15 @@ pub fn since(values: &Values, base: &Base, known: &[Verdict]) -> Vec<Verdict> {
         let Some(facet) = facet(&gate.rule) else {
             continue;
         };
-        let figures = exact::worse_than_base(values, gate, &Refusals::new());
+        let worse = |values: &Values| exact::worse_than_base(values, gate, &Refusals::new());
+        let figures = match &gate.subject {
+            Subject::Unit(_) => worse(values),
+            // Of several architectures one says it.
+            Subject::Case(id) => {
+                let mut figures = values.each(id).map(worse);
+                figures.find(|it| !it.is_empty()).unwrap_or_default()
+            }
+        };
         let mut same = found.iter_mut();
         match same.find(|(other, of, _)| (&other.subject, *of) == (&gate.subject, facet)) {
             _ if figures.is_empty() => {}

@@ -67,7 +67,7 @@ fn compare_to_base(values: &Values, gate: &Gate) -> Option<Ruled> {
     let subject = &gate.subject;
     let base = match subject {
         // What would be the same was not run again.
-        Subject::Case(id) if values.is_same_check(id) => head,
+        Subject::Case(id) if values.tells_of_base(id) => head,
         Subject::Case(id) => {
             let (ours, theirs) = (head.lookup.plan.case(id)?, base.lookup.plan.case(id)?);
             is_same_work(ours, theirs).then_some(base)?

@@ -127,18 +127,6 @@ pub(super) fn apply_to_one(values: &Values, gate: &Gate, refusals: &Refusals) ->
     }
 }
 
-/// Whether a gate compares figures that repeat exactly with those of before.
-pub(super) fn repeats_exactly(rule: &Rule) -> bool {
-    match rule {
-        Rule::Counters { .. } => true,
-        Rule::Limit {
-            metric,
-            limit: Limit::Baseline { .. },
-        } => metric.facet() != Facet::Times,
-        _ => false,
-    }
-}
-
 /// A relative limit on times is held against the base wherever it has the case: what was measured
 /// beside it says more than what was agreed on another day.
 pub(super) fn is_beside_base(values: &Values, subject: &Subject, metric: Metric) -> bool {

@@ -415,3 +415,36 @@ fn an_architecture_in_front_has_no_baseline_yet() {
     let found = verdict(&record, &subject, COUNTERS);
     assert_eq!(found.outcome, Outcome::Fail, "{found:?}");
 }
+
+/// Two records say as much as a run beside its base, whatever keys they have.
+#[test]
+fn two_records_under_other_keys() {
+    let base = record_simulated();
+    let mut head = record_simulated();
+    for unit in &mut head.plan.units {
+        unit.flags = vec!["-O2".into()];
+    }
+    let subject = Subject::Case(small());
+    let counters = |head: &Record| {
+        let judgement = compare(&base, head, Loosening::Fails);
+        verdict_of(&judgement, &subject, COUNTERS)
+    };
+    assert_eq!(counters(&head).outcome, Outcome::Pass);
+    recount(&mut head, |_, facts| {
+        facts.counters.insert(Counter::GlobalLoadSectors, 8192);
+    });
+    let worse = counters(&head);
+    assert_eq!(worse.outcome, Outcome::Fail);
+    assert_eq!(worse.reason.code(), "counters-rose");
+    // By another counter model nothing is known.
+    let mut other = head.clone();
+    other.environment.simulator = Some(Simulator { counter_model: 8 });
+    assert_eq!(counters(&other).outcome, Outcome::Inconclusive);
+    for piece in &mut head.evidence {
+        refuse(piece, &small(), &OVER);
+    }
+    let lost = compare(&base, &head, Loosening::Fails);
+    assert_eq!(lost.conclusion, Conclusion::Fail);
+    let is_lost = |it: &Verdict| it.reason.code() == "check-lost" && it.outcome == Outcome::Fail;
+    assert_eq!(lost.verdicts.iter().filter(|it| is_lost(it)).count(), 1);
+}
