@@ -6,6 +6,7 @@ use super::rules::Refusals;
 use super::value::Values;
 use crate::model::*;
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 
 /// What of a record may not be agreed on, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -193,4 +194,21 @@ fn session(values: &Values, subject: &Subject, facet: Facet) -> impl Fn(Num) -> 
             earlier: None,
         })
     }
+}
+
+/// Cases that one of two records timed alone and the other interleaved with a base revision.
+pub(super) fn timed_by_two_protocols(base: &Record, head: &Record) -> Vec<CaseId> {
+    let ways = |record: &Record| {
+        let mut ways = BTreeMap::new();
+        for piece in &record.evidence {
+            if let Evidence::Time { case, .. } | Evidence::Pair { case, .. } = piece {
+                ways.insert(case.clone(), discriminant(piece));
+            }
+        }
+        ways
+    };
+    let base = ways(base);
+    let head = ways(head).into_iter();
+    let two = head.filter(|(case, way)| base.get(case).is_some_and(|other| other != way));
+    two.map(|(case, _)| case).collect()
 }

@@ -46,11 +46,10 @@ pub use sessions::joined;
 pub use value::{MetricValue, Values};
 
 use crate::model::*;
-use baselines::Beside;
+use baselines::{Beside, timed_by_two_protocols};
 use review::{accepted, edited, loosened, lost, measured, references};
 use rules::Refusals;
-use std::collections::{BTreeMap, BTreeSet};
-use std::mem::discriminant;
+use std::collections::BTreeSet;
 
 /// Every gate's verdict, in the order of the policy, and what they come to together.
 pub fn judge(
@@ -144,21 +143,4 @@ fn judge_gates(values: &Values, refusals: &Refusals) -> Judgement {
         .collect();
     judgement.conclusion = conclusion::conclude(&values.lookup, &judgement.verdicts);
     judgement
-}
-
-/// Cases that one of two records timed alone and the other interleaved with a base revision.
-fn timed_by_two_protocols(base: &Record, head: &Record) -> Vec<CaseId> {
-    let ways = |record: &Record| {
-        let mut ways = BTreeMap::new();
-        for piece in &record.evidence {
-            if let Evidence::Time { case, .. } | Evidence::Pair { case, .. } = piece {
-                ways.insert(case.clone(), discriminant(piece));
-            }
-        }
-        ways
-    };
-    let base = ways(base);
-    let head = ways(head).into_iter();
-    let two = head.filter(|(case, way)| base.get(case).is_some_and(|other| other != way));
-    two.map(|(case, _)| case).collect()
 }

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 /// Ways of breaking a run, in one place or several.
 #[derive(Clone, Debug)]
