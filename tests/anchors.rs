@@ -3,20 +3,8 @@
 
 mod common;
 
-use common::{RECORD, edit, project, run, stderr, stdout};
+use common::{RECORD, edit, git, project, run, stderr, stdout};
 use std::path::Path;
-use std::process::Command;
-
-fn git(dir: &Path, args: &[&str]) {
-    let output = Command::new("git")
-        .arg("-C")
-        .arg(dir)
-        .args(["-c", "user.name=t", "-c", "user.email=t@t"])
-        .args(args)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
-}
 
 fn commit(dir: &Path) {
     git(dir, &["add", "--all", "gates.yaml", "baselines"]);

@@ -122,7 +122,7 @@ fn a_wrong_example_fails_on_the_gpu() {
     }
 }
 
-/// What only looks like a wrong kernel is told apart from one, where the entry's name says what it takes.
+/// Arguments that do not fit are no wrong kernel: they are refused, where the entry's name says what it takes.
 #[test]
 fn a_tensor_of_another_type_is_named() {
     let project = copy_of("examples/rms-norm");

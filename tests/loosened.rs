@@ -3,22 +3,9 @@
 
 mod common;
 
-use common::{edit, project, run, stdout};
+use common::{edit, git, project, run, stdout};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-
-fn git(dir: &Path, args: &[&str]) {
-    let mut git = Command::new("git");
-    git.arg("-C").arg(dir);
-    git.args(["-c", "user.name=t", "-c", "user.email=t@t"]);
-    let output = git.args(args).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{args:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
 
 fn commit(dir: &Path) {
     git(dir, &["add", "--all"]);

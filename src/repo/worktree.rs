@@ -84,7 +84,7 @@ pub fn top(root: &Path) -> Result<PathBuf> {
 }
 
 /// Files of a working tree with one of these extensions, or with this word in them; from its top. Links are none,
-/// and neither is what git is told to ignore.
+/// and neither is what git ignores.
 ///
 /// # Errors
 /// Environment, where git cannot list them.

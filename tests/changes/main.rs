@@ -14,12 +14,11 @@ mod common;
 mod measured;
 mod tree;
 
-use common::{copy_of, report, run, stderr, stdout};
+use common::{copy_of, git, report, run, stderr, stdout};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 use tempfile::TempDir;
 
@@ -63,7 +62,7 @@ fn dishonest_changes_fail_for_their_reason() {
     hold(tree::DISHONEST_CHANGES);
 }
 
-/// Every row of a table, side by side; all that are not as they say are told at once.
+/// Every row of a table, side by side; one message lists all that are not as they say.
 fn hold(table: &'static [Change]) {
     let wanted = std::env::var("GATEKEEPER_CHANGES").unwrap_or_default();
     let rows = table.iter().filter(|row| row.name.contains(&wanted));
@@ -155,18 +154,6 @@ fn repository(baselines: bool) -> &'static TempDir {
         commit(dir);
         repository
     })
-}
-
-pub fn git(dir: &Path, args: &[&str]) {
-    let mut git = Command::new("git");
-    git.arg("-C").arg(dir);
-    git.args(["-c", "user.name=t", "-c", "user.email=t@t"]);
-    let output = git.args(args).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{args:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
 }
 
 fn commit(dir: &Path) {

@@ -120,3 +120,16 @@ pub fn refused(dir: &Path, args: &[&str], says: &str) {
     assert_eq!(stderr(&output), says, "{args:?}");
     assert_eq!(stdout(&output), "", "{args:?}");
 }
+
+/// Runs git in `dir`, under a name of its own.
+pub fn git(dir: &Path, args: &[&str]) {
+    let mut git = std::process::Command::new("git");
+    git.arg("-C").arg(dir);
+    git.args(["-c", "user.name=t", "-c", "user.email=t@t"]);
+    let output = git.args(args).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -344,7 +344,7 @@ fn endless_loops_meet_the_budget() {
     );
 }
 
-/// Whoever waits at one place is told of once, however many they are.
+/// A place where threads wait is listed once, however many of them do.
 #[test]
 fn a_livelock_is_told_shortly() {
     let body = ".loc 1 5 1\nA: ld.volatile.global.u32 %r2, [%rd1];\nsetp.ne.u32 %p1, %r2, 77;\n@%p1 bra A;";

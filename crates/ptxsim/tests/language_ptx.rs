@@ -273,7 +273,7 @@ fn votes_in_both_orders_of_their_words() {
     assert!(refusal("vote.ballot.b32 %w1, %p1;").contains("vote.ballot.b32"));
 }
 
-/// PTX ISA 9.7.13.14: one member of the mask, told its own number; the others are told it as well.
+/// PTX ISA 9.7.13.14: one member of the mask is elected, and all of them get its number.
 #[test]
 fn one_lane_is_elected() {
     let body = "mul.wide.u32 %d0, %w9, 4;\nadd.u64 %d0, %d9, %d0;\nsetp.ge.u32 %p2, %w9, 8;\n\

@@ -164,15 +164,7 @@ fn record(files: Vec<File>) -> Result<Record> {
             filters: Vec::new(),
             left_out: BTreeSet::new(),
         },
-        policy: Policy {
-            gates: Vec::new(),
-            baselines: Vec::new(),
-            broken_baselines: Vec::new(),
-            require_gpu: false,
-            anchors: Vec::new(),
-            accepted: Vec::new(),
-            base: None,
-        },
+        policy: Policy::NOTHING,
         evidence,
         costs: Costs::default(),
     })

@@ -3,7 +3,7 @@
 //!
 //! A bit of a result is undefined if it hangs on undefined bits of the operands. That is tried, not derived:
 //! the operation runs with several fillings of them, and what differs is undefined. So a bit that a mask
-//! takes away, a half of a pair and a value that a select drops are told apart, whatever the operation.
+//! takes away, a half of a pair and a value that a select drops are kept apart, whatever the operation.
 //! A filling that makes no difference can be missed; none is invented.
 //!
 //! It *matters* where it decides what is done (a branch, a guard, members, counts), where memory is
@@ -11,8 +11,8 @@
 //! calls itself takes back registers that are taken for defined.
 //!
 //! Nothing of this runs in a warp whose registers are all defined. Following undefined values is slow, so
-//! those of a source line that is known to be at fault are followed for a while only: that it happens
-//! often enough is told, and how often exactly is not.
+//! those of a source line that is known to be at fault are followed for a while only: the report has the
+//! finding, and its count is a lower bound.
 
 use super::address::{Site, lanes};
 use super::regs::{Class, LANES, Regs};

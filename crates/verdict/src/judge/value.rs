@@ -86,15 +86,7 @@ impl<'a> Observed<'a> {
 }
 
 /// What a base asks is no matter of what it shows.
-static ASKS_NOTHING: Policy = Policy {
-    gates: Vec::new(),
-    baselines: Vec::new(),
-    broken_baselines: Vec::new(),
-    require_gpu: false,
-    anchors: Vec::new(),
-    accepted: Vec::new(),
-    base: None,
-};
+static ASKS_NOTHING: Policy = Policy::NOTHING;
 
 /// Standard error of one value rounded to steps of `tick`: sqrt of the variance of a uniform distribution.
 const ROUNDING: f64 = 0.288_675_134_594_812_9;

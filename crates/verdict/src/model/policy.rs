@@ -23,6 +23,19 @@ pub struct Policy {
     pub base: Option<Base>,
 }
 
+impl Policy {
+    /// Asks for nothing, of runs that only show something.
+    pub const NOTHING: Self = Self {
+        gates: Vec::new(),
+        baselines: Vec::new(),
+        broken_baselines: Vec::new(),
+        require_gpu: false,
+        anchors: Vec::new(),
+        accepted: Vec::new(),
+        base: None,
+    };
+}
+
 /// From where slow erosion is counted: each small step lies within what one change may cost, and their
 /// sum does not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

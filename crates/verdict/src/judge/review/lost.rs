@@ -93,7 +93,7 @@ fn is_unanswered(why: &Ruling) -> bool {
 }
 
 /// Whether there is an answer to what a rule asks; `None` where it asks for no check. Counters that cannot be
-/// held to a limit are told by themselves.
+/// held to a limit have a verdict of their own.
 fn answer(values: &Values, id: &CaseId, rule: &Rule) -> Option<Found<()>> {
     let subject = Subject::Case(id.clone());
     let lookup = &values.lookup;

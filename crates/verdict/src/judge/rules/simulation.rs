@@ -23,14 +23,10 @@ pub fn find(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
         if findings.is_empty() {
             return Ok(());
         }
-        // One source line can be several instructions, each with its own finding in the same words.
-        let mut first = findings.clone();
-        first.dedup_by(|a, b| (&a.message, a.times) == (&b.message, b.times));
-        let all = first.len();
-        first.truncate(MOST_FINDINGS);
+        let first: Vec<_> = findings.iter().take(MOST_FINDINGS).cloned().collect();
         fail(Reason::Findings {
             seed,
-            more: all - first.len(),
+            more: findings.len() - first.len(),
             first,
         })
     })
@@ -107,7 +103,7 @@ pub fn compare_to_counted(
     }
     let mut ruled = Ruled::blank(gate);
     let agreed = |counter: Counter| match was.get(&counter) {
-        // One that can no longer be gated is a check that is lost, which is told by itself.
+        // One that can no longer be gated is a lost check, which has a verdict of its own.
         Some(was) if counted.contains_key(&counter) => Ok(*was as f64),
         _ => Err(Lack::New(Reason::New {
             metric: counter.into(),
