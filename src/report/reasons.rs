@@ -1,6 +1,7 @@
 //! Sentences: why a verdict came out as it did, for a reader. The only place that words a reason; nothing
 //! reads them back.
 
+use super::escape;
 use super::words::{
     element, instructions, limit, listed, millions, percent, place, plural, quantity, signed,
     signed_interval, update_command,
@@ -30,6 +31,10 @@ pub fn reason(environment: &Environment, subject: &Subject, reason: &Reason) -> 
 
 impl Context<'_> {
     pub fn sentence(&self, reason: &Reason) -> String {
+        escape::cut(self.whole_sentence(reason))
+    }
+
+    fn whole_sentence(&self, reason: &Reason) -> String {
         use Reason as R;
         match reason {
             R::Held => String::new(),
