@@ -285,8 +285,8 @@ impl Context<'_> {
             R::TooFewRepeats { seed, have, needed } => {
                 format!("{have} of {needed} launches were compared with seed {seed}")
             }
-            R::DriverEntries { count } => {
-                format!("the driver was asked about {count} entries instead of one")
+            R::DriverEntries { count, expected } => {
+                format!("the driver was asked about {count} entries instead of {expected}")
             }
             R::EntriesDiffer { declared, reported } => {
                 format!("entries: {declared} declared, {reported} reported by the compiler")
@@ -562,9 +562,11 @@ fn accepted_by(accepted: &AcceptedLimit) -> String {
 }
 
 fn finding(finding: &Finding) -> String {
+    let entry = finding.entry.as_ref();
+    let entry = entry.map_or(String::new(), |entry| format!("in {entry}: "));
     match finding.times {
-        0 | 1 => finding.message.clone(),
-        times => format!("{} ({times} times)", finding.message),
+        0 | 1 => format!("{entry}{}", finding.message),
+        times => format!("{entry}{} ({times} times)", finding.message),
     }
 }
 
