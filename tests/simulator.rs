@@ -243,6 +243,65 @@ fn project_with(source: &str, kernel: &str) -> tempfile::TempDir {
     dir
 }
 
+/// Each block adds its part to a sum, and the last to arrive writes it: the counter has to start at 0.
+const LAST_BLOCK: &str = r#"
+extern "C" __global__ void total(const int* x, unsigned* done, int* sum, int* y)
+{
+    const int i = blockIdx.x * 64 + threadIdx.x;
+    atomicAdd(sum, x[i]);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0 && atomicAdd(done, 1) == gridDim.x - 1) *y = atomicAdd(sum, 0);
+}
+"#;
+
+#[test]
+fn scratch_that_has_to_be_zero() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    fs::write(dir.join("total.cu"), LAST_BLOCK).unwrap();
+    fs::write(
+        dir.join("gates.yaml"),
+        "version: 1
+architectures: [sm_90]
+kernels:
+  total:
+    source: total.cu
+    entry: total
+    shapes: {small: {N: 256}}
+    seeds: 2
+    tensors:
+      x: {type: i32, shape: [N], fill: {integers: {low: -9, high: 9}}}
+      done: {role: scratch, type: u32, shape: [1], fill: zeros}
+      sum: {role: scratch, type: i32, shape: [1], fill: zeros}
+      y: {role: out, type: i32, shape: [1]}
+    args: [{tensor: x}, {tensor: done}, {tensor: sum}, {tensor: y}]
+    launch: {grid: [N / 64], block: [64]}
+    reference: {user: {source: r.cpp, function: r, args: [{tensor: x}, {tensor: y}, {i32: N}]}}
+    gates: {max_err: 0}
+",
+    )
+    .unwrap();
+    let reference =
+        "extern \"C\" void r(const int* x, int* y, int n) { *y = 0; while (n--) *y += *x++; }\n";
+    fs::write(dir.join("r.cpp"), reference).unwrap();
+    simulate(dir, &[], 0);
+    assert_eq!(verdict(dir, "total@small", "max_err <= 0").0, "pass");
+    // Another start gives another sum, and none is a read of what nothing wrote.
+    edit(
+        &dir.join("gates.yaml"),
+        "sum: {role: scratch, type: i32, shape: [1], fill: zeros}",
+        "sum: {role: scratch, type: i32, shape: [1], fill: {constant: 5}}",
+    );
+    simulate(dir, &[], 1);
+    let (_, reason) = verdict(dir, "total@small", "max_err <= 0");
+    assert!(reason.starts_with("max_err 5,"), "{reason}");
+    edit(&dir.join("gates.yaml"), ", fill: {constant: 5}}", "}");
+    simulate(dir, &[], 1);
+    let (_, reason) = verdict(dir, "total@small", FINDINGS);
+    assert!(reason.contains("`sum`"), "{reason}");
+}
+
 const SWAP: &str = "    entry: swap
     shapes: {small: {N: 512}}
     seeds: 1

@@ -40,7 +40,7 @@ impl TensorData {
     }
 }
 
-/// By name: every tensor of role `In` or `Inout`.
+/// By name: every tensor that is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inputs {
     pub tensors: BTreeMap<String, TensorData>,
@@ -70,6 +70,7 @@ pub fn draw(case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<TensorData
         Role::Out | Role::Inout | Role::Scratch if tensor.codec.is_some() => {
             Err("only an input can have a codec".to_owned())
         }
+        Role::Scratch if tensor.fill.is_some() => make(tensor, seed).map(Some),
         Role::Out | Role::Scratch => Layout::of(tensor).check().map(|()| None),
         Role::In | Role::Inout => make(tensor, seed).map(Some),
     };

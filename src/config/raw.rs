@@ -90,7 +90,8 @@ pub struct Kernel {
     pub define: Ordered<Spot<Word>>,
     /// The kernel with different macros. Default: one variant named `default`.
     pub variants: Option<Spot<Ordered<Spot<Variant>>>>,
-    /// Named sets of integer dimensions. Default: one shape named `default`.
+    /// Named sets of integer dimensions; a value may be an expression over the others. Default: one shape named
+    /// `default`.
     pub shapes: Option<Spot<Ordered<Spot<Dims>>>>,
     /// A number of seeds, a list of seeds, or either of them per shape, with a `default`.
     pub seeds: Option<Spot<Seeds>>,
@@ -111,7 +112,7 @@ pub struct Kernel {
 }
 
 /// Dimensions by name.
-pub type Dims = Ordered<Spot<i64>>;
+pub type Dims = Ordered<Spot<Formula>>;
 
 /// What a variant changes. Everything else is the kernel's.
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
@@ -169,7 +170,8 @@ pub struct RawLaunch {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Tensor")]
 pub struct RawTensor {
-    /// in (default), out, inout (restored before every launch), or scratch (its content is not checked).
+    /// in (default), out, inout (restored before every launch), or scratch (its content is not checked; with a
+    /// `fill`, restored before every launch).
     pub role: Option<Spot<Role>>,
     #[serde(rename = "type")]
     pub elem: Spot<ElemType>,
@@ -177,7 +179,7 @@ pub struct RawTensor {
     pub shape: Spot<Vec<Spot<Formula>>>,
     /// In elements. Default: contiguous.
     pub strides: Option<Spot<Vec<Spot<Formula>>>>,
-    /// How inputs are generated. Default for floats: normal(0, 1).
+    /// How inputs are generated, and what scratch starts with. Default for inputs of floats: normal(0, 1).
     pub fill: Option<Spot<RawFill>>,
     /// How floats are quantised to the codes that the kernel reads.
     pub codec: Option<Spot<RawCodec>>,
@@ -199,6 +201,7 @@ pub enum RawFill {
         high: Spot<Formula>,
     },
     Constant(Spot<Formula>),
+    Zeros,
     /// Uniform integers in [low, high], both included.
     Integers {
         low: Spot<Formula>,

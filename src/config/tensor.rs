@@ -53,9 +53,8 @@ fn resolve_tensor(
         .transpose()?;
 
     if !role.is_drawn() {
-        let at = raw
-            .fill
-            .as_ref()
+        let fill = raw.fill.as_ref().filter(|_| role != Role::Scratch);
+        let at = fill
             .map(|fill| ("fill", fill.at))
             .or_else(|| raw.codec.as_ref().map(|codec| ("codec", codec.at)));
         if let Some((key, at)) = at {
@@ -78,16 +77,16 @@ fn resolve_tensor(
         Some(spot) => Some(resolve_codec(spot, raw.elem.value, &dims, scope)?),
         None => None,
     };
+    let floats = codec.is_some() || elem.is_float();
     let fill = match (&raw.fill, role) {
-        (_, Role::Out | Role::Scratch) => None,
-        (Some(spot), _) => Some(resolve_fill(
-            spot,
-            elem,
-            codec.is_some() || elem.is_float(),
-            elements,
-            scope,
-        )?),
-        (None, _) if codec.is_some() || elem.is_float() => Some(Fill::Normal {
+        (_, Role::Out) | (None, Role::Scratch) => None,
+        (Some(spot), role) => {
+            if role == Role::Scratch {
+                check_fill_of_scratch(name, spot)?;
+            }
+            Some(resolve_fill(spot, elem, floats, elements, scope)?)
+        }
+        (None, _) if floats => Some(Fill::Normal {
             mean: Num(0.0),
             std: Num(1.0),
         }),
@@ -108,6 +107,21 @@ fn resolve_tensor(
         fill,
         codec,
     })
+}
+
+/// What a caller prepares does not depend on a seed, and what does is an input.
+fn check_fill_of_scratch(name: &Spot<String>, fill: &Spot<RawFill>) -> Result<(), Problem> {
+    match &fill.value {
+        RawFill::Zeros | RawFill::Constant(_) | RawFill::Iota | RawFill::Values(_) => Ok(()),
+        _ => Err(Problem::new(
+            fill.at,
+            format!(
+                "`{}` is scratch and cannot start with something random",
+                name.value
+            ),
+        )
+        .help("zeros, {constant: ...}, iota or {values: [...]}; what is drawn from the seed is an input: role: inout")),
+    }
 }
 
 /// Each element has a place of its own: an input filled twice would not be what the reference sees.
@@ -226,6 +240,7 @@ fn resolve_fill(
                 Num(scope.eval_integer_in(value, "the value", low..=high)? as f64)
             },
         },
+        RawFill::Zeros => Fill::Constant { value: Num(0.0) },
         RawFill::Integers {
             low: from,
             high: to,

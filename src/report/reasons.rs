@@ -799,6 +799,7 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),
         BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
         BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
+        BaseDemand::UnpreparedScratch { tensor } => format!("scratch {tensor} without a fill"),
         BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
         BaseDemand::TimingSchedule => "timing schedule".to_owned(),
         BaseDemand::Checks(rules) => comma(rules, super::words::gate),
@@ -845,6 +846,9 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::TensorRole(role) => format!("head has `{}`", role_name(*role)),
         Loosened::TensorDims(dims) => format!("head has {dims:?}"),
+        Loosened::PreparedScratch => {
+            "head has it filled before every launch, which no time includes".to_owned()
+        }
         Loosened::SimulatorBudget { base, head } => {
             let (head, base) = (millions(*head), millions(*base));
             format!("head simulates cases of up to {head} warp instructions, base of up to {base}")

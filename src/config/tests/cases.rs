@@ -443,6 +443,20 @@ fn one_letter_names_are_no_booleans() {
 }
 
 #[test]
+fn a_dimension_may_be_an_expression_over_others_in_any_order() {
+    let resolved = right(
+        "small: {N: 128}\n      large: {N: 4096}",
+        "small: {BLOCKS: \"ceil_div(K, 24)\", K: N / 2, N: 128}\n      large: {N: 4096, K: 7, BLOCKS: 1}",
+    );
+    let dims = |id: &str| {
+        let dims = &case(&resolved, id).dims;
+        ["N", "K", "BLOCKS"].map(|dim| dims[dim])
+    };
+    assert_eq!(dims("scale/plain@small"), [128, 64, 3]);
+    assert_eq!(dims("scale/wide@large"), [4096, 7, 1]);
+}
+
+#[test]
 fn the_template_loads() {
     assert_eq!(accepted(template()).plan.cases.len(), 2);
 }

@@ -142,7 +142,13 @@ fn types() {
     check(
         "small: {N: 128}",
         "small: {N: many}",
-        "gates.yaml:12:18: kernels.scale.shapes.small.N: expected a whole number",
+        "gates.yaml:12:18: kernels.scale.shapes.small.N: shape `small` has no dimension `many`\n  help: there is only `N`",
+    );
+    check(
+        "small: {N: 128}",
+        "small: {N: 0.5}",
+        "gates.yaml:12:18: kernels.scale.shapes.small.N: 0.5 is not a whole number (at shape `small`)\n  help: round up \
+         with ceil_div(a, b)",
     );
     check(
         "small: {N: 128}",

@@ -215,12 +215,26 @@ fn working_memory_needs_no_reference() {
             &[
                 x,
                 y,
-                "s: {role: scratch, type: f32, shape: [R], fill: {constant: 0}}",
+                "s: {role: scratch, type: i32, shape: [R], fill: permutation}",
             ][..],
             "{softmax: {x: x, out: y}}",
-            "gates.yaml:11:55: kernels.k.tensors.s.fill: `s` is not an input: `fill` is not allowed",
+            "gates.yaml:11:55: kernels.k.tensors.s.fill: `s` is scratch and cannot start with something random\n  \
+             help: zeros, {constant: ...}, iota or {values: [...]}; what is drawn from the seed is an input: role: inout",
+        ),
+        (
+            &[x, "y: {role: out, type: f32, shape: [R, C], fill: zeros}"][..],
+            "{softmax: {x: x, out: y}}",
+            "gates.yaml:10:54: kernels.k.tensors.y.fill: `y` is not an input: `fill` is not allowed",
         ),
     ] {
         assert_eq!(said_of(&with_reference(dims, tensors, reference)), expected);
     }
+    let prepared = "s: {role: scratch, type: i32, shape: [R], fill: zeros}";
+    let resolved = accepted(&with_reference(
+        dims,
+        &[x, y, prepared],
+        "{softmax: {x: x, out: y}}",
+    ));
+    let zeros = Some(Fill::Constant { value: Num(0.0) });
+    assert_eq!(resolved.plan.cases[0].tensors[2].fill, zeros);
 }

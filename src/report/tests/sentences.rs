@@ -724,6 +724,7 @@ fn loosened() -> Vec<Loosened> {
         Loosened::OutputRemoved,
         Loosened::TensorRole(Role::Scratch),
         Loosened::TensorDims(vec![64, 128]),
+        Loosened::PreparedScratch,
         Loosened::SimulatorBudget {
             base: 50_000_000,
             head: 1_000_000,
@@ -798,6 +799,7 @@ fn demands() -> Vec<BaseDemand> {
             tensor: tensor(),
             dims: vec![128, 128],
         },
+        BaseDemand::UnpreparedScratch { tensor: tensor() },
         BaseDemand::SimulatorBudget,
         BaseDemand::TimingSchedule,
         BaseDemand::Checks(vec![Rule::Finite, Rule::NoFindings]),

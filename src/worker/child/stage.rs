@@ -8,7 +8,9 @@ use crate::check::poison::{gaps_changed, poison, poisoned};
 use crate::check::same;
 use crate::device::args::{PackedArg, Pointers, pack};
 use crate::device::redzone::{Guarded, RedzonePattern};
-use crate::device::{Address, Call, Device, Failure, Program, Restore, Result};
+use crate::device::{
+    Address, Call, Device, Failure, Program, Restore, RestoredBefore, Restores, Result,
+};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,7 +90,7 @@ impl<'a> StagedCase<'a> {
         pack(&case.args, &pointers)
     }
 
-    /// Before launch number `launch`, counted from 1: outputs poisoned, in-out tensors as they were drawn.
+    /// Before launch number `launch`, counted from 1: outputs poisoned, what is written and was drawn as it was.
     pub fn prepare(&self, device: &mut dyn Device, launch: u32) -> Result<()> {
         for placed in self.written() {
             if let Some(drawn) = self.drawn(placed) {
@@ -192,21 +194,30 @@ impl<'a> StagedCase<'a> {
         Ok(overruns)
     }
 
-    /// Copies on the device from which in-out tensors are restored while times are taken.
-    pub fn restores(&self, device: &mut dyn Device) -> Result<Vec<Restore>> {
-        self.tensors
-            .iter()
-            .filter(|placed| placed.tensor.role == Role::Inout)
-            .map(|placed| {
-                let restore = Restore {
-                    from: device.alloc(&placed.tensor.name, placed.data.bytes)?,
-                    to: placed.data.address,
-                    bytes: placed.data.bytes,
-                };
-                device.write(restore.from, &self.before(placed, 1))?;
-                Ok(restore)
-            })
-            .collect()
+    /// Copies on the device from which what is written is restored while times are taken.
+    pub fn restores(&self, device: &mut dyn Device) -> Result<Restores> {
+        let restored = || {
+            let placed = self.tensors.iter();
+            placed.filter(|placed| placed.tensor.is_restored())
+        };
+        let copies = restored().map(|placed| {
+            let restore = Restore {
+                from: device.alloc(&placed.tensor.name, placed.data.bytes)?,
+                to: placed.data.address,
+                bytes: placed.data.bytes,
+            };
+            device.write(restore.from, &self.before(placed, 1))?;
+            Ok(restore)
+        });
+        // A kernel may work on its own results, but not with working memory that is not as it needs it.
+        let each_launch = restored().any(|placed| placed.tensor.role == Role::Scratch);
+        Ok(Restores {
+            copies: copies.collect::<Result<_>>()?,
+            when: match each_launch {
+                true => RestoredBefore::EachLaunch,
+                false => RestoredBefore::EachSample,
+            },
+        })
     }
 
     fn written(&self) -> impl Iterator<Item = &Placed<'a>> {

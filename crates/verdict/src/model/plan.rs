@@ -242,7 +242,8 @@ pub struct Tensor {
     pub dims: Vec<usize>,
     /// In elements, one for each dimension; `None` where contiguous.
     pub strides: Option<Vec<usize>>,
-    /// How inputs are made. Outputs are poisoned instead and have `None`.
+    /// How inputs are made, and working memory that starts with something. Outputs are poisoned instead and have
+    /// `None`.
     pub fill: Option<Fill>,
     pub codec: Option<Codec>,
 }
@@ -255,6 +256,16 @@ impl Tensor {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Filled before a launch rather than poisoned.
+    pub fn is_drawn(&self) -> bool {
+        self.role.is_drawn() || self.fill.is_some()
+    }
+
+    /// Written by the kernel, and filled again before every launch.
+    pub fn is_restored(&self) -> bool {
+        self.is_drawn() && self.role != Role::In
     }
 
     /// Elements from the first to the last addressed one, gaps of the strides included.
@@ -282,12 +293,12 @@ pub enum Role {
     Out,
     /// Filled like an input and restored before every launch.
     Inout,
-    /// Working memory: poisoned like an output, and nobody asks what is left in it.
+    /// Working memory: poisoned like an output where it has no fill, and nobody asks what is left in it.
     Scratch,
 }
 
 impl Role {
-    /// Filled from the seed, and so known before a launch.
+    /// An input: filled from the seed, and known to the reference.
     pub fn is_drawn(self) -> bool {
         matches!(self, Self::In | Self::Inout)
     }

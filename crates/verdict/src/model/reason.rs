@@ -51,6 +51,10 @@ pub enum BaseDemand {
         tensor: String,
         dims: Vec<usize>,
     },
+    /// Working memory of which the kernel may expect nothing.
+    UnpreparedScratch {
+        tensor: String,
+    },
     SimulatorBudget,
     TimingSchedule,
     /// An answer by these gates.
@@ -92,6 +96,8 @@ pub enum Loosened {
     OutputRemoved,
     TensorRole(Role),
     TensorDims(Vec<usize>),
+    /// Its caller has to fill working memory before each launch, which no time has in it.
+    PreparedScratch,
     /// Warp instructions that a case may take.
     SimulatorBudget {
         base: u64,

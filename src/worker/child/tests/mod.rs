@@ -210,6 +210,26 @@ fn in_out_tensors_are_restored_before_each_launch() {
 }
 
 #[test]
+fn scratch_with_a_fill_is_restored_before_each_launch_and_other_scratch_is_poisoned() {
+    let with = |fill| {
+        let mut case = case("accumulates");
+        let work = Tensor {
+            fill,
+            ..tensor("work", Role::Scratch)
+        };
+        case.tensors.push(work);
+        let name = "work".to_owned();
+        case.args.push(Arg::Tensor { name });
+        run(&job("accumulates", case, "double")).0.unwrap()
+    };
+    let zeros = with(Some(Fill::Constant { value: Num(0.0) }));
+    assert_eq!((zeros.error.max_err, zeros.error.non_finite), (Num(0.0), 0));
+    assert_eq!((zeros.launches, zeros.differs), (8, None));
+    let poisoned = with(None);
+    assert_eq!(poisoned.error.non_finite, N as u64);
+}
+
+#[test]
 fn gaps_between_strides_are_guarded_too() {
     let mut strided = case("double");
     strided.tensors[1].dims = vec![N / 2];

@@ -362,11 +362,25 @@ fn loosened_case(base: &Case, head: &Case) -> Vec<(BaseDemand, Loosened)> {
         let now = Loosened::Dims(now.collect());
         found.push((BaseDemand::Dims(changed), now));
     }
-    for tensor in base.tensors.iter().filter(|it| it.role != Role::Scratch) {
+    for tensor in &base.tensors {
         let other = head.tensors.iter().find(|it| it.name == tensor.name);
-        found.extend(loosened_tensor(tensor, other, has_other_sizes));
+        match tensor.role {
+            Role::Scratch => found.extend(prepared_scratch(tensor, other)),
+            _ => found.extend(loosened_tensor(tensor, other, has_other_sizes)),
+        }
     }
     found
+}
+
+/// Work that moves from the kernel to its caller is in no figure any more.
+fn prepared_scratch(base: &Tensor, head: Option<&Tensor>) -> Option<(BaseDemand, Loosened)> {
+    let now = head.filter(|head| head.role == Role::Scratch)?;
+    let is_new = now.fill.is_some() && now.fill != base.fill;
+    let tensor = base.name.clone();
+    is_new.then_some((
+        BaseDemand::UnpreparedScratch { tensor },
+        Loosened::PreparedScratch,
+    ))
 }
 
 /// What a kernel is given, and which of what it gives is looked at.

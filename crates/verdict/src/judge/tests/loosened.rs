@@ -366,6 +366,19 @@ fn what_a_kernel_is_given_and_what_is_looked_at() {
     // How it is called is each side's own matter.
     assert_eq!(only(&|it| it[0].strides = Some(vec![2])), []);
     assert_eq!(only(&|it| drop(it.remove(1))), []);
+    // What the kernel cleared is its caller's to clear.
+    let zeros = || Some(Fill::Constant { value: Num(0.0) });
+    let tensor = "work".to_owned();
+    assert_eq!(
+        only(&|it| it[1].fill = zeros()),
+        found(
+            BaseDemand::UnpreparedScratch { tensor },
+            Loosened::PreparedScratch
+        )
+    );
+    let cleared = with(&|it| it[1].fill = zeros());
+    assert_eq!(between(&cleared, &cleared), []);
+    assert_eq!(between(&cleared, &base), []);
     // Another shape is said once.
     let mut head = with(&|it| it[2].dims = vec![1]);
     head.plan.cases[0].dims.insert("N".into(), 1);
