@@ -302,6 +302,94 @@ kernels:
     assert!(reason.contains("`sum`"), "{reason}");
 }
 
+/// The lower triangle of a square, and nothing above it.
+const LOWER: &str = r#"
+extern "C" __global__ void lower(const float* x, float* y, int n)
+{
+    const int i = blockIdx.x, j = threadIdx.x;
+    if (i >= j) y[i * n + j] = 2 * x[i * n + j];
+}
+"#;
+
+#[test]
+fn a_part_of_an_output_that_nobody_cares_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (source, gates) = (dir.join("lower.cu"), dir.join("gates.yaml"));
+    fs::write(&source, LOWER).unwrap();
+    fs::write(
+        &gates,
+        "version: 1
+architectures: [sm_90]
+kernels:
+  lower:
+    source: lower.cu
+    entry: lower
+    shapes: {small: {N: 32}}
+    seeds: 2
+    tensors:
+      x: {type: f32, shape: [N, N]}
+      y: {role: out, type: f32, shape: [N, N], compare: {where: i >= j}}
+    args: [{tensor: x}, {tensor: y}, {i32: N}]
+    launch: {grid: [N], block: [N]}
+    reference: {user: {source: r.cpp, function: r, args: [{tensor: x}, {tensor: y}, {i32: N}]}}
+    gates: {max_err: 0}
+",
+    )
+    .unwrap();
+    // Above the diagonal it writes nothing, either.
+    let reference = "extern \"C\" void r(const float* x, float* y, int n) {
+        for (int i = 0; i < n; ++i) for (int j = 0; j <= i; ++j) y[i * n + j] = 2 * x[i * n + j];\n}\n";
+    fs::write(dir.join("r.cpp"), reference).unwrap();
+    let case = "lower@small";
+    let said = stdout(&simulate(dir, &[], 0));
+    let note = "not compared, as `compare` leaves them out: 496 of 1024 elements (48.4 %): lower";
+    assert!(said.contains(note), "{said}");
+    for gate in ["max_err <= 0", "finite", "written", FINDINGS] {
+        assert_eq!(verdict(dir, case, gate).0, "pass", "{gate}");
+    }
+    // The same in every other part of it.
+    edit(&source, "if (i >= j)", "if (i > j)");
+    simulate(dir, &[], 1);
+    let (_, reason) = verdict(dir, case, "written");
+    assert_eq!(
+        reason,
+        "not written with seed 1: 32 elements; the first is y[0, 0]"
+    );
+    edit(&source, "if (i > j)", "if (i >= j)");
+    edit(
+        &source,
+        "= 2 * x[i * n + j]",
+        "= (j == 3 ? 3 : 2) * x[i * n + j]",
+    );
+    simulate(dir, &[], 1);
+    assert_eq!(failed(dir), ["max_err <= 0"]);
+    edit(&source, "(j == 3 ? 3 : 2)", "2");
+    // Nothing is left of it, by a mask.
+    edit(
+        &gates,
+        "compare: {where: i >= j}}",
+        "compare: {mask: m}}\n      m: {type: u8, shape: [N, N], fill: zeros}",
+    );
+    edit(
+        &gates,
+        "{i32: N}]\n    launch",
+        "{i32: N}, {tensor: m}]\n    launch",
+    );
+    edit(&source, "int n)", "int n, const char*)");
+    simulate(dir, &[], 1);
+    let (_, reason) = verdict(dir, case, "max_err <= 0");
+    assert!(
+        reason.contains("`compare` leaves nothing of output `y`"),
+        "{reason}"
+    );
+    // Of every other element, which the reference has to have, too.
+    edit(&gates, "fill: zeros", "fill: {constant: 1}");
+    simulate(dir, &[], 1);
+    let (_, reason) = verdict(dir, case, "max_err <= 0");
+    assert!(reason.contains("does not write `y`[0, 1]"), "{reason}");
+}
+
 const SWAP: &str = "    entry: swap
     shapes: {small: {N: 512}}
     seeds: 1

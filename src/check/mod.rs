@@ -7,6 +7,7 @@ pub mod beside;
 pub mod cache;
 mod codec;
 pub mod compare;
+pub mod compared;
 mod elem;
 mod fill;
 mod generator;
@@ -22,6 +23,7 @@ mod sealed;
 mod testing;
 mod values;
 
+pub use compared::Compared;
 pub use poison::same;
 pub use recent::Recent;
 pub use values::{Outputs, Values, WrongBytes, decode};

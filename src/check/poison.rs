@@ -6,6 +6,7 @@
 //! the poison of two launches whose poisons differ.
 
 use super::WrongBytes;
+use super::compared::is_in;
 use super::layout::{Layout, index};
 use rayon::prelude::*;
 use verdict::model::{Difference, ElemType, Location, Tensor};
@@ -51,12 +52,17 @@ pub struct Unwritten {
     pub first: Option<Location>,
 }
 
-/// The elements that hold each launch's own poison after both launches.
+/// The elements of `part` (all where there is none) that hold each launch's own poison after both launches.
 ///
 /// # Errors
 /// Buffers of the wrong length. Launches of the same poison say nothing and are a caller's mistake:
 /// then every element that holds it counts.
-pub fn unwritten(tensor: &Tensor, one: Left, other: Left) -> Result<Unwritten, WrongBytes> {
+pub fn unwritten(
+    tensor: &Tensor,
+    part: Option<&[bool]>,
+    one: Left,
+    other: Left,
+) -> Result<Unwritten, WrongBytes> {
     let layout = Layout::of(tensor);
     let size = tensor.elem.size();
     let poisons = [one, other].map(|left| poison(tensor.elem, left.launch));
@@ -70,7 +76,7 @@ pub fn unwritten(tensor: &Tensor, one: Left, other: Left) -> Result<Unwritten, W
         .zip(second.chunks_exact(size))
         .enumerate()
     {
-        if *first == *poisons[0] && *second == *poisons[1] {
+        if *first == *poisons[0] && *second == *poisons[1] && is_in(part, position) {
             found.elements += 1;
             found
                 .first
@@ -80,12 +86,14 @@ pub fn unwritten(tensor: &Tensor, one: Left, other: Left) -> Result<Unwritten, W
     Ok(found)
 }
 
-/// Where a later launch's output differs from the first one's, bit for bit; gaps do not count.
+/// Where a later launch's output differs from the first one's, bit for bit; gaps do not count, nor does what is not
+/// in `part`.
 ///
 /// # Errors
 /// Buffers of the wrong length.
 pub fn first_difference(
     tensor: &Tensor,
+    part: Option<&[bool]>,
     first: &[u8],
     later: Left,
 ) -> Result<Option<Difference>, WrongBytes> {
@@ -102,7 +110,7 @@ pub fn first_difference(
         .chunks_exact(size)
         .zip(other.chunks_exact(size))
         .enumerate()
-        .filter(|(_, (one, other))| one != other)
+        .filter(|(position, (one, other))| one != other && is_in(part, *position))
         .map(|(position, _)| position);
     Ok(differing.next().map(|position| Difference {
         launch: later.launch,
@@ -196,6 +204,7 @@ mod tests {
                 let (one, two) = (left(1, written), left(2, written));
                 unwritten(
                     &tensor,
+                    None,
                     Left {
                         launch: 1,
                         bytes: &one,
@@ -226,6 +235,7 @@ mod tests {
         let differ = |later: &[u8]| {
             first_difference(
                 &tensor,
+                None,
                 &first,
                 Left {
                     launch: 5,
@@ -246,6 +256,7 @@ mod tests {
         assert!(
             first_difference(
                 &tensor,
+                None,
                 &first[1..],
                 Left {
                     launch: 2,
@@ -263,6 +274,7 @@ mod tests {
         assert!(
             first_difference(
                 &tensor,
+                None,
                 &plus,
                 Left {
                     launch: 2,

@@ -183,6 +183,22 @@ pub struct RawTensor {
     pub fill: Option<Spot<RawFill>>,
     /// How floats are quantised to the codes that the kernel reads.
     pub codec: Option<Spot<RawCodec>>,
+    /// Which elements of an output are compared. Default: all of them.
+    pub compare: Option<Spot<RawCompare>>,
+}
+
+/// Either `where` or `mask`.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Compare")]
+pub struct RawCompare {
+    /// A condition over the element's indices, dimensions and integer macros: i >= j.
+    #[serde(rename = "where")]
+    pub condition: Option<Spot<String>>,
+    /// Names of the indices in `where`, one for each dimension. Default: i, j, k, l, m, n.
+    pub index: Option<Spot<Vec<Spot<String>>>>,
+    /// An input of integers of the same shape: elements are compared where it is not 0.
+    pub mask: Option<Spot<String>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]

@@ -1,9 +1,13 @@
 //! Tensors of one case: extents, strides, how they are filled and coded.
 
-use super::raw::{Formula, Per, RawCodec, RawFill, RawTensor};
-use super::scope::Scope;
+use super::call::find_tensor;
+use super::raw::{Formula, Per, RawCodec, RawCompare, RawFill, RawTensor};
+use super::scope::{self, Scope};
+use super::shape::check_identifier;
 use super::yaml::{Problem, Spot};
-use verdict::model::{Codec, CodecScheme, ElemType, Fill, Num, Role, Tensor};
+use std::collections::BTreeMap;
+use verdict::expr::{Kind, Name};
+use verdict::model::{Codec, CodecScheme, Compare, ElemType, Expr, Fill, Num, Role, Tensor};
 
 /// All tensors of a case together; more is a mistake rather than a kernel under test.
 const MAX_BYTES: u64 = 16 << 30;
@@ -24,6 +28,14 @@ pub fn resolve_tensors(
             return Err(scope.problem(name, "the tensors up to here take more than 16 GiB"));
         }
         tensors.push(tensor);
+    }
+    for (name, raw) in declared {
+        if let Some(compare) = &raw.compare {
+            let resolved = resolve_compare(name, compare, &tensors, scope)?;
+            if let Some(tensor) = tensors.iter_mut().find(|it| it.name == name.value) {
+                tensor.compare = Some(resolved);
+            }
+        }
     }
     Ok(tensors)
 }
@@ -106,6 +118,145 @@ fn resolve_tensor(
         strides,
         fill,
         codec,
+        compare: None,
+    })
+}
+
+/// Of an element's indices, where nothing else is said.
+const INDEX: [&str; 6] = ["i", "j", "k", "l", "m", "n"];
+
+fn resolve_compare(
+    name: &Spot<String>,
+    raw: &Spot<RawCompare>,
+    tensors: &[Tensor],
+    scope: &Scope<'_>,
+) -> Result<Compare, Problem> {
+    let tensor = find_tensor(name, tensors)?;
+    if !tensor.role.is_result() {
+        return Err(Problem::new(
+            raw.at,
+            format!(
+                "`{}` is not an output: `compare` is not allowed",
+                name.value
+            ),
+        ));
+    }
+    match (&raw.condition, &raw.mask) {
+        (Some(condition), None) => {
+            let index = resolve_index(raw, condition, tensor, scope)?;
+            resolve_condition(condition, index, scope)
+        }
+        (None, Some(mask)) => {
+            if let Some(index) = &raw.index {
+                return Err(Problem::new(
+                    index.at,
+                    "`index` names what `where` asks about",
+                ));
+            }
+            let found = find_tensor(mask, tensors)?;
+            let is_integer = !found.elem.is_float() && found.codec.is_none();
+            if found.role != Role::In || !is_integer || found.dims != tensor.dims {
+                return Err(scope.problem(
+                    mask,
+                    format!(
+                        "`{}` is no input of integers that is {:?}, as `{}` is",
+                        mask.value, tensor.dims, name.value
+                    ),
+                ));
+            }
+            Ok(Compare::Mask {
+                tensor: mask.value.clone(),
+            })
+        }
+        _ => Err(Problem::new(raw.at, "either `where` or `mask`")
+            .help("compare: {where: \"i >= j\"}")
+            .help("compare: {mask: M}, where M is an input of integers of the same shape")),
+    }
+}
+
+/// In a condition one name has one meaning.
+fn resolve_index(
+    raw: &RawCompare,
+    condition: &Spot<String>,
+    tensor: &Tensor,
+    scope: &Scope<'_>,
+) -> Result<Vec<String>, Problem> {
+    let rank = tensor.dims.len();
+    let is_taken = |name: &str| scope.env().contains_key(&Name::plain(name));
+    let propose = |problem: Problem| {
+        let names: Vec<String> = (0..rank).map(|at| format!("index{at}")).collect();
+        problem.help(format!("name the indices: index: [{}]", names.join(", ")))
+    };
+    let Some(index) = &raw.index else {
+        if rank > INDEX.len() {
+            return Err(propose(Problem::new(
+                condition.at,
+                format!("a tensor of {rank} dimensions has indices without a name"),
+            )));
+        }
+        let used = scope::parse_expression(condition, condition)?;
+        let mut names = INDEX.iter().take(rank);
+        let is_twice = |name: &&&str| is_taken(name) && used.names().contains(&Name::plain(**name));
+        if let Some(name) = names.find(is_twice) {
+            return Err(propose(scope.problem(
+                condition,
+                format!("`{name}` is an index of the element, and a dimension or macro too"),
+            )));
+        }
+        return Ok(INDEX
+            .iter()
+            .take(rank)
+            .map(|&name| name.to_owned())
+            .collect());
+    };
+    if index.len() != rank {
+        return Err(Problem::new(
+            index.at,
+            format!("{} names for {rank} dimensions", index.len()),
+        ));
+    }
+    for (at, name) in index.iter().enumerate() {
+        check_identifier(name, "index")?;
+        let is_repeated = index.iter().take(at).any(|other| other.value == name.value);
+        if is_repeated || is_taken(name) {
+            return Err(scope.problem(name, format!("`{}` already has a meaning", name.value)));
+        }
+    }
+    Ok(index.iter().map(|name| name.value.clone()).collect())
+}
+
+fn resolve_condition(
+    condition: &Spot<String>,
+    index: Vec<String>,
+    scope: &Scope<'_>,
+) -> Result<Compare, Problem> {
+    let expression = scope::parse_expression(condition, condition)?;
+    if expression.kind() != Kind::Truth {
+        return Err(Problem::new(
+            condition.at,
+            format!("`{}` is no condition", condition.value),
+        )
+        .help("compare the indices with something: i >= j"));
+    }
+    let mut constants = BTreeMap::new();
+    for name in expression.names() {
+        let text = name.to_string();
+        if index.contains(&text) {
+            continue;
+        }
+        let Some(value) = scope.env().get(name) else {
+            return Err(scope
+                .explain_unknown(condition, name)
+                .help(format!("the indices are {}", index.join(", "))));
+        };
+        constants.insert(text, Num(value.as_f64()));
+    }
+    Ok(Compare::Where {
+        condition: Expr {
+            text: condition.value.clone(),
+            constants,
+        },
+        index,
     })
 }
 

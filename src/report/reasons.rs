@@ -799,6 +799,16 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),
         BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
         BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
+        BaseDemand::ComparedElements {
+            tensor,
+            compare: None,
+        } => format!("all of output {tensor}"),
+        BaseDemand::ComparedElements {
+            tensor,
+            compare: Some(compare),
+        } => {
+            format!("output {tensor} {}", part(compare))
+        }
         BaseDemand::UnpreparedScratch { tensor } => format!("scratch {tensor} without a fill"),
         BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
         BaseDemand::TimingSchedule => "timing schedule".to_owned(),
@@ -806,6 +816,13 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
         BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
         BaseDemand::File(file) => format!("gates of {file}"),
+    }
+}
+
+fn part(compare: &Compare) -> String {
+    match compare {
+        Compare::Where { condition, .. } => format!("where `{}`", condition.text),
+        Compare::Mask { tensor } => format!("where `{tensor}` is not 0"),
     }
 }
 
@@ -846,6 +863,7 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::TensorRole(role) => format!("head has `{}`", role_name(*role)),
         Loosened::TensorDims(dims) => format!("head has {dims:?}"),
+        Loosened::ComparedElements(compare) => format!("head compares it only {}", part(compare)),
         Loosened::PreparedScratch => {
             "head has it filled before every launch, which no time includes".to_owned()
         }

@@ -208,6 +208,7 @@ mod tests {
                 strides: None,
                 fill: None,
                 codec: None,
+                compare: None,
             })
             .into();
         let remark = of_case(&record.plan.cases[0], RMS);

@@ -87,6 +87,7 @@ pub fn tensor(name: &str, role: Role) -> Tensor {
             std: Num(1.0),
         }),
         codec: None,
+        compare: None,
     }
 }
 

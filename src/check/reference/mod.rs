@@ -13,7 +13,7 @@ mod tests;
 pub mod user;
 
 use super::inputs::{Inputs, View};
-use super::{Outputs, Values, elem};
+use super::{Compared, Outputs, Values, elem};
 use verdict::model::{Case, Reference, Role, Tensor};
 
 /// Part of every cached result's key: a change of what any built-in reference computes is a new version.
@@ -175,6 +175,7 @@ fn as_stored(tensor: &Tensor, values: Values) -> Result<Values, NoAnswer> {
 ///
 /// A reference that is NaN would be matched by a kernel that is NaN: two mistakes that pass.
 fn complete(case: &Case, inputs: &Inputs, outputs: Outputs) -> Result<Outputs, NoAnswer> {
+    let compared = compared(case, inputs)?;
     let finite = inputs.tensors.values().all(|data| {
         data.seen.all_finite() && data.original.as_ref().is_none_or(Values::all_finite)
     });
@@ -197,7 +198,8 @@ fn complete(case: &Case, inputs: &Inputs, outputs: Outputs) -> Result<Outputs, N
         };
         if let Some(at) = values
             .iter()
-            .position(|value| value.is_nan())
+            .enumerate()
+            .position(|(at, value)| value.is_nan() && compared.has(name, at))
             .filter(|_| finite)
         {
             return Err(NoAnswer::Reference(format!(
@@ -207,6 +209,11 @@ fn complete(case: &Case, inputs: &Inputs, outputs: Outputs) -> Result<Outputs, N
         }
     }
     Ok(outputs)
+}
+
+fn compared(case: &Case, inputs: &Inputs) -> Result<Compared, NoAnswer> {
+    let input = |name: &str| Some(inputs.tensors.get(name)?.seen.clone());
+    Ok(Compared::of(case, &input)?)
 }
 
 /// For messages: the dimensions that were expected and those that are there.

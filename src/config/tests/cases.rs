@@ -51,6 +51,7 @@ fn a_unit_and_a_case_in_full() {
         strides: None,
         fill,
         codec: None,
+        compare: None,
     };
     let normal = Fill::Normal {
         mean: Num(0.0),

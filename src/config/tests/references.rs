@@ -187,6 +187,127 @@ fn a_variant_as_reference() {
 }
 
 #[test]
+fn a_part_of_an_output_is_compared() {
+    let x = "x: {type: f32, shape: [R, C]}";
+    let m = "m: {type: u8, shape: [R, C], fill: {integers: {low: 0, high: 1}}}";
+    let dims = "{R: 3, C: 5, k: 2}";
+    let text = |y: &str, others: &[&str]| {
+        let y = format!("y: {{role: out, type: f32, shape: [R, C], compare: {y}}}");
+        with_reference(
+            dims,
+            &[&[x, &y], others].concat(),
+            "{softmax: {x: x, out: y}}",
+        )
+    };
+    let compare = |y: &str, others: &[&str]| {
+        let resolved = accepted(&text(y, others));
+        resolved.plan.cases[0].tensors[1].compare.clone().unwrap()
+    };
+    let condition = |text: &str, constants: &[(&str, f64)], index: [&str; 2]| Compare::Where {
+        condition: Expr {
+            text: text.to_owned(),
+            constants: constants
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), Num(*value)))
+                .collect(),
+        },
+        index: index.map(str::to_owned).to_vec(),
+    };
+    assert_eq!(
+        compare("{where: i >= j}", &[]),
+        condition("i >= j", &[], ["i", "j"])
+    );
+    assert_eq!(
+        compare(
+            "{where: \"row < R - k && col != 0\", index: [row, col]}",
+            &[]
+        ),
+        condition(
+            "row < R - k && col != 0",
+            &[("R", 3.0), ("k", 2.0)],
+            ["row", "col"]
+        )
+    );
+    let tensor = "m".to_owned();
+    assert_eq!(compare("{mask: m}", &[m]), Compare::Mask { tensor });
+
+    let said = |y: &str, others: &[&str]| {
+        let said = said_of(&text(y, others));
+        said.strip_prefix("gates.yaml:10:").unwrap().to_owned()
+    };
+    let at = "kernels.k.tensors.y.compare";
+    for (y, expected) in [
+        (
+            "{where: i + j}",
+            format!(
+                "60: {at}.where: `i + j` is no condition\n  help: compare the indices with something: i >= j"
+            ),
+        ),
+        (
+            "{where: i > }",
+            format!("64: {at}.where: `i >`: expected a number, a name or `(`"),
+        ),
+        (
+            "{where: i < Q}",
+            format!(
+                "60: {at}.where: `Q` is neither a dimension nor a macro under `define` (at shape `one`)\n  help: known: `C`, `R`, `k`\n  help: \
+                 declare it as a dimension of every shape, or as a macro: define: {{Q: ...}}\n  help: the indices are i, j"
+            ),
+        ),
+        (
+            "{where: i > 0, index: [i]}",
+            format!("74: {at}.index: 1 names for 2 dimensions"),
+        ),
+        (
+            "{where: i > 0, index: [i, C]}",
+            format!("78: {at}.index[1]: `C` already has a meaning (at shape `one`)"),
+        ),
+        (
+            "{where: i > 0, index: [i, i]}",
+            format!("78: {at}.index[1]: `i` already has a meaning (at shape `one`)"),
+        ),
+        (
+            "{mask: x}",
+            format!(
+                "59: {at}.mask: `x` is no input of integers that is [3, 5], as `y` is (at shape `one`)"
+            ),
+        ),
+        (
+            "{mask: m, index: [i, j]}",
+            format!("69: {at}.index: `index` names what `where` asks about"),
+        ),
+        (
+            "{}",
+            format!(
+                "52: {at}: either `where` or `mask`\n  help: compare: {{where: \"i >= j\"}}\n  help: compare: {{mask: M}}, where M is an \
+                 input of integers of the same shape"
+            ),
+        ),
+    ] {
+        assert_eq!(said(y, &[m]), expected, "{y}");
+    }
+    // An index that is a dimension, too.
+    let shadowed = text("{where: j < 2}", &[]).replace("k: 2", "j: 2");
+    assert_eq!(
+        said_of(&shadowed),
+        format!(
+            "gates.yaml:10:60: {at}.where: `j` is an index of the element, and a dimension or macro too (at shape `one`)\n  \
+             help: name the indices: index: [index0, index1]"
+        )
+    );
+    let input = "x: {type: f32, shape: [R, C], compare: {mask: m}}";
+    let y = "y: {role: out, type: f32, shape: [R, C]}";
+    assert_eq!(
+        said_of(&with_reference(
+            dims,
+            &[input, y, m],
+            "{softmax: {x: x, out: y}}"
+        )),
+        "gates.yaml:9:42: kernels.k.tensors.x.compare: `x` is not an output: `compare` is not allowed"
+    );
+}
+
+#[test]
 fn working_memory_needs_no_reference() {
     let x = "x: {type: f32, shape: [R, C]}";
     let y = "y: {role: out, type: f32, shape: [R, C]}";

@@ -724,6 +724,7 @@ fn loosened() -> Vec<Loosened> {
         Loosened::OutputRemoved,
         Loosened::TensorRole(Role::Scratch),
         Loosened::TensorDims(vec![64, 128]),
+        Loosened::ComparedElements(part()),
         Loosened::PreparedScratch,
         Loosened::SimulatorBudget {
             base: 50_000_000,
@@ -780,6 +781,13 @@ fn loosened() -> Vec<Loosened> {
     ]
 }
 
+fn part() -> Compare {
+    Compare::Where {
+        condition: fixture::expr("i >= j"),
+        index: vec!["i".into(), "j".into()],
+    }
+}
+
 fn demands() -> Vec<BaseDemand> {
     let tensor = || "x".to_owned();
     vec![
@@ -798,6 +806,14 @@ fn demands() -> Vec<BaseDemand> {
         BaseDemand::TensorDims {
             tensor: tensor(),
             dims: vec![128, 128],
+        },
+        BaseDemand::ComparedElements {
+            tensor: tensor(),
+            compare: None,
+        },
+        BaseDemand::ComparedElements {
+            tensor: tensor(),
+            compare: Some(Compare::Mask { tensor: "m".into() }),
         },
         BaseDemand::UnpreparedScratch { tensor: tensor() },
         BaseDemand::SimulatorBudget,

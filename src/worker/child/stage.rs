@@ -5,7 +5,7 @@ use super::job_cache::JobCache;
 use crate::build::{Artifact, signature};
 use crate::check::images::{self, Image};
 use crate::check::poison::{gaps_changed, poison, poisoned};
-use crate::check::same;
+use crate::check::{Compared, decode, same};
 use crate::device::args::{PackedArg, Pointers, pack};
 use crate::device::redzone::{Guarded, RedzonePattern};
 use crate::device::{
@@ -109,6 +109,16 @@ impl<'a> StagedCase<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Which elements of the outputs are compared.
+    pub fn compared(&self, case: &Case) -> Result<Compared> {
+        let input = |name: &str| {
+            let mut placed = self.tensors.iter();
+            let placed = placed.find(|placed| placed.tensor.name == name)?;
+            decode(placed.tensor, &self.drawn(placed)?.bytes).ok()
+        };
+        Compared::of(case, &input).map_err(|why| Failure::of_case(FaultKind::Reference, why))
     }
 
     /// Waits for the launch and reads what it wrote.

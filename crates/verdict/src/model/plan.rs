@@ -1,6 +1,6 @@
 //! What is to be done, with every expression already evaluated. Written into the record.
 
-use super::{CaseId, Filter, Num, Subject, UnitId};
+use super::{CaseId, Expr, Filter, Num, Subject, UnitId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -246,6 +246,22 @@ pub struct Tensor {
     /// `None`.
     pub fill: Option<Fill>,
     pub codec: Option<Codec>,
+    /// Which elements of an output are compared; `None` for all.
+    pub compare: Option<Compare>,
+}
+
+/// What is left out may hold anything, or nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Compare {
+    /// Where this is true of an element.
+    Where {
+        condition: Expr,
+        /// The names in it of the element's indices, one for each dimension.
+        index: Vec<String>,
+    },
+    /// Where this input, of the same dimensions, is not 0.
+    Mask { tensor: String },
 }
 
 impl Tensor {

@@ -37,6 +37,7 @@ fn tensor(name: &str, role: Role) -> Tensor {
             std: Num(1.0),
         }),
         codec: None,
+        compare: None,
     }
 }
 
