@@ -135,6 +135,9 @@ fn differing(got: &Values, want: &Values, part: Option<&[bool]>) -> u64 {
         (Values::F32(got), Values::F32(want)) => {
             got.get(at).map(|it| it.to_bits()) != want.get(at).map(|it| it.to_bits())
         }
+        (Values::F64(got), Values::F64(want)) => {
+            got.get(at).map(|it| it.to_bits()) != want.get(at).map(|it| it.to_bits())
+        }
         (Values::I64(got), Values::I64(want)) => got.get(at) != want.get(at),
         _ => true,
     };

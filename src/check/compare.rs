@@ -95,6 +95,11 @@ fn of_one(
     }
     let sums = match (got, want) {
         (Values::F32(got), Values::F32(want)) => {
+            accumulate(got, want, part, tolerance, |got: f32, want: f32| {
+                float_error(got.into(), want.into())
+            })
+        }
+        (Values::F64(got), Values::F64(want)) => {
             accumulate(got, want, part, tolerance, float_error)
         }
         (Values::I64(got), Values::I64(want)) => {
@@ -215,9 +220,8 @@ enum Difference {
     Disagree,
 }
 
-fn float_error(got: f32, want: f32) -> Difference {
+fn float_error(got: f64, want: f64) -> Difference {
     if got.is_finite() && want.is_finite() {
-        let (got, want) = (f64::from(got), f64::from(want));
         return Difference::Apart((got - want).abs(), want);
     }
     match (got == want, got.is_nan() && want.is_nan()) {
@@ -230,6 +234,7 @@ fn float_error(got: f32, want: f32) -> Difference {
 fn element(values: &Values, at: usize) -> f64 {
     match values {
         Values::F32(values) => f64::from(values[at]),
+        Values::F64(values) => values[at],
         Values::I64(values) => values[at] as f64,
     }
 }
@@ -466,6 +471,20 @@ mod tests {
             errors(&y, &y, &case.tensors, &none, None),
             Err(Incomparable::NothingLeft("y".to_owned()))
         );
+    }
+
+    #[test]
+    fn f64_is_compared_in_f64() {
+        let y = |values: [f64; 2]| Outputs::from([("y".to_owned(), Values::F64(values.to_vec()))]);
+        let tensors = [output("y", ElemType::F64, &[2])];
+        let compare =
+            |got, want| errors(&y(got), &y(want), &tensors, &Compared::all(), Some(0.0)).unwrap();
+        let facts = compare([1.0 + f64::EPSILON, 1e300], [1.0, 1e300]);
+        assert_eq!(
+            (facts.max_err, facts.over_tolerance),
+            (Num(f64::EPSILON), Some(Num(0.5)))
+        );
+        assert_eq!(compare([f64::NAN, 1.0], [1.0, 1.0]).non_finite, 1);
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod images;
 pub mod inputs;
 mod layout;
 pub mod npy;
+mod packed;
 pub mod poison;
 mod recent;
 pub mod reference;

@@ -21,12 +21,14 @@ pub fn poison(elem: ElemType, launch: u32) -> Vec<u8> {
         bits.to_le_bytes()[..elem.size()].to_vec()
     };
     match elem {
+        ElemType::F64 => pick(0x7ff8_5dea_d5ea_f1e5, 0xfffa_b1ef_d00d_c0de),
         ElemType::F32 => pick(0x7fc5_dead, 0xffda_beef),
         ElemType::F16 => pick(0x7ead, 0xfeb5),
         ElemType::Bf16 => pick(0x7fed, 0xffd5),
         ElemType::E4m3 => pick(0x7f, 0xff),
         ElemType::E5m2 => pick(0x7d, 0xfd),
         ElemType::I8 | ElemType::U8 => pick(0xa5, 0x5a),
+        ElemType::I16 | ElemType::U16 => pick(0xa5c3, 0x5a3b),
         ElemType::I32 | ElemType::U32 => pick(0xa5c3_96e1, 0x5a3b_691d),
         ElemType::I64 => pick(0xa5c3_96e1_d278_b40f, 0x5a3b_691d_2d87_4bf1),
     }
@@ -157,9 +159,12 @@ fn location(tensor: &Tensor, position: usize) -> Location {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{Values, decode, testing::output};
+    use crate::check::{decode, testing::output};
 
-    const ALL: [ElemType; 10] = [
+    const ALL: [ElemType; 13] = [
+        ElemType::F64,
+        ElemType::I16,
+        ElemType::U16,
         ElemType::F32,
         ElemType::F16,
         ElemType::Bf16,
@@ -180,7 +185,9 @@ mod tests {
                 assert_ne!(poison(elem, launch), poison(elem, launch + 1));
                 let image = poisoned(&tensor, launch);
                 assert_eq!(image.len(), tensor.span() * elem.size());
-                if let Values::F32(values) = decode(&tensor, &image).unwrap() {
+                if elem.is_float() {
+                    let values = decode(&tensor, &image).unwrap();
+                    let values = values.floats();
                     assert!(values.iter().all(|value| value.is_nan()), "{elem:?}");
                 }
             }

@@ -16,6 +16,7 @@ mod defaults;
 mod gates;
 mod kernel;
 mod limit;
+mod packed;
 mod raw;
 mod reference;
 mod scope;

@@ -1,10 +1,11 @@
 //! Tensors of one case: extents, strides, how they are filled and coded.
 
 use super::call::find_tensor;
-use super::raw::{Formula, Per, RawCodec, RawCompare, RawFill, RawTensor};
+use super::packed;
+use super::raw::{Formula, Per, RawCodec, RawCompare, RawFill, RawTensor, RawType};
 use super::scope::{self, Scope};
 use super::shape::check_identifier;
-use super::yaml::{Problem, Spot};
+use super::yaml::{Position, Problem, Spot};
 use std::collections::BTreeMap;
 use verdict::expr::{Kind, Name};
 use verdict::model::{Codec, CodecScheme, Compare, ElemType, Expr, Fill, Num, Role, Tensor};
@@ -46,7 +47,13 @@ fn resolve_tensor(
     scope: &Scope<'_>,
 ) -> Result<Tensor, Problem> {
     let role = raw.role.as_ref().map_or(Role::In, |role| role.value);
-    let elem = raw.elem.value;
+    let layout = match &raw.elem.value {
+        RawType::Struct(fields) => Some(packed::resolve_struct(fields, &raw.elem, scope)?),
+        _ => None,
+    };
+    // Structs are bytes.
+    let elem = raw.elem.elem().unwrap_or(ElemType::U8);
+    let each = layout.as_ref().map_or(elem.size(), |layout| layout.bytes);
     let extent = |formula: &Spot<Formula>| {
         scope
             .eval_integer_in(formula, "the extent", 1..=i64::from(u32::MAX))
@@ -56,7 +63,7 @@ fn resolve_tensor(
     let elements = dims
         .iter()
         .try_fold(1u64, |product, &dim| product.checked_mul(dim as u64))
-        .filter(|elements| *elements <= MAX_BYTES / elem.size() as u64)
+        .filter(|elements| *elements <= MAX_BYTES / each as u64)
         .ok_or_else(|| scope.problem(&raw.shape, "the tensor takes more than 16 GiB"))?;
     let strides = raw
         .strides
@@ -86,29 +93,46 @@ fn resolve_tensor(
                 ),
             ));
         }
-        Some(spot) => Some(resolve_codec(spot, raw.elem.value, &dims, scope)?),
+        Some(spot) => Some(match &layout {
+            Some(layout) => layout.resolve_codec(spot, &dims, scope)?,
+            None => resolve_codec(spot, elem, &dims, scope)?,
+        }),
         None => None,
     };
     let floats = codec.is_some() || elem.is_float();
-    let fill = match (&raw.fill, role) {
-        (_, Role::Out) | (None, Role::Scratch) => None,
-        (Some(spot), role) => {
-            if role == Role::Scratch {
-                check_fill_of_scratch(name, spot)?;
+    let drawn = Drawn {
+        elem,
+        floats,
+        elements: match codec.as_ref().map(|codec| &codec.scheme) {
+            Some(CodecScheme::Blocks(blocks)) => {
+                blocks.values.iter().map(|it| *it as u64).product()
             }
-            Some(resolve_fill(spot, elem, floats, elements, scope)?)
+            _ => elements,
+        },
+    };
+    let fill = match (&layout, role) {
+        (Some(layout), _) if codec.is_none() => {
+            layout.resolve_fill(name, role, raw.fill.as_ref(), elements, scope)?
         }
-        (None, _) if floats => Some(Fill::Normal {
-            mean: Num(0.0),
-            std: Num(1.0),
-        }),
-        (None, _) => {
-            return Err(Problem::new(
-                raw.at,
-                format!("`{}` holds integers and needs a `fill`", name.value),
-            )
-            .help("fill: {integers: {low: 0, high: 9}}, iota, permutation, offsets, block_table or values"));
-        }
+        (_, Role::Out) => None,
+        (_, Role::Scratch) => match &raw.fill {
+            None => None,
+            Some(spot) => {
+                check_fill_of_scratch(name, spot)?;
+                Some(resolve_fill(spot, drawn, scope)?)
+            }
+        },
+        (_, Role::In | Role::Inout) => Some(resolve_fill_of_input(
+            name,
+            raw.at,
+            raw.fill.as_ref(),
+            drawn,
+            scope,
+        )?),
+    };
+    let (dims, strides) = match &layout {
+        None => (dims, strides),
+        Some(layout) => in_bytes(dims, strides, layout.bytes),
     };
     Ok(Tensor {
         name: name.value.clone(),
@@ -120,6 +144,52 @@ fn resolve_tensor(
         codec,
         compare: None,
     })
+}
+
+/// Of structs to that of their bytes.
+fn in_bytes(
+    mut dims: Vec<usize>,
+    strides: Option<Vec<usize>>,
+    each: usize,
+) -> (Vec<usize>, Option<Vec<usize>>) {
+    dims.push(each);
+    let strides = strides.map(|strides| {
+        let strides = strides
+            .into_iter()
+            .map(|stride| stride.saturating_mul(each));
+        strides.chain([1]).collect()
+    });
+    (dims, strides)
+}
+
+/// What a fill makes.
+#[derive(Clone, Copy)]
+pub struct Drawn {
+    pub elem: ElemType,
+    /// Drawn as floats, whether stored so or coded.
+    pub floats: bool,
+    pub elements: u64,
+}
+
+pub fn resolve_fill_of_input(
+    name: &Spot<String>,
+    at: Position,
+    fill: Option<&Spot<RawFill>>,
+    drawn: Drawn,
+    scope: &Scope<'_>,
+) -> Result<Fill, Problem> {
+    match fill {
+        Some(fill) => resolve_fill(fill, drawn, scope),
+        None if drawn.floats => Ok(Fill::Normal {
+            mean: Num(0.0),
+            std: Num(1.0),
+        }),
+        None => Err(Problem::new(
+            at,
+            format!("`{}` holds integers and needs a `fill`", name.value),
+        )
+        .help("fill: {integers: {low: 0, high: 9}}, iota, permutation, offsets, block_table or values")),
+    }
 }
 
 /// Of an element's indices, where nothing else is said.
@@ -316,27 +386,30 @@ fn resolve_strides(
 }
 
 /// Smallest and largest value of an integer type.
-fn integer_range(elem: ElemType) -> Option<(i64, i64)> {
+pub fn integer_range(elem: ElemType) -> Option<(i64, i64)> {
     Some(match elem {
         ElemType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
         ElemType::U8 => (0, i64::from(u8::MAX)),
+        ElemType::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        ElemType::U16 => (0, i64::from(u16::MAX)),
         ElemType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
         ElemType::U32 => (0, i64::from(u32::MAX)),
         ElemType::I64 => (i64::MIN, i64::MAX),
-        ElemType::F32 | ElemType::F16 | ElemType::Bf16 | ElemType::E4m3 | ElemType::E5m2 => {
-            return None;
-        }
+        ElemType::F64
+        | ElemType::F32
+        | ElemType::F16
+        | ElemType::Bf16
+        | ElemType::E4m3
+        | ElemType::E5m2 => return None,
     })
 }
 
-/// `floats`: drawn as floats, whether stored so or coded.
-fn resolve_fill(
-    raw: &Spot<RawFill>,
-    elem: ElemType,
-    floats: bool,
-    elements: u64,
-    scope: &Scope<'_>,
-) -> Result<Fill, Problem> {
+fn resolve_fill(raw: &Spot<RawFill>, drawn: Drawn, scope: &Scope<'_>) -> Result<Fill, Problem> {
+    let Drawn {
+        elem,
+        floats,
+        elements,
+    } = drawn;
     let (low, high) = match integer_range(elem) {
         Some(range) if !floats => range,
         _ => (i64::MIN, i64::MAX),
@@ -525,6 +598,8 @@ fn resolve_codec(
                 block: resolve_block(per, dims, scope)?,
             })
         }
+        RawCodec::Blocks(_) => Err(Problem::new(raw.at, "`blocks` is the codec of a struct")
+            .help("type: {struct: {d: {type: f16}, qs: {type: i8, count: 32}}}")),
         RawCodec::Affine { per, low, high } => {
             let (least, most) = integer_range(elem).ok_or_else(|| {
                 Problem::new(raw.at, "an affine codec needs an integer type").help("i8 or u8")

@@ -131,6 +131,20 @@ pub fn case(variant: &str) -> Case {
     }
 }
 
+/// `once`, whose scratch has to be zero before every launch; it is poisoned where `fill` is `None`.
+pub fn once(fill: Option<Fill>) -> Case {
+    let mut case = case("once");
+    case.tensors.push(Tensor {
+        elem: ElemType::I32,
+        fill,
+        ..tensor("used", Role::Scratch)
+    });
+    case.args.push(pointer("used"));
+    case
+}
+
+pub const ZEROS: Fill = Fill::Constant { value: Num(0.0) };
+
 pub fn launcher_case(variant: &str) -> Case {
     let mut case = case(variant);
     case.launch = None;

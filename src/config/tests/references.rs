@@ -231,67 +231,72 @@ fn a_part_of_an_output_is_compared() {
     let tensor = "m".to_owned();
     assert_eq!(compare("{mask: m}", &[m]), Compare::Mask { tensor });
 
-    let said = |y: &str, others: &[&str]| {
-        let said = said_of(&text(y, others));
-        said.strip_prefix("gates.yaml:10:").unwrap().to_owned()
-    };
-    let at = "kernels.k.tensors.y.compare";
-    for (y, expected) in [
+    // What is wrong is at the first place in its line that has this text.
+    for (y, place, key, message) in [
         (
             "{where: i + j}",
-            format!(
-                "60: {at}.where: `i + j` is no condition\n  help: compare the indices with something: i >= j"
-            ),
-        ),
-        (
-            "{where: i > }",
-            format!("64: {at}.where: `i >`: expected a number, a name or `(`"),
+            "i + j",
+            ".where",
+            "`i + j` is no condition\n  help: compare the indices with something: i >= j",
         ),
         (
             "{where: i < Q}",
-            format!(
-                "60: {at}.where: `Q` is neither a dimension nor a macro under `define` (at shape `one`)\n  help: known: `C`, `R`, `k`\n  help: \
-                 declare it as a dimension of every shape, or as a macro: define: {{Q: ...}}\n  help: the indices are i, j"
-            ),
+            "i < Q",
+            ".where",
+            "`Q` is neither a dimension nor a macro under `define` (at shape `one`)",
         ),
         (
             "{where: i > 0, index: [i]}",
-            format!("74: {at}.index: 1 names for 2 dimensions"),
+            "[i]",
+            ".index",
+            "1 names for 2 dimensions",
         ),
         (
             "{where: i > 0, index: [i, C]}",
-            format!("78: {at}.index[1]: `C` already has a meaning (at shape `one`)"),
+            "C]}",
+            ".index[1]",
+            "`C` already has a meaning (at shape `one`)",
         ),
         (
             "{where: i > 0, index: [i, i]}",
-            format!("78: {at}.index[1]: `i` already has a meaning (at shape `one`)"),
+            "i]}",
+            ".index[1]",
+            "`i` already has a meaning (at shape `one`)",
         ),
         (
             "{mask: x}",
-            format!(
-                "59: {at}.mask: `x` is no input of integers that is [3, 5], as `y` is (at shape `one`)"
-            ),
+            "x}",
+            ".mask",
+            "`x` is no input of integers that is [3, 5], as `y` is (at shape `one`)",
         ),
         (
             "{mask: m, index: [i, j]}",
-            format!("69: {at}.index: `index` names what `where` asks about"),
+            "[i, j]",
+            ".index",
+            "`index` names what `where` asks about",
         ),
         (
             "{}",
-            format!(
-                "52: {at}: either `where` or `mask`\n  help: compare: {{where: \"i >= j\"}}\n  help: compare: {{mask: M}}, where M is an \
-                 input of integers of the same shape"
-            ),
+            "{}",
+            "",
+            "either `where` or `mask`\n  help: compare: {where: \"i >= j\"}\n  help: compare: {mask: M}, where M is an \
+             input of integers of the same shape",
         ),
     ] {
-        assert_eq!(said(y, &[m]), expected, "{y}");
+        let text = text(y, &[m]);
+        let column = 1 + text.lines().nth(9).unwrap().find(place).unwrap();
+        let expected =
+            format!("gates.yaml:10:{column}: kernels.k.tensors.y.compare{key}: {message}");
+        let said = said_of(&text);
+        assert!(said.starts_with(&expected), "{said}\n{expected}");
     }
     // An index that is a dimension, too.
+    let at = "kernels.k.tensors.y.compare";
     let shadowed = text("{where: j < 2}", &[]).replace("k: 2", "j: 2");
     assert_eq!(
         said_of(&shadowed),
         format!(
-            "gates.yaml:10:60: {at}.where: `j` is an index of the element, and a dimension or macro too (at shape `one`)\n  \
+            "gates.yaml:10:65: {at}.where: `j` is an index of the element, and a dimension or macro too (at shape `one`)\n  \
              help: name the indices: index: [index0, index1]"
         )
     );
@@ -303,8 +308,160 @@ fn a_part_of_an_output_is_compared() {
             &[input, y, m],
             "{softmax: {x: x, out: y}}"
         )),
-        "gates.yaml:9:42: kernels.k.tensors.x.compare: `x` is not an output: `compare` is not allowed"
+        "gates.yaml:9:46: kernels.k.tensors.x.compare: `x` is not an output: `compare` is not allowed"
     );
+}
+
+#[test]
+fn structs_are_bytes_for_the_kernel_and_values_for_the_reference() {
+    let text = |w: &str| {
+        let y = "y: {role: out, type: f32, shape: [R, 1]}";
+        let x = "x: {type: f32, shape: [K, 1]}";
+        with_reference("{R: 3, K: 64}", &[w, x, y], "{gemm: {a: w, b: x, out: y}}")
+    };
+    let q8_0 = "w: {type: {struct: {d: {type: f16}, qs: {type: i8, count: 32}}}, shape: [R, K / 32], codec: {blocks: {scale: d, codes: qs}}}";
+    let resolved = accepted(&text(q8_0));
+    let tensor = &resolved.plan.cases[0].tensors[0];
+    assert_eq!(
+        (tensor.elem, &tensor.dims[..]),
+        (ElemType::U8, &[3, 2, 34][..])
+    );
+    assert_eq!(tensor.value_dims(), [3, 64]);
+    let Some(CodecScheme::Blocks(blocks)) = tensor.codec.as_ref().map(|it| &it.scheme) else {
+        panic!()
+    };
+    assert_eq!(
+        (blocks.codes.offset, blocks.levels, blocks.zero_point),
+        (2, Num(127.0), 0)
+    );
+    let strided = q8_0.replace("K / 32],", "K / 32], strides: [5, 1],");
+    let resolved = accepted(&text(&strided));
+    assert_eq!(
+        resolved.plan.cases[0].tensors[0].strides,
+        Some(vec![170, 34, 1])
+    );
+
+    let nibbles = q8_0
+        .replace("i8, count: 32", "u8, count: 16")
+        .replace("codes: qs", "codes: qs, nibbles: halves");
+    let resolved = accepted(&text(&nibbles));
+    let Some(CodecScheme::Blocks(blocks)) = resolved.plan.cases[0].tensors[0]
+        .codec
+        .as_ref()
+        .map(|it| &it.scheme)
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (blocks.values_each(), blocks.levels, blocks.zero_point),
+        (32, Num(8.0), 8)
+    );
+
+    for (old, new, place, message) in [
+        (
+            "codes: qs",
+            "codes: q",
+            "q}}}",
+            "codec.blocks.codes: unknown field `q`",
+        ),
+        (
+            "scale: d",
+            "scale: qs",
+            "qs: {",
+            "type.struct.d: the codec says nothing of the field `d`",
+        ),
+        (
+            "codes: qs",
+            "codes: qs, levels: 200",
+            "200",
+            "codec.blocks.levels: levels is 200; it must be between 1 and 128",
+        ),
+        (
+            "d: {type: f16}",
+            "d: {type: i16}",
+            "d: {",
+            "type.struct.d: `d` must be one float",
+        ),
+        (
+            "d: {type: f16}",
+            "d: {type: f16, fill: zeros}",
+            "zeros",
+            "type.struct.d.fill: a field of a codec has no `fill`",
+        ),
+        (
+            "d: {type: f16}",
+            "d: {type: f16}, e: {type: u8}",
+            "e: {",
+            "type.struct.e: the codec says nothing of the field `e`",
+        ),
+        (
+            "i8, count: 32",
+            "i32, count: 32",
+            "qs: {",
+            "type.struct.qs: codes are of i8, u8, i16 or u16",
+        ),
+        (
+            "i8, count: 32",
+            "i8, count: 0",
+            "0}",
+            "type.struct.qs.count: the count is 0; it must be between 1 and 1048576",
+        ),
+        (
+            "{blocks: {scale: d, codes: qs}}",
+            "{symmetric: {per: tensor}}",
+            "{symmetric",
+            "codec: the codec of a struct is `blocks`",
+        ),
+        (
+            ", codec: {blocks: {scale: d, codes: qs}}",
+            "",
+            "qs: {",
+            "type.struct.qs",
+        ),
+        (
+            ", codec: {blocks: {scale: d, codes: qs}}",
+            ", fill: zeros",
+            "zeros",
+            "fill: a struct is filled field by field",
+        ),
+        (
+            "{struct: {d: {type: f16}, qs: {type: i8, count: 32}}}",
+            "i8",
+            "{blocks",
+            "codec: `blocks` is the codec of a struct",
+        ),
+        (
+            "{type: f16}",
+            "{type: {struct: {d: {type: f16}}}}",
+            "{struct: {d: {type: f16}}",
+            "type.struct.d.type: a field cannot be a struct",
+        ),
+    ] {
+        let text = text(&q8_0.replace(old, new));
+        let said = said_of(&text);
+        let line = text.lines().nth(8).unwrap();
+        assert!(line.contains(place), "{line}");
+        assert!(
+            said.starts_with("gates.yaml:9:") && said.contains(message),
+            "{new}: {said}"
+        );
+    }
+    let scales = text(q8_0).replace("{tensor: w}", "{tensor: w}, {scales: w}");
+    assert!(said_of(&scales).contains("the scales of `w` are in its structs"));
+    let bytes = text(q8_0).replace("{tensor: w}", "{bytes: w}");
+    assert!(said_of(&bytes).contains("only a reference takes `bytes`"));
+    // Nothing would write what lies between the fields.
+    let padded = with_reference(
+        "{N: 4}",
+        &[
+            "x: {type: f32, shape: [N]}",
+            "y: {role: out, type: {struct: {n: {type: u8}, a: {type: f32}}}, shape: [N]}",
+        ],
+        "{user: {source: r.c, function: r, args: [{tensor: x}, {tensor: y}]}}",
+    );
+    assert!(said_of(&padded).contains("the structs of `y` have bytes in no field"));
+    let whole = accepted(&padded.replace("n: {type: u8}", "n: {type: u8, count: 4}"));
+    assert_eq!(whole.plan.cases[0].tensors[1].dims, [4, 8]);
 }
 
 #[test]

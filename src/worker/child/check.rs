@@ -453,9 +453,8 @@ impl<'a> Dump<'a> {
             .find(|tensor| tensor.name == name);
         let path = dir.join(format!("{name}{suffix}.npy"));
         match tensor {
-            Some(tensor) => {
-                write_npy(&path, &tensor.dims, values).map_err(|error| cannot_dump(&path, &error))
-            }
+            Some(tensor) => write_npy(&path, tensor.value_dims(), values)
+                .map_err(|error| cannot_dump(&path, &error)),
             None => Ok(()),
         }
     }

@@ -160,6 +160,7 @@ impl ScalarType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ElemType {
+    F64,
     F32,
     F16,
     Bf16,
@@ -169,6 +170,8 @@ pub enum ElemType {
     E5m2,
     I8,
     U8,
+    I16,
+    U16,
     I32,
     U32,
     I64,
@@ -179,16 +182,16 @@ impl ElemType {
     pub fn size(self) -> usize {
         match self {
             Self::E4m3 | Self::E5m2 | Self::I8 | Self::U8 => 1,
-            Self::F16 | Self::Bf16 => 2,
+            Self::F16 | Self::Bf16 | Self::I16 | Self::U16 => 2,
             Self::F32 | Self::I32 | Self::U32 => 4,
-            Self::I64 => 8,
+            Self::F64 | Self::I64 => 8,
         }
     }
 
     pub fn is_float(self) -> bool {
         matches!(
             self,
-            Self::F32 | Self::F16 | Self::Bf16 | Self::E4m3 | Self::E5m2
+            Self::F64 | Self::F32 | Self::F16 | Self::Bf16 | Self::E4m3 | Self::E5m2
         )
     }
 }
@@ -238,7 +241,8 @@ pub struct Tensor {
     pub name: String,
     pub role: Role,
     pub elem: ElemType,
-    /// Row-major, slowest first; empty for a single element.
+    /// Row-major, slowest first; empty for a single element. A tensor of structs is one of bytes (u8), with those of
+    /// one struct as its last dimension.
     pub dims: Vec<usize>,
     /// In elements, one for each dimension; `None` where contiguous.
     pub strides: Option<Vec<usize>>,
@@ -265,6 +269,14 @@ pub enum Compare {
 }
 
 impl Tensor {
+    /// Dimensions of what a reference sees: `dims`, or those of the values in coded structs.
+    pub fn value_dims(&self) -> &[usize] {
+        match self.codec.as_ref().map(|codec| &codec.scheme) {
+            Some(CodecScheme::Blocks(blocks)) => &blocks.values,
+            _ => &self.dims,
+        }
+    }
+
     /// Number of elements that the kernel may address by its dimensions.
     pub fn len(&self) -> usize {
         self.dims.iter().product()
@@ -363,6 +375,35 @@ pub enum Fill {
     Values {
         values: Vec<Num>,
     },
+    /// Each field of each struct by a rule of its own; the bytes between them hold anything.
+    Struct {
+        fields: Vec<FilledField>,
+    },
+}
+
+/// What stands in each struct at the same place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    /// In bytes from the start of the struct.
+    pub offset: usize,
+    pub elem: ElemType,
+    pub count: usize,
+}
+
+impl Field {
+    /// The first byte behind it.
+    pub fn end(&self) -> usize {
+        self.offset + self.elem.size() * self.count
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilledField {
+    pub name: String,
+    pub field: Field,
+    pub fill: Fill,
 }
 
 /// How a tensor of floats becomes the codes that the kernel reads. One scale for each block of elements.
@@ -400,6 +441,45 @@ pub enum CodecScheme {
     /// code = clamp(round(x / scale) + zero); a code means (code - zero) * scale. The kernel gets the
     /// scales, and the zero points (i32) where an argument asks for them. min and max include 0.
     Affine { low: i64, high: i64 },
+    /// Scales stand beside the codes, in structs.
+    Blocks(Blocks),
+}
+
+/// amax = max|x| over the values of one struct; its scale = amax / levels, rounded to the field's type; code =
+/// round(x / scale) + zero_point, at most `levels` away from it; a code means (code - zero_point) * scale.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blocks {
+    /// Dimensions of the values: those of the structs, with the values of one in the last.
+    pub values: Vec<usize>,
+    pub scale: Field,
+    pub codes: Field,
+    /// Holds scale * sum of (code - zero_point), where there is one.
+    pub sum: Option<Field>,
+    /// How two codes share a byte; `None` where each has an element.
+    pub nibbles: Option<Nibbles>,
+    pub levels: Num,
+    pub zero_point: i64,
+}
+
+impl Blocks {
+    /// Values of one struct.
+    pub fn values_each(&self) -> usize {
+        match self.nibbles {
+            None => self.codes.count,
+            Some(_) => 2 * self.codes.count,
+        }
+    }
+}
+
+/// Which two codes of 4 bits a byte holds, the low half first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Nibbles {
+    /// Of n codes in all, code i and code i + n / 2.
+    Halves,
+    /// Code 2 i and code 2 i + 1.
+    Pairs,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -415,6 +495,10 @@ pub enum Arg {
     },
     /// Device pointer to the i32 zero points of the tensor's affine codec.
     ZeroPoints {
+        tensor: String,
+    },
+    /// For a reference: the bytes of an input as the kernel reads them, contiguous.
+    Bytes {
         tensor: String,
     },
     Null,
@@ -517,7 +601,8 @@ pub enum Reference {
         op: Binary,
     },
     /// A C or C++ function in a file of the repository, run in a process of its own. Float tensors and
-    /// tensors with a codec come as `float*` (dequantised, contiguous), integer tensors in their own type.
+    /// tensors with a codec come as `float*` (dequantised, contiguous), those of f64 as `double*`, integer tensors in
+    /// their own type.
     User {
         source: String,
         function: String,
