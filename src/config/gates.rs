@@ -16,10 +16,11 @@ use verdict::model::{
 /// Key of the limits or seeds that hold for every name without its own.
 pub const DEFAULT: &str = "default";
 
-/// `cases`: those of this variant, in the order of `shapes`.
+/// `siblings`: all variants of the kernel. `shapes`: all of the kernel. `cases`: those of this variant, in the
+/// order of its own shapes.
 pub fn resolve_gates(
     kernel: &KernelVariant<'_>,
-    variants: &[&str],
+    siblings: &[KernelVariant<'_>],
     architectures: &[Arch],
     shapes: &[NamedShape],
     cases: &[Case],
@@ -27,7 +28,7 @@ pub fn resolve_gates(
 ) -> Result<Vec<Gate>, Problem> {
     let writer = Writer {
         kernel,
-        variants,
+        siblings,
         dims: &shapes.first().map_or(Vec::new(), |shape| {
             shape.dims.keys().map(String::as_str).collect()
         }),
@@ -42,7 +43,7 @@ pub fn resolve_gates(
         };
         gates.extend(writer.unit_gates(id, architectures)?);
     }
-    for (shape, case) in shapes.iter().zip(cases) {
+    for (shape, case) in kernel.shapes.iter().zip(cases) {
         let own = writer.case_gates(case, shape, shapes)?;
         let bounded = own.iter().any(|gate| {
             matches!(
@@ -67,7 +68,7 @@ pub fn resolve_gates(
 
 struct Writer<'a> {
     kernel: &'a KernelVariant<'a>,
-    variants: &'a [&'a str],
+    siblings: &'a [KernelVariant<'a>],
     dims: &'a [&'a str],
     file: &'a str,
 }
@@ -81,7 +82,7 @@ impl<'a> Writer<'a> {
         let known: Vec<String> = architectures.iter().map(Arch::to_string).collect();
         let subject = Subject::Unit(id);
         let mut gates = vec![self.make_gate(&subject, Rule::Built, None)];
-        if self.variants.len() > 1 {
+        if self.siblings.len() > 1 {
             gates.push(self.make_gate(&subject, Rule::HasEffect, None));
         }
         gates.extend(self.written_gates(&subject, &context, |written| {
@@ -189,7 +190,7 @@ impl<'a> Writer<'a> {
             scope,
             unit,
             variant: self.kernel.variant,
-            variants: self.variants,
+            siblings: self.siblings,
             dims: self.dims,
             has_codec: self
                 .kernel

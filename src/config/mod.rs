@@ -13,6 +13,7 @@ mod call;
 mod condition;
 mod context;
 mod defaults;
+mod expect;
 mod gates;
 mod kernel;
 mod limit;
@@ -240,6 +241,7 @@ fn resolve_file(
             pairing: None,
             filters: Vec::new(),
             left_out: BTreeSet::new(),
+            expected: Vec::new(),
         },
         gates: Vec::new(),
         toolchain: ToolchainPin {
@@ -256,6 +258,7 @@ fn resolve_file(
         let kernel = kernel::resolve_kernel(name, kernel, &shared)?;
         resolved.plan.units.extend(kernel.units);
         resolved.plan.cases.extend(kernel.cases);
+        resolved.plan.expected.extend(kernel.expected);
         resolved.gates.extend(kernel.gates);
     }
     if let Some(singles) = &raw.timing.singles {

@@ -129,9 +129,20 @@ pub struct Variant {
     /// Replaces the kernel's.
     pub reference: Option<Spot<RawReference>>,
     pub nondeterministic: Option<Spot<String>>,
+    /// Those of the kernel's shapes that it is run at. Default: all.
+    pub shapes: Option<Spot<Vec<Spot<String>>>>,
     /// Added to the kernel's gates; replaces those on the same metric. Gates cannot be removed.
     #[serde(default)]
     pub gates: Gates,
+    /// That it is wrong, and kept to show that a gate catches it.
+    pub expect: Option<Expect>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// Gates of which at least one fails, and no other: [memory and races, max_err].
+    pub fail: Spot<Vec<Spot<String>>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]

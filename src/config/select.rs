@@ -18,7 +18,13 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
     plan.filters = parse_filters(&all, &selection.filters)?;
     let (chosen, left_out): (Vec<_>, Vec<_>) = all.into_iter().partition(|id| plan.selects(id));
     plan.left_out = left_out.into_iter().map(|id| id.kernel).collect();
+    for expected in &mut plan.expected {
+        let mut cases = plan.cases.iter().filter(|case| expected.is_of(&case.id));
+        expected.left_out = cases.any(|case| !chosen.contains(&case.id));
+    }
     plan.cases.retain(|case| chosen.contains(&case.id));
+    plan.expected
+        .retain(|expected| chosen.iter().any(|id| expected.is_of(id)));
     let built: HashSet<(&str, &str)> = chosen
         .iter()
         .map(|id| (id.kernel.as_str(), id.variant.as_str()))

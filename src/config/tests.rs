@@ -5,6 +5,7 @@ use verdict::model::Case;
 
 mod accepted;
 mod cases;
+mod expect;
 mod files;
 mod garbage;
 mod gates;

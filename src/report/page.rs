@@ -96,6 +96,11 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
     let base = base.map(|base| of_base(record, judgement, base));
     let rest = [
         lines("accepted", "Broken, and accepted", accepted.collect()),
+        lines(
+            "expected",
+            "Failed as expected",
+            problems::expected(record, judgement),
+        ),
         comment_only("What changed", comparison(&changed), is_long(changed.len())),
         {
             let is_folded = is_long(counters.rows.len());

@@ -28,7 +28,8 @@ pub struct Problem<'a> {
 /// The worst first, otherwise in the order of the gates; but for gates that were loosened, which have a place
 /// of their own.
 pub fn problems<'a>(record: &Record, judgement: &'a Judgement) -> Vec<Problem<'a>> {
-    let groups = groups(judgement).into_iter();
+    let blocking = [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive];
+    let groups = groups(judgement, &blocking).into_iter();
     let problems = groups.map(|group| Problem {
         outcome: group.outcome,
         code: group.reason.code(),
@@ -107,10 +108,24 @@ impl Group<'_> {
     }
 }
 
-fn groups(judgement: &Judgement) -> Vec<Group<'_>> {
+/// What fails as it is meant to: `k/racy@tile: memory and races, max_err <= 0.001: fails as ...`.
+pub fn expected(record: &Record, judgement: &Judgement) -> Vec<String> {
+    let groups = groups(judgement, &[Outcome::Expected]).into_iter();
+    let lines = groups.map(|group| {
+        let subjects = named(&record.plan, &group.subjects);
+        format!(
+            "{subjects}: {}: {}",
+            group.gates().join(", "),
+            group.why(record)
+        )
+    });
+    lines.collect()
+}
+
+fn groups<'a>(judgement: &'a Judgement, outcomes: &[Outcome]) -> Vec<Group<'a>> {
     // First the gates of one subject, then subjects whose gates are the same.
     let mut of_one: Vec<Group> = Vec::new();
-    for outcome in [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive] {
+    for &outcome in outcomes {
         for verdict in judgement
             .verdicts
             .iter()

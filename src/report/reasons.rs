@@ -2,8 +2,8 @@
 //! reads them back.
 
 use super::words::{
-    element, instructions, limit, listed, millions, percent, place, plural, quantity, signed,
-    signed_interval, update_command,
+    any_of, element, instructions, limit, listed, millions, percent, place, plural, quantity,
+    signed, signed_interval, update_command,
 };
 use verdict::model::*;
 
@@ -56,6 +56,9 @@ impl Context<'_> {
             }
             R::LooseningAllowed(how) => {
                 format!("{}; allowed by --allow-loosened", loosened(how))
+            }
+            R::ExpectedFailure { own } => {
+                format!("fails as gates.yaml expects: {}", self.sentence(own))
             }
 
             R::SameCode { variant } => {
@@ -166,6 +169,13 @@ impl Context<'_> {
             R::AcceptanceUnused { by, until } => format!(
                 "unused: every gate holds without this acceptance, by {by} until {until}; remove it"
             ),
+            R::ExpectedFailurePassed => {
+                "holds every gate that was judged, and is expected to fail: it is right after all, or nothing catches it any more".to_owned()
+            }
+            R::FailedOtherwise { on, failed } => format!(
+                "fails {} of {on}, which it is not expected to",
+                listed(&failed.iter().map(super::words::gate).collect::<Vec<_>>()),
+            ),
             R::AcceptedUntil { own, accepted } => format!(
                 "{}; the acceptance of `{}` by {} ended on {}",
                 self.sentence(own),
@@ -198,6 +208,9 @@ impl Context<'_> {
             R::Fault(fault) => format!("{}: {}", fault_kind(fault.kind), fault.message),
             R::Unsupported(why) => unsupported(why),
             R::NotRun(why) => not_run(why),
+            R::ExpectedFailureOpen => {
+                "no gate that it is expected to fail was decided, or not at all of its shapes".to_owned()
+            }
             R::GpuRequired { why } => format!("a GPU is required: {}", self.sentence(why)),
             R::NotBuilt { unit } => format!("{unit} was not built"),
             R::NotProven { why } => format!("{NOT_PROVEN}: {}", self.sentence(why)),
@@ -805,6 +818,8 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
         BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
         BaseDemand::File(file) => format!("gates of {file}"),
+        BaseDemand::NoFailure(but) if but.is_empty() => "every gate holds".to_owned(),
+        BaseDemand::NoFailure(but) => format!("no gate fails but {}", any_of(but)),
     }
 }
 
@@ -857,6 +872,9 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::CountersLost(counters) => {
             format!("head can no longer be held to {}", lost_counters(counters))
+        }
+        Loosened::ExpectedToFail(gates) => {
+            format!("head expects it to fail {}", any_of(gates))
         }
         Loosened::FileRemoved => "removed: head has no such file of gates".to_owned(),
         Loosened::BaselineRemoved => "head removes the baseline".to_owned(),

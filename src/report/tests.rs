@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use verdict::judge::fixture;
 use verdict::judge::{compare, judge};
 use verdict::model::{
-    Acceptance, Conclusion, Evidence, Fault, FaultKind, Judgement, Loosening, Metric, NotRun, Num,
-    OtherProcess, Outcome, Question, Reason, Record, Rule, Seen, Subject, Verdict, Worst,
+    Acceptance, Conclusion, Evidence, Fault, FaultKind, GateName, Judgement, Loosening, Metric,
+    NotRun, Num, OtherProcess, Outcome, Question, Reason, Record, Rule, Seen, Subject, Verdict,
+    Worst,
 };
 
 const PLAIN: Options = Options {
@@ -142,6 +143,25 @@ fn a_run_that_passes() {
 #[test]
 fn a_run_that_fails() {
     everywhere("fail", &broken());
+}
+
+#[test]
+fn a_variant_that_fails_as_expected() {
+    let by = [GateName::Metric(Metric::MaxErr), GateName::Deterministic];
+    let mut record = fixture::record_kept_to_fail(&by);
+    for shape in fixture::SHAPES {
+        let id = fixture::case_id("fast", shape);
+        fixture::recheck(&mut record, &id, |_, facts| {
+            facts.error.max_err = Num(0.3);
+        });
+    }
+    everywhere("expected", &record);
+}
+
+#[test]
+fn a_variant_that_is_expected_to_fail_and_does_not() {
+    let record = fixture::record_kept_to_fail(&[GateName::Metric(Metric::MaxErr)]);
+    everywhere("unexpected", &record);
 }
 
 #[test]

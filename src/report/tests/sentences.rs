@@ -183,6 +183,15 @@ fn all_reasons() -> Vec<Reason> {
             accepted: accepted(),
         },
         R::LooseningAllowed(Box::new(Loosened::GateRemoved)),
+        R::ExpectedFailure {
+            own: Box::new(R::BeyondLimit {
+                metric: Metric::MaxErr,
+                value: Num(0.3),
+                op: Op::Le,
+                bound: Num(0.001),
+                worst: None,
+            }),
+        },
         R::SameCode {
             variant: "direct".into(),
         },
@@ -336,6 +345,11 @@ fn all_reasons() -> Vec<Reason> {
             by: "jane@example.org".into(),
             until: "2027-01-31".into(),
         },
+        R::ExpectedFailurePassed,
+        R::FailedOtherwise {
+            on: Box::new(Subject::Unit(unit())),
+            failed: vec![Rule::Built, fixture::at_most(Metric::Registers, 128.0)],
+        },
         R::AcceptedUntil {
             own: own(),
             accepted: accepted(),
@@ -348,6 +362,7 @@ fn all_reasons() -> Vec<Reason> {
             path: "baselines/k/fast/times-h100.json".into(),
             problem: "line 3: expected `,`".into(),
         },
+        R::ExpectedFailureOpen,
         R::GpuRequired { why: why() },
         R::NotBuilt { unit: unit() },
         R::NotProven { why: why() },
@@ -759,6 +774,7 @@ fn loosened() -> Vec<Loosened> {
             (Counter::GlobalStoreSectors, Some(withheld(Doubt::Polls))),
             (Counter::Atomics, None),
         ]),
+        Loosened::ExpectedToFail(vec![GateName::NoFindings, GateName::Metric(Metric::MaxErr)]),
         Loosened::FileRemoved,
         Loosened::BaselineRemoved,
         Loosened::BaselineEdited(edits()),
@@ -804,6 +820,8 @@ fn demands() -> Vec<BaseDemand> {
         BaseDemand::Baseline(Facet::Times),
         BaseDemand::NoAcceptance,
         BaseDemand::File("gpu/gates.yaml".to_owned()),
+        BaseDemand::NoFailure(Vec::new()),
+        BaseDemand::NoFailure(vec![GateName::NoFindings]),
     ]
 }
 

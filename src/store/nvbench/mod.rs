@@ -163,6 +163,7 @@ fn record(files: Vec<File>) -> Result<Record> {
             pairing: None,
             filters: Vec::new(),
             left_out: BTreeSet::new(),
+            expected: Vec::new(),
         },
         policy: Policy::NOTHING,
         evidence,

@@ -58,7 +58,7 @@ pub(super) fn conclude(lookup: &Lookup, verdicts: &[Verdict]) -> Conclusion {
         Conclusion::Environment
     } else if any(Outcome::Inconclusive) {
         Conclusion::Inconclusive
-    } else if any(Outcome::Pass) {
+    } else if any(Outcome::Pass) || any(Outcome::Expected) {
         Conclusion::Pass
     } else {
         Conclusion::NothingJudged

@@ -1,6 +1,6 @@
 //! What is to be done, with every expression already evaluated. Written into the record.
 
-use super::{CaseId, Filter, Num, Subject, UnitId};
+use super::{CaseId, Filter, GateName, Num, Subject, UnitId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,9 +22,48 @@ pub struct Plan {
     /// Kernels of which these left out cases that gates.yaml has: the worst over the shapes that are here need
     /// not be the worst of all. Of what gates.yaml no longer has it says nothing; `selects` does.
     pub left_out: BTreeSet<String>,
+    /// Variants that are kept though they are wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected: Vec<Expected>,
+}
+
+/// A variant that is there to fail, which shows that a gate catches what is wrong with it. It is never timed, no
+/// measure for others, and gives no baselines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    pub kernel: String,
+    pub variant: String,
+    /// At least one of these fails, at one shape at least, and no other gate.
+    pub gates: Vec<GateName>,
+    /// Whether a filter left out shapes of it: it may be right at those that are here.
+    pub left_out: bool,
+    /// `gates.yaml:42`.
+    pub declared: String,
+}
+
+impl Expected {
+    pub fn is_of(&self, case: &CaseId) -> bool {
+        (&self.kernel, &self.variant) == (&case.kernel, &case.variant)
+    }
+
+    /// `k/racy@*`, which is a filter, too.
+    pub fn every_shape(&self) -> CaseId {
+        CaseId {
+            kernel: self.kernel.clone(),
+            variant: self.variant.clone(),
+            shape: "*".to_owned(),
+        }
+    }
 }
 
 impl Plan {
+    /// How a variant is to fail, if it is.
+    pub fn expected(&self, kernel: &str, variant: &str) -> Option<&Expected> {
+        let mut expected = self.expected.iter();
+        expected.find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
+    }
+
     pub fn unit(&self, id: &UnitId) -> Option<&Unit> {
         self.units.iter().find(|unit| unit.id == *id)
     }

@@ -164,6 +164,50 @@ pub enum Rule {
     },
 }
 
+/// A gate by what it is about, whatever its limit: as reports and gates.yaml name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateName {
+    Finite,
+    Written,
+    Deterministic,
+    InputsIntact,
+    AgreesWithDriver,
+    NoFindings,
+    Conditions,
+    Metric(Metric),
+}
+
+impl GateName {
+    /// `None` of what says nothing about a kernel that runs, and of what only compares.
+    pub fn of(rule: &Rule) -> Option<Self> {
+        match rule {
+            Rule::Finite => Some(Self::Finite),
+            Rule::Written => Some(Self::Written),
+            Rule::Deterministic => Some(Self::Deterministic),
+            Rule::InputsIntact => Some(Self::InputsIntact),
+            Rule::AgreesWithDriver => Some(Self::AgreesWithDriver),
+            Rule::NoFindings => Some(Self::NoFindings),
+            Rule::Condition { .. } => Some(Self::Conditions),
+            Rule::Limit { metric, .. } => Some(Self::Metric(*metric)),
+            Rule::Built | Rule::HasEffect | Rule::Counters { .. } => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Finite => "finite",
+            Self::Written => "written",
+            Self::Deterministic => "deterministic",
+            Self::InputsIntact => "inputs intact",
+            Self::AgreesWithDriver => "agrees with driver",
+            Self::NoFindings => "memory and races",
+            Self::Conditions => "conditions",
+            Self::Metric(metric) => metric.name(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Limit {

@@ -99,16 +99,19 @@ pub enum Outcome {
     Unsupported,
     /// It was not run, for a reason that is no fault: no GPU, filtered out, an earlier failure.
     Skipped,
+    /// It failed, of a variant that is kept to fail there.
+    Expected,
     Pass,
 }
 
 impl Outcome {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Fail,
         Self::Environment,
         Self::Inconclusive,
         Self::Unsupported,
         Self::Skipped,
+        Self::Expected,
         Self::Pass,
     ];
 
@@ -119,6 +122,7 @@ impl Outcome {
             Self::Inconclusive => "inconclusive",
             Self::Unsupported => "unsupported",
             Self::Skipped => "skipped",
+            Self::Expected => "expected",
             Self::Pass => "pass",
         }
     }
@@ -280,7 +284,10 @@ impl Verdict {
     pub fn metric(&self) -> Option<Metric> {
         match &self.question {
             Question::Gate(rule) => rule.metric(),
-            Question::Baseline | Question::Acceptance(_) | Question::NoLooser(_) => None,
+            Question::Baseline
+            | Question::Acceptance(_)
+            | Question::NoLooser(_)
+            | Question::Failure(_) => None,
         }
     }
 

@@ -1,8 +1,9 @@
-//! Floor 5: what people changed about the gates themselves: what was accepted, and what is looser than at
-//! the base.
+//! Floor 5: what people said about the gates themselves: what was accepted, what is there to fail, and what is
+//! looser than at the base.
 
 pub(super) mod accepted;
 pub(super) mod edited;
+pub(super) mod expected;
 pub(super) mod loosened;
 pub(super) mod lost;
 pub(super) mod measured;

@@ -4,6 +4,7 @@ mod accepted;
 mod anchors;
 mod beside;
 mod doubts;
+mod expected;
 mod foreign;
 mod limits;
 mod loosened;
