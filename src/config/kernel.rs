@@ -3,16 +3,17 @@
 use super::call::{self, Callee};
 use super::defaults;
 use super::expect;
-use super::gates::{self, DEFAULT};
+use super::gates::{self, DEFAULT, Writer};
 use super::raw::{self, RawLaunch, RawReference};
 use super::reference;
 use super::scope::{self, Scope};
 use super::shape::{NamedShape, check_file_name, check_identifier, choose_shapes, resolve_shapes};
+use super::target;
 use super::tensor::{self, Declared};
 use super::yaml::{Ordered, Problem, Spot, suggest};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Callable, Case, CaseId, Determinism, Expected, Gate, Metric, Tensor, Unit, UnitId,
+    Arch, Callable, Case, CaseId, Determinism, Expected, Gate, Metric, Target, Tensor, Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.
@@ -29,6 +30,7 @@ pub struct KernelVariant<'a> {
     /// Those of the kernel's that it is run at.
     pub shapes: Vec<NamedShape>,
     pub gates: Vec<gates::WrittenGate<'a>>,
+    pub targets: Vec<target::Written<'a>>,
     /// Gates that it is kept to fail, as written.
     pub failing: Option<&'a Spot<Vec<Spot<String>>>>,
 }
@@ -57,6 +59,7 @@ pub struct Resolved {
     pub units: Vec<Unit>,
     pub cases: Vec<Case>,
     pub gates: Vec<Gate>,
+    pub targets: Vec<Target>,
     pub expected: Vec<Expected>,
 }
 
@@ -72,8 +75,12 @@ pub fn resolve_kernel(
         units: Vec::new(),
         cases: Vec::new(),
         gates: Vec::new(),
+        targets: Vec::new(),
         expected: Vec::new(),
     };
+    let dims: Vec<&str> = shapes.first().map_or(Vec::new(), |shape| {
+        shape.dims.keys().map(String::as_str).collect()
+    });
     for kernel in &kernels {
         check_names(kernel, &shapes)?;
         let cases: Vec<Case> = kernel
@@ -84,25 +91,31 @@ pub fn resolve_kernel(
         resolved
             .units
             .extend(resolve_units(kernel, &kernel.shapes, &cases, shared)?);
-        let mut gates = gates::resolve_gates(
+        let writer = Writer {
             kernel,
-            &kernels,
-            shared.architectures,
-            &shapes,
-            &cases,
-            shared.file,
-        )?;
-        if let Some(names) = kernel.failing {
-            gates.retain(expect::is_asked);
-            resolved
-                .expected
-                .push(expect::resolve(kernel, names, &gates, shared.file)?);
+            siblings: &kernels,
+            architectures: shared.architectures,
+            shapes: &shapes,
+            dims: &dims,
+            file: shared.file,
+        };
+        let mut gates = gates::resolve_gates(&writer, &cases)?;
+        let targets = target::resolve(&writer, &kernel.targets, &cases)?;
+        match kernel.failing {
+            None => resolved.targets.extend(targets),
+            // Of what is wrong no figure is a good one.
+            Some(names) => {
+                gates.retain(expect::is_asked);
+                resolved
+                    .expected
+                    .push(expect::resolve(kernel, names, &gates, shared.file)?);
+            }
         }
         resolved.gates.extend(gates);
         resolved.cases.extend(cases);
     }
     check_variant_references(&kernels, &resolved.cases)?;
-    gates::mark_cases(&resolved.gates, &mut resolved.cases);
+    gates::mark_cases(&resolved.gates, &resolved.targets, &mut resolved.cases);
     Ok(resolved)
 }
 
@@ -210,6 +223,7 @@ fn resolve_variant<'a>(
         determinism,
         shapes: choose_shapes(shapes, changes.and_then(|changes| changes.shapes.as_ref()))?,
         gates: gates::merge_gates(&raw.gates, changes.map(|changes| &changes.gates))?,
+        targets: target::merge(&raw.target, changes.map(|changes| &changes.target))?,
         failing: changes
             .and_then(|changes| changes.expect.as_ref())
             .map(|expect| &expect.fail),
@@ -257,6 +271,14 @@ fn check_names(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<(), 
 }
 
 impl<'a> KernelVariant<'a> {
+    pub fn unit(&self, arch: Arch) -> UnitId {
+        UnitId {
+            kernel: self.kernel.to_owned(),
+            variant: self.variant.to_owned(),
+            arch,
+        }
+    }
+
     /// Whether another variant can be held against it at a shape; `named`: where it is named.
     pub fn check_measure(&self, named: &Spot<String>, shape: Option<&str>) -> Result<(), Problem> {
         let variant = self.variant;
@@ -413,11 +435,7 @@ fn resolve_units(
         .architectures
         .iter()
         .map(|&arch| Unit {
-            id: UnitId {
-                kernel: kernel.kernel.to_owned(),
-                variant: kernel.variant.to_owned(),
-                arch,
-            },
+            id: kernel.unit(arch),
             source: source.clone(),
             include_dirs: include_dirs.clone(),
             defines: kernel.defines.clone(),

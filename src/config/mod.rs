@@ -22,6 +22,7 @@ mod reference;
 mod scope;
 mod select;
 mod shape;
+mod target;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -38,7 +39,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use verdict::model::{
-    Arch, CaseId, DEFAULT_CONFIG, Gate, Metric, Pairing, Plan, Rule, Schedule, Simulation,
+    Arch, CaseId, DEFAULT_CONFIG, Gate, Metric, Pairing, Plan, Rule, Schedule, Simulation, Target,
 };
 use yaml::{Problem, Source, Spot};
 
@@ -77,6 +78,7 @@ pub struct Loaded {
     pub file: String,
     pub plan: Plan,
     pub gates: Vec<Gate>,
+    pub targets: Vec<Target>,
     pub toolchain: ToolchainPin,
     /// Every case of the file, selected or not.
     pub all: Vec<CaseId>,
@@ -149,6 +151,7 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
         file,
         plan: resolved.plan,
         gates: resolved.gates,
+        targets: resolved.targets,
         toolchain: resolved.toolchain,
         all,
         reseeded: selection.seeds.is_some(),
@@ -184,6 +187,7 @@ pub fn template() -> &'static str {
 struct Resolved {
     plan: Plan,
     gates: Vec<Gate>,
+    targets: Vec<Target>,
     toolchain: ToolchainPin,
 }
 
@@ -244,6 +248,7 @@ fn resolve_file(
             expected: Vec::new(),
         },
         gates: Vec::new(),
+        targets: Vec::new(),
         toolchain: ToolchainPin {
             cuda: raw.toolchain.cuda.as_ref().map(check_release).transpose()?,
         },
@@ -260,6 +265,7 @@ fn resolve_file(
         resolved.plan.cases.extend(kernel.cases);
         resolved.plan.expected.extend(kernel.expected);
         resolved.gates.extend(kernel.gates);
+        resolved.targets.extend(kernel.targets);
     }
     if let Some(singles) = &raw.timing.singles {
         check_singles(singles, &resolved.gates)?;

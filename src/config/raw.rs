@@ -108,6 +108,9 @@ pub struct Kernel {
     /// The longest that the check of one seed, or the timing of one case, may take: 30s.
     pub deadline: Option<Spot<Formula>>,
     pub gates: Spot<Gates>,
+    /// Figures to be reached: reported, and no gates.
+    #[serde(default)]
+    pub target: Targets,
 }
 
 /// Dimensions by name.
@@ -134,6 +137,9 @@ pub struct Variant {
     /// Added to the kernel's gates; replaces those on the same metric. Gates cannot be removed.
     #[serde(default)]
     pub gates: Gates,
+    /// Added to the kernel's targets; replaces those on the same metric.
+    #[serde(default)]
+    pub target: Targets,
     /// That it is wrong, and kept to show that a gate catches it.
     pub expect: Option<Expect>,
 }
@@ -520,6 +526,40 @@ impl JsonSchema for Gates {
         );
         json_schema!({
             "description": "Limits by metric.",
+            "type": "object",
+            "properties": keys,
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// By metric, and `because`.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Targets(pub Ordered<Spot<Limits>>);
+
+/// Key of the reason among the targets.
+pub const BECAUSE: &str = "because";
+
+impl JsonSchema for Targets {
+    fn schema_name() -> Cow<'static, str> {
+        "Targets".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let limits = generator.subschema_for::<Limits>();
+        let mut keys: serde_json::Map<_, _> = Metric::ALL
+            .iter()
+            .map(|metric| (metric.name().to_owned(), limits.clone().to_value()))
+            .collect();
+        keys.insert(
+            BECAUSE.to_owned(),
+            serde_json::json!({
+                "description": "Why a target is missed, with figures: a negative result that reports list.",
+                "type": "string",
+            }),
+        );
+        json_schema!({
+            "description": "Figures to be reached, by metric. No baseline is involved.",
             "type": "object",
             "properties": keys,
             "additionalProperties": false,

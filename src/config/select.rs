@@ -31,6 +31,10 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
         .collect();
     plan.units
         .retain(|unit| built.contains(&(unit.id.kernel.as_str(), unit.id.variant.as_str())));
+    resolved.targets.retain(|target| match &target.subject {
+        Subject::Case(id) => chosen.contains(id),
+        Subject::Unit(id) => built.contains(&(id.kernel.as_str(), id.variant.as_str())),
+    });
     resolved.gates.retain(|gate| match &gate.subject {
         Subject::Case(id) => chosen.contains(id),
         Subject::Unit(id) => {

@@ -15,6 +15,7 @@ mod mistakes_in_values;
 mod references;
 mod selection;
 mod simulation;
+mod target;
 
 /// A disk where what has an extension is a file.
 fn disk(path: &str) -> Option<PathKind> {

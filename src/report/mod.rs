@@ -19,6 +19,7 @@ pub mod reasons;
 mod signature;
 mod standing;
 mod summary;
+mod targets;
 pub mod terminal;
 pub mod words;
 

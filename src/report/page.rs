@@ -3,7 +3,7 @@
 use super::beside::{self, LoosenedGates};
 use super::printed::{self, Printed};
 use super::problems::{self, Problem};
-use super::{figures, notes, standing, summary, words};
+use super::{figures, notes, standing, summary, targets, words};
 use std::collections::BTreeSet;
 use verdict::model::{
     BesideBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict,
@@ -108,6 +108,8 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         },
         lines("better", "Better than the baseline", wins.collect()),
         lines("drift", "Since anchors", standing::drifts(judgement)),
+        Section::new("targets", "Targets", targets::parts(record, judgement)),
+        lines("missed", "Missed targets", targets::missed(judgement)),
         lines("note", "Notes", notes::lines(record, judgement)),
         lines("skipped", "Not judged", summary::skipped(record, judgement)),
         comment_only(&unchanged_title, comparison(&unchanged), true),

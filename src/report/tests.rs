@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use verdict::judge::fixture;
 use verdict::judge::{compare, judge};
 use verdict::model::{
-    Acceptance, Conclusion, Evidence, Fault, FaultKind, GateName, Judgement, Loosening, Metric,
-    NotRun, Num, OtherProcess, Outcome, Question, Reason, Record, Rule, Seen, Subject, Verdict,
-    Worst,
+    Acceptance, Bound, Conclusion, Evidence, Fault, FaultKind, GateName, Judgement, Loosening,
+    Metric, NotRun, Num, Op, OtherProcess, Outcome, Question, Reason, Record, Rule, Seen, Subject,
+    Target, Verdict, Worst,
 };
 
 const PLAIN: Options = Options {
@@ -143,6 +143,41 @@ fn a_run_that_passes() {
 #[test]
 fn a_run_that_fails() {
     everywhere("fail", &broken());
+}
+
+fn with_targets(mut record: Record) -> Record {
+    let relative = |factor| Bound::Expr(fixture::expr(&format!("{factor} * direct.p50")));
+    let target = |shape, bound, because: Option<&str>| Target {
+        subject: fixture::case("fast", shape),
+        metric: Metric::P50,
+        op: Op::Le,
+        bound,
+        because: because.map(str::to_owned),
+        declared: "gates.yaml:9".into(),
+    };
+    record.policy.targets = vec![
+        target("small", relative("0.90"), None),
+        target(
+            "large",
+            relative("0.75"),
+            Some("it is bound by issue slots, not by bandwidth"),
+        ),
+        target("large", Bound::Value(Num(79_000.0)), None),
+    ];
+    record
+}
+
+#[test]
+fn targets_that_are_met_and_missed() {
+    everywhere("targets", &with_targets(fixture::record()));
+}
+
+#[test]
+fn targets_without_a_gpu() {
+    everywhere(
+        "targets-no-gpu",
+        &with_targets(fixture::record_without_gpu()),
+    );
 }
 
 #[test]

@@ -12,6 +12,7 @@ impl Judgement {
             accepted: Vec::new(),
             wins: Vec::new(),
             drifts: Vec::new(),
+            targets: Vec::new(),
             counters: Vec::new(),
             notes: Vec::new(),
         }

@@ -301,6 +301,7 @@ pub fn policy() -> Policy {
         require_gpu: false,
         anchors: Vec::new(),
         accepted: Vec::new(),
+        targets: Vec::new(),
         base: None,
     }
 }

@@ -11,7 +11,7 @@
 //! 3. `proof`: whether a case is right, once for each case.
 //! 4. `rules`: one gate, one verdict; a file for each kind of rule.
 //! 5. `review`: what was accepted, what is there to fail, and what is looser than at the base.
-//! 6. `schedule`, `baselines`, and the two judgements here.
+//! 6. `schedule`, `baselines`, `targets`, and the two judgements here.
 
 mod agreed;
 mod baselines;
@@ -27,6 +27,7 @@ mod rules;
 mod schedule;
 mod series;
 mod sessions;
+mod targets;
 mod value;
 
 #[cfg(any(test, feature = "fixture"))]
@@ -131,6 +132,7 @@ fn judge_gates(values: &Values, refusals: &Refusals) -> Judgement {
         judgement.verdicts.push(ruled.verdict);
     }
     expected::review(values.lookup.plan, &mut judgement.verdicts);
+    judgement.targets = targets::compare(values);
     let drifts = rules::baseline::since_best(values, &judgement.drifts);
     judgement.drifts.extend(drifts);
     let (broken, unneeded) = values.broken_baselines();

@@ -19,6 +19,9 @@ pub struct Policy {
     pub anchors: Vec<Anchor>,
     /// In the order of baselines/accepted.yaml.
     pub accepted: Vec<Acceptance>,
+    /// In the order of gates.yaml. No verdict follows from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<Target>,
     /// The revision that head is held against.
     pub base: Option<Base>,
 }
@@ -32,6 +35,7 @@ impl Policy {
         require_gpu: false,
         anchors: Vec::new(),
         accepted: Vec::new(),
+        targets: Vec::new(),
         base: None,
     };
 }
@@ -130,6 +134,33 @@ pub struct Gate {
     pub rule: Rule,
     /// `gates.yaml:42`, where it was written; rules that need not be written have none.
     pub declared: Option<String>,
+}
+
+/// A figure that is to be reached: reported, and no gate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    pub subject: Subject,
+    pub metric: Metric,
+    pub op: Op,
+    pub bound: Bound,
+    /// Why it is missed, where that is known.
+    pub because: Option<String>,
+    /// `gates.yaml:42`.
+    pub declared: String,
+}
+
+impl Target {
+    /// What it would ask as a gate.
+    pub fn rule(&self) -> Rule {
+        Rule::Limit {
+            metric: self.metric,
+            limit: Limit::Absolute {
+                op: self.op,
+                bound: self.bound.clone(),
+            },
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -150,6 +150,8 @@ pub struct Judgement {
     pub wins: Vec<Win>,
     /// Against anchors and the best level that was kept up.
     pub drifts: Vec<Drift>,
+    /// In the order of gates.yaml.
+    pub targets: Vec<Aimed>,
     /// Counters that are not what was agreed, whether or not a gate allows it.
     pub counters: Vec<CounterChange>,
     /// Shapes and variants without any baseline yet, and baselines whose case is gone.
@@ -165,6 +167,31 @@ pub struct Accepted {
     pub reason: Reason,
     /// Where it was accepted.
     pub declared: String,
+}
+
+/// How a figure stands to its target.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Aimed {
+    pub subject: Subject,
+    pub rule: Rule,
+    pub standing: Standing,
+    pub measured: Option<Num>,
+    /// The target as a value.
+    pub limit: Option<Num>,
+    /// (measured - limit) / limit, where both are known.
+    pub change: Option<Num>,
+    pub reason: Reason,
+    /// Why it is missed, as gates.yaml says. A miss with it is a negative result, and recorded.
+    pub because: Option<String>,
+    pub declared: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    Met,
+    Missed,
+    NotMeasured,
 }
 
 /// The whole run in a word; the exit code follows from it alone.

@@ -15,6 +15,7 @@ mod properties;
 mod rules;
 mod simulated;
 mod singles;
+mod targets;
 mod times;
 mod unseen;
 
