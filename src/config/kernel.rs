@@ -3,6 +3,7 @@
 use super::call::{self, Callee};
 use super::defaults;
 use super::expect;
+use super::fallback;
 use super::gates::{self, DEFAULT, Writer};
 use super::raw::{self, RawLaunch, RawReference};
 use super::reference;
@@ -13,7 +14,8 @@ use super::tensor::{self, Declared};
 use super::yaml::{Ordered, Problem, Spot, suggest};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Callable, Case, CaseId, Determinism, Expected, Gate, Metric, Target, Tensor, Unit, UnitId,
+    Arch, Callable, Case, CaseId, Determinism, Expected, Fallback, Gate, Metric, Target, Tensor,
+    Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.
@@ -31,6 +33,8 @@ pub struct KernelVariant<'a> {
     pub shapes: Vec<NamedShape>,
     pub gates: Vec<gates::WrittenGate<'a>>,
     pub targets: Vec<target::Written<'a>>,
+    /// The variant that can stand in for it.
+    pub fallback: Option<&'a Spot<String>>,
     /// Gates that it is kept to fail, as written.
     pub failing: Option<&'a Spot<Vec<Spot<String>>>>,
 }
@@ -61,6 +65,7 @@ pub struct Resolved {
     pub gates: Vec<Gate>,
     pub targets: Vec<Target>,
     pub expected: Vec<Expected>,
+    pub fallbacks: Vec<Fallback>,
 }
 
 pub fn resolve_kernel(
@@ -77,6 +82,7 @@ pub fn resolve_kernel(
         gates: Vec::new(),
         targets: Vec::new(),
         expected: Vec::new(),
+        fallbacks: Vec::new(),
     };
     let dims: Vec<&str> = shapes.first().map_or(Vec::new(), |shape| {
         shape.dims.keys().map(String::as_str).collect()
@@ -115,6 +121,7 @@ pub fn resolve_kernel(
         resolved.cases.extend(cases);
     }
     check_variant_references(&kernels, &resolved.cases)?;
+    resolved.fallbacks = fallback::resolve(&kernels, &resolved.cases, shared.file)?;
     gates::mark_cases(&resolved.gates, &resolved.targets, &mut resolved.cases);
     Ok(resolved)
 }
@@ -224,6 +231,7 @@ fn resolve_variant<'a>(
         shapes: choose_shapes(shapes, changes.and_then(|changes| changes.shapes.as_ref()))?,
         gates: gates::merge_gates(&raw.gates, changes.map(|changes| &changes.gates))?,
         targets: target::merge(&raw.target, changes.map(|changes| &changes.target))?,
+        fallback: changes.and_then(|changes| changes.fallback.as_ref()),
         failing: changes
             .and_then(|changes| changes.expect.as_ref())
             .map(|expect| &expect.fail),

@@ -14,6 +14,7 @@ mod condition;
 mod context;
 mod defaults;
 mod expect;
+mod fallback;
 mod gates;
 mod kernel;
 mod limit;
@@ -246,6 +247,7 @@ fn resolve_file(
             filters: Vec::new(),
             left_out: BTreeSet::new(),
             expected: Vec::new(),
+            fallbacks: Vec::new(),
         },
         gates: Vec::new(),
         targets: Vec::new(),
@@ -264,6 +266,7 @@ fn resolve_file(
         resolved.plan.units.extend(kernel.units);
         resolved.plan.cases.extend(kernel.cases);
         resolved.plan.expected.extend(kernel.expected);
+        resolved.plan.fallbacks.extend(kernel.fallbacks);
         resolved.gates.extend(kernel.gates);
         resolved.targets.extend(kernel.targets);
     }

@@ -140,6 +140,8 @@ pub struct Variant {
     /// Added to the kernel's targets; replaces those on the same metric.
     #[serde(default)]
     pub target: Targets,
+    /// The variant that stands in for it where it fails, if the run allows that: --allow-fallback.
+    pub fallback: Option<Spot<String>>,
     /// That it is wrong, and kept to show that a gate catches it.
     pub expect: Option<Expect>,
 }

@@ -25,6 +25,8 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
     plan.cases.retain(|case| chosen.contains(&case.id));
     plan.expected
         .retain(|expected| chosen.iter().any(|id| expected.is_of(id)));
+    plan.fallbacks
+        .retain(|fallback| chosen.iter().any(|id| fallback.is_of(id)));
     let built: HashSet<(&str, &str)> = chosen
         .iter()
         .map(|id| (id.kernel.as_str(), id.variant.as_str()))

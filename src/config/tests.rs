@@ -6,6 +6,7 @@ use verdict::model::Case;
 mod accepted;
 mod cases;
 mod expect;
+mod fallback;
 mod files;
 mod garbage;
 mod gates;

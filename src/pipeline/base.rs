@@ -151,6 +151,7 @@ fn nothing() -> Plan {
         filters: Vec::new(),
         left_out: BTreeSet::new(),
         expected: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 

@@ -96,6 +96,7 @@ pub(super) fn plan(
             anchors,
             accepted,
             targets,
+            allow_fallback: request.allow_fallback,
             base,
         },
         commit,

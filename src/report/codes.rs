@@ -1,7 +1,7 @@
 //! What each code of a verdict means and what mends it: docs/verdicts.md is made of this. Pure.
 
 use verdict::model::Outcome::{
-    self, Environment, Expected, Fail, Inconclusive, Pass, Skipped, Unsupported,
+    self, Environment, Expected, Fail, Inconclusive, Pass, Replaced, Skipped, Unsupported,
 };
 
 pub struct Group {
@@ -74,6 +74,7 @@ const HELD: &[Entry] = &[
     entry("unchanged-since-base", &[Pass], "Machine code, launch and arguments are those of the base, so it was not timed.", "-"),
     entry("accepted", &[Pass], "The limit is broken, and an acceptance covers that.", "Fix it before the acceptance ends."),
     entry("loosening-allowed", &[Pass], "Head is looser than the base, and `--allow-loosened` allowed it.", "-"),
+    entry("fell-back", &[Replaced], "The gate did not hold, and the variant that gates.yaml names as `fallback` holds all of its own; the run had `--allow-fallback`.", "Fix the variant, or use the other one."),
     entry("expected-failure", &[Expected], "The gate fails, and gates.yaml expects that of the variant (`expect: {fail: ...}`).", "-"),
 ];
 

@@ -99,7 +99,12 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         lines(
             "expected",
             "Failed as expected",
-            problems::expected(record, judgement),
+            problems::lines(record, judgement, Outcome::Expected),
+        ),
+        lines(
+            "fallback",
+            "Fell back on another variant",
+            problems::lines(record, judgement, Outcome::Replaced),
         ),
         comment_only("What changed", comparison(&changed), is_long(changed.len())),
         {

@@ -29,7 +29,16 @@ pub struct Problem<'a> {
 /// of their own.
 pub fn problems<'a>(record: &Record, judgement: &'a Judgement) -> Vec<Problem<'a>> {
     let blocking = [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive];
-    let groups = groups(judgement, &blocking).into_iter();
+    ended(record, judgement, &blocking)
+}
+
+/// What ended in one of these ways, those of the first before those of the next.
+pub fn ended<'a>(
+    record: &Record,
+    judgement: &'a Judgement,
+    outcomes: &[Outcome],
+) -> Vec<Problem<'a>> {
+    let groups = groups(judgement, outcomes).into_iter();
     let problems = groups.map(|group| Problem {
         outcome: group.outcome,
         code: group.reason.code(),
@@ -108,17 +117,10 @@ impl Group<'_> {
     }
 }
 
-/// What fails as it is meant to: `k/racy@tile: memory and races, max_err <= 0.001: fails as ...`.
-pub fn expected(record: &Record, judgement: &Judgement) -> Vec<String> {
-    let groups = groups(judgement, &[Outcome::Expected]).into_iter();
-    let lines = groups.map(|group| {
-        let subjects = named(&record.plan, &group.subjects);
-        format!(
-            "{subjects}: {}: {}",
-            group.gates().join(", "),
-            group.why(record)
-        )
-    });
+/// What ended in one way that does not block: `k/racy@tile: memory and races, max_err <= 0.001: fails as ...`.
+pub fn lines(record: &Record, judgement: &Judgement, outcome: Outcome) -> Vec<String> {
+    let ended = ended(record, judgement, &[outcome]).into_iter();
+    let lines = ended.map(|it| format!("{}: {}: {}", it.subjects, it.gates.join(", "), it.why));
     lines.collect()
 }
 

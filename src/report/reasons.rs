@@ -57,6 +57,10 @@ impl Context<'_> {
             R::LooseningAllowed(how) => {
                 format!("{}; allowed by --allow-loosened", loosened(how))
             }
+            R::FellBack { own, to } => format!(
+                "falls back on `{to}`, which holds all of its own gates: {}",
+                self.sentence(own)
+            ),
             R::ExpectedFailure { own } => {
                 format!("fails as gates.yaml expects: {}", self.sentence(own))
             }
@@ -818,6 +822,8 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
         BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
         BaseDemand::File(file) => format!("gates of {file}"),
+        BaseDemand::NoFallback(None) => "no fallback".to_owned(),
+        BaseDemand::NoFallback(Some(to)) => format!("no fallback but `{to}`"),
         BaseDemand::NoFailure(but) if but.is_empty() => "every gate holds".to_owned(),
         BaseDemand::NoFailure(but) => format!("no gate fails but {}", any_of(but)),
     }
@@ -872,6 +878,9 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::CountersLost(counters) => {
             format!("head can no longer be held to {}", lost_counters(counters))
+        }
+        Loosened::FallsBack(to) => {
+            format!("head falls back on `{to}` where it fails, with --allow-fallback")
         }
         Loosened::ExpectedToFail(gates) => {
             format!("head expects it to fail {}", any_of(gates))

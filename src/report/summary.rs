@@ -49,6 +49,7 @@ pub fn headline(judgement: &Judgement) -> String {
         Outcome::Inconclusive => "inconclusive".to_owned(),
         Outcome::Unsupported => "unsupported".to_owned(),
         Outcome::Skipped => "skipped".to_owned(),
+        Outcome::Replaced => "fell back on another variant".to_owned(),
         Outcome::Expected => "failed as expected".to_owned(),
         Outcome::Pass => format!("passed{accepted}"),
     };

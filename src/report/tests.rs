@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use verdict::judge::fixture;
 use verdict::judge::{compare, judge};
 use verdict::model::{
-    Acceptance, Bound, Conclusion, Evidence, Fault, FaultKind, GateName, Judgement, Loosening,
-    Metric, NotRun, Num, Op, OtherProcess, Outcome, Question, Reason, Record, Rule, Seen, Subject,
-    Target, Verdict, Worst,
+    Acceptance, Bound, Conclusion, Evidence, Fallback, Fault, FaultKind, GateName, Judgement,
+    Loosening, Metric, NotRun, Num, Op, OtherProcess, Outcome, Question, Reason, Record, Rule,
+    Seen, Subject, Target, Verdict, Worst,
 };
 
 const PLAIN: Options = Options {
@@ -143,6 +143,20 @@ fn a_run_that_passes() {
 #[test]
 fn a_run_that_fails() {
     everywhere("fail", &broken());
+}
+
+#[test]
+fn a_variant_that_falls_back_on_another() {
+    let mut record = fixture::record();
+    record.plan.fallbacks.push(Fallback {
+        kernel: "k".into(),
+        variant: "fast".into(),
+        to: "direct".into(),
+        declared: "gates.yaml:9".into(),
+    });
+    record.policy.allow_fallback = true;
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 82_400);
+    everywhere("fallback", &record);
 }
 
 fn with_targets(mut record: Record) -> Record {

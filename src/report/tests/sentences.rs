@@ -183,6 +183,10 @@ fn all_reasons() -> Vec<Reason> {
             accepted: accepted(),
         },
         R::LooseningAllowed(Box::new(Loosened::GateRemoved)),
+        R::FellBack {
+            own: own(),
+            to: "direct".into(),
+        },
         R::ExpectedFailure {
             own: Box::new(R::BeyondLimit {
                 metric: Metric::MaxErr,
@@ -775,6 +779,7 @@ fn loosened() -> Vec<Loosened> {
             (Counter::Atomics, None),
         ]),
         Loosened::ExpectedToFail(vec![GateName::NoFindings, GateName::Metric(Metric::MaxErr)]),
+        Loosened::FallsBack("direct".into()),
         Loosened::FileRemoved,
         Loosened::BaselineRemoved,
         Loosened::BaselineEdited(edits()),
@@ -820,6 +825,8 @@ fn demands() -> Vec<BaseDemand> {
         BaseDemand::Baseline(Facet::Times),
         BaseDemand::NoAcceptance,
         BaseDemand::File("gpu/gates.yaml".to_owned()),
+        BaseDemand::NoFallback(None),
+        BaseDemand::NoFallback(Some("plain".into())),
         BaseDemand::NoFailure(Vec::new()),
         BaseDemand::NoFailure(vec![GateName::NoFindings]),
     ]

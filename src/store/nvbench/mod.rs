@@ -164,6 +164,7 @@ fn record(files: Vec<File>) -> Result<Record> {
             filters: Vec::new(),
             left_out: BTreeSet::new(),
             expected: Vec::new(),
+            fallbacks: Vec::new(),
         },
         policy: Policy::NOTHING,
         evidence,

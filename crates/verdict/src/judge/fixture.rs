@@ -96,6 +96,7 @@ pub fn plan() -> Plan {
         filters: Vec::new(),
         left_out: BTreeSet::new(),
         expected: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 
@@ -302,6 +303,7 @@ pub fn policy() -> Policy {
         anchors: Vec::new(),
         accepted: Vec::new(),
         targets: Vec::new(),
+        allow_fallback: false,
         base: None,
     }
 }

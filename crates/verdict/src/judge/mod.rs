@@ -10,7 +10,8 @@
 //! 2. `value`, `agreed`: what a metric's value is, and what was agreed on it.
 //! 3. `proof`: whether a case is right, once for each case.
 //! 4. `rules`: one gate, one verdict; a file for each kind of rule.
-//! 5. `review`: what was accepted, what is there to fail, and what is looser than at the base.
+//! 5. `review`: what was accepted, what is there to fail, what stands in for what fails, and what is
+//!    looser than at the base.
 //! 6. `schedule`, `baselines`, `targets`, and the two judgements here.
 
 mod agreed;
@@ -48,7 +49,7 @@ pub use value::{MetricValue, Values};
 
 use crate::model::*;
 use baselines::{Beside, timed_by_two_protocols};
-use review::{accepted, edited, expected, loosened, lost, measured, references};
+use review::{accepted, edited, expected, fallback, loosened, lost, measured, references};
 use rules::Refusals;
 use std::collections::BTreeSet;
 
@@ -132,6 +133,7 @@ fn judge_gates(values: &Values, refusals: &Refusals) -> Judgement {
         judgement.verdicts.push(ruled.verdict);
     }
     expected::review(values.lookup.plan, &mut judgement.verdicts);
+    fallback::review(values, &mut judgement.verdicts);
     judgement.targets = targets::compare(values);
     let drifts = rules::baseline::since_best(values, &judgement.drifts);
     judgement.drifts.extend(drifts);

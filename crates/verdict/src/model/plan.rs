@@ -25,6 +25,9 @@ pub struct Plan {
     /// Variants that are kept though they are wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected: Vec<Expected>,
+    /// Variants in whose place another one can stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<Fallback>,
 }
 
 /// A variant that is there to fail, which shows that a gate catches what is wrong with it. It is never timed, no
@@ -40,6 +43,24 @@ pub struct Expected {
     pub left_out: bool,
     /// `gates.yaml:42`.
     pub declared: String,
+}
+
+/// A variant in whose place another one of the kernel stands where it fails, if the run allows that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fallback {
+    pub kernel: String,
+    pub variant: String,
+    /// The other variant: of the same outputs, by the same reference, at the same shapes.
+    pub to: String,
+    /// `gates.yaml:42`.
+    pub declared: String,
+}
+
+impl Fallback {
+    pub fn is_of(&self, case: &CaseId) -> bool {
+        (&self.kernel, &self.variant) == (&case.kernel, &case.variant)
+    }
 }
 
 impl Expected {
@@ -62,6 +83,12 @@ impl Plan {
     pub fn expected(&self, kernel: &str, variant: &str) -> Option<&Expected> {
         let mut expected = self.expected.iter();
         expected.find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
+    }
+
+    /// What a variant falls back on, if on anything.
+    pub fn fallback(&self, kernel: &str, variant: &str) -> Option<&Fallback> {
+        let mut fallbacks = self.fallbacks.iter();
+        fallbacks.find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
     }
 
     pub fn unit(&self, id: &UnitId) -> Option<&Unit> {

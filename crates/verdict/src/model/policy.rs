@@ -22,6 +22,9 @@ pub struct Policy {
     /// In the order of gates.yaml. No verdict follows from them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Target>,
+    /// Whether a variant that fails may fall back on another, by --allow-fallback.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_fallback: bool,
     /// The revision that head is held against.
     pub base: Option<Base>,
 }
@@ -36,6 +39,7 @@ impl Policy {
         anchors: Vec::new(),
         accepted: Vec::new(),
         targets: Vec::new(),
+        allow_fallback: false,
         base: None,
     };
 }

@@ -65,6 +65,8 @@ pub enum BaseDemand {
     File(String),
     /// That no gate of a variant fails, but for these.
     NoFailure(Vec<GateName>),
+    /// That no other variant stands in for this one, but for this.
+    NoFallback(Option<String>),
 }
 
 /// How head asks less than base did.
@@ -109,6 +111,8 @@ pub enum Loosened {
     FileRemoved,
     /// Head keeps the variant to fail by these gates.
     ExpectedToFail(Vec<GateName>),
+    /// Head has this variant stand in for it.
+    FallsBack(String),
     BaselineRemoved,
     /// Figures that head's baseline file has worse.
     BaselineEdited(Vec<EditedFigure>),
@@ -363,6 +367,11 @@ pub enum Reason {
         accepted: Box<AcceptedLimit>,
     },
     LooseningAllowed(Box<Loosened>),
+    /// Another variant stands in, which holds all of its own gates.
+    FellBack {
+        own: Box<Reason>,
+        to: String,
+    },
     /// Of a variant that is kept to fail: what its gate found.
     ExpectedFailure {
         own: Box<Reason>,
@@ -758,6 +767,7 @@ codes! {
     UnchangedSinceBase => "unchanged-since-base",
     Accepted => "accepted",
     LooseningAllowed => "loosening-allowed",
+    FellBack => "fell-back",
     ExpectedFailure => "expected-failure",
     SameCode => "same-code",
     NonFinite => "non-finite",

@@ -99,18 +99,21 @@ pub enum Outcome {
     Unsupported,
     /// It was not run, for a reason that is no fault: no GPU, filtered out, an earlier failure.
     Skipped,
+    /// It did not hold, and another variant stands in for this one.
+    Replaced,
     /// It failed, of a variant that is kept to fail there.
     Expected,
     Pass,
 }
 
 impl Outcome {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Fail,
         Self::Environment,
         Self::Inconclusive,
         Self::Unsupported,
         Self::Skipped,
+        Self::Replaced,
         Self::Expected,
         Self::Pass,
     ];
@@ -122,6 +125,7 @@ impl Outcome {
             Self::Inconclusive => "inconclusive",
             Self::Unsupported => "unsupported",
             Self::Skipped => "skipped",
+            Self::Replaced => "replaced",
             Self::Expected => "expected",
             Self::Pass => "pass",
         }

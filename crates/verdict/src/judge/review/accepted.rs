@@ -53,6 +53,7 @@ fn can_be_accepted(own: &Ruled) -> bool {
         Outcome::Environment
         | Outcome::Unsupported
         | Outcome::Skipped
+        | Outcome::Replaced
         | Outcome::Expected
         | Outcome::Pass => false,
     }

@@ -58,6 +58,11 @@ fn find(base: Side, head: Side, loosening: Loosening) -> Vec<Verdict> {
         let declared = Some(expected.declared.clone());
         Some(verdict(subject, demand, how, declared, loosening))
     });
+    let fallbacks = head.plan.fallbacks.iter().filter_map(|fallback| {
+        let (demand, how, on) = loosened_fallback(fallback, base.plan)?;
+        let declared = Some(fallback.declared.clone());
+        Some(verdict(on, demand, how, declared, loosening))
+    });
     let gates = base.gates.iter().filter_map(|gate| {
         let (how, declared) = loosened_gate(gate, base.plan, head)?;
         let demand = BaseDemand::Gate(gate.rule.clone());
@@ -79,7 +84,29 @@ fn find(base: Side, head: Side, loosening: Loosening) -> Vec<Verdict> {
     let of_all = budget.into_iter().chain(schedule);
     let of_all = of_all
         .map(|(demand, how)| verdict(Subject::Case(every_case()), demand, how, None, loosening));
-    gates.chain(failures).chain(cases).chain(of_all).collect()
+    gates
+        .chain(failures)
+        .chain(fallbacks)
+        .chain(cases)
+        .chain(of_all)
+        .collect()
+}
+
+/// A variant of base's that another stands in for at head: its gates no longer block a run that allows that.
+fn loosened_fallback(fallback: &Fallback, base: &Plan) -> Option<(BaseDemand, Loosened, Subject)> {
+    let was = base.fallback(&fallback.kernel, &fallback.variant);
+    let was = was.map(|was| was.to.clone());
+    if was.as_ref() == Some(&fallback.to) {
+        return None;
+    }
+    let mut cases = base.cases.iter();
+    let case = cases.find(|case| fallback.is_of(&case.id))?;
+    let on = Subject::Case(CaseId {
+        shape: "*".to_owned(),
+        ..case.id.clone()
+    });
+    let how = Loosened::FallsBack(fallback.to.clone());
+    Some((BaseDemand::NoFallback(was), how, on))
 }
 
 /// A variant of base's that head keeps to fail, or to fail by more gates than base did.

@@ -70,6 +70,7 @@ fn takes_check_away(why: &Ruling) -> bool {
         Outcome::Fail
         | Outcome::Environment
         | Outcome::Inconclusive
+        | Outcome::Replaced
         | Outcome::Expected
         | Outcome::Pass => false,
     }

@@ -5,6 +5,7 @@ mod anchors;
 mod beside;
 mod doubts;
 mod expected;
+mod fallback;
 mod foreign;
 mod limits;
 mod loosened;
