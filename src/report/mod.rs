@@ -20,6 +20,7 @@ pub mod reasons;
 mod signature;
 mod standing;
 mod summary;
+mod targets;
 pub mod terminal;
 pub mod words;
 
