@@ -19,6 +19,7 @@ pub mod pipeline;
 mod process;
 pub mod repo;
 pub mod report;
+mod rivals;
 pub mod store;
 pub mod toolchain;
 pub mod worker;

@@ -10,7 +10,7 @@ use super::shape::NamedShape;
 use super::yaml::{Problem, Spot, suggest};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Num, Rule, Subject, UnitId,
+    Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Num, Rival, Rule, Subject, UnitId,
 };
 
 /// Key of the limits or seeds that hold for every name without its own.
@@ -23,11 +23,13 @@ pub fn resolve_gates(
     architectures: &[Arch],
     shapes: &[NamedShape],
     cases: &[Case],
+    rivals: &[Rival],
     file: &str,
 ) -> Result<Vec<Gate>, Problem> {
     let writer = Writer {
         kernel,
         variants,
+        rivals,
         dims: &shapes.first().map_or(Vec::new(), |shape| {
             shape.dims.keys().map(String::as_str).collect()
         }),
@@ -68,6 +70,7 @@ pub fn resolve_gates(
 struct Writer<'a> {
     kernel: &'a KernelVariant<'a>,
     variants: &'a [&'a str],
+    rivals: &'a [Rival],
     dims: &'a [&'a str],
     file: &'a str,
 }
@@ -191,6 +194,7 @@ impl<'a> Writer<'a> {
             variant: self.kernel.variant,
             variants: self.variants,
             dims: self.dims,
+            rivals: self.rivals,
             has_codec: self
                 .kernel
                 .tensors

@@ -5,13 +5,14 @@ use super::defaults;
 use super::gates::{self, DEFAULT};
 use super::raw::{self, RawLaunch, RawReference};
 use super::reference;
+use super::rival;
 use super::scope::{self, Scope};
 use super::shape::{NamedShape, check_file_name, check_identifier, resolve_shapes};
 use super::tensor::{self, Declared};
 use super::yaml::{Ordered, Problem, Spot, suggest};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Callable, Case, CaseId, Determinism, Gate, Metric, Tensor, Unit, UnitId,
+    Arch, Callable, Case, CaseId, Determinism, Gate, Metric, Rival, Tensor, Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.
@@ -52,6 +53,7 @@ pub struct Resolved {
     pub units: Vec<Unit>,
     pub cases: Vec<Case>,
     pub gates: Vec<Gate>,
+    pub rivals: Vec<Rival>,
 }
 
 pub fn resolve_kernel(
@@ -67,6 +69,7 @@ pub fn resolve_kernel(
         units: Vec::new(),
         cases: Vec::new(),
         gates: Vec::new(),
+        rivals: rival::resolve_rivals(name, raw)?,
     };
     for kernel in &kernels {
         check_names(kernel, &shapes)?;
@@ -83,6 +86,7 @@ pub fn resolve_kernel(
             shared.architectures,
             &shapes,
             &cases,
+            &resolved.rivals,
             shared.file,
         )?);
         resolved.cases.extend(cases);

@@ -18,6 +18,7 @@ mod kernel;
 mod limit;
 mod raw;
 mod reference;
+mod rival;
 mod scope;
 mod select;
 mod shape;
@@ -238,6 +239,7 @@ fn resolve_file(
             timing: resolve_timing(&raw.timing)?,
             simulation: resolve_simulation(&raw.simulation)?,
             pairing: None,
+            rivals: Vec::new(),
             filters: Vec::new(),
             left_out: BTreeSet::new(),
         },
@@ -257,6 +259,7 @@ fn resolve_file(
         resolved.plan.units.extend(kernel.units);
         resolved.plan.cases.extend(kernel.cases);
         resolved.gates.extend(kernel.gates);
+        resolved.plan.rivals.extend(kernel.rivals);
     }
     if let Some(singles) = &raw.timing.singles {
         check_singles(singles, &resolved.gates)?;

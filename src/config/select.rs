@@ -25,6 +25,8 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
         .collect();
     plan.units
         .retain(|unit| built.contains(&(unit.id.kernel.as_str(), unit.id.variant.as_str())));
+    plan.rivals
+        .retain(|rival| built.iter().any(|(kernel, _)| *kernel == rival.kernel));
     resolved.gates.retain(|gate| match &gate.subject {
         Subject::Case(id) => chosen.contains(id),
         Subject::Unit(id) => {

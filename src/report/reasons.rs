@@ -233,6 +233,10 @@ impl Context<'_> {
                 format!("no counter can be gated in this launch: {}", withheld(why.as_ref()))
             }
 
+            R::RivalSkipped { rival, contestant, because } => {
+                format!("{rival} skipped {contestant}: {because}")
+            }
+
             R::EvidenceMissing(of) => format!("the record has no {}", piece(of)),
             R::EvidenceRepeated { piece: of, times } => {
                 format!("the record has the {} {times} times", piece(of))
@@ -663,6 +667,7 @@ fn piece(piece: &Piece) -> String {
         Piece::Driver(case) => format!("driver figures of {case}"),
         Piece::BaseReference(case) => format!("comparison of {case}'s reference with the base's"),
         Piece::Timing(case) => format!("timing of {case}"),
+        Piece::Rival { rival, task } => format!("timing of {rival} beside {task}"),
     }
 }
 
@@ -707,6 +712,7 @@ fn fault_kind(kind: FaultKind) -> &'static str {
         FaultKind::WorkerDied => "worker died",
         FaultKind::Reference => "no reference",
         FaultKind::Base => "the base revision broke",
+        FaultKind::Rival => "the rival broke",
         FaultKind::Environment => "environment failed",
     }
 }

@@ -94,6 +94,7 @@ proptest! {
             variant: "a",
             variants: &["a", "b"],
             dims: &[],
+            rivals: &[],
             has_codec: true,
             launcher: false,
         };

@@ -381,6 +381,11 @@ fn all_reasons() -> Vec<Reason> {
             why: Some(withheld(Doubt::Polls)),
         },
         R::CountersWithheld { why: None },
+        R::RivalSkipped {
+            rival: "torch".into(),
+            contestant: "flash".into(),
+            because: "PyTorch is not installed".into(),
+        },
         R::EvidenceRepeated {
             piece: Piece::Timing(case()),
             times: 2,
@@ -605,6 +610,10 @@ fn all_reasons() -> Vec<Reason> {
             Piece::Check { case: case(), seed },
             Piece::Simulation { case: case(), seed },
             Piece::Driver(case()),
+            Piece::Rival {
+                rival: "torch".into(),
+                task: case(),
+            },
         ]
         .map(R::EvidenceMissing),
     );

@@ -93,6 +93,7 @@ pub fn plan() -> Plan {
         },
         simulation: Simulation { budget: 0 },
         pairing: None,
+        rivals: Vec::new(),
         filters: Vec::new(),
         left_out: BTreeSet::new(),
     }
@@ -479,6 +480,7 @@ pub fn record() -> Record {
             simulator_ms: 0,
             gpu_ms: 2500,
             gpus: 1,
+            rivals_ms: 0,
             worker_start_ms: 1600,
             workers: 4,
             total_ms: 8900,

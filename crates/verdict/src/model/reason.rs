@@ -154,6 +154,7 @@ pub enum Piece {
     Driver(CaseId),
     BaseReference(CaseId),
     Timing(CaseId),
+    Rival { rival: String, task: CaseId },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -523,6 +524,12 @@ pub enum Reason {
     CountersWithheld {
         why: Option<Withheld>,
     },
+    /// In the rival's own words.
+    RivalSkipped {
+        rival: String,
+        contestant: String,
+        because: String,
+    },
 
     // Evidence that does not decide.
     EvidenceMissing(Piece),
@@ -780,6 +787,7 @@ codes! {
     NoCodec => "no-codec",
     CounterWithheld => "counter-withheld",
     CountersWithheld => "counters-withheld",
+    RivalSkipped => "rival-skipped",
     EvidenceMissing => "evidence-missing",
     EvidenceRepeated => "evidence-repeated",
     TimingIncomplete => "timing-incomplete",
