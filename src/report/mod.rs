@@ -16,6 +16,7 @@ mod printed;
 mod problems;
 pub mod progress;
 pub mod reasons;
+mod rivals;
 mod signature;
 mod standing;
 mod summary;
