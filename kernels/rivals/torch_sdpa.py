@@ -147,6 +147,18 @@ def contest(torch, backends, name, task, sampling):
         return sample(torch, lambda: attention(q, k, v, **keywords), sampling)
 
 
+def why_not(error, said):
+    """Why a backend cannot run: PyTorch warns of that before it raises its error.
+
+    It also warns of every other backend, which is switched off here, and of each in two
+    parts, the first of which only names it.
+    """
+    told = [str(it.message).split(" (Triggered internally")[0].strip() for it in said]
+    own = [it for it in told if not it.endswith("because:") and "disabled" not in it]
+    reasons = [it.split(". ")[0] for it in own]
+    return "; ".join([str(error).splitlines()[0], *dict.fromkeys(reasons)])
+
+
 def try_contest(torch, backends, name, task, sampling):
     """One contestant's part of the answer."""
     with warnings.catch_warnings(record=True) as said:
@@ -161,9 +173,7 @@ def try_contest(torch, backends, name, task, sampling):
         except Skip as why:
             return {"name": name, "skipped": str(why)}
         except (RuntimeError, TypeError) as error:
-            # Why a backend cannot run is in the warnings before the error.
-            reasons = [str(error).splitlines()[0], *(str(it.message) for it in said)]
-            return {"name": name, "skipped": "; ".join(reasons)}
+            return {"name": name, "skipped": why_not(error, said)}
 
 
 def versions(torch):

@@ -93,12 +93,13 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         figures(record, judgement),
         Section::new(
             "rivals",
-            "Beside rivals, in the same run on the same GPU",
+            "Beside the fastest rival, in the same run on the same GPU",
             vec![
-                Part::Table(rivals::compared(judgement)),
+                Part::Table(rivals::fastest(judgement)),
                 Part::Lines(rivals::lines(&record.environment, judgement)),
             ],
         ),
+        comment_only("Beside each contestant", rivals::all(judgement), true),
     ];
     let base = judgement.base.as_ref();
     let base = base.map(|base| of_base(record, judgement, base));

@@ -838,6 +838,7 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::ReferenceIncomparable(Some(why)) => {
             format!("base's cannot be computed on head's inputs: {why}")
         }
+        Loosened::Rival(rival) => format!("the rival `{rival}` is another command"),
         Loosened::OutputRemoved => "head has no such output".to_owned(),
         Loosened::Dims(dims) => {
             let dims = dims.iter().map(|(name, size)| match size {

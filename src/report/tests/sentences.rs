@@ -725,6 +725,7 @@ fn loosened() -> Vec<Loosened> {
             neutral: Vec::new(),
         })),
         Loosened::ReferenceDigest,
+        Loosened::Rival("torch".into()),
         Loosened::ReferenceIncomparable(None),
         Loosened::ReferenceIncomparable(Some("the reference `k` in k.c crashed".into())),
         Loosened::Dims(dims.into()),

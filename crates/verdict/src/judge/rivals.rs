@@ -7,6 +7,9 @@ use crate::model::*;
 use crate::stats::Group;
 use std::collections::BTreeMap;
 
+/// Processes that say what there is to say of head's own times where it is timed beside a base.
+const LEAST_BESIDE_BASE: u32 = 2;
+
 impl<'a> Values<'a> {
     /// A metric of one contestant for the task of a case: as of a case itself, one value of each process and
     /// their geometric mean.
@@ -73,10 +76,9 @@ impl<'a> Values<'a> {
                 }
             }
         }
-        // Beside the base two processes say what there is to say of head itself.
         let needed = match self.lookup.timed_beside(id).is_empty() {
             true => plan.timing.processes.max(1) as usize,
-            false => 2,
+            false => LEAST_BESIDE_BASE as usize,
         };
         match used.len() {
             0 => lacking(),
@@ -85,15 +87,18 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Whether another process of a rival could add to what is known of a task: after one that broke, or that
-    /// skipped everything, none could.
+    /// Whether a rival is to do a task once more: up to as many processes as a case is planned to have, and not
+    /// after one that broke or skipped everything. That ours need more to tell a small change makes the rival's
+    /// time no less known.
     pub(super) fn rival_goes_on(&self, rival: &str, task: &CaseId) -> bool {
         let is_timed = |facts: &RivalFacts| {
             let mut contests = facts.contestants.values();
             contests.any(|it| matches!(it, Contest::Timed(_)))
         };
-        let mut seen = self.lookup.timed_of_rival(rival, task).iter();
-        seen.all(|(_, seen)| seen.got().is_some_and(is_timed))
+        let seen = self.lookup.timed_of_rival(rival, task);
+        let most = self.lookup.plan.timing.processes.max(LEAST_BESIDE_BASE) as usize;
+        let mut processes = seen.iter();
+        seen.len() < most && processes.all(|(_, seen)| seen.got().is_some_and(is_timed))
     }
 }
 

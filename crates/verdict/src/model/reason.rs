@@ -85,6 +85,8 @@ pub enum Loosened {
     ReferenceDigest,
     /// Base's reference cannot be computed on head's inputs; why, where it was tried.
     ReferenceIncomparable(Option<String>),
+    /// The limit names a rival, which is another program at head.
+    Rival(String),
     /// Sizes of head under the same name; `None` where it has no such dimension.
     Dims(BTreeMap<String, Option<i64>>),
     InputValues,
