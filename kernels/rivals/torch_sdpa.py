@@ -155,8 +155,8 @@ def why_not(error, said):
     """
     told = [str(it.message).split(" (Triggered internally")[0].strip() for it in said]
     own = [it for it in told if not it.endswith("because:") and "disabled" not in it]
-    reasons = [it.split(". ")[0] for it in own]
-    return "; ".join([str(error).splitlines()[0], *dict.fromkeys(reasons)])
+    reasons = dict.fromkeys(it.split(". ")[0] for it in own)
+    return "; ".join(reasons) or str(error).splitlines()[0]
 
 
 def try_contest(torch, backends, name, task, sampling):
