@@ -591,6 +591,7 @@ pub enum Reason {
     },
     DriverEntries {
         count: usize,
+        expected: usize,
     },
     EntriesDiffer {
         declared: usize,

@@ -55,7 +55,9 @@ pub struct Task {
     pub kernel: String,
     pub shape: String,
     pub dims: BTreeMap<String, i64>,
+    /// Without working memory.
     pub tensors: Vec<TaskTensor>,
+    /// Of all steps, in order.
     pub args: Vec<Arg>,
     /// That of the variant that is the reference, where one is.
     pub reference: Reference,
@@ -97,7 +99,10 @@ impl Plan {
             }
             own => own,
         };
-        let tensors = case.tensors.iter().map(|tensor| TaskTensor {
+        let args = case.steps.iter().flat_map(|step| step.args.iter().cloned());
+        let tensors = case.tensors.iter();
+        let tensors = tensors.filter(|tensor| tensor.role != Role::Scratch);
+        let tensors = tensors.map(|tensor| TaskTensor {
             name: tensor.name.clone(),
             role: tensor.role,
             elem: tensor.elem,
@@ -109,7 +114,7 @@ impl Plan {
             shape: case.id.shape.clone(),
             dims: case.dims.clone(),
             tensors: tensors.collect(),
-            args: case.args.clone(),
+            args: args.collect(),
             reference: reference.clone(),
         }
     }
