@@ -180,6 +180,7 @@ fn resolve_rule(entry: &AcceptedEntry) -> std::result::Result<Rule, Problem> {
             variant: "",
             siblings: &[],
             dims: &[],
+            rivals: &[],
             has_codec: true,
             launcher: false,
         },

@@ -11,7 +11,8 @@ use super::yaml::{Problem, Spot, suggest};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Num, Rule, Subject, Target, UnitId,
+    Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Num, Rival, Rule, Subject, Target,
+    UnitId,
 };
 
 /// Key of the limits or seeds that hold for every name without its own.
@@ -55,6 +56,7 @@ pub struct Writer<'a> {
     pub architectures: &'a [Arch],
     /// All of the kernel.
     pub shapes: &'a [NamedShape],
+    pub rivals: &'a [Rival],
     pub dims: &'a [&'a str],
     pub file: &'a str,
 }
@@ -168,6 +170,7 @@ impl<'a> Writer<'a> {
             variant: self.kernel.variant,
             siblings: self.siblings,
             dims: self.dims,
+            rivals: self.rivals,
             has_codec: self
                 .kernel
                 .tensors

@@ -8,6 +8,7 @@ use super::flags::check_nvcc_flag;
 use super::gates::{self, DEFAULT, Writer};
 use super::raw::{self, RawArg, RawLaunch, RawReference};
 use super::reference;
+use super::rival;
 use super::scope::{self, Scope};
 use super::shape::{NamedShape, check_file_name, check_identifier, choose_shapes, resolve_shapes};
 use super::target;
@@ -15,8 +16,8 @@ use super::tensor::{self, Declared};
 use super::yaml::{Ordered, Position, Problem, Spot, suggest};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Callable, Case, CaseId, Determinism, Expected, Fallback, Gate, Metric, Step, Target,
-    Tensor, Unit, UnitId,
+    Arch, Callable, Case, CaseId, Determinism, Expected, Fallback, Gate, Metric, Rival, Step,
+    Target, Tensor, Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.
@@ -78,6 +79,7 @@ pub struct Resolved {
     pub targets: Vec<Target>,
     pub expected: Vec<Expected>,
     pub fallbacks: Vec<Fallback>,
+    pub rivals: Vec<Rival>,
 }
 
 pub fn resolve_kernel(
@@ -88,6 +90,7 @@ pub fn resolve_kernel(
     check_file_name(name, "kernel")?;
     let shapes = resolve_shapes(raw)?;
     let kernels = resolve_variants(name, raw, &shapes)?;
+    let rivals = rival::resolve_rivals(name, raw)?;
     let mut resolved = Resolved {
         units: Vec::new(),
         cases: Vec::new(),
@@ -95,6 +98,7 @@ pub fn resolve_kernel(
         targets: Vec::new(),
         expected: Vec::new(),
         fallbacks: Vec::new(),
+        rivals: rivals.clone(),
     };
     let dims: Vec<&str> = shapes.first().map_or(Vec::new(), |shape| {
         shape.dims.keys().map(String::as_str).collect()
@@ -114,6 +118,7 @@ pub fn resolve_kernel(
             siblings: &kernels,
             architectures: shared.architectures,
             shapes: &shapes,
+            rivals: &rivals,
             dims: &dims,
             file: shared.file,
         };

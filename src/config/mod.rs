@@ -22,6 +22,7 @@ mod limit;
 mod packed;
 mod raw;
 mod reference;
+mod rival;
 mod scope;
 mod select;
 mod shape;
@@ -246,6 +247,7 @@ fn resolve_file(
             timing: resolve_timing(&raw.timing)?,
             simulation: resolve_simulation(&raw.simulation)?,
             pairing: None,
+            rivals: Vec::new(),
             filters: Vec::new(),
             left_out: BTreeSet::new(),
             expected: Vec::new(),
@@ -271,6 +273,7 @@ fn resolve_file(
         resolved.plan.fallbacks.extend(kernel.fallbacks);
         resolved.gates.extend(kernel.gates);
         resolved.targets.extend(kernel.targets);
+        resolved.plan.rivals.extend(kernel.rivals);
     }
     if let Some(singles) = &raw.timing.singles {
         check_singles(singles, &resolved.gates)?;

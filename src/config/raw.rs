@@ -111,10 +111,25 @@ pub struct Kernel {
     pub launches: Option<Spot<u32>>,
     /// The longest that the check of one seed, or the timing of one case, may take: 30s.
     pub deadline: Option<Spot<Formula>>,
+    /// Other programs that do the same work, timed in the same run where there is a GPU.
+    #[serde(default)]
+    pub rivals: Ordered<Spot<RawRival>>,
     pub gates: Spot<Gates>,
     /// Figures to be reached: reported, and no gates.
     #[serde(default)]
     pub target: Targets,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Rival")]
+pub struct RawRival {
+    /// The program and its arguments, started in the directory of gates.yaml: [python3, rivals/torch_sdpa.py].
+    pub command: Spot<Vec<Spot<String>>>,
+    /// Its ways of doing the work: a limit names them as torch.flash.p50.
+    pub contestants: Spot<Vec<Spot<String>>>,
+    /// The longest that one process of it may take, over all shapes. Default: 5 minutes.
+    pub deadline: Option<Spot<Formula>>,
 }
 
 /// Dimensions by name.

@@ -37,6 +37,8 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
         Subject::Case(id) => chosen.contains(id),
         Subject::Unit(id) => built.contains(&(id.kernel.as_str(), id.variant.as_str())),
     });
+    plan.rivals
+        .retain(|rival| built.iter().any(|(kernel, _)| *kernel == rival.kernel));
     resolved.gates.retain(|gate| match &gate.subject {
         Subject::Case(id) => chosen.contains(id),
         Subject::Unit(id) => {

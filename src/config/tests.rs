@@ -14,6 +14,7 @@ mod mistakes_in_limits;
 mod mistakes_in_structure;
 mod mistakes_in_values;
 mod references;
+mod rivals;
 mod selection;
 mod simulation;
 mod target;

@@ -148,6 +148,7 @@ fn nothing() -> Plan {
         timing: config::default_timing(),
         simulation: Simulation { budget: 0 },
         pairing: None,
+        rivals: Vec::new(),
         filters: Vec::new(),
         left_out: BTreeSet::new(),
         expected: Vec::new(),

@@ -142,6 +142,7 @@ const NOT_RUN: &[Entry] = &[
     entry("no-codec", &[Unsupported], "The metric needs an input with a codec, and the case has none.", "Remove the gate, or declare the codec."),
     entry("counter-withheld", &[Unsupported], "The simulator is not known to count this launch as a GPU does.", "Gate another counter. The message names the line that causes it."),
     entry("counters-withheld", &[Skipped], "No counter of this launch can be gated.", "Gate times on a GPU."),
+    entry("rival-skipped", &[Skipped], "The gate compares with a rival, which did not run this contestant. The message is the rival's.", "Install what the message names, or gate another contestant."),
     entry("no-device", &[Skipped], "The machine has no NVIDIA GPU.", "Run on a GPU."),
     entry("simulator-asked", &[Skipped], "`--device sim` was given; times are measured on a GPU.", "Run on a GPU."),
     entry("earlier-stage", &[Skipped], "Build or checks did not pass.", "Fix what they report."),
@@ -204,6 +205,7 @@ const UNDECIDED: &[Entry] = &[
     entry("counters-lost", &[Fail, Inconclusive], "Counters of the base, or of the baseline, can no longer be gated in this launch.", "Revert the line in the message, or allow it with `--allow-loosened`. Without a base: run `gatekeeper baseline update`."),
     entry("partly-accepted", &[Inconclusive], "An acceptance covers the broken limit, and what it allows instead is undecided.", "See the rest of the message."),
     entry("base-broke", &[Inconclusive], "The base's kernel failed where head was timed beside it.", "Fix the base, or name another one."),
+    entry("rival-broke", &[Inconclusive], "The rival that the gate compares with failed, or wrote other than its protocol asks for.", "Fix the rival's command; see [rivals](gates.md#rivals)."),
     entry("head-passed-over", &[Inconclusive], "The base was measured, and head was skipped.", "Measure head too."),
 ];
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use verdict::model::{
     Accepted, Aimed, BesideBase, Conclusion, Costs, CounterChange, Drift, Environment, Judgement,
-    Metric, Note, Outcome, Record, Verdict, Win,
+    Metric, Note, Outcome, Record, RivalStanding, Verdict, Win,
 };
 
 pub const SCHEMA: &str = "gatekeeper.report/1";
@@ -22,6 +22,8 @@ struct Report<'a> {
     verdicts: Vec<Entry<'a, Verdict>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     base: Option<&'a BesideBase>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    rivals: &'a [RivalStanding],
     accepted: Vec<Entry<'a, Accepted>>,
     wins: &'a [Win],
     drifts: &'a [Drift],
@@ -82,6 +84,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
             .collect(),
         verdicts: verdicts.collect(),
         base: judgement.base.as_ref(),
+        rivals: &judgement.rivals,
         accepted: accepted.collect(),
         wins: &judgement.wins,
         drifts: &judgement.drifts,

@@ -17,6 +17,7 @@ mod printed;
 mod problems;
 pub mod progress;
 pub mod reasons;
+mod rivals;
 mod signature;
 mod standing;
 mod summary;

@@ -3,7 +3,7 @@
 use super::beside::{self, LoosenedGates};
 use super::printed::{self, Printed};
 use super::problems::{self, Problem};
-use super::{figures, notes, standing, summary, targets, words};
+use super::{figures, notes, rivals, standing, summary, targets, words};
 use std::collections::BTreeSet;
 use verdict::model::{
     BesideBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict,
@@ -91,6 +91,15 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
             vec![Part::Printed(printed::printed(judgement))],
         ),
         figures(record, judgement),
+        Section::new(
+            "rivals",
+            "Beside the fastest rival, in the same run on the same GPU",
+            vec![
+                Part::Table(rivals::fastest(judgement)),
+                Part::Lines(rivals::lines(&record.environment, judgement)),
+            ],
+        ),
+        comment_only("Beside each contestant", rivals::all(judgement), true),
     ];
     let base = judgement.base.as_ref();
     let base = base.map(|base| of_base(record, judgement, base));

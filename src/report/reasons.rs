@@ -255,6 +255,10 @@ impl Context<'_> {
                 format!("no counter can be gated in this launch: {}", withheld(why.as_ref()))
             }
 
+            R::RivalSkipped { rival, contestant, because } => {
+                format!("{rival} skipped {contestant}: {because}")
+            }
+
             R::EvidenceMissing(of) => format!("the record has no {}", piece(of)),
             R::EvidenceRepeated { piece: of, times } => {
                 format!("the record has the {} {times} times", piece(of))
@@ -687,6 +691,7 @@ fn piece(piece: &Piece) -> String {
         Piece::Driver(case) => format!("driver figures of {case}"),
         Piece::BaseReference(case) => format!("comparison of {case}'s reference with the base's"),
         Piece::Timing(case) => format!("timing of {case}"),
+        Piece::Rival { rival, task } => format!("timing of {rival} beside {task}"),
     }
 }
 
@@ -731,6 +736,7 @@ fn fault_kind(kind: FaultKind) -> &'static str {
         FaultKind::WorkerDied => "worker died",
         FaultKind::Reference => "no reference",
         FaultKind::Base => "the base revision broke",
+        FaultKind::Rival => "the rival broke",
         FaultKind::Environment => "environment failed",
     }
 }
@@ -878,6 +884,7 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::ReferenceIncomparable(Some(why)) => {
             format!("base's cannot be computed on head's inputs: {why}")
         }
+        Loosened::Rival(rival) => format!("the rival `{rival}` is another command"),
         Loosened::OutputRemoved => "head has no such output".to_owned(),
         Loosened::Dims(dims) => {
             let dims = dims.iter().map(|(name, size)| match size {

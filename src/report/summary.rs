@@ -231,7 +231,7 @@ pub fn win(record: &Record, win: &Win) -> String {
 pub fn costs(costs: &Costs) -> String {
     let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1000.0);
     format!(
-        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}{}, simulator {}, {} started and ended {}, own {}",
+        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}{}, simulator {}, {}{} started and ended {}, own {}",
         seconds(costs.total_ms),
         seconds(costs.compiler_ms),
         costs.compiled,
@@ -243,6 +243,10 @@ pub fn costs(costs: &Costs) -> String {
             gpus => format!(" on {gpus} GPUs side by side"),
         },
         seconds(costs.simulator_ms),
+        match costs.rivals_ms {
+            0 => String::new(),
+            ms => format!("rivals {}, ", seconds(ms)),
+        },
         plural(costs.workers as usize, "worker"),
         seconds(costs.worker_start_ms),
         seconds(costs.own_ms()),

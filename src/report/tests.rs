@@ -273,6 +273,62 @@ fn a_run_in_the_simulator() {
     everywhere("simulated", &record);
 }
 
+/// Of two contestants one is skipped, and a gate rests on each.
+#[test]
+fn a_run_beside_a_rival() {
+    let mut record = fixture::record_beside_rival();
+    for piece in &mut record.evidence {
+        if let Evidence::Rival {
+            task,
+            facts: Seen::Got(facts),
+            ..
+        } = piece
+            && task.shape == "large"
+        {
+            let flash = facts.contestants["flash"].clone();
+            facts.contestants.insert("math".into(), flash);
+        }
+    }
+    for (variant, bound) in [
+        ("fast", "torch.flash.p50"),
+        ("direct", "torch.flash.p50"),
+        ("fast", "torch.math.p50"),
+    ] {
+        let rule = Rule::Limit {
+            metric: Metric::P50,
+            limit: verdict::model::Limit::Absolute {
+                op: verdict::model::Op::Le,
+                bound: verdict::model::Bound::Expr(fixture::expr(bound)),
+            },
+        };
+        let gate = fixture::gate(fixture::case(variant, "small"), rule);
+        record.policy.gates.push(gate);
+    }
+    everywhere("rivals", &record);
+}
+
+#[test]
+fn rivals_that_did_not_run_are_named_once_for_each_reason() {
+    let mut record = fixture::record_beside_rival();
+    fixture::rerival(&mut record, |_, seen| {
+        *seen = Seen::Fault(Fault {
+            kind: FaultKind::Rival,
+            message: "torch: failed (exit code 1): \u{1b}[31mno".into(),
+        });
+    });
+    let judgement = judged(&record);
+    let text = terminal::render(&record, &judgement, PLAIN);
+    let line = "rivals   torch flash and math: not compared with 4 cases of k: the rival broke: torch: failed (exit";
+    assert!(text.contains(line), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    let mut without = fixture::record_without_gpu();
+    without.plan.rivals = vec![fixture::rival()];
+    let judgement = judged(&without);
+    let text = terminal::render(&without, &judgement, PLAIN);
+    let line = "rivals   torch flash and math: not compared with 4 cases of k: ";
+    assert!(text.contains(line), "{text}");
+}
+
 fn accepted_registers(instead: Rule) -> Acceptance {
     Acceptance {
         case: "k/direct".into(),

@@ -94,6 +94,7 @@ proptest! {
             variant: "a",
             siblings: &[],
             dims: &[],
+            rivals: &[],
             has_codec: true,
             launcher: false,
         };

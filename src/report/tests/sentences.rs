@@ -401,6 +401,11 @@ fn all_reasons() -> Vec<Reason> {
             why: Some(withheld(Doubt::Polls)),
         },
         R::CountersWithheld { why: None },
+        R::RivalSkipped {
+            rival: "torch".into(),
+            contestant: "flash".into(),
+            because: "PyTorch is not installed".into(),
+        },
         R::EvidenceRepeated {
             piece: Piece::Timing(case()),
             times: 2,
@@ -628,6 +633,10 @@ fn all_reasons() -> Vec<Reason> {
             Piece::Check { case: case(), seed },
             Piece::Simulation { case: case(), seed },
             Piece::Driver(case()),
+            Piece::Rival {
+                rival: "torch".into(),
+                task: case(),
+            },
         ]
         .map(R::EvidenceMissing),
     );
@@ -739,6 +748,7 @@ fn loosened() -> Vec<Loosened> {
             neutral: Vec::new(),
         })),
         Loosened::ReferenceDigest,
+        Loosened::Rival("torch".into()),
         Loosened::ReferenceIncomparable(None),
         Loosened::ReferenceIncomparable(Some("the reference `k` in k.c crashed".into())),
         Loosened::Dims(dims.into()),

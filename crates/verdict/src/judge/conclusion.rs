@@ -9,6 +9,7 @@ impl Judgement {
             conclusion: Conclusion::NothingJudged,
             verdicts: Vec::new(),
             base: None,
+            rivals: Vec::new(),
             accepted: Vec::new(),
             wins: Vec::new(),
             drifts: Vec::new(),

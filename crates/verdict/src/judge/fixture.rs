@@ -2,9 +2,11 @@
 //! thing at a time. Behind the feature `fixture`, for the tests of other crates.
 
 mod beside;
+mod rivals;
 mod simulated;
 
 pub use beside::*;
+pub use rivals::*;
 pub use simulated::*;
 
 use crate::model::*;
@@ -97,6 +99,7 @@ pub fn plan() -> Plan {
         },
         simulation: Simulation { budget: 0 },
         pairing: None,
+        rivals: Vec::new(),
         filters: Vec::new(),
         left_out: BTreeSet::new(),
         expected: Vec::new(),
@@ -384,13 +387,23 @@ pub fn with_tails(mut record: Record) -> Record {
             Evidence::Time {
                 facts: Seen::Got(facts),
                 ..
-            } => stretch(facts),
+            } => stretch(&mut facts.single_ns),
             Evidence::Pair {
                 facts: Seen::Got(facts),
                 ..
             } => {
-                stretch(&mut facts.head);
-                stretch(&mut facts.base);
+                stretch(&mut facts.head.single_ns);
+                stretch(&mut facts.base.single_ns);
+            }
+            Evidence::Rival {
+                facts: Seen::Got(facts),
+                ..
+            } => {
+                for contest in facts.contestants.values_mut() {
+                    if let Contest::Timed(times) = contest {
+                        stretch(&mut times.single_ns);
+                    }
+                }
             }
             _ => {}
         }
@@ -399,14 +412,13 @@ pub fn with_tails(mut record: Record) -> Record {
 }
 
 /// Ever sparser towards the slowest.
-fn stretch(facts: &mut TimeFacts) {
-    let (Some(&fast), Some(&slow)) = (facts.single_ns.iter().min(), facts.single_ns.iter().max())
-    else {
+fn stretch(single_ns: &mut Vec<u64>) {
+    let (Some(&fast), Some(&slow)) = (single_ns.iter().min(), single_ns.iter().max()) else {
         return;
     };
-    if facts.single_ns.len() < 100 {
+    if single_ns.len() < 100 {
         let launch = |at: u64| fast + (slow - fast) * at.pow(4) / 99u64.pow(4);
-        facts.single_ns = (0..100).map(launch).collect();
+        *single_ns = (0..100).map(launch).collect();
     }
 }
 
@@ -488,6 +500,7 @@ pub fn record() -> Record {
             simulator_ms: 0,
             gpu_ms: 2500,
             gpus: 1,
+            rivals_ms: 0,
             worker_start_ms: 1600,
             workers: 4,
             total_ms: 8900,

@@ -1,6 +1,6 @@
 //! What is to be done, with every expression already evaluated. Written into the record.
 
-use super::{CaseId, Expr, Filter, GateName, Num, Subject, UnitId};
+use super::{CaseId, Expr, Filter, GateName, Num, Rival, Subject, UnitId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +17,9 @@ pub struct Plan {
     pub simulation: Simulation,
     /// How head and base are timed side by side; `None` where no base was named.
     pub pairing: Option<Pairing>,
+    /// Of the kernels here, in the order of gates.yaml.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rivals: Vec<Rival>,
     /// A case is part of the run where any of them fits it; all are where there is none.
     pub filters: Vec<Filter>,
     /// Kernels of which these left out cases that gates.yaml has: the worst over the shapes that are here need

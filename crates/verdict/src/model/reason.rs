@@ -100,6 +100,8 @@ pub enum Loosened {
     ReferenceDigest,
     /// Base's reference cannot be computed on head's inputs; why, where it was tried.
     ReferenceIncomparable(Option<String>),
+    /// The limit names a rival, which is another program at head.
+    Rival(String),
     /// Sizes of head under the same name; `None` where it has no such dimension.
     Dims(BTreeMap<String, Option<i64>>),
     InputValues,
@@ -177,6 +179,7 @@ pub enum Piece {
     Driver(CaseId),
     BaseReference(CaseId),
     Timing(CaseId),
+    Rival { rival: String, task: CaseId },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -565,6 +568,12 @@ pub enum Reason {
     CountersWithheld {
         why: Option<Withheld>,
     },
+    /// In the rival's own words.
+    RivalSkipped {
+        rival: String,
+        contestant: String,
+        because: String,
+    },
 
     // Evidence that does not decide.
     EvidenceMissing(Piece),
@@ -828,6 +837,7 @@ codes! {
     NoCodec => "no-codec",
     CounterWithheld => "counter-withheld",
     CountersWithheld => "counters-withheld",
+    RivalSkipped => "rival-skipped",
     EvidenceMissing => "evidence-missing",
     EvidenceRepeated => "evidence-repeated",
     TimingIncomplete => "timing-incomplete",

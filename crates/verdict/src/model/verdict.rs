@@ -2,6 +2,7 @@ use super::{
     CaseId, Counter, Limit, Metric, Num, Question, Reason, Rule, Since, Subject, Withheld,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The answer to one question. Everything that a report shows is here; reports decide nothing.
@@ -148,6 +149,9 @@ pub struct Judgement {
     /// Where a base was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BesideBase>,
+    /// In the order of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rivals: Vec<RivalStanding>,
     /// Gates that are broken, and pass because that was accepted.
     pub accepted: Vec<Accepted>,
     /// Better than the baseline by more than the limit: to be accepted with `baseline update`.
@@ -160,6 +164,38 @@ pub struct Judgement {
     pub counters: Vec<CounterChange>,
     /// Shapes and variants without any baseline yet, and baselines whose case is gone.
     pub notes: Vec<Note>,
+}
+
+/// How the timed cases of a kernel stand beside one of its rivals, which ran in the same run on the same GPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RivalStanding {
+    pub kernel: String,
+    pub rival: String,
+    /// As the rival gives them.
+    pub versions: BTreeMap<String, String>,
+    /// Cases in the order of the plan, and of each the contestants in the order of gates.yaml.
+    pub compared: Vec<BesideRival>,
+    pub not_compared: Vec<NotCompared>,
+}
+
+/// The medians of two sides in ns, of one launch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BesideRival {
+    pub case: CaseId,
+    pub contestant: String,
+    pub ours: Num,
+    pub theirs: Num,
+    /// theirs / ours: above 1 where the case is the faster one.
+    pub times_as_fast: Num,
+}
+
+/// Contestants that have no times for some cases, for one reason.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotCompared {
+    pub contestants: Vec<String>,
+    pub outcome: Outcome,
+    pub reason: Reason,
+    pub cases: Vec<CaseId>,
 }
 
 /// A gate that is broken, and that somebody has put a name under.

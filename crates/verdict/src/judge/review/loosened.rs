@@ -4,6 +4,7 @@
 //! another reference) counts as loosened.
 
 use super::references;
+use crate::expr::{Expression, Name};
 use crate::model::*;
 use std::collections::BTreeMap;
 
@@ -212,8 +213,9 @@ fn loosened_gate(gate: &Gate, base: &Plan, head: Side) -> Option<(Loosened, Opti
         .map(|other| (other, strictness(&gate.rule, &other.rule)))
         .collect();
     let first = |wanted: Strictness| answers.iter().find(|(_, strictness)| *strictness == wanted);
-    if first(Strictness::Kept).is_some() {
-        return None;
+    if let Some((kept, _)) = first(Strictness::Kept) {
+        let other = other_rival(&gate.rule, gate.subject.kernel(), base, head.plan)?;
+        return Some((Loosened::Rival(other), kept.declared.clone()));
     }
     // The nearest to an answer: what has other values rather than what has other words.
     let with = |other: &Gate, how: fn(Rule) -> Loosened| {
@@ -224,6 +226,40 @@ fn loosened_gate(gate: &Gate, base: &Plan, head: Side) -> Option<(Loosened, Opti
         (None, Some((other, _))) => with(other, Loosened::Incomparable),
         (None, None) => Some((Loosened::GateRemoved, None)),
     }
+}
+
+/// A rival that the gate names, and that is another program at head.
+fn other_rival(rule: &Rule, kernel: &str, base: &Plan, head: &Plan) -> Option<String> {
+    let command = |plan: &Plan, name: &str| {
+        let rival = plan.rival(kernel, name);
+        rival.map(|rival| rival.command.clone())
+    };
+    let mut named = rivals_named(rule).into_iter();
+    named.find(|name| command(base, name) != command(head, name))
+}
+
+fn rivals_named(rule: &Rule) -> Vec<String> {
+    let text = match rule {
+        Rule::Condition { expr }
+        | Rule::Limit {
+            limit:
+                Limit::Absolute {
+                    bound: Bound::Expr(expr),
+                    ..
+                },
+            ..
+        } => &expr.text,
+        _ => return Vec::new(),
+    };
+    let Ok(expression) = Expression::parse(text) else {
+        return Vec::new();
+    };
+    let names = expression.names().iter();
+    let rivals = names.filter_map(|name| match name {
+        Name::Rival(rival, ..) => Some(rival.clone()),
+        Name::Plain(_) | Name::Dotted(..) => None,
+    });
+    rivals.collect()
 }
 
 /// Alone, a variant has nothing to differ from: filters leave the gate out with the others.

@@ -13,6 +13,7 @@ mod measured;
 mod modes;
 mod pairs;
 mod properties;
+mod rivals;
 mod rules;
 mod simulated;
 mod singles;
