@@ -67,7 +67,7 @@ fn best(root: &Path, gates: &[Gate]) -> Result<Anchor> {
             for file in past.files {
                 // A version that cannot be read any more is none to be held against.
                 let whole = file.versions.into_iter().filter_map(|it| match it.state {
-                    PastState::Whole(baseline) => Some(baseline),
+                    PastState::Whole(baseline) => Some(*baseline),
                     PastState::Unreadable(_) | PastState::Removed => None,
                 });
                 let kept = whole.filter(|baseline| kernels.contains(baseline.kernel.as_str()));

@@ -39,13 +39,27 @@ fn number(value: f64) -> String {
 }
 
 fn nanoseconds(value: f64) -> String {
-    let (scaled, unit) = match value.abs() {
-        below if below < 1e3 => (value, "ns"),
-        below if below < 1e6 => (value / 1e3, "us"),
-        below if below < 1e9 => (value / 1e6, "ms"),
-        _ => (value / 1e9, "s"),
-    };
-    format!("{} {unit}", number(scaled))
+    let (scale, unit) = time_unit(value);
+    format!("{} {unit}", number(value / scale))
+}
+
+/// The unit for a time, and how many ns it has.
+fn time_unit(ns: f64) -> (f64, &'static str) {
+    match ns.abs() {
+        below if below < 1e3 => (1.0, "ns"),
+        below if below < 1e6 => (1e3, "us"),
+        below if below < 1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    }
+}
+
+/// One unit for values of a metric of which `largest` is the largest, and what to divide them by.
+pub fn unit(metric: Metric, largest: f64) -> (f64, &'static str) {
+    match metric.measure() {
+        Measure::Nanoseconds => time_unit(largest),
+        Measure::Bytes => (1.0, "B"),
+        Measure::Count | Measure::Output | Measure::Share => (1.0, ""),
+    }
 }
 
 fn bytes(value: f64) -> String {
@@ -255,6 +269,69 @@ pub fn config(environment: &Environment) -> String {
 /// For a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// What has to be the same for the figures to judge a run.
+pub fn key(key: &BaselineKey) -> String {
+    let (mut parts, flags) = match key {
+        BaselineKey::Resources {
+            arch,
+            compiler,
+            flags,
+        }
+        | BaselineKey::Correctness {
+            arch,
+            compiler,
+            flags,
+        } => (vec![arch.to_string(), format!("nvcc {compiler}")], flags),
+        BaselineKey::SimulatedCorrectness {
+            arch,
+            compiler,
+            flags,
+        } => (
+            vec![
+                "simulated".to_owned(),
+                arch.to_string(),
+                format!("nvcc {compiler}"),
+            ],
+            flags,
+        ),
+        BaselineKey::Counters {
+            arch,
+            compiler,
+            flags,
+            model,
+        } => (
+            vec![
+                arch.to_string(),
+                format!("nvcc {compiler}"),
+                format!("model {model}"),
+            ],
+            flags,
+        ),
+        BaselineKey::Times {
+            gpu,
+            driver_branch,
+            clock_policy,
+            protocol,
+            mode,
+            compiler,
+            flags,
+        } => (
+            vec![
+                gpu.clone(),
+                format!("driver {driver_branch}"),
+                clock_policy.clone(),
+                format!("{mode}, protocol {protocol}"),
+                format!("nvcc {compiler}"),
+            ],
+            flags,
+        ),
+    };
+    if !flags.is_empty() {
+        parts.push(flags.clone());
+    }
+    parts.join(", ")
 }
 
 /// Why a relative limit cannot hold a metric.

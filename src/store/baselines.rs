@@ -423,7 +423,8 @@ fn merge(
     Ok((file, merged, Some(old)))
 }
 
-fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subject {
+/// What the figures of a baseline under `shape` are about.
+pub fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subject {
     let (kernel, variant) = (kernel.to_owned(), variant.to_owned());
     match key {
         BaselineKey::Resources { arch, .. } if shape == ANY_SHAPE => Subject::Unit(UnitId {

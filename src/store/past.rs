@@ -25,7 +25,7 @@ pub struct PastVersion {
 }
 
 pub enum PastState {
-    Whole(Baseline),
+    Whole(Box<Baseline>),
     /// As one that an earlier gatekeeper wrote.
     Unreadable(BrokenBaseline),
     Removed,
@@ -45,7 +45,7 @@ pub fn past(root: &Path, wanted: &dyn Fn(&Path) -> bool, most: usize) -> Result<
         let versions = versions.into_iter().map(|version| PastVersion {
             commit: version.commit,
             state: match version.text.map(|text| parse(&path, &text)) {
-                Some(Ok(baseline)) => PastState::Whole(baseline),
+                Some(Ok(baseline)) => PastState::Whole(Box::new(baseline)),
                 Some(Err(problem)) => PastState::Unreadable(broken_at(&path, problem)),
                 None => PastState::Removed,
             },
