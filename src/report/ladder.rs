@@ -6,7 +6,7 @@ use super::{figures, reasons, words};
 use crate::error::{Error, Result};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use verdict::judge::{Ruling, Values, relative_change};
+use verdict::judge::{Ruling, Values};
 use verdict::model::{
     Callable, Case, CaseId, Counter, Facet, Metric, Num, Plan, Record, Reference, Subject, Unit,
 };
@@ -253,10 +253,7 @@ impl Source<'_> {
                 ratio: Num(own / their),
                 message: match metric.facet() {
                     Facet::Times => words::speed(own, their, &other.variant)?,
-                    _ => {
-                        let change = words::change(metric, relative_change(own, their));
-                        format!("{metric} {change} to {}", other.variant)
-                    }
+                    _ => words::amount(metric, own, their, &other.variant)?,
                 },
             })
         };
@@ -325,7 +322,7 @@ fn added(before: Option<&Unit>, unit: &Unit) -> Vec<Added> {
 }
 
 impl Added {
-    /// `SYNC_POLICY=5`, `SYNC_POLICY 2 -> 5`, `no SYNC_POLICY`.
+    /// `SYNC_POLICY=5`, `SYNC_POLICY 2 -> 5`, `without SYNC_POLICY`.
     fn words(&self) -> String {
         let name = match &self.what {
             What::Definition(name) => name.as_str(),
@@ -336,7 +333,7 @@ impl Added {
         match (&self.was, &self.is) {
             (Some(was), Some(is)) => format!("{name} {was} -> {is}"),
             (None, Some(is)) => format!("{name}={is}"),
-            (_, None) => format!("no {name}"),
+            (_, None) => format!("without {name}"),
         }
     }
 }
@@ -409,7 +406,9 @@ fn group(ladder: &Ladder, of_case: &[Metric]) -> Vec<Section<'static>> {
         };
         let figures = of_case.iter().map(|metric| (short(*metric), Kind::Number));
         let columns = [(at.as_str(), Kind::Name)].into_iter().chain(figures);
-        let figures = Table::new(columns, shape.rungs.iter().map(row).collect());
+        let measured = shape.rungs.iter().any(|rung| has_value(&rung.figures));
+        let rungs = shape.rungs.iter().filter(|_| measured);
+        let figures = Table::new(columns, rungs.clone().map(row).collect());
         let row = |rung: &Rung| {
             let beside = [&rung.to_the_one_before, &rung.to_the_first];
             let cells =
@@ -421,7 +420,7 @@ fn group(ladder: &Ladder, of_case: &[Metric]) -> Vec<Section<'static>> {
             ("beside the one before", Kind::Text),
             ("beside the first", Kind::Text),
         ];
-        let beside = Table::new(columns, shape.rungs.iter().skip(1).map(row).collect());
+        let beside = Table::new(columns, rungs.skip(1).map(row).collect());
         Section::new("", &title, vec![Part::Table(figures), Part::Table(beside)])
     });
     std::iter::once(first).chain(shapes).collect()
@@ -445,12 +444,19 @@ fn cell(figures: &BTreeMap<Metric, Figure>, metric: Metric) -> String {
     }
 }
 
+/// Where there is none, no table of dashes says it better than the note on what is missing.
+fn has_value(figures: &BTreeMap<Metric, Figure>) -> bool {
+    figures
+        .values()
+        .any(|figure| matches!(figure, Figure::Value(_)))
+}
+
 /// Subjects that a line names; more of them are counted.
 const NAMED: usize = 3;
 
-/// Why figures are missing: a line for each reason.
+/// Why figures are missing: a line for each kind of reason and the figures that it takes, with the words of the first.
 fn missing(ladders: &[Ladder]) -> Vec<String> {
-    let mut found: BTreeMap<&str, (BTreeSet<Metric>, Vec<String>)> = BTreeMap::new();
+    let mut found: BTreeMap<(&str, Vec<Metric>), (Vec<String>, &str)> = BTreeMap::new();
     for ladder in ladders {
         let steps = ladder.steps.iter();
         let steps =
@@ -463,28 +469,33 @@ fn missing(ladders: &[Ladder]) -> Vec<String> {
             })
         });
         for (subject, figures) in steps.chain(rungs) {
+            let mut codes: BTreeMap<&str, (Vec<Metric>, &str)> = BTreeMap::new();
             for (metric, figure) in figures {
-                let Figure::Missing { message, .. } = figure else {
-                    continue;
-                };
-                let (metrics, subjects) = found.entry(message).or_default();
-                metrics.insert(*metric);
-                if !subjects.contains(&subject) {
-                    subjects.push(subject.clone());
+                if let Figure::Missing { code, message } = figure {
+                    let (metrics, _) = codes.entry(code).or_insert((Vec::new(), message));
+                    metrics.push(*metric);
                 }
+            }
+            for (code, (metrics, message)) in codes {
+                let (subjects, _) = found
+                    .entry((code, metrics))
+                    .or_insert_with(|| (Vec::new(), message));
+                subjects.push(subject.clone());
             }
         }
     }
-    let lines = found.into_iter().map(|(message, (metrics, subjects))| {
-        let metrics: Vec<_> = metrics.iter().map(ToString::to_string).collect();
-        let subjects = match subjects.split_at_checked(NAMED) {
-            Some((first, rest)) if !rest.is_empty() => {
-                format!("{} and {} more", first.join(", "), rest.len())
-            }
-            _ => words::listed(&subjects),
-        };
-        format!("no {} of {subjects}: {message}", words::listed(&metrics))
-    });
+    let lines = found
+        .into_iter()
+        .map(|((_, metrics), (subjects, message))| {
+            let metrics: Vec<_> = metrics.iter().map(ToString::to_string).collect();
+            let subjects = match subjects.split_at_checked(NAMED) {
+                Some((first, rest)) if !rest.is_empty() => {
+                    format!("{} and {} more", first.join(", "), rest.len())
+                }
+                _ => words::listed(&subjects),
+            };
+            format!("no {} of {subjects}: {message}", words::listed(&metrics))
+        });
     lines.collect()
 }
 

@@ -160,6 +160,18 @@ pub fn speed(ns: f64, other_ns: f64, other: &str) -> Option<String> {
     })
 }
 
+/// `13.3 % more instructions than stage1`: of a count, beside that of `other`. `None` where no share says it.
+pub fn amount(metric: Metric, value: f64, other_value: f64, other: &str) -> Option<String> {
+    let share = value / other_value - 1.0;
+    let word = match share {
+        share if !share.is_finite() => return None,
+        0.0 => return Some(format!("as many {metric} as {other}")),
+        share if share > 0.0 => "more",
+        _ => "fewer",
+    };
+    Some(format!("{} {word} {metric} than {other}", percent(share)))
+}
+
 /// `50 million warp instructions`: what a simulation costs, or may cost.
 pub fn instructions(count: u64) -> String {
     format!("{} warp instructions", millions(count))
@@ -485,6 +497,21 @@ mod tests {
         for none in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(speed(none, 1.0, "a"), None);
             assert_eq!(speed(1.0, none, "a"), None);
+        }
+    }
+
+    #[test]
+    fn amounts_beside_another() {
+        let metric = Metric::Counter(Counter::Instructions);
+        for (value, other, text) in [
+            (150.0, 100.0, Some("50.0 % more instructions than a")),
+            (100.0, 150.0, Some("33.3 % fewer instructions than a")),
+            (100.0, 100.0, Some("as many instructions as a")),
+            (0.0, 100.0, Some("100.0 % fewer instructions than a")),
+            (100.0, 0.0, None),
+            (0.0, 0.0, None),
+        ] {
+            assert_eq!(amount(metric, value, other, "a").as_deref(), text);
         }
     }
 
