@@ -42,7 +42,7 @@ fn each_variant_stands_beside_the_one_before_and_the_first() {
     );
     assert_eq!(
         beside(&record, "large"),
-        both("1.25 times as slow as direct")
+        both("0.80 times as fast as direct")
     );
 
     let json: serde_json::Value =
