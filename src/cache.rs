@@ -1,6 +1,7 @@
 //! The one directory that gatekeeper writes to outside the repository.
 
 use crate::error::{Diagnostic, Error, Result};
+use crate::temporary::{TemporaryFile, sweep};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug)]
@@ -50,9 +51,10 @@ impl Cache {
         &self.root
     }
 
-    /// A subdirectory, made if it is not there.
+    /// A subdirectory, made if it is not there, without what killed processes left in it.
     pub fn dir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.root.join(name);
+        sweep(&dir);
         std::fs::create_dir_all(&dir)
             .map(|()| dir.clone())
             .map_err(|error| {
@@ -70,11 +72,11 @@ pub fn write_atomically(file: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write;
     let written = || {
         let dir = file.parent().unwrap_or(Path::new("."));
-        let mut new = tempfile::NamedTempFile::new_in(dir)?;
+        let mut new = TemporaryFile::new_in(dir)?;
         new.write_all(bytes)?;
-        new.persist(file).map_err(|error| error.error)
+        new.persist(file)
     };
-    written().map(drop).map_err(|error| {
+    written().map_err(|error| {
         Error::environment(format!("{} cannot be written: {error}", file.display()))
     })
 }

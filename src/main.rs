@@ -3,10 +3,15 @@
 use clap::Parser;
 use gatekeeper::cli::{BaselineCommand, Cli, Command, ToolchainCommand};
 use gatekeeper::exit::Exit;
+use gatekeeper::process::children;
 use gatekeeper::{cmd, worker};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Err(error) = children::end_on_signals() {
+        cmd::complain(&error);
+        return Exit::from(&error).into();
+    }
     let outcome = match Cli::parse().command {
         Command::Run(args) => cmd::run::run(&args),
         Command::Compare(args) => cmd::judge::compare(&args),

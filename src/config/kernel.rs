@@ -2,6 +2,7 @@
 
 use super::call::{self, Callee};
 use super::defaults;
+use super::flags::check_nvcc_flag;
 use super::gates::{self, DEFAULT};
 use super::raw::{self, RawLaunch, RawReference};
 use super::reference;
@@ -370,7 +371,7 @@ fn resolve_units(
         .flags
         .iter()
         .chain(&raw.flags)
-        .map(check_flag)
+        .map(check_nvcc_flag)
         .collect::<Result<_, _>>()?;
     Ok(shared
         .architectures
@@ -388,67 +389,6 @@ fn resolve_units(
             call: call.clone(),
         })
         .collect())
-}
-
-/// Refuses flags that repeat or contradict what has a key of its own.
-fn check_flag(flag: &Spot<String>) -> Result<String, Problem> {
-    let owned = [
-        (&["-D", "--define-macro"][..], "define"),
-        (&["-I", "--include-path"][..], "include_dirs"),
-        (
-            &[
-                "-arch",
-                "--gpu-architecture",
-                "-gencode",
-                "--generate-code",
-                "-code",
-                "--gpu-code",
-            ][..],
-            "architectures",
-        ),
-    ];
-    for (prefixes, key) in owned {
-        if prefixes.iter().any(|prefix| flag.starts_with(prefix)) {
-            return Err(Problem::new(
-                flag.at,
-                format!("`{}` is not allowed in `flags`", flag.value),
-            )
-            .help(format!("use the key `{key}`")));
-        }
-    }
-    let output = [
-        "-o",
-        "--output-file",
-        "-c",
-        "--compile",
-        "-ptx",
-        "--ptx",
-        "-cubin",
-        "--cubin",
-        "-fatbin",
-        "-shared",
-        "--shared",
-        "-lib",
-        "--lib",
-        "-dc",
-        "--device-c",
-        "-dlink",
-        "-rdc",
-        "--relocatable-device-code",
-        "-E",
-        "-M",
-    ];
-    let name = flag.split('=').next().unwrap_or_default();
-    if output.contains(&name) || flag.trim().is_empty() {
-        return Err(Problem::new(
-            flag.at,
-            format!(
-                "`{}` is not allowed in `flags`: gatekeeper decides what nvcc builds",
-                flag.value
-            ),
-        ));
-    }
-    Ok(flag.value.clone())
 }
 
 /// A path of the repository: relative, inside it, with forward slashes, and there.
