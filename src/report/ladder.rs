@@ -454,49 +454,67 @@ fn has_value(figures: &BTreeMap<Metric, Figure>) -> bool {
 /// Subjects that a line names; more of them are counted.
 const NAMED: usize = 3;
 
-/// Why figures are missing: a line for each kind of reason and the figures that it takes, with the words of the first.
+/// Figures that are missing for one kind of reason.
+struct Lack<'a> {
+    code: &'a str,
+    metrics: Vec<Metric>,
+    subjects: Vec<String>,
+    /// Of the first.
+    message: &'a str,
+}
+
+/// Why figures are missing: a line for each kind of reason and the figures that it takes.
 fn missing(ladders: &[Ladder]) -> Vec<String> {
-    let mut found: BTreeMap<(&str, Vec<Metric>), (Vec<String>, &str)> = BTreeMap::new();
+    let mut found: Vec<Lack> = Vec::new();
     for ladder in ladders {
-        let steps = ladder.steps.iter();
-        let steps =
-            steps.map(|step| (format!("{}/{}", ladder.kernel, step.variant), &step.figures));
-        let rungs = ladder.shapes.iter().flat_map(|shape| {
-            let rungs = shape.rungs.iter();
-            rungs.map(|rung| {
-                let name = format!("{}/{}@{}", ladder.kernel, rung.variant, shape.shape);
-                (name, &rung.figures)
-            })
-        });
-        for (subject, figures) in steps.chain(rungs) {
-            let mut codes: BTreeMap<&str, (Vec<Metric>, &str)> = BTreeMap::new();
-            for (metric, figure) in figures {
-                if let Figure::Missing { code, message } = figure {
-                    let (metrics, _) = codes.entry(code).or_insert((Vec::new(), message));
-                    metrics.push(*metric);
-                }
-            }
-            for (code, (metrics, message)) in codes {
-                let (subjects, _) = found
-                    .entry((code, metrics))
-                    .or_insert_with(|| (Vec::new(), message));
-                subjects.push(subject.clone());
+        for step in &ladder.steps {
+            let subject = format!("{}/{}", ladder.kernel, step.variant);
+            add_lacks(&mut found, &subject, &step.figures);
+        }
+        for shape in &ladder.shapes {
+            for rung in &shape.rungs {
+                let subject = format!("{}/{}@{}", ladder.kernel, rung.variant, shape.shape);
+                add_lacks(&mut found, &subject, &rung.figures);
             }
         }
     }
-    let lines = found
-        .into_iter()
-        .map(|((_, metrics), (subjects, message))| {
-            let metrics: Vec<_> = metrics.iter().map(ToString::to_string).collect();
-            let subjects = match subjects.split_at_checked(NAMED) {
-                Some((first, rest)) if !rest.is_empty() => {
-                    format!("{} and {} more", first.join(", "), rest.len())
-                }
-                _ => words::listed(&subjects),
-            };
-            format!("no {} of {subjects}: {message}", words::listed(&metrics))
-        });
+    let lines = found.iter().map(|lack| {
+        let metrics: Vec<_> = lack.metrics.iter().map(ToString::to_string).collect();
+        let subjects = match lack.subjects.split_at_checked(NAMED) {
+            Some((first, rest)) if !rest.is_empty() => {
+                format!("{} and {} more", first.join(", "), rest.len())
+            }
+            _ => words::listed(&lack.subjects),
+        };
+        let metrics = words::listed(&metrics);
+        format!("no {metrics} of {subjects}: {}", lack.message)
+    });
     lines.collect()
+}
+
+fn add_lacks<'a>(found: &mut Vec<Lack<'a>>, subject: &str, figures: &'a BTreeMap<Metric, Figure>) {
+    let mut own: Vec<Lack> = Vec::new();
+    for (metric, figure) in figures {
+        let Figure::Missing { code, message } = figure else {
+            continue;
+        };
+        match own.iter_mut().find(|lack| lack.code == *code) {
+            Some(lack) => lack.metrics.push(*metric),
+            None => own.push(Lack {
+                code,
+                metrics: vec![*metric],
+                subjects: vec![subject.to_owned()],
+                message,
+            }),
+        }
+    }
+    for lack in own {
+        let is_same = |it: &&mut Lack| (it.code, &it.metrics) == (lack.code, &lack.metrics);
+        match found.iter_mut().find(is_same) {
+            Some(known) => known.subjects.extend(lack.subjects),
+            None => found.push(lack),
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -242,3 +242,39 @@ fn code(raw: &str) -> String {
         raw.replace('`', "'").replace('|', "\\|").replace('\n', " ")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chart_is_one_block_of_numbers_without_exponents() {
+        let chart = chart(&Chart {
+            title: "k\"/v\n```@s: max_err".into(),
+            labels: vec!["1a2b".into(), "\"]".into()],
+            values: vec![1.25e-7, 2.0],
+        });
+        let lines: Vec<_> = chart.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "```mermaid",
+                "xychart-beta",
+                "    title \"k_/v____@s: max_err\"",
+                "    x-axis [\"1a2b\", \"_]\"]",
+                "    y-axis 0 --> 2.2",
+                "    line [0.000000125, 2]",
+                "```"
+            ]
+        );
+        for (value, text) in [
+            (0.0, "0"),
+            (80.0, "80"),
+            (88.002_200_000_000_01, "88.0022"),
+            (174_024.4, "174024"),
+            (158_204_123.0, "158204123"),
+        ] {
+            assert_eq!(decimal(value), text);
+        }
+    }
+}
