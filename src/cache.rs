@@ -36,7 +36,7 @@ impl Cache {
         let writable = std::fs::create_dir_all(root)
             .and_then(|()| tempfile::tempfile_in(root).map(drop))
             .and_then(|()| root.canonicalize());
-        writable.map(|root| Self { root }).map_err(|error| {
+        let root = writable.map_err(|error| {
             Error::Environment(
                 Diagnostic::new(format!(
                     "the cache directory {} cannot be written: {error}",
@@ -44,7 +44,19 @@ impl Cache {
                 ))
                 .help("set GATEKEEPER_CACHE to a directory that can be written"),
             )
-        })
+        })?;
+        // nvcc passes its paths to a shell in double quotes, and puts its own directory into PATH.
+        let is_read = |c: &char| matches!(c, '"' | '$' | '`' | ':') || c.is_control();
+        match root.to_string_lossy().chars().find(is_read) {
+            None => Ok(Self { root }),
+            Some(c) => Err(Error::Environment(
+                Diagnostic::new(format!(
+                    "the path of the cache directory {} has a {c:?}, which nvcc's shell would read",
+                    root.display()
+                ))
+                .help("set GATEKEEPER_CACHE to a directory without one in its path"),
+            )),
+        }
     }
 
     pub fn root(&self) -> &Path {

@@ -15,6 +15,7 @@ pub mod device;
 pub mod error;
 pub mod exit;
 pub mod history;
+pub mod limits;
 pub mod measure;
 pub mod pipeline;
 pub mod process;

@@ -137,9 +137,9 @@ pub fn compile(
 /// A launcher's is not simulated.
 fn identity_of_ptx(unit: &Unit, facts: &BuildFacts, ptx: &str) -> Option<String> {
     match unit.call {
-        Callable::Entry { .. } => {
-            let entry = facts.entries.first()?;
-            Some(identity::ptx_identity(&entry.symbol, ptx))
+        Callable::Entries { .. } => {
+            let symbols = facts.entries.iter().map(|entry| entry.symbol.as_str());
+            Some(identity::ptx_identity(&symbols.collect::<Vec<_>>(), ptx))
         }
         Callable::Launcher { .. } => None,
     }

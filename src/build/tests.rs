@@ -68,7 +68,13 @@ pub(super) fn unit(source: &str, arch: &str, call: Callable) -> Unit {
 }
 
 pub(super) fn entry(source: &str, name: &str) -> Unit {
-    unit(source, "sm_90", Callable::Entry { name: name.into() })
+    unit(
+        source,
+        "sm_90",
+        Callable::Entries {
+            names: vec![name.into()],
+        },
+    )
 }
 
 pub(super) fn got(built: &Built) -> &BuildFacts {
@@ -133,15 +139,11 @@ fn every_kind_of_name_resolves() {
         assert_eq!(facts.entries[0].name, name);
         assert_eq!(facts.entries[0].symbol, symbol);
         assert!(facts.entries[0].resources.registers > 0);
-        let Some(Artifact::Cubin {
-            path,
-            symbol: linked,
-            ptx,
-        }) = &built.artifact
-        else {
+        let Some(Artifact::Cubin { path, entries, ptx }) = &built.artifact else {
             panic!("{name}: {:?}", built.artifact);
         };
-        assert!(path.is_file() && linked == symbol, "{name}");
+        let entry = (name.to_string(), symbol.to_string());
+        assert!(path.is_file() && *entries == [entry], "{name}");
         // The simulator finds the entry, and says places as a reader of the repository does.
         let ptx = std::fs::read_to_string(ptx).unwrap();
         assert!(ptx.contains(&format!(".entry {symbol}(")), "{name}");
@@ -278,7 +280,15 @@ fn what_ptxas_says_arrives_for_each_architecture() {
     let bench = Bench::new(&[("k.cu", source)]);
     let units: Vec<Unit> = ["sm_80", "sm_89", "sm_90", "sm_90a", "sm_120"]
         .iter()
-        .map(|arch| unit("k.cu", arch, Callable::Entry { name: "k".into() }))
+        .map(|arch| {
+            unit(
+                "k.cu",
+                arch,
+                Callable::Entries {
+                    names: vec!["k".into()],
+                },
+            )
+        })
         .collect();
     for built in bench.build(&units) {
         let facts = got(&built);

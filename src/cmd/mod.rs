@@ -13,7 +13,7 @@ pub mod toolchain;
 use crate::cli::{Cli, ConfigArg};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
-use crate::report::terminal;
+use crate::report::{escape, terminal};
 use clap::CommandFactory;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -38,14 +38,20 @@ fn terminal_options() -> terminal::Options {
     terminal::Options { color, width: 100 }
 }
 
+/// As `print`, what people read and may hold text from outside.
+fn say(text: &str) -> Result<()> {
+    print(&(escape::lines(text) + "\n"))
+}
+
 /// Standard error has no fallback: where it cannot be written, the exit code has to do.
 pub fn complain(error: &Error) {
-    let _ = writeln!(std::io::stderr(), "error: {error}");
+    let text = escape::lines(&format!("error: {error}"));
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// A remark that is not part of the result.
 fn remark(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", escape::lines(text));
 }
 
 /// Whether there is no gates file and none was named: no fault where it is not needed.

@@ -1,8 +1,7 @@
 //! What ends with this process: programs that it started and files that are not whole yet.
 //!
 //! SIGINT, SIGTERM and SIGHUP kill the one and remove the other, and end this process with 128 and the number of the
-//! signal, as a shell reports it. Where this process is killed outright, programs are told by the system
-//! ([`super::confine`]) and workers by their closed input; half-written files are swept by a later run.
+//! signal, as a shell reports it. Where this process is killed outright, programs are told by the system and workers by their closed input; half-written files are swept by a later run.
 
 use crate::error::{Error, Result};
 use nix::sys::signal::{Signal, killpg};
@@ -65,6 +64,23 @@ fn end(code: i32) -> ! {
 /// Fails only where the group is gone already.
 pub(super) fn kill_group(group: i32) {
     let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+}
+
+/// Killed by the system if this thread ends before it, as it does with a process that is killed outright. For a
+/// program that this thread waits for.
+pub(super) fn end_with_this_thread(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    let parent = nix::unistd::getpid();
+    let before_start = move || {
+        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+        match nix::unistd::getppid() == parent {
+            true => Ok(()),
+            // It ended between the fork and this.
+            false => Err(io::ErrorKind::Interrupted.into()),
+        }
+    };
+    // SAFETY: between fork and exec, in one thread: two system calls.
+    unsafe { command.pre_exec(before_start) };
 }
 
 /// A program that ends with this process, and everything that it starts with it.

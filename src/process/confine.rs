@@ -11,7 +11,6 @@ use landlock::{
 };
 use nix::libc;
 use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::signal::Signal;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule,
@@ -80,7 +79,7 @@ fn landlock_version() -> libc::c_long {
     }
 }
 
-/// The rules are in force when the program begins, and it is killed if the thread that starts it ends before it.
+/// The rules are in force when the program begins.
 ///
 /// # Errors
 /// A directory that is not there, or an architecture that seccomp filters are not known for.
@@ -97,13 +96,7 @@ pub fn confine(command: &mut Command, rules: &Rules) -> io::Result<()> {
         (Resource::RLIMIT_AS, rules.memory),
         (Resource::RLIMIT_FSIZE, rules.file),
     ];
-    let parent = nix::unistd::getpid();
     let before_start = move || {
-        nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-        // It ended between the fork and this.
-        if nix::unistd::getppid() != parent {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
         for (resource, limit) in limits {
             if let Some(limit) = limit {
                 setrlimit(resource, limit, limit)?;

@@ -55,6 +55,7 @@ pub fn run(mut command: Command, deadline: Duration, most: u64) -> io::Result<Op
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log.try_clone()?);
+    children::end_with_this_thread(&mut command);
     let (mut child, group) = Group::spawn(&mut command)?;
     let Some(status) = wait(&mut child, &group, deadline)? else {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! How agreed figures moved, as sections and as JSON. Pure.
 
 use super::page::{Chart, Kind, Part, Section, Table};
-use super::words;
+use super::{escape, words};
 use crate::error::{Error, Result};
 use crate::history::{History, Point, Series};
 use crate::repo::Commit;
@@ -211,6 +211,6 @@ pub fn json(history: &History) -> Result<String> {
         history,
     };
     serde_json::to_string_pretty(&document)
-        .map(|text| text + "\n")
+        .map(|text| escape::json(&text) + "\n")
         .map_err(|error| Error::environment(format!("the history cannot be written: {error}")))
 }

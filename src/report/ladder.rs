@@ -2,7 +2,7 @@
 //! first, with what it adds. Pure.
 
 use super::page::{Kind, Part, Section, Table};
-use super::{figures, reasons, words};
+use super::{escape, figures, reasons, words};
 use crate::error::{Error, Result};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -300,7 +300,7 @@ fn added(before: Option<&Unit>, unit: &Unit) -> Vec<Added> {
         is: unit.defines.get(name).cloned(),
     });
     let entry = |unit: &Unit| match &unit.call {
-        Callable::Entry { name } => name.clone(),
+        Callable::Entries { names } => names.join(", "),
         Callable::Launcher { function, .. } => function.clone(),
     };
     let part = |what: What, of: &dyn Fn(&Unit) -> String| {
@@ -397,7 +397,7 @@ fn group(ladder: &Ladder, of_case: &[Metric]) -> Vec<Section<'static>> {
     );
     let shapes = ladder.shapes.iter().map(|shape| {
         let title = format!("{}@{}", ladder.kernel, shape.shape);
-        let at = format!("@{}", shape.shape);
+        let at = format!("at {}", shape.shape);
         let row = |rung: &Rung| {
             let figures = of_case.iter().map(|metric| cell(&rung.figures, *metric));
             std::iter::once(rung.variant.clone())
@@ -533,7 +533,7 @@ pub fn json(record: &Record, ladders: &[Ladder]) -> Result<String> {
         ladders,
     };
     serde_json::to_string_pretty(&document)
-        .map(|text| text + "\n")
+        .map(|text| escape::json(&text) + "\n")
         .map_err(|error| Error::environment(format!("the ladder cannot be written: {error}")))
 }
 

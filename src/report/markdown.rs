@@ -1,6 +1,7 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
 use super::beside::LoosenedGates;
+use super::escape::{chart_text, markdown as text, markdown_cell as cell, markdown_code as code};
 use super::page::{self, Chart, Kind, Part, Section};
 use super::printed::Printed;
 use super::problems::Problem;
@@ -98,6 +99,7 @@ fn part(part: &Part) -> String {
             let rows = table.rows.iter().map(|row| {
                 let cells = row.iter().zip(&table.columns);
                 let cells = cells.map(|(raw, column)| match column.kind {
+                    Kind::Name if raw.is_empty() => String::new(),
                     Kind::Name => code(raw),
                     Kind::Number | Kind::Text => cell(raw),
                 });
@@ -115,20 +117,13 @@ fn part(part: &Part) -> String {
 
 /// As GitHub draws it.
 fn chart(chart: &Chart) -> String {
-    // Neither ends the block nor the string, and is no entity.
-    let plain = |raw: &str| -> String {
-        let plain = |c: char| c.is_ascii_alphanumeric() || " ._-/@*+:,[]".contains(c);
-        raw.chars()
-            .map(|c| if plain(c) { c } else { '_' })
-            .collect()
-    };
-    let labels: Vec<_> = chart.labels.iter().map(|it| plain(it)).collect();
+    let labels: Vec<_> = chart.labels.iter().map(|it| chart_text(it)).collect();
     let values: Vec<_> = chart.values.iter().map(|it| decimal(*it)).collect();
     // From 0: of two values that are near each other the line is nearly flat.
     let top = decimal(chart.values.iter().copied().fold(0.0, f64::max) * 1.1);
     format!(
         "```mermaid\nxychart-beta\n    title \"{}\"\n    x-axis [\"{}\"]\n    y-axis 0 --> {top}\n    line [{}]\n```\n",
-        plain(&chart.title),
+        chart_text(&chart.title),
         labels.join("\", \""),
         values.join(", "),
     )
@@ -203,44 +198,6 @@ fn decimal(value: f64) -> String {
 fn line(out: &mut String, text: &str) {
     out.push_str(text);
     out.push('\n');
-}
-
-/// Text of unknown content in markdown, on one line: neither HTML, nor a link or an image, nor the
-/// end of a cell.
-fn text(raw: &str) -> String {
-    let mut out = String::with_capacity(raw.len());
-    for c in raw.trim_end().chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '|' => out.push_str("\\|"),
-            '(' if out.ends_with(']') => out.push_str("\\("),
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// In one cell, with its line breaks.
-fn cell(raw: &str) -> String {
-    raw.trim_end()
-        .split('\n')
-        .map(text)
-        .collect::<Vec<_>>()
-        .join("<br>")
-}
-
-/// Code stays literal but for the bar, which ends a cell even there, and the backtick, which ends it.
-fn code(raw: &str) -> String {
-    if raw.is_empty() {
-        return String::new();
-    }
-    format!(
-        "`{}`",
-        raw.replace('`', "'").replace('|', "\\|").replace('\n', " ")
-    )
 }
 
 #[cfg(test)]

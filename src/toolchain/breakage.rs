@@ -33,7 +33,9 @@ pub fn find_breakage(ended: &Ended) -> Option<String> {
         "Cannot allocate memory",
         "cannot execute binary file",
     ];
-    let line = |line: &&str| SAYS.iter().any(|says| line.contains(says));
+    // Its shell speaks of programs that are missing or damaged.
+    let line =
+        |line: &&str| line.starts_with("sh: ") || SAYS.iter().any(|says| line.contains(says));
     match ended.log.lines().find(line) {
         Some(line) => Some(line.trim().to_owned()),
         None => ended.log.trim().is_empty().then(|| {
@@ -86,6 +88,10 @@ mod tests {
         assert_eq!(
             breakage(127 << 8, " \n").as_deref(),
             Some("it ended with exit code 127 and no message; is the compiler whole?")
+        );
+        assert_eq!(
+            breakage(127 << 8, "sh: 1: ptxas: not found\n").as_deref(),
+            Some("sh: 1: ptxas: not found")
         );
         assert_eq!(breakage(1 << 8, "k.cu(3): error: expected a `;`"), None);
         assert_eq!(breakage(0, ""), None);

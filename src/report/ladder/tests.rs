@@ -134,7 +134,9 @@ fn what_a_step_adds_is_what_its_build_has_otherwise() {
     other.defines.clear();
     other.defines.insert("TILE".into(), "64".into());
     other.source = "kernels/other.cu".into();
-    other.call = Callable::Entry { name: "k2".into() };
+    other.call = Callable::Entries {
+        names: vec!["k2".into()],
+    };
     assert_eq!(
         words(Some(fast), &other),
         [
