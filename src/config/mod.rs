@@ -17,6 +17,7 @@ mod flags;
 mod gates;
 mod kernel;
 mod limit;
+mod packed;
 mod raw;
 mod reference;
 mod scope;

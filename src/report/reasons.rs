@@ -806,12 +806,30 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),
         BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
         BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
+        BaseDemand::ComparedElements {
+            tensor,
+            compare: None,
+        } => format!("all of output {tensor}"),
+        BaseDemand::ComparedElements {
+            tensor,
+            compare: Some(compare),
+        } => {
+            format!("output {tensor} {}", part(compare))
+        }
+        BaseDemand::UnpreparedScratch { tensor } => format!("scratch {tensor} without a fill"),
         BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
         BaseDemand::TimingSchedule => "timing schedule".to_owned(),
         BaseDemand::Checks(rules) => comma(rules, super::words::gate),
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
         BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
         BaseDemand::File(file) => format!("gates of {file}"),
+    }
+}
+
+fn part(compare: &Compare) -> String {
+    match compare {
+        Compare::Where { condition, .. } => format!("where `{}`", condition.text),
+        Compare::Mask { tensor } => format!("where `{tensor}` is not 0"),
     }
 }
 
@@ -852,6 +870,10 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::TensorRole(role) => format!("head has `{}`", role_name(*role)),
         Loosened::TensorDims(dims) => format!("head has {dims:?}"),
+        Loosened::ComparedElements(compare) => format!("head compares it only {}", part(compare)),
+        Loosened::PreparedScratch => {
+            "head has it filled before every launch, which no time includes".to_owned()
+        }
         Loosened::SimulatorBudget { base, head } => {
             let (head, base) = (millions(*head), millions(*base));
             format!("head simulates cases of up to {head} warp instructions, base of up to {base}")

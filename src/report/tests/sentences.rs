@@ -728,6 +728,8 @@ fn loosened() -> Vec<Loosened> {
         Loosened::OutputRemoved,
         Loosened::TensorRole(Role::Scratch),
         Loosened::TensorDims(vec![64, 128]),
+        Loosened::ComparedElements(part()),
+        Loosened::PreparedScratch,
         Loosened::SimulatorBudget {
             base: 50_000_000,
             head: 1_000_000,
@@ -783,6 +785,13 @@ fn loosened() -> Vec<Loosened> {
     ]
 }
 
+fn part() -> Compare {
+    Compare::Where {
+        condition: fixture::expr("i >= j"),
+        index: vec!["i".into(), "j".into()],
+    }
+}
+
 fn demands() -> Vec<BaseDemand> {
     let tensor = || "x".to_owned();
     vec![
@@ -802,6 +811,15 @@ fn demands() -> Vec<BaseDemand> {
             tensor: tensor(),
             dims: vec![128, 128],
         },
+        BaseDemand::ComparedElements {
+            tensor: tensor(),
+            compare: None,
+        },
+        BaseDemand::ComparedElements {
+            tensor: tensor(),
+            compare: Some(Compare::Mask { tensor: "m".into() }),
+        },
+        BaseDemand::UnpreparedScratch { tensor: tensor() },
         BaseDemand::SimulatorBudget,
         BaseDemand::TimingSchedule,
         BaseDemand::Checks(vec![Rule::Finite, Rule::NoFindings]),

@@ -330,6 +330,7 @@ pub fn check_facts() -> CheckFacts {
     CheckFacts {
         error: ErrorFacts {
             elements: 4096,
+            left_out: 0,
             non_finite: 0,
             max_err: Num(0.001),
             mean_err: Num(0.0001),

@@ -344,7 +344,10 @@ pub struct Simulator {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorFacts {
+    /// Those that are compared.
     pub elements: u64,
+    /// Those that gates.yaml leaves out of the comparison.
+    pub left_out: u64,
     /// Elements on whose being a number the two disagree: NaN or infinite where the reference is finite,
     /// or anything but the same infinity where it is not. Counted first; the rest is over the others,
     /// and NaN where there are none.

@@ -1,9 +1,9 @@
 //! Why a verdict came out as it did: data with its figures. Sentences are the report's.
 
 use super::{
-    Arch, BaselineKey, CaseId, Counter, EditedFigure, Facet, Fault, Finding, LineCount, Location,
-    Metric, Mode, NotRun, Num, Op, ReferenceComparison, Role, Rule, Since, Subject, UnitId,
-    Unsupported, Withheld, Worst,
+    Arch, BaselineKey, CaseId, Compare, Counter, EditedFigure, Facet, Fault, Finding, LineCount,
+    Location, Metric, Mode, NotRun, Num, Op, ReferenceComparison, Role, Rule, Since, Subject,
+    UnitId, Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use crate::stats::sequential::Undecidable;
@@ -51,6 +51,15 @@ pub enum BaseDemand {
         tensor: String,
         dims: Vec<usize>,
     },
+    /// Which elements of an output are compared; `None` for all.
+    ComparedElements {
+        tensor: String,
+        compare: Option<Compare>,
+    },
+    /// Working memory of which the kernel may expect nothing.
+    UnpreparedScratch {
+        tensor: String,
+    },
     SimulatorBudget,
     TimingSchedule,
     /// An answer by these gates.
@@ -92,6 +101,10 @@ pub enum Loosened {
     OutputRemoved,
     TensorRole(Role),
     TensorDims(Vec<usize>),
+    /// Head compares these alone: fewer, or others.
+    ComparedElements(Compare),
+    /// Its caller has to fill working memory before each launch, which no time has in it.
+    PreparedScratch,
     /// Warp instructions that a case may take.
     SimulatorBudget {
         base: u64,

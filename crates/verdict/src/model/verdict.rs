@@ -226,6 +226,12 @@ pub enum Note {
         /// Bytes that are not kept.
         left_out: u64,
     },
+    /// Elements of a case's outputs that are compared, and those that gates.yaml leaves out.
+    NotCompared {
+        subject: Subject,
+        elements: u64,
+        left_out: u64,
+    },
     /// Counters that a gate could rest on but not in a launch of this case, and why.
     NotHeld {
         subject: Subject,

@@ -362,17 +362,55 @@ fn loosened_case(base: &Case, head: &Case) -> Vec<(BaseDemand, Loosened)> {
         let now = Loosened::Dims(now.collect());
         found.push((BaseDemand::Dims(changed), now));
     }
-    for tensor in base.tensors.iter().filter(|it| it.role != Role::Scratch) {
+    for tensor in &base.tensors {
         let other = head.tensors.iter().find(|it| it.name == tensor.name);
-        found.extend(loosened_tensor(tensor, other, has_other_sizes));
+        match tensor.role {
+            Role::Scratch => found.extend(prepared_scratch(tensor, other)),
+            _ => found.extend(loosened_tensor(tensor, other, &base.dims, has_other_sizes)),
+        }
     }
     found
+}
+
+/// Work that moves from the kernel to its caller is in no figure any more.
+fn prepared_scratch(base: &Tensor, head: Option<&Tensor>) -> Option<(BaseDemand, Loosened)> {
+    let now = head.filter(|head| head.role == Role::Scratch)?;
+    let is_new = now.fill.is_some() && now.fill != base.fill;
+    let tensor = base.name.clone();
+    is_new.then_some((
+        BaseDemand::UnpreparedScratch { tensor },
+        Loosened::PreparedScratch,
+    ))
+}
+
+/// Whether head compares no fewer elements, as far as it is written the same. Other `dims` are told once, for all.
+fn is_the_same_part(base: Option<&Compare>, head: &Compare, dims: &BTreeMap<String, i64>) -> bool {
+    match (base, head) {
+        (
+            Some(Compare::Where { condition, index }),
+            Compare::Where {
+                condition: now,
+                index: others,
+            },
+        ) => {
+            let macros = |expr: &Expr| -> BTreeMap<String, Num> {
+                let constants = expr.constants.iter();
+                constants
+                    .filter(|(name, _)| !dims.contains_key(*name))
+                    .map(|(name, value)| (name.clone(), *value))
+                    .collect()
+            };
+            condition.text == now.text && index == others && macros(condition) == macros(now)
+        }
+        (base, head) => base == Some(head),
+    }
 }
 
 /// What a kernel is given, and which of what it gives is looked at.
 fn loosened_tensor(
     base: &Tensor,
     head: Option<&Tensor>,
+    dims: &BTreeMap<String, i64>,
     has_other_sizes: bool,
 ) -> Vec<(BaseDemand, Loosened)> {
     let tensor = || base.name.clone();
@@ -393,6 +431,13 @@ fn loosened_tensor(
         let (tensor, role) = (tensor(), base.role);
         let demand = BaseDemand::TensorRole { tensor, role };
         found.push((demand, Loosened::TensorRole(head.role)));
+    }
+    if let Some(now) = &head.compare
+        && !is_the_same_part(base.compare.as_ref(), now, dims)
+    {
+        let (tensor, compare) = (tensor(), base.compare.clone());
+        let demand = BaseDemand::ComparedElements { tensor, compare };
+        found.push((demand, Loosened::ComparedElements(now.clone())));
     }
     if head.dims != base.dims && !has_other_sizes {
         let (tensor, dims) = (tensor(), base.dims.clone());
