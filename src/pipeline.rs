@@ -38,6 +38,7 @@ pub struct Request {
     pub config: PathBuf,
     pub device: DeviceChoice,
     pub require_gpu: bool,
+    pub allow_fallback: bool,
     pub provision: bool,
     pub dump: Option<PathBuf>,
     /// The revision to compare with.

@@ -178,7 +178,7 @@ fn resolve_rule(entry: &AcceptedEntry) -> std::result::Result<Rule, Problem> {
             scope: &scope,
             unit: metric.facet() == Facet::Resources,
             variant: "",
-            variants: &[],
+            siblings: &[],
             dims: &[],
             has_codec: true,
             launcher: false,

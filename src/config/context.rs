@@ -1,5 +1,6 @@
 //! What limits and conditions may refer to.
 
+use super::kernel::KernelVariant;
 use super::scope::Scope;
 use super::yaml::{Problem, Spot, Suggestion, suggest};
 use crate::counters::can_be_gated;
@@ -13,7 +14,8 @@ pub struct Context<'a> {
     /// One limit for all shapes: only resources, and no dimensions.
     pub unit: bool,
     pub variant: &'a str,
-    pub variants: &'a [&'a str],
+    /// All variants of the kernel.
+    pub siblings: &'a [KernelVariant<'a>],
     pub dims: &'a [&'a str],
     pub has_codec: bool,
     pub launcher: bool,
@@ -109,12 +111,13 @@ impl Context<'_> {
     }
 
     fn check_sibling(&self, spot: &Spot<String>, variant: &str) -> Result<(), Problem> {
-        if !self.variants.contains(&variant) {
+        let Some(sibling) = self.siblings.iter().find(|it| it.variant == variant) else {
+            let known = self.siblings.iter().map(|sibling| sibling.variant);
             return Err(
                 Problem::new(spot.at, format!("unknown variant `{variant}`"))
-                    .help(suggest(variant, self.variants.iter().copied())),
+                    .help(suggest(variant, known)),
             );
-        }
+        };
         if variant == self.variant {
             return Err(Problem::new(
                 spot.at,
@@ -122,7 +125,7 @@ impl Context<'_> {
             )
             .help("put the limit under `gates` of the variants that it is for"));
         }
-        Ok(())
+        sibling.check_measure(spot, self.scope.shape())
     }
 
     fn explain_unknown(&self, spot: &Spot<String>, name: &Name) -> Problem {

@@ -112,6 +112,9 @@ pub struct Kernel {
     /// The longest that the check of one seed, or the timing of one case, may take: 30s.
     pub deadline: Option<Spot<Formula>>,
     pub gates: Spot<Gates>,
+    /// Figures to be reached: reported, and no gates.
+    #[serde(default)]
+    pub target: Targets,
 }
 
 /// Dimensions by name.
@@ -135,9 +138,25 @@ pub struct Variant {
     /// Replaces the kernel's.
     pub reference: Option<Spot<RawReference>>,
     pub nondeterministic: Option<Spot<String>>,
+    /// Those of the kernel's shapes that it is run at. Default: all.
+    pub shapes: Option<Spot<Vec<Spot<String>>>>,
     /// Added to the kernel's gates; replaces those on the same metric. Gates cannot be removed.
     #[serde(default)]
     pub gates: Gates,
+    /// Added to the kernel's targets; replaces those on the same metric.
+    #[serde(default)]
+    pub target: Targets,
+    /// The variant that stands in for it where it fails, if the run allows that: --allow-fallback.
+    pub fallback: Option<Spot<String>>,
+    /// That it is wrong, and kept to show that a gate catches it.
+    pub expect: Option<Expect>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// Gates of which at least one fails, and no other: [memory and races, max_err].
+    pub fail: Spot<Vec<Spot<String>>>,
 }
 
 /// One kernel of a sequence.
@@ -621,6 +640,40 @@ impl JsonSchema for Gates {
         );
         json_schema!({
             "description": "Limits by metric.",
+            "type": "object",
+            "properties": keys,
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// By metric, and `because`.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Targets(pub Ordered<Spot<Limits>>);
+
+/// Key of the reason among the targets.
+pub const BECAUSE: &str = "because";
+
+impl JsonSchema for Targets {
+    fn schema_name() -> Cow<'static, str> {
+        "Targets".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let limits = generator.subschema_for::<Limits>();
+        let mut keys: serde_json::Map<_, _> = Metric::ALL
+            .iter()
+            .map(|metric| (metric.name().to_owned(), limits.clone().to_value()))
+            .collect();
+        keys.insert(
+            BECAUSE.to_owned(),
+            serde_json::json!({
+                "description": "Why a target is missed, with figures: a negative result that reports list.",
+                "type": "string",
+            }),
+        );
+        json_schema!({
+            "description": "Figures to be reached, by metric. No baseline is involved.",
             "type": "object",
             "properties": keys,
             "additionalProperties": false,

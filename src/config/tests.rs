@@ -5,6 +5,8 @@ use verdict::model::Case;
 
 mod accepted;
 mod cases;
+mod expect;
+mod fallback;
 mod files;
 mod garbage;
 mod gates;
@@ -14,6 +16,7 @@ mod mistakes_in_values;
 mod references;
 mod selection;
 mod simulation;
+mod target;
 
 /// A disk where what has an extension is a file.
 fn disk(path: &str) -> Option<PathKind> {

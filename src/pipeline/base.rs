@@ -150,6 +150,8 @@ fn nothing() -> Plan {
         pairing: None,
         filters: Vec::new(),
         left_out: BTreeSet::new(),
+        expected: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 

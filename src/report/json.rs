@@ -6,8 +6,8 @@ use crate::exit::Exit;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use verdict::model::{
-    Accepted, BesideBase, Conclusion, Costs, CounterChange, Drift, Environment, Judgement, Metric,
-    Note, Outcome, Record, Verdict, Win,
+    Accepted, Aimed, BesideBase, Conclusion, Costs, CounterChange, Drift, Environment, Judgement,
+    Metric, Note, Outcome, Record, Verdict, Win,
 };
 
 pub const SCHEMA: &str = "gatekeeper.report/1";
@@ -25,6 +25,7 @@ struct Report<'a> {
     accepted: Vec<Entry<'a, Accepted>>,
     wins: &'a [Win],
     drifts: &'a [Drift],
+    targets: Vec<Entry<'a, Aimed>>,
     counters: &'a [CounterChange],
     notes: &'a [Note],
     skipped: Vec<String>,
@@ -63,6 +64,13 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
         message: reasons::reason(environment, &it.subject, &it.reason),
         data: it,
     });
+    let targets = judgement.targets.iter().map(|it| Entry {
+        gate: words::gate(&it.rule),
+        code: it.reason.code(),
+        metric: it.rule.metric(),
+        message: reasons::reason(environment, &it.subject, &it.reason),
+        data: it,
+    });
     let report = Report {
         schema: SCHEMA,
         exit_code: Exit::from(judgement.conclusion) as u8,
@@ -77,6 +85,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
         accepted: accepted.collect(),
         wins: &judgement.wins,
         drifts: &judgement.drifts,
+        targets: targets.collect(),
         counters: &judgement.counters,
         notes: &judgement.notes,
         skipped: summary::skipped(record, judgement),

@@ -22,6 +22,7 @@ pub mod reasons;
 mod signature;
 mod standing;
 mod summary;
+mod targets;
 pub mod terminal;
 pub mod words;
 

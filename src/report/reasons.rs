@@ -3,8 +3,8 @@
 
 use super::escape;
 use super::words::{
-    element, instructions, limit, listed, millions, percent, place, plural, quantity, signed,
-    signed_interval, update_command,
+    any_of, element, instructions, limit, listed, millions, percent, place, plural, quantity,
+    signed, signed_interval, update_command,
 };
 use verdict::model::*;
 
@@ -61,6 +61,13 @@ impl Context<'_> {
             }
             R::LooseningAllowed(how) => {
                 format!("{}; allowed by --allow-loosened", loosened(how))
+            }
+            R::FellBack { own, to } => format!(
+                "falls back on `{to}`, which holds all of its own gates: {}",
+                self.sentence(own)
+            ),
+            R::ExpectedFailure { own } => {
+                format!("fails as gates.yaml expects: {}", self.sentence(own))
             }
 
             R::SameCode { variant } => {
@@ -171,6 +178,13 @@ impl Context<'_> {
             R::AcceptanceUnused { by, until } => format!(
                 "unused: every gate holds without this acceptance, by {by} until {until}; remove it"
             ),
+            R::ExpectedFailurePassed => {
+                "holds every gate that was judged, and is expected to fail: it is right after all, or nothing catches it any more".to_owned()
+            }
+            R::FailedOtherwise { on, failed } => format!(
+                "fails {} of {on}, which it is not expected to",
+                listed(&failed.iter().map(super::words::gate).collect::<Vec<_>>()),
+            ),
             R::AcceptedUntil { own, accepted } => format!(
                 "{}; the acceptance of `{}` by {} ended on {}",
                 self.sentence(own),
@@ -203,6 +217,9 @@ impl Context<'_> {
             R::Fault(fault) => format!("{}: {}", fault_kind(fault.kind), fault.message),
             R::Unsupported(why) => unsupported(why),
             R::NotRun(why) => not_run(why),
+            R::ExpectedFailureOpen => {
+                "no gate that it is expected to fail was decided, or not at all of its shapes".to_owned()
+            }
             R::GpuRequired { why } => format!("a GPU is required: {}", self.sentence(why)),
             R::NotBuilt { unit } => format!("{unit} was not built"),
             R::NotProven { why } => format!("{NOT_PROVEN}: {}", self.sentence(why)),
@@ -823,6 +840,10 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
         BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
         BaseDemand::File(file) => format!("gates of {file}"),
+        BaseDemand::NoFallback(None) => "no fallback".to_owned(),
+        BaseDemand::NoFallback(Some(to)) => format!("no fallback but `{to}`"),
+        BaseDemand::NoFailure(but) if but.is_empty() => "every gate holds".to_owned(),
+        BaseDemand::NoFailure(but) => format!("no gate fails but {}", any_of(but)),
     }
 }
 
@@ -886,6 +907,12 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::CountersLost(counters) => {
             format!("head can no longer be held to {}", lost_counters(counters))
+        }
+        Loosened::FallsBack(to) => {
+            format!("head falls back on `{to}` where it fails, with --allow-fallback")
+        }
+        Loosened::ExpectedToFail(gates) => {
+            format!("head expects it to fail {}", any_of(gates))
         }
         Loosened::FileRemoved => "removed: head has no such file of gates".to_owned(),
         Loosened::BaselineRemoved => "head removes the baseline".to_owned(),

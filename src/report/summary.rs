@@ -18,7 +18,10 @@ pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> O
     }
     let there = match subject {
         Subject::Unit(unit) => record.plan.unit(unit).is_some(),
-        Subject::Case(case) => record.plan.case(case).is_some(),
+        Subject::Case(case) => {
+            let mut expected = record.plan.expected.iter();
+            record.plan.case(case).is_some() || expected.any(|it| it.every_shape() == *case)
+        }
     };
     there.then(|| words::run_command(&record.environment, judgement.base.as_ref(), subject))
 }
@@ -46,6 +49,8 @@ pub fn headline(judgement: &Judgement) -> String {
         Outcome::Inconclusive => "inconclusive".to_owned(),
         Outcome::Unsupported => "unsupported".to_owned(),
         Outcome::Skipped => "skipped".to_owned(),
+        Outcome::Replaced => "fell back on another variant".to_owned(),
+        Outcome::Expected => "failed as expected".to_owned(),
         Outcome::Pass => format!("passed{accepted}"),
     };
     // What the conclusion rests on comes first.

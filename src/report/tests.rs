@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use verdict::judge::fixture;
 use verdict::judge::{compare, judge};
 use verdict::model::{
-    Acceptance, Conclusion, Evidence, Fault, FaultKind, Judgement, Loosening, Metric, NotRun, Num,
-    OtherProcess, Outcome, Question, Reason, Record, Rule, Seen, Subject, Verdict, Worst,
+    Acceptance, Bound, Conclusion, Evidence, Fallback, Fault, FaultKind, GateName, Judgement,
+    Loosening, Metric, NotRun, Num, Op, OtherProcess, Outcome, Question, Reason, Record, Rule,
+    Seen, Subject, Target, Verdict, Worst,
 };
 
 const PLAIN: Options = Options {
@@ -142,6 +143,74 @@ fn a_run_that_passes() {
 #[test]
 fn a_run_that_fails() {
     everywhere("fail", &broken());
+}
+
+#[test]
+fn a_variant_that_falls_back_on_another() {
+    let mut record = fixture::record();
+    record.plan.fallbacks.push(Fallback {
+        kernel: "k".into(),
+        variant: "fast".into(),
+        to: "direct".into(),
+        declared: "gates.yaml:9".into(),
+    });
+    record.policy.allow_fallback = true;
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 82_400);
+    everywhere("fallback", &record);
+}
+
+fn with_targets(mut record: Record) -> Record {
+    let relative = |factor| Bound::Expr(fixture::expr(&format!("{factor} * direct.p50")));
+    let target = |shape, bound, because: Option<&str>| Target {
+        subject: fixture::case("fast", shape),
+        metric: Metric::P50,
+        op: Op::Le,
+        bound,
+        because: because.map(str::to_owned),
+        declared: "gates.yaml:9".into(),
+    };
+    record.policy.targets = vec![
+        target("small", relative("0.90"), None),
+        target(
+            "large",
+            relative("0.75"),
+            Some("it is bound by issue slots, not by bandwidth"),
+        ),
+        target("large", Bound::Value(Num(79_000.0)), None),
+    ];
+    record
+}
+
+#[test]
+fn targets_that_are_met_and_missed() {
+    everywhere("targets", &with_targets(fixture::record()));
+}
+
+#[test]
+fn targets_without_a_gpu() {
+    everywhere(
+        "targets-no-gpu",
+        &with_targets(fixture::record_without_gpu()),
+    );
+}
+
+#[test]
+fn a_variant_that_fails_as_expected() {
+    let by = [GateName::Metric(Metric::MaxErr), GateName::Deterministic];
+    let mut record = fixture::record_kept_to_fail(&by);
+    for shape in fixture::SHAPES {
+        let id = fixture::case_id("fast", shape);
+        fixture::recheck(&mut record, &id, |_, facts| {
+            facts.error.max_err = Num(0.3);
+        });
+    }
+    everywhere("expected", &record);
+}
+
+#[test]
+fn a_variant_that_is_expected_to_fail_and_does_not() {
+    let record = fixture::record_kept_to_fail(&[GateName::Metric(Metric::MaxErr)]);
+    everywhere("unexpected", &record);
 }
 
 #[test]

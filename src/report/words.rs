@@ -358,6 +358,17 @@ pub fn question(question: &Question) -> String {
             "no looser than the base: {}",
             super::reasons::demand(demand)
         ),
+        Question::Failure(gates) => format!("expected to fail {}", any_of(gates)),
+    }
+}
+
+/// `memory and races or max_err`.
+pub fn any_of(gates: &[GateName]) -> String {
+    let names: Vec<_> = gates.iter().map(|gate| gate.name()).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
     }
 }
 
@@ -366,12 +377,12 @@ pub fn gate(rule: &Rule) -> String {
     match rule {
         Rule::Built => "built".to_owned(),
         Rule::HasEffect => "has effect".to_owned(),
-        Rule::Finite => "finite".to_owned(),
-        Rule::Written => "written".to_owned(),
-        Rule::Deterministic => "deterministic".to_owned(),
-        Rule::InputsIntact => "inputs intact".to_owned(),
-        Rule::AgreesWithDriver => "agrees with driver".to_owned(),
-        Rule::NoFindings => "memory and races".to_owned(),
+        Rule::Finite => GateName::Finite.name().to_owned(),
+        Rule::Written => GateName::Written.name().to_owned(),
+        Rule::Deterministic => GateName::Deterministic.name().to_owned(),
+        Rule::InputsIntact => GateName::InputsIntact.name().to_owned(),
+        Rule::AgreesWithDriver => GateName::AgreesWithDriver.name().to_owned(),
+        Rule::NoFindings => GateName::NoFindings.name().to_owned(),
         Rule::Counters { change } => format!("counters +{}%", number(change.0 * 100.0)),
         Rule::Limit { metric, limit } => format!("{metric} {}", bound(*metric, limit)),
         Rule::Condition { expr } => expr.text.clone(),

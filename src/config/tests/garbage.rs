@@ -92,7 +92,7 @@ proptest! {
             scope: &scope,
             unit: metric.facet() == Facet::Resources,
             variant: "a",
-            variants: &["a", "b"],
+            siblings: &[],
             dims: &[],
             has_codec: true,
             launcher: false,

@@ -183,6 +183,19 @@ fn all_reasons() -> Vec<Reason> {
             accepted: accepted(),
         },
         R::LooseningAllowed(Box::new(Loosened::GateRemoved)),
+        R::FellBack {
+            own: own(),
+            to: "direct".into(),
+        },
+        R::ExpectedFailure {
+            own: Box::new(R::BeyondLimit {
+                metric: Metric::MaxErr,
+                value: Num(0.3),
+                op: Op::Le,
+                bound: Num(0.001),
+                worst: None,
+            }),
+        },
         R::SameCode {
             variant: "direct".into(),
         },
@@ -337,6 +350,11 @@ fn all_reasons() -> Vec<Reason> {
             by: "jane@example.org".into(),
             until: "2027-01-31".into(),
         },
+        R::ExpectedFailurePassed,
+        R::FailedOtherwise {
+            on: Box::new(Subject::Unit(unit())),
+            failed: vec![Rule::Built, fixture::at_most(Metric::Registers, 128.0)],
+        },
         R::AcceptedUntil {
             own: own(),
             accepted: accepted(),
@@ -349,6 +367,7 @@ fn all_reasons() -> Vec<Reason> {
             path: "baselines/k/fast/times-h100.json".into(),
             problem: "line 3: expected `,`".into(),
         },
+        R::ExpectedFailureOpen,
         R::GpuRequired { why: why() },
         R::NotBuilt { unit: unit() },
         R::NotProven { why: why() },
@@ -765,6 +784,8 @@ fn loosened() -> Vec<Loosened> {
             (Counter::GlobalStoreSectors, Some(withheld(Doubt::Polls))),
             (Counter::Atomics, None),
         ]),
+        Loosened::ExpectedToFail(vec![GateName::NoFindings, GateName::Metric(Metric::MaxErr)]),
+        Loosened::FallsBack("direct".into()),
         Loosened::FileRemoved,
         Loosened::BaselineRemoved,
         Loosened::BaselineEdited(edits()),
@@ -826,6 +847,10 @@ fn demands() -> Vec<BaseDemand> {
         BaseDemand::Baseline(Facet::Times),
         BaseDemand::NoAcceptance,
         BaseDemand::File("gpu/gates.yaml".to_owned()),
+        BaseDemand::NoFallback(None),
+        BaseDemand::NoFallback(Some("plain".into())),
+        BaseDemand::NoFailure(Vec::new()),
+        BaseDemand::NoFailure(vec![GateName::NoFindings]),
     ]
 }
 

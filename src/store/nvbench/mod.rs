@@ -163,6 +163,8 @@ fn record(files: Vec<File>) -> Result<Record> {
             pairing: None,
             filters: Vec::new(),
             left_out: BTreeSet::new(),
+            expected: Vec::new(),
+            fallbacks: Vec::new(),
         },
         policy: Policy::NOTHING,
         evidence,

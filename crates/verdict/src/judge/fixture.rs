@@ -99,6 +99,8 @@ pub fn plan() -> Plan {
         pairing: None,
         filters: Vec::new(),
         left_out: BTreeSet::new(),
+        expected: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 
@@ -304,6 +306,8 @@ pub fn policy() -> Policy {
         require_gpu: false,
         anchors: Vec::new(),
         accepted: Vec::new(),
+        targets: Vec::new(),
+        allow_fallback: false,
         base: None,
     }
 }
@@ -498,6 +502,37 @@ pub fn record_without_gpu() -> Record {
     record
         .evidence
         .retain(|piece| matches!(piece, Evidence::Build { .. }));
+    record
+}
+
+/// The run by hand, in which `fast` is kept to fail, and is not asked for times nor held to baselines.
+pub fn record_kept_to_fail(gates: &[GateName]) -> Record {
+    let mut record = record();
+    record.plan.expected.push(Expected {
+        kernel: "k".into(),
+        variant: "fast".into(),
+        gates: gates.to_vec(),
+        left_out: false,
+        declared: "gates.yaml:9".into(),
+    });
+    let is_of = |id: &CaseId| id.variant == "fast";
+    for case in record.plan.cases.iter_mut().filter(|it| is_of(&it.id)) {
+        case.timed = false;
+    }
+    record
+        .evidence
+        .retain(|piece| !matches!(piece, Evidence::Time { case, .. } if is_of(case)));
+    record.policy.gates.retain(|gate| {
+        let compares = matches!(
+            gate.rule,
+            Rule::Limit {
+                limit: Limit::Baseline { .. },
+                ..
+            }
+        );
+        let is_time = gate.rule.metric() == Some(Metric::P50);
+        gate.subject.variant() != "fast" || !compares && !is_time
+    });
     record
 }
 

@@ -10,8 +10,9 @@
 //! 2. `value`, `agreed`: what a metric's value is, and what was agreed on it.
 //! 3. `proof`: whether a case is right, once for each case.
 //! 4. `rules`: one gate, one verdict; a file for each kind of rule.
-//! 5. `review`: what was accepted, and what is looser than at the base.
-//! 6. `schedule`, `baselines`, and the two judgements here.
+//! 5. `review`: what was accepted, what is there to fail, what stands in for what fails, and what is
+//!    looser than at the base.
+//! 6. `schedule`, `baselines`, `targets`, and the two judgements here.
 
 mod agreed;
 mod baselines;
@@ -27,6 +28,7 @@ mod rules;
 mod schedule;
 mod series;
 mod sessions;
+mod targets;
 mod value;
 
 #[cfg(any(test, feature = "fixture"))]
@@ -47,7 +49,7 @@ pub use value::{MetricValue, Values};
 
 use crate::model::*;
 use baselines::{Beside, timed_by_two_protocols};
-use review::{accepted, edited, loosened, lost, measured, references};
+use review::{accepted, edited, expected, fallback, loosened, lost, measured, references};
 use rules::Refusals;
 use std::collections::BTreeSet;
 
@@ -130,6 +132,9 @@ fn judge_gates(values: &Values, refusals: &Refusals) -> Judgement {
         judgement.drifts.extend(ruled.drift);
         judgement.verdicts.push(ruled.verdict);
     }
+    expected::review(values.lookup.plan, &mut judgement.verdicts);
+    fallback::review(values, &mut judgement.verdicts);
+    judgement.targets = targets::compare(values);
     let drifts = rules::baseline::since_best(values, &judgement.drifts);
     judgement.drifts.extend(drifts);
     let (broken, unneeded) = values.broken_baselines();

@@ -99,16 +99,22 @@ pub enum Outcome {
     Unsupported,
     /// It was not run, for a reason that is no fault: no GPU, filtered out, an earlier failure.
     Skipped,
+    /// It did not hold, and another variant stands in for this one.
+    Replaced,
+    /// It failed, of a variant that is kept to fail there.
+    Expected,
     Pass,
 }
 
 impl Outcome {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Fail,
         Self::Environment,
         Self::Inconclusive,
         Self::Unsupported,
         Self::Skipped,
+        Self::Replaced,
+        Self::Expected,
         Self::Pass,
     ];
 
@@ -119,6 +125,8 @@ impl Outcome {
             Self::Inconclusive => "inconclusive",
             Self::Unsupported => "unsupported",
             Self::Skipped => "skipped",
+            Self::Replaced => "replaced",
+            Self::Expected => "expected",
             Self::Pass => "pass",
         }
     }
@@ -146,6 +154,8 @@ pub struct Judgement {
     pub wins: Vec<Win>,
     /// Against anchors and the best level that was kept up.
     pub drifts: Vec<Drift>,
+    /// In the order of gates.yaml.
+    pub targets: Vec<Aimed>,
     /// Counters that are not what was agreed, whether or not a gate allows it.
     pub counters: Vec<CounterChange>,
     /// Shapes and variants without any baseline yet, and baselines whose case is gone.
@@ -161,6 +171,31 @@ pub struct Accepted {
     pub reason: Reason,
     /// Where it was accepted.
     pub declared: String,
+}
+
+/// How a figure stands to its target.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Aimed {
+    pub subject: Subject,
+    pub rule: Rule,
+    pub standing: Standing,
+    pub measured: Option<Num>,
+    /// The target as a value.
+    pub limit: Option<Num>,
+    /// (measured - limit) / limit, where both are known.
+    pub change: Option<Num>,
+    pub reason: Reason,
+    /// Why it is missed, as gates.yaml says. A miss with it is a negative result, and recorded.
+    pub because: Option<String>,
+    pub declared: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    Met,
+    Missed,
+    NotMeasured,
 }
 
 /// The whole run in a word; the exit code follows from it alone.
@@ -286,7 +321,10 @@ impl Verdict {
     pub fn metric(&self) -> Option<Metric> {
         match &self.question {
             Question::Gate(rule) => rule.metric(),
-            Question::Baseline | Question::Acceptance(_) | Question::NoLooser(_) => None,
+            Question::Baseline
+            | Question::Acceptance(_)
+            | Question::NoLooser(_)
+            | Question::Failure(_) => None,
         }
     }
 

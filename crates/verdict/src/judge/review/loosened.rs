@@ -52,6 +52,17 @@ pub fn between(base: &Record, head: &Record, loosening: Loosening) -> Vec<Verdic
 /// Stricter and additional gates are no matter here, and neither is what head's filters leave out, whether or
 /// not head still has it.
 fn find(base: Side, head: Side, loosening: Loosening) -> Vec<Verdict> {
+    let failures = head.plan.expected.iter().filter_map(|expected| {
+        let (demand, how) = loosened_failure(expected, base.plan)?;
+        let subject = Subject::Case(expected.every_shape());
+        let declared = Some(expected.declared.clone());
+        Some(verdict(subject, demand, how, declared, loosening))
+    });
+    let fallbacks = head.plan.fallbacks.iter().filter_map(|fallback| {
+        let (demand, how, on) = loosened_fallback(fallback, base.plan)?;
+        let declared = Some(fallback.declared.clone());
+        Some(verdict(on, demand, how, declared, loosening))
+    });
     let gates = base.gates.iter().filter_map(|gate| {
         let (how, declared) = loosened_gate(gate, base.plan, head)?;
         let demand = BaseDemand::Gate(gate.rule.clone());
@@ -73,7 +84,42 @@ fn find(base: Side, head: Side, loosening: Loosening) -> Vec<Verdict> {
     let of_all = budget.into_iter().chain(schedule);
     let of_all = of_all
         .map(|(demand, how)| verdict(Subject::Case(every_case()), demand, how, None, loosening));
-    gates.chain(cases).chain(of_all).collect()
+    gates
+        .chain(failures)
+        .chain(fallbacks)
+        .chain(cases)
+        .chain(of_all)
+        .collect()
+}
+
+/// A variant of base's that another stands in for at head: its gates no longer block a run that allows that.
+fn loosened_fallback(fallback: &Fallback, base: &Plan) -> Option<(BaseDemand, Loosened, Subject)> {
+    let was = base.fallback(&fallback.kernel, &fallback.variant);
+    let was = was.map(|was| was.to.clone());
+    if was.as_ref() == Some(&fallback.to) {
+        return None;
+    }
+    let mut cases = base.cases.iter();
+    let case = cases.find(|case| fallback.is_of(&case.id))?;
+    let on = Subject::Case(CaseId {
+        shape: "*".to_owned(),
+        ..case.id.clone()
+    });
+    let how = Loosened::FallsBack(fallback.to.clone());
+    Some((BaseDemand::NoFallback(was), how, on))
+}
+
+/// A variant of base's that head keeps to fail, or to fail by more gates than base did.
+fn loosened_failure(expected: &Expected, base: &Plan) -> Option<(BaseDemand, Loosened)> {
+    let was = match base.expected(&expected.kernel, &expected.variant) {
+        Some(was) => was.gates.clone(),
+        None if base.cases.iter().any(|case| expected.is_of(&case.id)) => Vec::new(),
+        None => return None,
+    };
+    let mut gates = expected.gates.iter();
+    let is_looser = gates.any(|gate| !was.contains(gate));
+    let how = || Loosened::ExpectedToFail(expected.gates.clone());
+    is_looser.then(|| (BaseDemand::NoFailure(was), how()))
 }
 
 fn every_case() -> CaseId {
@@ -150,6 +196,14 @@ fn loosened_gate(gate: &Gate, base: &Plan, head: Side) -> Option<(Loosened, Opti
         return Some((Loosened::SubjectRemoved(gate.subject.clone()), None));
     }
     if gate.rule == Rule::HasEffect && is_selected_alone(base, head.plan, &gate.subject) {
+        return None;
+    }
+    // Said once, of the variant as a whole: it is held to no baseline and never timed.
+    let of_variant = |plan: &Plan| {
+        let subject = &gate.subject;
+        plan.expected(subject.kernel(), subject.variant()).is_some()
+    };
+    if of_variant(head.plan) && !of_variant(base) {
         return None;
     }
     let on_subject = head.gates.iter().filter(|it| it.subject == gate.subject);

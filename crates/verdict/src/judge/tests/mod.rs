@@ -4,6 +4,8 @@ mod accepted;
 mod anchors;
 mod beside;
 mod doubts;
+mod expected;
+mod fallback;
 mod foreign;
 mod limits;
 mod loosened;
@@ -14,6 +16,7 @@ mod properties;
 mod rules;
 mod simulated;
 mod singles;
+mod targets;
 mod times;
 mod unseen;
 
