@@ -35,6 +35,7 @@ mod yaml;
 
 pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
 pub use limit::parse_change;
+pub use select::parse_filters;
 
 use crate::error::{Diagnostic, Error, Result};
 use kernel::{PathKind, Shared};

@@ -131,7 +131,9 @@ fn unmatched<'a, 'b>(
     unmatched.then(|| glob.glob().glob())
 }
 
-fn parse_filters(all: &[CaseId], written: &[String]) -> Result<Vec<Filter>, Diagnostic> {
+/// # Errors
+/// The first that is none, or that fits none of all cases.
+pub fn parse_filters(all: &[CaseId], written: &[String]) -> Result<Vec<Filter>, Diagnostic> {
     let filters = written.iter().map(|text| parse_filter(text));
     let filters: Vec<Filter> = filters.collect::<Result<_, _>>()?;
     let mut unmatched = filters.iter();

@@ -14,7 +14,7 @@ pub struct Page<'a> {
     pub headline: String,
     /// On what, by what.
     pub circumstances: String,
-    /// None is empty.
+    /// Those without anything in them are not shown.
     pub sections: Vec<Section<'a>>,
     /// Where the wall time went.
     pub costs: String,
@@ -37,6 +37,17 @@ pub enum Part<'a> {
     Lines(Vec<String>),
     Table(Table),
     Printed(Vec<Printed>),
+    /// Not in a terminal.
+    Chart(Chart),
+}
+
+/// Values in their order, as a line.
+pub struct Chart {
+    /// What the values are, with their unit.
+    pub title: String,
+    /// One for each value, no two alike.
+    pub labels: Vec<String>,
+    pub values: Vec<f64>,
 }
 
 pub struct Table {
@@ -129,22 +140,17 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         comment_only(&unchanged_title, comparison(&unchanged), true),
     ];
     let sections = first.into_iter().chain(base).chain(rest);
-    let mut sections: Vec<_> = sections.collect();
-    for section in &mut sections {
-        section.parts.retain(|part| !part.is_empty());
-    }
-    sections.retain(|section| !section.parts.is_empty());
     Page {
         conclusion: judgement.conclusion,
         headline: summary::headline(judgement),
         circumstances: summary::circumstances(record),
-        sections,
+        sections: sections.collect(),
         costs: summary::costs(&record.costs),
     }
 }
 
 impl<'a> Section<'a> {
-    fn new(label: &'static str, title: &str, parts: Vec<Part<'a>>) -> Self {
+    pub fn new(label: &'static str, title: &str, parts: Vec<Part<'a>>) -> Self {
         Self {
             label,
             title: title.to_owned(),
@@ -156,13 +162,14 @@ impl<'a> Section<'a> {
 }
 
 impl Part<'_> {
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         match self {
             Self::Problems(problems) => problems.is_empty(),
             Self::Loosened(gates, _) => gates.is_empty(),
             Self::Lines(lines) => lines.is_empty(),
             Self::Table(table) => table.rows.is_empty(),
             Self::Printed(printed) => printed.is_empty(),
+            Self::Chart(chart) => chart.values.is_empty(),
         }
     }
 }

@@ -714,7 +714,7 @@ fn markdown_of_many_cases_still_fits_a_comment() {
     let text = markdown::render(&record, &judgement);
     assert!(text.len() < 65_536, "{}", text.len());
     assert!(
-        text.contains("unchanged: too many for a comment; `report.json` has them."),
+        text.contains("unchanged: too many for a comment; the JSON report has them."),
         "{text}"
     );
     assert!(text.contains("<summary>All figures</summary>"));

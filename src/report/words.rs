@@ -39,13 +39,27 @@ fn number(value: f64) -> String {
 }
 
 fn nanoseconds(value: f64) -> String {
-    let (scaled, unit) = match value.abs() {
-        below if below < 1e3 => (value, "ns"),
-        below if below < 1e6 => (value / 1e3, "us"),
-        below if below < 1e9 => (value / 1e6, "ms"),
-        _ => (value / 1e9, "s"),
-    };
-    format!("{} {unit}", number(scaled))
+    let (scale, unit) = time_unit(value);
+    format!("{} {unit}", number(value / scale))
+}
+
+/// The unit for a time, and how many ns it has.
+fn time_unit(ns: f64) -> (f64, &'static str) {
+    match ns.abs() {
+        below if below < 1e3 => (1.0, "ns"),
+        below if below < 1e6 => (1e3, "us"),
+        below if below < 1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    }
+}
+
+/// One unit for values of a metric of which `largest` is the largest, and what to divide them by.
+pub fn unit(metric: Metric, largest: f64) -> (f64, &'static str) {
+    match metric.measure() {
+        Measure::Nanoseconds => time_unit(largest),
+        Measure::Bytes => (1.0, "B"),
+        Measure::Count | Measure::Output | Measure::Share => (1.0, ""),
+    }
 }
 
 fn bytes(value: f64) -> String {
@@ -141,6 +155,18 @@ pub fn speed(ns: f64, other_ns: f64, other: &str) -> Option<String> {
         "1.00" => format!("as fast as {other}"),
         times => format!("{times} times as fast as {other}"),
     })
+}
+
+/// `13.3 % more instructions than stage1`: of a count, beside that of `other`. `None` where no share says it.
+pub fn amount(metric: Metric, value: f64, other_value: f64, other: &str) -> Option<String> {
+    let share = value / other_value - 1.0;
+    let word = match share {
+        share if !share.is_finite() => return None,
+        0.0 => return Some(format!("as many {metric} as {other}")),
+        share if share > 0.0 => "more",
+        _ => "fewer",
+    };
+    Some(format!("{} {word} {metric} than {other}", percent(share)))
 }
 
 /// `50 million warp instructions`: what a simulation costs, or may cost.
@@ -252,6 +278,69 @@ pub fn config(environment: &Environment) -> String {
 /// For a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// What has to be the same for the figures to judge a run.
+pub fn key(key: &BaselineKey) -> String {
+    let (mut parts, flags) = match key {
+        BaselineKey::Resources {
+            arch,
+            compiler,
+            flags,
+        }
+        | BaselineKey::Correctness {
+            arch,
+            compiler,
+            flags,
+        } => (vec![arch.to_string(), format!("nvcc {compiler}")], flags),
+        BaselineKey::SimulatedCorrectness {
+            arch,
+            compiler,
+            flags,
+        } => (
+            vec![
+                "simulated".to_owned(),
+                arch.to_string(),
+                format!("nvcc {compiler}"),
+            ],
+            flags,
+        ),
+        BaselineKey::Counters {
+            arch,
+            compiler,
+            flags,
+            model,
+        } => (
+            vec![
+                arch.to_string(),
+                format!("nvcc {compiler}"),
+                format!("model {model}"),
+            ],
+            flags,
+        ),
+        BaselineKey::Times {
+            gpu,
+            driver_branch,
+            clock_policy,
+            protocol,
+            mode,
+            compiler,
+            flags,
+        } => (
+            vec![
+                gpu.clone(),
+                format!("driver {driver_branch}"),
+                clock_policy.clone(),
+                format!("{mode}, protocol {protocol}"),
+                format!("nvcc {compiler}"),
+            ],
+            flags,
+        ),
+    };
+    if !flags.is_empty() {
+        parts.push(flags.clone());
+    }
+    parts.join(", ")
 }
 
 /// Why a relative limit cannot hold a metric.
@@ -397,6 +486,21 @@ mod tests {
         for none in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(speed(none, 1.0, "a"), None);
             assert_eq!(speed(1.0, none, "a"), None);
+        }
+    }
+
+    #[test]
+    fn amounts_beside_another() {
+        let metric = Metric::Counter(Counter::Instructions);
+        for (value, other, text) in [
+            (150.0, 100.0, Some("50.0 % more instructions than a")),
+            (100.0, 150.0, Some("33.3 % fewer instructions than a")),
+            (100.0, 100.0, Some("as many instructions as a")),
+            (0.0, 100.0, Some("100.0 % fewer instructions than a")),
+            (100.0, 0.0, None),
+            (0.0, 0.0, None),
+        ] {
+            assert_eq!(amount(metric, value, other, "a").as_deref(), text);
         }
     }
 
