@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use verdict::model::Unsupported;
 use verdict::model::{
-    DriverFacts, FaultKind, Finding, FindingKind, Launch, Printed, SimulationFacts,
+    DriverFacts, FaultKind, Finding, FindingKind, Launch, Place, Printed, SimulationFacts,
+    SourceLine,
 };
 
 /// Bytes of all buffers of a case together.
@@ -77,7 +78,7 @@ impl SimDevice {
         let findings = report.findings.iter().map(|found| Finding {
             kind: kind(found.kind),
             message: found.message.clone(),
-            places: found.places.clone(),
+            places: found.places.iter().map(place).collect(),
             block: found.block,
             thread: found.thread,
             address: found.address,
@@ -151,6 +152,19 @@ impl SimDevice {
             limits,
         )
         .map_err(stopped)
+    }
+}
+
+/// Without the text of the line: who runs a worker has the sources.
+fn place(own: &ptxsim::Place) -> Place {
+    let line = own.line.as_ref().map(|(file, number)| SourceLine {
+        file: file.clone(),
+        number: *number,
+        text: None,
+    });
+    Place {
+        at: own.at.clone(),
+        line,
     }
 }
 

@@ -71,6 +71,7 @@ const HELD: &[Entry] = &[
     entry("counters-hold", &[Pass], "No counter is worse than its baseline by more than the limit. The message lists counters that were not gated.", "-"),
     entry("unchanged-since-base", &[Pass], "Machine code, launch and arguments are those of the base, so it was not timed.", "-"),
     entry("accepted", &[Pass], "The limit is broken, and an acceptance covers that.", "Fix it before the acceptance ends."),
+    entry("findings-accepted", &[Pass], "The simulator found something at lines that are accepted, and nothing else.", "Fix it before the acceptance ends."),
     entry("loosening-allowed", &[Pass], "Head is looser than the base, and `--allow-loosened` allowed it.", "-"),
 ];
 
@@ -110,6 +111,7 @@ const BROKEN: &[Entry] = &[
     entry("acceptance-of-nothing", &[Fail], "An acceptance names a case that gates.yaml does not have.", "Correct the name, or remove the acceptance."),
     entry("acceptance-without-gate", &[Fail], "No gate of the named case has a limit of the accepted kind.", "Correct the acceptance, or remove it."),
     entry("acceptance-unused", &[Fail], "Every gate holds without the acceptance.", "Remove it."),
+    entry("accepted-finding-gone", &[Fail], "The simulator ran all cases that the acceptance names, and none has the finding at that line.", "Remove the acceptance. If the line was edited, write its new text."),
     entry("accepted-until", &[Fail], "The limit is broken, and its acceptance has ended.", "Fix the regression, update the baseline, or extend the acceptance."),
     entry("beyond-accepted", &[Fail], "The value is worse than even the acceptance allows.", "Fix the regression."),
     entry("baseline-unreadable", &[Fail], "A baseline file cannot be read.", "Restore the file, or remove it and run `gatekeeper baseline update`."),

@@ -54,6 +54,7 @@ impl Context<'_> {
             R::Accepted { own, accepted } => {
                 format!("{}; {}", self.sentence(own), accepted_by(accepted))
             }
+            R::FindingsAccepted { findings } => all(findings, accepted_finding),
             R::LooseningAllowed(how) => {
                 format!("{}; allowed by --allow-loosened", loosened(how))
             }
@@ -82,12 +83,22 @@ impl Context<'_> {
                 let what = if inputs.len() == 1 { "input" } else { "inputs" };
                 format!("writes to its {what} {} with seed {seed}", listed(inputs))
             }
-            R::Findings { seed, first, more } => {
-                let more = match more {
+            R::Findings {
+                seed,
+                first,
+                more,
+                accepted,
+            } => {
+                let counted = |count: &usize, what: &str| match count {
                     0 => String::new(),
-                    more => format!("; and {more} more"),
+                    count => format!("; and {count} {what}"),
                 };
-                format!("with seed {seed}: {}{more}", all(first, finding))
+                format!(
+                    "with seed {seed}: {}{}{}",
+                    all(first, finding),
+                    counted(more, "more"),
+                    counted(accepted, "accepted")
+                )
             }
             R::NoEntry => "the compiler reported no entry".to_owned(),
             R::UndeclaredEntry { symbol } => {
@@ -151,8 +162,7 @@ impl Context<'_> {
             ),
             R::Loosened(how) => loosened(how),
             R::AcceptanceExpired { by, until, day } => format!(
-                "expired: {by} accepted this until {until}, and this run is from {day}; fix the regression, take it as the new baseline with `{}`, or extend the acceptance",
-                self.update_command()
+                "expired: {by} accepted this until {until}, and this run is from {day}; extend the acceptance, or remove it with what it lets pass"
             ),
             R::AcceptanceUndated { started } => format!(
                 "the record starts at `{started}`, which is no date: this acceptance may have expired"
@@ -165,6 +175,9 @@ impl Context<'_> {
             ),
             R::AcceptanceUnused { by, until } => format!(
                 "unused: every gate holds without this acceptance, by {by} until {until}; remove it"
+            ),
+            R::AcceptedFindingGone { by, until } => format!(
+                "unused: the simulator does not find this, which {by} accepted until {until}; remove the acceptance, or correct its line if that was edited"
             ),
             R::AcceptedUntil { own, accepted } => format!(
                 "{}; the acceptance of `{}` by {} ended on {}",
@@ -556,6 +569,24 @@ fn accepted_by(accepted: &AcceptedLimit) -> String {
     )
 }
 
+/// `shared_race at k.cu:12 (512 times) accepted by jane@example.org until 2027-01-31: why`.
+fn accepted_finding(accepted: &AcceptedFinding) -> String {
+    let AcceptedFinding {
+        finding,
+        place,
+        times,
+        by,
+        until,
+        because,
+        ..
+    } = accepted;
+    format!(
+        "{} at {place} ({}) accepted by {by} until {until}: {because}",
+        finding.kind.name(),
+        plural(*times as usize, "time")
+    )
+}
+
 fn finding(finding: &Finding) -> String {
     match finding.times {
         0 | 1 => finding.message.clone(),
@@ -878,9 +909,9 @@ pub fn loosened(how: &Loosened) -> String {
             let figures = all(figures, edited);
             format!("head's baseline, under the {under}, is worse: {figures}")
         }
-        Loosened::Accepts { instead, by, until } => format!(
+        Loosened::Accepts { allows, by, until } => format!(
             "head accepts {}, by {by} until {until}",
-            super::words::gate(instead)
+            super::words::allowance(allows)
         ),
     }
 }

@@ -5,6 +5,7 @@ mod anchors;
 mod beside;
 mod doubts;
 mod foreign;
+mod known;
 mod limits;
 mod loosened;
 mod measured;
