@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use verdict::model::Unsupported;
 use verdict::model::{
-    DriverFacts, Fault, FaultKind, Finding, FindingKind, Launch, Printed, SimulationFacts,
+    DriverFacts, Fault, FaultKind, Finding, FindingKind, Launch, Place, Printed, SimulationFacts,
+    SourceLine,
 };
 
 /// Bytes of all buffers of a case together.
@@ -196,7 +197,7 @@ impl Shown {
             kind: kind(found.kind),
             entry: entry.map(str::to_owned),
             message: found.message,
-            places: found.places,
+            places: found.places.iter().map(place).collect(),
             block: found.block,
             thread: found.thread,
             address: found.address,
@@ -229,6 +230,19 @@ impl Shown {
             lines: counted.lines,
             printed: printed(&self.printed),
         }
+    }
+}
+
+/// Without the text of the line: who runs a worker has the sources.
+fn place(own: &ptxsim::Place) -> Place {
+    let line = own.line.as_ref().map(|(file, number)| SourceLine {
+        file: file.clone(),
+        number: *number,
+        text: None,
+    });
+    Place {
+        at: own.at.clone(),
+        line,
     }
 }
 

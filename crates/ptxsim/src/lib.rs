@@ -91,7 +91,9 @@ pub use decode::LoadError;
 pub use doubt::{Doubt, Withheld};
 pub use launch::{Limits, sample};
 pub use memory::Memory;
-pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
+pub use report::{
+    Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Place, Report,
+};
 
 /// A loaded PTX module: each of its kernels is ready to run, or refused for a reason of its own.
 pub struct Module {

@@ -446,6 +446,13 @@ impl Program {
         })
     }
 
+    /// The file and line of an instruction, innermost of those that it was inlined through.
+    pub fn line(&self, source: u32) -> Option<(String, u32)> {
+        let at = self.lines.at(self.sources.get(source as usize)?.loc);
+        let file = self.lines.files.get(&at.file)?;
+        (at.line > 0).then(|| (file.clone(), at.line))
+    }
+
     /// `file.cu:12 inlined at file.cu:40`, or the PTX line where there is no `.loc`.
     pub fn place(&self, source: u32) -> String {
         let Some(s) = self.sources.get(source as usize) else {

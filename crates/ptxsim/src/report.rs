@@ -55,6 +55,15 @@ pub enum FindingKind {
     WarpHazard,
 }
 
+/// Where an instruction comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// `mma.hpp:288 inlined at k.cu:12`, as messages have it.
+    pub at: String,
+    /// The innermost of these lines (`mma.hpp`, 288); `None` where PTX names none.
+    pub line: Option<(String, u32)>,
+}
+
 /// Something wrong that did not stop the launch: all of a kind between the same two source lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -62,7 +71,7 @@ pub struct Finding {
     /// Of the first.
     pub message: String,
     /// The source line, and for a race the other one.
-    pub places: Vec<String>,
+    pub places: Vec<Place>,
     /// Where it was seen first.
     pub block: [u32; 3],
     pub thread: [u32; 3],
@@ -73,7 +82,7 @@ pub struct Finding {
 /// Kind, instruction, and the other instruction.
 type Sort = (FindingKind, u32, u32);
 /// What makes a group.
-type Lines = (FindingKind, Vec<String>);
+type Lines = (FindingKind, Vec<Place>);
 
 /// Findings by kind and source lines. Code that was unrolled or inlined several times has many
 /// instructions of one line: they are one group.
@@ -83,14 +92,24 @@ pub struct Findings {
     of_lines: HashMap<Lines, usize>,
     /// Which group an instruction's is: looked up for each that is found.
     of_sort: HashMap<Sort, usize>,
+    /// The last one looked up: where a warp's lanes race, they all do.
+    last: Option<(Sort, usize)>,
 }
 
 impl Findings {
+    pub fn knows(&self, sort: Sort) -> bool {
+        self.of_sort.contains_key(&sort)
+    }
+
     /// Whether its group is known; then it counts there.
-    pub fn count(&mut self, sort: Sort) -> bool {
-        let group = self.of_sort.get(&sort);
-        let group = group.and_then(|&at| self.groups.get_mut(at));
-        group.map(|g| g.times += 1).is_some()
+    pub fn count(&mut self, sort: Sort, times: u64) -> bool {
+        let known = match self.last {
+            Some((last, at)) if last == sort => Some(at),
+            _ => self.of_sort.get(&sort).copied(),
+        };
+        self.last = known.map(|at| (sort, at));
+        let group = known.and_then(|at| self.groups.get_mut(at));
+        group.map(|g| g.times += times).is_some()
     }
 
     pub fn tell(&mut self, sort: Sort, finding: Finding) {

@@ -280,14 +280,21 @@ impl Machine<'_> {
         what: impl FnOnce(&Self, &str) -> String,
     ) {
         let key = (kind, at.instruction, other.unwrap_or(u32::MAX));
-        if self.findings.count(key) {
+        if self.findings.count(key, 1) {
             return;
         }
         let At { block, address, .. } = at;
-        let mut places = vec![self.place(at.instruction)];
-        places.extend(other.map(|o| self.place(o)));
+        let place = |instruction: u32| {
+            let source = self.program.code.get(instruction as usize);
+            Place {
+                at: self.place(instruction),
+                line: source.and_then(|inst| self.program.line(inst.source)),
+            }
+        };
+        let mut places = vec![place(at.instruction)];
+        places.extend(other.map(place));
         let thread = self.thread(at.thread);
-        let place = format!(" at {}, block {block:?}, thread {thread:?}", places[0]);
+        let place = format!(" at {}, block {block:?}, thread {thread:?}", places[0].at);
         let finding = Finding {
             kind,
             message: what(self, &place),
