@@ -101,9 +101,13 @@ impl SimDevice {
     /// # Errors
     /// As a launch.
     pub fn estimate(&mut self, call: &Call) -> Result<Option<u64>> {
-        let grid = configuration(call)?.grid;
-        let blocks: u64 = grid.into_iter().map(u64::from).product();
-        let sampled = ptxsim::sample(grid, SAMPLE).len().max(1);
+        let launch = configuration(call)?;
+        let blocks: u64 = launch.grid.into_iter().map(u64::from).product();
+        let sampled = match launch.cooperative {
+            // Blocks that wait for all others run with all others.
+            true => blocks,
+            false => ptxsim::sample(launch.grid, SAMPLE).len().max(1) as u64,
+        };
         let limits = Limits {
             checks: false,
             sample: Some(SAMPLE),
@@ -114,7 +118,7 @@ impl SimDevice {
                 let products = report.counters.get(ptxsim::Counter::MatrixInstructions);
                 let issued = u128::from(report.counters.total.issued)
                     + u128::from(products) * u128::from(MATRIX_COST - 1);
-                let whole = issued * u128::from(blocks) / sampled as u128;
+                let whole = issued * u128::from(blocks) / u128::from(sampled);
                 Ok(Some(u64::try_from(whole).unwrap_or(u64::MAX)))
             }
             Err(Stopped::Budget) => Ok(None),
@@ -141,7 +145,11 @@ impl SimDevice {
             return Err(not_loaded().into());
         };
         let params = parameters(kernel, call)?;
-        ptxsim::launch(
+        let run = match launch.cooperative {
+            true => ptxsim::launch_cooperatively,
+            false => ptxsim::launch,
+        };
+        run(
             kernel,
             launch.grid,
             launch.block,
@@ -162,10 +170,12 @@ fn kind(own: ptxsim::FindingKind) -> FindingKind {
             FindingKind::Uninitialised
         }
         Own::InvalidMembers => FindingKind::InvalidMembers,
+        Own::InvalidFree => FindingKind::InvalidFree,
         Own::SharedRace => FindingKind::SharedRace,
         Own::GlobalRace => FindingKind::GlobalRace,
         Own::BarrierByPart => FindingKind::BarrierByPart,
         Own::WarpHazard => FindingKind::WarpHazard,
+        Own::Leak => FindingKind::Leak,
     }
 }
 

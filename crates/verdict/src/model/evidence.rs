@@ -306,12 +306,16 @@ pub enum FindingKind {
     Uninitialised,
     /// A warp-wide instruction names other lanes than those that take part.
     InvalidMembers,
+    /// `free` of what `malloc` did not give, or gave and took back.
+    InvalidFree,
     SharedRace,
     GlobalRace,
     /// A barrier was passed without threads of the block that had ended.
     BarrierByPart,
     /// Lanes of one warp, and no `__syncwarp()` between them.
     WarpHazard,
+    /// What `malloc` gave, nobody freed, and no pointer is left to.
+    Leak,
 }
 
 /// Something wrong that did not stop a simulated launch: all of a kind between the same source lines.
