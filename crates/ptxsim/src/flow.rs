@@ -118,6 +118,11 @@ impl Inst {
                 each(Value, (R64, o[1]));
                 each(Write, (R32, o[0]));
             }
+            Op::Malloc => {
+                each(Control, (R64, o[1]));
+                each(Write, (R64, o[0]));
+            }
+            Op::Free => each(Control, (R64, o[1])),
             Op::Mma(m) => matrix(m, each),
             Op::Mbarrier(m) => {
                 each(Address, m.address);

@@ -231,6 +231,31 @@ pub fn launch(
         grid,
         block,
         dynamic_shared,
+        false,
+        params,
+        memory,
+        limits,
+    )
+}
+
+/// As [`launch`], all blocks at a time: they may wait for each other (`grid.sync()`). A grid that is larger
+/// than an H100 holds is refused, and so no sample of its blocks runs, but all.
+pub fn launch_cooperatively(
+    kernel: &Kernel,
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_shared: u32,
+    params: &[u8],
+    memory: &mut Memory,
+    limits: Limits,
+) -> Result<Report, Fault> {
+    launch::launch(
+        &kernel.program,
+        &kernel.variables,
+        grid,
+        block,
+        dynamic_shared,
+        true,
         params,
         memory,
         limits,

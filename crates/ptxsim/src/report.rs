@@ -46,6 +46,8 @@ pub enum FindingKind {
     UninitialisedShared,
     UninitialisedLocal,
     InvalidMembers,
+    /// `free` of what `malloc` did not give, or a second time.
+    InvalidFree,
     SharedRace,
     /// Two accesses to global memory within a launch, one of them a write, that nothing orders.
     GlobalRace,
@@ -53,6 +55,8 @@ pub enum FindingKind {
     BarrierByPart,
     /// Two accesses by lanes of one warp, one of them a write, and no `__syncwarp()` between them.
     WarpHazard,
+    /// What `malloc` gave, nobody had freed when the launch ended, and no pointer was left to.
+    Leak,
 }
 
 /// Where an instruction comes from.
@@ -293,6 +297,8 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         | Op::Mbarrier(_)
         | Op::PendingCount
         | Op::Print(_)
+        | Op::Malloc
+        | Op::Free
         | Op::Sleep
         | Op::Nop => Kind::Other,
     }

@@ -89,8 +89,12 @@ impl Machine<'_> {
         self.new_block::<CHECKS>([n % gx, n / gx % gy, n / gx / gy])
     }
 
-    /// Blocks that are begun at a time: what a large GPU holds, or what memory holds.
+    /// Blocks that are begun at a time: what a large GPU holds, or what memory holds. Those of a
+    /// cooperative launch all are: it was looked at whether they fit.
     fn resident(&self) -> usize {
+        if self.cooperative {
+            return usize::MAX;
+        }
         let [_, r32, r64] = self.program.registers.map(u64::from);
         let threads = u64::from(self.block.iter().product::<u32>());
         let bytes = (r32 * 128 + r64 * 256) * threads.div_ceil(32)

@@ -12,6 +12,7 @@ mod exchange;
 pub mod float_ops;
 pub mod frames;
 pub mod half_ops;
+pub mod heap;
 pub mod int_ops;
 pub mod mbarrier;
 mod mem;

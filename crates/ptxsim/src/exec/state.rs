@@ -33,7 +33,7 @@ pub enum Wait {
 }
 
 /// What a message is about: an instruction, the thread that executes it, and where it looks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct At {
     pub instruction: u32,
     pub block: [u32; 3],
@@ -163,6 +163,7 @@ pub struct Machine<'a> {
     pub block: [u32; 3],
     pub shared_bytes: u32,
     pub dynamic_shared: u32,
+    pub cooperative: bool,
     /// Issues and lanes are counted in `issues`.
     pub costs: Vec<Cost>,
     pub issues: super::cost::Issues,
@@ -389,6 +390,9 @@ impl Machine<'_> {
                     Special::TotalSharedSize => self.shared_bytes,
                     Special::ReservedShared { end: false } => 0,
                     Special::ReservedShared { end: true } => p.reserved_shared,
+                    Special::Workspace { .. } if !self.cooperative => 0,
+                    Special::Workspace { high: true } => (WORKSPACE >> 32) as u32,
+                    Special::Workspace { high: false } => WORKSPACE as u32,
                 }
             };
             match class {

@@ -316,12 +316,16 @@ pub enum FindingKind {
     Uninitialised,
     /// A warp-wide instruction names other lanes than those that take part.
     InvalidMembers,
+    /// `free` of what `malloc` did not give, or gave and took back.
+    InvalidFree,
     SharedRace,
     GlobalRace,
     /// A barrier was passed without threads of the block that had ended.
     BarrierByPart,
     /// Lanes of one warp, and no `__syncwarp()` between them.
     WarpHazard,
+    /// What `malloc` gave, nobody freed, and no pointer is left to.
+    Leak,
 }
 
 impl FindingKind {
@@ -331,10 +335,12 @@ impl FindingKind {
             Self::AsyncBeforeWait => "async_before_wait",
             Self::Uninitialised => "uninitialised",
             Self::InvalidMembers => "invalid_members",
+            Self::InvalidFree => "invalid_free",
             Self::SharedRace => "shared_race",
             Self::GlobalRace => "global_race",
             Self::BarrierByPart => "barrier_by_part",
             Self::WarpHazard => "warp_hazard",
+            Self::Leak => "leak",
         }
     }
 }

@@ -11,6 +11,7 @@ fn small() -> Subject {
 fn race_at(number: u32, text: &str) -> Finding {
     Finding {
         kind: FindingKind::SharedRace,
+        entry: None,
         message: format!("race at k.cu:{number}"),
         places: vec![Place {
             at: format!("k.cu:{number}"),
