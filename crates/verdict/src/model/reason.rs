@@ -595,6 +595,7 @@ pub enum Reason {
     },
     DriverEntries {
         count: usize,
+        expected: usize,
     },
     EntriesDiffer {
         declared: usize,
