@@ -136,6 +136,10 @@ pub struct RunArgs {
     /// With --base, also time cases whose machine code, launch and arguments are those of the base
     #[arg(long, requires = "base")]
     pub time_unchanged: bool,
+    /// Where a variant fails and the one that gates.yaml names as its `fallback` holds all of its own gates, say that
+    /// it fell back and do not fail
+    #[arg(long)]
+    pub allow_fallback: bool,
     /// Without a usable GPU, fail with exit code 4 instead of skipping what needs one
     #[arg(long)]
     pub require_gpu: bool,

@@ -20,6 +20,7 @@ pub mod pipeline;
 pub mod process;
 pub mod repo;
 pub mod report;
+mod rivals;
 pub mod store;
 pub mod temporary;
 pub mod toolchain;

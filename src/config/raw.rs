@@ -111,7 +111,25 @@ pub struct Kernel {
     pub launches: Option<Spot<u32>>,
     /// The longest that the check of one seed, or the timing of one case, may take: 30s.
     pub deadline: Option<Spot<Formula>>,
+    /// Other programs that do the same work, timed in the same run where there is a GPU.
+    #[serde(default)]
+    pub rivals: Ordered<Spot<RawRival>>,
     pub gates: Spot<Gates>,
+    /// Figures to be reached: reported, and no gates.
+    #[serde(default)]
+    pub target: Targets,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Rival")]
+pub struct RawRival {
+    /// The program and its arguments, started in the directory of gates.yaml: [python3, rivals/torch_sdpa.py].
+    pub command: Spot<Vec<Spot<String>>>,
+    /// Its ways of doing the work: a limit names them as torch.flash.p50.
+    pub contestants: Spot<Vec<Spot<String>>>,
+    /// The longest that one process of it may take, over all shapes. Default: 5 minutes.
+    pub deadline: Option<Spot<Formula>>,
 }
 
 /// Dimensions by name.
@@ -135,9 +153,25 @@ pub struct Variant {
     /// Replaces the kernel's.
     pub reference: Option<Spot<RawReference>>,
     pub nondeterministic: Option<Spot<String>>,
+    /// Those of the kernel's shapes that it is run at. Default: all.
+    pub shapes: Option<Spot<Vec<Spot<String>>>>,
     /// Added to the kernel's gates; replaces those on the same metric. Gates cannot be removed.
     #[serde(default)]
     pub gates: Gates,
+    /// Added to the kernel's targets; replaces those on the same metric.
+    #[serde(default)]
+    pub target: Targets,
+    /// The variant that stands in for it where it fails, if the run allows that: --allow-fallback.
+    pub fallback: Option<Spot<String>>,
+    /// That it is wrong, and kept to show that a gate catches it.
+    pub expect: Option<Expect>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// Gates of which at least one fails, and no other: [memory and races, max_err].
+    pub fail: Spot<Vec<Spot<String>>>,
 }
 
 /// One kernel of a sequence.
@@ -621,6 +655,40 @@ impl JsonSchema for Gates {
         );
         json_schema!({
             "description": "Limits by metric.",
+            "type": "object",
+            "properties": keys,
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// By metric, and `because`.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Targets(pub Ordered<Spot<Limits>>);
+
+/// Key of the reason among the targets.
+pub const BECAUSE: &str = "because";
+
+impl JsonSchema for Targets {
+    fn schema_name() -> Cow<'static, str> {
+        "Targets".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let limits = generator.subschema_for::<Limits>();
+        let mut keys: serde_json::Map<_, _> = Metric::ALL
+            .iter()
+            .map(|metric| (metric.name().to_owned(), limits.clone().to_value()))
+            .collect();
+        keys.insert(
+            BECAUSE.to_owned(),
+            serde_json::json!({
+                "description": "Why a target is missed, with figures: a negative result that reports list.",
+                "type": "string",
+            }),
+        );
+        json_schema!({
+            "description": "Figures to be reached, by metric. No baseline is involved.",
             "type": "object",
             "properties": keys,
             "additionalProperties": false,

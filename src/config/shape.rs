@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use verdict::expr::{Name, is_identifier};
 use verdict::model::Metric;
 
+#[derive(Clone)]
 pub struct NamedShape {
     pub name: String,
     pub dims: BTreeMap<String, i64>,
@@ -140,6 +141,35 @@ fn explain_cycle(
         at,
         format!("dimensions of one another: {}", circle.join(" needs ")),
     )
+}
+
+/// Those of the kernel's that a variant names; all of them where it names none.
+pub fn choose_shapes(
+    all: &[NamedShape],
+    names: Option<&Spot<Vec<Spot<String>>>>,
+) -> Result<Vec<NamedShape>, Problem> {
+    let Some(names) = names else {
+        return Ok(all.to_vec());
+    };
+    let known = || all.iter().map(|shape| shape.name.as_str());
+    for (at, name) in names.iter().enumerate() {
+        if !known().any(|known| known == name.value) {
+            return Err(
+                Problem::new(name.at, format!("unknown shape `{}`", name.value))
+                    .help(suggest(name, known())),
+            );
+        }
+        if names.iter().take(at).any(|it| it.value == name.value) {
+            let message = format!("duplicate shape `{}`", name.value);
+            return Err(Problem::new(name.at, message));
+        }
+    }
+    let is_named = |shape: &&NamedShape| names.iter().any(|name| name.value == shape.name);
+    let chosen: Vec<_> = all.iter().filter(is_named).cloned().collect();
+    match chosen.is_empty() {
+        true => Err(Problem::new(names.at, "no shapes: nothing would be judged")),
+        false => Ok(chosen),
+    }
 }
 
 fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {

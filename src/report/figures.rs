@@ -179,6 +179,8 @@ fn worst(judgement: &Judgement, subject: &Subject) -> Option<Outcome> {
         Outcome::Fail,
         Outcome::Environment,
         Outcome::Inconclusive,
+        Outcome::Replaced,
+        Outcome::Expected,
         Outcome::Pass,
         Outcome::Unsupported,
         Outcome::Skipped,

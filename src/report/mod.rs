@@ -17,9 +17,11 @@ mod printed;
 mod problems;
 pub mod progress;
 pub mod reasons;
+mod rivals;
 mod signature;
 mod standing;
 mod summary;
+mod targets;
 pub mod terminal;
 pub mod words;
 

@@ -3,7 +3,7 @@
 use super::beside::{self, LoosenedGates};
 use super::printed::{self, Printed};
 use super::problems::{self, Problem};
-use super::{figures, notes, standing, summary, words};
+use super::{figures, notes, rivals, standing, summary, targets, words};
 use std::collections::BTreeSet;
 use verdict::model::{
     BesideBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict,
@@ -91,11 +91,30 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
             vec![Part::Printed(printed::printed(judgement))],
         ),
         figures(record, judgement),
+        Section::new(
+            "rivals",
+            "Beside the fastest rival, in the same run on the same GPU",
+            vec![
+                Part::Table(rivals::fastest(judgement)),
+                Part::Lines(rivals::lines(&record.environment, judgement)),
+            ],
+        ),
+        comment_only("Beside each contestant", rivals::all(judgement), true),
     ];
     let base = judgement.base.as_ref();
     let base = base.map(|base| of_base(record, judgement, base));
     let rest = [
         lines("accepted", "Broken, and accepted", accepted.collect()),
+        lines(
+            "expected",
+            "Failed as expected",
+            problems::lines(record, judgement, Outcome::Expected),
+        ),
+        lines(
+            "fallback",
+            "Fell back on another variant",
+            problems::lines(record, judgement, Outcome::Replaced),
+        ),
         comment_only("What changed", comparison(&changed), is_long(changed.len())),
         {
             let is_folded = is_long(counters.rows.len());
@@ -103,6 +122,8 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         },
         lines("better", "Better than the baseline", wins.collect()),
         lines("drift", "Since anchors", standing::drifts(judgement)),
+        Section::new("targets", "Targets", targets::parts(record, judgement)),
+        lines("missed", "Missed targets", targets::missed(judgement)),
         lines("note", "Notes", notes::lines(record, judgement)),
         lines("skipped", "Not judged", summary::skipped(record, judgement)),
         comment_only(&unchanged_title, comparison(&unchanged), true),

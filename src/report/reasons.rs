@@ -3,8 +3,8 @@
 
 use super::escape;
 use super::words::{
-    element, instructions, limit, listed, millions, percent, place, plural, quantity, signed,
-    signed_interval, update_command,
+    any_of, element, instructions, limit, listed, millions, percent, place, plural, quantity,
+    signed, signed_interval, update_command,
 };
 use verdict::model::*;
 
@@ -61,6 +61,13 @@ impl Context<'_> {
             }
             R::LooseningAllowed(how) => {
                 format!("{}; allowed by --allow-loosened", loosened(how))
+            }
+            R::FellBack { own, to } => format!(
+                "falls back on `{to}`, which holds all of its own gates: {}",
+                self.sentence(own)
+            ),
+            R::ExpectedFailure { own } => {
+                format!("fails as gates.yaml expects: {}", self.sentence(own))
             }
 
             R::SameCode { variant } => {
@@ -171,6 +178,13 @@ impl Context<'_> {
             R::AcceptanceUnused { by, until } => format!(
                 "unused: every gate holds without this acceptance, by {by} until {until}; remove it"
             ),
+            R::ExpectedFailurePassed => {
+                "holds every gate that was judged, and is expected to fail: it is right after all, or nothing catches it any more".to_owned()
+            }
+            R::FailedOtherwise { on, failed } => format!(
+                "fails {} of {on}, which it is not expected to",
+                listed(&failed.iter().map(super::words::gate).collect::<Vec<_>>()),
+            ),
             R::AcceptedUntil { own, accepted } => format!(
                 "{}; the acceptance of `{}` by {} ended on {}",
                 self.sentence(own),
@@ -203,6 +217,9 @@ impl Context<'_> {
             R::Fault(fault) => format!("{}: {}", fault_kind(fault.kind), fault.message),
             R::Unsupported(why) => unsupported(why),
             R::NotRun(why) => not_run(why),
+            R::ExpectedFailureOpen => {
+                "no gate that it is expected to fail was decided, or not at all of its shapes".to_owned()
+            }
             R::GpuRequired { why } => format!("a GPU is required: {}", self.sentence(why)),
             R::NotBuilt { unit } => format!("{unit} was not built"),
             R::NotProven { why } => format!("{NOT_PROVEN}: {}", self.sentence(why)),
@@ -236,6 +253,10 @@ impl Context<'_> {
             }
             R::CountersWithheld { why } => {
                 format!("no counter can be gated in this launch: {}", withheld(why.as_ref()))
+            }
+
+            R::RivalSkipped { rival, contestant, because } => {
+                format!("{rival} skipped {contestant}: {because}")
             }
 
             R::EvidenceMissing(of) => format!("the record has no {}", piece(of)),
@@ -670,6 +691,7 @@ fn piece(piece: &Piece) -> String {
         Piece::Driver(case) => format!("driver figures of {case}"),
         Piece::BaseReference(case) => format!("comparison of {case}'s reference with the base's"),
         Piece::Timing(case) => format!("timing of {case}"),
+        Piece::Rival { rival, task } => format!("timing of {rival} beside {task}"),
     }
 }
 
@@ -714,6 +736,7 @@ fn fault_kind(kind: FaultKind) -> &'static str {
         FaultKind::WorkerDied => "worker died",
         FaultKind::Reference => "no reference",
         FaultKind::Base => "the base revision broke",
+        FaultKind::Rival => "the rival broke",
         FaultKind::Environment => "environment failed",
     }
 }
@@ -823,6 +846,10 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
         BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
         BaseDemand::File(file) => format!("gates of {file}"),
+        BaseDemand::NoFallback(None) => "no fallback".to_owned(),
+        BaseDemand::NoFallback(Some(to)) => format!("no fallback but `{to}`"),
+        BaseDemand::NoFailure(but) if but.is_empty() => "every gate holds".to_owned(),
+        BaseDemand::NoFailure(but) => format!("no gate fails but {}", any_of(but)),
     }
 }
 
@@ -857,6 +884,7 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::ReferenceIncomparable(Some(why)) => {
             format!("base's cannot be computed on head's inputs: {why}")
         }
+        Loosened::Rival(rival) => format!("the rival `{rival}` is another command"),
         Loosened::OutputRemoved => "head has no such output".to_owned(),
         Loosened::Dims(dims) => {
             let dims = dims.iter().map(|(name, size)| match size {
@@ -886,6 +914,12 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::CountersLost(counters) => {
             format!("head can no longer be held to {}", lost_counters(counters))
+        }
+        Loosened::FallsBack(to) => {
+            format!("head falls back on `{to}` where it fails, with --allow-fallback")
+        }
+        Loosened::ExpectedToFail(gates) => {
+            format!("head expects it to fail {}", any_of(gates))
         }
         Loosened::FileRemoved => "removed: head has no such file of gates".to_owned(),
         Loosened::BaselineRemoved => "head removes the baseline".to_owned(),

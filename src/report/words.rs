@@ -124,6 +124,25 @@ pub fn signed_interval([low, high]: [f64; 2]) -> String {
     format!("{} to {}", signed(low), signed(high))
 }
 
+/// `1.4 times as fast as torch flash`, `0.7 times as fast as torch flash`: of two times of one launch, the first
+/// beside that of `other`. `None` where one of them is no time.
+pub fn speed(ns: f64, other_ns: f64, other: &str) -> Option<String> {
+    let is_time = |ns: f64| ns.is_finite() && ns > 0.0;
+    if !is_time(ns) || !is_time(other_ns) {
+        return None;
+    }
+    let times = match other_ns / ns {
+        none if none < 0.01 => format!("{none:.1e}"),
+        few if few < 10.0 => format!("{few:.2}"),
+        some if some < 100.0 => format!("{some:.1}"),
+        many => format!("{many:.0}"),
+    };
+    Some(match times.as_str() {
+        "1.00" => format!("as fast as {other}"),
+        times => format!("{times} times as fast as {other}"),
+    })
+}
+
 /// `50 million warp instructions`: what a simulation costs, or may cost.
 pub fn instructions(count: u64) -> String {
     format!("{} warp instructions", millions(count))
@@ -250,6 +269,17 @@ pub fn question(question: &Question) -> String {
             "no looser than the base: {}",
             super::reasons::demand(demand)
         ),
+        Question::Failure(gates) => format!("expected to fail {}", any_of(gates)),
+    }
+}
+
+/// `memory and races or max_err`.
+pub fn any_of(gates: &[GateName]) -> String {
+    let names: Vec<_> = gates.iter().map(|gate| gate.name()).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
     }
 }
 
@@ -258,12 +288,12 @@ pub fn gate(rule: &Rule) -> String {
     match rule {
         Rule::Built => "built".to_owned(),
         Rule::HasEffect => "has effect".to_owned(),
-        Rule::Finite => "finite".to_owned(),
-        Rule::Written => "written".to_owned(),
-        Rule::Deterministic => "deterministic".to_owned(),
-        Rule::InputsIntact => "inputs intact".to_owned(),
-        Rule::AgreesWithDriver => "agrees with driver".to_owned(),
-        Rule::NoFindings => "memory and races".to_owned(),
+        Rule::Finite => GateName::Finite.name().to_owned(),
+        Rule::Written => GateName::Written.name().to_owned(),
+        Rule::Deterministic => GateName::Deterministic.name().to_owned(),
+        Rule::InputsIntact => GateName::InputsIntact.name().to_owned(),
+        Rule::AgreesWithDriver => GateName::AgreesWithDriver.name().to_owned(),
+        Rule::NoFindings => GateName::NoFindings.name().to_owned(),
         Rule::Counters { change } => format!("counters +{}%", number(change.0 * 100.0)),
         Rule::Limit { metric, limit } => format!("{metric} {}", bound(*metric, limit)),
         Rule::Condition { expr } => expr.text.clone(),
@@ -349,6 +379,25 @@ mod tests {
             interval(Metric::P50, [-0.004, 0.012]),
             "0.40 % faster to 1.2 % slower"
         );
+    }
+
+    #[test]
+    fn how_fast_is_never_told_the_wrong_way_round() {
+        for (ns, other, text) in [
+            (100.0, 140.0, "1.40 times as fast as a"),
+            (140.0, 98.0, "0.70 times as fast as a"),
+            (100.0, 100.4, "as fast as a"),
+            (9_600.0, 140_600.0, "14.6 times as fast as a"),
+            (140_600.0, 9_600.0, "0.07 times as fast as a"),
+            (1.0, 250.4, "250 times as fast as a"),
+            (250.4, 1.0, "4.0e-3 times as fast as a"),
+        ] {
+            assert_eq!(speed(ns, other, "a").as_deref(), Some(text));
+        }
+        for none in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(speed(none, 1.0, "a"), None);
+            assert_eq!(speed(1.0, none, "a"), None);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is to be done, with every expression already evaluated. Written into the record.
 
-use super::{CaseId, Expr, Filter, Num, Subject, UnitId};
+use super::{CaseId, Expr, Filter, GateName, Num, Rival, Subject, UnitId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,14 +17,83 @@ pub struct Plan {
     pub simulation: Simulation,
     /// How head and base are timed side by side; `None` where no base was named.
     pub pairing: Option<Pairing>,
+    /// Of the kernels here, in the order of gates.yaml.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rivals: Vec<Rival>,
     /// A case is part of the run where any of them fits it; all are where there is none.
     pub filters: Vec<Filter>,
     /// Kernels of which these left out cases that gates.yaml has: the worst over the shapes that are here need
     /// not be the worst of all. Of what gates.yaml no longer has it says nothing; `selects` does.
     pub left_out: BTreeSet<String>,
+    /// Variants that are kept though they are wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected: Vec<Expected>,
+    /// Variants in whose place another one can stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<Fallback>,
+}
+
+/// A variant that is there to fail, which shows that a gate catches what is wrong with it. It is never timed, no
+/// measure for others, and gives no baselines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    pub kernel: String,
+    pub variant: String,
+    /// At least one of these fails, at one shape at least, and no other gate.
+    pub gates: Vec<GateName>,
+    /// Whether a filter left out shapes of it: it may be right at those that are here.
+    pub left_out: bool,
+    /// `gates.yaml:42`.
+    pub declared: String,
+}
+
+/// A variant in whose place another one of the kernel stands where it fails, if the run allows that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fallback {
+    pub kernel: String,
+    pub variant: String,
+    /// The other variant: of the same outputs, by the same reference, at the same shapes.
+    pub to: String,
+    /// `gates.yaml:42`.
+    pub declared: String,
+}
+
+impl Fallback {
+    pub fn is_of(&self, case: &CaseId) -> bool {
+        (&self.kernel, &self.variant) == (&case.kernel, &case.variant)
+    }
+}
+
+impl Expected {
+    pub fn is_of(&self, case: &CaseId) -> bool {
+        (&self.kernel, &self.variant) == (&case.kernel, &case.variant)
+    }
+
+    /// `k/racy@*`, which is a filter, too.
+    pub fn every_shape(&self) -> CaseId {
+        CaseId {
+            kernel: self.kernel.clone(),
+            variant: self.variant.clone(),
+            shape: "*".to_owned(),
+        }
+    }
 }
 
 impl Plan {
+    /// How a variant is to fail, if it is.
+    pub fn expected(&self, kernel: &str, variant: &str) -> Option<&Expected> {
+        let mut expected = self.expected.iter();
+        expected.find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
+    }
+
+    /// What a variant falls back on, if on anything.
+    pub fn fallback(&self, kernel: &str, variant: &str) -> Option<&Fallback> {
+        let mut fallbacks = self.fallbacks.iter();
+        fallbacks.find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
+    }
+
     pub fn unit(&self, id: &UnitId) -> Option<&Unit> {
         self.units.iter().find(|unit| unit.id == *id)
     }
