@@ -12,6 +12,7 @@ pub fn tensor(name: &str, role: Role, elem: ElemType, dims: &[usize]) -> Tensor 
         strides: None,
         fill: None,
         codec: None,
+        compare: None,
     }
 }
 
@@ -40,8 +41,7 @@ pub fn case(tensors: Vec<Tensor>) -> Case {
         },
         dims: BTreeMap::new(),
         tensors,
-        args: Vec::new(),
-        launch: None,
+        steps: Vec::new(),
         seeds: vec![1],
         reference: Reference::Unary {
             x: "x".to_owned(),

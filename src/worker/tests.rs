@@ -234,8 +234,7 @@ pub(super) fn case() -> Case {
         },
         dims: BTreeMap::new(),
         tensors: Vec::new(),
-        args: Vec::new(),
-        launch: None,
+        steps: Vec::new(),
         seeds: vec![1],
         reference: Reference::Variant {
             variant: "w".into(),
@@ -261,7 +260,7 @@ pub(super) fn job(case: Case) -> CheckJob {
         case,
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
-            symbol: "k".into(),
+            entries: vec![("k".into(), "k".into())],
             ptx: "k.ptx".into(),
         },
         seed: 1,
@@ -277,6 +276,7 @@ pub(super) fn checked() -> Frame {
     Frame::Checked(Box::new(CheckFacts {
         error: ErrorFacts {
             elements: 1,
+            left_out: 0,
             non_finite: 0,
             max_err: Num(0.0),
             mean_err: Num(0.0),
@@ -531,7 +531,7 @@ pub(super) fn time_job() -> TimeJob {
         case: case(),
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
-            symbol: "k".into(),
+            entries: vec![("k".into(), "k".into())],
             ptx: "k.ptx".into(),
         },
         seed: 1,

@@ -2,13 +2,16 @@
 
 use super::buffers::Buffers;
 use super::job_cache::JobCache;
-use crate::build::{Artifact, signature};
+use crate::build::Artifact;
+use crate::build::signature::misfit;
 use crate::check::images::{self, Image};
 use crate::check::poison::{gaps_changed, poison, poisoned};
-use crate::check::same;
-use crate::device::args::{PackedArg, Pointers, pack};
+use crate::check::{Compared, decode, same};
+use crate::device::args::{Pointers, pack};
 use crate::device::redzone::{Guarded, RedzonePattern};
-use crate::device::{Address, Call, Device, Failure, Program, Restore, Result};
+use crate::device::{
+    Address, Call, Device, Failure, PackedStep, Program, Restore, RestoredBefore, Restores, Result,
+};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,10 +43,11 @@ impl<'a> StagedCase<'a> {
         seed: u64,
     ) -> Result<Self> {
         // A driver takes the launch, and reads whatever lies behind the arguments.
-        if let Artifact::Cubin { symbol, .. } = artifact
-            && let Some(misfit) = signature::misfit(symbol, &case.args)
-        {
-            return Err(Failure::of_case(FaultKind::LaunchRefused, misfit));
+        if let Artifact::Cubin { entries, .. } = artifact {
+            let mut steps = entries.iter().zip(&case.steps);
+            if let Some(misfit) = steps.find_map(|((_, symbol), step)| misfit(symbol, &step.args)) {
+                return Err(Failure::of_case(FaultKind::LaunchRefused, misfit));
+            }
         }
         let program = device.load(artifact)?;
         Self::of(device, cache, case, program, seed)
@@ -63,14 +67,9 @@ impl<'a> StagedCase<'a> {
             .iter()
             .map(|tensor| Placed::new(device, tensor, inputs.get(&tensor.name)))
             .collect::<Result<Vec<_>>>()?;
-        let pointers = Placement {
-            tensors: &tensors,
-            stream: device.stream(),
-        };
         let call = Call {
             program,
-            args: pack(&case.args, &pointers)?,
-            launch: case.launch,
+            steps: packed(device, case, &tensors)?,
         };
         Ok(Self {
             inputs,
@@ -80,15 +79,11 @@ impl<'a> StagedCase<'a> {
     }
 
     /// What another case over the same tensors is called with.
-    pub fn arguments(&self, device: &dyn Device, case: &Case) -> Result<Vec<PackedArg>> {
-        let pointers = Placement {
-            tensors: &self.tensors,
-            stream: device.stream(),
-        };
-        pack(&case.args, &pointers)
+    pub fn steps(&self, device: &dyn Device, case: &Case) -> Result<Vec<PackedStep>> {
+        packed(device, case, &self.tensors)
     }
 
-    /// Before launch number `launch`, counted from 1: outputs poisoned, in-out tensors as they were drawn.
+    /// Before launch number `launch`, counted from 1: outputs poisoned, what is written and was drawn as it was.
     pub fn prepare(&self, device: &mut dyn Device, launch: u32) -> Result<()> {
         for placed in self.written() {
             if let Some(drawn) = self.drawn(placed) {
@@ -107,6 +102,16 @@ impl<'a> StagedCase<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Which elements of the outputs are compared.
+    pub fn compared(&self, case: &Case) -> Result<Compared> {
+        let input = |name: &str| {
+            let mut placed = self.tensors.iter();
+            let placed = placed.find(|placed| placed.tensor.name == name)?;
+            decode(placed.tensor, &self.drawn(placed)?.bytes).ok()
+        };
+        Compared::of(case, &input).map_err(|why| Failure::of_case(FaultKind::Reference, why))
     }
 
     /// Waits for the launch and reads what it wrote.
@@ -192,21 +197,30 @@ impl<'a> StagedCase<'a> {
         Ok(overruns)
     }
 
-    /// Copies on the device from which in-out tensors are restored while times are taken.
-    pub fn restores(&self, device: &mut dyn Device) -> Result<Vec<Restore>> {
-        self.tensors
-            .iter()
-            .filter(|placed| placed.tensor.role == Role::Inout)
-            .map(|placed| {
-                let restore = Restore {
-                    from: device.alloc(&placed.tensor.name, placed.data.bytes)?,
-                    to: placed.data.address,
-                    bytes: placed.data.bytes,
-                };
-                device.write(restore.from, &self.before(placed, 1))?;
-                Ok(restore)
-            })
-            .collect()
+    /// Copies on the device from which what is written is restored while times are taken.
+    pub fn restores(&self, device: &mut dyn Device) -> Result<Restores> {
+        let restored = || {
+            let placed = self.tensors.iter();
+            placed.filter(|placed| placed.tensor.is_restored())
+        };
+        let copies = restored().map(|placed| {
+            let restore = Restore {
+                from: device.alloc(&placed.tensor.name, placed.data.bytes)?,
+                to: placed.data.address,
+                bytes: placed.data.bytes,
+            };
+            device.write(restore.from, &self.before(placed, 1))?;
+            Ok(restore)
+        });
+        // A kernel may work on its own results, but not with working memory that is not as it needs it.
+        let each_launch = restored().any(|placed| placed.tensor.role == Role::Scratch);
+        Ok(Restores {
+            copies: copies.collect::<Result<_>>()?,
+            when: match each_launch {
+                true => RestoredBefore::EachLaunch,
+                false => RestoredBefore::EachSample,
+            },
+        })
     }
 
     fn written(&self) -> impl Iterator<Item = &Placed<'a>> {
@@ -257,6 +271,22 @@ impl<'a> Placed<'a> {
         }
         Ok(placed)
     }
+}
+
+fn packed(device: &dyn Device, case: &Case, tensors: &[Placed]) -> Result<Vec<PackedStep>> {
+    let pointers = Placement {
+        tensors,
+        stream: device.stream(),
+    };
+    case.steps
+        .iter()
+        .map(|step| {
+            Ok(PackedStep {
+                args: pack(&step.args, &pointers)?,
+                launch: step.launch,
+            })
+        })
+        .collect()
 }
 
 /// What a kernel may only read, beside the tensors themselves.

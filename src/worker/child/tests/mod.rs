@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use verdict::model::{
     Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, ElemType, Fault,
-    FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Singles, Tensor,
+    FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Singles, Step, Tensor,
 };
 
 const N: usize = 6;
@@ -37,6 +37,7 @@ fn tensor(name: &str, role: Role) -> Tensor {
             std: Num(1.0),
         }),
         codec: None,
+        compare: None,
     }
 }
 
@@ -49,11 +50,13 @@ fn case(variant: &str) -> Case {
         },
         dims: BTreeMap::new(),
         tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
-        args: vec![
-            Arg::Tensor { name: "x".into() },
-            Arg::Tensor { name: "y".into() },
-        ],
-        launch: None,
+        steps: vec![Step {
+            args: vec![
+                Arg::Tensor { name: "x".into() },
+                Arg::Tensor { name: "y".into() },
+            ],
+            launch: None,
+        }],
         seeds: vec![1],
         reference: Reference::Variant {
             variant: "double".into(),
@@ -69,7 +72,7 @@ fn case(variant: &str) -> Case {
 fn artifact(symbol: &str) -> Artifact {
     Artifact::Cubin {
         path: "k.cubin".into(),
-        symbol: symbol.into(),
+        entries: vec![(symbol.into(), symbol.into())],
         ptx: "k.ptx".into(),
     }
 }
@@ -179,7 +182,9 @@ fn changed_scales_are_named() {
         },
         block: vec![N],
     });
-    quantised.args.push(Arg::Scales { tensor: "x".into() });
+    quantised.steps[0]
+        .args
+        .push(Arg::Scales { tensor: "x".into() });
     // Reads of four-byte elements run into the guard here, which is readable.
     let facts = run(&job("clobbers_scales", quantised, "clobbers_scales")).0;
     assert_eq!(facts.unwrap().clobbered_inputs, ["x (scales)"]);
@@ -207,6 +212,26 @@ fn in_out_tensors_are_restored_before_each_launch() {
     let facts = run(&job("in_place", in_place, "in_place")).0.unwrap();
     assert_eq!(facts.differs, None);
     assert_eq!(facts.error.max_err, Num(0.0));
+}
+
+#[test]
+fn scratch_with_a_fill_is_restored_before_each_launch_and_other_scratch_is_poisoned() {
+    let with = |fill| {
+        let mut case = case("accumulates");
+        let work = Tensor {
+            fill,
+            ..tensor("work", Role::Scratch)
+        };
+        case.tensors.push(work);
+        let name = "work".to_owned();
+        case.steps[0].args.push(Arg::Tensor { name });
+        run(&job("accumulates", case, "double")).0.unwrap()
+    };
+    let zeros = with(Some(Fill::Constant { value: Num(0.0) }));
+    assert_eq!((zeros.error.max_err, zeros.error.non_finite), (Num(0.0), 0));
+    assert_eq!((zeros.launches, zeros.differs), (8, None));
+    let poisoned = with(None);
+    assert_eq!(poisoned.error.non_finite, N as u64);
 }
 
 #[test]
