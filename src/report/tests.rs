@@ -242,7 +242,7 @@ fn a_run_in_the_simulator() {
                 message: "race on shared memory 0x40: this read and the write at k.cu:9 are not ordered at k.cu:11, \
                           block [0, 0, 0], thread [32, 0, 0]"
                     .into(),
-                places: [11, 9].map(|number| race_at(number)).into(),
+                places: [11, 9].map(race_at).into(),
                 block: [0; 3],
                 thread: [32, 0, 0],
                 address: Some(0x40),

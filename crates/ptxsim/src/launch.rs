@@ -10,6 +10,7 @@ use crate::exec::undefined::Left;
 use crate::memory::Memory;
 use crate::parallel;
 use crate::program::*;
+use crate::quick::QuickMap;
 use crate::report::*;
 use std::collections::{BTreeSet, HashMap};
 
@@ -306,9 +307,9 @@ impl<'a> Job<'a> {
             costs: vec![Cost::default(); code.len()],
             issues: Issues::new(code.len()),
             findings: Findings::default(),
-            global_origins: HashMap::new(),
+            global_origins: QuickMap::default(),
             left: Left::new(),
-            followed: HashMap::new(),
+            followed: QuickMap::default(),
             instructions_left: self.limits.instructions,
             patterns: code.iter().map(|_| None).collect(),
             hint: usize::MAX,

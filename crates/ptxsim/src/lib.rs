@@ -83,6 +83,7 @@ pub mod num;
 mod parallel;
 pub mod parse;
 mod program;
+mod quick;
 mod report;
 mod schedule;
 

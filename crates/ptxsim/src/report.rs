@@ -3,6 +3,7 @@
 use crate::counters::Counter;
 use crate::doubt::Withheld;
 use crate::program::{AddressSpace, Op, Program};
+use crate::quick::QuickMap;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -95,7 +96,7 @@ pub struct Findings {
     groups: Vec<Finding>,
     of_lines: HashMap<Lines, usize>,
     /// Which group an instruction's is: looked up for each that is found.
-    of_sort: HashMap<Sort, usize>,
+    of_sort: QuickMap<Sort, usize>,
     /// The last one looked up: where a warp's lanes race, they all do.
     last: Option<(Sort, usize)>,
 }

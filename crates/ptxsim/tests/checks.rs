@@ -364,6 +364,19 @@ fn a_livelock_is_told_shortly() {
     assert!(message.len() < 300, "{message}");
 }
 
+/// Nor does it say twice how the line came where it is.
+#[test]
+fn a_livelock_in_inlined_code_is_told_shortly() {
+    let body = ".loc 1 9 1\n.loc 1 5 1, function_name $L__info_string0, inlined_at 1 9 1\n\
+                A: ld.volatile.global.u32 %r2, [%rd1];\nsetp.ne.u32 %p1, %r2, 77;\n@%p1 bra A;";
+    let (report, _) = run("", body, 32, 128);
+    let message = report.unwrap_err().message;
+    assert!(
+        message.contains("are at k.cu:5; at k.cu:5 inlined at k.cu:9, block"),
+        "{message}"
+    );
+}
+
 #[test]
 fn traps_and_constants() {
     assert_eq!(

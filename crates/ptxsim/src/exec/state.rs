@@ -10,6 +10,7 @@ use crate::check::race::{Clock, Shadow, WARPS};
 use crate::memory::{Known, Memory};
 use crate::parse::lines::LineId;
 use crate::program::*;
+use crate::quick::QuickMap;
 use crate::report::*;
 use std::collections::{HashMap, VecDeque};
 
@@ -139,8 +140,8 @@ pub struct BlockState {
     pub shared: Vec<u8>,
     pub shared_known: Known,
     /// Of bytes of shared and of local memory that hold undefined values: where those came from.
-    pub shared_origins: HashMap<usize, Origin>,
-    pub local_origins: HashMap<usize, Origin>,
+    pub shared_origins: QuickMap<usize, Origin>,
+    pub local_origins: QuickMap<usize, Origin>,
     pub in_flight: InFlight,
     pub shadow: Option<Shadow>,
     /// Clocks that atomics hand on, by address.
@@ -169,9 +170,9 @@ pub struct Machine<'a> {
     pub issues: super::cost::Issues,
     pub findings: Findings,
     /// As `shared_origins`, by allocation and offset.
-    pub global_origins: HashMap<(usize, usize), Origin>,
+    pub global_origins: QuickMap<(usize, usize), Origin>,
     pub left: Left,
-    pub followed: HashMap<LineId, Followed>,
+    pub followed: QuickMap<LineId, Followed>,
     pub instructions_left: u64,
     /// By instruction.
     pub patterns: Vec<Option<Box<super::pattern::Pattern>>>,
@@ -326,8 +327,8 @@ impl Machine<'_> {
                 .collect(),
             shared: vec![0; self.shared_bytes as usize],
             shared_known,
-            shared_origins: HashMap::new(),
-            local_origins: HashMap::new(),
+            shared_origins: QuickMap::default(),
+            local_origins: QuickMap::default(),
             in_flight: match has_async {
                 true => InFlight::new(self.shared_bytes),
                 false => InFlight::default(),

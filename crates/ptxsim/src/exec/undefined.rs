@@ -233,6 +233,11 @@ fn try_fillings(
                 differs[l] |= result[l] ^ now[l];
             }
         }
+        // No further filling could add to it.
+        let is_full = |(r, bits): (&Register, &Bits)| lanes(mask).all(|l| bits[l] == all_bits(r.0));
+        if o.writes.iter().zip(&differs).all(is_full) {
+            break;
+        }
     }
     let marked = |r: &Register| undefined.has(*r);
     let filled = o.reads.iter().zip(&held).filter(|(r, _)| marked(r));
