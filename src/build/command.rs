@@ -33,7 +33,7 @@ impl NvccCall {
         let arch = unit.id.arch.to_string();
         let virtual_arch = arch.replacen("sm_", "compute_", 1);
         let kind = match unit.call {
-            Callable::Entry { .. } => ArtifactKind::Cubin,
+            Callable::Entries { .. } => ArtifactKind::Cubin,
             Callable::Launcher { .. } => ArtifactKind::Library,
         };
         let mut args: Vec<String> = match kind {
@@ -254,7 +254,7 @@ int call(Result (*function)(Types...), void** args) {
 /// Names of the entries of a call, in the order declared.
 pub fn entry_names(call: &Callable) -> Vec<&str> {
     match call {
-        Callable::Entry { name } => vec![name],
+        Callable::Entries { names } => names.iter().map(String::as_str).collect(),
         Callable::Launcher { launches, .. } => launches
             .iter()
             .map(|LaunchedEntry { name, .. }| name.as_str())

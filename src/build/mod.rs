@@ -20,6 +20,7 @@ use self::files::Files;
 use self::inputs::{Dependencies, HeaderSearch};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
+use crate::temporary::TemporaryDir;
 use crate::toolchain::Toolchain;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,8 @@ pub struct Built {
 pub enum Artifact {
     Cubin {
         path: PathBuf,
-        symbol: String,
+        /// Of each step: name as written, symbol.
+        entries: Vec<(String, String)>,
         /// What the machine code was made from; paths in it are relative to the root.
         ptx: PathBuf,
     },
@@ -149,7 +151,7 @@ impl Builder<'_> {
     fn build_one(&self, unit: &Unit, group: &SameCall) -> Result<Built> {
         let started = Instant::now();
         let built = |stored: Stored, cached| Built {
-            artifact: artifact(unit, &stored),
+            artifact: Some(artifact(unit, &stored)),
             facts: Seen::Got(stored.facts),
             cached,
             millis: started.elapsed().as_millis() as u64,
@@ -157,7 +159,7 @@ impl Builder<'_> {
         if let Some(stored) = self.artifacts.find(&group.key, &self.files) {
             return Ok(built(stored, true));
         }
-        let scratch = tempfile::tempdir_in(&self.scratch).map_err(|error| {
+        let scratch = TemporaryDir::new_in(&self.scratch).map_err(|error| {
             Error::environment(format!(
                 "no directory can be created in {}: {error}",
                 self.scratch.display()
@@ -205,23 +207,22 @@ impl Builder<'_> {
     }
 }
 
-fn artifact(unit: &Unit, stored: &Stored) -> Option<Artifact> {
+fn artifact(unit: &Unit, stored: &Stored) -> Artifact {
+    let entries = stored.facts.entries.iter();
+    let entries = entries
+        .map(|entry| (entry.name.clone(), entry.symbol.clone()))
+        .collect();
     match &unit.call {
-        Callable::Entry { .. } => stored.facts.entries.first().map(|entry| Artifact::Cubin {
+        Callable::Entries { .. } => Artifact::Cubin {
             path: stored.file.clone(),
-            symbol: entry.symbol.clone(),
+            entries,
             ptx: stored.ptx.clone(),
-        }),
-        Callable::Launcher { .. } => Some(Artifact::Launcher {
+        },
+        Callable::Launcher { .. } => Artifact::Launcher {
             library: stored.file.clone(),
             function: command::SHIM.to_owned(),
-            entries: stored
-                .facts
-                .entries
-                .iter()
-                .map(|entry| (entry.name.clone(), entry.symbol.clone()))
-                .collect(),
-        }),
+            entries,
+        },
     }
 }
 

@@ -15,6 +15,7 @@ mod context;
 mod defaults;
 mod expect;
 mod fallback;
+mod flags;
 mod gates;
 mod kernel;
 mod limit;

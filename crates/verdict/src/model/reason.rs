@@ -611,6 +611,7 @@ pub enum Reason {
     },
     DriverEntries {
         count: usize,
+        expected: usize,
     },
     EntriesDiffer {
         declared: usize,
