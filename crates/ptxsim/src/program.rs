@@ -345,7 +345,7 @@ pub enum Special {
 /// Where the grid of a cooperative launch has its workspace: its size in bytes, and the word by which
 /// `grid.sync()` counts blocks (`cooperative_groups/details/driver_abi.h`).
 pub const WORKSPACE: u64 = 0x7_0000_0000;
-pub const WORKSPACE_BYTES: u32 = 8;
+pub const WORKSPACE_BYTES: u32 = 16;
 
 /// Bytes of shared memory that the system reserves, at its start, as on sm_90. Cooperative groups keep what
 /// tiles of several warps need there (`%reserved_smem_offset_1`).

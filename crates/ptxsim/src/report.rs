@@ -283,7 +283,11 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         | Op::Elect
         | Op::ActiveMask => Kind::Exchange,
         Op::Mma(m) => match &**m {
-            Mma::Multiply(_) | Mma::Integers(_) | Mma::Doubles(_) => Kind::Matrix,
+            Mma::Multiply(_)
+            | Mma::Integers(_)
+            | Mma::Doubles(_)
+            | Mma::Sparse(_)
+            | Mma::Quads(_) => Kind::Matrix,
             Mma::LdMatrix { .. } => Kind::MatrixLoad,
             Mma::MovMatrix { .. } => Kind::Exchange,
             Mma::StMatrix { .. } => Kind::MatrixStore,

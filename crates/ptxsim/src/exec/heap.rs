@@ -37,7 +37,7 @@ impl Heap {
     /// The block that an address lies in or lay in, and where it begins.
     fn holding(&self, address: u64) -> Option<(u64, &Block)> {
         let (&base, block) = self.blocks.range(..=address).next_back()?;
-        (address - base < block.bytes).then_some((base, block))
+        (address - base < block.bytes.max(1)).then_some((base, block))
     }
 }
 
@@ -50,7 +50,7 @@ fn pointed_to(memory: &Memory) -> BTreeSet<u64> {
 }
 
 impl Machine<'_> {
-    /// One lane after the other; a block of 0 bytes is none, nor is one for which there is no room.
+    /// One lane after the other. Where there is no room the pointer is null; of 0 bytes it is not.
     pub fn malloc(
         &mut self,
         b: &BlockState,
@@ -64,7 +64,7 @@ impl Machine<'_> {
             let by = At::lane(b, w, pc, l as u32);
             let bytes = w.regs.r64[size as usize].0[l];
             let heap = &self.memory.heap;
-            let fits = bytes > 0 && bytes.saturating_add(heap.used) <= HEAP_BYTES;
+            let fits = bytes.saturating_add(heap.used) <= HEAP_BYTES;
             if fits && heap.blocks.len() >= MOST_BLOCKS {
                 let what = format!("more than {MOST_BLOCKS} calls of malloc");
                 return self.fault(FaultKind::Budget, by, &what);

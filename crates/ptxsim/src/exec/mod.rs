@@ -19,6 +19,7 @@ mod mem;
 pub mod mma;
 mod mma_exact;
 mod mma_run;
+pub mod mma_sparse;
 mod observe;
 pub mod packed_ops;
 pub mod pattern;
