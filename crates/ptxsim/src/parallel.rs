@@ -219,6 +219,7 @@ mod tests {
             blocks,
             shared_bytes: kernel.program.shared_bytes,
             dynamic_shared: 0,
+            cooperative: false,
             limits: Limits {
                 threads,
                 ..Limits::default()

@@ -210,7 +210,13 @@ fn misuse_of_the_heap_is_found_at_its_line() {
         let of_kind = findings.iter().find(|f| f.kind == kind);
         let finding = of_kind.unwrap_or_else(|| panic!("{name}: {findings:#?}"));
         assert!(finding.message.contains(text), "{}", finding.message);
-        assert!(finding.places.iter().any(|place| place.at == fault_of(name)), "{finding:?}");
+        assert!(
+            finding
+                .places
+                .iter()
+                .any(|place| place.at == fault_of(name)),
+            "{finding:?}"
+        );
     }
     for (name, text) in [
         ("read_after_free", "use after free: address"),
