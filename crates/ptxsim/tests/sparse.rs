@@ -84,7 +84,7 @@ fn sparse(shape: &str, [a, b, c]: [E; 3], selector: usize, how: How) {
         let far = |v: &mut i32| *v = if *v < 0 { i32::MIN - *v } else { i32::MAX - *v };
         sums.iter_mut().flatten().for_each(far);
     }
-    let mut metadata = vec![0_u32; 32];
+    let mut metadata = [0_u32; 32];
     let mut whole = vec![vec![0; k]; m];
     for row in 0..m {
         for group in 0..k / (4 * together) {

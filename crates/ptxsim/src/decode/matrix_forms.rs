@@ -355,7 +355,7 @@ impl Decoder<'_> {
     fn sparse(&mut self, i: &Instruction, shape: &str, rest: &[&str]) -> Load<()> {
         let satfinite = |w: &&str| *w == "satfinite";
         let saturate = rest.iter().any(satfinite);
-        let types: Vec<&str> = rest.iter().copied().filter(|w| !satfinite(&w)).collect();
+        let types: Vec<&str> = rest.iter().copied().filter(|w| !satfinite(w)).collect();
         let types: Option<Vec<Elem>> = types.into_iter().map(mma::element).collect();
         let (Some(shape), Some(&[d_elem, a_elem, b_elem, c_elem])) =
             (mma::shape(shape), types.as_deref())

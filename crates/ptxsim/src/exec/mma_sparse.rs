@@ -203,11 +203,10 @@ impl Quads {
             let own =
                 |other: &(usize, u32)| Self::place(self.addend, other.0, other.1) == (row, column);
             let lanes = [first, first + 16].into_iter().flat_map(|l| l..l + 4);
-            let places = lanes.flat_map(|l| (0..8).map(move |i| (l as usize, i)));
-            let c = places
-                .filter(own)
-                .map(|(lane, i)| bits(&before, &self.c, self.addend, lane, i));
-            let c = c.last().map_or(0.0, |c| decode(self.addend, c));
+            let mut places = lanes.flat_map(|l| (0..8).map(move |i| (l as usize, i)));
+            let c = places.find(own).map_or(0.0, |(lane, i)| {
+                decode(self.addend, bits(&before, &self.c, self.addend, lane, i))
+            });
             // As ptxas does it: a rounding for each term, C last.
             let add = |s: f32, (a, b): (f64, f64)| (a as f32).mul_add(b as f32, s);
             super::float_ops::w((0..4).map(term).fold(0.0, add) + c as f32)
