@@ -77,6 +77,14 @@ const MAX_BLOCK_STATE: u64 = 1 << 30;
 /// Shared memory that a block can have on sm_90, in bytes.
 const MAX_SHARED: u32 = 227 << 10;
 
+pub(crate) fn place(variables: &[ModuleVariable], memory: &mut Memory) {
+    for v in variables {
+        if !memory.has(v.address) {
+            memory.insert(&v.name, v.address, v.bytes.clone(), true, v.read_only);
+        }
+    }
+}
+
 pub(crate) fn launch(
     program: &Program,
     variables: &[ModuleVariable],
@@ -154,11 +162,7 @@ pub(crate) fn launch(
             "{static_shared} + {dynamic_shared} bytes of shared memory, more than {MAX_SHARED}"
         ));
     };
-    for v in variables {
-        if !memory.has(v.address) {
-            memory.insert(&v.name, v.address, v.bytes.clone(), true, v.read_only);
-        }
-    }
+    place(variables, memory);
     let job = Job {
         program,
         params,

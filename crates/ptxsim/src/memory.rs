@@ -1,7 +1,7 @@
 //! Global memory: allocations far enough apart that an index past the end hits none, each with a
 //! record of which bytes have a value.
 
-use crate::program::HOST_BASE;
+use crate::program::{HOST_BASE, MODULE_BASE};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,6 +16,10 @@ pub struct Allocation {
     known: Known,
     pub read_only: bool,
 }
+
+/// Variables of a module that are not in memory now.
+#[derive(Clone, Debug)]
+pub struct Variables(Vec<Allocation>);
 
 /// Bytes of which copies are cheap until one of them is written.
 #[derive(Clone, Debug)]
@@ -311,6 +315,19 @@ impl Memory {
             offset += 1;
         }
         Ok(found)
+    }
+
+    /// Takes out the variables of a module, so that another's can lie in their place.
+    pub fn take_variables(&mut self) -> Variables {
+        let first = self.allocations.partition_point(|a| a.base < MODULE_BASE);
+        let end = self.allocations.partition_point(|a| a.base < HOST_BASE);
+        Variables(self.allocations.drain(first..end).collect())
+    }
+
+    /// Puts back what was taken out.
+    pub fn put_variables(&mut self, variables: Variables) {
+        let first = self.allocations.partition_point(|a| a.base < MODULE_BASE);
+        self.allocations.splice(first..first, variables.0);
     }
 
     pub(crate) fn has(&self, base: u64) -> bool {

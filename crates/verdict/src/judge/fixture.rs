@@ -60,6 +60,7 @@ pub fn plan() -> Plan {
         flags: vec!["-O3".into()],
         call: Callable::Entries {
             names: vec!["k".into()],
+            constants: Vec::new(),
         },
     });
     let cases = VARIANTS.map(|variant| {
@@ -320,6 +321,7 @@ pub fn build_facts(variant: &str) -> BuildFacts {
                 ..Resources::default()
             },
         }],
+        constants: Vec::new(),
         identity: format!("code of {variant}"),
         ptx: Some(format!("PTX of {variant}")),
         warnings: Vec::new(),
