@@ -38,6 +38,7 @@ pub struct Request {
     pub config: PathBuf,
     pub device: DeviceChoice,
     pub require_gpu: bool,
+    pub allow_fallback: bool,
     pub provision: bool,
     pub dump: Option<PathBuf>,
     /// The revision to compare with.
@@ -114,7 +115,7 @@ fn execute(
         let digests = work.head.answers.digests(&record.plan);
         record.evidence.extend(digests);
         check::check_all(&mut work, base_references, &mut crews, &mut record, on);
-        time::time_all(&work, crews.first(), &mut record, on);
+        time::time_all(&work, &planned.root, crews.first(), &mut record, on);
     } else if record.environment.simulator.is_some() {
         let references = &planned.references;
         simulate::simulate_all(&mut work, references, base_references, &mut record, on)?;

@@ -7,10 +7,10 @@ use super::identity::{self, Cubin};
 use super::inputs::lexical;
 use super::ptxas::PtxasReport;
 use crate::error::{Diagnostic, Error, Result};
+use crate::process::confine::{Rules, Sockets};
 use crate::process::{self, Ended};
-use crate::toolchain::{Toolchain, clean_command};
+use crate::toolchain::{Toolchain, clean_command, find_breakage};
 use regex::Regex;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -80,8 +80,15 @@ pub fn compile(
         }
     };
 
-    let ended =
-        process::run(command, deadline, MOST_OUTPUT).map_err(|error| failed("nvcc", error))?;
+    // Flags and source are the tree's: what they make the compiler do stays here.
+    let rules = Rules {
+        writes: &[scratch],
+        sockets: Sockets::None,
+        memory: None,
+        file: Some(LARGEST_FILE),
+    };
+    let ended = process::run_confined(command, &rules, deadline, MOST_OUTPUT)
+        .map_err(|error| failed("nvcc", error))?;
     let Some(ended) = ended else {
         return Ok(Err(fault(
             FaultKind::Compile,
@@ -189,6 +196,9 @@ fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
     }
 }
 
+/// A larger one is none that nvcc makes of a kernel.
+const LARGEST_FILE: u64 = 4 << 30;
+
 const GENERATED: &str = "gatekeeper.cu";
 const KEPT: &str = "kept";
 
@@ -206,24 +216,22 @@ fn failure(text: &str, ended: &Ended) -> Result<std::result::Result<Compiled, Fa
             .help("set NVCC_CCBIN to an older g++, for example g++-13"),
         ));
     }
-    if let Some(signal) = ended.status.signal() {
-        let diagnostic = Diagnostic::new(format!("nvcc was {}", process::how(ended.status)));
-        return Err(Error::Environment(match signal {
-            9 => diagnostic.help("the operating system does that when memory runs out"),
-            _ => diagnostic,
-        }));
+    if let Some(breakage) = find_breakage(ended) {
+        return Err(Error::Environment(
+            Diagnostic::new(format!("nvcc broke: {breakage}"))
+                .help("`gatekeeper doctor` looks at the compiler, the disk and the memory"),
+        ));
     }
     let message: Vec<&str> = text.lines().filter(|line| !is_report(line)).collect();
     let message = message.join("\n").trim().to_owned();
     Ok(Err(fault(
         FaultKind::Compile,
-        if message.is_empty() {
-            format!(
+        match message.is_empty() {
+            true => format!(
                 "nvcc failed without a message ({})",
                 process::how(ended.status)
-            )
-        } else {
-            message
+            ),
+            false => message,
         },
     )))
 }

@@ -20,6 +20,7 @@ use self::files::Files;
 use self::inputs::{Dependencies, HeaderSearch};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
+use crate::temporary::TemporaryDir;
 use crate::toolchain::Toolchain;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -168,7 +169,7 @@ impl Builder<'_> {
         if let Some(stored) = self.artifacts.find(&group.key, &self.files) {
             return Ok(built(stored, true));
         }
-        let scratch = tempfile::tempdir_in(&self.scratch).map_err(|error| {
+        let scratch = TemporaryDir::new_in(&self.scratch).map_err(|error| {
             Error::environment(format!(
                 "no directory can be created in {}: {error}",
                 self.scratch.display()

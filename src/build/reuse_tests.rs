@@ -1,4 +1,5 @@
-//! When nvcc is called again and when it is not. A wrapper counts its calls.
+//! When nvcc is called again and when it is not. A wrapper that refuses to compile tells: it may write nothing that a
+//! test could count.
 
 use super::tests::{Bench, entry, got, script, unit};
 use super::*;
@@ -18,8 +19,8 @@ impl Counted {
         let nvcc = script(
             dir.path(),
             &format!(
-                "echo call >> {}; exec {} \"$@\"",
-                dir.path().join("calls").display(),
+                "[ -e {} ] && {{ echo refused; exit 1; }}; exec {} \"$@\"",
+                dir.path().join("refuse").display(),
                 real.nvcc.display()
             ),
         );
@@ -30,18 +31,25 @@ impl Counted {
         }
     }
 
-    /// Builds, and says how often nvcc was called for it.
+    /// Builds, and says how often nvcc has to be called for it.
     fn calls(&self, units: &[Unit]) -> usize {
         self.build(units).1
     }
 
     fn build(&self, units: &[Unit]) -> (Vec<Built>, usize) {
-        let log = self.dir.path().join("calls");
-        let count = || std::fs::read_to_string(&log).map_or(0, |text| text.lines().count());
-        let before = count();
+        let count = |built: &[Built]| built.iter().filter(|built| !built.cached).count();
+        let refuse = self.dir.path().join("refuse");
+        std::fs::write(&refuse, "").unwrap();
+        let refused = self.bench.build_with(&self.toolchain, units);
+        std::fs::remove_file(&refuse).unwrap();
+        let calls = count(&refused);
+        let faults = refused.iter().filter(|built| match &built.facts {
+            Seen::Fault(fault) => fault.message == "refused",
+            _ => false,
+        });
+        assert!(faults.count() >= calls);
         let built = self.bench.build_with(&self.toolchain, units);
-        let calls = count() - before;
-        assert_eq!(calls, built.iter().filter(|built| !built.cached).count());
+        assert_eq!(calls, count(&built));
         (built, calls)
     }
 }
@@ -201,18 +209,30 @@ fn what_is_no_function_of_files_is_never_reused() {
 fn a_file_written_while_nvcc_runs_is_not_remembered() {
     let mut bench = bench();
     let unit = variant("1");
-    let root = bench.bench.root.path().display().to_string();
-    let real = testing::toolchain().nvcc;
-    // The header changes right after nvcc has read it.
+    let real = bench.toolchain.nvcc.clone();
+    let has_read = bench.dir.path().join("has-read");
+    nix::unistd::mkfifo(&has_read, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // The header changes right after nvcc has read it: each end of the pipe waits for the other.
+    let waits = tempfile::tempdir().unwrap();
     bench.toolchain.nvcc = script(
-        bench.dir.path(),
+        waits.path(),
         &format!(
-            "echo call >> {}; {} \"$@\" || exit 1; echo '#define B 5' > {root}/second/deep/b.h",
-            bench.dir.path().join("calls").display(),
-            real.display()
+            "{} \"$@\" || exit 1; cat {}",
+            real.display(),
+            has_read.display()
         ),
     );
-    let (stale, _) = bench.build(std::slice::from_ref(&unit));
+    let stale = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let pipe = std::fs::File::options().write(true).open(&has_read);
+            bench.bench.write("second/deep/b.h", "#define B 5\n");
+            drop(pipe.unwrap());
+        });
+        bench
+            .bench
+            .build_with(&bench.toolchain, std::slice::from_ref(&unit))
+    });
+    bench.toolchain.nvcc = real;
     let (fresh, calls) = bench.build(std::slice::from_ref(&unit));
     assert_eq!(calls, 1);
     assert_ne!(got(&stale[0]).identity, got(&fresh[0]).identity);

@@ -573,14 +573,13 @@ the host compiler is too new for this nvcc: host_config.h:137:2: error: #error -
   help: set NVCC_CCBIN to an older g++, for example g++-13
 ");
     insta::assert_snapshot!(compile_with("kill -9 $$", minute).unwrap_err(), @"
-nvcc was killed by SIGKILL
-  help: the operating system does that when memory runs out
+nvcc broke: it was killed by SIGKILL, as the operating system does when memory runs out
+  help: `gatekeeper doctor` looks at the compiler, the disk and the memory
 ");
-    let silent = compile_with("exit 1", minute).unwrap().unwrap_err();
-    assert_eq!(
-        silent.message,
-        "nvcc failed without a message (exit code 1)"
-    );
+    insta::assert_snapshot!(compile_with("exit 1", minute).unwrap_err(), @"
+nvcc broke: it ended with exit code 1 and no message; is the compiler whole?
+  help: `gatekeeper doctor` looks at the compiler, the disk and the memory
+");
 }
 
 #[test]
@@ -609,7 +608,7 @@ fn only_what_a_compiler_needs_to_start_reaches_it() {
     names.sort_unstable();
     // Cargo itself is full of variables; none of them is here.
     assert!(std::env::vars().any(|(name, _)| name.starts_with("CARGO")));
-    assert_eq!(names, ["LC_ALL", "TMPDIR"]);
+    assert_eq!(names, ["CCACHE_DISABLE", "LC_ALL", "TMPDIR"]);
 }
 
 pub(super) fn script(dir: &Path, body: &str) -> PathBuf {

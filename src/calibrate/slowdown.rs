@@ -97,6 +97,7 @@ impl Kernel {
             strides: None,
             fill: None,
             codec: None,
+            compare: None,
         };
         let pointer = |name: &str| Arg::Tensor {
             name: name.to_owned(),

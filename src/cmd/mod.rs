@@ -5,6 +5,7 @@ pub mod baseline;
 pub mod calibrate;
 pub mod config;
 pub mod doctor;
+pub mod history;
 pub mod judge;
 pub mod run;
 pub mod toolchain;
@@ -12,8 +13,9 @@ pub mod toolchain;
 use crate::cli::{Cli, ConfigArg};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::report::{escape, terminal};
 use clap::CommandFactory;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use verdict::model::DEFAULT_CONFIG;
 
@@ -31,14 +33,25 @@ fn print(text: &str) -> Result<()> {
     }
 }
 
+fn terminal_options() -> terminal::Options {
+    let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    terminal::Options { color, width: 100 }
+}
+
+/// As `print`, what people read and may hold text from outside.
+fn say(text: &str) -> Result<()> {
+    print(&(escape::lines(text) + "\n"))
+}
+
 /// Standard error has no fallback: where it cannot be written, the exit code has to do.
 pub fn complain(error: &Error) {
-    let _ = writeln!(std::io::stderr(), "error: {error}");
+    let text = escape::lines(&format!("error: {error}"));
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// A remark that is not part of the result.
 fn remark(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", escape::lines(text));
 }
 
 /// Whether there is no gates file and none was named: no fault where it is not needed.

@@ -1,6 +1,6 @@
 //! For CI systems that show tests: a suite for each kernel, a test for each gate.
 
-use super::{beside, reasons, summary, words};
+use super::{beside, escape, reasons, summary, words};
 use crate::error::{Error, Result};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use verdict::model::{Judgement, Outcome, Question, Record, Verdict};
@@ -38,6 +38,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
     }
     report
         .to_string()
+        .map(|text| escape::xml(&text))
         .map_err(|error| Error::environment(format!("the JUnit report cannot be written: {error}")))
 }
 
@@ -50,7 +51,8 @@ fn test(record: &Record, judgement: &Judgement, verdict: &Verdict, accepted: boo
         Outcome::Environment | Outcome::Inconclusive => {
             broken(NonSuccessKind::Error, record, judgement, verdict)
         }
-        Outcome::Skipped | Outcome::Unsupported => {
+        // Neither held nor blocking; what is expected as xfail of other test runners.
+        Outcome::Skipped | Outcome::Unsupported | Outcome::Replaced | Outcome::Expected => {
             let mut status = TestCaseStatus::skipped();
             status.set_message(sentence.as_str());
             status

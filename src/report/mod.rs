@@ -3,10 +3,13 @@
 mod beside;
 #[cfg(test)]
 mod codes;
+pub mod escape;
 mod figures;
 pub mod github;
+pub mod history;
 pub mod json;
 pub mod junit;
+pub mod ladder;
 pub mod markdown;
 mod names;
 mod notes;
@@ -16,9 +19,11 @@ mod printed;
 mod problems;
 pub mod progress;
 pub mod reasons;
+mod rivals;
 mod signature;
 mod standing;
 mod summary;
+mod targets;
 pub mod terminal;
 pub mod words;
 

@@ -47,6 +47,14 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                 let remark = format!("not gated: {}", reasons::withheld_counters(&withheld));
                 of_several.entry(remark).or_default().insert(subject);
             }
+            Note::NotCompared { subject, elements, left_out } => {
+                let all = elements + left_out;
+                let remark = format!(
+                    "not compared, as `compare` leaves them out: {left_out} of {all} elements ({:.1} %)",
+                    *left_out as f64 / all as f64 * 100.0
+                );
+                of_several.entry(remark).or_default().insert(subject);
+            }
             // Of cases that failed, in lines of their own (`printed`).
             Note::Printed { .. } => {}
             Note::TwoModes { subject, fast_ns, slow_ns, slow_share } => lines.push(format!(

@@ -1,9 +1,10 @@
 //! Sentences: why a verdict came out as it did, for a reader. The only place that words a reason; nothing
 //! reads them back.
 
+use super::escape;
 use super::words::{
-    element, instructions, limit, listed, millions, percent, place, plural, quantity, signed,
-    signed_interval, update_command,
+    any_of, element, instructions, limit, listed, millions, percent, place, plural, quantity,
+    signed, signed_interval, update_command,
 };
 use verdict::model::*;
 
@@ -30,6 +31,10 @@ pub fn reason(environment: &Environment, subject: &Subject, reason: &Reason) -> 
 
 impl Context<'_> {
     pub fn sentence(&self, reason: &Reason) -> String {
+        escape::cut(self.whole_sentence(reason))
+    }
+
+    fn whole_sentence(&self, reason: &Reason) -> String {
         use Reason as R;
         match reason {
             R::Held => String::new(),
@@ -56,6 +61,13 @@ impl Context<'_> {
             }
             R::LooseningAllowed(how) => {
                 format!("{}; allowed by --allow-loosened", loosened(how))
+            }
+            R::FellBack { own, to } => format!(
+                "falls back on `{to}`, which holds all of its own gates: {}",
+                self.sentence(own)
+            ),
+            R::ExpectedFailure { own } => {
+                format!("fails as gates.yaml expects: {}", self.sentence(own))
             }
 
             R::SameCode { variant } => {
@@ -166,6 +178,13 @@ impl Context<'_> {
             R::AcceptanceUnused { by, until } => format!(
                 "unused: every gate holds without this acceptance, by {by} until {until}; remove it"
             ),
+            R::ExpectedFailurePassed => {
+                "holds every gate that was judged, and is expected to fail: it is right after all, or nothing catches it any more".to_owned()
+            }
+            R::FailedOtherwise { on, failed } => format!(
+                "fails {} of {on}, which it is not expected to",
+                listed(&failed.iter().map(super::words::gate).collect::<Vec<_>>()),
+            ),
             R::AcceptedUntil { own, accepted } => format!(
                 "{}; the acceptance of `{}` by {} ended on {}",
                 self.sentence(own),
@@ -198,6 +217,9 @@ impl Context<'_> {
             R::Fault(fault) => format!("{}: {}", fault_kind(fault.kind), fault.message),
             R::Unsupported(why) => unsupported(why),
             R::NotRun(why) => not_run(why),
+            R::ExpectedFailureOpen => {
+                "no gate that it is expected to fail was decided, or not at all of its shapes".to_owned()
+            }
             R::GpuRequired { why } => format!("a GPU is required: {}", self.sentence(why)),
             R::NotBuilt { unit } => format!("{unit} was not built"),
             R::NotProven { why } => format!("{NOT_PROVEN}: {}", self.sentence(why)),
@@ -231,6 +253,10 @@ impl Context<'_> {
             }
             R::CountersWithheld { why } => {
                 format!("no counter can be gated in this launch: {}", withheld(why.as_ref()))
+            }
+
+            R::RivalSkipped { rival, contestant, because } => {
+                format!("{rival} skipped {contestant}: {because}")
             }
 
             R::EvidenceMissing(of) => format!("the record has no {}", piece(of)),
@@ -665,6 +691,7 @@ fn piece(piece: &Piece) -> String {
         Piece::Driver(case) => format!("driver figures of {case}"),
         Piece::BaseReference(case) => format!("comparison of {case}'s reference with the base's"),
         Piece::Timing(case) => format!("timing of {case}"),
+        Piece::Rival { rival, task } => format!("timing of {rival} beside {task}"),
     }
 }
 
@@ -709,6 +736,7 @@ fn fault_kind(kind: FaultKind) -> &'static str {
         FaultKind::WorkerDied => "worker died",
         FaultKind::Reference => "no reference",
         FaultKind::Base => "the base revision broke",
+        FaultKind::Rival => "the rival broke",
         FaultKind::Environment => "environment failed",
     }
 }
@@ -801,12 +829,34 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),
         BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
         BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
+        BaseDemand::ComparedElements {
+            tensor,
+            compare: None,
+        } => format!("all of output {tensor}"),
+        BaseDemand::ComparedElements {
+            tensor,
+            compare: Some(compare),
+        } => {
+            format!("output {tensor} {}", part(compare))
+        }
+        BaseDemand::UnpreparedScratch { tensor } => format!("scratch {tensor} without a fill"),
         BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
         BaseDemand::TimingSchedule => "timing schedule".to_owned(),
         BaseDemand::Checks(rules) => comma(rules, super::words::gate),
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
         BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
         BaseDemand::File(file) => format!("gates of {file}"),
+        BaseDemand::NoFallback(None) => "no fallback".to_owned(),
+        BaseDemand::NoFallback(Some(to)) => format!("no fallback but `{to}`"),
+        BaseDemand::NoFailure(but) if but.is_empty() => "every gate holds".to_owned(),
+        BaseDemand::NoFailure(but) => format!("no gate fails but {}", any_of(but)),
+    }
+}
+
+fn part(compare: &Compare) -> String {
+    match compare {
+        Compare::Where { condition, .. } => format!("where `{}`", condition.text),
+        Compare::Mask { tensor } => format!("where `{tensor}` is not 0"),
     }
 }
 
@@ -834,6 +884,7 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::ReferenceIncomparable(Some(why)) => {
             format!("base's cannot be computed on head's inputs: {why}")
         }
+        Loosened::Rival(rival) => format!("the rival `{rival}` is another command"),
         Loosened::OutputRemoved => "head has no such output".to_owned(),
         Loosened::Dims(dims) => {
             let dims = dims.iter().map(|(name, size)| match size {
@@ -847,6 +898,10 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::TensorRole(role) => format!("head has `{}`", role_name(*role)),
         Loosened::TensorDims(dims) => format!("head has {dims:?}"),
+        Loosened::ComparedElements(compare) => format!("head compares it only {}", part(compare)),
+        Loosened::PreparedScratch => {
+            "head has it filled before every launch, which no time includes".to_owned()
+        }
         Loosened::SimulatorBudget { base, head } => {
             let (head, base) = (millions(*head), millions(*base));
             format!("head simulates cases of up to {head} warp instructions, base of up to {base}")
@@ -859,6 +914,12 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::CountersLost(counters) => {
             format!("head can no longer be held to {}", lost_counters(counters))
+        }
+        Loosened::FallsBack(to) => {
+            format!("head falls back on `{to}` where it fails, with --allow-fallback")
+        }
+        Loosened::ExpectedToFail(gates) => {
+            format!("head expects it to fail {}", any_of(gates))
         }
         Loosened::FileRemoved => "removed: head has no such file of gates".to_owned(),
         Loosened::BaselineRemoved => "head removes the baseline".to_owned(),

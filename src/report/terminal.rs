@@ -2,9 +2,9 @@
 //! headline comes last, where the eye rests.
 
 use super::beside::LoosenedGates;
-use super::page::{self, Kind, Part};
+use super::page::{self, Kind, Part, Section};
 use super::problems::Problem;
-use super::{printed, summary};
+use super::{escape, summary};
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
 };
@@ -46,9 +46,34 @@ impl Options {
 
 pub fn render(record: &Record, judgement: &Judgement, options: Options) -> String {
     let page = page::lay_out(record, judgement);
+    let mut out = sections(&page.sections, options);
+    labelled(&mut out, "on", &[page.circumstances], options);
+    labelled(&mut out, "time", &[page.costs], options);
+    let paint = match page.conclusion {
+        Conclusion::Pass => Paint::Green,
+        Conclusion::Fail => Paint::Red,
+        Conclusion::Environment | Conclusion::Inconclusive | Conclusion::NothingJudged => {
+            Paint::Yellow
+        }
+    };
+    out.push(String::new());
+    let word = summary::conclusion(page.conclusion);
+    painted(&mut out, word, &page.headline, paint, options);
+    out.join("\n") + "\n"
+}
+
+/// What is no judgement: sections alone, in groups.
+pub fn render_groups(groups: &[Vec<Section>], options: Options) -> String {
+    let groups = groups.iter().map(|group| sections(group, options));
+    let groups = groups.map(|lines| lines.join("\n").trim_end().to_owned());
+    let groups: Vec<_> = groups.filter(|text| !text.is_empty()).collect();
+    groups.join("\n\n") + "\n"
+}
+
+fn sections(all: &[Section], options: Options) -> Vec<String> {
     let mut out = Vec::new();
-    for section in page.sections.iter().filter(|it| it.in_terminal) {
-        for part in &section.parts {
+    for section in all.iter().filter(|it| it.in_terminal) {
+        for part in section.parts.iter().filter(|part| !part.is_empty()) {
             match part {
                 Part::Problems(all) => all.iter().for_each(|it| problem(&mut out, it, options)),
                 Part::Loosened(gates, what) => loosened(&mut out, gates, what, options),
@@ -64,28 +89,21 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
                         let head = std::slice::from_ref(&printed.head);
                         labelled(&mut out, section.label, head, options);
                         let lines = printed.lines.iter();
-                        out.extend(lines.map(|line| format!("{LABEL_INDENT}| {}", harmless(line))));
+                        out.extend(
+                            lines.map(|line| {
+                                format!("{LABEL_INDENT}| {}", escape::within_line(line))
+                            }),
+                        );
                         let cut = printed.cut.iter();
                         out.extend(cut.map(|cut| format!("{LABEL_INDENT}{cut}")));
                     }
                     out.push(String::new());
                 }
+                Part::Chart(_) => {}
             }
         }
     }
-    labelled(&mut out, "on", &[page.circumstances], options);
-    labelled(&mut out, "time", &[page.costs], options);
-    let paint = match page.conclusion {
-        Conclusion::Pass => Paint::Green,
-        Conclusion::Fail => Paint::Red,
-        Conclusion::Environment | Conclusion::Inconclusive | Conclusion::NothingJudged => {
-            Paint::Yellow
-        }
-    };
-    out.push(String::new());
-    let word = summary::conclusion(page.conclusion);
-    painted(&mut out, word, &page.headline, paint, options);
-    out.join("\n") + "\n"
+    out
 }
 
 const INDENT: &str = "     ";
@@ -107,7 +125,7 @@ fn problem(out: &mut Vec<String>, problem: &Problem, options: Options) {
     if let Some(command) = &problem.command {
         out.push(format!(
             "{INDENT}{}",
-            options.paint(Paint::Bold, &harmless(command))
+            options.paint(Paint::Bold, &escape::within_line(command))
         ));
     }
     out.push(String::new());
@@ -156,11 +174,13 @@ pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
 /// copied: with long ones the table is wider.
 fn table(table: &page::Table, width: usize) -> Vec<String> {
     let columns = || table.columns.iter().filter(|column| !column.is_wide);
-    let heads = columns().map(|column| column.head.clone()).collect();
+    let heads = columns()
+        .map(|column| escape::within_line(&column.head))
+        .collect();
     let rows = table.rows.iter().map(|row| {
         let cells = row.iter().zip(&table.columns);
         let cells = cells.filter(|(_, column)| !column.is_wide);
-        cells.map(|(cell, _)| harmless(cell)).collect()
+        cells.map(|(cell, _)| escape::within_line(cell)).collect()
     });
     let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
     let last = lines.first().map_or(0, |heads| heads.len() - 1);
@@ -212,11 +232,6 @@ fn longest_word(cell: &str) -> usize {
     words.map(|word| word.chars().count()).max().unwrap_or(0)
 }
 
-/// GitHub's runner takes the older form of its commands anywhere in a line.
-fn harmless(line: &str) -> String {
-    printed::visible(line).replace("##[", "## [")
-}
-
 /// Breaks at spaces, and inside a word that is longer than a line; keeps what is in backticks, as commands are
 /// there to be copied, and the lines that are there and fit, with their spaces: a compiler points at columns. Of a
 /// text that comes from a source no line can move the cursor or be a command to a CI.
@@ -224,7 +239,7 @@ fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(indent.chars().count()).max(20);
     let mut lines = Vec::new();
     for paragraph in text.lines() {
-        let paragraph = harmless(paragraph);
+        let paragraph = escape::within_line(paragraph);
         if paragraph.chars().count() <= room {
             lines.push(format!("{indent}{paragraph}").trim_end().to_owned());
             continue;
@@ -251,13 +266,7 @@ fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
         }
         lines.push(format!("{indent}{line}").trim_end().to_owned());
     }
-    // And the newer one where a line begins with it, whatever white space is before it.
-    for line in &mut lines {
-        if let Some(rest) = line.trim_start().strip_prefix("::") {
-            *line = format!("{indent}: :{rest}");
-        }
-    }
-    lines
+    lines.into_iter().map(escape::line_start).collect()
 }
 
 fn words(paragraph: &str, room: usize) -> Vec<&str> {

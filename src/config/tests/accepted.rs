@@ -25,6 +25,7 @@ fn loaded(selection: &Selection) -> Loaded {
         file: "gates.yaml".to_owned(),
         plan: resolved.plan,
         gates: resolved.gates,
+        targets: resolved.targets,
         toolchain: resolved.toolchain,
         all,
         reseeded: selection.seeds.is_some(),

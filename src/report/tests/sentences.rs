@@ -183,6 +183,19 @@ fn all_reasons() -> Vec<Reason> {
             accepted: accepted(),
         },
         R::LooseningAllowed(Box::new(Loosened::GateRemoved)),
+        R::FellBack {
+            own: own(),
+            to: "direct".into(),
+        },
+        R::ExpectedFailure {
+            own: Box::new(R::BeyondLimit {
+                metric: Metric::MaxErr,
+                value: Num(0.3),
+                op: Op::Le,
+                bound: Num(0.001),
+                worst: None,
+            }),
+        },
         R::SameCode {
             variant: "direct".into(),
         },
@@ -337,6 +350,11 @@ fn all_reasons() -> Vec<Reason> {
             by: "jane@example.org".into(),
             until: "2027-01-31".into(),
         },
+        R::ExpectedFailurePassed,
+        R::FailedOtherwise {
+            on: Box::new(Subject::Unit(unit())),
+            failed: vec![Rule::Built, fixture::at_most(Metric::Registers, 128.0)],
+        },
         R::AcceptedUntil {
             own: own(),
             accepted: accepted(),
@@ -349,6 +367,7 @@ fn all_reasons() -> Vec<Reason> {
             path: "baselines/k/fast/times-h100.json".into(),
             problem: "line 3: expected `,`".into(),
         },
+        R::ExpectedFailureOpen,
         R::GpuRequired { why: why() },
         R::NotBuilt { unit: unit() },
         R::NotProven { why: why() },
@@ -382,6 +401,11 @@ fn all_reasons() -> Vec<Reason> {
             why: Some(withheld(Doubt::Polls)),
         },
         R::CountersWithheld { why: None },
+        R::RivalSkipped {
+            rival: "torch".into(),
+            contestant: "flash".into(),
+            because: "PyTorch is not installed".into(),
+        },
         R::EvidenceRepeated {
             piece: Piece::Timing(case()),
             times: 2,
@@ -609,6 +633,10 @@ fn all_reasons() -> Vec<Reason> {
             Piece::Check { case: case(), seed },
             Piece::Simulation { case: case(), seed },
             Piece::Driver(case()),
+            Piece::Rival {
+                rival: "torch".into(),
+                task: case(),
+            },
         ]
         .map(R::EvidenceMissing),
     );
@@ -720,6 +748,7 @@ fn loosened() -> Vec<Loosened> {
             neutral: Vec::new(),
         })),
         Loosened::ReferenceDigest,
+        Loosened::Rival("torch".into()),
         Loosened::ReferenceIncomparable(None),
         Loosened::ReferenceIncomparable(Some("the reference `k` in k.c crashed".into())),
         Loosened::Dims(dims.into()),
@@ -728,6 +757,8 @@ fn loosened() -> Vec<Loosened> {
         Loosened::OutputRemoved,
         Loosened::TensorRole(Role::Scratch),
         Loosened::TensorDims(vec![64, 128]),
+        Loosened::ComparedElements(part()),
+        Loosened::PreparedScratch,
         Loosened::SimulatorBudget {
             base: 50_000_000,
             head: 1_000_000,
@@ -763,6 +794,8 @@ fn loosened() -> Vec<Loosened> {
             (Counter::GlobalStoreSectors, Some(withheld(Doubt::Polls))),
             (Counter::Atomics, None),
         ]),
+        Loosened::ExpectedToFail(vec![GateName::NoFindings, GateName::Metric(Metric::MaxErr)]),
+        Loosened::FallsBack("direct".into()),
         Loosened::FileRemoved,
         Loosened::BaselineRemoved,
         Loosened::BaselineEdited(edits()),
@@ -781,6 +814,13 @@ fn loosened() -> Vec<Loosened> {
             until: "2027-01-31".into(),
         },
     ]
+}
+
+fn part() -> Compare {
+    Compare::Where {
+        condition: fixture::expr("i >= j"),
+        index: vec!["i".into(), "j".into()],
+    }
 }
 
 fn demands() -> Vec<BaseDemand> {
@@ -802,12 +842,25 @@ fn demands() -> Vec<BaseDemand> {
             tensor: tensor(),
             dims: vec![128, 128],
         },
+        BaseDemand::ComparedElements {
+            tensor: tensor(),
+            compare: None,
+        },
+        BaseDemand::ComparedElements {
+            tensor: tensor(),
+            compare: Some(Compare::Mask { tensor: "m".into() }),
+        },
+        BaseDemand::UnpreparedScratch { tensor: tensor() },
         BaseDemand::SimulatorBudget,
         BaseDemand::TimingSchedule,
         BaseDemand::Checks(vec![Rule::Finite, Rule::NoFindings]),
         BaseDemand::Baseline(Facet::Times),
         BaseDemand::NoAcceptance,
         BaseDemand::File("gpu/gates.yaml".to_owned()),
+        BaseDemand::NoFallback(None),
+        BaseDemand::NoFallback(Some("plain".into())),
+        BaseDemand::NoFailure(Vec::new()),
+        BaseDemand::NoFailure(vec![GateName::NoFindings]),
     ]
 }
 

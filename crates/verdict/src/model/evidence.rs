@@ -1,6 +1,6 @@
 //! What was observed. Appended to a record in the order of observation, never changed.
 
-use super::{Arch, CaseId, Counter, Launch, Mode, Num, Seen, UnitId};
+use super::{Arch, CaseId, Counter, Launch, Mode, Num, RivalFacts, Seen, UnitId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -60,6 +60,16 @@ pub enum Evidence {
         /// Counted from 0, without gaps for each case.
         process: u32,
         facts: Seen<PairFacts>,
+    },
+    /// One process of a rival, right after a timing process of the kernel.
+    Rival {
+        rival: String,
+        /// The first case of the plan that asks the same ([`Plan::task_id`](super::Plan::task_id)): it stands
+        /// for all of them.
+        task: CaseId,
+        /// Counted from 0, without gaps for each rival and task.
+        process: u32,
+        facts: Seen<RivalFacts>,
     },
 }
 
@@ -358,7 +368,10 @@ pub struct Simulator {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorFacts {
+    /// Those that are compared.
     pub elements: u64,
+    /// Those that gates.yaml leaves out of the comparison.
+    pub left_out: u64,
     /// Elements on whose being a number the two disagree: NaN or infinite where the reference is finite,
     /// or anything but the same infinity where it is not. Counted first; the rest is over the others,
     /// and NaN where there are none.

@@ -19,6 +19,12 @@ pub struct Policy {
     pub anchors: Vec<Anchor>,
     /// In the order of baselines/accepted.yaml.
     pub accepted: Vec<Acceptance>,
+    /// In the order of gates.yaml. No verdict follows from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<Target>,
+    /// Whether a variant that fails may fall back on another, by --allow-fallback.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_fallback: bool,
     /// The revision that head is held against.
     pub base: Option<Base>,
 }
@@ -32,6 +38,8 @@ impl Policy {
         require_gpu: false,
         anchors: Vec::new(),
         accepted: Vec::new(),
+        targets: Vec::new(),
+        allow_fallback: false,
         base: None,
     };
 }
@@ -132,6 +140,33 @@ pub struct Gate {
     pub declared: Option<String>,
 }
 
+/// A figure that is to be reached: reported, and no gate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    pub subject: Subject,
+    pub metric: Metric,
+    pub op: Op,
+    pub bound: Bound,
+    /// Why it is missed, where that is known.
+    pub because: Option<String>,
+    /// `gates.yaml:42`.
+    pub declared: String,
+}
+
+impl Target {
+    /// What it would ask as a gate.
+    pub fn rule(&self) -> Rule {
+        Rule::Limit {
+            metric: self.metric,
+            limit: Limit::Absolute {
+                op: self.op,
+                bound: self.bound.clone(),
+            },
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Rule {
@@ -162,6 +197,50 @@ pub enum Rule {
     Condition {
         expr: Expr,
     },
+}
+
+/// A gate by what it is about, whatever its limit: as reports and gates.yaml name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateName {
+    Finite,
+    Written,
+    Deterministic,
+    InputsIntact,
+    AgreesWithDriver,
+    NoFindings,
+    Conditions,
+    Metric(Metric),
+}
+
+impl GateName {
+    /// `None` of what says nothing about a kernel that runs, and of what only compares.
+    pub fn of(rule: &Rule) -> Option<Self> {
+        match rule {
+            Rule::Finite => Some(Self::Finite),
+            Rule::Written => Some(Self::Written),
+            Rule::Deterministic => Some(Self::Deterministic),
+            Rule::InputsIntact => Some(Self::InputsIntact),
+            Rule::AgreesWithDriver => Some(Self::AgreesWithDriver),
+            Rule::NoFindings => Some(Self::NoFindings),
+            Rule::Condition { .. } => Some(Self::Conditions),
+            Rule::Limit { metric, .. } => Some(Self::Metric(*metric)),
+            Rule::Built | Rule::HasEffect | Rule::Counters { .. } => None,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Finite => "finite",
+            Self::Written => "written",
+            Self::Deterministic => "deterministic",
+            Self::InputsIntact => "inputs intact",
+            Self::AgreesWithDriver => "agrees with driver",
+            Self::NoFindings => "memory and races",
+            Self::Conditions => "conditions",
+            Self::Metric(metric) => metric.name(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,9 +1,9 @@
 //! Why a verdict came out as it did: data with its figures. Sentences are the report's.
 
 use super::{
-    Arch, BaselineKey, CaseId, Counter, EditedFigure, Facet, Fault, Finding, LineCount, Location,
-    Metric, Mode, NotRun, Num, Op, ReferenceComparison, Role, Rule, Since, Subject, UnitId,
-    Unsupported, Withheld, Worst,
+    Arch, BaselineKey, CaseId, Compare, Counter, EditedFigure, Facet, Fault, Finding, GateName,
+    LineCount, Location, Metric, Mode, NotRun, Num, Op, ReferenceComparison, Role, Rule, Since,
+    Subject, UnitId, Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use crate::stats::sequential::Undecidable;
@@ -23,6 +23,8 @@ pub enum Question {
     Acceptance(Rule),
     /// Head holds what base asked, no looser.
     NoLooser(BaseDemand),
+    /// A variant that is kept to fail does, by one of these gates.
+    Failure(Vec<GateName>),
 }
 
 /// What a base revision asked of its kernels.
@@ -51,6 +53,15 @@ pub enum BaseDemand {
         tensor: String,
         dims: Vec<usize>,
     },
+    /// Which elements of an output are compared; `None` for all.
+    ComparedElements {
+        tensor: String,
+        compare: Option<Compare>,
+    },
+    /// Working memory of which the kernel may expect nothing.
+    UnpreparedScratch {
+        tensor: String,
+    },
     SimulatorBudget,
     TimingSchedule,
     /// An answer by these gates.
@@ -61,6 +72,10 @@ pub enum BaseDemand {
     NoAcceptance,
     /// What a whole file of gates asks of a case.
     File(String),
+    /// That no gate of a variant fails, but for these.
+    NoFailure(Vec<GateName>),
+    /// That no other variant stands in for this one, but for this.
+    NoFallback(Option<String>),
 }
 
 /// How head asks less than base did.
@@ -85,6 +100,8 @@ pub enum Loosened {
     ReferenceDigest,
     /// Base's reference cannot be computed on head's inputs; why, where it was tried.
     ReferenceIncomparable(Option<String>),
+    /// The limit names a rival, which is another program at head.
+    Rival(String),
     /// Sizes of head under the same name; `None` where it has no such dimension.
     Dims(BTreeMap<String, Option<i64>>),
     InputValues,
@@ -92,6 +109,10 @@ pub enum Loosened {
     OutputRemoved,
     TensorRole(Role),
     TensorDims(Vec<usize>),
+    /// Head compares these alone: fewer, or others.
+    ComparedElements(Compare),
+    /// Its caller has to fill working memory before each launch, which no time has in it.
+    PreparedScratch,
     /// Warp instructions that a case may take.
     SimulatorBudget {
         base: u64,
@@ -103,6 +124,10 @@ pub enum Loosened {
     /// Counters that the base can be held to, and head cannot.
     CountersLost(Vec<(Counter, Option<Withheld>)>),
     FileRemoved,
+    /// Head keeps the variant to fail by these gates.
+    ExpectedToFail(Vec<GateName>),
+    /// Head has this variant stand in for it.
+    FallsBack(String),
     BaselineRemoved,
     /// Figures that head's baseline file has worse.
     BaselineEdited(Vec<EditedFigure>),
@@ -154,6 +179,7 @@ pub enum Piece {
     Driver(CaseId),
     BaseReference(CaseId),
     Timing(CaseId),
+    Rival { rival: String, task: CaseId },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -357,6 +383,15 @@ pub enum Reason {
         accepted: Box<AcceptedLimit>,
     },
     LooseningAllowed(Box<Loosened>),
+    /// Another variant stands in, which holds all of its own gates.
+    FellBack {
+        own: Box<Reason>,
+        to: String,
+    },
+    /// Of a variant that is kept to fail: what its gate found.
+    ExpectedFailure {
+        own: Box<Reason>,
+    },
 
     // A kernel that is wrong.
     SameCode {
@@ -453,6 +488,14 @@ pub enum Reason {
         by: String,
         until: String,
     },
+    /// A variant that is kept to fail holds all of its gates.
+    ExpectedFailurePassed,
+    /// It fails gates that it is not kept for.
+    FailedOtherwise {
+        /// On the first of its cases and units that does.
+        on: Box<Subject>,
+        failed: Vec<Rule>,
+    },
     /// Broken, and no longer accepted.
     AcceptedUntil {
         own: Box<Reason>,
@@ -476,6 +519,8 @@ pub enum Reason {
     Fault(Fault),
     Unsupported(Unsupported),
     NotRun(NotRun),
+    /// Of a variant that is kept to fail: none of the gates that it is kept for gave an answer that decides.
+    ExpectedFailureOpen,
     GpuRequired {
         why: Box<Reason>,
     },
@@ -522,6 +567,12 @@ pub enum Reason {
     },
     CountersWithheld {
         why: Option<Withheld>,
+    },
+    /// In the rival's own words.
+    RivalSkipped {
+        rival: String,
+        contestant: String,
+        because: String,
     },
 
     // Evidence that does not decide.
@@ -739,6 +790,8 @@ codes! {
     UnchangedSinceBase => "unchanged-since-base",
     Accepted => "accepted",
     LooseningAllowed => "loosening-allowed",
+    FellBack => "fell-back",
+    ExpectedFailure => "expected-failure",
     SameCode => "same-code",
     NonFinite => "non-finite",
     Unwritten => "unwritten",
@@ -761,10 +814,13 @@ codes! {
     AcceptanceOfNothing => "acceptance-of-nothing",
     AcceptanceWithoutGate => "acceptance-without-gate",
     AcceptanceUnused => "acceptance-unused",
+    ExpectedFailurePassed => "expected-failure-passed",
+    FailedOtherwise => "failed-otherwise",
     AcceptedUntil => "accepted-until",
     BeyondAccepted => "beyond-accepted",
     BaselineUnreadable => "baseline-unreadable",
     BaselineUnusable => "baseline-unusable",
+    ExpectedFailureOpen => "expected-failure-open",
     GpuRequired => "gpu-required",
     NotBuilt => "not-built",
     NotProven => "not-proven",
@@ -781,6 +837,7 @@ codes! {
     NoCodec => "no-codec",
     CounterWithheld => "counter-withheld",
     CountersWithheld => "counters-withheld",
+    RivalSkipped => "rival-skipped",
     EvidenceMissing => "evidence-missing",
     EvidenceRepeated => "evidence-repeated",
     TimingIncomplete => "timing-incomplete",

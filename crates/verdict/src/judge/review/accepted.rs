@@ -50,7 +50,12 @@ fn can_be_accepted(own: &Ruled) -> bool {
     match own.verdict.outcome {
         Outcome::Fail => true,
         Outcome::Inconclusive => own.verdict.interval.is_some(),
-        Outcome::Environment | Outcome::Unsupported | Outcome::Skipped | Outcome::Pass => false,
+        Outcome::Environment
+        | Outcome::Unsupported
+        | Outcome::Skipped
+        | Outcome::Replaced
+        | Outcome::Expected
+        | Outcome::Pass => false,
     }
 }
 

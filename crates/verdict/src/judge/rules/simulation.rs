@@ -67,7 +67,12 @@ fn takes_check_away(why: &Ruling) -> bool {
                 NotRun::OverBudget { .. } | NotRun::OverMemory { .. } | NotRun::EstimateUnknown
             )
         ),
-        Outcome::Fail | Outcome::Environment | Outcome::Inconclusive | Outcome::Pass => false,
+        Outcome::Fail
+        | Outcome::Environment
+        | Outcome::Inconclusive
+        | Outcome::Replaced
+        | Outcome::Expected
+        | Outcome::Pass => false,
     }
 }
 
