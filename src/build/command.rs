@@ -2,7 +2,7 @@
 //! the user's. Pure; paths of this machine are added where the command is run.
 
 use std::fmt::Write;
-use verdict::model::{CType, Callable, LaunchedEntry, ScalarType, Unit};
+use verdict::model::{CType, Callable, Constant, LaunchedEntry, ScalarType, Unit};
 
 /// Part of every key of the cache: raise it when a change here or in how the outcome is read would make
 /// an old artifact differ from a new one.
@@ -254,10 +254,18 @@ int call(Result (*function)(Types...), void** args) {
 /// Names of the entries of a call, in the order declared.
 pub fn entry_names(call: &Callable) -> Vec<&str> {
     match call {
-        Callable::Entries { names } => names.iter().map(String::as_str).collect(),
+        Callable::Entries { names, .. } => names.iter().map(String::as_str).collect(),
         Callable::Launcher { launches, .. } => launches
             .iter()
             .map(|LaunchedEntry { name, .. }| name.as_str())
             .collect(),
+    }
+}
+
+/// Those that the host fills.
+pub fn constants(call: &Callable) -> &[Constant] {
+    match call {
+        Callable::Entries { constants, .. } => constants,
+        Callable::Launcher { .. } => &[],
     }
 }

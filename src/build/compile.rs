@@ -2,7 +2,7 @@
 
 use super::command::{self, ArtifactKind, NvccCall};
 use super::depend::list_files;
-use super::entry::{self, Unresolved};
+use super::entry::{self, Named, Unresolved};
 use super::identity::{self, Cubin};
 use super::inputs::lexical;
 use super::ptxas::PtxasReport;
@@ -14,7 +14,9 @@ use regex::Regex;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
-use verdict::model::{BuildFacts, Callable, EntryFacts, Fault, FaultKind, Unit};
+use verdict::model::{
+    BuildFacts, Callable, Constant, ConstantFacts, EntryFacts, Fault, FaultKind, Unit,
+};
 
 /// Longest time that one unit may take; heavily templated kernels take minutes.
 pub const DEADLINE: Duration = Duration::from_secs(600);
@@ -138,11 +140,41 @@ pub fn compile(
 fn identity_of_ptx(unit: &Unit, facts: &BuildFacts, ptx: &str) -> Option<String> {
     match unit.call {
         Callable::Entries { .. } => {
+            let filled = filled(&unit.call);
             let symbols = facts.entries.iter().map(|entry| entry.symbol.as_str());
-            Some(identity::ptx_identity(&symbols.collect::<Vec<_>>(), ptx))
+            let called: Vec<&str> = symbols.chain(filled.iter().map(String::as_str)).collect();
+            Some(identity::ptx_identity(&called, ptx))
         }
         Callable::Launcher { .. } => None,
     }
+}
+
+/// `COEFFS=c` of a constant and the tensor that fills it.
+fn filled(call: &Callable) -> Vec<String> {
+    let constants = command::constants(call).iter();
+    let filled = constants.map(|Constant { name, tensor }| format!("{name}={tensor}"));
+    filled.collect()
+}
+
+/// The constants of a unit, in their order.
+fn constants(unit: &Unit, cubin: &Cubin) -> std::result::Result<Vec<ConstantFacts>, Fault> {
+    let known = cubin.constants();
+    let symbols: Vec<&str> = known.iter().map(|(symbol, _)| *symbol).collect();
+    let wanted = command::constants(&unit.call).iter();
+    wanted
+        .map(|Constant { name, .. }| {
+            let symbol = entry::resolve(Named::Constant, name, &symbols).map_err(|why| {
+                let what = format!("constant `{name}` of {}: {why}", unit.source);
+                fault(FaultKind::EntryNotFound, what)
+            })?;
+            let size = known.iter().find(|(known, _)| *known == symbol);
+            Ok(ConstantFacts {
+                name: name.clone(),
+                symbol: symbol.to_owned(),
+                bytes: size.map_or(0, |(_, bytes)| *bytes),
+            })
+        })
+        .collect()
 }
 
 /// Every file that any pass of the preprocessor read. Not asked of nvcc's `-MD`: that costs another pass over all
@@ -316,9 +348,13 @@ fn facts(
             all.into_iter().try_for_each(|identity| add(Ok(identity)))?;
         }
     }
+    for constant in filled(&unit.call) {
+        digest.update(constant.as_bytes());
+    }
     Ok(BuildFacts {
         artifact: String::new(),
         entries,
+        constants: constants(unit, &cubin)?,
         identity: digest.finalize().to_hex().to_string(),
         ptx: None,
         warnings: warnings(text, report.warnings),
@@ -336,7 +372,7 @@ fn symbol_of<'a>(
         .filter(|symbol| !command::is_marker(symbol))
         .collect();
     if !command::is_templated(name) {
-        return entry::resolve(name, &users);
+        return entry::resolve(Named::Entry, name, &users);
     }
     let marked = symbols.iter().find_map(|marker| {
         let wanted = command::instantiated(index, marker)?;
@@ -344,7 +380,7 @@ fn symbol_of<'a>(
         let same = users.iter().copied().find(|symbol| *symbol == wanted);
         same.or_else(|| entry::held_by(marker, &before, after, &users))
     });
-    marked.map_or_else(|| entry::resolve(name, &users), Ok)
+    marked.map_or_else(|| entry::resolve(Named::Entry, name, &users), Ok)
 }
 
 /// First lines only: what follows shows the source, which the reader has.

@@ -3,12 +3,20 @@
 use cpp_demangle::{DemangleOptions, Symbol};
 use std::fmt;
 
-/// Why a name means no single entry.
+/// What a name is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    Entry,
+    Constant,
+}
+
+/// Why a name means no single symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unresolved {
-    /// Entries as they can be written, most similar first.
+    /// What there is, as it can be written, most similar first.
     Unknown {
-        entries: Vec<String>,
+        what: Named,
+        known: Vec<String>,
     },
     Ambiguous {
         candidates: Vec<String>,
@@ -21,15 +29,25 @@ const SHOWN: usize = 8;
 impl fmt::Display for Unresolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (intro, names) = match self {
-            Self::Unknown { entries } if entries.is_empty() => {
-                return f.write_str(
-                    "the source compiles to no kernel (static kernels and unused templates are dropped)",
-                );
+            Self::Unknown { what, known } if known.is_empty() => {
+                return f.write_str(match what {
+                    Named::Entry => {
+                        "the source compiles to no kernel (static kernels and unused templates are dropped)"
+                    }
+                    Named::Constant => {
+                        "the machine code has no __constant__ variable (those that nothing reads may be dropped)"
+                    }
+                });
             }
-            Self::Unknown { entries } if entries.len() == 1 => {
-                ("no such entry; there is only", entries)
-            }
-            Self::Unknown { entries } => ("no such entry; there are", entries),
+            Self::Unknown { what, known } => (
+                match (what, known.len()) {
+                    (Named::Entry, 1) => "no such entry; there is only",
+                    (Named::Entry, _) => "no such entry; there are",
+                    (Named::Constant, 1) => "no such __constant__ variable; there is only",
+                    (Named::Constant, _) => "no such __constant__ variable; there are",
+                },
+                known,
+            ),
             Self::Ambiguous { candidates } => ("the name is ambiguous; write one of", candidates),
         };
         f.write_str(intro)?;
@@ -52,9 +70,9 @@ struct CompiledEntry<'a> {
     qualified: String,
 }
 
-/// The symbol that `name` means: the first of these that fits exactly one entry. The symbol itself; the
+/// The symbol that `name` means: the first of these that fits exactly one. The symbol itself; the
 /// whole signature; the qualified name; that without template arguments; the end of that.
-pub fn resolve<'a>(name: &str, symbols: &[&'a str]) -> Result<&'a str, Unresolved> {
+pub fn resolve<'a>(what: Named, name: &str, symbols: &[&'a str]) -> Result<&'a str, Unresolved> {
     let known: Vec<CompiledEntry<'a>> = symbols
         .iter()
         .map(|symbol| CompiledEntry::of(symbol))
@@ -92,7 +110,8 @@ pub fn resolve<'a>(name: &str, symbols: &[&'a str]) -> Result<&'a str, Unresolve
         (distance(last, wanted), entry.full.clone())
     });
     Err(Unresolved::Unknown {
-        entries: entries.into_iter().map(CompiledEntry::shown).collect(),
+        what,
+        known: entries.into_iter().map(CompiledEntry::shown).collect(),
     })
 }
 
@@ -208,7 +227,7 @@ mod tests {
     ];
 
     fn resolved(name: &str) -> &str {
-        resolve(name, &SYMBOLS).unwrap_or_else(|error| panic!("{name}: {error}"))
+        resolve(Named::Entry, name, &SYMBOLS).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
     #[test]
@@ -251,18 +270,39 @@ mod tests {
     #[test]
     fn an_ambiguous_name_lists_its_candidates() {
         for (name, count) in [("ov", 2), ("two", 2)] {
-            let Err(Unresolved::Ambiguous { candidates }) = resolve(name, &SYMBOLS) else {
+            let Err(Unresolved::Ambiguous { candidates }) = resolve(Named::Entry, name, &SYMBOLS)
+            else {
                 panic!("{name} is not ambiguous");
             };
             assert_eq!(candidates.len(), count, "{candidates:?}");
         }
-        insta::assert_snapshot!(resolve("ov", &SYMBOLS).unwrap_err(), @"the name is ambiguous; write one of `ov(float*)` [_Z2ovPf], `ov(double*)` [_Z2ovPd]");
+        insta::assert_snapshot!(resolve(Named::Entry, "ov", &SYMBOLS).unwrap_err(), @"the name is ambiguous; write one of `ov(float*)` [_Z2ovPf], `ov(double*)` [_Z2ovPd]");
     }
 
     #[test]
     fn an_unknown_name_lists_the_nearest_first() {
-        insta::assert_snapshot!(resolve("ns::anom", &SYMBOLS).unwrap_err(), @"no such entry; there are `ns::(anonymous namespace)::anon(int*)` [_ZN2ns31_GLOBAL__N__a3e553f2_4_k_cu_lut4anonEPi], `ov(double*)` [_Z2ovPd], `ov(float*)` [_Z2ovPf], `two<double>(double*)` [_Z3twoIdEvPT_], `two<float>(float*)` [_Z3twoIfEvPT_], `k`, `ns::k(int*)` [_ZN2ns1kEPi], `st(int*)` [_Z2stPi] and 1 more");
-        insta::assert_snapshot!(resolve("k", &[]).unwrap_err(), @"the source compiles to no kernel (static kernels and unused templates are dropped)");
+        insta::assert_snapshot!(resolve(Named::Entry, "ns::anom", &SYMBOLS).unwrap_err(), @"no such entry; there are `ns::(anonymous namespace)::anon(int*)` [_ZN2ns31_GLOBAL__N__a3e553f2_4_k_cu_lut4anonEPi], `ov(double*)` [_Z2ovPd], `ov(float*)` [_Z2ovPf], `two<double>(double*)` [_Z3twoIdEvPT_], `two<float>(float*)` [_Z3twoIfEvPT_], `k`, `ns::k(int*)` [_ZN2ns1kEPi], `st(int*)` [_Z2stPi] and 1 more");
+        insta::assert_snapshot!(resolve(Named::Entry, "k", &[]).unwrap_err(), @"the source compiles to no kernel (static kernels and unused templates are dropped)");
+    }
+
+    /// As nvcc 13.0 names them.
+    #[test]
+    fn constants_are_found_like_entries() {
+        let symbols = [
+            "COEFFS",
+            "_ZN2ns5SHIFTE",
+            "_ZN32_INTERNAL_65bb0512_4_c_cu_UNUSED2ns34_GLOBAL__N__65bb0512_4_c_cu_UNUSED3HIDE",
+        ];
+        let found = |name| resolve(Named::Constant, name, &symbols);
+        assert_eq!(found("COEFFS"), Ok(symbols[0]));
+        for name in ["ns::SHIFT", "::ns::SHIFT", "SHIFT"] {
+            assert_eq!(found(name), Ok(symbols[1]), "{name}");
+        }
+        for name in ["ns::HID", "HID"] {
+            assert_eq!(found(name), Ok(symbols[2]), "{name}");
+        }
+        let unknown = resolve(Named::Constant, "COEFF", &symbols[..2]).unwrap_err();
+        insta::assert_snapshot!(unknown, @"no such __constant__ variable; there are `COEFFS`, `ns::SHIFT` [_ZN2ns5SHIFTE]");
     }
 
     #[test]

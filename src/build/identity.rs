@@ -30,6 +30,9 @@ pub struct Cubin<'data> {
 /// `st_other` of an entry, as nvcc's cubins mark it (STO_CUDA_ENTRY).
 const STO_CUDA_ENTRY: u8 = 0x10;
 
+/// Where `__constant__` variables lie.
+const CONSTANT_BANK: &str = ".nv.constant3";
+
 impl<'data> Cubin<'data> {
     /// # Errors
     /// Where it is no ELF file of 64 bits.
@@ -52,6 +55,23 @@ impl<'data> Cubin<'data> {
             .filter(is_entry)
             .filter_map(|symbol| symbol.name().ok())
             .filter(|name| !name.is_empty())
+            .collect()
+    }
+
+    /// `__constant__` variables, with their sizes in bytes.
+    pub fn constants(&self) -> Vec<(&str, u64)> {
+        let of_bank = |symbol: &Sym| {
+            let SymbolSection::Section(index) = symbol.section() else {
+                return false;
+            };
+            let section = self.elf.section_by_index(index);
+            symbol.elf_symbol().st_type() == elf::STT_OBJECT
+                && section.is_ok_and(|section| section.name() == Ok(CONSTANT_BANK))
+        };
+        self.elf
+            .symbols()
+            .filter(of_bank)
+            .filter_map(|symbol| Some((symbol.name().ok()?, symbol.size())))
             .collect()
     }
 
@@ -90,11 +110,11 @@ fn text<T>(read: object::read::Result<T>) -> Result<T> {
     read.map_err(|error| format!("the cubin cannot be read: {error}"))
 }
 
-/// Of what the simulator executes of a module, entry by entry: not the architecture that it is for, comments, and where its
+/// Of what the simulator executes of a module, with what is `called` of it: not the architecture that it is for, comments, and where its
 /// lines come from. The whole module is in it, so a neighbour's change reads as one of the entry.
-pub fn ptx_identity(entries: &[&str], ptx: &str) -> String {
+pub fn ptx_identity(called: &[&str], ptx: &str) -> String {
     let mut digest = blake3::Hasher::new();
-    digest.update(entries.join(" ").as_bytes());
+    digest.update(called.join(" ").as_bytes());
     let mut in_section = false;
     for line in ptx.lines().map(str::trim) {
         let first = line.split_whitespace().next().unwrap_or_default();

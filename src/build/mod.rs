@@ -48,6 +48,7 @@ pub enum Artifact {
         entries: Vec<(String, String)>,
         /// What the machine code was made from; paths in it are relative to the root.
         ptx: PathBuf,
+        constants: Vec<FilledConstant>,
     },
     Launcher {
         library: PathBuf,
@@ -56,6 +57,15 @@ pub enum Artifact {
         /// Declared entries in their order: name as written, symbol.
         entries: Vec<(String, String)>,
     },
+}
+
+/// A `__constant__` variable of a cubin, and the tensor that fills it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilledConstant {
+    /// As written.
+    pub name: String,
+    pub symbol: String,
+    pub tensor: String,
 }
 
 /// Builds every unit, `jobs` at a time, in the order given. Units that ask nvcc for the same thing are
@@ -217,6 +227,15 @@ fn artifact(unit: &Unit, stored: &Stored) -> Artifact {
             path: stored.file.clone(),
             entries,
             ptx: stored.ptx.clone(),
+            constants: command::constants(&unit.call)
+                .iter()
+                .zip(&stored.facts.constants)
+                .map(|(filled, facts)| FilledConstant {
+                    name: facts.name.clone(),
+                    symbol: facts.symbol.clone(),
+                    tensor: filled.tensor.clone(),
+                })
+                .collect(),
         },
         Callable::Launcher { .. } => Artifact::Launcher {
             library: stored.file.clone(),

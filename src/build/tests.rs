@@ -73,6 +73,7 @@ pub(super) fn entry(source: &str, name: &str) -> Unit {
         "sm_90",
         Callable::Entries {
             names: vec![name.into()],
+            constants: Vec::new(),
         },
     )
 }
@@ -139,7 +140,10 @@ fn every_kind_of_name_resolves() {
         assert_eq!(facts.entries[0].name, name);
         assert_eq!(facts.entries[0].symbol, symbol);
         assert!(facts.entries[0].resources.registers > 0);
-        let Some(Artifact::Cubin { path, entries, ptx }) = &built.artifact else {
+        let Some(Artifact::Cubin {
+            path, entries, ptx, ..
+        }) = &built.artifact
+        else {
             panic!("{name}: {:?}", built.artifact);
         };
         let entry = (name.to_string(), symbol.to_string());
@@ -286,6 +290,7 @@ fn what_ptxas_says_arrives_for_each_architecture() {
                 arch,
                 Callable::Entries {
                     names: vec!["k".into()],
+                    constants: Vec::new(),
                 },
             )
         })

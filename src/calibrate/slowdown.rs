@@ -59,6 +59,7 @@ impl Kernel {
             flags: vec!["-O3".to_owned()],
             call: Callable::Entries {
                 names: vec![self.name().to_owned()],
+                constants: Vec::new(),
             },
         }
     }

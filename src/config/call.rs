@@ -152,7 +152,7 @@ pub fn resolve_launcher(
                 )?);
             }
             Ok(LaunchedEntry {
-                name: check_entry_name(&launched.entry)?,
+                name: check_entry_name(&launched.entry, "a kernel")?,
                 dynamic_shared: most,
             })
         })
@@ -164,10 +164,11 @@ pub fn resolve_launcher(
     })
 }
 
-pub fn check_entry_name(name: &Spot<String>) -> Result<String, Problem> {
+/// `of`: what it is the name of.
+pub fn check_entry_name(name: &Spot<String>, of: &str) -> Result<String, Problem> {
     let trimmed = name.trim();
     if trimmed.is_empty() || trimmed.contains(['\n', ';', '{', '"', '\\']) {
-        return Err(Problem::new(name.at, "not the name of a kernel")
+        return Err(Problem::new(name.at, format!("not the name of {of}"))
             .help("write it as in the source: k, ns::k, or \"k<float, 4>\""));
     }
     Ok(trimmed.to_owned())

@@ -16,8 +16,8 @@ use super::tensor::{self, Declared};
 use super::yaml::{Ordered, Position, Problem, Spot, suggest};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Callable, Case, CaseId, Determinism, Expected, Fallback, Gate, Metric, Rival, Step,
-    Target, Tensor, Unit, UnitId,
+    Arch, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate, Metric, Rival,
+    Role, Step, Target, Tensor, Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.
@@ -27,6 +27,8 @@ pub struct KernelVariant<'a> {
     pub raw: &'a raw::Kernel,
     pub defines: BTreeMap<String, String>,
     pub call: Call<'a>,
+    /// Which tensor fills which constant.
+    pub constants: Vec<(&'a Spot<String>, &'a Spot<String>)>,
     pub tensors: Vec<Declared<'a>>,
     pub reference: &'a Spot<RawReference>,
     pub determinism: Determinism,
@@ -217,6 +219,13 @@ fn resolve_variant<'a>(
         raw,
         defines: resolve_defines(&[Some(&raw.define), changes.map(|changes| &changes.define)])?,
         call: resolve_call(raw, changes)?,
+        constants: changes
+            .and_then(|changes| changes.constants.as_ref())
+            .or(raw.constants.as_ref())
+            .into_iter()
+            .flat_map(|constants| constants.iter())
+            .map(|(name, tensor)| (name, tensor))
+            .collect(),
         tensors,
         reference: changes
             .and_then(|changes| changes.reference.as_ref())
@@ -413,9 +422,12 @@ fn resolve_case(
         );
     }
     let steps = resolve_steps(&kernel.call, &tensors, &scope)?;
+    check_constants(kernel, &tensors)?;
     let passed = steps
         .iter()
         .flat_map(|step| call::passed_tensors(&step.args));
+    let filling = kernel.constants.iter().map(|(_, tensor)| tensor.as_str());
+    let passed = passed.chain(filling);
     let passed: Vec<_> = passed.collect();
     if let Some((name, _)) = kernel
         .tensors
@@ -491,6 +503,30 @@ fn resolve_steps(
     }
 }
 
+/// A constant is filled before the first launch, from what is known by then.
+fn check_constants(kernel: &KernelVariant<'_>, tensors: &[Tensor]) -> Result<(), Problem> {
+    if let (Some((name, _)), Call::Launcher { .. }) = (kernel.constants.first(), &kernel.call) {
+        return Err(Problem::new(
+            name.at,
+            "a launcher fills its constants itself: remove `constants`",
+        )
+        .help("in the launcher: cudaMemcpyToSymbolAsync"));
+    }
+    for (_, tensor) in &kernel.constants {
+        if call::find_tensor(tensor, tensors)?.role != Role::In {
+            return Err(Problem::new(
+                tensor.at,
+                format!(
+                    "a constant is filled from an input, and `{}` is none",
+                    tensor.value
+                ),
+            )
+            .help("leave out the tensor's `role`, or write `role: in`"));
+        }
+    }
+    Ok(())
+}
+
 fn resolve_units(
     kernel: &KernelVariant<'_>,
     shapes: &[NamedShape],
@@ -502,7 +538,17 @@ fn resolve_units(
         Call::Steps(steps) => Callable::Entries {
             names: steps
                 .iter()
-                .map(|step| call::check_entry_name(step.entry))
+                .map(|step| call::check_entry_name(step.entry, "a kernel"))
+                .collect::<Result<_, _>>()?,
+            constants: kernel
+                .constants
+                .iter()
+                .map(|(name, tensor)| {
+                    Ok(Constant {
+                        name: call::check_entry_name(name, "a constant")?,
+                        tensor: tensor.value.clone(),
+                    })
+                })
                 .collect::<Result<_, _>>()?,
         },
         Call::Launcher { launcher, args } => {

@@ -99,6 +99,9 @@ pub struct Kernel {
     /// A number of seeds, a list of seeds, or either of them per shape, with a `default`.
     pub seeds: Option<Spot<Seeds>>,
     pub tensors: Ordered<Spot<RawTensor>>,
+    /// __constant__ variables of the source that the host fills, and the tensor whose content each gets:
+    /// {COEFFS: c}. Both have the same size.
+    pub constants: Option<Spot<Ordered<Spot<String>>>>,
     /// In the order of the kernel's parameters. Required with `entry` and `launcher`.
     pub args: Option<Spot<Vec<Spot<RawArg>>>>,
     /// Required with `entry`, not allowed with `launcher`.
@@ -145,6 +148,8 @@ pub struct Variant {
     pub entry: Option<Spot<String>>,
     /// Replaces the kernel's, or its `entry`, `args` and `launch`.
     pub sequence: Option<Spot<Vec<Spot<RawStep>>>>,
+    /// Replaces the kernel's; {} fills none.
+    pub constants: Option<Spot<Ordered<Spot<String>>>>,
     /// Each replaces the kernel's tensor of that name entirely.
     #[serde(default)]
     pub tensors: Ordered<Spot<RawTensor>>,

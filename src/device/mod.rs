@@ -66,6 +66,14 @@ impl Failure {
     }
 }
 
+/// Gatekeeper's own mistake: the build has found it.
+fn no_variable(symbol: &str) -> Failure {
+    Failure::of_case(
+        FaultKind::EntryNotFound,
+        format!("the program has no variable {symbol}"),
+    )
+}
+
 pub type Result<T> = std::result::Result<T, Failure>;
 
 /// Whatever executes device code. Work is queued in order; `sync` waits for it and reports its faults.
@@ -74,6 +82,9 @@ pub trait Device {
     fn stream(&self) -> u64;
 
     fn load(&mut self, artifact: &Artifact) -> Result<Program>;
+
+    /// Where a `__constant__` or `__device__` variable of the program lies, and how many bytes it has.
+    fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)>;
 
     /// Uninitialised memory, aligned to 256 bytes. The name is for messages.
     fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address>;

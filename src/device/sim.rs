@@ -1,11 +1,14 @@
 //! PTX on the CPU, through ptxsim: what executes kernels where there is no GPU. Every access is checked,
 //! so nothing is kept around buffers, and no clock can be trusted, so there is no timer.
 
-use super::{Address, Call, Device, Failure, PackedStep, Program, Result, Targets, Timer};
+use super::{
+    Address, Call, Device, Failure, PackedStep, Program, Result, Targets, Timer, no_variable,
+};
 use crate::build::{Artifact, is_of_system};
 use crate::counters::counted;
 use crate::device::args::PackedArg;
 use crate::report::words::instructions;
+use ptxsim::memory::Variables;
 use ptxsim::{Counters, Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -41,15 +44,22 @@ pub struct SimDevice {
     /// By path; kept from job to job.
     modules: HashMap<PathBuf, Arc<Module>>,
     programs: Vec<Loaded>,
+    /// Whose variables are in memory.
+    selected: Option<Program>,
     /// What the host reads where no kernel has written.
     poison: BTreeMap<Address, Poison>,
     /// What the last launch showed.
     shown: Option<SimulationFacts>,
 }
 
-/// A module, and its entry of each step: name as written, symbol.
-#[derive(Clone)]
 struct Loaded {
+    code: Arc<Code>,
+    /// As they were left, while another program's are in memory; `None` before they first were.
+    variables: Option<Variables>,
+}
+
+/// A module, and its entry of each step: name as written, symbol.
+struct Code {
     module: Arc<Module>,
     entries: Vec<(String, String)>,
 }
@@ -67,6 +77,7 @@ impl Default for SimDevice {
             threads: 1,
             modules: HashMap::new(),
             programs: Vec::new(),
+            selected: None,
             poison: BTreeMap::new(),
             shown: None,
         }
@@ -92,9 +103,9 @@ impl SimDevice {
     /// # Errors
     /// As a launch.
     pub fn estimate(&mut self, call: &Call) -> Result<Option<u64>> {
-        let loaded = self.loaded(call)?;
+        let code = self.loaded(call)?;
         let mut whole = 0_u64;
-        for (number, (step, (_, symbol))) in call.steps.iter().zip(&loaded.entries).enumerate() {
+        for (number, (step, (_, symbol))) in call.steps.iter().zip(&code.entries).enumerate() {
             let launch = configuration(step)?;
             let blocks: u64 = launch.grid.into_iter().map(u64::from).product();
             let sampled = match launch.cooperative {
@@ -107,7 +118,7 @@ impl SimDevice {
                 sample: Some(SAMPLE),
                 ..self.limits(self.limit)
             };
-            match self.execute(&loaded.module, symbol, step, limits) {
+            match self.execute(&code.module, symbol, step, limits) {
                 Ok(report) => {
                     let products = report.counters.get(ptxsim::Counter::MatrixInstructions);
                     let issued = u128::from(report.counters.total.issued)
@@ -133,23 +144,44 @@ impl SimDevice {
         }
     }
 
-    /// The program of a call, with an entry for each of its steps.
-    fn loaded(&self, call: &Call) -> Result<Loaded> {
+    /// The program of a call, with an entry for each of its steps; its variables are then in memory.
+    fn loaded(&mut self, call: &Call) -> Result<Arc<Code>> {
+        self.select(call.program)?;
         match self.programs.get(call.program.0) {
-            Some(loaded) if loaded.entries.len() == call.steps.len() => Ok(loaded.clone()),
+            Some(loaded) if loaded.code.entries.len() == call.steps.len() => {
+                Ok(Arc::clone(&loaded.code))
+            }
             _ => Err(not_loaded()),
         }
     }
 
+    /// On a GPU each loaded module has its variables; here they all have the same addresses.
+    fn select(&mut self, program: Program) -> Result<()> {
+        if self.selected == Some(program) {
+            return Ok(());
+        }
+        let before = self.selected.replace(program);
+        let taken = self.memory.take_variables();
+        if let Some(before) = before.and_then(|it| self.programs.get_mut(it.0)) {
+            before.variables = Some(taken);
+        }
+        let loaded = self.programs.get_mut(program.0).ok_or_else(not_loaded)?;
+        if let Some(variables) = loaded.variables.take() {
+            self.memory.put_variables(variables);
+        }
+        loaded.code.module.place(&mut self.memory);
+        Ok(())
+    }
+
     /// Every step, each over what those before it left in memory.
     fn launch_steps(&mut self, call: &Call) -> Result<SimulationFacts> {
-        let loaded = self.loaded(call)?;
+        let code = self.loaded(call)?;
         let several = call.steps.len() > 1;
         let mut left = self.limit;
         let mut shown = Shown::default();
-        for (step, (name, symbol)) in call.steps.iter().zip(&loaded.entries) {
+        for (step, (name, symbol)) in call.steps.iter().zip(&code.entries) {
             let entry = several.then_some(name.as_str());
-            match self.execute(&loaded.module, symbol, step, self.limits(left)) {
+            match self.execute(&code.module, symbol, step, self.limits(left)) {
                 Ok(report) => {
                     left = left.saturating_sub(report.counters.total.issued);
                     shown.add(entry, report);
@@ -463,10 +495,20 @@ impl Device for SimDevice {
             }
         }
         self.programs.push(Loaded {
-            module,
-            entries: entries.clone(),
+            code: Arc::new(Code {
+                module,
+                entries: entries.clone(),
+            }),
+            variables: None,
         });
         Ok(Program(self.programs.len() - 1))
+    }
+
+    fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)> {
+        self.select(program)?;
+        let loaded = self.programs.get(program.0).ok_or_else(not_loaded)?;
+        let found = loaded.code.module.variable(symbol);
+        found.ok_or_else(|| no_variable(symbol))
     }
 
     fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address> {
@@ -486,6 +528,7 @@ impl Device for SimDevice {
     fn reset(&mut self) -> Result<()> {
         self.memory = Memory::new(MOST_BYTES);
         self.programs.clear();
+        self.selected = None;
         self.poison.clear();
         self.shown = None;
         Ok(())

@@ -221,6 +221,7 @@ mod tests {
                 path: "k.cubin".into(),
                 entries: vec![("k".into(), "k".into())],
                 ptx: "k.ptx".into(),
+                constants: vec![],
             },
             seed,
             expected: ExpectedOutput::Files {

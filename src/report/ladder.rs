@@ -300,7 +300,7 @@ fn added(before: Option<&Unit>, unit: &Unit) -> Vec<Added> {
         is: unit.defines.get(name).cloned(),
     });
     let entry = |unit: &Unit| match &unit.call {
-        Callable::Entries { names } => names.join(", "),
+        Callable::Entries { names, .. } => names.join(", "),
         Callable::Launcher { function, .. } => function.clone(),
     };
     let part = |what: What, of: &dyn Fn(&Unit) -> String| {

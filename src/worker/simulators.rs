@@ -168,6 +168,7 @@ mod tests {
                 path: "k.cubin".into(),
                 entries: vec![("k".into(), "k".into())],
                 ptx: "k.ptx".into(),
+                constants: vec![],
             },
             seed: 1,
             limit: 1,

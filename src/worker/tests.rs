@@ -262,6 +262,7 @@ pub(super) fn job(case: Case) -> CheckJob {
             path: "k.cubin".into(),
             entries: vec![("k".into(), "k".into())],
             ptx: "k.ptx".into(),
+            constants: vec![],
         },
         seed: 1,
         expected: ExpectedOutput::Files {
@@ -533,6 +534,7 @@ pub(super) fn time_job() -> TimeJob {
             path: "k.cubin".into(),
             entries: vec![("k".into(), "k".into())],
             ptx: "k.ptx".into(),
+            constants: vec![],
         },
         seed: 1,
         schedule: Schedule {

@@ -60,6 +60,21 @@ pub fn entry(symbol: &str) -> Artifact {
         path: CUBIN.clone(),
         entries: vec![(symbol.into(), symbol.into())],
         ptx: CUBIN.with_extension("ptx"),
+        constants: Vec::new(),
+    }
+}
+
+/// Several entries, one for each step.
+pub fn sequence(symbols: &[&str]) -> Artifact {
+    let named = |symbol: &&str| (symbol.to_string(), symbol.to_string());
+    match entry("") {
+        Artifact::Cubin { path, ptx, .. } => Artifact::Cubin {
+            path,
+            entries: symbols.iter().map(named).collect(),
+            ptx,
+            constants: Vec::new(),
+        },
+        launcher => launcher,
     }
 }
 

@@ -11,6 +11,7 @@
 mod bench;
 mod faults;
 mod launchers;
+mod sequences;
 mod times;
 
 use bench::*;

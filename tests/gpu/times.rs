@@ -8,7 +8,7 @@ use verdict::model::{
     TimeFacts,
 };
 
-fn schedule(mode: Mode) -> Schedule {
+pub fn schedule(mode: Mode) -> Schedule {
     Schedule {
         mode,
         warmup: 10,
@@ -20,7 +20,7 @@ fn schedule(mode: Mode) -> Schedule {
     }
 }
 
-fn time(crew: &mut Crew, case: Case, artifact: Artifact, mode: Mode) -> TimeFacts {
+pub fn time(crew: &mut Crew, case: Case, artifact: Artifact, mode: Mode) -> TimeFacts {
     let facts = match crew.time(TimeJob {
         case: case.clone(),
         artifact,
@@ -70,7 +70,7 @@ fn time(crew: &mut Crew, case: Case, artifact: Artifact, mode: Mode) -> TimeFact
     facts
 }
 
-fn dial(rounds: i64) -> Case {
+pub fn dial(rounds: i64) -> Case {
     let mut case = case("dial");
     // As many blocks as an H100 holds at once: with one for each SM their placement shows as two speeds.
     case.steps[0].launch.as_mut().unwrap().grid = [132 * 8, 1, 1];

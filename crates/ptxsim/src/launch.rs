@@ -78,6 +78,14 @@ const MAX_BLOCK_STATE: u64 = 1 << 30;
 /// Shared memory that a block can have on sm_90, in bytes.
 const MAX_SHARED: u32 = 227 << 10;
 
+pub(crate) fn place(variables: &[ModuleVariable], memory: &mut Memory) {
+    for v in variables {
+        if !memory.has(v.address) {
+            memory.insert(&v.name, v.address, v.bytes.clone(), true, v.read_only);
+        }
+    }
+}
+
 pub(crate) fn launch(
     program: &Program,
     variables: &[ModuleVariable],
@@ -163,11 +171,7 @@ pub(crate) fn launch(
              shared memory, {MULTIPROCESSORS} multiprocessors hold {most} at a time at most"
         ));
     }
-    for v in variables {
-        if !memory.has(v.address) {
-            memory.insert(&v.name, v.address, v.bytes.clone(), true, v.read_only);
-        }
-    }
+    place(variables, memory);
     let job = Job {
         program,
         params,

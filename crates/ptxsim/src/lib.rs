@@ -101,6 +101,7 @@ pub use report::{
 pub struct Module {
     kernels: Vec<Kernel>,
     refused: Vec<Refused>,
+    variables: std::sync::Arc<Vec<program::ModuleVariable>>,
 }
 
 /// A kernel that can be launched.
@@ -160,7 +161,11 @@ impl Module {
                 }),
             }
         }
-        Ok(Module { kernels, refused })
+        Ok(Module {
+            kernels,
+            refused,
+            variables,
+        })
     }
 
     /// The module, if none of its kernels is refused.
@@ -180,6 +185,18 @@ impl Module {
             Some(refused) => NoKernel::Refused(refused.error.clone()),
             None => NoKernel::Unknown(name.into()),
         })
+    }
+
+    /// Puts the variables of the module into `memory` with their first contents, where they are not there yet.
+    /// Every module has them at the same addresses: see [`Memory::take_variables`].
+    pub fn place(&self, memory: &mut Memory) {
+        launch::place(&self.variables, memory);
+    }
+
+    /// Address and bytes of a `.const` or `.global` variable, by its name in the PTX.
+    pub fn variable(&self, name: &str) -> Option<(u64, usize)> {
+        let found = self.variables.iter().find(|v| v.name == name)?;
+        Some((found.address, found.bytes.len()))
     }
 
     /// Those that can be launched.

@@ -2,7 +2,7 @@
 //! record of which bytes have a value.
 
 use crate::exec::heap::Heap;
-use crate::program::{HEAP_BASE, HOST_BASE};
+use crate::program::{HEAP_BASE, HOST_BASE, MODULE_BASE};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,6 +19,10 @@ pub struct Allocation {
     /// Bytes that it had in the beginning.
     reserved: usize,
 }
+
+/// Variables of a module that are not in memory now.
+#[derive(Clone, Debug)]
+pub struct Variables(Vec<Allocation>);
 
 /// Bytes of which copies are cheap until one of them is written.
 #[derive(Clone, Debug)]
@@ -346,6 +350,19 @@ impl Memory {
             offset += 1;
         }
         Ok(found)
+    }
+
+    /// Takes out the variables of a module, so that another's can lie in their place.
+    pub fn take_variables(&mut self) -> Variables {
+        let first = self.allocations.partition_point(|a| a.base < MODULE_BASE);
+        let end = self.allocations.partition_point(|a| a.base < HOST_BASE);
+        Variables(self.allocations.drain(first..end).collect())
+    }
+
+    /// Puts back what was taken out.
+    pub fn put_variables(&mut self, variables: Variables) {
+        let first = self.allocations.partition_point(|a| a.base < MODULE_BASE);
+        self.allocations.splice(first..first, variables.0);
     }
 
     pub(crate) fn has(&self, base: u64) -> bool {

@@ -39,7 +39,8 @@ fn a_unit_and_a_case_in_full() {
             .into(),
             flags: Vec::new(),
             call: Callable::Entries {
-                names: vec!["scale".to_owned()]
+                names: vec!["scale".to_owned()],
+                constants: Vec::new(),
             },
         }
     );
@@ -321,13 +322,15 @@ fn a_variant_can_be_a_sequence() {
     assert_eq!(
         resolved.plan.units[0].call,
         Callable::Entries {
-            names: vec!["scale".to_owned()]
+            names: vec!["scale".to_owned()],
+            constants: Vec::new(),
         }
     );
     assert_eq!(
         resolved.plan.units[2].call,
         Callable::Entries {
-            names: vec!["first<float>".to_owned(), "second".to_owned()]
+            names: vec!["first<float>".to_owned(), "second".to_owned()],
+            constants: Vec::new(),
         }
     );
     let steps = |id: &str| {
@@ -431,7 +434,8 @@ fn a_variant_changes_tensors_launch_and_entry() {
     assert_eq!(
         resolved.plan.units[2].call,
         Callable::Entries {
-            names: vec!["scale<2>".to_owned()]
+            names: vec!["scale<2>".to_owned()],
+            constants: Vec::new(),
         }
     );
     let plain = case(&resolved, "scale/plain@small");

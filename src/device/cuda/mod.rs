@@ -115,6 +115,10 @@ impl Device for CudaDevice {
         }
     }
 
+    fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)> {
+        self.loaded(program)?.variable(symbol)
+    }
+
     fn guard(&self) -> usize {
         redzone::BYTES
     }

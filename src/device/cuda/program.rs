@@ -4,7 +4,7 @@ use super::error::{checked, failure};
 use super::graph::Graph;
 use crate::build::Artifact;
 use crate::device::args::PackedArg;
-use crate::device::{Call, Failure, Result};
+use crate::device::{Address, Call, Failure, Result, no_variable};
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUresult};
 use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
@@ -70,6 +70,22 @@ impl LoadedArtifact {
                 Ok(())
             }
         }
+    }
+
+    pub fn variable(&self, symbol: &str) -> Result<(Address, usize)> {
+        let (Self::Module { module, .. }, Ok(name)) = (self, CString::new(symbol)) else {
+            return Err(no_variable(symbol));
+        };
+        let (mut address, mut bytes) = (0, 0);
+        checked(
+            &format!("the variable {symbol}"),
+            // SAFETY: the module is loaded; out-pointers of locals.
+            unsafe {
+                sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut bytes, *module, name.as_ptr())
+            },
+            FaultKind::EntryNotFound,
+        )?;
+        Ok((address, bytes))
     }
 
     /// Opts in to what the launches ask for beyond the defaults.

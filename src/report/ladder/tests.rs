@@ -136,6 +136,7 @@ fn what_a_step_adds_is_what_its_build_has_otherwise() {
     other.source = "kernels/other.cu".into();
     other.call = Callable::Entries {
         names: vec!["k2".into()],
+        constants: Vec::new(),
     };
     assert_eq!(
         words(Some(fast), &other),

@@ -39,6 +39,9 @@ impl Device for Metered<'_> {
     fn load(&mut self, artifact: &Artifact) -> Result<Program> {
         self.whole(|device| device.load(artifact))
     }
+    fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)> {
+        self.whole(|device| device.variable(program, symbol))
+    }
     fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address> {
         self.whole(|device| device.alloc(name, bytes))
     }

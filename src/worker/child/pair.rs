@@ -39,6 +39,7 @@ pub fn pair(
     };
     say(Frame::Step("placing the inputs".to_owned()));
     let head = StagedCase::of(device, cache, &job.head.case, head_program, job.seed)?;
+    head.fill_constants(device, head_program, &job.head.artifact)?;
     // Other tensors are another interface: then each side has its own.
     let own = match job.head.case.tensors == job.base.case.tensors {
         true => None,
@@ -55,6 +56,8 @@ pub fn pair(
             steps: of_base(head.steps(device, &job.base.case))?,
         },
     };
+    let stage = own.as_ref().unwrap_or(&head);
+    of_base(stage.fill_constants(device, base_program, &job.base.artifact))?;
     cache.read_ahead();
     head.prepare(device, 1)?;
     let restore = head.restores(device)?;

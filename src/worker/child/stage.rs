@@ -50,7 +50,9 @@ impl<'a> StagedCase<'a> {
             }
         }
         let program = device.load(artifact)?;
-        Self::of(device, cache, case, program, seed)
+        let stage = Self::of(device, cache, case, program, seed)?;
+        stage.fill_constants(device, program, artifact)?;
+        Ok(stage)
     }
 
     /// Makes the inputs and writes them.
@@ -81,6 +83,37 @@ impl<'a> StagedCase<'a> {
     /// What another case over the same tensors is called with.
     pub fn steps(&self, device: &dyn Device, case: &Case) -> Result<Vec<PackedStep>> {
         packed(device, case, &self.tensors)
+    }
+
+    /// Writes what the host writes to the `__constant__` variables of a program.
+    pub fn fill_constants(
+        &self,
+        device: &mut dyn Device,
+        program: Program,
+        artifact: &Artifact,
+    ) -> Result<()> {
+        let Artifact::Cubin { constants, .. } = artifact else {
+            return Ok(());
+        };
+        for constant in constants {
+            let image = self.inputs.get(&constant.tensor);
+            let bytes = image.map_or(&[][..], |image| &image.bytes);
+            let (address, size) = device.variable(program, &constant.symbol)?;
+            if bytes.len() != size {
+                return Err(Failure::of_case(
+                    FaultKind::LaunchRefused,
+                    format!(
+                        "the constant {} has {size} bytes, and the tensor `{}`, which fills it, {}: give the tensor \
+                         the type and shape of the variable",
+                        constant.name,
+                        constant.tensor,
+                        bytes.len()
+                    ),
+                ));
+            }
+            device.write(address, bytes)?;
+        }
+        Ok(())
     }
 
     /// Before launch number `launch`, counted from 1: outputs poisoned, what is written and was drawn as it was.

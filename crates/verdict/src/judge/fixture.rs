@@ -63,6 +63,7 @@ pub fn plan() -> Plan {
         flags: vec!["-O3".into()],
         call: Callable::Entries {
             names: vec!["k".into()],
+            constants: Vec::new(),
         },
     });
     let cases = VARIANTS.map(|variant| {
@@ -328,6 +329,7 @@ pub fn build_facts(variant: &str) -> BuildFacts {
                 ..Resources::default()
             },
         }],
+        constants: Vec::new(),
         identity: format!("code of {variant}"),
         ptx: Some(format!("PTX of {variant}")),
         warnings: Vec::new(),

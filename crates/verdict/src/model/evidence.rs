@@ -152,8 +152,11 @@ pub struct BuildFacts {
     pub artifact: String,
     /// The entry, or for a launcher each entry that it declares, in the order declared.
     pub entries: Vec<EntryFacts>,
+    /// Those that the host fills.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constants: Vec<ConstantFacts>,
     /// Digest of what executes: machine code of the entries and of what they call, constants and
-    /// relocations with names normalised, and for a launcher its host code.
+    /// relocations with names normalised, which tensors fill constants, and for a launcher its host code.
     pub identity: String,
     /// Digest of what the simulator executes: the PTX with the name of its entry, but for the architecture it
     /// is for and for where its lines come from. `None` of a launcher.
@@ -170,6 +173,17 @@ pub struct EntryFacts {
     /// As in the cubin.
     pub symbol: String,
     pub resources: Resources,
+}
+
+/// A `__constant__` variable of the machine code.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConstantFacts {
+    /// As written in gates.yaml.
+    pub name: String,
+    /// As in the cubin.
+    pub symbol: String,
+    pub bytes: u64,
 }
 
 /// What `ptxas -v` reported for one entry. Bytes unless said.

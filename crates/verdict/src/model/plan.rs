@@ -143,7 +143,12 @@ pub struct Unit {
 pub enum Callable {
     /// `__global__` functions, by their C++ names as written in the source: `k`, `ns::k`, `k<float, 4>`. One
     /// for each step of its cases.
-    Entries { names: Vec<String> },
+    Entries {
+        names: Vec<String>,
+        /// Filled by the host before the first launch.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        constants: Vec<Constant>,
+    },
     /// A host function with a C ABI in the same source, built as a shared library.
     Launcher {
         function: String,
@@ -152,6 +157,15 @@ pub enum Callable {
         /// Every entry that it says it launches; a GPU run reads the truth back from a captured graph.
         launches: Vec<LaunchedEntry>,
     },
+}
+
+/// A `__constant__` variable that holds what a tensor does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Constant {
+    /// C++ name as written in the source: `COEFFS`, `ns::COEFFS`.
+    pub name: String,
+    pub tensor: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -169,6 +169,9 @@ impl Device for Fake {
             .map(Program)
             .ok_or_else(|| Failure::of_case(FaultKind::EntryNotFound, symbol.as_str()))
     }
+    fn variable(&mut self, _: Program, symbol: &str) -> Result<(Address, usize)> {
+        panic!("{symbol}")
+    }
     fn guard(&self) -> usize {
         redzone::BYTES
     }

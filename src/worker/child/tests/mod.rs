@@ -74,6 +74,7 @@ fn artifact(symbol: &str) -> Artifact {
         path: "k.cubin".into(),
         entries: vec![(symbol.into(), symbol.into())],
         ptx: "k.ptx".into(),
+        constants: vec![],
     }
 }
 
