@@ -46,7 +46,7 @@ pub(super) struct Lookup<'a> {
     drivers: HashMap<&'a CaseId, Vec<&'a Seen<DriverFacts>>>,
     times: HashMap<&'a CaseId, Vec<(u32, &'a Seen<TimeFacts>)>>,
     pairs: HashMap<&'a CaseId, Vec<(u32, &'a Seen<PairFacts>)>>,
-    rivals: HashMap<&'a str, HashMap<&'a CaseId, Vec<(u32, &'a Seen<RivalFacts>)>>>,
+    rivals: HashMap<&'a str, OfTasks<'a>>,
     /// Where figures of two sides are compared, the plan of the other: what it does not have too, case or
     /// seed, counts on neither.
     other: Option<&'a Plan>,
@@ -62,6 +62,9 @@ pub(super) enum Code<'a> {
     /// In the simulator, the oldest of another plan, whatever older ones this one has.
     OldestOf(&'a Plan),
 }
+
+/// Processes of one rival by their task.
+type OfTasks<'a> = HashMap<&'a CaseId, Vec<(u32, &'a Seen<RivalFacts>)>>;
 
 /// One seed of one case, with the architecture as its evidence names it.
 type Run<'a> = (&'a CaseId, Option<Arch>, u64);
