@@ -44,8 +44,9 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
 
 /// The variants of each kernel beside each other.
 fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
-    let ladders = report::ladder::ladders(record);
-    let groups = || report::ladder::lay_out(record, &ladders);
+    let judgement = judged(record);
+    let ladders = report::ladder::ladders(record, &judgement);
+    let groups = || report::ladder::lay_out(record, &judgement, &ladders);
     match (args.format, &args.out) {
         (ReportFormat::Terminal, None) => Ok(report::terminal::render_groups(
             &groups(),

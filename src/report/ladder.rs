@@ -2,13 +2,13 @@
 //! first, with what it adds. Pure.
 
 use super::page::{Kind, Part, Section, Table};
-use super::{escape, figures, reasons, words};
+use super::{escape, figures, reasons, rivals, words};
 use crate::error::{Error, Result};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::judge::{Ruling, Values};
 use verdict::model::{
-    Callable, Case, CaseId, Counter, Facet, Metric, Num, Plan, Record, Reference, Subject, Unit,
+    Callable, Case, CaseId, Counter, Facet, Judgement, Metric, Num, Plan, Record, Subject, Unit,
 };
 
 pub const SCHEMA: &str = "gatekeeper.ladder/1";
@@ -85,6 +85,18 @@ pub struct Rung {
     /// `None` of the first, and where one of the two has no figure.
     pub to_the_one_before: Option<Beside>,
     pub to_the_first: Option<Beside>,
+    /// Contestants that were timed in the same run on the same GPU.
+    pub to_rivals: Vec<ToRival>,
+}
+
+#[derive(Serialize)]
+pub struct ToRival {
+    pub rival: String,
+    pub contestant: String,
+    pub p50: Num,
+    /// That over this one's: above 1 where this one is the faster.
+    pub times_as_fast: Num,
+    pub message: String,
 }
 
 #[derive(Serialize)]
@@ -105,9 +117,10 @@ pub struct Beside {
     pub message: String,
 }
 
-pub fn ladders(record: &Record) -> Vec<Ladder> {
+pub fn ladders(record: &Record, judgement: &Judgement) -> Vec<Ladder> {
     let source = Source {
         record,
+        judgement,
         values: figures::values(record),
         of_case: match figures::is_simulated(record) {
             true => &SIMULATED,
@@ -152,27 +165,8 @@ fn alike<'a>(plan: &'a Plan, kernel: &str) -> Vec<Vec<&'a Case>> {
 }
 
 fn computes_same(plan: &Plan, a: &Case, b: &Case) -> bool {
-    a.dims == b.dims && reference(plan, a) == reference(plan, b)
-}
-
-/// That of another variant is what that one is held against.
-fn reference<'a>(plan: &'a Plan, case: &'a Case) -> &'a Reference {
-    let mut at = case;
-    // As often as there are cases: two that name each other end, too.
-    for _ in &plan.cases {
-        let Reference::Variant { variant } = &at.reference else {
-            break;
-        };
-        let id = CaseId {
-            variant: variant.clone(),
-            ..at.id.clone()
-        };
-        match plan.case(&id) {
-            Some(other) => at = other,
-            None => break,
-        }
-    }
-    &at.reference
+    // Not the whole task: working memory and arguments are a variant's own.
+    a.dims == b.dims && plan.task(a).reference == plan.task(b).reference
 }
 
 /// In the order of the plan.
@@ -188,6 +182,7 @@ fn variants<'a>(cases: &[&'a Case]) -> Vec<&'a str> {
 
 struct Source<'a> {
     record: &'a Record,
+    judgement: &'a Judgement,
     values: Values<'a>,
     of_case: &'static [Metric],
 }
@@ -261,8 +256,28 @@ impl Source<'_> {
             variant: case.id.variant.clone(),
             to_the_one_before: beside(before.last()),
             to_the_first: beside(before.first()),
+            to_rivals: self.to_rivals(&case.id),
             figures,
         }
+    }
+
+    fn to_rivals(&self, id: &CaseId) -> Vec<ToRival> {
+        let all = self.judgement.rivals.iter().flat_map(|standing| {
+            let compared = standing.compared.iter();
+            let compared = compared.filter(|it| it.case == *id);
+            compared.map(move |it| (standing, it))
+        });
+        let all = all.filter_map(|(standing, it)| {
+            let name = format!("{} {}", standing.rival, it.contestant);
+            Some(ToRival {
+                rival: standing.rival.clone(),
+                contestant: it.contestant.clone(),
+                p50: it.theirs,
+                times_as_fast: it.times_as_fast,
+                message: words::speed(it.ours.0, it.theirs.0, &name)?,
+            })
+        });
+        all.collect()
     }
 
     fn figures(&self, id: &CaseId, metrics: &[Metric]) -> BTreeMap<Metric, Figure> {
@@ -339,7 +354,11 @@ impl Added {
 }
 
 /// A group for each ladder.
-pub fn lay_out(record: &Record, ladders: &[Ladder]) -> Vec<Vec<Section<'static>>> {
+pub fn lay_out(
+    record: &Record,
+    judgement: &Judgement,
+    ladders: &[Ladder],
+) -> Vec<Vec<Section<'static>>> {
     if ladders.is_empty() {
         let none = "no kernel of this record has two variants that compute the same".to_owned();
         let none = Section::new("ladder", "No ladder", vec![Part::Lines(vec![none])]);
@@ -359,6 +378,7 @@ pub fn lay_out(record: &Record, ladders: &[Ladder]) -> Vec<Vec<Section<'static>>
     }
     lines.extend(figures::legend(record).map(str::to_owned));
     lines.push("a ratio is of two medians of this run, and no verdict".to_owned());
+    lines.extend(rivals::lines(&record.environment, judgement));
     lines.extend(missing(ladders));
     groups.push(vec![Section::new(
         "note",
@@ -409,10 +429,23 @@ fn group(ladder: &Ladder, of_case: &[Metric]) -> Vec<Section<'static>> {
         let measured = shape.rungs.iter().any(|rung| has_value(&rung.figures));
         let rungs = shape.rungs.iter().filter(|_| measured);
         let figures = Table::new(columns, rungs.clone().map(row).collect());
+        let has_rivals = shape.rungs.iter().any(|rung| !rung.to_rivals.is_empty());
         let row = |rung: &Rung| {
             let beside = [&rung.to_the_one_before, &rung.to_the_first];
-            let cells =
-                beside.map(|it| it.as_ref().map_or("-".to_owned(), |it| it.message.clone()));
+            let beside = beside.map(|it| it.iter().map(|it| it.message.as_str()).collect());
+            let rivals: Vec<&str> = rung
+                .to_rivals
+                .iter()
+                .map(|it| it.message.as_str())
+                .collect();
+            let [before, first]: [Vec<&str>; 2] = beside;
+            let cells = [before, first]
+                .into_iter()
+                .chain(has_rivals.then_some(rivals));
+            let cells = cells.map(|messages| match messages.is_empty() {
+                true => "-".to_owned(),
+                false => messages.join(", "),
+            });
             std::iter::once(rung.variant.clone()).chain(cells).collect()
         };
         let columns = [
@@ -420,7 +453,10 @@ fn group(ladder: &Ladder, of_case: &[Metric]) -> Vec<Section<'static>> {
             ("beside the one before", Kind::Text),
             ("beside the first", Kind::Text),
         ];
-        let beside = Table::new(columns, rungs.skip(1).map(row).collect());
+        let rivals = has_rivals.then_some(("beside rivals", Kind::Text));
+        // The first has nothing but rivals to stand beside.
+        let rungs = rungs.skip(usize::from(!has_rivals));
+        let beside = Table::new(columns.into_iter().chain(rivals), rungs.map(row).collect());
         Section::new("", &title, vec![Part::Table(figures), Part::Table(beside)])
     });
     std::iter::once(first).chain(shapes).collect()

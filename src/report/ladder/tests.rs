@@ -1,21 +1,39 @@
 use super::*;
 use crate::report::terminal::Options;
 use crate::report::{markdown, terminal};
-use verdict::judge::fixture;
-use verdict::model::Evidence;
+use verdict::judge::{fixture, judge};
+use verdict::model::{Evidence, Reference};
 
 const PLAIN: Options = Options {
     color: false,
     width: 100,
 };
 
+fn groups(record: &Record) -> Vec<Vec<Section<'static>>> {
+    let judgement = judged(record);
+    lay_out(record, &judgement, &ladders(record, &judgement))
+}
+
+fn judged(record: &Record) -> Judgement {
+    judge(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    )
+}
+
+fn of(record: &Record) -> Vec<Ladder> {
+    ladders(record, &judged(record))
+}
+
 fn in_terminal(record: &Record) -> String {
-    terminal::render_groups(&lay_out(record, &ladders(record)), PLAIN)
+    terminal::render_groups(&groups(record), PLAIN)
 }
 
 /// Of the variant `fast`, what is said of it beside the other, which is both the first and the one before.
 fn beside(record: &Record, shape: &str) -> [Option<String>; 2] {
-    let ladders = ladders(record);
+    let ladders = of(record);
     let shape = ladders[0]
         .shapes
         .iter()
@@ -33,8 +51,8 @@ fn each_variant_stands_beside_the_one_before_and_the_first() {
     fixture::slow(&mut record, &fixture::case_id("fast", "large"), 125_000);
     let record = fixture::with_tails(record);
     insta::assert_snapshot!("ladder-terminal", in_terminal(&record));
-    let groups = lay_out(&record, &ladders(&record));
-    insta::assert_snapshot!("ladder-markdown", markdown::render_groups(TITLE, &groups));
+    let markdown = markdown::render_groups(TITLE, &groups(&record));
+    insta::assert_snapshot!("ladder-markdown", markdown);
     let both = |text: &str| [Some(text.to_owned()), Some(text.to_owned())];
     assert_eq!(
         beside(&record, "small"),
@@ -46,7 +64,7 @@ fn each_variant_stands_beside_the_one_before_and_the_first() {
     );
 
     let json: serde_json::Value =
-        serde_json::from_str(&json(&record, &ladders(&record)).unwrap()).unwrap();
+        serde_json::from_str(&json(&record, &of(&record)).unwrap()).unwrap();
     assert_eq!(json["schema"], "gatekeeper.ladder/1");
     let ladder = &json["ladders"][0];
     let added =
@@ -101,13 +119,13 @@ fn variants_that_compute_something_else_are_no_steps_of_one_ladder() {
         variant: name.into(),
     };
     of_fast(&mut record, variant("direct"));
-    assert_eq!(ladders(&record).len(), 1);
+    assert_eq!(of(&record).len(), 1);
     let other = Reference::Softmax {
         x: "another".into(),
         out: "out".into(),
     };
     of_fast(&mut record, other);
-    assert!(ladders(&record).is_empty());
+    assert!(of(&record).is_empty());
     let text = in_terminal(&record);
     assert!(
         text.contains("no kernel of this record has two variants that compute the same"),
@@ -115,7 +133,7 @@ fn variants_that_compute_something_else_are_no_steps_of_one_ladder() {
     );
     // What the record does not have is no reference that another could share.
     of_fast(&mut record, variant("gone"));
-    assert!(ladders(&record).is_empty());
+    assert!(of(&record).is_empty());
 }
 
 #[test]
@@ -147,4 +165,27 @@ fn what_a_step_adds_is_what_its_build_has_otherwise() {
             "entry k -> k2"
         ]
     );
+}
+
+#[test]
+fn each_variant_stands_beside_every_contestant_that_was_timed() {
+    let record = fixture::record_beside_rival();
+    let ladders = of(&record);
+    let said = |rung: &Rung| -> Vec<String> {
+        let rivals = rung.to_rivals.iter();
+        rivals.map(|it| it.message.clone()).collect()
+    };
+    let rungs = &ladders[0].shapes[0].rungs;
+    assert_eq!(said(&rungs[0]), ["0.90 times as fast as torch flash"]);
+    assert_eq!(said(&rungs[1]), ["1.12 times as fast as torch flash"]);
+    let text = in_terminal(&record);
+    for says in [
+        "beside rivals",
+        // The rest of it is on the next line.
+        "0.90 times as fast as",
+        "note     torch math: not compared with 4 cases of k: no kernel for this shape",
+    ] {
+        assert!(text.contains(says), "{says}: {text}");
+    }
+    assert!(!in_terminal(&fixture::record()).contains("rivals"));
 }
