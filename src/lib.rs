@@ -21,4 +21,5 @@ pub mod repo;
 pub mod report;
 pub mod store;
 pub mod toolchain;
+mod variables;
 pub mod worker;

@@ -65,7 +65,8 @@ const KEPT: usize = 16;
 const SIDECAR: &str = "facts.json";
 const PTX: &str = "unit.ptx";
 
-/// Everything that an outcome depends on beside the contents of files, as a hex digest.
+/// Everything that an outcome depends on beside the contents of files, as a hex digest. The request names
+/// directories as they are here, the unit as they were written, which is how places in headers are said.
 ///
 /// # Errors
 /// Never in practice: what is hashed is plain data.
@@ -74,7 +75,7 @@ pub fn request_key(unit: &Unit, request: &NvccCall, toolchain: &Toolchain) -> Re
     let everything = serde_json::to_vec(&(
         TEMPLATE,
         env!("CARGO_PKG_VERSION"),
-        &unit.source,
+        (&unit.source, &unit.include_dirs),
         &unit.call,
         &request.args,
         &request.generated,

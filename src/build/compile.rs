@@ -1,6 +1,8 @@
-//! One unit through the compiler: run it, and read what came out.
+//! Units through the compiler: run it, and read what came out.
 
-use super::command::{self, ArtifactKind, NvccCall};
+use super::Outside;
+use super::command::{self, NvccCall, Way};
+use super::cut::PtxModule;
 use super::depend::list_files;
 use super::entry::{self, Unresolved};
 use super::identity::{self, Cubin};
@@ -9,6 +11,7 @@ use super::ptxas::PtxasReport;
 use crate::error::{Diagnostic, Error, Result};
 use crate::process::{self, Ended};
 use crate::toolchain::{Toolchain, clean_command};
+use rayon::prelude::*;
 use regex::Regex;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +19,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 use verdict::model::{BuildFacts, Callable, EntryFacts, Fault, FaultKind, Unit};
 
-/// Longest time that one unit may take; heavily templated kernels take minutes.
+/// Longest time that one run of nvcc may take; heavily templated kernels take minutes.
 pub const DEADLINE: Duration = Duration::from_secs(600);
 
 /// Bytes of what nvcc prints that are kept.
@@ -34,97 +37,306 @@ pub struct Compiled {
     pub included: Vec<String>,
 }
 
+/// The inner error is the source's, which is evidence.
+pub type Outcome = std::result::Result<Compiled, Fault>;
+
+/// Where nvcc runs, and for how long.
+#[derive(Clone, Copy)]
+pub struct Workshop<'a> {
+    pub root: &'a Path,
+    pub toolchain: &'a Toolchain,
+    /// Empty before, and removed afterwards.
+    pub scratch: &'a Path,
+    pub outside: &'a [Outside],
+    pub deadline: Duration,
+}
+
+/// Compiles units that share their source, definitions, flags and way, as far as they can together.
+///
 /// # Errors
-/// Outer: the machine failed. Inner: the source did, which is evidence.
-pub fn compile(
-    root: &Path,
-    toolchain: &Toolchain,
-    scratch: &Path,
-    unit: &Unit,
-    request: &NvccCall,
-    deadline: Duration,
-) -> Result<std::result::Result<Compiled, Fault>> {
-    let failed = |what: &str, error: std::io::Error| {
-        Error::environment(format!("{}: {what}: {error}", unit.id))
+/// Where the machine failed, which is no fault of a source.
+pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let Some(first) = units.first() else {
+        return Ok(Vec::new());
     };
-    let output = scratch.join(match request.kind {
-        ArtifactKind::Cubin => "unit.cubin",
-        ArtifactKind::Library => "unit.so",
-    });
-    // The intermediates of the one call: PTX for the simulator, and what a library's identity is read from.
-    let intermediates = scratch.join(KEPT);
-    std::fs::create_dir(&intermediates).map_err(|error| failed("intermediates", error))?;
-    let mut command = clean_command(&toolchain.nvcc);
-    command
-        .current_dir(root)
-        .env("TMPDIR", scratch)
-        .arg("-ccbin")
-        .arg(&toolchain.host_compiler)
-        .args(&request.args)
-        .arg("--keep")
-        .arg("--keep-dir")
-        .arg(&intermediates)
-        .arg("-o")
-        .arg(&output);
-    if let (ArtifactKind::Library, Some(dir)) = (request.kind, &toolchain.library_dir) {
-        command.arg("-L").arg(dir);
+    match Way::of(first) {
+        Way::Instance => compile_instances(shop, units),
+        Way::Source | Way::Library => compile_source(shop, first, units),
     }
-    match &request.generated {
-        None => command.arg(&unit.source),
-        Some(text) => {
-            let generated = scratch.join(GENERATED);
-            std::fs::write(&generated, text).map_err(|error| failed("generated source", error))?;
-            command.args(["-include", &unit.source]).arg(generated)
-        }
-    };
+}
 
-    let ended =
-        process::run(command, deadline, MOST_OUTPUT).map_err(|error| failed("nvcc", error))?;
-    let Some(ended) = ended else {
-        return Ok(Err(fault(
-            FaultKind::Compile,
-            format!("nvcc did not finish within {} s", deadline.as_secs()),
-        )));
+/// One run for the entries of a source, or for a launcher.
+fn compile_source(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let is_library = Way::of(first) == Way::Library;
+    let wanted = match is_library {
+        false => Wanted::Cubin,
+        true => Wanted::Library,
     };
-    let text = canonical(&ended.log, scratch, &toolchain.include);
-    if !ended.status.success() {
-        return failure(&text, &ended);
-    }
-
-    let read = |path: &Path| {
-        std::fs::read(path).map_err(|error| failed(&format!("{}", path.display()), error))
+    let request = NvccCall::of(first);
+    let ran = match shop.run(
+        &request.args,
+        Input::Source(&first.source, &request),
+        wanted,
+    )? {
+        Ok(ran) => ran,
+        Err(fault) => return Ok(units.iter().map(|_| Err(fault.clone())).collect()),
     };
-    let stem = match &request.generated {
-        None => Path::new(&unit.source).file_name(),
-        Some(_) => Some(GENERATED.as_ref()),
+    let ptx = shop.read_ptx(&ran.kept.with_extension("ptx"))?;
+    let included = shop.included()?;
+    let (cubin, host) = match is_library {
+        false => (read(&ran.output)?, None),
+        true => (
+            read(&ran.kept.with_extension("cubin"))?,
+            Some(read(&ran.kept.with_extension("o"))?),
+        ),
     };
-    let kept = intermediates.join(stem.unwrap_or_default());
-    let ptx = read(&kept.with_extension("ptx"))?;
-    let ptx = without_paths(&String::from_utf8_lossy(&ptx), root, scratch, toolchain);
-    let cubin = match request.kind {
-        ArtifactKind::Cubin => read(&output)?,
-        ArtifactKind::Library => read(&kept.with_extension("cubin"))?,
-    };
-    let host = match request.kind {
-        ArtifactKind::Cubin => None,
-        ArtifactKind::Library => Some(read(&kept.with_extension("o"))?),
-    };
-    let included = list_included(&intermediates)
-        .map_err(|error| failed("intermediates", error))?
-        .into_iter()
-        .filter(|file| !Path::new(file).starts_with(scratch))
-        .collect();
-    Ok(
-        facts(unit, &text, &cubin, host.as_deref()).map(|facts| Compiled {
+    let compiled = units.iter().map(|unit| {
+        let code = Code::parse(&cubin, host.as_deref(), &ran.log)?;
+        let names = resolve(unit, 0, &code.symbols())?;
+        let facts = code.facts(unit, names)?;
+        Ok(Compiled {
             facts: BuildFacts {
                 ptx: identity_of_ptx(unit, &facts, &ptx),
                 ..facts
             },
-            output,
+            output: ran.output.clone(),
+            ptx: ptx.clone(),
+            included: included.clone(),
+        })
+    });
+    Ok(compiled.collect())
+}
+
+/// Template instances: one run reads the source and instantiates all of them, and each is then cut out and
+/// assembled by itself. So what becomes of one does not depend on what it was compiled beside. One that spoils the
+/// common run, or cannot be cut out of it, goes alone.
+fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let request = NvccCall::of_instances(units);
+    let Some(first) = units.first() else {
+        return Ok(Vec::new());
+    };
+    let is_alone = units.len() == 1;
+    let alone = |(at, unit): (usize, &&Unit)| -> Result<Outcome> {
+        let scratch = shop.directory(&format!("alone-{at}"))?;
+        let shop = Workshop {
+            scratch: &scratch,
+            ..shop
+        };
+        let compiled = compile_instances(shop, &[unit])?.pop();
+        compiled.ok_or_else(|| Error::environment(format!("{}: nothing was compiled", unit.id)))
+    };
+    let together = Input::Source(&first.source, &request);
+    let ran = match shop.run(&request.args, together, Wanted::Ptx)? {
+        Ok(ran) => ran,
+        Err(fault) if is_alone => return Ok(vec![Err(fault)]),
+        // Whose mistake it is shows when each is alone.
+        Err(_) => return units.par_iter().enumerate().map(alone).collect(),
+    };
+    let included = shop.included()?;
+    let text = shop.read_ptx(&ran.output)?;
+    let module = PtxModule::parse(&text);
+    let symbols = module.as_ref().map(PtxModule::entries).unwrap_or_default();
+    let names: Vec<_> = units
+        .iter()
+        .enumerate()
+        .map(|(at, unit)| resolve(unit, at, &symbols))
+        .collect();
+    let wanted: Vec<&str> = names
+        .iter()
+        .filter_map(|names| Some(names.as_ref().ok()?.first()?.1.as_str()))
+        .collect();
+    let each = names.clone().into_par_iter().zip(units).enumerate();
+    each.map(|(at, (names, unit))| {
+        let names = match names {
+            Ok(names) => names,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let own = names.first().map_or("", |(_, symbol)| symbol.as_str());
+        let others: Vec<&str> = wanted.iter().copied().filter(|it| *it != own).collect();
+        let ptx = match module.as_ref().and_then(|module| module.cut(own, &others)) {
+            Some(ptx) => ptx,
+            None if is_alone => text.clone(),
+            None => return alone((at, unit)),
+        };
+        let scratch = shop.directory(&format!("entry-{at}"))?;
+        let shop = Workshop {
+            scratch: &scratch,
+            ..shop
+        };
+        let assembled = match shop.assemble(&request.args, &ptx)? {
+            Ok(assembled) => assembled,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let log = format!("{}\n{}", ran.log, assembled.log);
+        let cubin = read(&assembled.output)?;
+        let facts = Code::parse(&cubin, None, &log).and_then(|code| code.facts(unit, names));
+        Ok(facts.map(|facts| Compiled {
+            facts: BuildFacts {
+                ptx: identity_of_ptx(unit, &facts, &ptx),
+                ..facts
+            },
+            output: assembled.output,
             ptx,
-            included,
-        }),
-    )
+            included: included.clone(),
+        }))
+    })
+    .collect()
+}
+
+/// What nvcc shall write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Cubin,
+    Ptx,
+    Library,
+}
+
+impl Wanted {
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Cubin => &["-cubin"],
+            Self::Ptx => &["-ptx"],
+            Self::Library => &["-shared", "-Xcompiler", "-fPIC", "-cudart", "static"],
+        }
+    }
+
+    fn file(self) -> &'static str {
+        match self {
+            Self::Cubin => "unit.cubin",
+            Self::Ptx => "gatekeeper.ptx",
+            Self::Library => "unit.so",
+        }
+    }
+}
+
+/// What nvcc shall read.
+enum Input<'a> {
+    Source(&'a str, &'a NvccCall),
+    Ptx(&'a Path),
+}
+
+/// What a run of nvcc left.
+struct Ran {
+    /// Without paths of this machine.
+    log: String,
+    output: PathBuf,
+    /// The intermediates, but for their extensions.
+    kept: PathBuf,
+}
+
+impl Workshop<'_> {
+    fn directory(&self, name: &str) -> Result<PathBuf> {
+        let path = self.scratch.join(name);
+        std::fs::create_dir(&path).map_err(|error| failed(&path, error))?;
+        Ok(path)
+    }
+
+    fn run(
+        &self,
+        args: &[String],
+        input: Input,
+        wanted: Wanted,
+    ) -> Result<std::result::Result<Ran, Fault>> {
+        let output = self.scratch.join(wanted.file());
+        // The intermediates of the one call: PTX for the simulator, and what a library's identity is read from.
+        let intermediates = self.directory(KEPT)?;
+        let mut command = clean_command(&self.toolchain.nvcc);
+        command
+            .current_dir(self.root)
+            .env("TMPDIR", self.scratch)
+            .arg("-ccbin")
+            .arg(&self.toolchain.host_compiler)
+            .args(wanted.flags())
+            .args(args)
+            .arg("--keep")
+            .arg("--keep-dir")
+            .arg(&intermediates)
+            .arg("-o")
+            .arg(&output);
+        if let (Wanted::Library, Some(dir)) = (wanted, &self.toolchain.library_dir) {
+            command.arg("-L").arg(dir);
+        }
+        let stem = match input {
+            Input::Ptx(file) => {
+                command.arg(file);
+                file.to_owned()
+            }
+            Input::Source(
+                source,
+                NvccCall {
+                    generated: None, ..
+                },
+            ) => {
+                command.arg(source);
+                PathBuf::from(source)
+            }
+            Input::Source(
+                source,
+                NvccCall {
+                    generated: Some(text),
+                    ..
+                },
+            ) => {
+                let generated = self.scratch.join(GENERATED);
+                std::fs::write(&generated, text).map_err(|error| failed(&generated, error))?;
+                command.args(["-include", source]).arg(&generated);
+                generated
+            }
+        };
+        let ended = process::run(command, self.deadline, MOST_OUTPUT)
+            .map_err(|error| failed(&self.toolchain.nvcc, error))?;
+        let Some(ended) = ended else {
+            return Ok(Err(fault(
+                FaultKind::Compile,
+                format!("nvcc did not finish within {} s", self.deadline.as_secs()),
+            )));
+        };
+        let log = self.canonical(&ended.log);
+        if !ended.status.success() {
+            return failure(&log, &ended);
+        }
+        Ok(Ok(Ran {
+            log,
+            output,
+            kept: intermediates.join(stem.file_stem().unwrap_or_default()),
+        }))
+    }
+
+    fn assemble(&self, args: &[String], ptx: &str) -> Result<std::result::Result<Ran, Fault>> {
+        let file = self.scratch.join(GENERATED).with_extension("ptx");
+        std::fs::write(&file, ptx).map_err(|error| failed(&file, error))?;
+        self.run(args, Input::Ptx(&file), Wanted::Cubin)
+    }
+
+    fn canonical(&self, text: &str) -> String {
+        let text = canonical(text, self.scratch, &self.toolchain.include);
+        // The longer of two that begin alike comes first.
+        let outside = self.outside.iter().rev();
+        outside.fold(text, |text, Outside { here, written }| {
+            text.replace(&format!("{here}/"), &format!("{written}/"))
+        })
+    }
+
+    /// nvcc names source files in its line tables by their whole path.
+    fn read_ptx(&self, file: &Path) -> Result<String> {
+        let text = String::from_utf8_lossy(&read(file)?).into_owned();
+        Ok(without_paths(&text, self))
+    }
+
+    fn included(&self) -> Result<Vec<String>> {
+        let kept = self.scratch.join(KEPT);
+        let files = list_included(&kept).map_err(|error| failed(&kept, error))?;
+        let own = |file: &String| !Path::new(file).starts_with(self.scratch);
+        Ok(files.into_iter().filter(own).collect())
+    }
+}
+
+fn failed(path: &Path, error: std::io::Error) -> Error {
+    Error::environment(format!("the compiler: {}: {error}", path.display()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| failed(path, error))
 }
 
 /// A launcher's is not simulated.
@@ -164,7 +376,7 @@ fn fault(kind: FaultKind, message: String) -> Fault {
     Fault { kind, message }
 }
 
-fn failure(text: &str, ended: &Ended) -> Result<std::result::Result<Compiled, Fault>> {
+fn failure<Made>(text: &str, ended: &Ended) -> Result<std::result::Result<Made, Fault>> {
     if text.contains("unsupported GNU version") || text.contains("unsupported clang version") {
         return Err(Error::Environment(
             Diagnostic::new(format!(
@@ -230,10 +442,9 @@ fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
     }
 }
 
-/// nvcc names source files in its line tables by their whole path.
-fn without_paths(ptx: &str, root: &Path, scratch: &Path, toolchain: &Toolchain) -> String {
-    let text = canonical(ptx, scratch, &toolchain.include);
-    match std::fs::canonicalize(root) {
+fn without_paths(ptx: &str, shop: &Workshop) -> String {
+    let text = shop.canonical(ptx);
+    match std::fs::canonicalize(shop.root) {
         Ok(root) => {
             let root = root.display();
             // With a dot where it was taken in by -include.
@@ -245,71 +456,113 @@ fn without_paths(ptx: &str, root: &Path, scratch: &Path, toolchain: &Toolchain) 
     }
 }
 
-fn facts(
-    unit: &Unit,
-    text: &str,
-    cubin: &[u8],
-    host: Option<&[u8]>,
-) -> std::result::Result<BuildFacts, Fault> {
-    let not_found = |message: String| fault(FaultKind::EntryNotFound, message);
-    let report = PtxasReport::parse(text);
-    let arch = unit.id.arch.to_string();
-    let cubin = Cubin::parse(cubin).map_err(not_found)?;
-    if cubin.is_relocatable() {
-        return Err(fault(
-            FaultKind::Compile,
-            "relocatable device code is not supported: take -rdc=true out of the flags".to_owned(),
-        ));
-    }
-    let symbols = cubin.entries();
-    let entries = command::entry_names(&unit.call)
-        .into_iter()
-        .enumerate()
-        .map(|(index, name)| {
-            let symbol = symbol_of(index, name, &symbols)
-                .map_err(|why| not_found(format!("entry `{name}` of {}: {why}", unit.source)))?;
-            let resources = report
-                .resources(symbol, &arch)
-                .map_err(|why| not_found(format!("entry `{name}` ({symbol}) at {arch}: {why}")))?;
-            Ok(EntryFacts {
-                name: name.to_owned(),
-                symbol: symbol.to_owned(),
-                resources,
-            })
-        })
-        .collect::<std::result::Result<Vec<_>, Fault>>()?;
+/// Machine code, and what PTXAS said when it was made.
+struct Code<'a> {
+    cubin: Cubin<'a>,
+    host: Option<&'a [u8]>,
+    log: &'a str,
+    report: PtxasReport,
+}
 
-    let mut digest = blake3::Hasher::new();
-    let mut add = |identity: std::result::Result<[u8; 32], String>| {
-        identity.map_err(not_found).map(|identity| {
-            digest.update(&identity);
+impl<'a> Code<'a> {
+    fn parse(
+        cubin: &'a [u8],
+        host: Option<&'a [u8]>,
+        log: &'a str,
+    ) -> std::result::Result<Self, Fault> {
+        let cubin = Cubin::parse(cubin).map_err(not_found)?;
+        if cubin.is_relocatable() {
+            return Err(fault(
+                FaultKind::Compile,
+                "relocatable device code is not supported: take -rdc=true out of the flags"
+                    .to_owned(),
+            ));
+        }
+        Ok(Self {
+            cubin,
+            host,
+            log,
+            report: PtxasReport::parse(log),
         })
-    };
-    match host {
-        None => {
-            for entry in &entries {
-                add(cubin.identity(&entry.symbol))?;
+    }
+
+    fn symbols(&self) -> Vec<&str> {
+        self.cubin.entries()
+    }
+
+    /// Of the entries with these names and symbols.
+    fn facts(
+        &self,
+        unit: &Unit,
+        names: Vec<(String, String)>,
+    ) -> std::result::Result<BuildFacts, Fault> {
+        let arch = unit.id.arch.to_string();
+        let entries = names
+            .into_iter()
+            .map(|(name, symbol)| {
+                let resources = self.report.resources(&symbol, &arch).map_err(|why| {
+                    not_found(format!("entry `{name}` ({symbol}) at {arch}: {why}"))
+                })?;
+                Ok(EntryFacts {
+                    name,
+                    symbol,
+                    resources,
+                })
+            })
+            .collect::<std::result::Result<Vec<_>, Fault>>()?;
+        Ok(BuildFacts {
+            artifact: String::new(),
+            identity: self.identity(&entries).map_err(not_found)?,
+            entries,
+            ptx: None,
+            warnings: warnings(self.log, self.report.warnings.clone()),
+        })
+    }
+
+    fn identity(&self, entries: &[EntryFacts]) -> std::result::Result<String, String> {
+        let mut digest = blake3::Hasher::new();
+        match self.host {
+            None => {
+                for entry in entries {
+                    digest.update(&self.cubin.identity(&entry.symbol)?);
+                }
+            }
+            Some(host) => {
+                digest.update(&identity::host_identity(host)?);
+                // Host code can launch what it did not declare.
+                let mut all: Vec<[u8; 32]> = self
+                    .symbols()
+                    .iter()
+                    .map(|symbol| self.cubin.identity(symbol))
+                    .collect::<std::result::Result<_, _>>()?;
+                all.sort_unstable();
+                for identity in all {
+                    digest.update(&identity);
+                }
             }
         }
-        Some(host) => {
-            add(identity::host_identity(host))?;
-            // Host code can launch what it did not declare.
-            let mut all: Vec<[u8; 32]> = symbols
-                .iter()
-                .map(|symbol| cubin.identity(symbol))
-                .collect::<std::result::Result<_, _>>()
-                .map_err(not_found)?;
-            all.sort_unstable();
-            all.into_iter().try_for_each(|identity| add(Ok(identity)))?;
-        }
+        Ok(digest.finalize().to_hex().to_string())
     }
-    Ok(BuildFacts {
-        artifact: String::new(),
-        entries,
-        identity: digest.finalize().to_hex().to_string(),
-        ptx: None,
-        warnings: warnings(text, report.warnings),
-    })
+}
+
+fn not_found(message: String) -> Fault {
+    fault(FaultKind::EntryNotFound, message)
+}
+
+/// Names and symbols of a unit's entries, in their order, of which the first has marker `first`.
+fn resolve(
+    unit: &Unit,
+    first: usize,
+    symbols: &[&str],
+) -> std::result::Result<Vec<(String, String)>, Fault> {
+    let names = command::entry_names(&unit.call).into_iter().enumerate();
+    names
+        .map(|(index, name)| {
+            symbol_of(first + index, name, symbols)
+                .map(|symbol| (name.to_owned(), symbol.to_owned()))
+                .map_err(|why| not_found(format!("entry `{name}` of {}: {why}", unit.source)))
+        })
+        .collect()
 }
 
 fn symbol_of<'a>(

@@ -3,7 +3,7 @@
 use super::*;
 use crate::toolchain::testing;
 use std::collections::BTreeMap;
-use verdict::model::{CType, Fault, FaultKind, LaunchedEntry, ScalarType, UnitId};
+use verdict::model::{CType, FaultKind, LaunchedEntry, ScalarType, UnitId};
 
 pub(super) struct Bench {
     pub root: tempfile::TempDir,
@@ -32,15 +32,12 @@ impl Bench {
     }
 
     pub fn build_with(&self, toolchain: &Toolchain, units: &[Unit]) -> Vec<Built> {
-        build_all(
-            self.root.path(),
-            toolchain,
-            &self.cache,
-            units,
-            2,
-            &|_, _| {},
-        )
-        .unwrap()
+        self.build_jobs(toolchain, units, 2)
+    }
+
+    pub fn build_jobs(&self, toolchain: &Toolchain, units: &[Unit], jobs: usize) -> Vec<Built> {
+        let root = self.root.path();
+        build_all(root, toolchain, &self.cache, units, jobs, &|_, _| {}).unwrap()
     }
 
     pub fn build(&self, units: &[Unit]) -> Vec<Built> {
@@ -522,10 +519,7 @@ gates.yaml: shim(26): note #3322-D: number of parameters of function template "g
 }
 
 /// `k.cu` through a compiler that is a script.
-fn compile_with(
-    body: &str,
-    deadline: Duration,
-) -> Result<std::result::Result<compile::Compiled, Fault>> {
+fn compile_with(body: &str, deadline: Duration) -> Result<compile::Outcome> {
     let bench = Bench::new(&[("k.cu", "")]);
     let dir = tempfile::tempdir().unwrap();
     let unit = entry("k.cu", "k");
@@ -533,14 +527,14 @@ fn compile_with(
         nvcc: script(dir.path(), body),
         ..testing::toolchain()
     };
-    compile::compile(
-        bench.root.path(),
-        &toolchain,
-        dir.path(),
-        &unit,
-        &NvccCall::of(&unit),
+    let shop = Workshop {
+        root: bench.root.path(),
+        toolchain: &toolchain,
+        scratch: dir.path(),
+        outside: &[],
         deadline,
-    )
+    };
+    compile::compile(shop, &[&unit]).map(|mut compiled| compiled.pop().unwrap())
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::scope::{self, Scope};
 use super::shape::{NamedShape, check_file_name, check_identifier, resolve_shapes};
 use super::tensor::{self, Declared};
 use super::yaml::{Ordered, Problem, Spot, suggest};
+use crate::variables::{self, NoDirectory};
 use std::collections::BTreeMap;
 use verdict::model::{
     Arch, Callable, Case, CaseId, Determinism, Gate, Metric, Tensor, Unit, UnitId,
@@ -40,6 +41,7 @@ pub struct Shared<'a> {
     pub architectures: &'a [Arch],
     pub flags: &'a [Spot<String>],
     pub disk: &'a dyn Fn(&str) -> Option<PathKind>,
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -364,7 +366,7 @@ fn resolve_units(
     let include_dirs: Vec<String> = raw
         .include_dirs
         .iter()
-        .map(|dir| check_path(dir, PathKind::Directory, shared))
+        .map(|dir| check_include_dir(dir, shared))
         .collect::<Result<_, _>>()?;
     let flags: Vec<String> = shared
         .flags
@@ -449,6 +451,38 @@ fn check_flag(flag: &Spot<String>) -> Result<String, Problem> {
         ));
     }
     Ok(flag.value.clone())
+}
+
+/// A directory of the repository, or one of this machine. What is recorded of the latter is what was written.
+fn check_include_dir(spot: &Spot<String>, shared: &Shared<'_>) -> Result<String, Problem> {
+    if !variables::is_outside(spot) {
+        return check_path(spot, PathKind::Directory, shared);
+    }
+    let problem = |message: String| Problem::new(spot.at, message);
+    let found = variables::expand(spot, shared.environment).map_err(|why| match why {
+        NoDirectory::Unset { variable } => {
+            problem(format!("the environment variable {variable} is not set")).help(format!(
+                "set {variable} to the directory that headers are in"
+            ))
+        }
+        NoDirectory::Relative { variable, value } => problem(format!(
+            "the environment variable {variable} is `{value}`, which is no absolute path"
+        )),
+        NoDirectory::Misplaced => problem(format!("`{}` is not a directory", spot.value))
+            .help("write a variable as ${NAME}, at the beginning: ${TORCH_INCLUDE}/torch"),
+    })?;
+    let means = match found == **spot {
+        true => found.clone(),
+        false => format!("{} ({found})", spot.value),
+    };
+    match (shared.disk)(&found) {
+        Some(PathKind::Directory) => match spot.trim_end_matches('/') {
+            "" => Ok("/".to_owned()),
+            written => Ok(written.to_owned()),
+        },
+        Some(PathKind::File) => Err(problem(format!("{means} is not a directory"))),
+        None => Err(problem(format!("{means} does not exist"))),
+    }
 }
 
 /// A path of the repository: relative, inside it, with forward slashes, and there.

@@ -31,6 +31,7 @@ pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
 pub use limit::parse_change;
 
 use crate::error::{Diagnostic, Error, Result};
+use crate::variables;
 use kernel::{PathKind, Shared};
 use raw::RawSimulation;
 use std::collections::BTreeSet;
@@ -139,7 +140,7 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
             PathKind::File
         })
     };
-    let mut resolved = parse(&file, &text, &disk).map_err(Error::Usage)?;
+    let mut resolved = parse(&file, &text, &disk, &variables::of_process).map_err(Error::Usage)?;
     let all = resolved.plan.cases.iter().map(|case| case.id.clone());
     let all = all.collect();
     select::select(&mut resolved, selection).map_err(Error::Usage)?;
@@ -190,11 +191,12 @@ fn parse(
     file: &str,
     text: &str,
     disk: &dyn Fn(&str) -> Option<PathKind>,
+    environment: &dyn Fn(&str) -> Option<String>,
 ) -> std::result::Result<Resolved, Diagnostic> {
     let source = Source::parse(file, text)?;
     check_version(&source)
         .and_then(|()| source.read())
-        .and_then(|raw| resolve_file(&raw, file, disk))
+        .and_then(|raw| resolve_file(&raw, file, disk, environment))
         .map_err(|problem| source.diagnose(&problem))
 }
 
@@ -223,6 +225,7 @@ fn resolve_file(
     raw: &raw::GatesFile,
     file: &str,
     disk: &dyn Fn(&str) -> Option<PathKind>,
+    environment: &dyn Fn(&str) -> Option<String>,
 ) -> std::result::Result<Resolved, Problem> {
     let architectures = resolve_architectures(&raw.architectures)?;
     let shared = Shared {
@@ -230,6 +233,7 @@ fn resolve_file(
         architectures: &architectures,
         flags: &raw.flags,
         disk,
+        environment,
     };
     let mut resolved = Resolved {
         plan: Plan {

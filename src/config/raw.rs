@@ -79,7 +79,7 @@ pub struct Kernel {
     pub entry: Option<Spot<String>>,
     /// Instead of `entry`: a host function that launches the kernel.
     pub launcher: Option<Spot<Launcher>>,
-    /// Include directories (nvcc -I), relative to gates.yaml.
+    /// Include directories (nvcc -I), relative to gates.yaml; outside it "${TORCH_INCLUDE}" or a whole path.
     #[serde(default)]
     pub include_dirs: Vec<Spot<String>>,
     /// nvcc flags, after those of the file.

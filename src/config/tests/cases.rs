@@ -463,6 +463,52 @@ fn paths_are_normalised_and_stay_inside() {
     );
 }
 
+/// What is recorded is the same on every machine.
+#[test]
+fn directories_outside_the_tree_are_recorded_as_written() {
+    let dirs = |dirs: &str| {
+        let text = format!("source: scale.cu\n    include_dirs: [{dirs}]");
+        right("source: scale.cu", &text).plan.units[0]
+            .include_dirs
+            .clone()
+    };
+    assert_eq!(
+        dirs("inc, \"${TORCH_INCLUDE}\", \"${TORCH_INCLUDE}/ATen/\", /opt/cutlass/"),
+        [
+            "inc",
+            "${TORCH_INCLUDE}",
+            "${TORCH_INCLUDE}/ATen",
+            "/opt/cutlass"
+        ]
+    );
+    for (dir, says) in [
+        (
+            "${CUTLASS}/include",
+            "the environment variable CUTLASS is not set\n  help: set CUTLASS to the directory that headers are in",
+        ),
+        (
+            "${RELATIVE}",
+            "the environment variable RELATIVE is `include`, which is no absolute path",
+        ),
+        (
+            "$TORCH_INCLUDE",
+            "`$TORCH_INCLUDE` is not a directory\n  help: write a variable as ${NAME}, at the beginning: ${TORCH_INCLUDE}/torch",
+        ),
+        (
+            "${TORCH_INCLUDE}/missing",
+            "${TORCH_INCLUDE}/missing (/opt/torch/include/missing) does not exist",
+        ),
+        ("/opt/missing", "/opt/missing does not exist"),
+        ("/opt/a.h", "/opt/a.h is not a directory"),
+    ] {
+        check(
+            "source: scale.cu",
+            &format!("source: scale.cu\n    include_dirs: [\"{dir}\"]"),
+            &format!("gates.yaml:6:20: kernels.scale.include_dirs[0]: {says}"),
+        );
+    }
+}
+
 /// Editors read the file; `UPDATE_SCHEMA=1 cargo test` writes it again.
 #[test]
 fn the_schema_file_is_the_schema_of_the_types() {
