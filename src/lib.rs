@@ -19,7 +19,7 @@ pub mod pipeline;
 mod process;
 pub mod repo;
 pub mod report;
+mod sources;
 pub mod store;
 pub mod toolchain;
-mod variables;
 pub mod worker;

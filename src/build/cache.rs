@@ -27,7 +27,8 @@ pub struct Artifacts {
 pub struct Stored {
     pub facts: BuildFacts,
     pub file: PathBuf,
-    pub ptx: PathBuf,
+    /// Where the facts know it.
+    pub ptx: Option<PathBuf>,
 }
 
 /// Earlier compilations of one request, latest first.
@@ -124,6 +125,7 @@ impl Artifacts {
             ))
         };
         let bytes = std::fs::read(&output).map_err(failed)?;
+        let ptx = ptx.unwrap_or_default();
         let artifact = content_address(key, &bytes, ptx.as_bytes());
         facts.artifact.clone_from(&artifact);
         let file = output.file_name().map_or_else(
@@ -204,10 +206,11 @@ impl Artifacts {
         let (bytes, text) = (std::fs::read(&file).ok()?, std::fs::read(&ptx).ok()?);
         let whole = seal(&sidecar.facts, &bytes, &text)? == sidecar.seal
             && sidecar.facts.artifact == artifact;
+        let is_known = sidecar.facts.ptx.is_some();
         whole.then_some(Stored {
             facts: sidecar.facts,
             file,
-            ptx,
+            ptx: is_known.then_some(ptx),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! What nvcc is asked for one unit: its arguments, and the few lines of source that are generated around
 //! the user's. Pure; paths of this machine are added where the command is run.
 
+use crate::sources::{self, Made};
 use std::fmt::Write;
 use verdict::model::{CType, Callable, LaunchedEntry, ScalarType, Unit};
 
@@ -21,14 +22,20 @@ pub enum Way {
     Instance,
     /// A launcher with its kernels.
     Library,
+    /// PTX that was made elsewhere.
+    Ptx,
+    /// Machine code that was made elsewhere: nothing is compiled.
+    Cubin,
 }
 
 impl Way {
     pub fn of(unit: &Unit) -> Self {
-        match &unit.call {
-            Callable::Entry { name } if is_templated(name) => Self::Instance,
-            Callable::Entry { .. } => Self::Source,
-            Callable::Launcher { .. } => Self::Library,
+        match (&unit.call, Made::of(&unit.source)) {
+            (Callable::Launcher { .. }, _) => Self::Library,
+            (Callable::Entry { .. }, Some(Made::Ptx)) => Self::Ptx,
+            (Callable::Entry { .. }, Some(Made::Cubin)) => Self::Cubin,
+            (Callable::Entry { name }, None) if is_templated(name) => Self::Instance,
+            (Callable::Entry { .. }, None) => Self::Source,
         }
     }
 }
@@ -47,7 +54,7 @@ impl NvccCall {
     pub fn of(unit: &Unit) -> Self {
         Self {
             args: arguments(unit),
-            generated: generated(&unit.call),
+            generated: generated(unit),
         }
     }
 
@@ -117,17 +124,22 @@ pub fn is_marker(symbol: &str) -> bool {
     symbol.starts_with("_Z14gk_instantiateI")
 }
 
-fn generated(call: &Callable) -> Option<String> {
-    let mut text = markers(&entry_names(call));
+fn generated(unit: &Unit) -> Option<String> {
+    if Made::of(&unit.source).is_some() {
+        return None;
+    }
+    let mut text = markers(&entry_names(&unit.call));
     if let Callable::Launcher {
         function,
         signature,
         ..
-    } = call
+    } = &unit.call
     {
         text.push_str(&shim(function, signature));
     }
-    (!text.is_empty()).then_some(text)
+    // nvcc compiles no header.
+    let is_header = sources::extension(&unit.source) != "cu";
+    (is_header || !text.is_empty()).then_some(text)
 }
 
 fn markers(names: &[&str]) -> String {

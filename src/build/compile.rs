@@ -17,7 +17,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
-use verdict::model::{BuildFacts, Callable, EntryFacts, Fault, FaultKind, Unit};
+use verdict::model::{BuildFacts, EntryFacts, Fault, FaultKind, Unit};
 
 /// Longest time that one run of nvcc may take; heavily templated kernels take minutes.
 pub const DEADLINE: Duration = Duration::from_secs(600);
@@ -32,7 +32,7 @@ pub struct Compiled {
     /// The cubin or library, in the scratch directory.
     pub output: PathBuf,
     /// What its machine code was made from, without paths of this machine.
-    pub ptx: String,
+    pub ptx: Option<String>,
     /// Every file that was read, as the preprocessor printed it: relative to the root or absolute.
     pub included: Vec<String>,
 }
@@ -62,6 +62,8 @@ pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     match Way::of(first) {
         Way::Instance => compile_instances(shop, units),
         Way::Source | Way::Library => compile_source(shop, first, units),
+        Way::Ptx => compile_ptx(shop, first, units),
+        Way::Cubin => read_cubin(shop, first, units),
     }
 }
 
@@ -90,20 +92,53 @@ fn compile_source(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<O
             Some(read(&ran.kept.with_extension("o"))?),
         ),
     };
-    let compiled = units.iter().map(|unit| {
-        let code = Code::parse(&cubin, host.as_deref(), &ran.log)?;
-        let names = resolve(unit, 0, &code.symbols())?;
-        let facts = code.facts(unit, names)?;
-        Ok(Compiled {
-            facts: BuildFacts {
-                ptx: identity_of_ptx(unit, &facts, &ptx),
-                ..facts
-            },
-            output: ran.output.clone(),
-            ptx: ptx.clone(),
-            included: included.clone(),
-        })
-    });
+    let made = Machine {
+        cubin: &cubin,
+        host: host.as_deref(),
+        said: Said::ByPtxas(&ran.log),
+    };
+    // A launcher is not simulated.
+    let ptx = (!is_library).then_some(ptx.as_str());
+    let compiled = units
+        .iter()
+        .map(|unit| made.unit(unit, None, ptx, &ran.output, &included));
+    Ok(compiled.collect())
+}
+
+/// PTX that was made elsewhere.
+fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let source = Path::new(&first.source);
+    let ran = match shop.run(&NvccCall::of(first).args, Input::Ptx(source), Wanted::Cubin)? {
+        Ok(ran) => ran,
+        Err(fault) => return Ok(units.iter().map(|_| Err(fault.clone())).collect()),
+    };
+    let ptx = shop.read_ptx(&shop.root.join(source))?;
+    let cubin = read(&ran.output)?;
+    let made = Machine {
+        cubin: &cubin,
+        host: None,
+        said: Said::ByPtxas(&ran.log),
+    };
+    let included = [first.source.clone()];
+    let compiled = units
+        .iter()
+        .map(|unit| made.unit(unit, None, Some(&ptx), &ran.output, &included));
+    Ok(compiled.collect())
+}
+
+/// Machine code that was made elsewhere.
+fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let source = shop.root.join(&first.source);
+    let cubin = read(&source)?;
+    let made = Machine {
+        cubin: &cubin,
+        host: None,
+        said: Said::ByItself,
+    };
+    let included = [first.source.clone()];
+    let compiled = units
+        .iter()
+        .map(|unit| made.unit(unit, None, None, &source, &included));
     Ok(compiled.collect())
 }
 
@@ -169,16 +204,12 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
         };
         let log = format!("{}\n{}", ran.log, assembled.log);
         let cubin = read(&assembled.output)?;
-        let facts = Code::parse(&cubin, None, &log).and_then(|code| code.facts(unit, names));
-        Ok(facts.map(|facts| Compiled {
-            facts: BuildFacts {
-                ptx: identity_of_ptx(unit, &facts, &ptx),
-                ..facts
-            },
-            output: assembled.output,
-            ptx,
-            included: included.clone(),
-        }))
+        let made = Machine {
+            cubin: &cubin,
+            host: None,
+            said: Said::ByPtxas(&log),
+        };
+        Ok(made.unit(unit, Some(names), Some(&ptx), &assembled.output, &included))
     })
     .collect()
 }
@@ -339,17 +370,6 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| failed(path, error))
 }
 
-/// A launcher's is not simulated.
-fn identity_of_ptx(unit: &Unit, facts: &BuildFacts, ptx: &str) -> Option<String> {
-    match unit.call {
-        Callable::Entry { .. } => {
-            let entry = facts.entries.first()?;
-            Some(identity::ptx_identity(&entry.symbol, ptx))
-        }
-        Callable::Launcher { .. } => None,
-    }
-}
-
 /// Every file that any pass of the preprocessor read. Not asked of nvcc's `-MD`: that costs another pass over all
 /// headers, and one for the host, which takes other branches of `__CUDA_ARCH__`.
 fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
@@ -456,21 +476,32 @@ fn without_paths(ptx: &str, shop: &Workshop) -> String {
     }
 }
 
-/// Machine code, and what PTXAS said when it was made.
-struct Code<'a> {
-    cubin: Cubin<'a>,
+/// Machine code, and what is known of it.
+struct Machine<'a> {
+    cubin: &'a [u8],
     host: Option<&'a [u8]>,
-    log: &'a str,
-    report: PtxasReport,
+    said: Said<'a>,
 }
 
-impl<'a> Code<'a> {
-    fn parse(
-        cubin: &'a [u8],
-        host: Option<&'a [u8]>,
-        log: &'a str,
-    ) -> std::result::Result<Self, Fault> {
-        let cubin = Cubin::parse(cubin).map_err(not_found)?;
+/// Who says what entries take.
+#[derive(Clone, Copy)]
+enum Said<'a> {
+    /// nvcc's output.
+    ByPtxas(&'a str),
+    ByItself,
+}
+
+impl Machine<'_> {
+    /// What a unit became, with its entries' names and symbols where they are known already.
+    fn unit(
+        &self,
+        unit: &Unit,
+        names: Option<Vec<(String, String)>>,
+        ptx: Option<&str>,
+        output: &Path,
+        included: &[String],
+    ) -> Outcome {
+        let cubin = Cubin::parse(self.cubin).map_err(not_found)?;
         if cubin.is_relocatable() {
             return Err(fault(
                 FaultKind::Compile,
@@ -478,62 +509,54 @@ impl<'a> Code<'a> {
                     .to_owned(),
             ));
         }
-        Ok(Self {
-            cubin,
-            host,
-            log,
-            report: PtxasReport::parse(log),
+        let names = match names {
+            Some(names) => names,
+            None => resolve(unit, 0, &cubin.entries())?,
+        };
+        let (entries, warnings) = match self.said {
+            Said::ByPtxas(log) => {
+                let report = PtxasReport::parse(log);
+                (
+                    entries_by_ptxas(unit, names, &report)?,
+                    warnings(log, report.warnings),
+                )
+            }
+            Said::ByItself => (entries_by_cubin(unit, names, &cubin)?, Vec::new()),
+        };
+        let simulated = entries.first().zip(ptx);
+        Ok(Compiled {
+            facts: BuildFacts {
+                artifact: String::new(),
+                identity: self.identity(&cubin, &entries).map_err(not_found)?,
+                ptx: simulated.map(|(entry, ptx)| identity::ptx_identity(&entry.symbol, ptx)),
+                entries,
+                warnings,
+            },
+            output: output.to_owned(),
+            ptx: ptx.map(str::to_owned),
+            included: included.to_vec(),
         })
     }
 
-    fn symbols(&self) -> Vec<&str> {
-        self.cubin.entries()
-    }
-
-    /// Of the entries with these names and symbols.
-    fn facts(
+    fn identity(
         &self,
-        unit: &Unit,
-        names: Vec<(String, String)>,
-    ) -> std::result::Result<BuildFacts, Fault> {
-        let arch = unit.id.arch.to_string();
-        let entries = names
-            .into_iter()
-            .map(|(name, symbol)| {
-                let resources = self.report.resources(&symbol, &arch).map_err(|why| {
-                    not_found(format!("entry `{name}` ({symbol}) at {arch}: {why}"))
-                })?;
-                Ok(EntryFacts {
-                    name,
-                    symbol,
-                    resources,
-                })
-            })
-            .collect::<std::result::Result<Vec<_>, Fault>>()?;
-        Ok(BuildFacts {
-            artifact: String::new(),
-            identity: self.identity(&entries).map_err(not_found)?,
-            entries,
-            ptx: None,
-            warnings: warnings(self.log, self.report.warnings.clone()),
-        })
-    }
-
-    fn identity(&self, entries: &[EntryFacts]) -> std::result::Result<String, String> {
+        cubin: &Cubin,
+        entries: &[EntryFacts],
+    ) -> std::result::Result<String, String> {
         let mut digest = blake3::Hasher::new();
         match self.host {
             None => {
                 for entry in entries {
-                    digest.update(&self.cubin.identity(&entry.symbol)?);
+                    digest.update(&cubin.identity(&entry.symbol)?);
                 }
             }
             Some(host) => {
                 digest.update(&identity::host_identity(host)?);
                 // Host code can launch what it did not declare.
-                let mut all: Vec<[u8; 32]> = self
-                    .symbols()
+                let mut all: Vec<[u8; 32]> = cubin
+                    .entries()
                     .iter()
-                    .map(|symbol| self.cubin.identity(symbol))
+                    .map(|symbol| cubin.identity(symbol))
                     .collect::<std::result::Result<_, _>>()?;
                 all.sort_unstable();
                 for identity in all {
@@ -543,6 +566,44 @@ impl<'a> Code<'a> {
         }
         Ok(digest.finalize().to_hex().to_string())
     }
+}
+
+type Entries = std::result::Result<Vec<EntryFacts>, Fault>;
+
+fn entries_by_ptxas(unit: &Unit, names: Vec<(String, String)>, report: &PtxasReport) -> Entries {
+    let arch = unit.id.arch.to_string();
+    let entries = names.into_iter().map(|(name, symbol)| {
+        let resources = report
+            .resources(&symbol, &arch)
+            .map_err(|why| not_found(format!("entry `{name}` ({symbol}) at {arch}: {why}")))?;
+        Ok(EntryFacts {
+            name,
+            symbol,
+            resources,
+        })
+    });
+    entries.collect()
+}
+
+fn entries_by_cubin(unit: &Unit, names: Vec<(String, String)>, cubin: &Cubin) -> Entries {
+    let refused = |message: String| fault(FaultKind::Compile, message);
+    let (found, wanted) = (cubin.capability().map_err(refused)?, unit.id.arch);
+    if found != (wanted.major, wanted.minor) {
+        let (major, minor) = found;
+        return Err(refused(format!(
+            "{} is for sm_{major}{minor}, and gates.yaml asks for {wanted}",
+            unit.source
+        )));
+    }
+    let entries = names.into_iter().map(|(name, symbol)| {
+        let resources = cubin.resources(&symbol).map_err(refused)?;
+        Ok(EntryFacts {
+            name,
+            symbol,
+            resources,
+        })
+    });
+    entries.collect()
 }
 
 fn not_found(message: String) -> Fault {

@@ -22,8 +22,8 @@ use self::files::Files;
 use self::inputs::{Dependencies, HeaderSearch};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
+use crate::sources;
 use crate::toolchain::Toolchain;
-use crate::variables;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -47,8 +47,9 @@ pub enum Artifact {
     Cubin {
         path: PathBuf,
         symbol: String,
-        /// What the machine code was made from; paths in it are relative to the root.
-        ptx: PathBuf,
+        /// What the machine code was made from; paths in it are relative to the root. `None` of a cubin that was
+        /// made elsewhere.
+        ptx: Option<PathBuf>,
     },
     Launcher {
         library: PathBuf,
@@ -133,7 +134,7 @@ pub fn build_all(
 /// not find.
 fn on_this_machine(unit: &Unit) -> Unit {
     let here = |written: &String| {
-        variables::expand(written, &variables::of_process).unwrap_or_else(|_| written.clone())
+        sources::expand(written, &sources::of_process).unwrap_or_else(|_| written.clone())
     };
     Unit {
         include_dirs: unit.include_dirs.iter().map(here).collect(),
@@ -151,7 +152,7 @@ pub struct Outside {
 impl Outside {
     fn of(unit: &Unit) -> impl Iterator<Item = Self> {
         unit.include_dirs.iter().filter_map(|written| {
-            let here = variables::expand(written, &variables::of_process).ok()?;
+            let here = sources::expand(written, &sources::of_process).ok()?;
             (here != *written).then(|| Self {
                 here,
                 written: written.clone(),
@@ -191,7 +192,7 @@ fn group<'a, 'b>(calls: Vec<&'a SameCall<'b>>, jobs: usize) -> Vec<Vec<&'a SameC
     let spread = groups.into_iter().flat_map(|(((_, way, _), ..), group)| {
         let size = match way {
             Way::Instance => group.len().div_ceil(parts),
-            Way::Source | Way::Library => group.len(),
+            Way::Source | Way::Library | Way::Ptx | Way::Cubin => group.len(),
         };
         group
             .chunks(size.max(1))
@@ -254,7 +255,7 @@ impl Builder<'_> {
                 Err(fault) => Err(fault),
             };
             // The entries of a source are one compilation.
-            let is_same_run = at > 0 && Way::of(call.first.1) == Way::Source;
+            let is_same_run = at > 0 && Way::of(call.first.1) != Way::Instance;
             built.extend(self.hand_out(call, made, is_same_run, started));
         }
         Ok(built)

@@ -394,7 +394,7 @@ fn what_becomes_of_an_instance_does_not_depend_on_its_neighbours() {
         built
             .iter()
             .map(|built| {
-                let Some(Artifact::Cubin { ptx, .. }) = &built.artifact else {
+                let Some(Artifact::Cubin { ptx: Some(ptx), .. }) = &built.artifact else {
                     panic!("{built:?}");
                 };
                 let facts = BuildFacts {

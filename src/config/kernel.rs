@@ -9,7 +9,7 @@ use super::scope::{self, Scope};
 use super::shape::{NamedShape, check_file_name, check_identifier, resolve_shapes};
 use super::tensor::{self, Declared};
 use super::yaml::{Ordered, Problem, Spot, suggest};
-use crate::variables::{self, NoDirectory};
+use crate::sources::{self, Made, NoDirectory};
 use std::collections::BTreeMap;
 use verdict::model::{
     Arch, Callable, Case, CaseId, Determinism, Gate, Metric, Tensor, Unit, UnitId,
@@ -363,6 +363,9 @@ fn resolve_units(
         }
     };
     let source = check_path(&raw.source, PathKind::File, shared)?;
+    if let Some(made) = Made::of(&source) {
+        check_made(kernel, made)?;
+    }
     let include_dirs: Vec<String> = raw
         .include_dirs
         .iter()
@@ -390,6 +393,37 @@ fn resolve_units(
             call: call.clone(),
         })
         .collect())
+}
+
+/// Refuses what only a compiler of C++ could use.
+fn check_made(kernel: &KernelVariant<'_>, made: Made) -> Result<(), Problem> {
+    let raw = kernel.raw;
+    let what = match made {
+        Made::Ptx => "PTX",
+        Made::Cubin => "a cubin",
+    };
+    let mut defines = raw.define.iter().chain(kernel.variant_defines());
+    let useless = [
+        defines.next().map(|(name, _)| (name.at, "`define`")),
+        raw.include_dirs
+            .first()
+            .map(|dir| (dir.at, "`include_dirs`")),
+        raw.launcher
+            .as_ref()
+            .map(|launcher| (launcher.at, "a launcher")),
+        raw.flags
+            .first()
+            .filter(|_| made == Made::Cubin)
+            .map(|flag| (flag.at, "`flags`")),
+    ];
+    match useless.into_iter().flatten().next() {
+        None => Ok(()),
+        Some((at, key)) => Err(Problem::new(
+            at,
+            format!("the source is {what}: {key} can change nothing in it"),
+        )
+        .help("remove it, or name the C++ source")),
+    }
 }
 
 /// Refuses flags that repeat or contradict what has a key of its own.
@@ -455,11 +489,11 @@ fn check_flag(flag: &Spot<String>) -> Result<String, Problem> {
 
 /// A directory of the repository, or one of this machine. What is recorded of the latter is what was written.
 fn check_include_dir(spot: &Spot<String>, shared: &Shared<'_>) -> Result<String, Problem> {
-    if !variables::is_outside(spot) {
+    if !sources::is_outside(spot) {
         return check_path(spot, PathKind::Directory, shared);
     }
     let problem = |message: String| Problem::new(spot.at, message);
-    let found = variables::expand(spot, shared.environment).map_err(|why| match why {
+    let found = sources::expand(spot, shared.environment).map_err(|why| match why {
         NoDirectory::Unset { variable } => {
             problem(format!("the environment variable {variable} is not set")).help(format!(
                 "set {variable} to the directory that headers are in"

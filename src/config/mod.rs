@@ -31,7 +31,7 @@ pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
 pub use limit::parse_change;
 
 use crate::error::{Diagnostic, Error, Result};
-use crate::variables;
+use crate::sources;
 use kernel::{PathKind, Shared};
 use raw::RawSimulation;
 use std::collections::BTreeSet;
@@ -140,7 +140,7 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
             PathKind::File
         })
     };
-    let mut resolved = parse(&file, &text, &disk, &variables::of_process).map_err(Error::Usage)?;
+    let mut resolved = parse(&file, &text, &disk, &sources::of_process).map_err(Error::Usage)?;
     let all = resolved.plan.cases.iter().map(|case| case.id.clone());
     let all = all.collect();
     select::select(&mut resolved, selection).map_err(Error::Usage)?;

@@ -6,7 +6,7 @@ use crate::check::cache::References;
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::pipeline::moved::{self, Moves, Trees};
-use crate::{repo, store, variables};
+use crate::{repo, sources, store};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use verdict::judge;
@@ -104,7 +104,7 @@ fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
             return refused("flag", flag);
         }
         let of_head = |dir: &&String| {
-            let here = variables::expand(dir, &variables::of_process);
+            let here = sources::expand(dir, &sources::of_process);
             here.is_ok_and(|here| names(&here))
         };
         if let Some(dir) = unit.include_dirs.iter().find(of_head) {

@@ -168,7 +168,7 @@ mod tests {
             artifact: Artifact::Cubin {
                 path: "k.cubin".into(),
                 symbol: "k".into(),
-                ptx: "k.ptx".into(),
+                ptx: Some("k.ptx".into()),
             },
             seed: 1,
             limit: 1,

@@ -262,7 +262,7 @@ pub(super) fn job(case: Case) -> CheckJob {
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
             symbol: "k".into(),
-            ptx: "k.ptx".into(),
+            ptx: Some("k.ptx".into()),
         },
         seed: 1,
         expected: ExpectedOutput::Files {
@@ -532,7 +532,7 @@ pub(super) fn time_job() -> TimeJob {
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
             symbol: "k".into(),
-            ptx: "k.ptx".into(),
+            ptx: Some("k.ptx".into()),
         },
         seed: 1,
         schedule: Schedule {

@@ -70,7 +70,7 @@ fn artifact(symbol: &str) -> Artifact {
     Artifact::Cubin {
         path: "k.cubin".into(),
         symbol: symbol.into(),
-        ptx: "k.ptx".into(),
+        ptx: Some("k.ptx".into()),
     }
 }
 

@@ -1,7 +1,30 @@
-//! Directories outside the tree, as gates.yaml names them: `/opt/cutlass/include`, `${TORCH_INCLUDE}/ATen`. What is
-//! recorded is what was written; where it is on this machine is asked when it is needed.
+//! Sources and directories of headers, as gates.yaml names them. Of `${TORCH_INCLUDE}/ATen` what is recorded is what
+//! was written; where it is on this machine is asked when it is needed.
 
+use std::ffi::OsStr;
 use std::path::Path;
+
+/// What a source is that another compiler has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    Ptx,
+    Cubin,
+}
+
+impl Made {
+    pub fn of(source: &str) -> Option<Self> {
+        match extension(source) {
+            "ptx" => Some(Self::Ptx),
+            "cubin" => Some(Self::Cubin),
+            _ => None,
+        }
+    }
+}
+
+pub fn extension(source: &str) -> &str {
+    let extension = Path::new(source).extension();
+    extension.and_then(OsStr::to_str).unwrap_or_default()
+}
 
 /// Why a directory cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
