@@ -1,6 +1,7 @@
 //! The one directory that gatekeeper writes to outside the repository.
 
 use crate::error::{Diagnostic, Error, Result};
+use crate::temporary::{TemporaryFile, sweep};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ impl Cache {
         let writable = std::fs::create_dir_all(root)
             .and_then(|()| tempfile::tempfile_in(root).map(drop))
             .and_then(|()| root.canonicalize());
-        writable.map(|root| Self { root }).map_err(|error| {
+        let root = writable.map_err(|error| {
             Error::Environment(
                 Diagnostic::new(format!(
                     "the cache directory {} cannot be written: {error}",
@@ -43,16 +44,29 @@ impl Cache {
                 ))
                 .help("set GATEKEEPER_CACHE to a directory that can be written"),
             )
-        })
+        })?;
+        // nvcc passes its paths to a shell in double quotes, and puts its own directory into PATH.
+        let is_read = |c: &char| matches!(c, '"' | '$' | '`' | ':') || c.is_control();
+        match root.to_string_lossy().chars().find(is_read) {
+            None => Ok(Self { root }),
+            Some(c) => Err(Error::Environment(
+                Diagnostic::new(format!(
+                    "the path of the cache directory {} has a {c:?}, which nvcc's shell would read",
+                    root.display()
+                ))
+                .help("set GATEKEEPER_CACHE to a directory without one in its path"),
+            )),
+        }
     }
 
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A subdirectory, made if it is not there.
+    /// A subdirectory, made if it is not there, without what killed processes left in it.
     pub fn dir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.root.join(name);
+        sweep(&dir);
         std::fs::create_dir_all(&dir)
             .map(|()| dir.clone())
             .map_err(|error| {
@@ -70,11 +84,11 @@ pub fn write_atomically(file: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write;
     let written = || {
         let dir = file.parent().unwrap_or(Path::new("."));
-        let mut new = tempfile::NamedTempFile::new_in(dir)?;
+        let mut new = TemporaryFile::new_in(dir)?;
         new.write_all(bytes)?;
-        new.persist(file).map_err(|error| error.error)
+        new.persist(file)
     };
-    written().map(drop).map_err(|error| {
+    written().map_err(|error| {
         Error::environment(format!("{} cannot be written: {error}", file.display()))
     })
 }

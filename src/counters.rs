@@ -1,6 +1,6 @@
 //! The simulator's counters as the counters of gates. Only this file knows both.
 
-use ptxsim::{Counter as Own, Tier};
+use ptxsim::{Counter as Own, Counters, Tier};
 use std::collections::BTreeMap;
 use verdict::model::{Counter, Doubt, LineCount, Withheld};
 
@@ -65,25 +65,25 @@ pub struct Counted {
 /// Lines of each counter that are kept: where to look, and not a profile.
 const LINES: usize = 3;
 
-pub fn counted(report: &ptxsim::Report) -> Counted {
+pub fn counted(counters: &Counters, doubts: &BTreeMap<Own, ptxsim::Withheld>) -> Counted {
     let of = |gated: bool| {
         Own::ALL
             .into_iter()
             .filter(|own| {
-                let can_be = own.tier() == Tier::Gate && !report.withheld.contains_key(own);
+                let can_be = own.tier() == Tier::Gate && !doubts.contains_key(own);
                 can_be == gated
             })
-            .map(|own| (counter(own), report.counters.get(own)))
+            .map(|own| (counter(own), counters.get(own)))
             .collect()
     };
     let lines = Own::ALL.into_iter().map(|own| {
-        let lines = report.counters.lines(own, LINES).into_iter();
+        let lines = counters.lines(own, LINES).into_iter();
         let lines: Vec<_> = lines
             .map(|(place, count)| LineCount { place, count })
             .collect();
         (counter(own), lines)
     });
-    let withheld = report.withheld.iter().map(|(own, found)| {
+    let withheld = doubts.iter().map(|(own, found)| {
         let withheld = Withheld {
             doubt: doubt(found.doubt),
             place: found.place.clone(),
@@ -107,14 +107,9 @@ mod tests {
         for own in Own::ALL {
             assert_eq!(own.name(), counter(own).name());
         }
-        let mut report = ptxsim::Report {
-            findings: Vec::new(),
-            counters: ptxsim::Counters::default(),
-            not_judged: Vec::new(),
-            withheld: BTreeMap::new(),
-            printed: Vec::new(),
-        };
-        let all = counted(&report);
+        let counters = Counters::default();
+        let mut doubts = BTreeMap::new();
+        let all = counted(&counters, &doubts);
         assert_eq!(all.gated.len() + all.information.len(), Counter::ALL.len());
         assert!(all.withheld.is_empty());
         for own in Own::ALL {
@@ -123,10 +118,10 @@ mod tests {
                     doubt: ptxsim::Doubt::Polls,
                     place: "k.cu:1".to_owned(),
                 };
-                report.withheld.insert(own, polls);
+                doubts.insert(own, polls);
             }
         }
-        let none = counted(&report);
+        let none = counted(&counters, &doubts);
         assert_eq!(
             (none.gated.len(), none.information.len()),
             (0, Counter::ALL.len())

@@ -3,11 +3,17 @@
 use clap::Parser;
 use gatekeeper::cli::{BaselineCommand, Cli, Command, ToolchainCommand};
 use gatekeeper::exit::Exit;
-use gatekeeper::{cmd, worker};
+use gatekeeper::process::children;
+use gatekeeper::{cmd, limits, worker};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let command = Cli::parse().command;
+    if let Err(error) = limits::prepare().and_then(|()| children::end_on_signals()) {
+        cmd::complain(&error);
+        return Exit::from(&error).into();
+    }
+    let outcome = match command {
         Command::Run(args) => cmd::run::run(&args),
         Command::Compare(args) => cmd::judge::compare(&args),
         Command::Judge(args) => cmd::judge::judge(&args),

@@ -6,7 +6,7 @@ mod common;
 
 use common::{copy_of, edit, root, run, stdout};
 
-const EXAMPLES: [&str; 7] = [
+const EXAMPLES: [&str; 8] = [
     "rms-norm",
     "paged-kv",
     "templated",
@@ -14,6 +14,7 @@ const EXAMPLES: [&str; 7] = [
     "int8-scales",
     "ragged-offsets",
     "launcher",
+    "split-attention",
 ];
 
 fn every_example(arguments: &[&str]) {
@@ -58,7 +59,7 @@ fn every_example_is_right_on_the_gpu() {
 }
 
 /// An example, a file of it, what is right there, and one thing wrong that only a run of the kernel can see.
-const WRONG: [(&str, &str, &str, &str); 7] = [
+const WRONG: [(&str, &str, &str, &str); 8] = [
     (
         "rms-norm",
         "gates.yaml",
@@ -86,6 +87,12 @@ const WRONG: [(&str, &str, &str, &str); 7] = [
         "token + 1 < end",
     ),
     ("launcher", "center_reversed.cu", "columns - 1 - c", "c"),
+    (
+        "split-attention",
+        "split_attention.cu",
+        "weight * sum[first + s]",
+        "sum[first + s]",
+    ),
 ];
 
 fn a_wrong_example_fails((example, file, right, wrong): (&str, &str, &str, &str), device: &str) {
@@ -131,6 +138,6 @@ fn a_tensor_of_another_type_is_named() {
     let simulated = ["run", "--provision", "--device", "sim"];
     let said = stdout(&run(project.path(), &simulated, 1));
     let words: Vec<_> = said.split_whitespace().collect();
-    let note = "note `weight` is f32 in gates.yaml, and parameter 3 of the entry is `__half const*`: all 2 cases";
+    let note = "note `weight` is f32 in gates.yaml, and parameter 3 of llm::fused_add_rms_norm<half, THREADS> is `__half const*`: all 2 cases";
     assert!(words.join(" ").contains(note), "{said}");
 }

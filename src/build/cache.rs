@@ -12,6 +12,7 @@ use super::files::Files;
 use super::inputs::Dependencies;
 use crate::cache::{Cache, write_atomically};
 use crate::error::{Error, Result};
+use crate::temporary::TemporaryDir;
 use crate::toolchain::Toolchain;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -133,10 +134,7 @@ impl Artifacts {
             |name| name.to_string_lossy().into_owned(),
         );
 
-        let staging = tempfile::Builder::new()
-            .prefix(".new-")
-            .tempdir_in(&self.objects)
-            .map_err(failed)?;
+        let staging = TemporaryDir::new_in(&self.objects).map_err(failed)?;
         let new = staging.path().join("object");
         std::fs::create_dir(&new).map_err(failed)?;
         std::fs::write(new.join(&file), &bytes).map_err(failed)?;

@@ -18,7 +18,8 @@ pub const SHIM: &str = "gk_call";
 pub enum Way {
     /// The source as it is: its entries all come of one run.
     Source,
-    /// A template's instance, which exists because it is asked for: beside others, and cut out of what comes of it.
+    /// With a template's instance, which exists because it is asked for: beside others, and cut out of what comes of
+    /// it.
     Instance,
     /// A launcher with its kernels.
     Library,
@@ -32,10 +33,14 @@ impl Way {
     pub fn of(unit: &Unit) -> Self {
         match (&unit.call, Made::of(&unit.source)) {
             (Callable::Launcher { .. }, _) => Self::Library,
-            (Callable::Entry { .. }, Some(Made::Ptx)) => Self::Ptx,
-            (Callable::Entry { .. }, Some(Made::Cubin)) => Self::Cubin,
-            (Callable::Entry { name }, None) if is_templated(name) => Self::Instance,
-            (Callable::Entry { .. }, None) => Self::Source,
+            (Callable::Entries { .. }, Some(Made::Ptx)) => Self::Ptx,
+            (Callable::Entries { .. }, Some(Made::Cubin)) => Self::Cubin,
+            (Callable::Entries { names }, None) => {
+                match names.iter().any(|name| is_templated(name)) {
+                    true => Self::Instance,
+                    false => Self::Source,
+                }
+            }
         }
     }
 }
@@ -290,7 +295,7 @@ int call(Result (*function)(Types...), void** args) {
 /// Names of the entries of a call, in the order declared.
 pub fn entry_names(call: &Callable) -> Vec<&str> {
     match call {
-        Callable::Entry { name } => vec![name],
+        Callable::Entries { names } => names.iter().map(String::as_str).collect(),
         Callable::Launcher { launches, .. } => launches
             .iter()
             .map(|LaunchedEntry { name, .. }| name.as_str())

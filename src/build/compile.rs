@@ -9,11 +9,11 @@ use super::identity::{self, Cubin};
 use super::inputs::lexical;
 use super::ptxas::PtxasReport;
 use crate::error::{Diagnostic, Error, Result};
+use crate::process::confine::{Rules, Sockets};
 use crate::process::{self, Ended};
-use crate::toolchain::{Toolchain, clean_command};
+use crate::toolchain::{Toolchain, clean_command, find_breakage};
 use rayon::prelude::*;
 use regex::Regex;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -169,16 +169,26 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     };
     let included = shop.included()?;
     let text = shop.read_ptx(&ran.output)?;
-    let module = PtxModule::parse(&text);
-    let symbols = module.as_ref().map(PtxModule::entries).unwrap_or_default();
+    let Some(module) = PtxModule::parse(&text) else {
+        let unreadable = "the PTX that nvcc wrote cannot be read".to_owned();
+        let unreadable = fault(FaultKind::Compile, unreadable);
+        return Ok(units.iter().map(|_| Err(unreadable.clone())).collect());
+    };
+    let symbols = module.entries();
+    let mut markers = 0;
     let names: Vec<_> = units
         .iter()
-        .enumerate()
-        .map(|(at, unit)| resolve(unit, at, &symbols))
+        .map(|unit| {
+            let first = markers;
+            markers += command::entry_names(&unit.call).len();
+            resolve(unit, first, &symbols)
+        })
         .collect();
     let wanted: Vec<&str> = names
         .iter()
-        .filter_map(|names| Some(names.as_ref().ok()?.first()?.1.as_str()))
+        .flatten()
+        .flatten()
+        .map(|(_, symbol)| symbol.as_str())
         .collect();
     let each = names.clone().into_par_iter().zip(units).enumerate();
     each.map(|(at, (names, unit))| {
@@ -186,9 +196,9 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
             Ok(names) => names,
             Err(fault) => return Ok(Err(fault)),
         };
-        let own = names.first().map_or("", |(_, symbol)| symbol.as_str());
-        let others: Vec<&str> = wanted.iter().copied().filter(|it| *it != own).collect();
-        let ptx = match module.as_ref().and_then(|module| module.cut(own, &others)) {
+        let own: Vec<&str> = names.iter().map(|(_, symbol)| symbol.as_str()).collect();
+        let others = wanted.iter().copied().filter(|it| !own.contains(it));
+        let ptx = match module.cut(&own, &others.collect::<Vec<_>>()) {
             Some(ptx) => ptx,
             None if is_alone => text.clone(),
             None => return alone((at, unit)),
@@ -314,7 +324,14 @@ impl Workshop<'_> {
                 generated
             }
         };
-        let ended = process::run(command, self.deadline, MOST_OUTPUT)
+        // Flags and source are the tree's: what they make the compiler do stays here.
+        let rules = Rules {
+            writes: &[self.scratch],
+            sockets: Sockets::None,
+            memory: None,
+            file: Some(LARGEST_FILE),
+        };
+        let ended = process::run_confined(command, &rules, self.deadline, MOST_OUTPUT)
             .map_err(|error| failed(&self.toolchain.nvcc, error))?;
         let Some(ended) = ended else {
             return Ok(Err(fault(
@@ -340,7 +357,12 @@ impl Workshop<'_> {
     }
 
     fn canonical(&self, text: &str) -> String {
-        let text = canonical(text, self.scratch, &self.toolchain.include);
+        let toolkit = &self.toolchain.include;
+        let mut text = canonical(text, self.scratch, toolkit);
+        // nvcc follows links to where it is itself.
+        if let Ok(real) = std::fs::canonicalize(toolkit) {
+            text = text.replace(&format!("{}/", real.display()), TOOLKIT);
+        }
         // The longer of two that begin alike comes first.
         let outside = self.outside.iter().rev();
         outside.fold(text, |text, Outside { here, written }| {
@@ -389,6 +411,9 @@ fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
     }
 }
 
+/// A larger one is none that nvcc makes of a kernel.
+const LARGEST_FILE: u64 = 4 << 30;
+
 const GENERATED: &str = "gatekeeper.cu";
 const KEPT: &str = "kept";
 
@@ -406,24 +431,22 @@ fn failure<Made>(text: &str, ended: &Ended) -> Result<std::result::Result<Made, 
             .help("set NVCC_CCBIN to an older g++, for example g++-13"),
         ));
     }
-    if let Some(signal) = ended.status.signal() {
-        let diagnostic = Diagnostic::new(format!("nvcc was {}", process::how(ended.status)));
-        return Err(Error::Environment(match signal {
-            9 => diagnostic.help("the operating system does that when memory runs out"),
-            _ => diagnostic,
-        }));
+    if let Some(breakage) = find_breakage(ended) {
+        return Err(Error::Environment(
+            Diagnostic::new(format!("nvcc broke: {breakage}"))
+                .help("`gatekeeper doctor` looks at the compiler, the disk and the memory"),
+        ));
     }
     let message: Vec<&str> = text.lines().filter(|line| !is_report(line)).collect();
     let message = message.join("\n").trim().to_owned();
     Ok(Err(fault(
         FaultKind::Compile,
-        if message.is_empty() {
-            format!(
+        match message.is_empty() {
+            true => format!(
                 "nvcc failed without a message ({})",
                 process::how(ended.status)
-            )
-        } else {
-            message
+            ),
+            false => message,
         },
     )))
 }
@@ -523,12 +546,13 @@ impl Machine<'_> {
             }
             Said::ByItself => (entries_by_cubin(unit, names, &cubin)?, Vec::new()),
         };
-        let simulated = entries.first().zip(ptx);
+        let symbols: Vec<&str> = entries.iter().map(|entry| entry.symbol.as_str()).collect();
+        let simulated = ptx.map(|ptx| identity::ptx_identity(&symbols, ptx));
         Ok(Compiled {
             facts: BuildFacts {
                 artifact: String::new(),
                 identity: self.identity(&cubin, &entries).map_err(not_found)?,
-                ptx: simulated.map(|(entry, ptx)| identity::ptx_identity(&entry.symbol, ptx)),
+                ptx: simulated,
                 entries,
                 warnings,
             },

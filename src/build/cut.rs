@@ -1,4 +1,4 @@
-//! One entry's part of a PTX module: the entry and all that it reaches, named as if it had been compiled alone.
+//! A part of a PTX module: some entries and all that they reach, named as if they had been compiled alone.
 //! Pure.
 //!
 //! Compiled together, template instances would see each other: strings and labels are numbered through the module,
@@ -50,10 +50,10 @@ impl<'a> PtxModule<'a> {
         entries.map(|item| item.name).collect()
     }
 
-    /// `None` where the entry cannot be cut out as it would have been compiled alone: whether a function is inlined
+    /// `None` where entries cannot be cut out as they would have been compiled without `others`: whether a function is inlined
     /// depends on how many `others` call it, and debugging information names all functions.
-    pub fn cut(&self, entry: &str, others: &[&str]) -> Option<String> {
-        let own = self.reached(&[entry]);
+    pub fn cut(&self, entries: &[&str], others: &[&str]) -> Option<String> {
+        let own = self.reached(entries);
         let theirs = self.reached(others);
         let (kept, left): (Vec<&Item>, Vec<&Item>) =
             self.items.iter().partition(|item| match item.kind {
@@ -64,7 +64,8 @@ impl<'a> PtxModule<'a> {
         let is_tied = |item: &Item| {
             item.kind == Kind::Section && left.iter().any(|it| item.words.contains(it.name))
         };
-        if !own.contains(entry) || kept.iter().any(|item| is_shared(item) || is_tied(item)) {
+        let are_there = entries.iter().all(|entry| own.contains(entry));
+        if !are_there || kept.iter().any(|item| is_shared(item) || is_tied(item)) {
             return None;
         }
         let code = kept.iter().filter(|item| item.kind != Kind::Section);
@@ -340,7 +341,7 @@ $L__info_string0:
 "#;
 
     fn cut(entry: &str, others: &[&str]) -> Option<String> {
-        PtxModule::parse(MODULE).unwrap().cut(entry, others)
+        PtxModule::parse(MODULE).unwrap().cut(&[entry], others)
     }
 
     #[test]
@@ -384,6 +385,10 @@ $L__BB0_2:
     fn an_entry_that_shares_a_function_is_not_cut_out() {
         assert_eq!(cut("second", &["third"]), None);
         assert_eq!(cut("third", &["first", "second"]), None);
+        // The entries of one operation always go together.
+        let module = PtxModule::parse(MODULE).unwrap();
+        let both = module.cut(&["second", "third"], &["first"]).unwrap();
+        assert!(both.contains(".entry second") && both.contains("called("));
         let third = cut("third", &["first"]).unwrap();
         assert!(third.contains("$L__info_string0:\n"), "{third}");
     }
@@ -392,7 +397,7 @@ $L__BB0_2:
     fn debugging_information_about_others_stops_it() {
         let text = format!("{MODULE}.section .debug_info\n{{\n.b64 second\n}}\n");
         let module = PtxModule::parse(&text).unwrap();
-        assert_eq!(module.cut("first", &["second"]), None);
+        assert_eq!(module.cut(&["first"], &["second"]), None);
     }
 
     #[test]
@@ -407,6 +412,6 @@ $L__BB0_2:
         ] {
             assert!(PtxModule::parse(text).is_none(), "{text}");
         }
-        assert!(PtxModule::parse("").unwrap().cut("k", &[]).is_none());
+        assert!(PtxModule::parse("").unwrap().cut(&["k"], &[]).is_none());
     }
 }

@@ -181,11 +181,11 @@ fn text<T>(read: object::read::Result<T>) -> Result<T> {
     read.map_err(|error| format!("the cubin cannot be read: {error}"))
 }
 
-/// Of what the simulator executes of a module: not the architecture that it is for, comments, and where its
+/// Of what the simulator executes of a module, entry by entry: not the architecture that it is for, comments, and where its
 /// lines come from. The whole module is in it, so a neighbour's change reads as one of the entry.
-pub fn ptx_identity(entry: &str, ptx: &str) -> String {
+pub fn ptx_identity(entries: &[&str], ptx: &str) -> String {
     let mut digest = blake3::Hasher::new();
-    digest.update(entry.as_bytes());
+    digest.update(entries.join(" ").as_bytes());
     let mut in_section = false;
     for line in ptx.lines().map(str::trim) {
         let first = line.split_whitespace().next().unwrap_or_default();

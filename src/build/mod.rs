@@ -23,6 +23,7 @@ use self::inputs::{Dependencies, HeaderSearch};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::sources;
+use crate::temporary::TemporaryDir;
 use crate::toolchain::Toolchain;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -46,7 +47,8 @@ pub struct Built {
 pub enum Artifact {
     Cubin {
         path: PathBuf,
-        symbol: String,
+        /// Of each step: name as written, symbol.
+        entries: Vec<(String, String)>,
         /// What the machine code was made from; paths in it are relative to the root. `None` of a cubin that was
         /// made elsewhere.
         ptx: Option<PathBuf>,
@@ -224,7 +226,7 @@ impl Builder<'_> {
 
     fn compile(&self, calls: &[&SameCall]) -> Result<Vec<(usize, Built)>> {
         let started = Instant::now();
-        let scratch = tempfile::tempdir_in(&self.scratch).map_err(|error| {
+        let scratch = TemporaryDir::new_in(&self.scratch).map_err(|error| {
             Error::environment(format!(
                 "no directory can be created in {}: {error}",
                 self.scratch.display()
@@ -270,7 +272,10 @@ impl Builder<'_> {
         started: Instant,
     ) -> Vec<(usize, Built)> {
         let (artifact, facts) = match made {
-            Ok(stored) => (artifact(call.first.1, &stored), Seen::Got(stored.facts)),
+            Ok(stored) => (
+                Some(artifact(call.first.1, &stored)),
+                Seen::Got(stored.facts),
+            ),
             Err(fault) => (None, Seen::Fault(fault)),
         };
         let millis = started.elapsed().as_millis() as u64;
@@ -326,23 +331,22 @@ impl Builder<'_> {
     }
 }
 
-fn artifact(unit: &Unit, stored: &Stored) -> Option<Artifact> {
+fn artifact(unit: &Unit, stored: &Stored) -> Artifact {
+    let entries = stored.facts.entries.iter();
+    let entries = entries
+        .map(|entry| (entry.name.clone(), entry.symbol.clone()))
+        .collect();
     match &unit.call {
-        Callable::Entry { .. } => stored.facts.entries.first().map(|entry| Artifact::Cubin {
+        Callable::Entries { .. } => Artifact::Cubin {
             path: stored.file.clone(),
-            symbol: entry.symbol.clone(),
+            entries,
             ptx: stored.ptx.clone(),
-        }),
-        Callable::Launcher { .. } => Some(Artifact::Launcher {
+        },
+        Callable::Launcher { .. } => Artifact::Launcher {
             library: stored.file.clone(),
             function: command::SHIM.to_owned(),
-            entries: stored
-                .facts
-                .entries
-                .iter()
-                .map(|entry| (entry.name.clone(), entry.symbol.clone()))
-                .collect(),
-        }),
+            entries,
+        },
     }
 }
 

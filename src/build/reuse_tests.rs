@@ -1,8 +1,10 @@
-//! When nvcc is called again and when it is not. A wrapper counts its calls.
+//! When nvcc is called again and when it is not. A wrapper that refuses to compile tells: it may write nothing that a
+//! test could count.
 
 use super::tests::{Bench, entry, got, script, unit};
 use super::*;
 use crate::toolchain::testing;
+use std::collections::BTreeSet;
 use verdict::model::CType;
 
 struct Counted {
@@ -13,13 +15,24 @@ struct Counted {
 
 impl Counted {
     fn new(files: &[(&str, &str)]) -> Self {
+        Self::saying("", files)
+    }
+
+    /// Each run of nvcc leaves a warning of its own.
+    fn telling(files: &[(&str, &str)]) -> Self {
+        let says = "case \"$*\" in *\" -ptx \"*) run=reads;; *) run=makes;; esac\n\
+                    echo \"$run $$: warning: counted\"";
+        Self::saying(says, files)
+    }
+
+    fn saying(says: &str, files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let real = testing::toolchain();
         let nvcc = script(
             dir.path(),
             &format!(
-                "echo \"$*\" >> {}; exec {} \"$@\"",
-                dir.path().join("calls").display(),
+                "[ -e {} ] && {{ echo refused; exit 1; }}\n{says}\nexec {} \"$@\"",
+                dir.path().join("refuse").display(),
                 real.nvcc.display()
             ),
         );
@@ -30,24 +43,35 @@ impl Counted {
         }
     }
 
-    /// Builds, and says how often nvcc was called for it.
+    /// Builds, and says how often nvcc has to be called for it.
     fn calls(&self, units: &[Unit]) -> usize {
         self.build(units).1
     }
 
     fn build(&self, units: &[Unit]) -> (Vec<Built>, usize) {
-        let before = self.count("");
+        let count = |built: &[Built]| built.iter().filter(|built| !built.cached).count();
+        let refuse = self.dir.path().join("refuse");
+        std::fs::write(&refuse, "").unwrap();
+        let refused = self.bench.build_with(&self.toolchain, units);
+        std::fs::remove_file(&refuse).unwrap();
+        let calls = count(&refused);
+        let faults = refused.iter().filter(|built| match &built.facts {
+            Seen::Fault(fault) => fault.message == "refused",
+            _ => false,
+        });
+        assert!(faults.count() >= calls);
         let built = self.bench.build_with(&self.toolchain, units);
-        let calls = self.count("") - before;
-        assert_eq!(calls, built.iter().filter(|built| !built.cached).count());
+        assert_eq!(calls, count(&built));
         (built, calls)
     }
+}
 
-    /// Calls so far whose arguments hold this.
-    fn count(&self, part: &str) -> usize {
-        let log = std::fs::read_to_string(self.dir.path().join("calls")).unwrap_or_default();
-        log.lines().filter(|line| line.contains(part)).count()
-    }
+/// Runs of nvcc that these rest on: that read a source only, and that made machine code.
+fn runs(built: &[Built]) -> (usize, usize) {
+    let warnings = built.iter().filter_map(|built| built.facts.got());
+    let warnings: BTreeSet<&String> = warnings.flat_map(|facts| &facts.warnings).collect();
+    let count = |what: &str| warnings.iter().filter(|it| it.starts_with(what)).count();
+    (count("reads "), count("makes "))
 }
 
 const SOURCE: &str = r#"
@@ -205,18 +229,30 @@ fn what_is_no_function_of_files_is_never_reused() {
 fn a_file_written_while_nvcc_runs_is_not_remembered() {
     let mut bench = bench();
     let unit = variant("1");
-    let root = bench.bench.root.path().display().to_string();
-    let real = testing::toolchain().nvcc;
-    // The header changes right after nvcc has read it.
+    let real = bench.toolchain.nvcc.clone();
+    let has_read = bench.dir.path().join("has-read");
+    nix::unistd::mkfifo(&has_read, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // The header changes right after nvcc has read it: each end of the pipe waits for the other.
+    let waits = tempfile::tempdir().unwrap();
     bench.toolchain.nvcc = script(
-        bench.dir.path(),
+        waits.path(),
         &format!(
-            "echo call >> {}; {} \"$@\" || exit 1; echo '#define B 5' > {root}/second/deep/b.h",
-            bench.dir.path().join("calls").display(),
-            real.display()
+            "{} \"$@\" || exit 1; cat {}",
+            real.display(),
+            has_read.display()
         ),
     );
-    let (stale, _) = bench.build(std::slice::from_ref(&unit));
+    let stale = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let pipe = std::fs::File::options().write(true).open(&has_read);
+            bench.bench.write("second/deep/b.h", "#define B 5\n");
+            drop(pipe.unwrap());
+        });
+        bench
+            .bench
+            .build_with(&bench.toolchain, std::slice::from_ref(&unit))
+    });
+    bench.toolchain.nvcc = real;
     let (fresh, calls) = bench.build(std::slice::from_ref(&unit));
     assert_eq!(calls, 1);
     assert_ne!(got(&stale[0]).identity, got(&fresh[0]).identity);
@@ -364,24 +400,22 @@ const INSTANCES: [&str; 6] = [
 
 #[test]
 fn a_source_is_read_once_for_its_kernels_and_once_for_its_instances() {
-    let bench = Counted::new(&[("t.cu", TWELVE)]);
+    let bench = Counted::telling(&[("t.cu", TWELVE)]);
     let plain = ["plain0", "plain1", "plain2", "plain3", "plain4", "plain5"];
     let units = units_of("t.cu", &plain);
     let (built, calls) = bench.build(&units);
-    assert_eq!((calls, bench.count("")), (1, 1));
+    assert_eq!((calls, runs(&built)), (1, (0, 1)));
     for (built, name) in built.iter().zip(plain) {
         assert_eq!(got(built).entries[0].symbol, name);
     }
-    let built = bench
-        .bench
-        .build_jobs(&bench.toolchain, &units_of("t.cu", &INSTANCES), 1);
+    let instances = units_of("t.cu", &INSTANCES);
+    let built = bench.bench.build_jobs(&bench.toolchain, &instances, 1);
     assert!(built.iter().all(|built| built.facts.got().is_some()));
-    assert_eq!(bench.count("-ptx"), 1);
-    assert_eq!(bench.count(""), 1 + 1 + INSTANCES.len());
+    assert_eq!(runs(&built), (1, INSTANCES.len()));
     // Two that could work at once do.
     let more = units_of("t.cu", &["k<16>", "k<32>", "copy<char>", "copy<short>"]);
-    bench.bench.build_jobs(&bench.toolchain, &more, 2);
-    assert_eq!(bench.count("-ptx"), 1 + 2);
+    let built = bench.bench.build_jobs(&bench.toolchain, &more, 2);
+    assert_eq!(runs(&built), (2, 4));
     assert_eq!(bench.calls(&units), 0);
 }
 
@@ -430,11 +464,9 @@ fn what_becomes_of_an_instance_does_not_depend_on_its_neighbours() {
 fn an_instance_that_does_not_compile_harms_no_other() {
     let source = "template <int N> __global__ void k(int* o) { static_assert(N != 2, \"no two\"); *o = N; }\n\
                   template <int N> __global__ void bad(int* o) { asm(\"foo.bar;\"); }\n";
-    let bench = Counted::new(&[("k.cu", source)]);
+    let bench = Bench::new(&[("k.cu", source)]);
     let units = units_of("k.cu", &["k<1>", "k<2>", "k<3>", "bad<1>", "k<nonsense>"]);
-    let built = bench.bench.build_jobs(&bench.toolchain, &units, 1);
-    // One for all, then one each; PTXAS refuses one by itself.
-    assert_eq!(bench.count("-ptx"), 1 + 5);
+    let built = bench.build_jobs(&testing::toolchain(), &units, 1);
     let said = |at: usize| match &built[at].facts {
         Seen::Got(facts) => facts.entries[0].symbol.clone(),
         Seen::Fault(fault) => fault.message.lines().next().unwrap_or_default().to_owned(),
@@ -456,9 +488,9 @@ fn instances_that_share_a_function_are_compiled_alone() {
     let source = "__device__ __noinline__ int twice(int x) { return 2 * x; }\n\
                   template <int N> __global__ void k(int* o) { *o = twice(*o + N); }\n\
                   template <int N> __global__ void apart(int* o) { *o = N; }\n";
-    let bench = Counted::new(&[("k.cu", source)]);
+    let bench = Counted::telling(&[("k.cu", source)]);
     let units = units_of("k.cu", &["k<1>", "k<2>", "apart<3>"]);
     let built = bench.bench.build_jobs(&bench.toolchain, &units, 1);
     assert!(built.iter().all(|built| built.facts.got().is_some()));
-    assert_eq!(bench.count("-ptx"), 1 + 2);
+    assert_eq!(runs(&built), (1 + 2, 3));
 }

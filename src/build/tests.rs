@@ -65,7 +65,13 @@ pub(super) fn unit(source: &str, arch: &str, call: Callable) -> Unit {
 }
 
 pub(super) fn entry(source: &str, name: &str) -> Unit {
-    unit(source, "sm_90", Callable::Entry { name: name.into() })
+    unit(
+        source,
+        "sm_90",
+        Callable::Entries {
+            names: vec![name.into()],
+        },
+    )
 }
 
 pub(super) fn got(built: &Built) -> &BuildFacts {
@@ -132,13 +138,14 @@ fn every_kind_of_name_resolves() {
         assert!(facts.entries[0].resources.registers > 0);
         let Some(Artifact::Cubin {
             path,
-            symbol: linked,
+            entries,
             ptx: Some(ptx),
         }) = &built.artifact
         else {
             panic!("{name}: {:?}", built.artifact);
         };
-        assert!(path.is_file() && linked == symbol, "{name}");
+        let entry = (name.to_string(), symbol.to_string());
+        assert!(path.is_file() && *entries == [entry], "{name}");
         // The simulator finds the entry, and says places as a reader of the repository does.
         let ptx = std::fs::read_to_string(ptx).unwrap();
         assert!(ptx.contains(&format!(".entry {symbol}(")), "{name}");
@@ -275,7 +282,15 @@ fn what_ptxas_says_arrives_for_each_architecture() {
     let bench = Bench::new(&[("k.cu", source)]);
     let units: Vec<Unit> = ["sm_80", "sm_89", "sm_90", "sm_90a", "sm_120"]
         .iter()
-        .map(|arch| unit("k.cu", arch, Callable::Entry { name: "k".into() }))
+        .map(|arch| {
+            unit(
+                "k.cu",
+                arch,
+                Callable::Entries {
+                    names: vec!["k".into()],
+                },
+            )
+        })
         .collect();
     for built in bench.build(&units) {
         let facts = got(&built);
@@ -328,8 +343,8 @@ fn a_cubin_says_what_ptxas_said_of_it() {
     let names = ["plain", "shares", "frames", "barriers"];
     let arches = ["sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
     let units = |source: &str| -> Vec<Unit> {
-        let call = |name: &&str| Callable::Entry {
-            name: (*name).into(),
+        let call = |name: &&str| Callable::Entries {
+            names: vec![(*name).into()],
         };
         let of_arch = |arch: &&str| {
             let source = source.replace("ARCH", arch);
@@ -382,7 +397,14 @@ fn a_cubin_that_calls_or_is_for_another_chip() {
     let resources = &got(&read).entries[0].resources;
     assert_eq!((resources.stack, resources.spill_loads), (None, None));
     let said = |source: &str, arch: &str, name: &str| {
-        fault(&bench.one(&unit(source, arch, Callable::Entry { name: name.into() }))).1
+        fault(&bench.one(&unit(
+            source,
+            arch,
+            Callable::Entries {
+                names: vec![name.into()],
+            },
+        )))
+        .1
     };
     insta::assert_snapshot!(said("k.cubin", "sm_80", "recurses"), @"k.cubin is for sm_90, and gates.yaml asks for sm_80");
     insta::assert_snapshot!(said("k.cubin", "sm_90", "recurse"), @"entry `recurse` of k.cubin: no such entry; there are `recurses`, `barriers`, `frames`, `shares`, `plain`");
@@ -685,14 +707,13 @@ the host compiler is too new for this nvcc: host_config.h:137:2: error: #error -
   help: set NVCC_CCBIN to an older g++, for example g++-13
 ");
     insta::assert_snapshot!(compile_with("kill -9 $$", minute).unwrap_err(), @"
-nvcc was killed by SIGKILL
-  help: the operating system does that when memory runs out
+nvcc broke: it was killed by SIGKILL, as the operating system does when memory runs out
+  help: `gatekeeper doctor` looks at the compiler, the disk and the memory
 ");
-    let silent = compile_with("exit 1", minute).unwrap().unwrap_err();
-    assert_eq!(
-        silent.message,
-        "nvcc failed without a message (exit code 1)"
-    );
+    insta::assert_snapshot!(compile_with("exit 1", minute).unwrap_err(), @"
+nvcc broke: it ended with exit code 1 and no message; is the compiler whole?
+  help: `gatekeeper doctor` looks at the compiler, the disk and the memory
+");
 }
 
 #[test]
@@ -721,7 +742,7 @@ fn only_what_a_compiler_needs_to_start_reaches_it() {
     names.sort_unstable();
     // Cargo itself is full of variables; none of them is here.
     assert!(std::env::vars().any(|(name, _)| name.starts_with("CARGO")));
-    assert_eq!(names, ["LC_ALL", "TMPDIR"]);
+    assert_eq!(names, ["CCACHE_DISABLE", "LC_ALL", "TMPDIR"]);
 }
 
 pub(super) fn script(dir: &Path, body: &str) -> PathBuf {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use verdict::model::{
     Arch, Arg, Callable, Case, CaseId, Determinism, DeviceFacts, ElemType, Launch, Reference, Role,
-    ScalarType, ScalarValue, Tensor, Unary, Unit, UnitId,
+    ScalarType, ScalarValue, Step, Tensor, Unary, Unit, UnitId,
 };
 
 pub const SOURCE: &str = include_str!("slowdown.cu");
@@ -57,8 +57,8 @@ impl Kernel {
                 Code::Other => BTreeMap::from([("OTHER_CODE".to_owned(), "1".to_owned())]),
             },
             flags: vec!["-O3".to_owned()],
-            call: Callable::Entry {
-                name: self.name().to_owned(),
+            call: Callable::Entries {
+                names: vec![self.name().to_owned()],
             },
         }
     }
@@ -125,13 +125,15 @@ impl Kernel {
             },
             dims: BTreeMap::new(),
             tensors,
-            args,
-            launch: Some(Launch {
-                grid: [blocks, 1, 1],
-                block: [BLOCK, 1, 1],
-                cluster: None,
-                dynamic_shared: 0,
-            }),
+            steps: vec![Step {
+                args,
+                launch: Some(Launch {
+                    grid: [blocks, 1, 1],
+                    block: [BLOCK, 1, 1],
+                    cluster: None,
+                    dynamic_shared: 0,
+                }),
+            }],
             seeds: vec![1],
             // Never checked: only its time is of interest.
             reference: Reference::Unary {

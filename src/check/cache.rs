@@ -132,7 +132,7 @@ impl References {
             return true;
         }
         // What is whole is what was written: nothing has to be taken apart.
-        let whole = std::fs::read(path).is_ok_and(|bytes| sealed::open(MAGIC, &bytes).is_some());
+        let whole = std::fs::read(path).is_ok_and(|bytes| open(path, &bytes).is_some());
         if whole {
             good().insert(path.to_owned());
         }
@@ -218,7 +218,7 @@ fn key(
     Ok(blake3::hash(&text).to_hex().to_string())
 }
 
-const MAGIC: sealed::Magic = b"gatekeeper expected/1\n";
+const MAGIC: sealed::Magic = b"gatekeeper expected/2\n";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
@@ -240,7 +240,7 @@ pub fn read(path: &Path) -> std::result::Result<Outputs, Unreadable> {
         path: path.to_owned(),
         error,
     })?;
-    parse(&bytes).ok_or_else(|| Unreadable::Damaged {
+    parse(path, &bytes).ok_or_else(|| Unreadable::Damaged {
         path: path.to_owned(),
     })
 }
@@ -271,8 +271,19 @@ pub fn digests(answer: &Answer) -> std::result::Result<BTreeMap<String, String>,
         .collect())
 }
 
-fn parse(bytes: &[u8]) -> Option<Outputs> {
+/// What a file of this name holds, if it is whole and was written under this name: another's answer is sealed as well.
+fn open<'a>(path: &Path, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let mut rest = sealed::open(MAGIC, bytes)?;
+    let name = sealed::part(&mut rest)?;
+    (name == key_of(path)?).then_some(rest)
+}
+
+fn key_of(path: &Path) -> Option<&[u8]> {
+    path.file_name().map(std::ffi::OsStr::as_encoded_bytes)
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Option<Outputs> {
+    let mut rest = open(path, bytes)?;
     let mut outputs = Outputs::new();
     while !rest.is_empty() {
         let name = std::str::from_utf8(sealed::part(&mut rest)?).ok()?;
@@ -301,6 +312,7 @@ fn write(path: &Path, outputs: &Outputs) -> std::result::Result<(), String> {
     let parts = images
         .iter()
         .flat_map(|(name, kind, image)| [name.as_bytes(), kind, image.as_slice()]);
+    let parts = key_of(path).into_iter().chain(parts);
     write_atomically(path, &sealed::seal(MAGIC, parts)).map_err(|error| error.to_string())
 }
 
@@ -362,14 +374,20 @@ mod tests {
         assert_eq!(read(&path).unwrap(), outputs);
         let good = std::fs::read(&path).unwrap();
         for at in 0..good.len() {
-            assert!(parse(&good[..at]).is_none(), "cut at {at}");
+            assert!(parse(&path, &good[..at]).is_none(), "cut at {at}");
             let mut bad = good.clone();
             bad[at] ^= 0x10;
-            assert!(parse(&bad).is_none(), "changed at {at}");
+            assert!(parse(&path, &bad).is_none(), "changed at {at}");
         }
         assert!(matches!(
             read(&dir.path().join("y")),
             Err(Unreadable::Io { .. })
+        ));
+        // Whole, and the answer to another question.
+        std::fs::copy(&path, dir.path().join("y")).unwrap();
+        assert!(matches!(
+            read(&dir.path().join("y")),
+            Err(Unreadable::Damaged { .. })
         ));
     }
 

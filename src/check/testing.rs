@@ -40,8 +40,7 @@ pub fn case(tensors: Vec<Tensor>) -> Case {
         },
         dims: BTreeMap::new(),
         tensors,
-        args: Vec::new(),
-        launch: None,
+        steps: Vec::new(),
         seeds: vec![1],
         reference: Reference::Unary {
             x: "x".to_owned(),

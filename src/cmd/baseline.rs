@@ -1,6 +1,6 @@
 //! `baseline`: shows baselines, and updates them from a record.
 
-use super::{counted, print, remark};
+use super::{counted, remark, say};
 use crate::cli::ConfigArg;
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
@@ -97,7 +97,7 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
         counted(files.len(), "file"),
         refused.len()
     );
-    print(&text)?;
+    say(&text)?;
     // Whoever accepts a run wants all of it accepted; what was refused has to be seen.
     Ok(if refused.is_empty() {
         Exit::Held
@@ -236,7 +236,7 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
     for problem in &broken {
         let _ = writeln!(text, "BROKEN {}: {}", problem.path, problem.problem);
     }
-    print(&text)?;
+    say(&text)?;
     Ok(if broken.is_empty() {
         Exit::Held
     } else {

@@ -1,6 +1,6 @@
 //! `validate`, `init` and `schema`: what can be said of gates.yaml without building anything.
 
-use super::{counted, print};
+use super::{counted, print, say};
 use crate::cli::{InitArgs, ValidateArgs};
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
@@ -22,7 +22,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
         0 => String::new(),
         count => format!(", {count} accepted in {}", config::ACCEPTED),
     };
-    print(&format!(
+    say(&format!(
         "{}: {}, {} to build, {}, {}{accepted}\n",
         loaded.file,
         counted(kernels.len(), "kernel"),
@@ -63,7 +63,7 @@ pub fn init(args: &InitArgs) -> Result<Exit> {
         true => String::new(),
         false => format!(" --config {name}"),
     };
-    print(&format!(
+    say(&format!(
         "wrote {name}\nnext: set `source` and `entry` to a kernel of yours, list its arguments, and then\n  \
          gatekeeper validate{config}\n  gatekeeper run{config}\n\
          records and reports go to gatekeeper-out/: add it to .gitignore\n"

@@ -1,6 +1,6 @@
 //! `doctor`: what this machine has, what it lacks, and what that costs.
 
-use super::{has_no_gates, print};
+use super::{has_no_gates, say};
 use crate::cache::Cache;
 use crate::cli::ConfigArg;
 use crate::config::{self, Selection};
@@ -9,6 +9,7 @@ use crate::device::choice::driver_problem;
 use crate::device::nvml;
 use crate::error::Result;
 use crate::exit::Exit;
+use crate::process::confine::Support;
 use crate::report::{reasons, words};
 use crate::toolchain;
 use crate::worker::Crew;
@@ -74,6 +75,10 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
             },
         ),
         (
+            "confined".to_owned(),
+            confinement(Support::of_this_system()),
+        ),
+        (
             "device".to_owned(),
             device_status(&device, version.as_deref()),
         ),
@@ -93,7 +98,7 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{what:<9} {word:<5} {detail}");
     }
-    print(&text)?;
+    say(&text)?;
     let bad: Vec<_> = lines
         .iter()
         .filter(|(_, status)| matches!(status, Status::Bad(_)))
@@ -106,6 +111,34 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
     } else {
         Exit::Environment
     })
+}
+
+/// What keeps compilers, references and launchers from the rest of the machine.
+fn confinement(support: Support) -> Status {
+    let all = [
+        (
+            support.files,
+            "changing files of this user (Linux 5.13, Landlock)",
+        ),
+        (
+            support.signals,
+            "killing processes of this user (Linux 6.12, Landlock)",
+        ),
+        (support.sockets, "using the network (seccomp)"),
+    ];
+    let missing = all
+        .iter()
+        .filter(|(there, _)| !there)
+        .map(|(_, what)| *what);
+    match missing.collect::<Vec<_>>() {
+        missing if missing.is_empty() => Status::Good(
+            "compilers, references and launchers: in files, processes and network".to_owned(),
+        ),
+        missing => Status::Missing(format!(
+            "nothing keeps a reference or a compiler's flags from {}; see SECURITY.md",
+            missing.join(", nor from ")
+        )),
+    }
 }
 
 /// What there is beside the first device.

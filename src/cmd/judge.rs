@@ -1,6 +1,6 @@
 //! `judge`, `compare` and `report`: stored records in, verdicts out. No GPU, no compiler.
 
-use super::{print, remark};
+use super::{print, remark, say};
 use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
@@ -66,7 +66,7 @@ fn write_nvbench(record: &Record, dir: &Path) -> Result<()> {
         std::fs::write(&path, &file.bytes).map_err(|error| failed(&path, error))?;
         written += usize::from(file.path.ends_with(".json"));
     }
-    print(&format!(
+    say(&format!(
         "{}: {written} files of NVBench's JSON, with their samples\n",
         dir.display()
     ))

@@ -12,6 +12,7 @@ pub mod toolchain;
 use crate::cli::{Cli, ConfigArg};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::report::escape;
 use clap::CommandFactory;
 use std::io::Write;
 use std::path::Path;
@@ -31,14 +32,20 @@ fn print(text: &str) -> Result<()> {
     }
 }
 
+/// As `print`, what people read and may hold text from outside.
+fn say(text: &str) -> Result<()> {
+    print(&(escape::lines(text) + "\n"))
+}
+
 /// Standard error has no fallback: where it cannot be written, the exit code has to do.
 pub fn complain(error: &Error) {
-    let _ = writeln!(std::io::stderr(), "error: {error}");
+    let text = escape::lines(&format!("error: {error}"));
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// A remark that is not part of the result.
 fn remark(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", escape::lines(text));
 }
 
 /// Whether there is no gates file and none was named: no fault where it is not needed.

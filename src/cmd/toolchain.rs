@@ -1,6 +1,6 @@
 //! `toolchain`: install the pinned compiler, or say which one `run` would take.
 
-use super::{has_no_gates, print, remark};
+use super::{has_no_gates, remark, say};
 use crate::cache::Cache;
 use crate::cli::ConfigArg;
 use crate::config::{self, Selection};
@@ -10,7 +10,7 @@ use crate::toolchain::{self, Toolchain};
 
 pub fn install() -> Result<Exit> {
     let toolchain = toolchain::install(&Cache::open()?, &|line| remark(line))?;
-    print(&describe(&toolchain))?;
+    say(&describe(&toolchain))?;
     Ok(Exit::Held)
 }
 
@@ -24,7 +24,7 @@ pub fn show(config: &ConfigArg) -> Result<Exit> {
                 .cuda
         }
     };
-    print(&describe(&toolchain::find(
+    say(&describe(&toolchain::find(
         pin.as_deref(),
         &Cache::open()?,
     )?))?;

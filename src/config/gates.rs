@@ -196,7 +196,7 @@ impl<'a> Writer<'a> {
                 .tensors
                 .iter()
                 .any(|(_, tensor)| tensor.codec.is_some()),
-            launcher: matches!(self.kernel.call, Call::Launcher(_)),
+            launcher: matches!(self.kernel.call, Call::Launcher { .. }),
         }
     }
 

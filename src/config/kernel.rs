@@ -2,17 +2,18 @@
 
 use super::call::{self, Callee};
 use super::defaults;
+use super::flags::check_nvcc_flag;
 use super::gates::{self, DEFAULT};
-use super::raw::{self, RawLaunch, RawReference};
+use super::raw::{self, RawArg, RawLaunch, RawReference};
 use super::reference;
 use super::scope::{self, Scope};
 use super::shape::{NamedShape, check_file_name, check_identifier, resolve_shapes};
 use super::tensor::{self, Declared};
-use super::yaml::{Ordered, Problem, Spot, suggest};
+use super::yaml::{Ordered, Position, Problem, Spot, suggest};
 use crate::sources::{self, Made, NoDirectory};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Callable, Case, CaseId, Determinism, Gate, Metric, Tensor, Unit, UnitId,
+    Arch, Callable, Case, CaseId, Determinism, Gate, Metric, Step, Tensor, Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.
@@ -23,7 +24,6 @@ pub struct KernelVariant<'a> {
     pub defines: BTreeMap<String, String>,
     pub call: Call<'a>,
     pub tensors: Vec<Declared<'a>>,
-    pub launch: Option<&'a Spot<RawLaunch>>,
     pub reference: &'a Spot<RawReference>,
     pub determinism: Determinism,
     pub gates: Vec<gates::WrittenGate<'a>>,
@@ -31,9 +31,21 @@ pub struct KernelVariant<'a> {
 
 /// What is called, as written.
 pub enum Call<'a> {
-    Entry(&'a Spot<String>),
-    Launcher(&'a Spot<raw::Launcher>),
+    /// One after the other; at least one.
+    Steps(Vec<WrittenStep<'a>>),
+    Launcher {
+        launcher: &'a Spot<raw::Launcher>,
+        args: &'a Args,
+    },
 }
+
+pub struct WrittenStep<'a> {
+    entry: &'a Spot<String>,
+    args: &'a Args,
+    launch: &'a Spot<RawLaunch>,
+}
+
+type Args = Spot<Vec<Spot<RawArg>>>;
 
 /// What the file says once for all kernels, and what is on disk.
 pub struct Shared<'a> {
@@ -142,26 +154,6 @@ fn resolve_variant<'a>(
             .help(suggest(name, raw.tensors.names()))
         })? = (name, tensor);
     }
-    let entry = changes
-        .and_then(|changes| changes.entry.as_ref())
-        .or(raw.entry.as_ref());
-    let call = match (entry, &raw.launcher) {
-        (Some(entry), None) => Call::Entry(entry),
-        (None, Some(launcher)) => Call::Launcher(launcher),
-        (Some(entry), Some(_)) => {
-            return Err(Problem::new(
-                entry.at,
-                "either `entry` or `launcher`, not both",
-            ));
-        }
-        (None, None) => {
-            return Err(
-                Problem::new(raw.source.at, "the key `entry` or `launcher` is missing")
-                    .help("entry: the __global__ function as written in the source")
-                    .help("launcher: a host function that launches it"),
-            );
-        }
-    };
     let reason = changes
         .and_then(|changes| changes.nondeterministic.as_ref())
         .or(raw.nondeterministic.as_ref());
@@ -185,17 +177,98 @@ fn resolve_variant<'a>(
         variant,
         raw,
         defines: resolve_defines(&[Some(&raw.define), changes.map(|changes| &changes.define)])?,
-        call,
+        call: resolve_call(raw, changes)?,
         tensors,
-        launch: changes
-            .and_then(|changes| changes.launch.as_ref())
-            .or(raw.launch.as_ref()),
         reference: changes
             .and_then(|changes| changes.reference.as_ref())
             .unwrap_or(&raw.reference),
         determinism,
         gates: gates::merge_gates(&raw.gates, changes.map(|changes| &changes.gates))?,
     })
+}
+
+fn resolve_call<'a>(
+    raw: &'a raw::Kernel,
+    changes: Option<&'a raw::Variant>,
+) -> Result<Call<'a>, Problem> {
+    let of_variant = changes.and_then(|changes| changes.sequence.as_ref());
+    let own_entry = changes.and_then(|changes| changes.entry.as_ref());
+    let own_launch = changes.and_then(|changes| changes.launch.as_ref());
+    // What the variant's sequence replaces is no matter of it.
+    let (entry, args, launch) = match of_variant {
+        Some(_) => (own_entry, None, own_launch),
+        None => (
+            own_entry.or(raw.entry.as_ref()),
+            raw.args.as_ref(),
+            own_launch.or(raw.launch.as_ref()),
+        ),
+    };
+    let sequence = of_variant.or(raw.sequence.as_ref());
+    let both = |at, keys: &str| Problem::new(at, format!("either {keys}, not both"));
+    match (entry, sequence, &raw.launcher) {
+        (Some(entry), None, None) => {
+            let args = args.ok_or_else(|| missing_args(entry.at))?;
+            let launch = launch.ok_or_else(|| {
+                Problem::new(args.at, "the key `launch` is missing")
+                    .help("launch: {grid: [...], block: [...]}")
+            })?;
+            let step = WrittenStep {
+                entry,
+                args,
+                launch,
+            };
+            Ok(Call::Steps(vec![step]))
+        }
+        (None, Some(sequence), None) => {
+            let in_steps = args.map(|args| (args.at, "args"));
+            let in_steps = in_steps.or(launch.map(|launch| (launch.at, "launch")));
+            if let Some((at, key)) = in_steps {
+                return Err(Problem::new(
+                    at,
+                    format!("each step of a sequence has its own `{key}`: remove this one"),
+                ));
+            }
+            if sequence.is_empty() {
+                return Err(Problem::new(
+                    sequence.at,
+                    "a sequence without steps: nothing would be launched",
+                )
+                .help("sequence: [{entry: ..., args: [...], launch: {...}}, ...]"));
+            }
+            let steps = sequence.iter().map(|step| WrittenStep {
+                entry: &step.entry,
+                args: &step.args,
+                launch: &step.launch,
+            });
+            Ok(Call::Steps(steps.collect()))
+        }
+        (None, None, Some(launcher)) => {
+            if let Some(launch) = launch {
+                return Err(Problem::new(
+                    launch.at,
+                    "a launcher sets its own launch: remove `launch`",
+                ));
+            }
+            let args = args.ok_or_else(|| missing_args(launcher.at))?;
+            Ok(Call::Launcher { launcher, args })
+        }
+        (Some(entry), Some(_), _) => Err(both(entry.at, "`entry` or `sequence`")
+            .help("a sequence of one step takes the place of an entry")),
+        (Some(entry), None, Some(_)) => Err(both(entry.at, "`entry` or `launcher`")),
+        (None, Some(sequence), Some(_)) => Err(both(sequence.at, "`sequence` or `launcher`")),
+        (None, None, None) => Err(Problem::new(
+            raw.source.at,
+            "the key `entry`, `sequence` or `launcher` is missing",
+        )
+        .help("entry: the __global__ function as written in the source")
+        .help("sequence: several of them, which run one after the other")
+        .help("launcher: a host function that launches it")),
+    }
+}
+
+fn missing_args(at: Position) -> Problem {
+    Problem::new(at, "the key `args` is missing")
+        .help("args: [{tensor: x}, {i32: N}], in the order of the parameters")
 }
 
 fn resolve_defines(
@@ -263,18 +336,17 @@ fn resolve_case(
         let at = kernel
             .tensors
             .first()
-            .map_or(raw.args.at, |(name, _)| name.at);
+            .map_or(raw.source.at, |(name, _)| name.at);
         return Err(
             Problem::new(at, "no tensor is an output: nothing would be checked")
                 .help("give one `role: out` or `role: inout`"),
         );
     }
-    let callee = match kernel.call {
-        Call::Entry(_) => Callee::Kernel,
-        Call::Launcher(_) => Callee::Launcher,
-    };
-    let args = call::resolve_args(&raw.args, &tensors, callee, &scope)?;
-    let passed = call::passed_tensors(&args);
+    let steps = resolve_steps(&kernel.call, &tensors, &scope)?;
+    let passed = steps
+        .iter()
+        .flat_map(|step| call::passed_tensors(&step.args));
+    let passed: Vec<_> = passed.collect();
     if let Some((name, _)) = kernel
         .tensors
         .iter()
@@ -289,20 +361,6 @@ fn resolve_case(
             name.value
         )));
     }
-    let launch = match (&kernel.call, kernel.launch) {
-        (Call::Entry(_), Some(launch)) => Some(call::resolve_launch(launch, &scope)?),
-        (Call::Launcher(_), None) => None,
-        (Call::Entry(_), None) => {
-            return Err(Problem::new(raw.args.at, "the key `launch` is missing")
-                .help("launch: {grid: [...], block: [...]}"));
-        }
-        (Call::Launcher(_), Some(launch)) => {
-            return Err(Problem::new(
-                launch.at,
-                "a launcher sets its own launch: remove `launch`",
-            ));
-        }
-    };
     let path = |spot: &Spot<String>| check_path(spot, PathKind::File, shared);
     let reference = reference::resolve_reference(kernel.reference, &tensors, &scope, &path)?;
     let deadline = match &raw.deadline {
@@ -330,8 +388,7 @@ fn resolve_case(
         },
         dims: shape.dims.clone(),
         tensors,
-        args,
-        launch,
+        steps,
         seeds: shape.seeds.clone(),
         reference,
         tolerance: None,
@@ -342,6 +399,28 @@ fn resolve_case(
     })
 }
 
+fn resolve_steps(
+    call: &Call<'_>,
+    tensors: &[Tensor],
+    scope: &Scope<'_>,
+) -> Result<Vec<Step>, Problem> {
+    match call {
+        Call::Steps(steps) => steps
+            .iter()
+            .map(|step| {
+                Ok(Step {
+                    args: call::resolve_args(step.args, tensors, Callee::Kernel, scope)?,
+                    launch: Some(call::resolve_launch(step.launch, scope)?),
+                })
+            })
+            .collect(),
+        Call::Launcher { args, .. } => Ok(vec![Step {
+            args: call::resolve_args(args, tensors, Callee::Launcher, scope)?,
+            launch: None,
+        }]),
+    }
+}
+
 fn resolve_units(
     kernel: &KernelVariant<'_>,
     shapes: &[NamedShape],
@@ -349,17 +428,21 @@ fn resolve_units(
     shared: &Shared<'_>,
 ) -> Result<Vec<Unit>, Problem> {
     let raw = kernel.raw;
-    let call = match kernel.call {
-        Call::Entry(entry) => Callable::Entry {
-            name: call::check_entry_name(entry)?,
+    let call = match &kernel.call {
+        Call::Steps(steps) => Callable::Entries {
+            names: steps
+                .iter()
+                .map(|step| call::check_entry_name(step.entry))
+                .collect::<Result<_, _>>()?,
         },
-        Call::Launcher(launcher) => {
+        Call::Launcher { launcher, args } => {
             let scopes: Vec<_> = shapes
                 .iter()
                 .map(|shape| Scope::new(&shape.name, &shape.dims, &kernel.defines))
                 .collect();
-            let args = cases.first().map_or(&[][..], |case| &case.args);
-            call::resolve_launcher(launcher, args, &raw.args, &scopes)?
+            let step = cases.first().and_then(|case| case.steps.first());
+            let resolved = step.map_or(&[][..], |step| &step.args);
+            call::resolve_launcher(launcher, resolved, args, &scopes)?
         }
     };
     let source = check_path(&raw.source, PathKind::File, shared)?;
@@ -375,7 +458,7 @@ fn resolve_units(
         .flags
         .iter()
         .chain(&raw.flags)
-        .map(check_flag)
+        .map(check_nvcc_flag)
         .collect::<Result<_, _>>()?;
     Ok(shared
         .architectures
@@ -424,67 +507,6 @@ fn check_made(kernel: &KernelVariant<'_>, made: Made) -> Result<(), Problem> {
         )
         .help("remove it, or name the C++ source")),
     }
-}
-
-/// Refuses flags that repeat or contradict what has a key of its own.
-fn check_flag(flag: &Spot<String>) -> Result<String, Problem> {
-    let owned = [
-        (&["-D", "--define-macro"][..], "define"),
-        (&["-I", "--include-path"][..], "include_dirs"),
-        (
-            &[
-                "-arch",
-                "--gpu-architecture",
-                "-gencode",
-                "--generate-code",
-                "-code",
-                "--gpu-code",
-            ][..],
-            "architectures",
-        ),
-    ];
-    for (prefixes, key) in owned {
-        if prefixes.iter().any(|prefix| flag.starts_with(prefix)) {
-            return Err(Problem::new(
-                flag.at,
-                format!("`{}` is not allowed in `flags`", flag.value),
-            )
-            .help(format!("use the key `{key}`")));
-        }
-    }
-    let output = [
-        "-o",
-        "--output-file",
-        "-c",
-        "--compile",
-        "-ptx",
-        "--ptx",
-        "-cubin",
-        "--cubin",
-        "-fatbin",
-        "-shared",
-        "--shared",
-        "-lib",
-        "--lib",
-        "-dc",
-        "--device-c",
-        "-dlink",
-        "-rdc",
-        "--relocatable-device-code",
-        "-E",
-        "-M",
-    ];
-    let name = flag.split('=').next().unwrap_or_default();
-    if output.contains(&name) || flag.trim().is_empty() {
-        return Err(Problem::new(
-            flag.at,
-            format!(
-                "`{}` is not allowed in `flags`: gatekeeper decides what nvcc builds",
-                flag.value
-            ),
-        ));
-    }
-    Ok(flag.value.clone())
 }
 
 /// A directory of the repository, or one of this machine. What is recorded of the latter is what was written.

@@ -13,6 +13,7 @@ mod call;
 mod condition;
 mod context;
 mod defaults;
+mod flags;
 mod gates;
 mod kernel;
 mod limit;

@@ -77,6 +77,9 @@ pub struct Kernel {
     pub source: Spot<String>,
     /// C++ name of the __global__ function as written in the source: k, ns::k, "k<float, 4>".
     pub entry: Option<Spot<String>>,
+    /// Instead of `entry`, `args` and `launch`: several kernels of the source that run one after the other over the
+    /// same tensors. They are checked and timed as one.
+    pub sequence: Option<Spot<Vec<Spot<RawStep>>>>,
     /// Instead of `entry`: a host function that launches the kernel.
     pub launcher: Option<Spot<Launcher>>,
     /// Include directories (nvcc -I), relative to gates.yaml; outside it "${TORCH_INCLUDE}" or a whole path.
@@ -95,8 +98,8 @@ pub struct Kernel {
     /// A number of seeds, a list of seeds, or either of them per shape, with a `default`.
     pub seeds: Option<Spot<Seeds>>,
     pub tensors: Ordered<Spot<RawTensor>>,
-    /// In the order of the kernel's parameters.
-    pub args: Spot<Vec<Spot<RawArg>>>,
+    /// In the order of the kernel's parameters. Required with `entry` and `launcher`.
+    pub args: Option<Spot<Vec<Spot<RawArg>>>>,
     /// Required with `entry`, not allowed with `launcher`.
     pub launch: Option<Spot<RawLaunch>>,
     /// What outputs are compared with.
@@ -121,6 +124,8 @@ pub struct Variant {
     #[serde(default)]
     pub define: Ordered<Spot<Word>>,
     pub entry: Option<Spot<String>>,
+    /// Replaces the kernel's, or its `entry`, `args` and `launch`.
+    pub sequence: Option<Spot<Vec<Spot<RawStep>>>>,
     /// Each replaces the kernel's tensor of that name entirely.
     #[serde(default)]
     pub tensors: Ordered<Spot<RawTensor>>,
@@ -132,6 +137,18 @@ pub struct Variant {
     /// Added to the kernel's gates; replaces those on the same metric. Gates cannot be removed.
     #[serde(default)]
     pub gates: Gates,
+}
+
+/// One kernel of a sequence.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Step")]
+pub struct RawStep {
+    /// C++ name of the __global__ function as written in the source: k, ns::k, "k<float, 4>".
+    pub entry: Spot<String>,
+    /// In the order of its parameters.
+    pub args: Spot<Vec<Spot<RawArg>>>,
+    pub launch: Spot<RawLaunch>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]

@@ -1,6 +1,7 @@
 //! References of one case: names that exist, extents that agree, outputs that are all covered.
 
 use super::call::{self, Callee};
+use super::flags::check_host_flag;
 use super::raw::{Formula, RawReference};
 use super::scope::Scope;
 use super::yaml::{Problem, Spot};
@@ -235,7 +236,10 @@ pub fn resolve_reference(
             source: path(source)?,
             function: call::check_c_name(function)?,
             args: call::resolve_args(args, tensors, Callee::Reference, scope)?,
-            flags: flags.iter().map(|flag| flag.value.clone()).collect(),
+            flags: flags
+                .iter()
+                .map(check_host_flag)
+                .collect::<Result<_, _>>()?,
         },
         R::Variant(variant) => Reference::Variant {
             variant: variant.value.clone(),

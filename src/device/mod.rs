@@ -25,10 +25,16 @@ pub type Address = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program(pub usize);
 
-/// One way of calling a program.
+/// One way of calling a program: one launch of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub program: Program,
+    /// One after the other; of a cubin one for each of its entries, of a launcher just one.
+    pub steps: Vec<PackedStep>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct PackedStep {
     pub args: Vec<PackedArg>,
     /// `None` for a launcher, which decides for itself.
     pub launch: Option<Launch>,
@@ -87,12 +93,12 @@ pub trait Device {
     /// Waits for all queued work.
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()>;
 
-    /// Queues one call.
+    /// Queues one call, all of its steps.
     fn launch(&mut self, call: &Call) -> Result<()>;
 
     fn sync(&mut self) -> Result<()>;
 
-    /// What the driver says of the entries that this call launches.
+    /// What the driver says of the entries that this call launches: of those of a cubin step by step.
     fn describe(&mut self, call: &Call) -> Result<DriverFacts>;
 
     /// `None` where there is no clock to trust.

@@ -1,18 +1,19 @@
 //! PTX on the CPU, through ptxsim: what executes kernels where there is no GPU. Every access is checked,
 //! so nothing is kept around buffers, and no clock can be trusted, so there is no timer.
 
-use super::{Address, Call, Device, Failure, Program, Result, Targets, Timer};
+use super::{Address, Call, Device, Failure, PackedStep, Program, Result, Targets, Timer};
 use crate::build::{Artifact, is_of_system};
 use crate::counters::counted;
 use crate::device::args::PackedArg;
 use crate::report::words::instructions;
-use ptxsim::{Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
+use ptxsim::{Counters, Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use verdict::model::Unsupported;
 use verdict::model::{
-    DriverFacts, FaultKind, Finding, FindingKind, Launch, Printed, SimulationFacts,
+    DriverFacts, Fault, FaultKind, Finding, FindingKind, Launch, Printed, SimulationFacts,
 };
 
 /// Bytes of all buffers of a case together.
@@ -38,10 +39,18 @@ pub struct SimDevice {
     threads: usize,
     /// By path; kept from job to job.
     modules: HashMap<PathBuf, Arc<Module>>,
-    programs: Vec<(Arc<Module>, String)>,
+    programs: Vec<Loaded>,
     /// What the host reads where no kernel has written.
     poison: BTreeMap<Address, Poison>,
-    report: Option<Report>,
+    /// What the last launch showed.
+    shown: Option<SimulationFacts>,
+}
+
+/// A module, and its entry of each step: name as written, symbol.
+#[derive(Clone)]
+struct Loaded {
+    module: Arc<Module>,
+    entries: Vec<(String, String)>,
 }
 
 struct Poison {
@@ -58,7 +67,7 @@ impl Default for SimDevice {
             modules: HashMap::new(),
             programs: Vec::new(),
             poison: BTreeMap::new(),
-            report: None,
+            shown: None,
         }
     }
 }
@@ -73,26 +82,7 @@ impl SimDevice {
 
     /// What the last launch showed beside what it wrote; `None` before it.
     pub fn shown(&self) -> Option<SimulationFacts> {
-        let report = self.report.as_ref()?;
-        let findings = report.findings.iter().map(|found| Finding {
-            kind: kind(found.kind),
-            message: found.message.clone(),
-            places: found.places.clone(),
-            block: found.block,
-            thread: found.thread,
-            address: found.address,
-            times: found.times,
-        });
-        let counted = counted(report);
-        Some(SimulationFacts {
-            findings: findings.collect(),
-            not_judged: report.not_judged.clone(),
-            counters: counted.gated,
-            information: counted.information,
-            withheld: counted.withheld,
-            lines: counted.lines,
-            printed: printed(&report.printed),
-        })
+        self.shown.clone()
     }
 
     /// Warp instructions of a whole launch, by a sample of its blocks, a matrix product as [`MATRIX_COST`] of
@@ -101,46 +91,82 @@ impl SimDevice {
     /// # Errors
     /// As a launch.
     pub fn estimate(&mut self, call: &Call) -> Result<Option<u64>> {
-        let grid = configuration(call)?.grid;
-        let blocks: u64 = grid.into_iter().map(u64::from).product();
-        let sampled = ptxsim::sample(grid, SAMPLE).len().max(1);
-        let limits = Limits {
-            checks: false,
-            sample: Some(SAMPLE),
-            ..self.limits()
-        };
-        match self.execute(call, limits) {
-            Ok(report) => {
-                let products = report.counters.get(ptxsim::Counter::MatrixInstructions);
-                let issued = u128::from(report.counters.total.issued)
-                    + u128::from(products) * u128::from(MATRIX_COST - 1);
-                let whole = issued * u128::from(blocks) / sampled as u128;
-                Ok(Some(u64::try_from(whole).unwrap_or(u64::MAX)))
+        let loaded = self.loaded(call)?;
+        let mut whole = 0_u64;
+        for (number, (step, (_, symbol))) in call.steps.iter().zip(&loaded.entries).enumerate() {
+            let grid = configuration(step)?.grid;
+            let blocks: u64 = grid.into_iter().map(u64::from).product();
+            let sampled = ptxsim::sample(grid, SAMPLE).len().max(1);
+            let limits = Limits {
+                checks: false,
+                sample: Some(SAMPLE),
+                ..self.limits(self.limit)
+            };
+            match self.execute(&loaded.module, symbol, step, limits) {
+                Ok(report) => {
+                    let products = report.counters.get(ptxsim::Counter::MatrixInstructions);
+                    let issued = u128::from(report.counters.total.issued)
+                        + u128::from(products) * u128::from(MATRIX_COST - 1);
+                    let all = issued * u128::from(blocks) / sampled as u128;
+                    whole = whole.saturating_add(u64::try_from(all).unwrap_or(u64::MAX));
+                }
+                Err(Stopped::Budget) => return Ok(None),
+                // It may have read what only some blocks of the steps before it have written.
+                Err(Stopped::Failed(_)) if number > 0 => break,
+                Err(Stopped::Failed(failure)) => return Err(failure),
             }
-            Err(Stopped::Budget) => Ok(None),
-            Err(Stopped::Failed(failure)) => Err(failure),
         }
+        Ok(Some(whole))
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self, instructions: u64) -> Limits {
         Limits {
-            instructions: self.limit,
+            instructions,
             findings: FINDINGS,
             threads: self.threads,
             ..Limits::default()
         }
     }
 
-    fn execute(&mut self, call: &Call, limits: Limits) -> std::result::Result<Report, Stopped> {
-        let launch = configuration(call)?;
-        let Some((module, symbol)) = self.programs.get(call.program.0) else {
-            return Err(not_loaded().into());
-        };
-        let module = Arc::clone(module);
+    /// The program of a call, with an entry for each of its steps.
+    fn loaded(&self, call: &Call) -> Result<Loaded> {
+        match self.programs.get(call.program.0) {
+            Some(loaded) if loaded.entries.len() == call.steps.len() => Ok(loaded.clone()),
+            _ => Err(not_loaded()),
+        }
+    }
+
+    /// Every step, each over what those before it left in memory.
+    fn launch_steps(&mut self, call: &Call) -> Result<SimulationFacts> {
+        let loaded = self.loaded(call)?;
+        let several = call.steps.len() > 1;
+        let mut left = self.limit;
+        let mut shown = Shown::default();
+        for (step, (name, symbol)) in call.steps.iter().zip(&loaded.entries) {
+            let entry = several.then_some(name.as_str());
+            match self.execute(&loaded.module, symbol, step, self.limits(left)) {
+                Ok(report) => {
+                    left = left.saturating_sub(report.counters.total.issued);
+                    shown.add(entry, report);
+                }
+                Err(stopped) => return Err(stopped.of_entry(entry, self.limit)),
+            }
+        }
+        Ok(shown.facts())
+    }
+
+    fn execute(
+        &mut self,
+        module: &Module,
+        symbol: &str,
+        step: &PackedStep,
+        limits: Limits,
+    ) -> std::result::Result<Report, Stopped> {
+        let launch = configuration(step)?;
         let Ok(kernel) = module.kernel(symbol) else {
             return Err(not_loaded().into());
         };
-        let params = parameters(kernel, call)?;
+        let params = parameters(kernel, step)?;
         ptxsim::launch(
             kernel,
             launch.grid,
@@ -151,6 +177,58 @@ impl SimDevice {
             limits,
         )
         .map_err(stopped)
+    }
+}
+
+/// What the steps of a launch have shown so far.
+#[derive(Default)]
+struct Shown {
+    findings: Vec<Finding>,
+    not_judged: Vec<String>,
+    counters: Counters,
+    withheld: BTreeMap<ptxsim::Counter, ptxsim::Withheld>,
+    printed: Vec<String>,
+}
+
+impl Shown {
+    fn add(&mut self, entry: Option<&str>, report: Report) {
+        let findings = report.findings.into_iter().map(|found| Finding {
+            kind: kind(found.kind),
+            entry: entry.map(str::to_owned),
+            message: found.message,
+            places: found.places,
+            block: found.block,
+            thread: found.thread,
+            address: found.address,
+            times: found.times,
+        });
+        self.findings.extend(findings);
+        let not_judged = report.not_judged.into_iter().map(|what| match entry {
+            Some(entry) => format!("in {entry}: {what}"),
+            None => what,
+        });
+        self.not_judged.extend(not_judged);
+        self.counters += report.counters;
+        for (counter, why) in report.withheld {
+            self.withheld.entry(counter).or_insert(why);
+        }
+        self.printed.extend(report.printed);
+    }
+
+    fn facts(mut self) -> SimulationFacts {
+        // The gravest first, whichever step they are of.
+        self.findings
+            .sort_by_key(|found| (found.kind, Reverse(found.times)));
+        let counted = counted(&self.counters, &self.withheld);
+        SimulationFacts {
+            findings: self.findings,
+            not_judged: self.not_judged,
+            counters: counted.gated,
+            information: counted.information,
+            withheld: counted.withheld,
+            lines: counted.lines,
+            printed: printed(&self.printed),
+        }
     }
 }
 
@@ -191,6 +269,33 @@ enum Stopped {
     Failed(Failure),
 }
 
+impl Stopped {
+    /// As a failure of the whole launch, which may take `limit` warp instructions. `entry` of a sequence.
+    fn of_entry(self, entry: Option<&str>, limit: u64) -> Failure {
+        let failure = match self {
+            Self::Failed(failure) => failure,
+            Self::Budget => Failure::of_case(
+                FaultKind::Hang,
+                format!(
+                    "still running after {}: an endless loop, blocks that wait for each other, \
+                     or a case too large to simulate (--sim-budget raises the limit)",
+                    instructions(limit)
+                ),
+            ),
+        };
+        match (failure, entry) {
+            (Failure::Fault { fault, sticky }, Some(entry)) => Failure::Fault {
+                fault: Fault {
+                    message: format!("in {entry}: {}", fault.message),
+                    ..fault
+                },
+                sticky,
+            },
+            (failure, _) => failure,
+        }
+    }
+}
+
 impl From<Failure> for Stopped {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
@@ -213,8 +318,8 @@ fn stopped(fault: ptxsim::Fault) -> Stopped {
     Stopped::Failed(Failure::of_case(kind, fault.message))
 }
 
-fn configuration(call: &Call) -> Result<Launch> {
-    match call.launch {
+fn configuration(step: &PackedStep) -> Result<Launch> {
+    match step.launch {
         None => Err(Failure::Unsupported(Unsupported::Launcher)),
         Some(launch) if launch.cluster.is_some_and(|cluster| cluster != [1; 3]) => {
             Err(Failure::Unsupported(Unsupported::Clusters))
@@ -232,20 +337,20 @@ fn not_loaded() -> Failure {
 
 /// The arguments where the kernel looks for them. What a driver cannot see is seen here: that there are as
 /// many as the kernel has parameters, and of the same sizes.
-fn parameters(kernel: &Kernel, call: &Call) -> Result<Vec<u8>> {
+fn parameters(kernel: &Kernel, step: &PackedStep) -> Result<Vec<u8>> {
     let places = kernel.parameters();
     let refused = |what: String| Err(Failure::of_case(FaultKind::LaunchRefused, what));
-    if places.len() != call.args.len() {
+    if places.len() != step.args.len() {
         return refused(format!(
             "gates.yaml gives {} arguments, and {} has {} parameters:{}",
-            call.args.len(),
+            step.args.len(),
             kernel.name(),
             places.len(),
-            side_by_side(&places, &call.args)
+            side_by_side(&places, &step.args)
         ));
     }
     let mut params = vec![0; kernel.parameter_bytes() as usize];
-    for (at, ((offset, bytes), value)) in places.into_iter().zip(&call.args).enumerate() {
+    for (at, ((offset, bytes), value)) in places.into_iter().zip(&step.args).enumerate() {
         let value = value.bytes();
         let place = params.get_mut(offset as usize..(offset + bytes) as usize);
         match place {
@@ -310,7 +415,7 @@ impl Device for SimDevice {
     }
 
     fn load(&mut self, artifact: &Artifact) -> Result<Program> {
-        let Artifact::Cubin { ptx, symbol, .. } = artifact else {
+        let Artifact::Cubin { ptx, entries, .. } = artifact else {
             return Err(Failure::Unsupported(Unsupported::Launcher));
         };
         let Some(ptx) = ptx else {
@@ -324,17 +429,22 @@ impl Device for SimDevice {
                 module
             }
         };
-        match module.kernel(symbol) {
-            Ok(_) => {}
-            Err(NoKernel::Refused(error)) => return Err(refused(&error)),
-            Err(NoKernel::Unknown(_)) => {
-                return Err(Failure::of_case(
-                    FaultKind::EntryNotFound,
-                    format!("the entry {symbol} is not in the PTX"),
-                ));
+        for (_, symbol) in entries {
+            match module.kernel(symbol) {
+                Ok(_) => {}
+                Err(NoKernel::Refused(error)) => return Err(refused(&error)),
+                Err(NoKernel::Unknown(_)) => {
+                    return Err(Failure::of_case(
+                        FaultKind::EntryNotFound,
+                        format!("the entry {symbol} is not in the PTX"),
+                    ));
+                }
             }
         }
-        self.programs.push((module, symbol.clone()));
+        self.programs.push(Loaded {
+            module,
+            entries: entries.clone(),
+        });
         Ok(Program(self.programs.len() - 1))
     }
 
@@ -356,7 +466,7 @@ impl Device for SimDevice {
         self.memory = Memory::new(MOST_BYTES);
         self.programs.clear();
         self.poison.clear();
-        self.report = None;
+        self.shown = None;
         Ok(())
     }
 
@@ -396,22 +506,9 @@ impl Device for SimDevice {
     }
 
     fn launch(&mut self, call: &Call) -> Result<()> {
-        self.report = None;
-        match self.execute(call, self.limits()) {
-            Ok(report) => {
-                self.report = Some(report);
-                Ok(())
-            }
-            Err(Stopped::Budget) => Err(Failure::of_case(
-                FaultKind::Hang,
-                format!(
-                    "still running after {}: an endless loop, blocks that wait for each other, \
-                     or a case too large to simulate (--sim-budget raises the limit)",
-                    instructions(self.limit)
-                ),
-            )),
-            Err(Stopped::Failed(failure)) => Err(failure),
-        }
+        self.shown = None;
+        self.shown = Some(self.launch_steps(call)?);
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -219,7 +219,7 @@ mod tests {
             case: case.clone(),
             artifact: Artifact::Cubin {
                 path: "k.cubin".into(),
-                symbol: "k".into(),
+                entries: vec![("k".into(), "k".into())],
                 ptx: Some("k.ptx".into()),
             },
             seed,

@@ -1,5 +1,6 @@
 //! Annotations of GitHub Actions: what did not hold, at the line of gates.yaml that asks for it.
 
+use super::escape::{workflow_data as data, workflow_property as property};
 use super::{beside, page, problems, reasons, words};
 use std::path::Path;
 use verdict::model::{Judgement, Outcome, Record};
@@ -84,16 +85,4 @@ fn within_repository(record: &Record, file: &str) -> String {
         Some(name) if name == file => record.environment.config.clone(),
         _ => config.with_file_name(file).display().to_string(),
     }
-}
-
-/// Escaped as actions/toolkit does (packages/core/src/command.ts), so that no message can end its
-/// command and begin another.
-fn data(text: &str) -> String {
-    text.replace('%', "%25")
-        .replace('\r', "%0D")
-        .replace('\n', "%0A")
-}
-
-fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
 }

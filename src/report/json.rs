@@ -1,6 +1,6 @@
 //! For programs. Field names are those of the judgement and stay as they are within one schema.
 
-use super::{reasons, summary, words};
+use super::{escape, reasons, summary, words};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use serde::Serialize;
@@ -84,6 +84,6 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
         costs: &record.costs,
     };
     serde_json::to_string_pretty(&report)
-        .map(|text| text + "\n")
+        .map(|text| escape::json(&text) + "\n")
         .map_err(|error| Error::environment(format!("the report cannot be written: {error}")))
 }

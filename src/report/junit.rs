@@ -1,6 +1,6 @@
 //! For CI systems that show tests: a suite for each kernel, a test for each gate.
 
-use super::{beside, reasons, summary, words};
+use super::{beside, escape, reasons, summary, words};
 use crate::error::{Error, Result};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use verdict::model::{Judgement, Outcome, Question, Record, Verdict};
@@ -38,6 +38,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
     }
     report
         .to_string()
+        .map(|text| escape::xml(&text))
         .map_err(|error| Error::environment(format!("the JUnit report cannot be written: {error}")))
 }
 

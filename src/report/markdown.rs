@@ -1,6 +1,7 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
 use super::beside::LoosenedGates;
+use super::escape::{markdown as text, markdown_cell as cell, markdown_code as code};
 use super::page::{self, Kind, Part, Section};
 use super::printed::Printed;
 use super::problems::Problem;
@@ -150,39 +151,4 @@ fn rows_of<'a>(heads: impl IntoIterator<Item = (&'a str, bool)>, rows: Vec<Vec<S
 fn line(out: &mut String, text: &str) {
     out.push_str(text);
     out.push('\n');
-}
-
-/// Text of unknown content in markdown, on one line: neither HTML, nor a link or an image, nor the
-/// end of a cell.
-fn text(raw: &str) -> String {
-    let mut out = String::with_capacity(raw.len());
-    for c in raw.trim_end().chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '|' => out.push_str("\\|"),
-            '(' if out.ends_with(']') => out.push_str("\\("),
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// In one cell, with its line breaks.
-fn cell(raw: &str) -> String {
-    raw.trim_end()
-        .split('\n')
-        .map(text)
-        .collect::<Vec<_>>()
-        .join("<br>")
-}
-
-/// Code stays literal but for the bar, which ends a cell even there, and the backtick, which ends it.
-fn code(raw: &str) -> String {
-    format!(
-        "`{}`",
-        raw.replace('`', "'").replace('|', "\\|").replace('\n', " ")
-    )
 }

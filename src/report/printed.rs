@@ -1,5 +1,6 @@
 //! What the kernels of cases that failed printed, for reports that people read. Pure.
 
+use super::escape::visible;
 use super::words::plural;
 use std::collections::BTreeSet;
 use verdict::model::{Judgement, Note, Outcome, Subject};
@@ -54,17 +55,4 @@ pub fn printed(judgement: &Judgement) -> Vec<Printed> {
         _ => None,
     });
     notes.collect()
-}
-
-/// A line without control characters.
-pub(super) fn visible(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
-    for c in line.chars() {
-        match c {
-            '\t' => out.push(c),
-            c if c.is_control() => out.extend(c.escape_default()),
-            c => out.push(c),
-        }
-    }
-    out
 }

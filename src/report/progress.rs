@@ -1,5 +1,6 @@
 //! Progress on stderr: on a terminal a bar with the time left, in a log a line now and then.
 
+use super::escape;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -90,6 +91,7 @@ impl Progress {
                     return;
                 };
                 let it = &mut running[at];
+                let what = escape::lines(&what);
                 it.bar.set_message(what.clone());
                 it.bar.inc(1);
                 it.what = what;
@@ -106,7 +108,7 @@ impl Progress {
                 }
             }
             Event::Waiting(line) => match running.last() {
-                Some(it) if self.terminal => it.bar.println(line),
+                Some(it) if self.terminal => it.bar.println(escape::lines(&line)),
                 _ => write_line(&line),
             },
         }
@@ -185,7 +187,7 @@ fn keep_log(running: &Weak<Mutex<Vec<Running>>>) {
 }
 
 fn write_line(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", escape::lines(line));
 }
 
 fn held<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -1,6 +1,7 @@
 //! Sentences: why a verdict came out as it did, for a reader. The only place that words a reason; nothing
 //! reads them back.
 
+use super::escape;
 use super::words::{
     element, instructions, limit, listed, millions, percent, place, plural, quantity, signed,
     signed_interval, update_command,
@@ -30,6 +31,10 @@ pub fn reason(environment: &Environment, subject: &Subject, reason: &Reason) -> 
 
 impl Context<'_> {
     pub fn sentence(&self, reason: &Reason) -> String {
+        escape::cut(self.whole_sentence(reason))
+    }
+
+    fn whole_sentence(&self, reason: &Reason) -> String {
         use Reason as R;
         match reason {
             R::Held => String::new(),
@@ -280,8 +285,8 @@ impl Context<'_> {
             R::TooFewRepeats { seed, have, needed } => {
                 format!("{have} of {needed} launches were compared with seed {seed}")
             }
-            R::DriverEntries { count } => {
-                format!("the driver was asked about {count} entries instead of one")
+            R::DriverEntries { count, expected } => {
+                format!("the driver was asked about {count} entries instead of {expected}")
             }
             R::EntriesDiffer { declared, reported } => {
                 format!("entries: {declared} declared, {reported} reported by the compiler")
@@ -557,9 +562,11 @@ fn accepted_by(accepted: &AcceptedLimit) -> String {
 }
 
 fn finding(finding: &Finding) -> String {
+    let entry = finding.entry.as_ref();
+    let entry = entry.map_or(String::new(), |entry| format!("in {entry}: "));
     match finding.times {
-        0 | 1 => finding.message.clone(),
-        times => format!("{} ({times} times)", finding.message),
+        0 | 1 => format!("{entry}{}", finding.message),
+        times => format!("{entry}{} ({times} times)", finding.message),
     }
 }
 

@@ -4,7 +4,8 @@
 use crate::build::signature::parameters;
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::model::{
-    Arg, Callable, Case, ElemType, Evidence, Judgement, Outcome, Record, ScalarType, Seen, Subject,
+    Arg, Callable, Case, ElemType, EntryFacts, Evidence, Judgement, Outcome, Record, ScalarType,
+    Seen, Step, Subject,
 };
 
 /// A line for each such tensor, and the cases that failed with it.
@@ -23,50 +24,54 @@ pub fn mismatches<'a>(
         let Subject::Case(id) = subject else {
             continue;
         };
-        let (Some(case), Some(symbol)) = (record.plan.case(id), symbol_of(record, subject)) else {
+        let Some(case) = record.plan.case(id) else {
             continue;
         };
-        for remark in of_case(case, symbol) {
-            found.entry(remark).or_default().insert(subject);
+        for (step, entry) in case.steps.iter().zip(entries_of(record, subject)) {
+            for remark in of_step(case, step, entry) {
+                found.entry(remark).or_default().insert(subject);
+            }
         }
     }
     found
 }
 
-/// Of a kernel that is launched as it is. The same in every architecture.
-fn symbol_of<'a>(record: &'a Record, subject: &Subject) -> Option<&'a str> {
-    record.evidence.iter().find_map(|piece| match piece {
+/// The entries that are launched as they are, step by step. The same in every architecture.
+fn entries_of<'a>(record: &'a Record, subject: &Subject) -> &'a [EntryFacts] {
+    let entries = record.evidence.iter().find_map(|piece| match piece {
         Evidence::Build {
             unit,
             facts: Seen::Got(facts),
         } if unit.kernel == subject.kernel() && unit.variant == subject.variant() => {
             match record.plan.unit(unit)?.call {
-                Callable::Entry { .. } => facts.entries.first().map(|entry| entry.symbol.as_str()),
+                Callable::Entries { .. } => Some(facts.entries.as_slice()),
                 Callable::Launcher { .. } => None,
             }
         }
         _ => None,
-    })
+    });
+    entries.unwrap_or_default()
 }
 
-fn of_case(case: &Case, symbol: &str) -> Vec<String> {
-    let Some(parameters) = parameters(symbol) else {
+fn of_step(case: &Case, step: &Step, entry: &EntryFacts) -> Vec<String> {
+    let Some(parameters) = parameters(&entry.symbol) else {
         return Vec::new();
     };
-    let pairs = case.args.iter().zip(&parameters).zip(1..);
+    let pairs = step.args.iter().zip(&parameters).zip(1..);
     pairs
         .filter_map(|((arg, parameter), at)| {
             let name = match arg {
                 Arg::Tensor { name } => name,
-                Arg::Scalar { elem, .. } => return of_scalar(*elem, parameter, at),
+                Arg::Scalar { elem, .. } => return of_scalar(*elem, parameter, at, &entry.name),
                 _ => return None,
             };
             let tensor = case.tensors.iter().find(|tensor| tensor.name == *name)?;
             let differs = Pointee::of(parameter)?.differs(tensor.elem);
             differs.then(|| {
                 format!(
-                    "`{name}` is {} in gates.yaml, and parameter {at} of the entry is `{parameter}`",
-                    as_written(tensor.elem)
+                    "`{name}` is {} in gates.yaml, and parameter {at} of {} is `{parameter}`",
+                    as_written(tensor.elem),
+                    entry.name
                 )
             })
         })
@@ -74,7 +79,7 @@ fn of_case(case: &Case, symbol: &str) -> Vec<String> {
 }
 
 /// A number that is read as another kind of number.
-fn of_scalar(elem: ScalarType, parameter: &str, at: usize) -> Option<String> {
+fn of_scalar(elem: ScalarType, parameter: &str, at: usize, entry: &str) -> Option<String> {
     let is_float = matches!(elem, ScalarType::F32 | ScalarType::F64);
     let takes_float = match parameter {
         "float" | "double" => true,
@@ -85,7 +90,7 @@ fn of_scalar(elem: ScalarType, parameter: &str, at: usize) -> Option<String> {
     };
     (is_float != takes_float).then(|| {
         format!(
-            "argument {at} is {} in gates.yaml, and parameter {at} of the entry is `{parameter}`",
+            "argument {at} is {} in gates.yaml, and parameter {at} of {entry} is `{parameter}`",
             elem.name()
         )
     })
@@ -185,7 +190,7 @@ mod tests {
     #[test]
     fn a_number_of_another_kind_is_named() {
         use ScalarType::*;
-        let differs = |elem, parameter| of_scalar(elem, parameter, 3).is_some();
+        let differs = |elem, parameter| of_scalar(elem, parameter, 3, "k").is_some();
         assert!(differs(F32, "int") && differs(I32, "float") && differs(F64, "long"));
         assert!(!differs(F32, "float") && !differs(U32, "int") && !differs(I32, "ns::Id"));
     }
@@ -194,7 +199,7 @@ mod tests {
     fn the_tensor_is_named_with_its_parameter() {
         let mut record = verdict::judge::fixture::record();
         let case = &mut record.plan.cases[0];
-        case.args = ["x", "y"]
+        case.steps[0].args = ["x", "y"]
             .map(|name| Arg::Tensor {
                 name: name.to_owned(),
             })
@@ -210,10 +215,14 @@ mod tests {
                 codec: None,
             })
             .into();
-        let remark = of_case(&record.plan.cases[0], RMS);
+        let entry = EntryFacts {
+            symbol: RMS.to_owned(),
+            ..verdict::judge::fixture::build_facts("direct").entries[0].clone()
+        };
+        let case = &record.plan.cases[0];
         assert_eq!(
-            remark,
-            ["`y` is f32 in gates.yaml, and parameter 2 of the entry is `__half*`"]
+            of_step(case, &case.steps[0], &entry),
+            ["`y` is f32 in gates.yaml, and parameter 2 of k is `__half*`"]
         );
     }
 }

@@ -4,7 +4,7 @@
 use super::beside::LoosenedGates;
 use super::page::{self, Kind, Part};
 use super::problems::Problem;
-use super::{printed, summary};
+use super::{escape, summary};
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
 };
@@ -64,7 +64,11 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
                         let head = std::slice::from_ref(&printed.head);
                         labelled(&mut out, section.label, head, options);
                         let lines = printed.lines.iter();
-                        out.extend(lines.map(|line| format!("{LABEL_INDENT}| {}", harmless(line))));
+                        out.extend(
+                            lines.map(|line| {
+                                format!("{LABEL_INDENT}| {}", escape::within_line(line))
+                            }),
+                        );
                         let cut = printed.cut.iter();
                         out.extend(cut.map(|cut| format!("{LABEL_INDENT}{cut}")));
                     }
@@ -107,7 +111,7 @@ fn problem(out: &mut Vec<String>, problem: &Problem, options: Options) {
     if let Some(command) = &problem.command {
         out.push(format!(
             "{INDENT}{}",
-            options.paint(Paint::Bold, &harmless(command))
+            options.paint(Paint::Bold, &escape::within_line(command))
         ));
     }
     out.push(String::new());
@@ -160,7 +164,7 @@ fn table(table: &page::Table, width: usize) -> Vec<String> {
     let rows = table.rows.iter().map(|row| {
         let cells = row.iter().zip(&table.columns);
         let cells = cells.filter(|(_, column)| !column.is_wide);
-        cells.map(|(cell, _)| harmless(cell)).collect()
+        cells.map(|(cell, _)| escape::within_line(cell)).collect()
     });
     let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
     let last = lines.first().map_or(0, |heads| heads.len() - 1);
@@ -212,11 +216,6 @@ fn longest_word(cell: &str) -> usize {
     words.map(|word| word.chars().count()).max().unwrap_or(0)
 }
 
-/// GitHub's runner takes the older form of its commands anywhere in a line.
-fn harmless(line: &str) -> String {
-    printed::visible(line).replace("##[", "## [")
-}
-
 /// Breaks at spaces, and inside a word that is longer than a line; keeps what is in backticks, as commands are
 /// there to be copied, and the lines that are there and fit, with their spaces: a compiler points at columns. Of a
 /// text that comes from a source no line can move the cursor or be a command to a CI.
@@ -224,7 +223,7 @@ fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(indent.chars().count()).max(20);
     let mut lines = Vec::new();
     for paragraph in text.lines() {
-        let paragraph = harmless(paragraph);
+        let paragraph = escape::within_line(paragraph);
         if paragraph.chars().count() <= room {
             lines.push(format!("{indent}{paragraph}").trim_end().to_owned());
             continue;
@@ -251,13 +250,7 @@ fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
         }
         lines.push(format!("{indent}{line}").trim_end().to_owned());
     }
-    // And the newer one where a line begins with it, whatever white space is before it.
-    for line in &mut lines {
-        if let Some(rest) = line.trim_start().strip_prefix("::") {
-            *line = format!("{indent}: :{rest}");
-        }
-    }
-    lines
+    lines.into_iter().map(escape::line_start).collect()
 }
 
 fn words(paragraph: &str, room: usize) -> Vec<&str> {

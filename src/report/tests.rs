@@ -168,6 +168,7 @@ fn a_run_in_the_simulator() {
                 .entry(verdict::model::Counter::SharedLoadWavefronts)
                 .or_default() += seed;
             facts.findings.push(verdict::model::Finding {
+                entry: None,
                 kind: verdict::model::FindingKind::SharedRace,
                 message: "race on shared memory 0x40: this read and the write at k.cu:9 are not ordered at k.cu:11, \
                           block [0, 0, 0], thread [32, 0, 0]"

@@ -15,8 +15,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use verdict::judge::{self, ANY_SHAPE, Refused, acceptable};
 use verdict::model::{
-    Agreed, BASELINE_SCHEMA, Baseline, BaselineKey, BrokenBaseline, CaseId, Facet, Metric, Plan,
-    Record, Subject, UnitId,
+    Agreed, BASELINE_SCHEMA, Baseline, BaselineKey, BrokenBaseline, Case, CaseId, Facet, Metric,
+    Plan, Record, Subject, UnitId,
 };
 
 /// Where they lie, relative to gates.yaml.
@@ -363,15 +363,25 @@ fn identify(baseline: &mut Baseline, plan: &Plan) {
             variant: variant.clone(),
             shape: shape.clone(),
         };
-        let call = plan
-            .case(&id)
-            .map(|case| (&case.launch, &case.args, &case.tensors));
+        let call = plan.case(&id).map_or("null".to_owned(), called);
         for sessions in metrics.values_mut().filter_map(|it| it.sessions.as_mut()) {
-            let whole = serde_json::to_vec(&(&sessions.identity, call)).unwrap_or_default();
-            let digest = blake3::hash(&whole).to_hex();
+            let code = serde_json::to_string(&sessions.identity).unwrap_or_default();
+            let digest = blake3::hash(format!("[{code},{call}]").as_bytes()).to_hex();
             sessions.identity = digest.get(..16).unwrap_or_default().to_owned();
         }
     }
+}
+
+/// JSON of a case's steps and tensors.
+fn called(case: &Case) -> String {
+    let written = |part: serde_json::Result<String>| part.unwrap_or_default();
+    let steps = case.steps.iter().flat_map(|step| {
+        let (launch, args) = (&step.launch, &step.args);
+        [serde_json::to_string(launch), serde_json::to_string(args)]
+    });
+    let parts = steps.chain([serde_json::to_string(&case.tensors)]);
+    let parts: Vec<String> = parts.map(written).collect();
+    format!("[{}]", parts.join(","))
 }
 
 /// Held on the directory itself, so that there is no lock file in the repository.

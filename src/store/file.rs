@@ -1,12 +1,11 @@
 //! Files that are written whole or not at all, and the schema that each names first.
 
 use crate::error::{Diagnostic, Error, Result};
+use crate::temporary::{TemporaryFile, sweep};
 use serde::Deserialize;
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
 
 /// Flushed to the disk before it takes the place of what was there: unlike the cache, these files cannot
 /// be made again.
@@ -21,7 +20,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
 pub struct NewFile {
     path: PathBuf,
     dir: PathBuf,
-    file: NamedTempFile,
+    file: TemporaryFile,
 }
 
 impl NewFile {
@@ -36,11 +35,8 @@ impl NewFile {
         };
         let create = || {
             std::fs::create_dir_all(dir)?;
-            // As any new file: less than all by the umask. tempfile's own default is the owner alone.
-            tempfile::Builder::new()
-                .prefix(".gatekeeper-")
-                .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(dir)
+            sweep(dir);
+            TemporaryFile::new_in(dir)
         };
         Ok(Self {
             path: path.to_owned(),
@@ -55,7 +51,7 @@ impl NewFile {
         let Self { path, dir, file } = self;
         let keep = || {
             file.as_file().sync_all()?;
-            file.persist(&path).map_err(|error| error.error)?;
+            file.persist(&path)?;
             File::open(dir)?.sync_all()
         };
         keep().map_err(|error| cannot_write(&path, &error))

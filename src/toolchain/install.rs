@@ -3,6 +3,7 @@
 use super::{Search, Toolchain, find_in, output_of};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
+use crate::temporary::{self, TemporaryDir};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,8 +27,6 @@ const WHEELS: [&str; 5] = [
 
 /// Where the wheels put the toolkit.
 const TOOLKIT: &str = "nvidia/cu13";
-/// How the directory of an install begins that is not done.
-const STAGING: &str = ".installing-";
 /// Written last; an install without it is none.
 const MARKER: &str = "complete.json";
 
@@ -128,14 +127,14 @@ fn fetch(cache: &Cache, dir: &Path, progress: &dyn Fn(&str), search: &Search) ->
     for entry in std::fs::read_dir(dir).map_err(unwritable)? {
         let path = entry.map_err(unwritable)?.path();
         let name = path.file_name().unwrap_or_default();
-        if name.as_encoded_bytes().starts_with(STAGING.as_bytes()) {
+        if name
+            .as_encoded_bytes()
+            .starts_with(temporary::PREFIX.as_bytes())
+        {
             std::fs::remove_dir_all(&path).map_err(unwritable)?;
         }
     }
-    let staging = tempfile::Builder::new()
-        .prefix(STAGING)
-        .tempdir_in(dir)
-        .map_err(unwritable)?;
+    let staging = TemporaryDir::new_in(dir).map_err(unwritable)?;
     let new = staging.path().join("new");
     let temporary = staging.path().join("tmp");
     std::fs::create_dir(&temporary).map_err(unwritable)?;

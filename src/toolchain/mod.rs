@@ -2,11 +2,13 @@
 //!
 //! May know nothing of gates.yaml beyond the pinned version, and nothing of kernels.
 
+mod breakage;
 mod install;
 mod probe;
 #[doc(hidden)]
 pub mod testing;
 
+pub use breakage::find_breakage;
 pub use install::install;
 
 use crate::cache::Cache;
@@ -171,7 +173,11 @@ fn matches_pin(version: &str, pin: &str) -> bool {
 /// cache's back, so only what a compiler needs in order to start is passed on.
 pub(crate) fn clean_command(program: &Path) -> Command {
     let mut command = Command::new(program);
-    command.env_clear().env("LC_ALL", "C");
+    // A compiler that is a front end of ccache would write to its cache.
+    command
+        .env_clear()
+        .env("LC_ALL", "C")
+        .env("CCACHE_DISABLE", "1");
     for name in ["PATH", "HOME", "LD_LIBRARY_PATH"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);

@@ -275,7 +275,7 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
     let left_behind = machine
         .dir
         .path()
-        .join("cache/toolchains/.installing-x/new");
+        .join("cache/toolchains/.gatekeeper-1-x/new");
     std::fs::create_dir_all(&left_behind).unwrap();
     let toolchain = machine.install().unwrap();
     assert_eq!(toolchain.facts.version, "13.0.88");
@@ -297,7 +297,7 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
     assert!(
         !left
             .iter()
-            .any(|name| name.to_string_lossy().starts_with(".installing")),
+            .any(|name| name.to_string_lossy().starts_with(".gatekeeper-")),
         "{left:?}"
     );
     // A provisioned compiler needs no pin to be preferred.

@@ -6,8 +6,9 @@ use super::protocol::{CheckJob, Frame, Job, PairJob, Ready, TimeJob};
 use crate::device::lock::{GpuLock, SHARED, Use};
 use crate::device::{DeviceChoice, Failure};
 use crate::error::Error;
+use crate::process::confine::{self, Rules, Sockets};
 use crate::report::reasons;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use verdict::model::NotRun;
@@ -59,6 +60,8 @@ pub struct CheckAnswer {
 pub struct Crew<'a> {
     command: Box<dyn Fn() -> Command + Send>,
     worker: Option<Worker>,
+    /// It may do no more than a user's launcher should.
+    is_confined: bool,
     /// Of the first worker. Without one there is nothing to run jobs on.
     device: Option<Seen<DeviceFacts>>,
     locks: PathBuf,
@@ -99,6 +102,7 @@ impl<'a> Crew<'a> {
         Self {
             command: Box::new(command),
             worker: None,
+            is_confined: false,
             device: None,
             locks,
             lock: None,
@@ -120,7 +124,8 @@ impl<'a> Crew<'a> {
     /// The device, asked for once: `NotRun` where there is none, `Fault` where it is broken.
     pub fn device(&mut self) -> Seen<DeviceFacts> {
         if self.device.is_none() {
-            let device = self.start();
+            // Not confined: the driver of a machine that was just booted makes its device files now.
+            let device = self.start(None);
             self.device = Some(device.clone());
             return device;
         }
@@ -241,8 +246,13 @@ impl<'a> Crew<'a> {
                 fault.message
             ));
         }
-        let device = match self.device() {
-            Seen::Got(_) if self.worker.is_none() => self.start(),
+        let has_launcher = job.has_launcher();
+        let first = self.device();
+        if self.is_confined != has_launcher {
+            self.end_worker();
+        }
+        let device = match first {
+            Seen::Got(_) if self.worker.is_none() => self.start(has_launcher.then_some(job)),
             device => device,
         };
         let device = match device {
@@ -269,6 +279,7 @@ impl<'a> Crew<'a> {
         self.sent = self
             .announced
             .take()
+            .filter(|next| next.has_launcher() == has_launcher)
             .and_then(|next| worker.send(&next).ok().map(|sent| (next, sent)));
         let mut spent = None;
         let end = sent.and_then(|sent| {
@@ -313,7 +324,7 @@ impl<'a> Crew<'a> {
 
     /// Was it the kernel? A known-good one in a fresh worker answers; the worker then stays.
     fn cross_examine(&mut self, fault: Fault) -> Fault {
-        let verdict = match self.start() {
+        let verdict = match self.start(None) {
             Seen::Got(_) => match self
                 .worker
                 .as_mut()
@@ -347,9 +358,17 @@ impl<'a> Crew<'a> {
         fault
     }
 
-    fn start(&mut self) -> Seen<DeviceFacts> {
+    /// For a job with a launcher, confined.
+    fn start(&mut self, launcher: Option<&Job>) -> Seen<DeviceFacts> {
         let began = Instant::now();
-        let mut worker = match Worker::spawn((self.command)()) {
+        let mut command = (self.command)();
+        if let Some(job) = launcher
+            && let Err(error) = confine(&mut command, job)
+        {
+            return environment(format!("a worker cannot be confined: {error}"));
+        }
+        self.is_confined = launcher.is_some();
+        let mut worker = match Worker::spawn(command) {
             Ok(worker) => worker,
             Err(error) => {
                 return environment(format!("no worker process could be started: {error}"));
@@ -369,6 +388,37 @@ impl<'a> Crew<'a> {
             Err(Lost::Hang(message) | Lost::Died(message)) => environment(message),
         }
     }
+}
+
+/// A launcher is a stranger's code, with the driver in its process: it can reach the GPU and its services, write what
+/// the run was asked to dump, and is told nothing else.
+fn confine(command: &mut Command, job: &Job) -> std::io::Result<()> {
+    let writes: Vec<&Path> = [Path::new("/dev")].into_iter().chain(job.dump()).collect();
+    let told = [
+        "PATH",
+        "HOME",
+        "LD_LIBRARY_PATH",
+        "LANG",
+        "LC_ALL",
+        "TMPDIR",
+        "CUDA_",
+        "NVIDIA_",
+        "RUST_",
+        "RAYON_",
+    ];
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if !told.iter().any(|prefix| text.starts_with(prefix)) {
+            command.env_remove(&name);
+        }
+    }
+    let rules = Rules {
+        writes: &writes,
+        sockets: Sockets::Local,
+        memory: None,
+        file: None,
+    };
+    confine::confine(command, &rules)
 }
 
 /// Workers are this executable.

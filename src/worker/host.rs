@@ -3,11 +3,9 @@
 
 use super::protocol::{Frame, Job, Line, Order};
 use crate::process;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use crate::process::children::Group;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,6 +36,7 @@ pub enum Lost {
 /// A running child, in a process group of its own. Killed and reaped when dropped.
 pub struct Worker {
     child: Child,
+    group: Group,
     /// `None` once it is to end.
     input: Option<Sender<Vec<u8>>>,
     lines: Receiver<Heard>,
@@ -59,9 +58,8 @@ impl Worker {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
-        let mut child = command.spawn()?;
+            .stderr(Stdio::piped());
+        let (mut child, group) = Group::spawn(&mut command)?;
         let input = child.stdin.take().map(write_lines);
         let (heard, lines) = mpsc::channel();
         if let Some(stdout) = child.stdout.take() {
@@ -73,6 +71,7 @@ impl Worker {
         }
         Ok(Self {
             child,
+            group,
             input,
             lines,
             stderr,
@@ -223,8 +222,7 @@ impl Worker {
         self.input = None;
         // A reaped child's number may be another's by now.
         if let Ok(None) = self.child.try_wait() {
-            // Fails only where the process is gone already.
-            let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
+            self.group.kill();
             // A process stuck in the driver is not to be waited for for ever.
             self.ended_within(REAPING);
         }

@@ -3,7 +3,7 @@
 use crate::build::Artifact;
 use crate::device::Failure;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use verdict::model::{
     Case, CheckFacts, DeviceFacts, DriverFacts, PairFacts, Pairing, Schedule, Seen,
     SimulationFacts, Simulator, Singles, TimeFacts,
@@ -29,6 +29,41 @@ pub enum Job {
     Pair(Box<PairJob>),
     Estimate(Box<EstimateJob>),
     Simulate(Box<SimulateJob>),
+}
+
+impl Job {
+    /// Whether it runs a user's code in the worker itself, and not on the device alone.
+    pub fn has_launcher(&self) -> bool {
+        let is_launcher = |artifact: &Artifact| matches!(artifact, Artifact::Launcher { .. });
+        match self {
+            Self::KnownGood | Self::Count => false,
+            Self::Check(job) => job.artifacts().any(is_launcher),
+            Self::Time(job) => is_launcher(&job.artifact),
+            Self::Pair(job) => [&job.head, &job.base]
+                .iter()
+                .any(|arm| is_launcher(&arm.artifact)),
+            Self::Estimate(job) => is_launcher(&job.artifact),
+            Self::Simulate(job) => job.check.artifacts().any(is_launcher),
+        }
+    }
+
+    /// Where it writes files.
+    pub fn dump(&self) -> Option<&Path> {
+        match self {
+            Self::Check(job) => job.dump.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+impl CheckJob {
+    fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
+        let other = match &self.expected {
+            ExpectedOutput::Variant { artifact, .. } => Some(artifact),
+            ExpectedOutput::Files { .. } => None,
+        };
+        std::iter::once(&self.artifact).chain(other)
+    }
 }
 
 /// One seed of one case.

@@ -153,8 +153,7 @@ mod tests {
                 },
                 dims: BTreeMap::new(),
                 tensors: vec![],
-                args: vec![],
-                launch: None,
+                steps: Vec::new(),
                 seeds: vec![1],
                 reference: Reference::Variant {
                     variant: "other".into(),
@@ -167,7 +166,7 @@ mod tests {
             },
             artifact: Artifact::Cubin {
                 path: "k.cubin".into(),
-                symbol: "k".into(),
+                entries: vec![("k".into(), "k".into())],
                 ptx: Some("k.ptx".into()),
             },
             seed: 1,

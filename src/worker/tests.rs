@@ -234,8 +234,7 @@ pub(super) fn case() -> Case {
         },
         dims: BTreeMap::new(),
         tensors: Vec::new(),
-        args: Vec::new(),
-        launch: None,
+        steps: Vec::new(),
         seeds: vec![1],
         reference: Reference::Variant {
             variant: "w".into(),
@@ -261,7 +260,7 @@ pub(super) fn job(case: Case) -> CheckJob {
         case,
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
-            symbol: "k".into(),
+            entries: vec![("k".into(), "k".into())],
             ptx: Some("k.ptx".into()),
         },
         seed: 1,
@@ -531,7 +530,7 @@ pub(super) fn time_job() -> TimeJob {
         case: case(),
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
-            symbol: "k".into(),
+            entries: vec![("k".into(), "k".into())],
             ptx: Some("k.ptx".into()),
         },
         seed: 1,

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 use verdict::model::{
     Arg, Case, CaseId, CheckFacts, Determinism, ElemType, Fault, Fill, Launch, Location, Num,
-    Reference, Role, ScalarType, ScalarValue, Seen, Tensor,
+    Reference, Role, ScalarType, ScalarValue, Seen, Step, Tensor,
 };
 
 pub const N: usize = 200;
@@ -58,8 +58,8 @@ pub static LIBRARY: LazyLock<PathBuf> = LazyLock::new(|| {
 pub fn entry(symbol: &str) -> Artifact {
     Artifact::Cubin {
         path: CUBIN.clone(),
-        symbol: symbol.into(),
-        ptx: CUBIN.with_extension("ptx"),
+        entries: vec![(symbol.into(), symbol.into())],
+        ptx: Some(CUBIN.with_extension("ptx")),
     }
 }
 
@@ -111,13 +111,15 @@ pub fn case(variant: &str) -> Case {
         },
         dims: BTreeMap::new(),
         tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
-        args: vec![pointer("x"), pointer("y"), int(N as i64)],
-        launch: Some(Launch {
-            grid: [1, 1, 1],
-            block: [256, 1, 1],
-            cluster: None,
-            dynamic_shared: 0,
-        }),
+        steps: vec![Step {
+            args: vec![pointer("x"), pointer("y"), int(N as i64)],
+            launch: Some(Launch {
+                grid: [1, 1, 1],
+                block: [256, 1, 1],
+                cluster: None,
+                dynamic_shared: 0,
+            }),
+        }],
         seeds: vec![1],
         reference: Reference::Variant {
             variant: "right".into(),
@@ -132,8 +134,8 @@ pub fn case(variant: &str) -> Case {
 
 pub fn launcher_case(variant: &str) -> Case {
     let mut case = case(variant);
-    case.launch = None;
-    case.args.push(Arg::Stream);
+    case.steps[0].launch = None;
+    case.steps[0].args.push(Arg::Stream);
     case
 }
 

@@ -109,7 +109,7 @@ fn worker_of(parent: u32) -> Option<u32> {
 fn launches_that_the_driver_refuses_say_why_and_keep_the_worker() {
     let mut crew = crew();
     let mut greedy = case("stages");
-    greedy.launch.as_mut().unwrap().dynamic_shared = 1 << 20;
+    greedy.steps[0].launch.as_mut().unwrap().dynamic_shared = 1 << 20;
     let shared = fault(check(&mut crew, greedy, entry("stages")));
     println!("{shared:?}");
     assert_eq!(shared.kind, FaultKind::LaunchRefused);
@@ -120,7 +120,7 @@ fn launches_that_the_driver_refuses_say_why_and_keep_the_worker() {
         shared.message
     );
     let mut wide = case("right");
-    wide.launch.as_mut().unwrap().block = [2048, 1, 1];
+    wide.steps[0].launch.as_mut().unwrap().block = [2048, 1, 1];
     let threads = fault(check(&mut crew, wide, entry("right")));
     println!("{threads:?}");
     assert_eq!(threads.kind, FaultKind::LaunchRefused);

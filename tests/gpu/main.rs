@@ -116,19 +116,19 @@ fn a_right_kernel_passes_and_the_driver_describes_it() {
 fn shared_memory_clusters_structs_and_in_out_tensors() {
     let mut crew = crew();
     let mut staged = case("stages");
-    staged.launch.as_mut().unwrap().dynamic_shared = 100 << 10;
+    staged.steps[0].launch.as_mut().unwrap().dynamic_shared = 100 << 10;
     let answer = check(&mut crew, staged, entry("stages"));
     println!("{:?}", answer.driver);
     assert_right(&got(answer));
 
     let mut clustered = case("clustered");
-    let launch = clustered.launch.as_mut().unwrap();
+    let launch = clustered.steps[0].launch.as_mut().unwrap();
     launch.grid = [2, 1, 1];
     launch.cluster = Some([2, 1, 1]);
     assert_right(&got(check(&mut crew, clustered, entry("clustered"))));
 
     let mut by_value = case("by_value");
-    by_value.args = vec![Arg::Struct {
+    by_value.steps[0].args = vec![Arg::Struct {
         fields: vec![
             scalar(ScalarType::U8, ScalarValue::Int(3)),
             int(N as i64),
@@ -142,7 +142,7 @@ fn shared_memory_clusters_structs_and_in_out_tensors() {
     // Restored before each launch, or eight doublings would differ.
     let mut in_place = case("in_place");
     in_place.tensors = vec![tensor("y", Role::Inout)];
-    in_place.args = vec![pointer("y"), int(N as i64)];
+    in_place.steps[0].args = vec![pointer("y"), int(N as i64)];
     let facts = got(crew.check(CheckJob {
         case: in_place.clone(),
         artifact: entry("in_place"),

@@ -72,8 +72,8 @@ fn time(crew: &mut Crew, case: Case, artifact: Artifact, mode: Mode) -> TimeFact
 fn dial(rounds: i64) -> Case {
     let mut case = case("dial");
     // As many blocks as an H100 holds at once: with one for each SM their placement shows as two speeds.
-    case.launch.as_mut().unwrap().grid = [132 * 8, 1, 1];
-    case.args.extend([
+    case.steps[0].launch.as_mut().unwrap().grid = [132 * 8, 1, 1];
+    case.steps[0].args.extend([
         int(rounds),
         scalar(ScalarType::F32, ScalarValue::Float(Num(1.0))),
         scalar(ScalarType::F32, ScalarValue::Float(Num(0.0))),
@@ -85,7 +85,7 @@ fn dial(rounds: i64) -> Case {
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn times_of_an_empty_kernel_and_of_a_long_one() {
     let mut empty = case("empty");
-    empty.args.clear();
+    empty.steps[0].args.clear();
     for mode in [Mode::Warm, Mode::Cold] {
         for process in 1..=3 {
             println!("process {process}");
@@ -126,8 +126,8 @@ fn times_of_copies_in_cache_and_in_memory() {
                 .tensors
                 .iter_mut()
                 .for_each(|tensor| tensor.dims = vec![n]);
-            copies.args[2] = int(n as i64);
-            let launch = copies.launch.as_mut().unwrap();
+            copies.steps[0].args[2] = int(n as i64);
+            let launch = copies.steps[0].launch.as_mut().unwrap();
             launch.grid = [132 * 8, 1, 1];
             let facts = time(&mut crew, copies, entry("copies"), Mode::Warm);
             let ns = facts.batched_ns[15] as f64 / f64::from(facts.launches_per_sample);
@@ -151,7 +151,7 @@ fn launchers_and_in_out_kernels_are_timed_too() {
     );
     let mut in_place = case("in_place");
     in_place.tensors = vec![tensor("y", Role::Inout)];
-    in_place.args = vec![pointer("y"), int(N as i64)];
+    in_place.steps[0].args = vec![pointer("y"), int(N as i64)];
     time(&mut crew, in_place, entry("in_place"), Mode::Cold);
     let fault = crew.time(TimeJob {
         case: case("far_out"),

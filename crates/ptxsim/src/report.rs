@@ -328,6 +328,24 @@ impl Counters {
     }
 }
 
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        let join = |all: &mut BTreeMap<Kind, Cost>, other: BTreeMap<Kind, Cost>| {
+            for (kind, cost) in other {
+                *all.entry(kind).or_default() += cost;
+            }
+        };
+        self.total += other.total;
+        join(&mut self.by_kind, other.by_kind);
+        for (line, cost) in other.by_line {
+            let own = self.by_line.entry(line).or_default();
+            own.total += cost.total;
+            join(&mut own.by_kind, cost.by_kind);
+            own.inlined.extend(cost.inlined);
+        }
+    }
+}
+
 /// Texts of `printf` that are kept; one more says how many are not.
 pub const MAX_PRINTED: usize = 1000;
 

@@ -260,14 +260,21 @@ fn ptx_is_the_same_whatever_it_is_for_and_wherever_its_lines_are() {
              \t.file\t1 \"k{line}.cu\"\n\t.section\t.debug_str\n\t{{\n$L__info_string0:\n.b8 {line},0\n\n\t}}\n"
         )
     };
-    let identity = |arch, line, body| ptx_identity("k", &ptx(arch, line, body));
+    let identity = |arch, line, body| ptx_identity(&["k"], &ptx(arch, line, body));
     let one = identity("sm_80", 7, "mov.u32 %r1, 1;");
     assert_eq!(one, identity("sm_90", 7, "mov.u32 %r1, 1;"));
     assert_eq!(one, identity("sm_80", 9, "mov.u32 %r1, 1;"));
     assert_ne!(one, identity("sm_80", 7, "mov.u32 %r1, 2;"));
     // Another entry of the same module runs other code.
-    assert_ne!(one, ptx_identity("l", &ptx("sm_80", 7, "mov.u32 %r1, 1;")));
+    assert_ne!(
+        one,
+        ptx_identity(&["l"], &ptx("sm_80", 7, "mov.u32 %r1, 1;"))
+    );
+    // The steps of a sequence run in their order.
+    let both = |entries| ptx_identity(entries, &ptx("sm_80", 7, "mov.u32 %r1, 1;"));
+    assert_ne!(one, both(&["k", "l"]));
+    assert_ne!(both(&["l", "k"]), both(&["k", "l"]));
     // What stands behind a section is code again.
     let behind = ptx("sm_80", 7, "mov.u32 %r1, 1;") + "\t.visible .func f() { ret; }\n";
-    assert_ne!(one, ptx_identity("k", &behind));
+    assert_ne!(one, ptx_identity(&["k"], &behind));
 }

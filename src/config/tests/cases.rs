@@ -38,8 +38,8 @@ fn a_unit_and_a_case_in_full() {
             ]
             .into(),
             flags: Vec::new(),
-            call: Callable::Entry {
-                name: "scale".to_owned()
+            call: Callable::Entries {
+                names: vec!["scale".to_owned()]
             },
         }
     );
@@ -69,28 +69,30 @@ fn a_unit_and_a_case_in_full() {
                 tensor("x", Role::In, Some(normal)),
                 tensor("y", Role::Out, None),
             ],
-            args: vec![
-                Arg::Tensor {
-                    name: "x".to_owned()
-                },
-                Arg::Tensor {
-                    name: "y".to_owned()
-                },
-                Arg::Scalar {
-                    elem: ScalarType::I32,
-                    value: ScalarValue::Int(4096),
-                },
-                Arg::Scalar {
-                    elem: ScalarType::F32,
-                    value: ScalarValue::Float(Num(0.5)),
-                },
-            ],
-            launch: Some(Launch {
-                grid: [64, 1, 1],
-                block: [64, 1, 1],
-                cluster: None,
-                dynamic_shared: 0,
-            }),
+            steps: vec![Step {
+                args: vec![
+                    Arg::Tensor {
+                        name: "x".to_owned()
+                    },
+                    Arg::Tensor {
+                        name: "y".to_owned()
+                    },
+                    Arg::Scalar {
+                        elem: ScalarType::I32,
+                        value: ScalarValue::Int(4096),
+                    },
+                    Arg::Scalar {
+                        elem: ScalarType::F32,
+                        value: ScalarValue::Float(Num(0.5)),
+                    },
+                ],
+                launch: Some(Launch {
+                    grid: [64, 1, 1],
+                    block: [64, 1, 1],
+                    cluster: None,
+                    dynamic_shared: 0,
+                }),
+            }],
             seeds: vec![1, 2, 3, 4, 5],
             reference: Reference::Unary {
                 x: "x".to_owned(),
@@ -284,7 +286,7 @@ fn arguments_by_value() {
         value: ScalarValue::Int(value),
     };
     assert_eq!(
-        resolved.plan.cases[0].args,
+        resolved.plan.cases[0].steps[0].args,
         [
             Arg::Struct {
                 fields: vec![
@@ -305,6 +307,35 @@ fn arguments_by_value() {
             },
         ]
     );
+}
+
+#[test]
+fn a_variant_can_be_a_sequence() {
+    let resolved = right(
+        "wide: {define: {WIDE: 1}}",
+        "wide:\n        sequence:\n          - {entry: \"first<float>\", args: [{tensor: x}, {tensor: y}], launch: {grid: [N / 64], block: [64]}}\n          \
+         - {entry: second, args: [{tensor: y}, {i32: N}], launch: {grid: [1], block: [32]}}",
+    );
+    assert_eq!(
+        resolved.plan.units[0].call,
+        Callable::Entries {
+            names: vec!["scale".to_owned()]
+        }
+    );
+    assert_eq!(
+        resolved.plan.units[2].call,
+        Callable::Entries {
+            names: vec!["first<float>".to_owned(), "second".to_owned()]
+        }
+    );
+    let steps = |id: &str| {
+        let steps = case(&resolved, id).steps.iter();
+        let steps = steps.map(|step| (step.args.len(), step.launch.unwrap().grid[0]));
+        steps.collect::<Vec<_>>()
+    };
+    assert_eq!(steps("scale/plain@large"), [(4, 64)]);
+    assert_eq!(steps("scale/wide@small"), [(2, 2), (2, 1)]);
+    assert_eq!(steps("scale/wide@large"), [(2, 64), (2, 1)]);
 }
 
 /// `RIGHT` with a launcher of these `launches` and `args`.
@@ -350,7 +381,7 @@ fn launchers() {
             ],
         }
     );
-    assert_eq!(resolved.plan.cases[0].launch, None);
+    assert_eq!(resolved.plan.cases[0].steps[0].launch, None);
 
     let said = |launches: &str, args: &str| said_of(&with_launcher(launches, args));
     assert_eq!(
@@ -386,8 +417,8 @@ fn a_variant_changes_tensors_launch_and_entry() {
          atomics, tensors: {x: {type: f16, shape: [N]}}}",
     );
     let wide = case(&resolved, "scale/wide@small");
-    assert_eq!(wide.launch.unwrap().grid, [1, 128, 1]);
-    assert_eq!(wide.launch.unwrap().block, [32, 1, 1]);
+    assert_eq!(wide.steps[0].launch.unwrap().grid, [1, 128, 1]);
+    assert_eq!(wide.steps[0].launch.unwrap().block, [32, 1, 1]);
     assert_eq!(wide.tensors[0].elem, ElemType::F16);
     assert_eq!(
         wide.determinism,
@@ -397,8 +428,8 @@ fn a_variant_changes_tensors_launch_and_entry() {
     );
     assert_eq!(
         resolved.plan.units[2].call,
-        Callable::Entry {
-            name: "scale<2>".to_owned()
+        Callable::Entries {
+            names: vec!["scale<2>".to_owned()]
         }
     );
     let plain = case(&resolved, "scale/plain@small");

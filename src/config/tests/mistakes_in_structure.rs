@@ -32,7 +32,7 @@ fn keys() {
     check(
         "    entry: scale\n",
         "",
-        "gates.yaml:5:13: kernels.scale.source: the key `entry` or `launcher` is missing\n  help: entry: the __global__ function as written in the source\n  help: launcher: a host function that launches it",
+        "gates.yaml:5:13: kernels.scale.source: the key `entry`, `sequence` or `launcher` is missing\n  help: entry: the __global__ function as written in the source\n  help: sequence: several of them, which run one after the other\n  help: launcher: a host function that launches it",
     );
     check(
         "    source: scale.cu\n",

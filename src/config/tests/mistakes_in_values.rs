@@ -1,6 +1,6 @@
 //! Expressions, tensors and arguments.
 
-use super::check;
+use super::{check, said_of, with};
 
 #[test]
 fn expressions() {
@@ -318,5 +318,54 @@ fn tensors_and_arguments() {
         "    launch: {grid: [\"ceil_div(N, TILE)\"], block: [TILE]}\n",
         "",
         "gates.yaml:17:11: kernels.scale.args: the key `launch` is missing\n  help: launch: {grid: [...], block: [...]}",
+    );
+}
+
+const ARGS: &str = "    args: [{tensor: x}, {tensor: y}, {i32: N}, {f32: 0.5}]\n";
+const LAUNCH: &str = "    launch: {grid: [\"ceil_div(N, TILE)\"], block: [TILE]}\n";
+const SEQUENCE: &str = "    sequence: [{entry: scale, args: [{tensor: x}, {tensor: y}], launch: {grid: [1], block: [32]}}]\n";
+
+#[test]
+fn sequences() {
+    let of = |sequence: &str, args: &str, launch: &str| {
+        let text = with("    entry: scale\n", sequence);
+        said_of(&text.replace(ARGS, args).replace(LAUNCH, launch))
+    };
+    assert_eq!(
+        of(SEQUENCE, ARGS, ""),
+        "gates.yaml:17:11: kernels.scale.args: each step of a sequence has its own `args`: remove this one"
+    );
+    assert_eq!(
+        of(SEQUENCE, "", LAUNCH),
+        "gates.yaml:17:13: kernels.scale.launch: each step of a sequence has its own `launch`: remove this one"
+    );
+    assert_eq!(
+        of("    sequence: []\n", "", ""),
+        "gates.yaml:6:15: kernels.scale.sequence: a sequence without steps: nothing would be launched\n  help: sequence: [{entry: ..., args: [...], launch: {...}}, ...]"
+    );
+    assert_eq!(
+        of("    entry: scale\n", "", LAUNCH),
+        "gates.yaml:6:12: kernels.scale.entry: the key `args` is missing\n  help: args: [{tensor: x}, {i32: N}], in the order of the parameters"
+    );
+    assert_eq!(
+        of(&format!("    entry: scale\n{SEQUENCE}"), "", ""),
+        "gates.yaml:6:12: kernels.scale.entry: either `entry` or `sequence`, not both\n  help: a sequence of one step takes the place of an entry"
+    );
+    assert_eq!(
+        of(
+            &format!("    launcher: {{function: f, launches: [{{entry: k}}]}}\n{SEQUENCE}"),
+            "",
+            ""
+        ),
+        "gates.yaml:7:15: kernels.scale.sequence: either `sequence` or `launcher`, not both"
+    );
+    // A step is resolved like a kernel of its own.
+    assert_eq!(
+        of(&SEQUENCE.replace("{tensor: y}", "stream"), "", ""),
+        "gates.yaml:6:51: kernels.scale.sequence[0].args[1]: only a launcher can take a stream"
+    );
+    assert_eq!(
+        of(&SEQUENCE.replace("{tensor: y}", "nullptr"), "", ""),
+        "gates.yaml:16:7: kernels.scale.tensors.y: no argument passes the tensor `y`\n  help: add {tensor: y} to args, or remove the tensor"
     );
 }

@@ -3,6 +3,7 @@
 use super::error::{checked, failure};
 use super::graph::Graph;
 use crate::build::Artifact;
+use crate::device::args::PackedArg;
 use crate::device::{Call, Failure, Result};
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUresult};
 use std::ffi::{CString, c_int, c_void};
@@ -19,10 +20,10 @@ const PORTABLE_CLUSTER: u32 = 8;
 type LauncherFunction = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
 
 pub enum LoadedArtifact {
-    Entry {
+    Module {
         module: sys::CUmodule,
-        function: sys::CUfunction,
-        symbol: String,
+        /// Of each step.
+        entries: Vec<Entry>,
     },
     Launcher {
         /// Keeps `function` alive.
@@ -32,10 +33,22 @@ pub enum LoadedArtifact {
     },
 }
 
+pub struct Entry {
+    function: sys::CUfunction,
+    symbol: String,
+}
+
+/// An entry with how it is called.
+struct EntryStep<'a> {
+    entry: &'a Entry,
+    args: &'a [PackedArg],
+    launch: &'a Launch,
+}
+
 impl LoadedArtifact {
     pub fn load(artifact: &Artifact, facts: &DeviceFacts) -> Result<Self> {
         match artifact {
-            Artifact::Cubin { path, symbol, .. } => load_cubin(path, symbol, facts),
+            Artifact::Cubin { path, entries, .. } => load_cubin(path, entries, facts),
             Artifact::Launcher {
                 library, function, ..
             } => load_launcher(library, function),
@@ -44,8 +57,8 @@ impl LoadedArtifact {
 
     pub fn unload(self) -> Result<()> {
         match self {
-            // SAFETY: the stream is idle (`reset` waits), and `function` goes with the module.
-            Self::Entry { module, .. } => checked(
+            // SAFETY: the stream is idle (`reset` waits), and the functions go with the module.
+            Self::Module { module, .. } => checked(
                 "cuModuleUnload",
                 unsafe { sys::cuModuleUnload(module) },
                 FaultKind::Environment,
@@ -59,66 +72,79 @@ impl LoadedArtifact {
         }
     }
 
-    /// Opts in to what the launch asks for beyond the defaults.
+    /// Opts in to what the launches ask for beyond the defaults.
     pub fn allow(&self, call: &Call) -> Result<()> {
-        let (Self::Entry { function, .. }, Some(launch)) = (self, &call.launch) else {
+        let Self::Module { entries, .. } = self else {
             return Ok(());
         };
-        if launch.dynamic_shared > SHARED_WITHOUT_OPT_IN {
-            set(
-                *function,
-                Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                launch.dynamic_shared as i32,
-            )
-            .map_err(|code| {
-                let refused = || {
-                    shared_memory_refused(*function, launch.dynamic_shared)
-                        .unwrap_or_else(|| "dynamic shared memory refused".to_owned())
-                };
-                failure(&refused(), code, FaultKind::LaunchRefused)
-            })?;
-        }
-        let blocks: u32 = launch.cluster.map_or(1, |cluster| cluster.iter().product());
-        if blocks > PORTABLE_CLUSTER {
-            set(
-                *function,
-                Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
-                1,
-            )
-            .map_err(|code| {
-                let what = format!("a cluster of {blocks} blocks");
-                failure(&what, code, FaultKind::LaunchRefused)
-            })?;
+        let steps = entry_steps(entries, call)?;
+        for step in &steps {
+            let function = step.entry.function;
+            // The attribute is the function's, which may have several steps.
+            let own = steps.iter().filter(|it| it.entry.function == function);
+            let dynamic = own.map(|it| it.launch.dynamic_shared).max().unwrap_or(0);
+            if dynamic > SHARED_WITHOUT_OPT_IN {
+                set(
+                    function,
+                    Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                    dynamic as i32,
+                )
+                .map_err(|code| {
+                    let refused = || {
+                        shared_memory_refused(function, dynamic)
+                            .unwrap_or_else(|| "dynamic shared memory refused".to_owned())
+                    };
+                    failure(&refused(), code, FaultKind::LaunchRefused)
+                })?;
+            }
+            let cluster = step.launch.cluster;
+            let blocks: u32 = cluster.map_or(1, |cluster| cluster.iter().product());
+            if blocks > PORTABLE_CLUSTER {
+                set(
+                    function,
+                    Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+                    1,
+                )
+                .map_err(|code| {
+                    let what = format!("a cluster of {blocks} blocks");
+                    failure(&what, code, FaultKind::LaunchRefused)
+                })?;
+            }
         }
         Ok(())
     }
 
     /// Queues the call on the stream and nothing else: may be captured.
     pub fn launch(&self, call: &Call, stream: sys::CUstream) -> Result<()> {
-        let mut args: Vec<*mut c_void> = call
-            .args
-            .iter()
-            .map(|value| value.as_ptr().cast_mut().cast())
-            .collect();
         match self {
-            Self::Entry {
-                function, symbol, ..
-            } => {
-                let launch = call.launch.as_ref().ok_or_else(|| {
-                    Failure::of_case(
-                        FaultKind::LaunchRefused,
-                        format!("{symbol} has no launch configuration"),
-                    )
-                })?;
-                with_config(launch, stream, |config| {
-                    // SAFETY: `args` points to one value for each parameter, as config laid them out.
-                    let code = unsafe {
-                        sys::cuLaunchKernelEx(config, *function, args.as_mut_ptr(), null_mut())
-                    };
-                    checked(&launch_text(launch), code, FaultKind::LaunchRefused)
-                })
+            Self::Module { entries, .. } => {
+                for EntryStep {
+                    entry,
+                    args,
+                    launch,
+                } in entry_steps(entries, call)?
+                {
+                    let mut args = pointers(args);
+                    with_config(launch, stream, |config| {
+                        // SAFETY: `args` points to one value for each parameter, as config laid them out.
+                        let code = unsafe {
+                            sys::cuLaunchKernelEx(
+                                config,
+                                entry.function,
+                                args.as_mut_ptr(),
+                                null_mut(),
+                            )
+                        };
+                        checked(&launch_text(launch), code, FaultKind::LaunchRefused)
+                    })?;
+                }
+                Ok(())
             }
             Self::Launcher { function, name, .. } => {
+                let [step] = call.steps.as_slice() else {
+                    return Err(misfit(1, call));
+                };
+                let mut args = pointers(&step.args);
                 // SAFETY: the shim reads one value through each pointer. What the user's code does
                 // beyond that is the reason why this runs in a process of its own.
                 match unsafe { function(args.as_mut_ptr()) } {
@@ -133,6 +159,43 @@ impl LoadedArtifact {
     }
 }
 
+fn pointers(args: &[PackedArg]) -> Vec<*mut c_void> {
+    args.iter()
+        .map(|value| value.as_ptr().cast_mut().cast())
+        .collect()
+}
+
+fn entry_steps<'a>(entries: &'a [Entry], call: &'a Call) -> Result<Vec<EntryStep<'a>>> {
+    if entries.len() != call.steps.len() {
+        return Err(misfit(entries.len(), call));
+    }
+    let steps = entries.iter().zip(&call.steps);
+    steps
+        .map(|(entry, step)| match &step.launch {
+            Some(launch) => Ok(EntryStep {
+                entry,
+                args: &step.args,
+                launch,
+            }),
+            None => Err(Failure::of_case(
+                FaultKind::LaunchRefused,
+                format!("{} has no launch configuration", entry.symbol),
+            )),
+        })
+        .collect()
+}
+
+/// Gatekeeper's own mistake.
+fn misfit(functions: usize, call: &Call) -> Failure {
+    Failure::of_case(
+        FaultKind::LaunchRefused,
+        format!(
+            "{functions} functions are loaded for a call of {} steps",
+            call.steps.len()
+        ),
+    )
+}
+
 /// A launcher's number is its own; most return a cudaError_t, whose numbers are mostly the driver's.
 fn meaning(code: c_int) -> String {
     match code {
@@ -143,7 +206,11 @@ fn meaning(code: c_int) -> String {
     }
 }
 
-fn load_cubin(path: &Path, symbol: &str, facts: &DeviceFacts) -> Result<LoadedArtifact> {
+fn load_cubin(
+    path: &Path,
+    entries: &[(String, String)],
+    facts: &DeviceFacts,
+) -> Result<LoadedArtifact> {
     let image = std::fs::read(path).map_err(|error| {
         Failure::of_case(
             FaultKind::Environment,
@@ -177,24 +244,29 @@ fn load_cubin(path: &Path, symbol: &str, facts: &DeviceFacts) -> Result<LoadedAr
         }
         code => return Err(failure("loading the cubin", code, FaultKind::Environment)),
     }
-    let mut function = null_mut();
-    let name = CString::new(symbol).map_err(|_| {
-        Failure::of_case(
-            FaultKind::EntryNotFound,
-            "the entry's symbol contains a zero byte",
-        )
-    })?;
-    checked(
-        &format!("the entry {symbol}"),
-        // SAFETY: the module was just loaded.
-        unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) },
-        FaultKind::EntryNotFound,
-    )?;
-    Ok(LoadedArtifact::Entry {
-        module,
-        function,
-        symbol: symbol.to_owned(),
-    })
+    let entries = entries
+        .iter()
+        .map(|(_, symbol)| {
+            let mut function = null_mut();
+            let name = CString::new(symbol.as_str()).map_err(|_| {
+                Failure::of_case(
+                    FaultKind::EntryNotFound,
+                    "the entry's symbol contains a zero byte",
+                )
+            })?;
+            checked(
+                &format!("the entry {symbol}"),
+                // SAFETY: the module was just loaded.
+                unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) },
+                FaultKind::EntryNotFound,
+            )?;
+            Ok(Entry {
+                function,
+                symbol: symbol.clone(),
+            })
+        })
+        .collect::<Result<_>>()?;
+    Ok(LoadedArtifact::Module { module, entries })
 }
 
 fn load_launcher(path: &Path, function: &str) -> Result<LoadedArtifact> {
@@ -306,22 +378,25 @@ fn get(function: sys::CUfunction, attribute: Attribute) -> Result<u32> {
     Ok(value as u32)
 }
 
-/// What the driver says of every kernel that the call launches. A launcher is captured into a graph for
-/// that, and nothing of it runs.
+/// What the driver says of every kernel that the call launches, step by step. A launcher is captured into a
+/// graph for that, and nothing of it runs.
 pub fn describe(
     loaded: &LoadedArtifact,
     call: &Call,
     stream: sys::CUstream,
     facts: &DeviceFacts,
 ) -> Result<DriverFacts> {
-    let kernels = match (loaded, &call.launch) {
-        (
-            LoadedArtifact::Entry {
-                function, symbol, ..
-            },
-            Some(launch),
-        ) => vec![(*function, symbol.clone(), *launch)],
-        _ => Graph::capture(stream, || loaded.launch(call, stream))?.kernels(facts)?,
+    let kernels = match loaded {
+        LoadedArtifact::Module { entries, .. } => {
+            let steps = entry_steps(entries, call)?.into_iter();
+            let entries = steps
+                .map(|step| entry(step.entry.function, step.entry.symbol.clone(), *step.launch))
+                .collect::<Result<_>>()?;
+            return Ok(DriverFacts { entries });
+        }
+        LoadedArtifact::Launcher { .. } => {
+            Graph::capture(stream, || loaded.launch(call, stream))?.kernels(facts)?
+        }
     };
     let mut entries: Vec<DriverEntry> = Vec::new();
     for (function, symbol, launch) in kernels {

@@ -224,6 +224,7 @@ fn all_reasons() -> Vec<Reason> {
         R::Findings {
             seed: 1,
             first: vec![Finding {
+                entry: Some("combine".into()),
                 kind: FindingKind::SharedRace,
                 message: "race on shared memory 0x40".into(),
                 places: Vec::new(),
@@ -439,7 +440,10 @@ fn all_reasons() -> Vec<Reason> {
             have: 2,
             needed: 5,
         },
-        R::DriverEntries { count: 2 },
+        R::DriverEntries {
+            count: 2,
+            expected: 1,
+        },
         R::EntriesDiffer {
             declared: 1,
             reported: 2,

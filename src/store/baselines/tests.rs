@@ -556,10 +556,10 @@ fn another_launch_is_another_measurement() {
     for case in &mut record.plan.cases {
         case.seeds = fixture::SEEDS.to_vec();
         if case.id == fixture::case_id("fast", "small") {
-            case.args = Vec::new();
+            case.steps[0].args = Vec::new();
             case.dims.insert("N".into(), 64);
             case.tensors = vec![];
-            case.launch.as_mut().unwrap().cluster = Some([1, 1, 1]);
+            case.steps[0].launch.as_mut().unwrap().cluster = Some([1, 1, 1]);
         }
     }
     for piece in &mut record.evidence {

@@ -52,8 +52,7 @@ pub fn pair(
         Some(stage) => stage.call.clone(),
         None => Call {
             program: base_program,
-            args: of_base(head.arguments(device, &job.base.case))?,
-            launch: job.base.case.launch,
+            steps: of_base(head.steps(device, &job.base.case))?,
         },
     };
     cache.read_ahead();

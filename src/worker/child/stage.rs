@@ -2,13 +2,14 @@
 
 use super::buffers::Buffers;
 use super::job_cache::JobCache;
-use crate::build::{Artifact, signature};
+use crate::build::Artifact;
+use crate::build::signature::misfit;
 use crate::check::images::{self, Image};
 use crate::check::poison::{gaps_changed, poison, poisoned};
 use crate::check::same;
-use crate::device::args::{PackedArg, Pointers, pack};
+use crate::device::args::{Pointers, pack};
 use crate::device::redzone::{Guarded, RedzonePattern};
-use crate::device::{Address, Call, Device, Failure, Program, Restore, Result};
+use crate::device::{Address, Call, Device, Failure, PackedStep, Program, Restore, Result};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,10 +41,11 @@ impl<'a> StagedCase<'a> {
         seed: u64,
     ) -> Result<Self> {
         // A driver takes the launch, and reads whatever lies behind the arguments.
-        if let Artifact::Cubin { symbol, .. } = artifact
-            && let Some(misfit) = signature::misfit(symbol, &case.args)
-        {
-            return Err(Failure::of_case(FaultKind::LaunchRefused, misfit));
+        if let Artifact::Cubin { entries, .. } = artifact {
+            let mut steps = entries.iter().zip(&case.steps);
+            if let Some(misfit) = steps.find_map(|((_, symbol), step)| misfit(symbol, &step.args)) {
+                return Err(Failure::of_case(FaultKind::LaunchRefused, misfit));
+            }
         }
         let program = device.load(artifact)?;
         Self::of(device, cache, case, program, seed)
@@ -63,14 +65,9 @@ impl<'a> StagedCase<'a> {
             .iter()
             .map(|tensor| Placed::new(device, tensor, inputs.get(&tensor.name)))
             .collect::<Result<Vec<_>>>()?;
-        let pointers = Placement {
-            tensors: &tensors,
-            stream: device.stream(),
-        };
         let call = Call {
             program,
-            args: pack(&case.args, &pointers)?,
-            launch: case.launch,
+            steps: packed(device, case, &tensors)?,
         };
         Ok(Self {
             inputs,
@@ -80,12 +77,8 @@ impl<'a> StagedCase<'a> {
     }
 
     /// What another case over the same tensors is called with.
-    pub fn arguments(&self, device: &dyn Device, case: &Case) -> Result<Vec<PackedArg>> {
-        let pointers = Placement {
-            tensors: &self.tensors,
-            stream: device.stream(),
-        };
-        pack(&case.args, &pointers)
+    pub fn steps(&self, device: &dyn Device, case: &Case) -> Result<Vec<PackedStep>> {
+        packed(device, case, &self.tensors)
     }
 
     /// Before launch number `launch`, counted from 1: outputs poisoned, in-out tensors as they were drawn.
@@ -257,6 +250,22 @@ impl<'a> Placed<'a> {
         }
         Ok(placed)
     }
+}
+
+fn packed(device: &dyn Device, case: &Case, tensors: &[Placed]) -> Result<Vec<PackedStep>> {
+    let pointers = Placement {
+        tensors,
+        stream: device.stream(),
+    };
+    case.steps
+        .iter()
+        .map(|step| {
+            Ok(PackedStep {
+                args: pack(&step.args, &pointers)?,
+                launch: step.launch,
+            })
+        })
+        .collect()
 }
 
 /// What a kernel may only read, beside the tensors themselves.

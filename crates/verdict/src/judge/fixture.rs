@@ -58,15 +58,19 @@ pub fn plan() -> Plan {
         include_dirs: Vec::new(),
         defines: BTreeMap::from([("VARIANT".to_owned(), variant.to_owned())]),
         flags: vec!["-O3".into()],
-        call: Callable::Entry { name: "k".into() },
+        call: Callable::Entries {
+            names: vec!["k".into()],
+        },
     });
     let cases = VARIANTS.map(|variant| {
         SHAPES.map(|shape| Case {
             id: case_id(variant, shape),
             dims: BTreeMap::from([("N".to_owned(), 64)]),
             tensors: Vec::new(),
-            args: Vec::new(),
-            launch: Some(launch()),
+            steps: vec![Step {
+                args: Vec::new(),
+                launch: Some(launch()),
+            }],
             seeds: SEEDS.to_vec(),
             reference: Reference::Softmax {
                 x: "x".into(),

@@ -339,15 +339,14 @@ impl<'a> Values<'a> {
     /// least one.
     fn launched<'f>(&self, unit: &Unit, facts: &'f BuildFacts) -> Found<Vec<(&'f Resources, u32)>> {
         let launched: Vec<_> = match &unit.call {
-            Callable::Entry { .. } => {
-                let cases = self.lookup.cases_of(&unit.id);
-                let launches = cases.filter_map(|case| case.launch);
-                launches
-                    .flat_map(|launch| {
-                        let entries = facts.entries.iter();
-                        entries.map(move |entry| (&entry.resources, launch.dynamic_shared))
-                    })
-                    .collect()
+            Callable::Entries { .. } => {
+                let mut launched = Vec::new();
+                for case in self.lookup.cases_of(&unit.id) {
+                    for (entry, launch) in steps(facts, case)? {
+                        launched.push((&entry.resources, launch.dynamic_shared));
+                    }
+                }
+                launched
             }
             Callable::Launcher { launches, .. } => {
                 if launches.len() != facts.entries.len() {
@@ -390,9 +389,9 @@ impl<'a> Values<'a> {
             None => unsupported(Reason::UnknownArchitecture { arch: id.arch }),
         };
         match &unit.call {
-            Callable::Entry { .. } => {
-                for launch in self.lookup.cases_of(id).filter_map(|case| case.launch) {
-                    for entry in &facts.entries {
+            Callable::Entries { .. } => {
+                for case in self.lookup.cases_of(id) {
+                    for (entry, launch) in steps(facts, case)? {
                         see(
                             &entry.resources,
                             launch.dynamic_shared,
@@ -640,7 +639,24 @@ fn base_status(values: &Values, id: &CaseId) -> Found<BaseStatus> {
 
 /// Whether two cases launch alike over the same arguments.
 pub(super) fn is_same_call(a: &Case, b: &Case) -> bool {
-    (&a.launch, &a.args, &a.tensors) == (&b.launch, &b.args, &b.tensors)
+    (&a.steps, &a.tensors) == (&b.steps, &b.tensors)
+}
+
+/// Each entry that a case launches, in turn, with its launch.
+pub(super) fn steps<'f>(
+    facts: &'f BuildFacts,
+    case: &Case,
+) -> Found<Vec<(&'f EntryFacts, Launch)>> {
+    if facts.entries.len() != case.steps.len() {
+        return inconclusive(Reason::EntriesDiffer {
+            declared: case.steps.len(),
+            reported: facts.entries.len(),
+        });
+    }
+    let steps = facts.entries.iter().zip(&case.steps);
+    Ok(steps
+        .filter_map(|(entry, step)| Some((entry, step.launch?)))
+        .collect())
 }
 
 /// What an SM of `arch` holds of a launch with this much dynamic shared memory (bytes) and block size.

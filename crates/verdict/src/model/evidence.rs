@@ -320,6 +320,9 @@ pub enum FindingKind {
 #[serde(deny_unknown_fields)]
 pub struct Finding {
     pub kind: FindingKind,
+    /// As written in gates.yaml; `None` where the case launches just one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
     /// Of the first, in full, with places, block, thread and address.
     pub message: String,
     /// Source lines (`kernels/k.cu:12`): of the access, and of the other one where there are two.

@@ -72,8 +72,9 @@ pub struct Unit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Callable {
-    /// A `__global__` function, by its C++ name as written in the source: `k`, `ns::k`, `k<float, 4>`.
-    Entry { name: String },
+    /// `__global__` functions, by their C++ names as written in the source: `k`, `ns::k`, `k<float, 4>`. One
+    /// for each step of its cases.
+    Entries { names: Vec<String> },
     /// A host function with a C ABI in the same source, built as a shared library.
     Launcher {
         function: String,
@@ -200,9 +201,9 @@ pub struct Case {
     pub id: CaseId,
     pub dims: BTreeMap<String, i64>,
     pub tensors: Vec<Tensor>,
-    pub args: Vec<Arg>,
-    /// `None` for a launcher, which decides for itself.
-    pub launch: Option<Launch>,
+    /// One after the other on one stream: together they are one launch of the case. None where only
+    /// times are known of it.
+    pub steps: Vec<Step>,
     pub seeds: Vec<u64>,
     pub reference: Reference,
     /// The `max_err` limit, for the share of elements beyond it. `None` where no absolute one is set.
@@ -214,6 +215,15 @@ pub struct Case {
     pub deadline_ms: u64,
     /// Whether any gate wants times of this case.
     pub timed: bool,
+}
+
+/// How one entry is called, or a launcher.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    pub args: Vec<Arg>,
+    /// `None` for a launcher, which decides for itself.
+    pub launch: Option<Launch>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -582,6 +582,7 @@ pub enum Reason {
     },
     DriverEntries {
         count: usize,
+        expected: usize,
     },
     EntriesDiffer {
         declared: usize,

@@ -11,13 +11,16 @@ use crate::cache::{Cache, write_atomically};
 use crate::check::inputs::{Inputs, View};
 use crate::check::{Outputs, elem, layout, poison};
 use crate::error::Result;
+use crate::process::confine::{Rules, Sockets, memory_of_machine};
 use crate::process::{self, Ended};
+use crate::temporary::TemporaryDir;
+use crate::toolchain::{clean_command, find_breakage};
 use arguments::{Param, generated_main, parameters, stored};
 use object::Object as _;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use verdict::model::{Case, Reference, Role};
 
@@ -83,6 +86,10 @@ pub struct ReferenceProgram {
     /// Of its bytes and of the shared libraries that it loads: all that it can compute with, wherever the compiler
     /// had it from.
     pub identity: String,
+    /// Where its calls are made.
+    scratch: PathBuf,
+    /// Why it is not called again: one that hangs is waited for once, not for each seed and shape.
+    hung: Arc<OnceLock<String>>,
 }
 
 impl Functions {
@@ -135,8 +142,8 @@ impl Functions {
 
     /// In the root, so that messages and line markers name files as the user does.
     fn call(&self, compiler: &Path) -> Command {
-        let mut command = Command::new(compiler);
-        command.current_dir(&self.root).env("LC_ALL", "C");
+        let mut command = clean_command(compiler);
+        command.current_dir(&self.root);
         command
     }
 
@@ -147,7 +154,7 @@ impl Functions {
     ) -> std::result::Result<ReferenceProgram, NoAnswer> {
         let compiler = self.compiler(build)?;
         let broken = |error: std::io::Error| self.broken(&error);
-        let scratch = tempfile::tempdir_in(&self.programs).map_err(broken)?;
+        let scratch = TemporaryDir::new_in(&self.programs).map_err(broken)?;
         let program = scratch.path().join("program");
         // At the same place in each run: with `-g` it is part of the program.
         let main = format!("{}.cpp", blake3::hash(build.main.as_bytes()).to_hex());
@@ -157,6 +164,7 @@ impl Functions {
         let what = format!("the host compiler on {}", build.source);
         let mut compile = self.call(compiler);
         compile
+            .env("TMPDIR", scratch.path())
             .args(build.source())
             .args(["-x", "c++"])
             .arg(&main)
@@ -164,7 +172,11 @@ impl Functions {
             .args(&build.flags)
             .arg("-o")
             .arg(&program);
-        let ended = run(compile, &what, COMPILE)?;
+        let ended = run(compile, &rules(&[scratch.path()], None), COMPILE)
+            .map_err(|why| why.of(&what, COMPILE))?;
+        if let Some(breakage) = find_breakage(&ended) {
+            return Err(NoAnswer::Environment(format!("{what}: {breakage}")));
+        }
         let undeclared = ended.log.contains("undefined reference") && ended.log.contains(function);
         output(ended, &what).map_err(|error| match error {
             NoAnswer::Reference(message) if undeclared => {
@@ -176,7 +188,8 @@ impl Functions {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&bytes);
         let executable = self.programs.join(hasher.finalize().to_hex().as_str());
-        if !executable.is_file() {
+        // What lies there may have been emptied, cut or replaced.
+        if !std::fs::read(&executable).is_ok_and(|there| there == bytes) {
             std::fs::File::open(&program)
                 .and_then(|file| file.sync_all())
                 .and_then(|()| std::fs::rename(&program, &executable))
@@ -188,6 +201,8 @@ impl Functions {
         Ok(ReferenceProgram {
             executable,
             identity: hasher.finalize().to_hex().to_string(),
+            scratch: self.programs.clone(),
+            hung: Arc::default(),
         })
     }
 
@@ -204,10 +219,12 @@ impl Functions {
         if !has_loader {
             return Ok(Vec::new());
         }
-        let mut ask = Command::new(executable);
+        let mut ask = clean_command(executable);
         ask.current_dir(dir).env("LD_TRACE_LOADED_OBJECTS", "1");
         let what = "the loader of a reference";
-        let listed = output(run(ask, what, COMPILE)?, what)?;
+        // The program itself names its loader.
+        let ended = run(ask, &rules(&[], Some(0)), COMPILE).map_err(|why| why.of(what, COMPILE))?;
+        let listed = output(ended, what)?;
         // `libm.so.6 => /lib/libm.so.6 (0x7f...)`, `/lib64/ld-linux-x86-64.so.2 (0x7f...)`; what has no file is
         // the kernel's own, or not found, which the program says itself.
         let paths = listed.lines().filter_map(|line| {
@@ -238,16 +255,47 @@ impl Functions {
 /// Bytes of what the compiler or the function prints that are kept.
 const MOST_OUTPUT: u64 = 16 << 10;
 
-/// Runs a program to its end, whatever that is.
-fn run(command: Command, what: &str, deadline: Duration) -> std::result::Result<Ended, NoAnswer> {
-    match process::run(command, deadline, MOST_OUTPUT) {
-        Ok(Some(ended)) => Ok(ended),
-        Ok(None) => Err(NoAnswer::Reference(format!(
-            "{what} did not finish within {} ms and was killed",
-            deadline.as_millis()
-        ))),
-        Err(error) => Err(NoAnswer::Environment(format!("{what}: {error}"))),
+/// A larger file is none that a compiler makes of a reference.
+const LARGEST_FILE: u64 = 4 << 30;
+
+/// What the compiler and the program may do: both do what the tree's author wants.
+fn rules<'a>(writes: &'a [&'a Path], answer: Option<u64>) -> Rules<'a> {
+    Rules {
+        writes,
+        sockets: Sockets::None,
+        memory: memory_of_machine(),
+        // What it prints goes to a file, too.
+        file: Some(answer.map_or(LARGEST_FILE, |bytes| bytes.saturating_add(1 << 20))),
     }
+}
+
+/// Why a program did not come to its end.
+enum NotEnded {
+    Hung,
+    NotStarted(std::io::Error),
+}
+
+impl NotEnded {
+    fn of(self, what: &str, deadline: Duration) -> NoAnswer {
+        match self {
+            Self::Hung => NoAnswer::Reference(format!(
+                "{what} did not finish within {} ms and was killed",
+                deadline.as_millis()
+            )),
+            Self::NotStarted(error) => NoAnswer::Environment(format!("{what}: {error}")),
+        }
+    }
+}
+
+/// Runs a program to its end, whatever that is.
+fn run(
+    command: Command,
+    rules: &Rules,
+    deadline: Duration,
+) -> std::result::Result<Ended, NotEnded> {
+    process::run_confined(command, rules, deadline, MOST_OUTPUT)
+        .map_err(NotEnded::NotStarted)?
+        .ok_or(NotEnded::Hung)
 }
 
 /// What a program printed that ended well.
@@ -287,14 +335,41 @@ pub fn call(
         image.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
         image.extend_from_slice(&bytes);
     }
-    let scratch = tempfile::tempdir().map_err(broken)?;
+    if let Some(why) = program.hung.get() {
+        return Err(NoAnswer::Reference(format!("not run again: {why}")));
+    }
+    let expected: usize = params
+        .iter()
+        .filter_map(Param::output)
+        .map(|tensor| tensor.len() * stored(tensor).size())
+        .sum();
+    let scratch = TemporaryDir::new_in(&program.scratch).map_err(broken)?;
     let (given, answer) = (scratch.path().join("in"), scratch.path().join("out"));
     std::fs::write(&given, image).map_err(broken)?;
-    let mut command = Command::new(&program.executable);
-    command.current_dir(scratch.path()).arg(&given).arg(&answer);
-    let ended = run(command, &what, Duration::from_millis(case.deadline_ms))?;
+    let mut command = clean_command(&program.executable);
+    command
+        .current_dir(scratch.path())
+        .env("HOME", scratch.path())
+        .env("TMPDIR", scratch.path())
+        .arg(&given)
+        .arg(&answer);
+    let deadline = Duration::from_millis(case.deadline_ms);
+    let ended = run(
+        command,
+        &rules(&[scratch.path()], Some(expected as u64)),
+        deadline,
+    )
+    .map_err(|why| {
+        let is_hung = matches!(why, NotEnded::Hung);
+        let why = why.of(&what, deadline);
+        if is_hung {
+            // Several calls at once may each have waited; one of their messages is enough.
+            let _ = program.hung.set(why.to_string());
+        }
+        why
+    })?;
     output(ended, &what)?;
-    let answer = std::fs::read(&answer)
+    let answer = read_answer(&answer, expected)
         .map_err(|error| NoAnswer::Reference(format!("{what} left no answer: {error}")))?;
     let mut rest = &answer[..];
     let mut outputs = Outputs::new();
@@ -326,6 +401,24 @@ pub fn call(
         )));
     }
     complete(case, inputs, outputs)
+}
+
+/// At most one byte more than is expected, of a file that is one: it is a program of the tree that wrote it.
+fn read_answer(path: &Path, expected: usize) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    // A link leads elsewhere; a pipe would be waited for.
+    let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::with_capacity(expected.saturating_add(1));
+    file.take(expected as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -454,3 +454,108 @@ fn arguments_that_a_function_cannot_take() {
             .contains("not the name of a C function")
     );
 }
+
+/// A function of a stranger: `body` runs, then the output is right.
+fn hostile(body: &str) -> Bench {
+    Bench::new(&format!(
+        "#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <fcntl.h>\n#include <sys/socket.h>\n\
+         #include <sys/stat.h>\n#include <unistd.h>\n\
+         extern \"C\" void reference(const float* x, float* y, int count, double factor) {{\n\
+         for (int i = 0; i < count; ++i) y[i] = static_cast<float>(x[i] * factor);\n{body}\n}}\n"
+    ))
+}
+
+#[test]
+fn a_strangers_function_changes_nothing_outside_its_directory() {
+    let kept = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&kept, "as it was").unwrap();
+    // The cache's own programs lie beside the directory that it runs in.
+    let bench = hostile(&format!(
+        "const char* attempts[] = {{\"{}\", \"../planted\", \"../../references/planted\"}};\n\
+         for (const char* path : attempts) if (FILE* f = fopen(path, \"w\")) abort();\n\
+         if (!fopen(\"own\", \"w\")) abort();",
+        kept.path().display()
+    ));
+    assert_eq!(bench.run(&scale_case()).unwrap()["y"], scaled(2.5));
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "as it was");
+    assert_eq!(bench.programs(), 1);
+}
+
+#[test]
+fn a_strangers_function_sees_no_secrets_and_no_network() {
+    // Cargo itself is full of variables.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    let bench = hostile(
+        "if (getenv(\"CARGO_MANIFEST_DIR\")) abort();\n\
+         char path[64]; snprintf(path, sizeof path, \"/proc/%d/environ\", getppid());\n\
+         if (open(path, O_RDONLY) >= 0) abort();\n\
+         if (socket(AF_INET, SOCK_STREAM, 0) >= 0) abort();",
+    );
+    assert_eq!(bench.run(&scale_case()).unwrap()["y"], scaled(2.5));
+}
+
+#[test]
+fn an_answer_that_is_no_file_of_the_right_size() {
+    // What the generated `main` opens for writing is there already.
+    let fifo = hostile("mkfifo(\"later\", 0700);\natexit([] { rename(\"later\", \"out\"); });");
+    assert!(
+        fifo.message(&scale_case())
+            .ends_with("left no answer: it is not a regular file"),
+        "{}",
+        fifo.message(&scale_case())
+    );
+    let link = hostile("atexit([] { unlink(\"out\"); (void)!symlink(\"/dev/zero\", \"out\"); });");
+    assert!(
+        link.message(&scale_case()).contains("left no answer: "),
+        "{}",
+        link.message(&scale_case())
+    );
+    let long = hostile(
+        "atexit([] { FILE* f = fopen(\"out\", \"a\"); for (int i = 0; i < 9999; ++i) fputc(0, f); fclose(f); });",
+    );
+    assert!(
+        long.message(&scale_case())
+            .ends_with("wrote more than its outputs")
+    );
+    let endless = hostile(
+        "atexit([] { FILE* f = fopen(\"out\", \"a\"); while (fputs(\"no end\", f) >= 0) {} });",
+    );
+    assert!(
+        endless.message(&scale_case()).contains("SIGXFSZ"),
+        "{}",
+        endless.message(&scale_case())
+    );
+}
+
+#[test]
+fn a_function_that_hangs_is_waited_for_once() {
+    let bench = hostile("for (;;) pause();");
+    let mut case = scale_case();
+    case.deadline_ms = 500;
+    let program = bench.functions().build(&case).unwrap();
+    let call = |seed| {
+        let inputs = generate(&case, seed).unwrap();
+        match call(&program, &case, &inputs, View::Seen).unwrap_err() {
+            NoAnswer::Reference(message) => message,
+            error => panic!("{error:?}"),
+        }
+    };
+    let first =
+        "the reference `reference` in reference.cpp did not finish within 500 ms and was killed";
+    assert_eq!(call(1), first);
+    assert_eq!(call(2), format!("not run again: {first}"));
+}
+
+#[test]
+fn a_program_in_the_cache_that_was_changed_is_made_again() {
+    let bench = hostile("");
+    let case = scale_case();
+    let path = bench.functions().build(&case).unwrap().executable;
+    let whole = std::fs::read(&path).unwrap();
+    for changed in [&whole[..0], &whole[..whole.len() / 2], b"#!/bin/sh\n"] {
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, changed).unwrap();
+        assert_eq!(bench.run(&case).unwrap()["y"], scaled(2.5));
+        assert_eq!(std::fs::read(&path).unwrap(), whole);
+    }
+}

@@ -149,9 +149,10 @@ impl Device for Fake {
         0
     }
     fn load(&mut self, artifact: &Artifact) -> Result<Program> {
-        let Artifact::Cubin { symbol, .. } = artifact else {
+        let Artifact::Cubin { entries, .. } = artifact else {
             panic!("cubins only")
         };
+        let (_, symbol) = &entries[0];
         KERNELS
             .iter()
             .position(|kernel| kernel == symbol)
@@ -184,7 +185,7 @@ impl Device for Fake {
     }
     fn launch(&mut self, call: &Call) -> Result<()> {
         self.launches += 1;
-        let args: Vec<u64> = call
+        let args: Vec<u64> = call.steps[0]
             .args
             .iter()
             .map(PackedArg::bytes)

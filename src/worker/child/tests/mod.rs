@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use verdict::model::{
     Arg, Binary, Case, CaseId, CheckFacts, Codec, CodecScheme, Determinism, ElemType, Fault,
-    FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Singles, Tensor,
+    FaultKind, Fill, Location, Mode, Num, Reference, Role, Schedule, Seen, Singles, Step, Tensor,
 };
 
 const N: usize = 6;
@@ -49,11 +49,13 @@ fn case(variant: &str) -> Case {
         },
         dims: BTreeMap::new(),
         tensors: vec![tensor("x", Role::In), tensor("y", Role::Out)],
-        args: vec![
-            Arg::Tensor { name: "x".into() },
-            Arg::Tensor { name: "y".into() },
-        ],
-        launch: None,
+        steps: vec![Step {
+            args: vec![
+                Arg::Tensor { name: "x".into() },
+                Arg::Tensor { name: "y".into() },
+            ],
+            launch: None,
+        }],
         seeds: vec![1],
         reference: Reference::Variant {
             variant: "double".into(),
@@ -69,7 +71,7 @@ fn case(variant: &str) -> Case {
 fn artifact(symbol: &str) -> Artifact {
     Artifact::Cubin {
         path: "k.cubin".into(),
-        symbol: symbol.into(),
+        entries: vec![(symbol.into(), symbol.into())],
         ptx: Some("k.ptx".into()),
     }
 }
@@ -179,7 +181,9 @@ fn changed_scales_are_named() {
         },
         block: vec![N],
     });
-    quantised.args.push(Arg::Scales { tensor: "x".into() });
+    quantised.steps[0]
+        .args
+        .push(Arg::Scales { tensor: "x".into() });
     // Reads of four-byte elements run into the guard here, which is readable.
     let facts = run(&job("clobbers_scales", quantised, "clobbers_scales")).0;
     assert_eq!(facts.unwrap().clobbered_inputs, ["x (scales)"]);

@@ -77,13 +77,20 @@ pub fn check_driver(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
     let build = lookup.build(&unit.id)?;
     let device = lookup.device()?;
     let count = driver.entries.len();
-    let is_entry = matches!(unit.call, Callable::Entry { .. });
-    if count == 0 || is_entry && count != 1 {
-        return inconclusive(Reason::DriverEntries { count });
+    let is_of_entries = matches!(unit.call, Callable::Entries { .. });
+    if count == 0 || is_of_entries && count != case.steps.len() {
+        return inconclusive(Reason::DriverEntries {
+            count,
+            expected: case.steps.len(),
+        });
     }
-    for launched in &driver.entries {
+    for (number, launched) in driver.entries.iter().enumerate() {
         let mut entries = build.entries.iter().enumerate();
-        let Some((at, entry)) = entries.find(|(_, it)| it.symbol == launched.symbol) else {
+        // A launcher launches in the order that it likes.
+        let declared = entries.find(|(at, entry)| {
+            entry.symbol == launched.symbol && (!is_of_entries || *at == number)
+        });
+        let Some((at, entry)) = declared else {
             return fail(Reason::UndeclaredEntry {
                 symbol: launched.symbol.clone(),
             });
@@ -106,8 +113,9 @@ pub fn check_driver(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
             launched.static_shared,
         )?;
         match &unit.call {
-            Callable::Entry { .. } => {
-                if case.launch != Some(launched.launch) {
+            Callable::Entries { .. } => {
+                let step = case.steps.get(at);
+                if step.and_then(|step| step.launch) != Some(launched.launch) {
                     return fail(Reason::LaunchedOtherwise {
                         entry: name.clone(),
                     });

@@ -95,10 +95,62 @@ fn every_resource_has_a_value_and_a_limit_that_breaks() {
 #[test]
 fn shared_memory_is_the_worst_launch() {
     let mut record = with(at_most(Metric::Shared, 48.0 * 1024.0), unit("direct"));
-    record.plan.cases[1].launch.as_mut().unwrap().dynamic_shared = 48 * 1024;
+    let launch = &mut record.plan.cases[1].steps[0].launch;
+    launch.as_mut().unwrap().dynamic_shared = 48 * 1024;
     assert_eq!(
         last(&record).reason,
         beyond(Metric::Shared, 52.0 * 1024.0, 48.0 * 1024.0)
+    );
+}
+
+/// `direct` as a sequence of two kernels: the second has more registers and a smaller launch.
+fn sequence(record: &mut Record) {
+    for case in record.plan.cases.iter_mut().take(2) {
+        let mut second = case.steps[0].clone();
+        second.launch.as_mut().unwrap().block = [64, 1, 1];
+        second.launch.as_mut().unwrap().dynamic_shared = 0;
+        case.steps.push(second);
+    }
+    rebuild(record, "direct", |facts| {
+        let mut second = facts.entries[0].clone();
+        second.resources.registers = 200;
+        second.resources.static_shared = 0;
+        facts.entries.push(second);
+    });
+}
+
+#[test]
+fn of_a_sequence_the_worst_step_counts() {
+    for (metric, bound, value) in [
+        (Metric::Registers, 199.0, 200.0),
+        // Of the first step, with its own launch.
+        (Metric::Shared, 5119.0, 5120.0),
+        (Metric::BlocksPerSm, 3.0, 4.0),
+        // 4 blocks of 2 warps, of 64: not 200 registers with blocks of 4 warps.
+        (Metric::Occupancy, 0.12, 0.125),
+    ] {
+        let mut record = with(at_most(metric, bound), unit("direct"));
+        sequence(&mut record);
+        let verdict = last(&record);
+        assert_eq!(
+            (verdict.outcome, verdict.reason),
+            (Outcome::Fail, beyond(metric, value, bound))
+        );
+    }
+    // Facts of one entry say nothing of two steps.
+    let mut record = with(at_most(Metric::Shared, 1e6), unit("direct"));
+    sequence(&mut record);
+    rebuild(&mut record, "direct", |facts| facts.entries.truncate(1));
+    let verdict = last(&record);
+    assert_eq!(
+        (verdict.outcome, verdict.reason),
+        (
+            Outcome::Inconclusive,
+            Reason::EntriesDiffer {
+                declared: 2,
+                reported: 1
+            }
+        )
     );
 }
 

@@ -188,7 +188,7 @@ fn another_launch_is_a_change() {
     let mut record = record_beside_base();
     let base = record.policy.base.as_mut().unwrap();
     for case in &mut base.plan.cases {
-        case.launch.as_mut().unwrap().grid = [66, 1, 1];
+        case.steps[0].launch.as_mut().unwrap().grid = [66, 1, 1];
     }
     assert_eq!(
         verdict(&record, &unchanged(), p50_change()).outcome,

@@ -232,7 +232,7 @@ fn of_two_equal_variants_the_later_fails() {
     );
 
     // The same code launched otherwise is an effect.
-    record.plan.cases[3].launch = Some(Launch {
+    record.plan.cases[3].steps[0].launch = Some(Launch {
         grid: [66, 1, 1],
         ..launch()
     });
@@ -462,18 +462,76 @@ fn the_driver_disagrees() {
         (
             |facts| facts.entries.clear(),
             Outcome::Inconclusive,
-            Reason::DriverEntries { count: 0 },
+            Reason::DriverEntries {
+                count: 0,
+                expected: 1,
+            },
         ),
         (
             |facts| facts.entries.push(facts.entries[0].clone()),
             Outcome::Inconclusive,
-            Reason::DriverEntries { count: 2 },
+            Reason::DriverEntries {
+                count: 2,
+                expected: 1,
+            },
         ),
     ];
     for (change, outcome, reason) in changes {
         let record = driver_says(change);
         expect(&record, &subject(), Rule::AgreesWithDriver, outcome, reason);
     }
+}
+
+/// The driver is asked about each step, in turn.
+#[test]
+fn the_driver_launches_the_steps_of_a_sequence_in_their_order() {
+    let sequence = |change: fn(&mut DriverFacts)| {
+        let mut record = driver_says(change);
+        for case in &mut record.plan.cases {
+            let mut second = case.steps[0].clone();
+            second.launch.as_mut().unwrap().grid = [7, 1, 1];
+            case.steps.push(second);
+        }
+        rebuild(&mut record, "direct", |facts| {
+            let mut second = facts.entries[0].clone();
+            (second.name, second.symbol) = ("l".into(), "_Z1lv".into());
+            facts.entries.push(second);
+        });
+        record
+    };
+    let steps: fn(&mut DriverFacts) = |facts| {
+        let mut second = facts.entries[0].clone();
+        second.symbol = "_Z1lv".into();
+        second.launch.grid = [7, 1, 1];
+        facts.entries.push(second);
+    };
+    let right = verdict(&sequence(steps), &subject(), Rule::AgreesWithDriver);
+    assert_eq!(right.outcome, Outcome::Pass, "{right:?}");
+    expect(
+        &sequence(|_| ()),
+        &subject(),
+        Rule::AgreesWithDriver,
+        Outcome::Inconclusive,
+        Reason::DriverEntries {
+            count: 1,
+            expected: 2,
+        },
+    );
+    let swapped = sequence(|facts| {
+        let mut second = facts.entries[0].clone();
+        second.symbol = "_Z1lv".into();
+        second.launch.grid = [7, 1, 1];
+        facts.entries.insert(0, second);
+    });
+    expect(
+        &swapped,
+        &subject(),
+        Rule::AgreesWithDriver,
+        Outcome::Fail,
+        Reason::UndeclaredEntry {
+            symbol: "_Z1lv".into(),
+        },
+    );
 }
 
 #[test]

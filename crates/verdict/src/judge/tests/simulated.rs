@@ -29,6 +29,7 @@ fn all_hold() -> Reason {
 
 fn finding(message: &str, times: u64) -> Finding {
     Finding {
+        entry: None,
         kind: FindingKind::SharedRace,
         message: message.into(),
         places: vec!["k.cu:1".into()],

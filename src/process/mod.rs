@@ -1,10 +1,14 @@
 //! Other programs, which may hang, crash or print without end: run within a deadline, with everything that
 //! they start.
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+pub mod children;
+pub mod confine;
+
+use children::Group;
+use confine::Rules;
+use nix::sys::signal::Signal;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -47,14 +51,13 @@ pub fn how(status: ExitStatus) -> String {
 pub fn run(mut command: Command, deadline: Duration, most: u64) -> io::Result<Option<Ended>> {
     // A file: unlike a pipe it never fills up, and a grandchild that keeps it open does not make us wait.
     let mut log = tempfile::tempfile()?;
-    let mut child = command
+    command
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
-        .stderr(log.try_clone()?)
-        // nvcc starts cicc and ptxas: all of them are to end with it.
-        .process_group(0)
-        .spawn()?;
-    let Some(status) = wait(&mut child, deadline)? else {
+        .stderr(log.try_clone()?);
+    children::end_with_this_thread(&mut command);
+    let (mut child, group) = Group::spawn(&mut command)?;
+    let Some(status) = wait(&mut child, &group, deadline)? else {
         return Ok(None);
     };
     let mut bytes = Vec::new();
@@ -66,8 +69,22 @@ pub fn run(mut command: Command, deadline: Duration, most: u64) -> io::Result<Op
     }))
 }
 
+/// As [`run`], with no more rights than `rules` gives.
+///
+/// # Errors
+/// Where it cannot be confined or started.
+pub fn run_confined(
+    mut command: Command,
+    rules: &Rules,
+    deadline: Duration,
+    most: u64,
+) -> io::Result<Option<Ended>> {
+    confine::confine(&mut command, rules)?;
+    run(command, deadline, most)
+}
+
 /// `None` where the deadline passed; then nothing of the group is left.
-fn wait(child: &mut Child, deadline: Duration) -> io::Result<Option<ExitStatus>> {
+fn wait(child: &mut Child, group: &Group, deadline: Duration) -> io::Result<Option<ExitStatus>> {
     let started = Instant::now();
     let mut pause = Duration::from_micros(500);
     loop {
@@ -75,9 +92,7 @@ fn wait(child: &mut Child, deadline: Duration) -> io::Result<Option<ExitStatus>>
             return Ok(Some(status));
         }
         if started.elapsed() >= deadline {
-            // Not reaped yet, so the id is still that of this group.
-            let group = i32::try_from(child.id()).map_err(io::Error::other)?;
-            killpg(Pid::from_raw(group), Signal::SIGKILL)?;
+            group.kill();
             child.wait()?;
             return Ok(None);
         }

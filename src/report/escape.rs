@@ -1,0 +1,212 @@
+//! Text from outside, harmless in each kind of output: what a compiler or a kernel printed, names and reasons in files
+//! of the tree, paths, fields of a record. All of it, in one place.
+
+/// A line without control characters, nor those that turn the direction of what follows.
+pub(super) fn visible(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for c in line.chars() {
+        match c {
+            '\t' => out.push(c),
+            c if c.is_control() || turns(c) => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Text of two directions reads in another order than it is (CVE-2021-42574).
+fn turns(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// For a stream that people read, and a runner of GitHub: the older form of its commands counts anywhere in a line.
+pub(super) fn within_line(line: &str) -> String {
+    visible(line).replace("##[", "## [")
+}
+
+/// The newer form counts where a line begins with it, whatever white space is before it.
+pub(super) fn line_start(line: String) -> String {
+    let start = line.trim_start();
+    match start.strip_prefix("::") {
+        Some(rest) => format!("{}: :{rest}", &line[..line.len() - start.len()]),
+        None => line,
+    }
+}
+
+/// Several lines for such a stream.
+pub fn lines(text: &str) -> String {
+    let lines = text.lines().map(|line| line_start(within_line(line)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// In markdown, on one line: neither HTML, nor a link or an image, nor the end of a cell, nor a mention of a user or
+/// of an issue.
+pub(super) fn markdown(raw: &str) -> String {
+    let mut out = String::with_capacity(raw.len());
+    let mut rest = raw.trim_end().chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '|' => out.push_str("\\|"),
+            '(' if out.ends_with(']') => out.push_str("\\("),
+            // A space of no width: GitHub looks for names and numbers in the text that is shown.
+            // In `k/fast@small`, which is there to be copied, it looks for none.
+            '@' if rest.peek().is_some_and(|next| next.is_alphanumeric())
+                && !out.ends_with(char::is_alphanumeric) =>
+            {
+                out.push_str("@\u{200b}");
+            }
+            '#' if rest.peek().is_some_and(char::is_ascii_digit) => out.push_str("#\u{200b}"),
+            '#' if rest.clone().take(2).eq(['#', '[']) => out.push_str("#\u{200b}"),
+            c if c.is_control() || turns(c) => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// In one cell, with its line breaks.
+pub(super) fn markdown_cell(raw: &str) -> String {
+    let lines = raw.trim_end().split('\n').map(markdown);
+    lines.collect::<Vec<_>>().join("<br>")
+}
+
+/// Code stays literal but for the bar, which ends a cell even there, and the backtick, which ends it.
+pub(super) fn markdown_code(raw: &str) -> String {
+    let one_line: String = raw
+        .chars()
+        .map(|c| match c {
+            '`' => '\'',
+            c if c.is_control() || turns(c) => ' ',
+            c => c,
+        })
+        .collect();
+    format!("`{}`", one_line.replace('|', "\\|").replace("##[", "## ["))
+}
+
+/// The message of a workflow command. Escaped as actions/toolkit does (packages/core/src/command.ts), so that no
+/// message can end its command and begin another.
+pub(super) fn workflow_data(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+/// A property of one.
+pub(super) fn workflow_property(text: &str) -> String {
+    workflow_data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// JSON that is read from a runner's log as well. It means the same: outside of strings there is no `#`.
+pub(super) fn json(text: &str) -> String {
+    text.replace("##[", "\\u0023#[")
+}
+
+/// As `json`, of XML.
+pub(super) fn xml(text: &str) -> String {
+    text.replace("##[", "&#35;#[")
+}
+
+/// Bytes of a text from outside that a report shows.
+const MOST: usize = 8 << 10;
+
+/// Its beginning, where the first error of a compiler is, and how much more the record has.
+pub(super) fn cut(text: String) -> String {
+    if text.len() <= MOST {
+        return text;
+    }
+    let end = text.floor_char_boundary(MOST);
+    let left = text.len() - end;
+    format!(
+        "{}\n... and {left} bytes more, which the record has",
+        text[..end].trim_end()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn each_as_it_is_read() {
+        assert_eq!(
+            lines("a\u{1b}[31mb\n  ::error ::x\n::add-mask::y\nc ##[error]z"),
+            "a\\u{1b}[31mb\n  : :error ::x\n: :add-mask::y\nc ## [error]z"
+        );
+        assert_eq!(visible("abc\u{202e}def"), "abc\\u{202e}def");
+        assert_eq!(
+            markdown("ask @nvidia of #12, a@b <img> | ![x](y)"),
+            "ask @\u{200b}nvidia of #\u{200b}12, a@b &lt;img&gt; \\| ![x]\\(y)"
+        );
+        assert_eq!(markdown_cell("a\n@b\n"), "a<br>@\u{200b}b");
+        assert_eq!(markdown_code("a`b|c\nd"), "`a'b\\|c d`");
+        let value = serde_json::json!({ "##[error]": "x##[y" });
+        let text = json(&value.to_string());
+        assert!(!text.contains("##["));
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+            value
+        );
+        assert_eq!(xml("<a>##[b</a>"), "<a>&#35;#[b</a>");
+    }
+
+    #[test]
+    fn a_megabyte_is_cut_between_characters() {
+        let long = "é".repeat(1 << 20);
+        let shown = cut(long.clone());
+        assert!(shown.len() < MOST + 100);
+        let left = long.len() - MOST;
+        assert!(shown.ends_with(&format!("... and {left} bytes more, which the record has")));
+        assert_eq!(cut("short".to_owned()), "short");
+    }
+
+    /// Pieces that could matter, and any text between.
+    fn hostile() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            Just("::".to_owned()),
+            Just("\n::error ::x".to_owned()),
+            Just("\r::set-output::".to_owned()),
+            Just("##[group]".to_owned()),
+            Just("###[".to_owned()),
+            Just("@octocat ".to_owned()),
+            Just(" \t".to_owned()),
+            Just("\u{1b}[2J".to_owned()),
+            Just("|`<&".to_owned()),
+            ".*",
+        ];
+        proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_a_command(text in hostile()) {
+            for line in lines(&text).lines() {
+                prop_assert!(!line.trim_start().starts_with("::"), "{line:?}");
+                prop_assert!(!line.contains("##["), "{line:?}");
+                prop_assert!(line.chars().all(|c| c == '\t' || !c.is_control()), "{line:?}");
+            }
+        }
+
+        #[test]
+        fn markdown_stays_one_cell(text in hostile()) {
+            for shown in [markdown(&text), markdown_cell(&text), markdown_code(&text)] {
+                prop_assert!(!shown.contains('\n') && !shown.contains("##["), "{shown:?}");
+                let bars = shown.replace("\\|", "");
+                prop_assert!(!bars.contains('|'), "{shown:?}");
+            }
+            let shown = markdown(&text);
+            prop_assert!(!shown.contains(" @o") && !shown.contains('<'), "{shown:?}");
+            let code = markdown_code(&text);
+            prop_assert_eq!(code.matches('`').count(), 2);
+        }
+
+        #[test]
+        fn a_workflow_command_stays_one(text in hostile()) {
+            prop_assert!(!workflow_data(&text).contains(['\n', '\r']));
+            prop_assert!(!workflow_property(&text).contains(['\n', '\r', ':', ',']));
+        }
+    }
+}
