@@ -9,7 +9,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use gatekeeper::check::compare::errors;
 use gatekeeper::check::inputs::{View, generate};
 use gatekeeper::check::reference::built_in;
-use gatekeeper::check::{Outputs, Values};
+use gatekeeper::check::{Compared, Outputs, Values};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
@@ -27,6 +27,7 @@ fn tensor(name: &str, role: Role, elem: ElemType, dims: &[usize]) -> Tensor {
             std: Num(1.0),
         }),
         codec: None,
+        compare: None,
     }
 }
 
@@ -121,7 +122,15 @@ fn comparison(criterion: &mut Criterion) {
         .throughput(Throughput::Bytes(64 << 20))
         .sample_size(20);
     group.bench_function("64 MiB", |bencher| {
-        bencher.iter(|| errors(black_box(&got), black_box(&want), &tensors, Some(0.01)));
+        bencher.iter(|| {
+            errors(
+                black_box(&got),
+                black_box(&want),
+                &tensors,
+                &Compared::all(),
+                Some(0.01),
+            )
+        });
     });
 }
 

@@ -115,6 +115,9 @@ __device__ __forceinline__ float exp2_approx(float x)
 }
 
 // ---- online softmax --------------------------------------------------------------------------
+//
+// How the maximum and the sum of a row are found: all lanes of the warp take part and compare what they have
+// (OnlineSoftmax), or one lane goes through the row (SerialSoftmax). Both have the same functions.
 
 // Weight is what P is stored as: f32, or f16 for tensor cores.
 template <int ROWS, typename Weight>
@@ -195,6 +198,75 @@ private:
                 }
                 to[i / 8] = *reinterpret_cast<const uint4*>(rounded);
             }
+        }
+    }
+};
+
+// One lane for each row: ROWS lanes work, the others wait. A row is read twice, for its maximum and for its
+// weights, as 64 scores do not fit into the registers of one lane.
+template <int ROWS, typename Weight>
+class SerialSoftmax {
+    float running_max = -INFINITY;  // of the row, in units of log2
+    float sum = 0.0f;
+
+    static __device__ int lane() { return threadIdx.x % WARP_SIZE; }
+
+public:
+    static __device__ int row() { return lane() % ROWS; }
+
+    // As OnlineSoftmax has it.
+    __device__ __forceinline__ void update(float* strip, float* row_factor, float scale_log2, int valid_keys)
+    {
+        if (lane() >= ROWS) return;
+        float* const scores = strip + row() * SCORE_STRIDE;
+        float new_max = running_max;
+        #pragma unroll 4
+        for (int key = 0; key < BLOCK_N; key += 4) {
+            float x[4];
+            load_four(x, scores + key, scale_log2, valid_keys - key);
+            new_max = fmaxf(new_max, fmaxf(fmaxf(x[0], x[1]), fmaxf(x[2], x[3])));
+        }
+        const float factor = exp2_approx(running_max - new_max);  // 2^-inf = 0 on the first tile
+        running_max = new_max;
+        sum *= factor;
+        #pragma unroll 4
+        for (int key = 0; key < BLOCK_N; key += 4) {
+            float p[4];
+            load_four(p, scores + key, scale_log2, valid_keys - key);
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) p[i] = exp2_approx(p[i] - new_max);
+            write_four(scores, key, p);
+        }
+        row_factor[row()] = factor;
+    }
+
+    // row_factor becomes numerator / l.
+    __device__ __forceinline__ void finish(float* row_factor, float numerator)
+    {
+        if (lane() < ROWS) row_factor[row()] = numerator / sum;
+    }
+
+private:
+    static __device__ __forceinline__ void load_four(float (&x)[4], const float* scores, float scale_log2, int valid_keys)
+    {
+        const float4 s = *reinterpret_cast<const float4*>(scores);
+        const float four[4] = {s.x, s.y, s.z, s.w};
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) x[i] = i < valid_keys ? four[i] * scale_log2 : -INFINITY;
+    }
+
+    // As halves they land on scores that this lane has read: half `key` lies where score `key / 2` did.
+    __device__ __forceinline__ void write_four(float* row_of_scores, int key, const float (&p)[4])
+    {
+        if constexpr (sizeof(Weight) == sizeof(float)) {
+            *reinterpret_cast<float4*>(row_of_scores + key) = make_float4(p[0], p[1], p[2], p[3]);
+            sum += (p[0] + p[1]) + (p[2] + p[3]);
+        } else {
+            __align__(8) __half2 rounded[2] = {__floats2half2_rn(p[0], p[1]), __floats2half2_rn(p[2], p[3])};
+            *reinterpret_cast<uint2*>(reinterpret_cast<__half*>(row_of_scores) + key) =
+                *reinterpret_cast<const uint2*>(rounded);
+            const float2 low = __half22float2(rounded[0]), high = __half22float2(rounded[1]);
+            sum += (low.x + low.y) + (high.x + high.y);  // what P V will use, so that the weights still sum to 1
         }
     }
 };

@@ -28,6 +28,11 @@
 // USE_MMA_SYNC 1   on tensor cores, everything in registers (warp_attention.cuh), cp.async with
 //                  SMEM_STAGE tiles in shared memory
 //
+// Where scores pass through shared memory, REDUCE says who finds the maximum and the sum of a row:
+//
+// REDUCE 1         all lanes of the warp, 32 / rows of them for each row
+//        0         one lane for each row, one score after the other
+//
 // CAUSAL 1 masks keys after the query.
 #include <type_traits>
 #include "attention.cuh"
@@ -60,6 +65,9 @@
 #ifndef SWIZZLE_XOR
 #define SWIZZLE_XOR USE_MMA_SYNC            // 0: rows of a tile are padded instead
 #endif
+#ifndef REDUCE
+#define REDUCE (USE_MMA_SYNC || BLOCK_M / NUM_WARPS < 32)   // 1: by the warp, 0: by one lane
+#endif
 #ifndef GROUP
 #define GROUP 1          // heads of queries for each head of keys and values
 #endif
@@ -70,6 +78,10 @@ static_assert(SMEM_STAGE >= 1 && SMEM_STAGE <= 3, "SMEM_STAGE is 1, 2 or 3");
 static_assert(!(USE_MMA_SYNC && SYNC_POLICY == 5),
               "with scores in the registers of one warp only LOAD and ACCUMULATE have anything to wait for");
 static_assert(!(USE_MMA_SYNC && USE_WMMA), "one way to do the products: USE_WMMA or USE_MMA_SYNC");
+static_assert(REDUCE == 0 || REDUCE == 1, "REDUCE is 0 or 1");
+static_assert(REDUCE || !USE_MMA_SYNC, "with scores in registers a row is in four lanes, which have to reduce it together");
+static_assert(!REDUCE || USE_MMA_SYNC || BLOCK_M / NUM_WARPS < 32,
+              "a warp of 32 rows has one lane for each: nothing is left to reduce, REDUCE is 0");
 static_assert(SYNC_POLICY == 0 || SYNC_POLICY == 2 || SYNC_POLICY == 5, "SYNC_POLICY is 0, 2 or 5");
 
 constexpr int THREADS = NUM_WARPS * WARP_SIZE;
@@ -84,11 +96,12 @@ __host__ __device__ constexpr bool has_barrier(Phase phase)
 }
 
 #if !USE_MMA_SYNC
-static_assert(VEC_WIDTH == 8 && SMEM_STAGE == 1 && !SWIZZLE_XOR && GROUP == 1 && HEAD_DIM == 64,
-              "needs USE_MMA_SYNC: VEC_WIDTH, SMEM_STAGE, SWIZZLE_XOR, GROUP and HEAD_SIZE");
+static_assert(SMEM_STAGE == 1 && !SWIZZLE_XOR && GROUP == 1 && HEAD_DIM == 64,
+              "needs USE_MMA_SYNC: SMEM_STAGE, SWIZZLE_XOR, GROUP and HEAD_SIZE");
 constexpr int WARP_ROWS = BLOCK_M / NUM_WARPS;
 using Output = std::conditional_t<USE_WMMA, OutputWmma<WARP_ROWS>, OutputFma<WARP_ROWS, false>>;
-using Softmax = OnlineSoftmax<WARP_ROWS, Output::Weight>;
+using Softmax = std::conditional_t<REDUCE, OnlineSoftmax<WARP_ROWS, Output::Weight>,
+                                   SerialSoftmax<WARP_ROWS, Output::Weight>>;
 
 struct alignas(32) Shared {  // WMMA wants 32-byte aligned tiles
     __half q[BLOCK_M * TILE_STRIDE];
@@ -125,7 +138,8 @@ sdpa_f16(const __half* __restrict__ q, const __half* __restrict__ k, const __hal
     float* const strip = shared.strips + warp_row * SCORE_STRIDE;
     float* const row_factor = shared.row_factor + warp_row;
 
-    load_halves<BLOCK_M, THREADS>(shared.q, q + head_start + size_t(block_query) * HEAD_DIM, seq_len - block_query, threadIdx.x);
+    load_halves<BLOCK_M, VEC_WIDTH, THREADS>(shared.q, q + head_start + size_t(block_query) * HEAD_DIM,
+                                             seq_len - block_query, threadIdx.x);
     end_of<LOAD_Q>();
 
     // Keys that this lane's row of the softmax may see, and that any row of the block may see.
@@ -136,8 +150,8 @@ sdpa_f16(const __half* __restrict__ q, const __half* __restrict__ k, const __hal
     Output output;
     for (int first_key = 0; first_key < block_keys; first_key += BLOCK_N) {
         const size_t tile_start = head_start + size_t(first_key) * HEAD_DIM;
-        load_halves<BLOCK_N, THREADS>(shared.k, k + tile_start, seq_len - first_key, threadIdx.x);
-        load_halves<BLOCK_N, THREADS>(shared.v, v + tile_start, seq_len - first_key, threadIdx.x);
+        load_halves<BLOCK_N, VEC_WIDTH, THREADS>(shared.k, k + tile_start, seq_len - first_key, threadIdx.x);
+        load_halves<BLOCK_N, VEC_WIDTH, THREADS>(shared.v, v + tile_start, seq_len - first_key, threadIdx.x);
         end_of<LOAD>();
 
 #if USE_WMMA

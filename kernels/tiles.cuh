@@ -77,14 +77,20 @@ __device__ __forceinline__ void decode_copied_codes(__half* tile, const uint8_t*
     });
 }
 
-// Halves in global memory -> halves in shared memory. A missing row is filled with zeros.
-template <int ROWS, int THREADS>
+// So many halves as one word: 2, 4 or 8.
+template <int HALVES> struct HalvesWord;
+template <> struct HalvesWord<2> { using Type = unsigned; };
+template <> struct HalvesWord<4> { using Type = uint2; };
+template <> struct HalvesWord<8> { using Type = uint4; };
+
+// Halves in global memory -> halves in shared memory, VEC of them per load. A missing row is filled with zeros.
+template <int ROWS, int VEC, int THREADS>
 __device__ __forceinline__ void load_halves(__half* tile, const __half* halves, int valid_rows, int thread)
 {
-    constexpr int CHUNK = CHUNK_BYTES / sizeof(__half);
-    for_each_chunk<ROWS, CHUNK, THREADS>(thread, [&](int row, int column) {
-        *reinterpret_cast<uint4*>(tile + row * TILE_STRIDE + column) = row < valid_rows
-            ? __ldg(reinterpret_cast<const uint4*>(halves + row * HEAD_DIM + column))
-            : make_uint4(0, 0, 0, 0);
+    using Word = typename HalvesWord<VEC>::Type;
+    for_each_chunk<ROWS, VEC, THREADS>(thread, [&](int row, int column) {
+        *reinterpret_cast<Word*>(tile + row * TILE_STRIDE + column) = row < valid_rows
+            ? __ldg(reinterpret_cast<const Word*>(halves + row * HEAD_DIM + column))
+            : Word{};
     });
 }

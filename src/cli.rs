@@ -48,6 +48,8 @@ pub enum Command {
     Baseline(BaselineCommand),
     /// Print a stored record as a report
     Report(ReportArgs),
+    /// Show how the figures of the committed baselines moved, commit by commit
+    History(HistoryArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
     Validate(ValidateArgs),
     /// Write a commented gates.yaml to start from
@@ -136,6 +138,10 @@ pub struct RunArgs {
     /// With --base, also time cases whose machine code, launch and arguments are those of the base
     #[arg(long, requires = "base")]
     pub time_unchanged: bool,
+    /// Where a variant fails and the one that gates.yaml names as its `fallback` holds all of its own gates, say that
+    /// it fell back and do not fail
+    #[arg(long)]
+    pub allow_fallback: bool,
     /// Without a usable GPU, fail with exit code 4 instead of skipping what needs one
     #[arg(long)]
     pub require_gpu: bool,
@@ -193,6 +199,7 @@ pub struct JudgeArgs {
 #[command(after_help = "Examples:
   gatekeeper report gatekeeper-out/record.json > comment.md
   gatekeeper report gatekeeper-out/record.json --format terminal
+  gatekeeper report gatekeeper-out/record.json --ladder --format terminal
   gatekeeper report gatekeeper-out/record.json --format nvbench --out nvbench
 
 Exit codes: 0 whatever the verdicts are, 2 wrong usage, 4 environment.")]
@@ -204,9 +211,31 @@ pub struct ReportArgs {
     /// as NVBench's JSON with its binary samples, into the directory --out
     #[arg(long, value_enum, default_value_t = ReportFormat::Markdown)]
     pub format: ReportFormat,
+    /// Each variant of a kernel beside the one before it in gates.yaml and beside the first, with what it adds; as
+    /// terminal, markdown or json
+    #[arg(long)]
+    pub ladder: bool,
     /// Directory for the files of --format nvbench
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper history                                  all baselines that git has
+  gatekeeper history 'sdpa_*/stage2@mission'          these cases
+  gatekeeper history --format markdown > history.md   with charts, as GitHub draws them
+
+Exit codes: 0, 2 wrong usage or no history, 4 environment.")]
+pub struct HistoryArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Only these cases, as for `run`; they need not be in gates.yaml any more
+    #[arg(value_name = "FILTER")]
+    pub filters: Vec<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
+    pub format: HistoryFormat,
 }
 
 #[derive(Debug, Args)]
@@ -332,6 +361,14 @@ pub enum Format {
     Json,
     Junit,
     Github,
+}
+
+/// What is no judgement has no annotations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HistoryFormat {
+    Terminal,
+    Markdown,
+    Json,
 }
 
 /// What `report` can make: everything that is printed, and what takes several files.

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Baseline(BaselineCommand::Show { config, filters }) => {
             cmd::baseline::show(&config, &filters)
         }
+        Command::History(args) => cmd::history::run(&args),
         Command::Validate(args) => cmd::config::validate(&args),
         Command::Init(args) => cmd::config::init(&args),
         Command::Schema => cmd::config::schema(),

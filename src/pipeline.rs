@@ -9,6 +9,7 @@ mod past;
 mod plan;
 mod prepare;
 mod simulate;
+mod sources;
 mod time;
 
 pub use base::Asked;
@@ -24,6 +25,7 @@ use crate::report::progress::Event;
 use crate::worker::Crews;
 use plan::Planned;
 use prepare::{Answers, Artifacts, Prepared};
+use sources::Sources;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use verdict::judge;
@@ -38,6 +40,7 @@ pub struct Request {
     pub config: PathBuf,
     pub device: DeviceChoice,
     pub require_gpu: bool,
+    pub allow_fallback: bool,
     pub provision: bool,
     pub dump: Option<PathBuf>,
     /// The revision to compare with.
@@ -114,10 +117,18 @@ fn execute(
         let digests = work.head.answers.digests(&record.plan);
         record.evidence.extend(digests);
         check::check_all(&mut work, base_references, &mut crews, &mut record, on);
-        time::time_all(&work, crews.first(), &mut record, on);
+        time::time_all(&work, &planned.root, crews.first(), &mut record, on);
     } else if record.environment.simulator.is_some() {
         let references = &planned.references;
-        simulate::simulate_all(&mut work, references, base_references, &mut record, on)?;
+        let mut sources = Sources::new(&planned.root, &planned.toolchain.include);
+        simulate::simulate_all(
+            &mut work,
+            &mut sources,
+            references,
+            base_references,
+            &mut record,
+            on,
+        )?;
     }
     crews.retire();
     let spent = crews.costs();

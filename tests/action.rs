@@ -135,6 +135,20 @@ fn arguments_are_words_and_the_exit_code_is_gatekeepers() {
     assert_eq!(code, Some(3));
 }
 
+/// With or without a base.
+#[test]
+fn a_fallback_is_allowed_where_the_input_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    for (input, words) in [
+        ("true", &["--allow-fallback"][..]),
+        ("false", &[]),
+        ("", &[]),
+    ] {
+        let (called, _) = called(dir.path(), &[("ALLOW_FALLBACK", input)]);
+        assert_eq!(called, words, "{input}");
+    }
+}
+
 #[test]
 fn without_a_base_nothing_is_loosened() {
     let dir = tempfile::tempdir().unwrap();
@@ -185,6 +199,7 @@ fn the_defaults_are_those_of_a_pull_request() {
         "${{ github.event.pull_request.base.sha }}"
     );
     assert_eq!(inputs["allow-loosened"]["default"], "false");
+    assert_eq!(inputs["allow-fallback"]["default"], "false");
 }
 
 /// What stands between `${{` and `}}`, in any text of a file.

@@ -465,6 +465,7 @@ fn help_is_as_agreed() {
         &["baseline", "update"],
         &["baseline", "show"],
         &["report"],
+        &["history"],
         &["validate"],
         &["init"],
         &["doctor"],

@@ -5,9 +5,11 @@ mod common;
 
 use common::{
     RECORD, after_a_run, copy_of, edit, gatekeeper, has_gpu, project, refused, run, stderr, stdout,
+    write_record,
 };
 use std::fs;
 use std::process::{Command, Stdio};
+use verdict::judge::fixture;
 
 #[test]
 fn judge_repeats_the_report_of_the_run_byte_for_byte() {
@@ -387,5 +389,35 @@ fn annotations_stand_at_the_line_that_asks() {
             "{said}"
         );
         assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn the_ladder_of_a_record_is_printed_for_people_and_for_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    write_record(dir.path(), "r.json", &fixture::record());
+    let ladder = |format: &str| {
+        let args = ["report", "r.json", "--ladder", "--format", format];
+        stdout(&run(dir.path(), &args, 0))
+    };
+    for format in ["terminal", "markdown", "json"] {
+        let said = ladder(format);
+        assert!(
+            said.contains("1.25 times as fast as direct"),
+            "{format}: {said}"
+        );
+    }
+    let by_itself = stdout(&run(dir.path(), &["report", "r.json", "--ladder"], 0));
+    assert_eq!(by_itself, ladder("markdown"));
+    for args in [
+        &["report", "r.json", "--ladder", "--format", "junit"][..],
+        &["report", "r.json", "--ladder", "--out", "here"],
+    ] {
+        refused(
+            dir.path(),
+            args,
+            "error: --ladder is printed as terminal, markdown or json\n  \
+             help: without --format it is markdown\n",
+        );
     }
 }

@@ -243,6 +243,317 @@ fn project_with(source: &str, kernel: &str) -> tempfile::TempDir {
     dir
 }
 
+/// Each block adds its part to a sum, and the last to arrive writes it: the counter has to start at 0.
+const LAST_BLOCK: &str = r#"
+extern "C" __global__ void total(const int* x, unsigned* done, int* sum, int* y)
+{
+    const int i = blockIdx.x * 64 + threadIdx.x;
+    atomicAdd(sum, x[i]);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0 && atomicAdd(done, 1) == gridDim.x - 1) *y = atomicAdd(sum, 0);
+}
+"#;
+
+#[test]
+fn scratch_that_has_to_be_zero() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    fs::write(dir.join("total.cu"), LAST_BLOCK).unwrap();
+    fs::write(
+        dir.join("gates.yaml"),
+        "version: 1
+architectures: [sm_90]
+kernels:
+  total:
+    source: total.cu
+    entry: total
+    shapes: {small: {N: 256}}
+    seeds: 2
+    tensors:
+      x: {type: i32, shape: [N], fill: {integers: {low: -9, high: 9}}}
+      done: {role: scratch, type: u32, shape: [1], fill: zeros}
+      sum: {role: scratch, type: i32, shape: [1], fill: zeros}
+      y: {role: out, type: i32, shape: [1]}
+    args: [{tensor: x}, {tensor: done}, {tensor: sum}, {tensor: y}]
+    launch: {grid: [N / 64], block: [64]}
+    reference: {user: {source: r.cpp, function: r, args: [{tensor: x}, {tensor: y}, {i32: N}]}}
+    gates: {max_err: 0}
+",
+    )
+    .unwrap();
+    let reference =
+        "extern \"C\" void r(const int* x, int* y, int n) { *y = 0; while (n--) *y += *x++; }\n";
+    fs::write(dir.join("r.cpp"), reference).unwrap();
+    simulate(dir, &[], 0);
+    assert_eq!(verdict(dir, "total@small", "max_err <= 0").0, "pass");
+    // Another start gives another sum, and none is a read of what nothing wrote.
+    edit(
+        &dir.join("gates.yaml"),
+        "sum: {role: scratch, type: i32, shape: [1], fill: zeros}",
+        "sum: {role: scratch, type: i32, shape: [1], fill: {constant: 5}}",
+    );
+    simulate(dir, &[], 1);
+    let (_, reason) = verdict(dir, "total@small", "max_err <= 0");
+    assert!(reason.starts_with("max_err 5,"), "{reason}");
+    edit(&dir.join("gates.yaml"), ", fill: {constant: 5}}", "}");
+    simulate(dir, &[], 1);
+    let (_, reason) = verdict(dir, "total@small", FINDINGS);
+    assert!(reason.contains("`sum`"), "{reason}");
+}
+
+/// The lower triangle of a square, and nothing above it.
+const LOWER: &str = r#"
+extern "C" __global__ void lower(const float* x, float* y, int n)
+{
+    const int i = blockIdx.x, j = threadIdx.x;
+    if (i >= j) y[i * n + j] = 2 * x[i * n + j];
+}
+"#;
+
+#[test]
+fn a_part_of_an_output_that_nobody_cares_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (source, gates) = (dir.join("lower.cu"), dir.join("gates.yaml"));
+    fs::write(&source, LOWER).unwrap();
+    fs::write(
+        &gates,
+        "version: 1
+architectures: [sm_90]
+kernels:
+  lower:
+    source: lower.cu
+    entry: lower
+    shapes: {small: {N: 32}}
+    seeds: 2
+    tensors:
+      x: {type: f32, shape: [N, N]}
+      y: {role: out, type: f32, shape: [N, N], compare: {where: i >= j}}
+    args: [{tensor: x}, {tensor: y}, {i32: N}]
+    launch: {grid: [N], block: [N]}
+    reference: {user: {source: r.cpp, function: r, args: [{tensor: x}, {tensor: y}, {i32: N}]}}
+    gates: {max_err: 0}
+",
+    )
+    .unwrap();
+    // Above the diagonal it writes nothing, either.
+    let reference = "extern \"C\" void r(const float* x, float* y, int n) {
+        for (int i = 0; i < n; ++i) for (int j = 0; j <= i; ++j) y[i * n + j] = 2 * x[i * n + j];\n}\n";
+    fs::write(dir.join("r.cpp"), reference).unwrap();
+    let case = "lower@small";
+    let said = stdout(&simulate(dir, &[], 0));
+    let note = "not compared, as `compare` leaves them out: 496 of 1024 elements (48.4 %)";
+    assert!(said.contains(note), "{said}");
+    for gate in ["max_err <= 0", "finite", "written", FINDINGS] {
+        assert_eq!(verdict(dir, case, gate).0, "pass", "{gate}");
+    }
+    // The same in every other part of it.
+    edit(&source, "if (i >= j)", "if (i > j)");
+    simulate(dir, &[], 1);
+    let (_, reason) = verdict(dir, case, "written");
+    assert_eq!(
+        reason,
+        "not written with seed 1: 32 elements; the first is y[0, 0]"
+    );
+    edit(&source, "if (i > j)", "if (i >= j)");
+    edit(
+        &source,
+        "= 2 * x[i * n + j]",
+        "= (j == 3 ? 3 : 2) * x[i * n + j]",
+    );
+    simulate(dir, &[], 1);
+    assert_eq!(failed(dir), ["max_err <= 0"]);
+    edit(&source, "(j == 3 ? 3 : 2)", "2");
+    // Nothing is left of it, by a mask.
+    edit(
+        &gates,
+        "compare: {where: i >= j}}",
+        "compare: {mask: m}}\n      m: {type: u8, shape: [N, N], fill: zeros}",
+    );
+    edit(
+        &gates,
+        "{i32: N}]\n    launch",
+        "{i32: N}, {tensor: m}]\n    launch",
+    );
+    edit(&source, "int n)", "int n, const char*)");
+    simulate(dir, &[], 1);
+    let (_, reason) = verdict(dir, case, "max_err <= 0");
+    assert!(
+        reason.contains("`compare` leaves nothing of output `y`"),
+        "{reason}"
+    );
+    // Of every other element, which the reference has to have, too.
+    edit(&gates, "fill: zeros", "fill: {constant: 1}");
+    simulate(dir, &[], 1);
+    let (_, reason) = verdict(dir, case, "max_err <= 0");
+    assert!(reason.contains("does not write `y`[0, 1]"), "{reason}");
+}
+
+const WIDE: &str = r#"
+extern "C" __global__ void wide(const double* x, const unsigned short* index, const short* by, double* y, short* z)
+{
+    const int i = threadIdx.x;
+    y[i] = x[index[i]] / 3.0 + by[i];
+    z[i] = by[i] - index[i];
+}
+"#;
+
+#[test]
+fn f64_is_compared_in_f64_and_16_bit_integers_exactly() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let source = dir.join("wide.cu");
+    fs::write(&source, WIDE).unwrap();
+    fs::write(
+        dir.join("gates.yaml"),
+        "version: 1
+architectures: [sm_90]
+kernels:
+  wide:
+    source: wide.cu
+    entry: wide
+    shapes: {small: {N: 64}}
+    seeds: 2
+    tensors:
+      x: {type: f64, shape: [N]}
+      index: {type: u16, shape: [N], fill: permutation}
+      by: {type: i16, shape: [N], fill: {integers: {low: -30000, high: 30000}}}
+      y: {role: out, type: f64, shape: [N]}
+      z: {role: out, type: i16, shape: [N]}
+    args: [{tensor: x}, {tensor: index}, {tensor: by}, {tensor: y}, {tensor: z}]
+    launch: {grid: [1], block: [N]}
+    reference:
+      user: {source: r.cpp, function: r, args: [{tensor: x}, {tensor: index}, {tensor: by}, {tensor: y}, {tensor: z}]}
+    gates: {max_err: 0}
+",
+    )
+    .unwrap();
+    let reference = "extern \"C\" void r(const double* x, const unsigned short* index, const short* by, double* y, short* z) {
+        for (int i = 0; i < 64; ++i) y[i] = x[index[i]] / 3.0 + by[i], z[i] = by[i] - index[i];\n}\n";
+    fs::write(dir.join("r.cpp"), reference).unwrap();
+    simulate(dir, &[], 0);
+    // Seven digits are not enough.
+    edit(&source, "/ 3.0 +", "/ 3.0f * (1 + 1e-9) +");
+    simulate(dir, &[], 1);
+    assert_eq!(failed(dir), ["max_err <= 0"]);
+    edit(&source, "/ 3.0f * (1 + 1e-9) +", "/ 3.0 +");
+    edit(&source, "z[i] = by[i]", "z[i] = 1 + by[i]");
+    simulate(dir, &[], 1);
+    let (_, reason) = verdict(dir, "wide@small", "max_err <= 0");
+    assert!(reason.starts_with("max_err 1, limit <= 0; z["), "{reason}");
+}
+
+/// Blocks as llama.cpp has them, 4 bits by 8.
+const BLOCKS: &str = r#"
+#include <cuda_fp16.h>
+struct block_q4_0 { __half d; unsigned char qs[16]; };
+struct block_q8_1 { __half d, s; signed char qs[32]; };
+
+extern "C" __global__ void mul_vec(const block_q4_0* w, const block_q8_1* x, float* y, int blocks)
+{
+    float sum = 0;
+    for (int b = 0; b < blocks; ++b) {
+        const block_q4_0* a = w + threadIdx.x * blocks + b;
+        int dot = 0;
+        for (int i = 0; i < 16; ++i)
+            dot += (a->qs[i] & 15) * x[b].qs[i] + (a->qs[i] >> 4) * x[b].qs[i + 16];
+        sum += __half2float(a->d) * (dot * __half2float(x[b].d) - 8 * __half2float(x[b].s));
+    }
+    y[threadIdx.x] = sum;
+}
+
+struct from { float a; short n[2]; };
+struct to { short n[2]; float a; };
+
+extern "C" __global__ void turn(const from* x, to* y)
+{
+    y[threadIdx.x] = {{x[threadIdx.x].n[0], x[threadIdx.x].n[1]}, -x[threadIdx.x].a};
+}
+"#;
+
+#[test]
+fn blocks_of_codes_beside_their_scales_and_plain_structs() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (source, gates) = (dir.join("blocks.cu"), dir.join("gates.yaml"));
+    fs::write(&source, BLOCKS).unwrap();
+    fs::write(
+        &gates,
+        "version: 1
+architectures: [sm_90]
+kernels:
+  mul_vec:
+    source: blocks.cu
+    entry: mul_vec
+    shapes: {small: {R: 32, K: 256, BLOCKS: K / 32}}
+    seeds: 2
+    tensors:
+      w:
+        type: {struct: {d: {type: f16}, qs: {type: u8, count: 16}}}
+        shape: [R, BLOCKS]
+        codec: {blocks: {scale: d, codes: qs, nibbles: halves}}
+      x:
+        type: {struct: {d: {type: f16}, s: {type: f16}, qs: {type: i8, count: 32}}}
+        shape: [1, BLOCKS]
+        codec: {blocks: {scale: d, sum: s, codes: qs}}
+      y: {role: out, type: f32, shape: [R, 1]}
+    args: [{tensor: w}, {tensor: x}, {tensor: y}, {i32: BLOCKS}]
+    launch: {grid: [1], block: [R]}
+    reference: {gemm: {a: w, b: x, out: y, transpose_b: true}}
+    gates: {max_err: 0.25}
+  turn:
+    source: blocks.cu
+    entry: turn
+    shapes: {small: {N: 32}}
+    seeds: 2
+    tensors:
+      x: {type: {struct: {a: {type: f32}, n: {type: i16, count: 2, fill: {integers: {low: -999, high: 999}}}}}, shape: [N]}
+      y: {role: out, type: {struct: {n: {type: i16, count: 2}, a: {type: f32}}}, shape: [N]}
+    args: [{tensor: x}, {tensor: y}]
+    launch: {grid: [1], block: [N]}
+    reference: {user: {source: turn.cpp, function: turn, args: [{tensor: x}, {tensor: y}]}}
+    gates: {max_err: 0}
+",
+    )
+    .unwrap();
+    let reference = "#include <cstring>
+extern \"C\" void turn(const unsigned char* x, unsigned char* y) {
+    for (int i = 0; i < 32; ++i, x += 8, y += 8) {
+        float a; std::memcpy(&a, x, 4); a = -a;
+        std::memcpy(y, x + 4, 4); std::memcpy(y + 4, &a, 4);
+    }\n}\n";
+    fs::write(dir.join("turn.cpp"), reference).unwrap();
+    simulate(dir, &[], 0);
+    // The other order of codes within a byte.
+    edit(&gates, "nibbles: halves", "nibbles: pairs");
+    simulate(dir, &["mul_vec"], 1);
+    assert_eq!(failed(dir), ["max_err <= 0.25"]);
+    edit(&gates, "nibbles: pairs", "nibbles: halves");
+    edit(&source, "x[threadIdx.x].n[0], ", "x[threadIdx.x].n[1], ");
+    simulate(dir, &["turn"], 1);
+    assert_eq!(failed(dir), ["max_err <= 0"]);
+    // A reference of the user's own has both: what the codes mean, and the bytes.
+    edit(&source, "x[threadIdx.x].n[1], x", "x[threadIdx.x].n[0], x");
+    edit(
+        &gates,
+        "gemm: {a: w, b: x, out: y, transpose_b: true}",
+        "user: {source: m.cpp, function: m, args: [{tensor: w}, {bytes: w}, {tensor: x}, {tensor: y}]}",
+    );
+    let reference = "extern \"C\" void m(const float* w, const unsigned char* raw, const float* x, float* y) {
+    for (int r = 0; r < 32; ++r) {
+        float sum = 0;
+        for (int k = 0; k < 256; ++k) {
+            const unsigned char code = raw[(r * 8 + k / 32) * 18 + 2 + k % 16] >> (k % 32 / 16 * 4) & 15;
+            if (code != 8 && (code < 8) != (w[r * 256 + k] < 0)) return;
+            sum += w[r * 256 + k] * x[k];
+        }
+        y[r] = sum;
+    }\n}\n";
+    fs::write(dir.join("m.cpp"), reference).unwrap();
+    simulate(dir, &[], 0);
+}
+
 const SWAP: &str = "    entry: swap
     shapes: {small: {N: 512}}
     seeds: 1
@@ -275,6 +586,59 @@ fn a_removed_barrier_whose_result_is_right_by_luck() {
         "swap.cu:11",
         "block [0, 0, 0]",
     ] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+}
+
+const TURN: &str = "    entry: turn
+    shapes: {small: {N: 512}}
+    seeds: 1
+    tensors:
+      x: {type: f32, shape: [N]}
+      turned: {role: scratch, type: f32, shape: [N]}
+      y: {role: out, type: f32, shape: [N]}
+    args: [{tensor: x}, {tensor: turned}, {tensor: y}, {i32: N}]
+    launch: {grid: [N / 64], block: [64], cooperative: true}
+    reference: {unary: {x: x, out: y, op: copy}}
+    gates: {max_err: 0}
+";
+
+#[test]
+fn a_grid_that_synchronises() {
+    let project = project_with("turn.cu", TURN);
+    let dir = project.path();
+    let (source, gates) = (dir.join("turn.cu"), dir.join("gates.yaml"));
+    simulate(dir, &[], 0);
+    for gate in ["max_err <= 0", FINDINGS] {
+        assert_eq!(verdict(dir, "k@small", gate).0, "pass", "{gate}");
+    }
+
+    edit(&gates, ", cooperative: true", "");
+    simulate(dir, &[], 1);
+    let (outcome, reason) = verdict(dir, "k@small", "max_err <= 0");
+    assert_eq!(outcome, "fail");
+    for part in ["the launch is not cooperative", "inlined at turn.cu:8"] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+
+    // 265 blocks of 1024 threads are one more than 132 multiprocessors hold.
+    edit(
+        &gates,
+        "N / 64], block: [64]",
+        "N / 1024], block: [1024], cooperative: true",
+    );
+    edit(&gates, "N: 512", "N: 271360");
+    simulate(dir, &[], 1);
+    let (outcome, reason) = verdict(dir, "k@small", "max_err <= 0");
+    assert_eq!(outcome, "fail");
+    assert!(reason.contains("hold 264 at a time at most"), "{reason}");
+
+    edit(&gates, "N: 271360", "N: 4096");
+    edit(&source, "    cooperative_groups::this_grid().sync();\n", "");
+    simulate(dir, &[], 1);
+    let (outcome, reason) = verdict(dir, "k@small", FINDINGS);
+    assert_eq!(outcome, "fail");
+    for part in ["race on `turned`", "turn.cu:7", "turn.cu:8"] {
         assert!(reason.contains(part), "{part}: {reason}");
     }
 }

@@ -16,8 +16,8 @@ pub mod signature;
 
 use self::cache::{Artifacts, Stored};
 use self::command::{NvccCall, Way};
-pub use self::compile::is_of_system;
 use self::compile::{Compiled, Workshop};
+pub use self::compile::{in_toolkit, is_of_system};
 use self::files::Files;
 use self::inputs::{Dependencies, HeaderSearch};
 use crate::cache::Cache;

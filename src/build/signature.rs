@@ -31,6 +31,7 @@ fn as_written(arg: &Arg) -> String {
         Arg::Tensor { name } => format!("tensor {name}"),
         Arg::Scales { tensor } => format!("scales of {tensor}"),
         Arg::ZeroPoints { tensor } => format!("zero points of {tensor}"),
+        Arg::Bytes { tensor } => format!("bytes of {tensor}"),
         Arg::Scalar { elem, .. } => elem.name().to_owned(),
         Arg::Null => "nullptr".to_owned(),
         Arg::Stream => "the stream".to_owned(),

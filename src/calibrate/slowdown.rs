@@ -96,6 +96,7 @@ impl Kernel {
             strides: None,
             fill: None,
             codec: None,
+            compare: None,
         };
         let pointer = |name: &str| Arg::Tensor {
             name: name.to_owned(),
@@ -131,6 +132,7 @@ impl Kernel {
                     grid: [blocks, 1, 1],
                     block: [BLOCK, 1, 1],
                     cluster: None,
+                    cooperative: false,
                     dynamic_shared: 0,
                 }),
             }],

@@ -5,12 +5,13 @@
 
 use super::cache::{Answer, References, read};
 use super::compare::errors;
+use super::compared::{Compared, is_in};
 use super::reference::NoAnswer;
-use super::{Outputs, Values, cache};
+use super::{Outputs, Values, cache, inputs};
 use std::path::PathBuf;
 use verdict::model::{
     BaseReference, Case, ErrorFacts, Fault, FaultKind, Fill, NeutralInput, NotRun, Num,
-    ReferenceComparison, Seen, Worst,
+    ReferenceComparison, Seen, Tensor, Worst,
 };
 
 /// A case of both sides, each with what computes its reference.
@@ -48,7 +49,10 @@ fn compare(
     too_large: Option<&NotRun>,
 ) -> Result<Seen<BaseReference>, NoAnswer> {
     let Sides {
-        theirs, head, ours, ..
+        base,
+        theirs,
+        head,
+        ours,
     } = sides;
     let mut differing = Vec::new();
     for &seed in &head.seeds {
@@ -63,14 +67,14 @@ fn compare(
     for seed in differing {
         wanted.push((seed, outputs(theirs, asked, seed)?));
     }
-    let found = over_seeds(&wanted, ours, head)?;
+    let found = over_seeds(&wanted, ours, base, head)?;
     if found.differing == 0 {
         return Ok(Seen::Got(BaseReference::Compared(found)));
     }
     for neutral in neutral_inputs(head, asked) {
         let at_rest = with_inputs(head, &neutral);
         // One that cannot be that, as an index that has to be in its range, is not neutral there.
-        match over_seeds(&wanted, ours, &at_rest) {
+        match over_seeds(&wanted, ours, base, &at_rest) {
             Ok(found) if found.differing == 0 => {
                 let found = ReferenceComparison { neutral, ..found };
                 return Ok(Seen::Got(BaseReference::Compared(found)));
@@ -103,18 +107,22 @@ type Wanted = [(u64, Vec<Outputs>)];
 fn over_seeds(
     wanted: &Wanted,
     ours: &References,
+    base: &Case,
     head: &Case,
 ) -> Result<ReferenceComparison, NoAnswer> {
     let mut all = ReferenceComparison::default();
     for (seed, wanted) in wanted {
         let got = outputs(ours, head, *seed)?;
+        let compared = compared(base, head, *seed)?;
         for (mut got, want) in got.into_iter().zip(wanted) {
             // An output that is new has nothing to be held against.
             got.retain(|name, _| want.contains_key(name));
-            let facts = errors(&got, want, &head.tensors, None)
+            let facts = errors(&got, want, &head.tensors, &compared, None)
                 .map_err(|error| NoAnswer::Reference(error.to_string()))?;
             let others = got.iter().zip(want.values());
-            let differing = others.map(|((_, got), want)| differing(got, want)).sum();
+            let differing = others
+                .map(|((name, got), want)| differing(got, want, compared.part(name)))
+                .sum();
             add(&mut all, *seed, differing, facts);
         }
     }
@@ -122,22 +130,45 @@ fn over_seeds(
 }
 
 /// Elements that are not the same bits.
-fn differing(got: &Values, want: &Values) -> u64 {
-    let count = match (got, want) {
+fn differing(got: &Values, want: &Values, part: Option<&[bool]>) -> u64 {
+    let differs = |at: usize| match (got, want) {
         (Values::F32(got), Values::F32(want)) => {
-            let pairs = got.iter().zip(want);
-            pairs
-                .filter(|(got, want)| got.to_bits() != want.to_bits())
-                .count()
+            got.get(at).map(|it| it.to_bits()) != want.get(at).map(|it| it.to_bits())
         }
-        (Values::I64(got), Values::I64(want)) => got
-            .iter()
-            .zip(want)
-            .filter(|(got, want)| got != want)
-            .count(),
-        _ => want.len(),
+        (Values::F64(got), Values::F64(want)) => {
+            got.get(at).map(|it| it.to_bits()) != want.get(at).map(|it| it.to_bits())
+        }
+        (Values::I64(got), Values::I64(want)) => got.get(at) != want.get(at),
+        _ => true,
     };
-    count as u64
+    let positions = 0..want.len();
+    positions
+        .filter(|&at| is_in(part, at) && differs(at))
+        .count() as u64
+}
+
+/// What both sides compare: the rest holds nobody to anything.
+fn compared(base: &Case, head: &Case, seed: u64) -> Result<Compared, NoAnswer> {
+    let is_part = |case: &Case| case.tensors.iter().any(|it| it.compare.is_some());
+    if !is_part(base) && !is_part(head) {
+        return Ok(Compared::all());
+    }
+    let inputs =
+        inputs::generate(head, seed).map_err(|error| NoAnswer::Reference(error.to_string()))?;
+    let input = |name: &str| Some(inputs.tensors.get(name)?.seen.clone());
+    let of_base = |tensor: &Tensor| {
+        let mut others = base.tensors.iter();
+        others.find(|it| it.name == tensor.name)?.compare.clone()
+    };
+    let tensors = head.tensors.iter().map(|tensor| Tensor {
+        compare: of_base(tensor),
+        ..tensor.clone()
+    });
+    let by_base = Case {
+        tensors: tensors.collect(),
+        ..head.clone()
+    };
+    Ok(Compared::of(head, &input)?.and(Compared::of(&by_base, &input)?))
 }
 
 fn add(all: &mut ReferenceComparison, seed: u64, differing: u64, facts: ErrorFacts) {
@@ -218,7 +249,7 @@ mod tests {
     use crate::cache::Cache;
     use crate::check::testing::{case, input, output};
     use std::path::Path;
-    use verdict::model::{Arg, Binary, ElemType, Reference, Unary};
+    use verdict::model::{Arg, Binary, Compare, ElemType, Expr, Reference, Unary};
 
     struct Bench {
         dir: tempfile::TempDir,
@@ -325,6 +356,35 @@ mod tests {
         let bent = found(bench.compare(&unary(Unary::Copy), &user(&["x", "y"])));
         assert_eq!((bent.elements, bent.differing), (128, 2));
         assert_eq!(bent.largest.unwrap().1.at.index, [9]);
+    }
+
+    #[test]
+    fn what_neither_side_compares_may_be_anything() {
+        let bench = Bench::new();
+        bench.write("base", &program("const float* x", "x[i]"));
+        bench.write(
+            "head",
+            &program("const float* x", "i < 60 ? x[i] : 2 * x[i] + 1"),
+        );
+        let part = |text: &str| {
+            let mut case = user(&["x", "y"]);
+            case.tensors[1].compare = Some(Compare::Where {
+                condition: Expr {
+                    text: text.to_owned(),
+                    constants: [].into(),
+                },
+                index: vec!["i".to_owned()],
+            });
+            case
+        };
+        let differing = |base: &Case, head: &Case| found(bench.compare(base, head)).differing;
+        let (all, few, more) = (user(&["x", "y"]), part("i < 60"), part("i < 61"));
+        assert_eq!(differing(&all, &all), 8);
+        assert_eq!(differing(&few, &few), 0);
+        assert_eq!(differing(&more, &more), 2, "one of each seed");
+        // That head compares less is another verdict.
+        assert_eq!(differing(&all, &few), 0);
+        assert_eq!(differing(&few, &all), 0);
     }
 
     #[test]

@@ -258,6 +258,7 @@ pub fn digests(answer: &Answer) -> std::result::Result<BTreeMap<String, String>,
         for (name, values) in read(path)? {
             let elem = match values {
                 Values::F32(_) => ElemType::F32,
+                Values::F64(_) => ElemType::F64,
                 Values::I64(_) => ElemType::I64,
             };
             // Each type holds all of its own values.
@@ -289,6 +290,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Option<Outputs> {
         let name = std::str::from_utf8(sealed::part(&mut rest)?).ok()?;
         let elem = match sealed::part(&mut rest)? {
             b"f32" => ElemType::F32,
+            b"f64" => ElemType::F64,
             b"i64" => ElemType::I64,
             _ => return None,
         };
@@ -305,6 +307,7 @@ fn write(path: &Path, outputs: &Outputs) -> std::result::Result<(), String> {
     for (name, values) in outputs {
         let (kind, elem): (&[u8], _) = match values {
             Values::F32(_) => (b"f32", ElemType::F32),
+            Values::F64(_) => (b"f64", ElemType::F64),
             Values::I64(_) => (b"i64", ElemType::I64),
         };
         images.push((name, kind, elem::encode(elem, values)?));
@@ -368,6 +371,7 @@ mod tests {
                 "floats".to_owned(),
                 Values::F32(vec![1.5, -0.0, f32::INFINITY]),
             ),
+            ("fine".to_owned(), Values::F64(vec![0.1, 1e300])),
             ("integers".to_owned(), Values::I64(vec![i64::MIN, 3])),
         ]);
         write(&path, &outputs).unwrap();

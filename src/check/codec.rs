@@ -83,6 +83,7 @@ pub fn encode(
         Values::F32(codes) => rows(&codes, width, |row, column, &code| {
             mean(row, column, f64::from(code))
         }),
+        Values::F64(codes) => rows(&codes, width, |row, column, &code| mean(row, column, code)),
         Values::I64(codes) => rows(&codes, width, |row, column, &code| {
             mean(row, column, code as f64)
         }),
@@ -119,6 +120,7 @@ fn code_range(scheme: &CodecScheme, elem: ElemType) -> Result<Option<(f64, f64)>
                 Some(_) => Err(format!("{elem:?} cannot hold codes around {zero_point}")),
             }
         }
+        CodecScheme::Blocks(_) => Err("scales that stand beside their codes".to_owned()),
         CodecScheme::Affine { low, high } => match range {
             Some((least, most))
                 if least <= low && low < high && high <= most && most <= i32::MAX.into() =>
@@ -151,6 +153,13 @@ fn block(scheme: &CodecScheme, least: f32, most: f32) -> BlockCode {
                 step: f64::from(scale) * scale_divisor.0 / levels.0,
             }
         }
+        // Refused by `code_range`.
+        CodecScheme::Blocks(_) => BlockCode {
+            scale: f32::NAN,
+            multiplier: f64::NAN,
+            zero: f64::NAN,
+            step: f64::NAN,
+        },
         CodecScheme::Affine { low, high } => {
             let (least, most) = (f64::from(least.min(0.0)), f64::from(most.max(0.0)));
             let scale = match ((most - least) / (high - low) as f64) as f32 {

@@ -3,6 +3,7 @@
 //! Nothing here may let a NaN disappear: non-finite values are counted before anything else, a limit
 //! holds only where `err <= tolerance` is true, and a figure that cannot be computed is NaN.
 
+use super::compared::{Compared, is_in};
 use super::layout::index;
 use super::{Outputs, Values};
 use rayon::prelude::*;
@@ -26,11 +27,13 @@ pub enum Incomparable {
     },
     #[error("output `{0}` is of integers on one side and of floats on the other")]
     Type(String),
+    #[error("`compare` leaves nothing of output `{0}`")]
+    NothingLeft(String),
     #[error("there is no output to compare")]
     Nothing,
 }
 
-/// Errors of `got` against `want`, over every output of the case.
+/// Errors of `got` against `want`, over what is compared of every output of the case.
 ///
 /// Counted as non-finite is an element on whose being a number the two disagree: NaN or infinite where
 /// `want` is finite, or anything but the same infinity (NaN for NaN) where `want` is not. Errors are in
@@ -45,6 +48,7 @@ pub fn errors(
     got: &Outputs,
     want: &Outputs,
     tensors: &[Tensor],
+    compared: &Compared,
     tolerance: Option<f64>,
 ) -> Result<ErrorFacts, Incomparable> {
     if let Some(name) = got.keys().find(|name| !want.contains_key(*name)) {
@@ -59,7 +63,7 @@ pub fn errors(
             .iter()
             .find(|tensor| tensor.name == *name)
             .ok_or_else(|| Incomparable::NotExpected(name.clone()))?;
-        let one = of_one(got, want, tensor, tolerance)?;
+        let one = of_one(got, want, tensor, compared.part(name), tolerance)?;
         facts = Some(match facts {
             None => one,
             Some(others) => together(others, one),
@@ -72,6 +76,7 @@ fn of_one(
     got: &Values,
     want: &Values,
     tensor: &Tensor,
+    part: Option<&[bool]>,
     tolerance: Option<f64>,
 ) -> Result<ErrorFacts, Incomparable> {
     if got.len() != want.len() || want.len() != tensor.len() {
@@ -81,31 +86,46 @@ fn of_one(
             want: tensor.len(),
         });
     }
+    let elements = match part {
+        None => want.len(),
+        Some(part) => part.iter().filter(|is_compared| **is_compared).count(),
+    };
+    if elements == 0 && !want.is_empty() {
+        return Err(Incomparable::NothingLeft(tensor.name.clone()));
+    }
     let sums = match (got, want) {
-        (Values::F32(got), Values::F32(want)) => accumulate(got, want, tolerance, float_error),
+        (Values::F32(got), Values::F32(want)) => {
+            accumulate(got, want, part, tolerance, |got: f32, want: f32| {
+                float_error(got.into(), want.into())
+            })
+        }
+        (Values::F64(got), Values::F64(want)) => {
+            accumulate(got, want, part, tolerance, float_error)
+        }
         (Values::I64(got), Values::I64(want)) => {
-            accumulate(got, want, tolerance, |got: i64, want: i64| {
+            accumulate(got, want, part, tolerance, |got: i64, want: i64| {
                 Difference::Apart(got.abs_diff(want) as f64, want as f64)
             })
         }
         _ => return Err(Incomparable::Type(tensor.name.clone())),
     };
     let worst = sums.first_non_finite.or(sums.largest.map(|(_, at)| at));
-    let compared = want.len() as u64 - sums.non_finite - sums.no_numbers;
+    let compared = elements as u64 - sums.non_finite - sums.no_numbers;
     let rel_l2 = match (sums.error_squared, sums.want_squared) {
         _ if compared == 0 => f64::NAN,
         (0.0, 0.0) => 0.0,
         (error, want) => (error / want).sqrt(),
     };
     Ok(ErrorFacts {
-        elements: want.len() as u64,
+        elements: elements as u64,
+        left_out: (want.len() - elements) as u64,
         non_finite: sums.non_finite,
         max_err: Num(sums.largest.map_or(f64::NAN, |(error, _)| error)),
         mean_err: Num(sums.error / compared as f64),
         rel_l2: Num(rel_l2),
         over_tolerance: tolerance.map(|_| match compared + sums.non_finite {
             0 => Num(f64::NAN),
-            _ => Num(sums.over as f64 / want.len() as f64),
+            _ => Num(sums.over as f64 / elements as f64),
         }),
         worst: worst.map(|at| Worst {
             at: Location {
@@ -134,6 +154,7 @@ struct Sums {
 fn accumulate<T: Copy + Sync>(
     got: &[T],
     want: &[T],
+    part: Option<&[bool]>,
     tolerance: Option<f64>,
     beside: impl Fn(T, T) -> Difference + Sync,
 ) -> Sums {
@@ -145,6 +166,9 @@ fn accumulate<T: Copy + Sync>(
             let mut sums = Sums::default();
             for (at, (&got, &want)) in got.iter().zip(want).enumerate() {
                 let at = chunk * CHUNK + at;
+                if !is_in(part, at) {
+                    continue;
+                }
                 let (error, size) = match beside(got, want) {
                     Difference::Apart(error, size) => (error, size),
                     Difference::NoNumbers => {
@@ -196,9 +220,8 @@ enum Difference {
     Disagree,
 }
 
-fn float_error(got: f32, want: f32) -> Difference {
+fn float_error(got: f64, want: f64) -> Difference {
     if got.is_finite() && want.is_finite() {
-        let (got, want) = (f64::from(got), f64::from(want));
         return Difference::Apart((got - want).abs(), want);
     }
     match (got == want, got.is_nan() && want.is_nan()) {
@@ -211,6 +234,7 @@ fn float_error(got: f32, want: f32) -> Difference {
 fn element(values: &Values, at: usize) -> f64 {
     match values {
         Values::F32(values) => f64::from(values[at]),
+        Values::F64(values) => values[at],
         Values::I64(values) => values[at] as f64,
     }
 }
@@ -219,6 +243,7 @@ fn element(values: &Values, at: usize) -> f64 {
 fn together(one: ErrorFacts, other: ErrorFacts) -> ErrorFacts {
     ErrorFacts {
         elements: one.elements + other.elements,
+        left_out: one.left_out + other.left_out,
         non_finite: one.non_finite + other.non_finite,
         ..worse(one, other)
     }
@@ -269,12 +294,19 @@ mod tests {
     use super::*;
     use crate::check::testing::output;
     use proptest::prelude::*;
-    use verdict::model::ElemType;
+    use verdict::model::{Compare, ElemType, Expr};
 
     fn compare(got: &[f32], want: &[f32], tolerance: Option<f64>) -> ErrorFacts {
         let wrap = |values: &[f32]| Outputs::from([("y".to_owned(), Values::F32(values.to_vec()))]);
         let tensors = [output("y", ElemType::F32, &[want.len()])];
-        errors(&wrap(got), &wrap(want), &tensors, tolerance).unwrap()
+        errors(
+            &wrap(got),
+            &wrap(want),
+            &tensors,
+            &Compared::all(),
+            tolerance,
+        )
+        .unwrap()
     }
 
     fn within(facts: &ErrorFacts, tolerance: f64) -> bool {
@@ -384,6 +416,77 @@ mod tests {
         assert_eq!(compare(&[inf], &[inf], None).max_err, Num(0.0));
     }
 
+    /// Of `y` [2, 2] its lower triangle.
+    fn lower() -> (Vec<Tensor>, Compared) {
+        let mut y = output("y", ElemType::F32, &[2, 2]);
+        y.compare = Some(Compare::Where {
+            condition: Expr {
+                text: "i >= j".to_owned(),
+                constants: [].into(),
+            },
+            index: vec!["i".to_owned(), "j".to_owned()],
+        });
+        let case = crate::check::testing::case(vec![y]);
+        let compared = Compared::of(&case, &|_| None).unwrap();
+        (case.tensors, compared)
+    }
+
+    #[test]
+    fn what_is_left_out_is_in_no_figure_and_all_else_is() {
+        let (tensors, compared) = lower();
+        let y = |values: [f32; 4]| Outputs::from([("y".to_owned(), Values::F32(values.to_vec()))]);
+        let want = y([1.0, 2.0, 3.0, 4.0]);
+        for outside in [f32::NAN, 2.0, 1e30] {
+            let got = y([1.0, outside, 3.5, 4.0]);
+            let facts = errors(&got, &want, &tensors, &compared, Some(0.1)).unwrap();
+            assert_eq!(
+                (facts.elements, facts.left_out, facts.non_finite),
+                (3, 1, 0)
+            );
+            assert_eq!(
+                (facts.max_err, facts.over_tolerance),
+                (Num(0.5), Some(Num(1.0 / 3.0)))
+            );
+            assert_eq!(facts.mean_err, Num(0.5 / 3.0));
+            assert_eq!(facts.worst.unwrap().at.index, [1, 0]);
+        }
+        let facts = errors(
+            &y([1.0, 2.0, 3.0, f32::NAN]),
+            &want,
+            &tensors,
+            &compared,
+            None,
+        );
+        assert_eq!(facts.unwrap().non_finite, 1);
+    }
+
+    #[test]
+    fn a_part_that_is_empty_is_no_comparison() {
+        let mut y = output("y", ElemType::F32, &[2]);
+        y.compare = Some(Compare::Mask { tensor: "m".into() });
+        let case = crate::check::testing::case(vec![y]);
+        let none = Compared::of(&case, &|_| Some(Values::I64(vec![0, 0]))).unwrap();
+        let y = Outputs::from([("y".to_owned(), Values::F32(vec![1.0; 2]))]);
+        assert_eq!(
+            errors(&y, &y, &case.tensors, &none, None),
+            Err(Incomparable::NothingLeft("y".to_owned()))
+        );
+    }
+
+    #[test]
+    fn f64_is_compared_in_f64() {
+        let y = |values: [f64; 2]| Outputs::from([("y".to_owned(), Values::F64(values.to_vec()))]);
+        let tensors = [output("y", ElemType::F64, &[2])];
+        let compare =
+            |got, want| errors(&y(got), &y(want), &tensors, &Compared::all(), Some(0.0)).unwrap();
+        let facts = compare([1.0 + f64::EPSILON, 1e300], [1.0, 1e300]);
+        assert_eq!(
+            (facts.max_err, facts.over_tolerance),
+            (Num(f64::EPSILON), Some(Num(0.5)))
+        );
+        assert_eq!(compare([f64::NAN, 1.0], [1.0, 1.0]).non_finite, 1);
+    }
+
     #[test]
     fn integers_are_compared_exactly() {
         let wrap = |values: &[i64]| Outputs::from([("y".to_owned(), Values::I64(values.to_vec()))]);
@@ -392,6 +495,7 @@ mod tests {
             &wrap(&[i64::MAX, 1]),
             &wrap(&[i64::MAX - 1, 1]),
             &tensors,
+            &Compared::all(),
             Some(0.0),
         )
         .unwrap();
@@ -418,6 +522,7 @@ mod tests {
             &outputs(&[1000.0, 1000.5], &[0.101]),
             &want,
             &tensors,
+            &Compared::all(),
             Some(0.01),
         )
         .unwrap();
@@ -429,6 +534,7 @@ mod tests {
             &outputs(&[1000.0, 1900.0], &[f32::NAN]),
             &want,
             &tensors,
+            &Compared::all(),
             None,
         )
         .unwrap();
@@ -442,7 +548,9 @@ mod tests {
         let short = Outputs::from([("y".to_owned(), Values::F32(vec![]))]);
         let whole = Outputs::from([("y".to_owned(), Values::I64(vec![1]))]);
         let tensors = [output("y", ElemType::F32, &[1])];
-        let check = |got: &Outputs, want: &Outputs| errors(got, want, &tensors, None).unwrap_err();
+        let check = |got: &Outputs, want: &Outputs| {
+            errors(got, want, &tensors, &Compared::all(), None).unwrap_err()
+        };
         assert_eq!(
             check(&y, &Outputs::new()),
             Incomparable::NotExpected("y".to_owned())
@@ -515,6 +623,7 @@ mod tests {
     fn no_figure_of_a_launch_hides_behind_another_of_a_worse_one() {
         let facts = |non_finite, max_err: f64, rel_l2| ErrorFacts {
             elements: 4,
+            left_out: 0,
             non_finite,
             max_err: Num(max_err),
             mean_err: Num(max_err / 2.0),

@@ -17,20 +17,27 @@ const CHUNK: usize = 1 << 14;
 pub fn encode(elem: ElemType, values: &Values) -> Result<Vec<u8>, String> {
     match values {
         Values::F32(values) => floats(elem, values),
+        Values::F64(values) if elem == ElemType::F64 => Ok(pack(values, f64::to_le_bytes)),
+        Values::F64(_) => Err(format!("{elem:?} elements cannot hold f64")),
         Values::I64(values) => integers(elem, values),
     }
 }
 
 fn floats(elem: ElemType, values: &[f32]) -> Result<Vec<u8>, String> {
     Ok(match elem {
+        ElemType::F64 => pack(values, |value| f64::from(value).to_le_bytes()),
         ElemType::F32 => pack(values, f32::to_le_bytes),
         ElemType::F16 => pack(values, |value| f16::from_f32(value).to_le_bytes()),
         ElemType::Bf16 => pack(values, |value| bf16::from_f32(value).to_le_bytes()),
         ElemType::E4m3 => pack(values, |value| [F8E4M3::from_f32(value).to_bits()]),
         ElemType::E5m2 => pack(values, |value| [F8E5M2::from_f32(value).to_bits()]),
-        ElemType::I8 | ElemType::U8 | ElemType::I32 | ElemType::U32 | ElemType::I64 => {
-            return Err(format!("{elem:?} elements cannot hold floats"));
-        }
+        ElemType::I8
+        | ElemType::U8
+        | ElemType::I16
+        | ElemType::U16
+        | ElemType::I32
+        | ElemType::U32
+        | ElemType::I64 => return Err(format!("{elem:?} elements cannot hold floats")),
     })
 }
 
@@ -44,6 +51,7 @@ fn integers(elem: ElemType, values: &[i64]) -> Result<Vec<u8>, String> {
     Ok(match elem {
         ElemType::I64 => pack(values, i64::to_le_bytes),
         ElemType::I32 | ElemType::U32 => pack(values, |value| (value as u32).to_le_bytes()),
+        ElemType::I16 | ElemType::U16 => pack(values, |value| (value as u16).to_le_bytes()),
         _ => pack(values, |value| [value as u8]),
     })
 }
@@ -53,16 +61,24 @@ pub fn range(elem: ElemType) -> Option<(i64, i64)> {
     match elem {
         ElemType::I8 => Some((i8::MIN.into(), i8::MAX.into())),
         ElemType::U8 => Some((0, u8::MAX.into())),
+        ElemType::I16 => Some((i16::MIN.into(), i16::MAX.into())),
+        ElemType::U16 => Some((0, u16::MAX.into())),
         ElemType::I32 => Some((i32::MIN.into(), i32::MAX.into())),
         ElemType::U32 => Some((0, u32::MAX.into())),
         ElemType::I64 => Some((i64::MIN, i64::MAX)),
-        ElemType::F32 | ElemType::F16 | ElemType::Bf16 | ElemType::E4m3 | ElemType::E5m2 => None,
+        ElemType::F64
+        | ElemType::F32
+        | ElemType::F16
+        | ElemType::Bf16
+        | ElemType::E4m3
+        | ElemType::E5m2 => None,
     }
 }
 
 /// Bytes of contiguous elements; a trailing part of an element is dropped.
 pub fn decode(elem: ElemType, bytes: &[u8]) -> Values {
     match elem {
+        ElemType::F64 => Values::F64(unpack(bytes, f64::from_le_bytes)),
         ElemType::F32 => Values::F32(unpack(bytes, f32::from_le_bytes)),
         ElemType::F16 => Values::F32(unpack(bytes, |raw| f16::from_le_bytes(raw).to_f32())),
         ElemType::Bf16 => Values::F32(unpack(bytes, |raw| bf16::from_le_bytes(raw).to_f32())),
@@ -70,6 +86,8 @@ pub fn decode(elem: ElemType, bytes: &[u8]) -> Values {
         ElemType::E5m2 => Values::F32(unpack(bytes, |[raw]| F8E5M2::from_bits(raw).to_f32())),
         ElemType::I8 => Values::I64(unpack(bytes, |[raw]| i64::from(raw as i8))),
         ElemType::U8 => Values::I64(unpack(bytes, |[raw]| i64::from(raw))),
+        ElemType::I16 => Values::I64(unpack(bytes, |raw| i64::from(i16::from_le_bytes(raw)))),
+        ElemType::U16 => Values::I64(unpack(bytes, |raw| i64::from(u16::from_le_bytes(raw)))),
         ElemType::I32 => Values::I64(unpack(bytes, |raw| i64::from(i32::from_le_bytes(raw)))),
         ElemType::U32 => Values::I64(unpack(bytes, |raw| i64::from(u32::from_le_bytes(raw)))),
         ElemType::I64 => Values::I64(unpack(bytes, i64::from_le_bytes)),
@@ -259,10 +277,23 @@ mod tests {
     }
 
     #[test]
+    fn f64_holds_what_f32_does_and_keeps_what_f32_cannot() {
+        let widened = encode(ElemType::F64, &Values::F32(vec![0.1, f32::INFINITY])).unwrap();
+        let values = Values::F64(vec![f64::from(0.1f32), f64::INFINITY]);
+        assert_eq!(decode(ElemType::F64, &widened), values);
+        let fine = Values::F64(vec![0.1, 1e300]);
+        let bytes = encode(ElemType::F64, &fine).unwrap();
+        assert_eq!(decode(ElemType::F64, &bytes), fine);
+        assert!(encode(ElemType::F32, &fine).is_err());
+    }
+
+    #[test]
     fn integers_keep_their_value_or_are_refused() {
         for elem in [
             ElemType::I8,
             ElemType::U8,
+            ElemType::I16,
+            ElemType::U16,
             ElemType::I32,
             ElemType::U32,
             ElemType::I64,

@@ -7,7 +7,7 @@ use verdict::model::{Fill, Tensor};
 /// Values before any rounding: floats where the tensor holds floats or has a codec, else integers.
 pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
     let floats = tensor.elem.is_float() || tensor.codec.is_some();
-    let len = tensor.len();
+    let len = tensor.value_dims().iter().product();
     let fill = tensor.fill.as_ref().ok_or("an input needs a fill")?;
     let continuous = |values: Vec<f32>| {
         if floats {
@@ -62,6 +62,7 @@ pub fn draw(tensor: &Tensor, stream: &Stream) -> Result<Values, String> {
             Ok(pool) if pool >= len as u64 => Ok(whole(stream.distinct(pool, len))),
             _ => Err(format!("a pool of {pool} has no {len} distinct blocks")),
         },
+        Fill::Struct { .. } => Err("each field of a struct is drawn by itself".to_owned()),
         Fill::Offsets { total, min } => {
             let parts = len
                 .checked_sub(1)

@@ -28,7 +28,7 @@ pub struct Image {
     pub zero_points: Option<Vec<u8>>,
 }
 
-/// By name: every tensor of role `In` or `Inout`.
+/// By name: every tensor that is drawn.
 pub type InputImages = BTreeMap<String, Arc<Image>>;
 
 pub struct InputCache {
@@ -61,8 +61,7 @@ impl InputCache {
 
     /// So that `images` finds it in memory. Only what a file has: nothing is made, and no error is said.
     pub fn read_ahead(&mut self, tensor: &Tensor, seed: u64) {
-        let (true, Some(dir), Ok(key)) = (tensor.role.is_drawn(), &self.dir, key(tensor, seed))
-        else {
+        let (true, Some(dir), Ok(key)) = (tensor.is_drawn(), &self.dir, key(tensor, seed)) else {
             return;
         };
         if self.recent.get(&key).is_none()
@@ -75,12 +74,12 @@ impl InputCache {
 
     fn image(&mut self, case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<Arc<Image>>> {
         let key = key(tensor, seed)?;
-        let found = tensor.role.is_drawn().then(|| self.recent.get(&key));
+        let found = tensor.is_drawn().then(|| self.recent.get(&key));
         if let Some(Some(image)) = found {
             return Ok(Some(image));
         }
         let file = self.dir.as_ref().map(|dir| dir.join(&key));
-        let kept = file.as_deref().filter(|_| tensor.role.is_drawn());
+        let kept = file.as_deref().filter(|_| tensor.is_drawn());
         let image = match kept.and_then(read) {
             Some(image) => image,
             None => {

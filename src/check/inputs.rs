@@ -2,10 +2,10 @@
 
 use super::generator::{GENERATOR, Stream};
 use super::layout::Layout;
-use super::{Values, codec, elem, fill, poison};
+use super::{Values, codec, elem, fill, packed, poison};
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
-use verdict::model::{Case, Codec, Role, Tensor};
+use verdict::model::{Case, Codec, CodecScheme, Fill, Role, Tensor};
 
 /// Which values a reference computes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl TensorData {
     }
 }
 
-/// By name: every tensor of role `In` or `Inout`.
+/// By name: every tensor that is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inputs {
     pub tensors: BTreeMap<String, TensorData>,
@@ -70,6 +70,7 @@ pub fn draw(case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<TensorData
         Role::Out | Role::Inout | Role::Scratch if tensor.codec.is_some() => {
             Err("only an input can have a codec".to_owned())
         }
+        Role::Scratch if tensor.fill.is_some() => make(tensor, seed).map(Some),
         Role::Out | Role::Scratch => Layout::of(tensor).check().map(|()| None),
         Role::In | Role::Inout => make(tensor, seed).map(Some),
     };
@@ -106,7 +107,10 @@ pub fn digest(inputs: &Inputs) -> blake3::Hash {
 fn make(tensor: &Tensor, seed: u64) -> std::result::Result<TensorData, String> {
     let layout = Layout::of(tensor);
     layout.check()?;
-    let drawn = fill::draw(tensor, &Stream::new(seed, &tensor.name))?;
+    let drawn = match &tensor.fill {
+        Some(Fill::Struct { fields }) => packed::draw(tensor, fields, seed)?,
+        _ => fill::draw(tensor, &Stream::new(seed, &tensor.name))?,
+    };
     let (data, bytes) = match (&tensor.codec, drawn) {
         (Some(codec), Values::F32(values)) => coded(tensor, codec, values)?,
         (_, drawn) => plain(tensor, drawn)?,
@@ -122,6 +126,17 @@ fn coded(
     codec: &Codec,
     values: Vec<f32>,
 ) -> std::result::Result<(TensorData, Vec<u8>), String> {
+    if let CodecScheme::Blocks(blocks) = &codec.scheme {
+        let (seen, bytes) = packed::encode(blocks, tensor, &values)?;
+        let data = TensorData {
+            original: Some(Values::F32(values)),
+            seen: Values::F32(seen),
+            bytes: Vec::new(),
+            scales: None,
+            zero_points: None,
+        };
+        return Ok((data, bytes));
+    }
     let coded = codec::encode(codec, tensor.elem, &tensor.dims, &values)?;
     let data = TensorData {
         original: Some(Values::F32(values)),
@@ -160,7 +175,7 @@ mod tests {
     use super::*;
     use crate::check::testing::{case, input, output};
     use proptest::prelude::*;
-    use verdict::model::{CodecScheme, ElemType, Fill, Num};
+    use verdict::model::{ElemType, Num};
 
     fn one(tensor: Tensor, seed: u64) -> Result<TensorData> {
         let name = tensor.name.clone();

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Writes an array in the .npy format, version 1.0 (NEP 1): `<f4` or `<i8`, in C order.
+/// Writes an array in the .npy format, version 1.0 (NEP 1): `<f4`, `<f8` or `<i8`, in C order.
 ///
 /// # Errors
 /// I/O, and `InvalidInput` where the dimensions do not have as many elements as there are values.
@@ -22,6 +22,9 @@ pub fn write_npy(path: &Path, dims: &[usize], values: &Values) -> io::Result<()>
         Values::F32(values) => values
             .iter()
             .try_for_each(|value| file.write_all(&value.to_le_bytes()))?,
+        Values::F64(values) => values
+            .iter()
+            .try_for_each(|value| file.write_all(&value.to_le_bytes()))?,
         Values::I64(values) => values
             .iter()
             .try_for_each(|value| file.write_all(&value.to_le_bytes()))?,
@@ -32,6 +35,7 @@ pub fn write_npy(path: &Path, dims: &[usize], values: &Values) -> io::Result<()>
 fn header(dims: &[usize], values: &Values) -> Vec<u8> {
     let kind = match values {
         Values::F32(_) => "<f4",
+        Values::F64(_) => "<f8",
         Values::I64(_) => "<i8",
     };
     // A Python tuple: a comma after each, so that one dimension is still a tuple.

@@ -6,6 +6,7 @@
 //! the poison of two launches whose poisons differ.
 
 use super::WrongBytes;
+use super::compared::is_in;
 use super::layout::{Layout, index};
 use rayon::prelude::*;
 use verdict::model::{Difference, ElemType, Location, Tensor};
@@ -20,12 +21,14 @@ pub fn poison(elem: ElemType, launch: u32) -> Vec<u8> {
         bits.to_le_bytes()[..elem.size()].to_vec()
     };
     match elem {
+        ElemType::F64 => pick(0x7ff8_5dea_d5ea_f1e5, 0xfffa_b1ef_d00d_c0de),
         ElemType::F32 => pick(0x7fc5_dead, 0xffda_beef),
         ElemType::F16 => pick(0x7ead, 0xfeb5),
         ElemType::Bf16 => pick(0x7fed, 0xffd5),
         ElemType::E4m3 => pick(0x7f, 0xff),
         ElemType::E5m2 => pick(0x7d, 0xfd),
         ElemType::I8 | ElemType::U8 => pick(0xa5, 0x5a),
+        ElemType::I16 | ElemType::U16 => pick(0xa5c3, 0x5a3b),
         ElemType::I32 | ElemType::U32 => pick(0xa5c3_96e1, 0x5a3b_691d),
         ElemType::I64 => pick(0xa5c3_96e1_d278_b40f, 0x5a3b_691d_2d87_4bf1),
     }
@@ -51,12 +54,17 @@ pub struct Unwritten {
     pub first: Option<Location>,
 }
 
-/// The elements that hold each launch's own poison after both launches.
+/// The elements of `part` (all where there is none) that hold each launch's own poison after both launches.
 ///
 /// # Errors
 /// Buffers of the wrong length. Launches of the same poison say nothing and are a caller's mistake:
 /// then every element that holds it counts.
-pub fn unwritten(tensor: &Tensor, one: Left, other: Left) -> Result<Unwritten, WrongBytes> {
+pub fn unwritten(
+    tensor: &Tensor,
+    part: Option<&[bool]>,
+    one: Left,
+    other: Left,
+) -> Result<Unwritten, WrongBytes> {
     let layout = Layout::of(tensor);
     let size = tensor.elem.size();
     let poisons = [one, other].map(|left| poison(tensor.elem, left.launch));
@@ -70,7 +78,7 @@ pub fn unwritten(tensor: &Tensor, one: Left, other: Left) -> Result<Unwritten, W
         .zip(second.chunks_exact(size))
         .enumerate()
     {
-        if *first == *poisons[0] && *second == *poisons[1] {
+        if *first == *poisons[0] && *second == *poisons[1] && is_in(part, position) {
             found.elements += 1;
             found
                 .first
@@ -80,12 +88,14 @@ pub fn unwritten(tensor: &Tensor, one: Left, other: Left) -> Result<Unwritten, W
     Ok(found)
 }
 
-/// Where a later launch's output differs from the first one's, bit for bit; gaps do not count.
+/// Where a later launch's output differs from the first one's, bit for bit; gaps do not count, nor does what is not
+/// in `part`.
 ///
 /// # Errors
 /// Buffers of the wrong length.
 pub fn first_difference(
     tensor: &Tensor,
+    part: Option<&[bool]>,
     first: &[u8],
     later: Left,
 ) -> Result<Option<Difference>, WrongBytes> {
@@ -102,7 +112,7 @@ pub fn first_difference(
         .chunks_exact(size)
         .zip(other.chunks_exact(size))
         .enumerate()
-        .filter(|(_, (one, other))| one != other)
+        .filter(|(position, (one, other))| one != other && is_in(part, *position))
         .map(|(position, _)| position);
     Ok(differing.next().map(|position| Difference {
         launch: later.launch,
@@ -149,9 +159,12 @@ fn location(tensor: &Tensor, position: usize) -> Location {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{Values, decode, testing::output};
+    use crate::check::{decode, testing::output};
 
-    const ALL: [ElemType; 10] = [
+    const ALL: [ElemType; 13] = [
+        ElemType::F64,
+        ElemType::I16,
+        ElemType::U16,
         ElemType::F32,
         ElemType::F16,
         ElemType::Bf16,
@@ -172,7 +185,9 @@ mod tests {
                 assert_ne!(poison(elem, launch), poison(elem, launch + 1));
                 let image = poisoned(&tensor, launch);
                 assert_eq!(image.len(), tensor.span() * elem.size());
-                if let Values::F32(values) = decode(&tensor, &image).unwrap() {
+                if elem.is_float() {
+                    let values = decode(&tensor, &image).unwrap();
+                    let values = values.floats();
                     assert!(values.iter().all(|value| value.is_nan()), "{elem:?}");
                 }
             }
@@ -196,6 +211,7 @@ mod tests {
                 let (one, two) = (left(1, written), left(2, written));
                 unwritten(
                     &tensor,
+                    None,
                     Left {
                         launch: 1,
                         bytes: &one,
@@ -226,6 +242,7 @@ mod tests {
         let differ = |later: &[u8]| {
             first_difference(
                 &tensor,
+                None,
                 &first,
                 Left {
                     launch: 5,
@@ -246,6 +263,7 @@ mod tests {
         assert!(
             first_difference(
                 &tensor,
+                None,
                 &first[1..],
                 Left {
                     launch: 2,
@@ -263,6 +281,7 @@ mod tests {
         assert!(
             first_difference(
                 &tensor,
+                None,
                 &plus,
                 Left {
                     launch: 2,

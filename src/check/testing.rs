@@ -12,6 +12,7 @@ pub fn tensor(name: &str, role: Role, elem: ElemType, dims: &[usize]) -> Tensor 
         strides: None,
         fill: None,
         codec: None,
+        compare: None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tensors as the CPU side holds them: contiguous, in one of two types.
+//! Tensors as the CPU side holds them: contiguous, in one of three types.
 
 use super::{elem, layout::Layout};
 use std::borrow::Cow;
@@ -8,8 +8,10 @@ use verdict::model::Tensor;
 /// The elements of a tensor in row-major order of its dimensions, whatever its strides on the device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// Every floating-point element type, and every tensor with a codec.
+    /// Every floating-point element type but f64, and every tensor with a codec.
     F32(Vec<f32>),
+    /// Elements of f64.
+    F64(Vec<f64>),
     /// Every integer element type, exactly.
     I64(Vec<i64>),
 }
@@ -21,6 +23,7 @@ impl Values {
     pub fn len(&self) -> usize {
         match self {
             Self::F32(values) => values.len(),
+            Self::F64(values) => values.len(),
             Self::I64(values) => values.len(),
         }
     }
@@ -32,14 +35,16 @@ impl Values {
     pub fn bytes(&self) -> usize {
         match self {
             Self::F32(values) => size_of_val(values.as_slice()),
+            Self::F64(values) => size_of_val(values.as_slice()),
             Self::I64(values) => size_of_val(values.as_slice()),
         }
     }
 
-    /// As f32; integers beyond 2^24 are rounded.
+    /// As f32, rounded: of integers, those beyond 2^24.
     pub fn floats(&self) -> Cow<'_, [f32]> {
         match self {
             Self::F32(values) => Cow::Borrowed(values),
+            Self::F64(values) => Cow::Owned(values.iter().map(|&value| value as f32).collect()),
             Self::I64(values) => Cow::Owned(values.iter().map(|&value| value as f32).collect()),
         }
     }
@@ -47,6 +52,7 @@ impl Values {
     pub(super) fn all_finite(&self) -> bool {
         match self {
             Self::F32(values) => values.iter().all(|value| value.is_finite()),
+            Self::F64(values) => values.iter().all(|value| value.is_finite()),
             Self::I64(_) => true,
         }
     }

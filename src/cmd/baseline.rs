@@ -12,7 +12,7 @@ use globset::Glob;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
-use verdict::model::{BaselineKey, Facet, Outcome, Subject};
+use verdict::model::{Facet, Outcome, Subject};
 
 pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<Exit> {
     let selection = Selection {
@@ -106,69 +106,6 @@ pub fn update(record: &Path, config: &ConfigArg, filters: &[String]) -> Result<E
     })
 }
 
-/// What has to be the same for the figures to judge a run.
-fn key(key: &BaselineKey) -> String {
-    let (mut parts, flags) = match key {
-        BaselineKey::Resources {
-            arch,
-            compiler,
-            flags,
-        }
-        | BaselineKey::Correctness {
-            arch,
-            compiler,
-            flags,
-        } => (vec![arch.to_string(), format!("nvcc {compiler}")], flags),
-        BaselineKey::SimulatedCorrectness {
-            arch,
-            compiler,
-            flags,
-        } => (
-            vec![
-                "simulated".to_owned(),
-                arch.to_string(),
-                format!("nvcc {compiler}"),
-            ],
-            flags,
-        ),
-        BaselineKey::Counters {
-            arch,
-            compiler,
-            flags,
-            model,
-        } => (
-            vec![
-                arch.to_string(),
-                format!("nvcc {compiler}"),
-                format!("model {model}"),
-            ],
-            flags,
-        ),
-        BaselineKey::Times {
-            gpu,
-            driver_branch,
-            clock_policy,
-            protocol,
-            mode,
-            compiler,
-            flags,
-        } => (
-            vec![
-                gpu.clone(),
-                format!("driver {driver_branch}"),
-                clock_policy.clone(),
-                format!("{mode}, protocol {protocol}"),
-                format!("nvcc {compiler}"),
-            ],
-            flags,
-        ),
-    };
-    if !flags.is_empty() {
-        parts.push(flags.clone());
-    }
-    parts.join(", ")
-}
-
 pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
     let globs = filters
         .iter()
@@ -213,7 +150,7 @@ pub fn show(config: &ConfigArg, filters: &[String]) -> Result<Exit> {
             baseline.kernel,
             baseline.variant,
             baseline.key.facet(),
-            key(&baseline.key),
+            words::key(&baseline.key),
             baseline.origin.date,
             baseline.origin.device
         );

@@ -1,11 +1,10 @@
 //! `judge`, `compare` and `report`: stored records in, verdicts out. No GPU, no compiler.
 
-use super::{print, remark, say};
-use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs};
+use super::{print, remark, say, terminal_options};
+use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs, ReportFormat};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::{report, store};
-use std::io::IsTerminal;
 use std::path::Path;
 use verdict::judge;
 use verdict::model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rule, Seen, Subject};
@@ -20,6 +19,10 @@ pub fn judge(args: &JudgeArgs) -> Result<Exit> {
 /// The same as `judge`, for a reader: a report of a run that failed is no failure.
 pub fn report(args: &ReportArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
+    if args.ladder {
+        print(&ladder(args, &record)?)?;
+        return Ok(Exit::Held);
+    }
     match (args.format.printed(), &args.out) {
         (Some(format), None) => print(&render(format, &record, &judged(&record))?)?,
         (None, Some(dir)) => write_nvbench(&record, dir)?,
@@ -37,6 +40,27 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
         }
     }
     Ok(Exit::Held)
+}
+
+/// The variants of each kernel beside each other.
+fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
+    let ladders = report::ladder::ladders(record);
+    let groups = || report::ladder::lay_out(record, &ladders);
+    match (args.format, &args.out) {
+        (ReportFormat::Terminal, None) => Ok(report::terminal::render_groups(
+            &groups(),
+            terminal_options(),
+        )),
+        (ReportFormat::Markdown, None) => Ok(report::markdown::render_groups(
+            report::ladder::TITLE,
+            &groups(),
+        )),
+        (ReportFormat::Json, None) => report::ladder::json(record, &ladders),
+        _ => Err(Error::Usage(
+            Diagnostic::new("--ladder is printed as terminal, markdown or json")
+                .help("without --format it is markdown"),
+        )),
+    }
 }
 
 /// Into a directory without any JSON: what is read from it later is all in it.
@@ -196,9 +220,4 @@ pub fn render(format: Format, record: &Record, judgement: &Judgement) -> Result<
         Format::Junit => report::junit::render(record, judgement),
         Format::Github => Ok(report::github::render(record, judgement)),
     }
-}
-
-fn terminal_options() -> report::terminal::Options {
-    let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    report::terminal::Options { color, width: 100 }
 }

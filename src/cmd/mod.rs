@@ -5,6 +5,7 @@ pub mod baseline;
 pub mod calibrate;
 pub mod config;
 pub mod doctor;
+pub mod history;
 pub mod judge;
 pub mod run;
 pub mod toolchain;
@@ -12,9 +13,9 @@ pub mod toolchain;
 use crate::cli::{Cli, ConfigArg};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
-use crate::report::escape;
+use crate::report::{escape, terminal};
 use clap::CommandFactory;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use verdict::model::DEFAULT_CONFIG;
 
@@ -30,6 +31,11 @@ fn print(text: &str) -> Result<()> {
         )),
         _ => Ok(()),
     }
+}
+
+fn terminal_options() -> terminal::Options {
+    let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    terminal::Options { color, width: 100 }
 }
 
 /// As `print`, what people read and may hold text from outside.

@@ -40,6 +40,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         config: args.config.config.clone(),
         device: args.device,
         require_gpu: args.require_gpu,
+        allow_fallback: args.allow_fallback,
         provision: args.provision,
         dump: args.dump.clone(),
         base: args.base.as_ref().map(|revision| Asked {

@@ -5,7 +5,8 @@ use super::scope::{Scope, is_cut_at_a_comma};
 use super::yaml::{Problem, Spot, suggest};
 use std::ops::RangeInclusive;
 use verdict::model::{
-    Arg, CType, Callable, CodecScheme, Launch, LaunchedEntry, Num, ScalarType, ScalarValue, Tensor,
+    Arg, CType, Callable, Codec, CodecScheme, Launch, LaunchedEntry, Num, ScalarType, ScalarValue,
+    Tensor,
 };
 
 /// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the same for every
@@ -54,6 +55,7 @@ pub fn resolve_launch(raw: &Spot<RawLaunch>, scope: &Scope<'_>) -> Result<Launch
         grid,
         block,
         cluster,
+        cooperative: raw.cooperative.unwrap_or_default(),
         dynamic_shared: resolve_dynamic_shared(raw.dynamic_shared.as_ref(), scope)?,
     })
 }
@@ -107,9 +109,11 @@ pub fn resolve_launcher(
         .iter()
         .zip(arg_spots)
         .map(|(arg, spot)| match arg {
-            Arg::Tensor { .. } | Arg::Scales { .. } | Arg::ZeroPoints { .. } | Arg::Null => {
-                Ok(CType::Pointer)
-            }
+            Arg::Tensor { .. }
+            | Arg::Scales { .. }
+            | Arg::ZeroPoints { .. }
+            | Arg::Bytes { .. }
+            | Arg::Null => Ok(CType::Pointer),
             Arg::Scalar { elem, .. } => Ok(CType::Scalar(*elem)),
             Arg::Stream => Ok(CType::Stream),
             Arg::Struct { .. } | Arg::Pad { .. } => Err(Problem::new(
@@ -234,6 +238,17 @@ fn resolve_arg(
         }
         R::Scales(name) => match find_tensor(name, tensors)? {
             Tensor {
+                codec:
+                    Some(Codec {
+                        scheme: CodecScheme::Blocks(_),
+                        ..
+                    }),
+                ..
+            } => Err(Problem::new(
+                name.at,
+                format!("the scales of `{}` are in its structs", name.value),
+            )),
+            Tensor {
                 codec: Some(_),
                 name,
                 ..
@@ -259,6 +274,18 @@ fn resolve_arg(
                     "`{}` has no affine codec, so it has no zero points",
                     name.value
                 ),
+            )),
+        },
+        R::Bytes(name) => match find_tensor(name, tensors)? {
+            _ if callee != Callee::Reference => {
+                refuse("only a reference takes `bytes`; to a kernel they are the `tensor`")
+            }
+            Tensor { role, name, .. } if role.is_drawn() => Ok(Arg::Bytes {
+                tensor: name.clone(),
+            }),
+            _ => Err(Problem::new(
+                name.at,
+                format!("`{}` is not an input; a reference reads inputs", name.value),
             )),
         },
         R::Nullptr => Ok(Arg::Null),

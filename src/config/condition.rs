@@ -35,7 +35,7 @@ pub fn is_about_resources(text: &str, dims: &[&str]) -> bool {
     Expression::parse(text).is_ok_and(|expression| {
         expression.names().iter().all(|name| match name {
             Name::Plain(name) => resource(name) && !dims.contains(&name.as_str()),
-            Name::Dotted(_, name) => resource(name),
+            Name::Dotted(_, name) | Name::Rival(_, _, name) => resource(name),
         })
     })
 }
@@ -53,6 +53,8 @@ pub fn timed_variants(text: &str) -> Vec<Option<String>> {
         .filter_map(|name| match name {
             Name::Plain(name) if is_time(name) => Some(None),
             Name::Dotted(variant, name) if is_time(name) => Some(Some(variant.clone())),
+            // A rival runs beside what is timed.
+            Name::Rival(..) => Some(None),
             Name::Plain(_) | Name::Dotted(..) => None,
         })
         .collect()

@@ -1,11 +1,12 @@
 //! What limits and conditions may refer to.
 
+use super::kernel::KernelVariant;
 use super::scope::Scope;
 use super::yaml::{Problem, Spot, Suggestion, suggest};
 use crate::counters::can_be_gated;
 use std::collections::BTreeMap;
 use verdict::expr::{Expression, Name};
-use verdict::model::{Facet, Metric, Num};
+use verdict::model::{Facet, Metric, Num, Rival};
 
 /// What a limit belongs to.
 pub struct Context<'a> {
@@ -13,8 +14,10 @@ pub struct Context<'a> {
     /// One limit for all shapes: only resources, and no dimensions.
     pub unit: bool,
     pub variant: &'a str,
-    pub variants: &'a [&'a str],
+    /// All variants of the kernel.
+    pub siblings: &'a [KernelVariant<'a>],
     pub dims: &'a [&'a str],
+    pub rivals: &'a [Rival],
     pub has_codec: bool,
     pub launcher: bool,
 }
@@ -24,11 +27,12 @@ pub struct Context<'a> {
 pub enum Reference {
     Own(Metric),
     Sibling(Metric),
+    Rival(Metric),
 }
 
 impl Reference {
     pub fn metric(&self) -> Metric {
-        let (Self::Own(metric) | Self::Sibling(metric)) = self;
+        let (Self::Own(metric) | Self::Sibling(metric) | Self::Rival(metric)) = self;
         *metric
     }
 }
@@ -96,12 +100,22 @@ impl Context<'_> {
                 }
                 Name::Dotted(variant, text) => {
                     self.check_sibling(spot, variant)?;
-                    let metric = Metric::from_name(text).ok_or_else(|| {
-                        Problem::new(spot.at, format!("unknown metric `{text}`"))
-                            .help(suggest_metric(text, &[]))
-                    })?;
+                    let metric = read_metric(spot, text)?;
                     self.check_measured(spot, metric)?;
                     references.push(Reference::Sibling(metric));
+                }
+                Name::Rival(rival, contestant, text) => {
+                    self.check_rival(spot, rival, contestant)?;
+                    let metric = read_metric(spot, text)?;
+                    self.check_measured(spot, metric)?;
+                    if !metric.has_rival() {
+                        let known = Metric::ALL.into_iter().filter(|it| it.has_rival());
+                        let known: Vec<_> = known.map(Metric::name).collect();
+                        let problem = format!("a rival has no {metric}");
+                        return Err(Problem::new(spot.at, problem)
+                            .help(format!("its samples give {}", known.join(", "))));
+                    }
+                    references.push(Reference::Rival(metric));
                 }
             }
         }
@@ -109,18 +123,42 @@ impl Context<'_> {
     }
 
     fn check_sibling(&self, spot: &Spot<String>, variant: &str) -> Result<(), Problem> {
-        if !self.variants.contains(&variant) {
+        let Some(sibling) = self.siblings.iter().find(|it| it.variant == variant) else {
+            let known = self.siblings.iter().map(|sibling| sibling.variant);
             return Err(
                 Problem::new(spot.at, format!("unknown variant `{variant}`"))
-                    .help(suggest(variant, self.variants.iter().copied())),
+                    .help(suggest(variant, known)),
             );
-        }
+        };
         if variant == self.variant {
             return Err(Problem::new(
                 spot.at,
                 format!("variant `{variant}` is compared with itself"),
             )
             .help("put the limit under `gates` of the variants that it is for"));
+        }
+        sibling.check_measure(spot, self.scope.shape())
+    }
+
+    fn check_rival(
+        &self,
+        spot: &Spot<String>,
+        rival: &str,
+        contestant: &str,
+    ) -> Result<(), Problem> {
+        let Some(known) = self.rivals.iter().find(|it| it.name == rival) else {
+            let problem = Problem::new(spot.at, format!("unknown rival `{rival}`"));
+            return Err(match self.rivals {
+                [] => problem.help(format!(
+                    "declare it: rivals: {{{rival}: {{command: [...], contestants: [{contestant}]}}}}"
+                )),
+                rivals => problem.help(suggest(rival, rivals.iter().map(|it| it.name.as_str()))),
+            });
+        };
+        if !known.contestants.iter().any(|it| it == contestant) {
+            let contestants = known.contestants.iter().map(String::as_str);
+            let problem = format!("`{contestant}` is no contestant of the rival `{rival}`");
+            return Err(Problem::new(spot.at, problem).help(suggest(contestant, contestants)));
         }
         Ok(())
     }
@@ -144,6 +182,12 @@ impl Context<'_> {
             Suggestion::Known(_) => self.scope.explain_unknown(spot, name),
         }
     }
+}
+
+fn read_metric(spot: &Spot<String>, text: &str) -> Result<Metric, Problem> {
+    Metric::from_name(text).ok_or_else(|| {
+        Problem::new(spot.at, format!("unknown metric `{text}`")).help(suggest_metric(text, &[]))
+    })
 }
 
 /// What a name that is no metric may have been meant to be: one like it, else all, but for the counters,

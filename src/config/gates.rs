@@ -8,42 +8,25 @@ use super::raw::{self, CONDITIONS, COUNTERS, Limits};
 use super::scope::Scope;
 use super::shape::NamedShape;
 use super::yaml::{Problem, Spot, suggest};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Num, Rule, Subject, UnitId,
+    Arch, Bound, Case, CaseId, Facet, Gate, Limit, Metric, Num, Rival, Rule, Subject, Target,
+    UnitId,
 };
 
 /// Key of the limits or seeds that hold for every name without its own.
 pub const DEFAULT: &str = "default";
 
-/// `cases`: those of this variant, in the order of `shapes`.
-pub fn resolve_gates(
-    kernel: &KernelVariant<'_>,
-    variants: &[&str],
-    architectures: &[Arch],
-    shapes: &[NamedShape],
-    cases: &[Case],
-    file: &str,
-) -> Result<Vec<Gate>, Problem> {
-    let writer = Writer {
-        kernel,
-        variants,
-        dims: &shapes.first().map_or(Vec::new(), |shape| {
-            shape.dims.keys().map(String::as_str).collect()
-        }),
-        file,
-    };
+/// `cases`: those of this variant, in the order of its own shapes.
+pub fn resolve_gates(writer: &Writer<'_>, cases: &[Case]) -> Result<Vec<Gate>, Problem> {
+    let kernel = writer.kernel;
     let mut gates = Vec::new();
-    for &arch in architectures {
-        let id = UnitId {
-            kernel: kernel.kernel.to_owned(),
-            variant: kernel.variant.to_owned(),
-            arch,
-        };
-        gates.extend(writer.unit_gates(id, architectures)?);
+    for &arch in writer.architectures {
+        gates.extend(writer.unit_gates(kernel.unit(arch))?);
     }
-    for (shape, case) in shapes.iter().zip(cases) {
-        let own = writer.case_gates(case, shape, shapes)?;
+    for (shape, case) in kernel.shapes.iter().zip(cases) {
+        let own = writer.case_gates(case, shape)?;
         let bounded = own.iter().any(|gate| {
             matches!(
                 &gate.rule,
@@ -65,40 +48,39 @@ pub fn resolve_gates(
     Ok(gates)
 }
 
-struct Writer<'a> {
-    kernel: &'a KernelVariant<'a>,
-    variants: &'a [&'a str],
-    dims: &'a [&'a str],
-    file: &'a str,
+/// What limits of a variant are read with.
+pub struct Writer<'a> {
+    pub kernel: &'a KernelVariant<'a>,
+    /// All variants of the kernel.
+    pub siblings: &'a [KernelVariant<'a>],
+    pub architectures: &'a [Arch],
+    /// All of the kernel.
+    pub shapes: &'a [NamedShape],
+    pub rivals: &'a [Rival],
+    pub dims: &'a [&'a str],
+    pub file: &'a str,
 }
 
 impl<'a> Writer<'a> {
-    fn unit_gates(&self, id: UnitId, architectures: &[Arch]) -> Result<Vec<Gate>, Problem> {
+    fn unit_gates(&self, id: UnitId) -> Result<Vec<Gate>, Problem> {
         let nowhere = BTreeMap::new();
         let scope = Scope::new("", &nowhere, &self.kernel.defines);
         let context = self.make_context(&scope, true);
-        let arch = id.arch.to_string();
-        let known: Vec<String> = architectures.iter().map(Arch::to_string).collect();
+        let arch = id.arch;
         let subject = Subject::Unit(id);
         let mut gates = vec![self.make_gate(&subject, Rule::Built, None)];
-        if self.variants.len() > 1 {
+        if self.siblings.len() > 1 {
             gates.push(self.make_gate(&subject, Rule::HasEffect, None));
         }
         gates.extend(self.written_gates(&subject, &context, |written| {
-            written.of_architecture(&arch, &known)
+            written.of_architecture(arch, self.architectures)
         })?);
         Ok(gates)
     }
 
-    fn case_gates(
-        &self,
-        case: &Case,
-        shape: &NamedShape,
-        shapes: &[NamedShape],
-    ) -> Result<Vec<Gate>, Problem> {
+    fn case_gates(&self, case: &Case, shape: &NamedShape) -> Result<Vec<Gate>, Problem> {
         let scope = Scope::new(&shape.name, &shape.dims, &self.kernel.defines);
         let context = self.make_context(&scope, false);
-        let known: Vec<String> = shapes.iter().map(|shape| shape.name.clone()).collect();
         let subject = Subject::Case(case.id.clone());
         let mut gates: Vec<_> = [
             Rule::Finite,
@@ -111,9 +93,9 @@ impl<'a> Writer<'a> {
         .into_iter()
         .map(|rule| self.make_gate(&subject, rule, None))
         .collect();
-        gates.extend(self.counter_gates(&subject, &shape.name, &known)?);
+        gates.extend(self.counter_gates(&subject, &shape.name)?);
         gates.extend(self.written_gates(&subject, &context, |written| {
-            written.of_shape(&shape.name, &known)
+            written.of_shape(&shape.name, self.shapes)
         })?);
         Ok(gates)
     }
@@ -157,16 +139,13 @@ impl<'a> Writer<'a> {
     }
 
     /// Counters repeat exactly, so they may not grow at all unless a limit allows it.
-    fn counter_gates(
-        &self,
-        subject: &Subject,
-        shape: &str,
-        known: &[String],
-    ) -> Result<Vec<Gate>, Problem> {
+    fn counter_gates(&self, subject: &Subject, shape: &str) -> Result<Vec<Gate>, Problem> {
         let mut written = self.kernel.gates.iter();
         let limits = written
             .find(|written| written.key == Key::Counters)
-            .map_or(Ok(Vec::new()), |written| written.of_shape(shape, known))?;
+            .map_or(Ok(Vec::new()), |written| {
+                written.of_shape(shape, self.shapes)
+            })?;
         if limits.is_empty() {
             let change = Num(0.0);
             return Ok(vec![self.make_gate(
@@ -184,13 +163,14 @@ impl<'a> Writer<'a> {
             .collect()
     }
 
-    fn make_context<'b>(&'b self, scope: &'b Scope<'b>, unit: bool) -> Context<'b> {
+    pub fn make_context<'b>(&'b self, scope: &'b Scope<'b>, unit: bool) -> Context<'b> {
         Context {
             scope,
             unit,
             variant: self.kernel.variant,
-            variants: self.variants,
+            siblings: self.siblings,
             dims: self.dims,
+            rivals: self.rivals,
             has_codec: self
                 .kernel
                 .tensors
@@ -226,14 +206,20 @@ fn read_texts(limits: &Spot<Limits>) -> Result<Vec<Spot<String>>, Problem> {
     }
 }
 
-/// Sets what follows from the gates: which cases are timed, and the tolerance of each.
-pub fn mark_cases(gates: &[Gate], cases: &mut [Case]) {
+/// Sets what follows from gates and targets: which cases are timed, and from gates alone the tolerance of each.
+pub fn mark_cases(gates: &[Gate], targets: &[Target], cases: &mut [Case]) {
     let mut timed: Vec<CaseId> = Vec::new();
-    for gate in gates {
-        let Subject::Case(case) = &gate.subject else {
+    let aims = targets
+        .iter()
+        .map(|it| (&it.subject, Cow::Owned(it.rule())));
+    let rules = gates
+        .iter()
+        .map(|it| (&it.subject, Cow::Borrowed(&it.rule)));
+    for (subject, rule) in rules.chain(aims) {
+        let Subject::Case(case) = subject else {
             continue;
         };
-        let text = match &gate.rule {
+        let text = match &*rule {
             Rule::Condition { expr } => Some(&expr.text),
             Rule::Limit {
                 limit:
@@ -245,7 +231,10 @@ pub fn mark_cases(gates: &[Gate], cases: &mut [Case]) {
             } => Some(&expr.text),
             _ => None,
         };
-        if matches!(&gate.rule, Rule::Limit { metric, .. } if metric.facet() == Facet::Times) {
+        if rule
+            .metric()
+            .is_some_and(|metric| metric.facet() == Facet::Times)
+        {
             timed.push(case.clone());
         }
         for variant in text.map(|text| timed_variants(text)).unwrap_or_default() {
@@ -299,8 +288,8 @@ impl Key {
 
 /// What one key asks: by the kernel, and then by the variant.
 pub struct WrittenGate<'a> {
-    name: &'a Spot<String>,
-    key: Key,
+    pub name: &'a Spot<String>,
+    pub key: Key,
     layers: Vec<&'a Spot<Limits>>,
 }
 
@@ -309,9 +298,16 @@ pub fn merge_gates<'a>(
     kernel: &'a raw::Gates,
     variant: Option<&'a raw::Gates>,
 ) -> Result<Vec<WrittenGate<'a>>, Problem> {
-    let mut merged: Vec<WrittenGate<'a>> = Vec::new();
     let variant = variant.into_iter().flat_map(|gates| gates.0.iter());
-    for (name, limits) in kernel.0.iter().chain(variant) {
+    merge_limits(kernel.0.iter().chain(variant))
+}
+
+/// Of several layers the limits on each metric.
+pub fn merge_limits<'a>(
+    written: impl Iterator<Item = &'a (Spot<String>, Spot<Limits>)>,
+) -> Result<Vec<WrittenGate<'a>>, Problem> {
+    let mut merged: Vec<WrittenGate<'a>> = Vec::new();
+    for (name, limits) in written {
         let key = Key::parse(name)?;
         match merged.iter_mut().find(|known| known.key == key) {
             Some(known) => known.layers.push(limits),
@@ -367,17 +363,25 @@ impl WrittenGate<'_> {
         Ok(found)
     }
 
-    fn of_architecture(&self, key: &str, known: &[String]) -> Result<Vec<Spot<String>>, Problem> {
+    pub fn of_architecture(
+        &self,
+        arch: Arch,
+        known: &[Arch],
+    ) -> Result<Vec<Spot<String>>, Problem> {
+        let key = arch.to_string();
+        let known: Vec<String> = known.iter().map(Arch::to_string).collect();
         let lacking = || {
             let at = self.layers.first().map_or(self.name.at, |limits| limits.at);
             Problem::new(at, format!("no limit for {key}"))
                 .help(format!("add `{key}` or `{DEFAULT}`"))
         };
-        self.limits(key, known, "architecture")?.ok_or_else(lacking)
+        self.limits(&key, &known, "architecture")?
+            .ok_or_else(lacking)
     }
 
     /// One shape may have a limit that others do not.
-    fn of_shape(&self, key: &str, known: &[String]) -> Result<Vec<Spot<String>>, Problem> {
-        Ok(self.limits(key, known, "shape")?.unwrap_or_default())
+    pub fn of_shape(&self, key: &str, known: &[NamedShape]) -> Result<Vec<Spot<String>>, Problem> {
+        let known: Vec<String> = known.iter().map(|shape| shape.name.clone()).collect();
+        Ok(self.limits(key, &known, "shape")?.unwrap_or_default())
     }
 }

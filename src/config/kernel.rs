@@ -2,18 +2,23 @@
 
 use super::call::{self, Callee};
 use super::defaults;
+use super::expect;
+use super::fallback;
 use super::flags::check_nvcc_flag;
-use super::gates::{self, DEFAULT};
+use super::gates::{self, DEFAULT, Writer};
 use super::raw::{self, RawArg, RawLaunch, RawReference};
 use super::reference;
+use super::rival;
 use super::scope::{self, Scope};
-use super::shape::{NamedShape, check_file_name, check_identifier, resolve_shapes};
+use super::shape::{NamedShape, check_file_name, check_identifier, choose_shapes, resolve_shapes};
+use super::target;
 use super::tensor::{self, Declared};
 use super::yaml::{Ordered, Position, Problem, Spot, suggest};
 use crate::sources::{self, Made, NoDirectory};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Callable, Case, CaseId, Determinism, Gate, Metric, Step, Tensor, Unit, UnitId,
+    Arch, Callable, Case, CaseId, Determinism, Expected, Fallback, Gate, Metric, Rival, Step,
+    Target, Tensor, Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.
@@ -26,7 +31,14 @@ pub struct KernelVariant<'a> {
     pub tensors: Vec<Declared<'a>>,
     pub reference: &'a Spot<RawReference>,
     pub determinism: Determinism,
+    /// Those of the kernel's that it is run at.
+    pub shapes: Vec<NamedShape>,
     pub gates: Vec<gates::WrittenGate<'a>>,
+    pub targets: Vec<target::Written<'a>>,
+    /// The variant that can stand in for it.
+    pub fallback: Option<&'a Spot<String>>,
+    /// Gates that it is kept to fail, as written.
+    pub failing: Option<&'a Spot<Vec<Spot<String>>>>,
 }
 
 /// What is called, as written.
@@ -66,6 +78,10 @@ pub struct Resolved {
     pub units: Vec<Unit>,
     pub cases: Vec<Case>,
     pub gates: Vec<Gate>,
+    pub targets: Vec<Target>,
+    pub expected: Vec<Expected>,
+    pub fallbacks: Vec<Fallback>,
+    pub rivals: Vec<Rival>,
 }
 
 pub fn resolve_kernel(
@@ -75,43 +91,67 @@ pub fn resolve_kernel(
 ) -> Result<Resolved, Problem> {
     check_file_name(name, "kernel")?;
     let shapes = resolve_shapes(raw)?;
-    let kernels = resolve_variants(name, raw)?;
-    let variants: Vec<&str> = kernels.iter().map(|kernel| kernel.variant).collect();
+    let kernels = resolve_variants(name, raw, &shapes)?;
+    let rivals = rival::resolve_rivals(name, raw)?;
     let mut resolved = Resolved {
         units: Vec::new(),
         cases: Vec::new(),
         gates: Vec::new(),
+        targets: Vec::new(),
+        expected: Vec::new(),
+        fallbacks: Vec::new(),
+        rivals: rivals.clone(),
     };
+    let dims: Vec<&str> = shapes.first().map_or(Vec::new(), |shape| {
+        shape.dims.keys().map(String::as_str).collect()
+    });
     for kernel in &kernels {
         check_names(kernel, &shapes)?;
-        let cases: Vec<Case> = shapes
+        let cases: Vec<Case> = kernel
+            .shapes
             .iter()
             .map(|shape| resolve_case(kernel, shape, shared))
             .collect::<Result<_, _>>()?;
         resolved
             .units
-            .extend(resolve_units(kernel, &shapes, &cases, shared)?);
-        resolved.gates.extend(gates::resolve_gates(
+            .extend(resolve_units(kernel, &kernel.shapes, &cases, shared)?);
+        let writer = Writer {
             kernel,
-            &variants,
-            shared.architectures,
-            &shapes,
-            &cases,
-            shared.file,
-        )?);
+            siblings: &kernels,
+            architectures: shared.architectures,
+            shapes: &shapes,
+            rivals: &rivals,
+            dims: &dims,
+            file: shared.file,
+        };
+        let mut gates = gates::resolve_gates(&writer, &cases)?;
+        let targets = target::resolve(&writer, &kernel.targets, &cases)?;
+        match kernel.failing {
+            None => resolved.targets.extend(targets),
+            // Of what is wrong no figure is a good one.
+            Some(names) => {
+                gates.retain(expect::is_asked);
+                resolved
+                    .expected
+                    .push(expect::resolve(kernel, names, &gates, shared.file)?);
+            }
+        }
+        resolved.gates.extend(gates);
         resolved.cases.extend(cases);
     }
     check_variant_references(&kernels, &resolved.cases)?;
-    gates::mark_cases(&resolved.gates, &mut resolved.cases);
+    resolved.fallbacks = fallback::resolve(&kernels, &resolved.cases, shared.file)?;
+    gates::mark_cases(&resolved.gates, &resolved.targets, &mut resolved.cases);
     Ok(resolved)
 }
 
 fn resolve_variants<'a>(
     name: &'a Spot<String>,
     raw: &'a raw::Kernel,
+    shapes: &[NamedShape],
 ) -> Result<Vec<KernelVariant<'a>>, Problem> {
     let Some(variants) = &raw.variants else {
-        return Ok(vec![resolve_variant(name, DEFAULT, raw, None)?]);
+        return Ok(vec![resolve_variant(name, DEFAULT, raw, None, shapes)?]);
     };
     if variants.is_empty() {
         return Err(
@@ -123,7 +163,7 @@ fn resolve_variants<'a>(
         .iter()
         .map(|(variant, changes)| {
             check_identifier(variant, "variant")?;
-            resolve_variant(name, variant, raw, Some(changes))
+            resolve_variant(name, variant, raw, Some(changes), shapes)
         })
         .collect()
 }
@@ -133,6 +173,7 @@ fn resolve_variant<'a>(
     variant: &'a str,
     raw: &'a raw::Kernel,
     changes: Option<&'a raw::Variant>,
+    shapes: &[NamedShape],
 ) -> Result<KernelVariant<'a>, Problem> {
     let mut tensors: Vec<Declared<'a>> = raw
         .tensors
@@ -183,7 +224,13 @@ fn resolve_variant<'a>(
             .and_then(|changes| changes.reference.as_ref())
             .unwrap_or(&raw.reference),
         determinism,
+        shapes: choose_shapes(shapes, changes.and_then(|changes| changes.shapes.as_ref()))?,
         gates: gates::merge_gates(&raw.gates, changes.map(|changes| &changes.gates))?,
+        targets: target::merge(&raw.target, changes.map(|changes| &changes.target))?,
+        fallback: changes.and_then(|changes| changes.fallback.as_ref()),
+        failing: changes
+            .and_then(|changes| changes.expect.as_ref())
+            .map(|expect| &expect.fail),
     })
 }
 
@@ -312,6 +359,31 @@ fn check_names(kernel: &KernelVariant<'_>, shapes: &[NamedShape]) -> Result<(), 
 }
 
 impl<'a> KernelVariant<'a> {
+    pub fn unit(&self, arch: Arch) -> UnitId {
+        UnitId {
+            kernel: self.kernel.to_owned(),
+            variant: self.variant.to_owned(),
+            arch,
+        }
+    }
+
+    /// Whether another variant can be held against it at a shape; `named`: where it is named.
+    pub fn check_measure(&self, named: &Spot<String>, shape: Option<&str>) -> Result<(), Problem> {
+        let variant = self.variant;
+        if self.failing.is_some() {
+            let message = format!("`{variant}` is expected to fail, and is no measure for others");
+            return Err(Problem::new(named.at, message));
+        }
+        match shape.filter(|shape| !self.shapes.iter().any(|own| own.name == *shape)) {
+            None => Ok(()),
+            Some(shape) => {
+                let message = format!("`{variant}` is not run at shape `{shape}`");
+                let help = format!("add `{shape}` to the `shapes` of `{variant}`");
+                Err(Problem::new(named.at, message).help(help))
+            }
+        }
+    }
+
     fn variant_defines(&self) -> impl Iterator<Item = &'a (Spot<String>, Spot<raw::Word>)> {
         let variants = self
             .raw
@@ -464,11 +536,7 @@ fn resolve_units(
         .architectures
         .iter()
         .map(|&arch| Unit {
-            id: UnitId {
-                kernel: kernel.kernel.to_owned(),
-                variant: kernel.variant.to_owned(),
-                arch,
-            },
+            id: kernel.unit(arch),
             source: source.clone(),
             include_dirs: include_dirs.clone(),
             defines: kernel.defines.clone(),
@@ -603,6 +671,9 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
                     .help(suggest(name, known)),
             );
         };
+        for shape in &kernel.shapes {
+            target.check_measure(name, Some(&shape.name))?;
+        }
         if matches!(target.reference.value, RawReference::Variant(_)) {
             return Err(Problem::new(
                 name.at,
@@ -616,7 +687,12 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
                 .filter(|case| case.id.variant == variant)
                 .collect()
         };
-        for (case, target) in of(kernel.variant).into_iter().zip(of(target.variant)) {
+        let targets = of(target.variant);
+        for case in of(kernel.variant) {
+            let mut targets = targets.iter();
+            let Some(target) = targets.find(|target| target.id.shape == case.id.shape) else {
+                continue;
+            };
             let alike = |a: &Tensor, b: &Tensor| a.name == b.name && a.dims == b.dims;
             let (own, others) = (outputs(case), outputs(target));
             if own.len() != others.len() || !own.iter().zip(&others).all(|(a, b)| alike(a, b)) {

@@ -13,15 +13,20 @@ mod call;
 mod condition;
 mod context;
 mod defaults;
+mod expect;
+mod fallback;
 mod flags;
 mod gates;
 mod kernel;
 mod limit;
+mod packed;
 mod raw;
 mod reference;
+mod rival;
 mod scope;
 mod select;
 mod shape;
+mod target;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -30,6 +35,7 @@ mod yaml;
 
 pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
 pub use limit::parse_change;
+pub use select::parse_filters;
 
 use crate::error::{Diagnostic, Error, Result};
 use crate::sources;
@@ -39,7 +45,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use verdict::model::{
-    Arch, CaseId, DEFAULT_CONFIG, Gate, Metric, Pairing, Plan, Rule, Schedule, Simulation,
+    Arch, CaseId, DEFAULT_CONFIG, Gate, Metric, Pairing, Plan, Rule, Schedule, Simulation, Target,
 };
 use yaml::{Problem, Source, Spot};
 
@@ -78,6 +84,7 @@ pub struct Loaded {
     pub file: String,
     pub plan: Plan,
     pub gates: Vec<Gate>,
+    pub targets: Vec<Target>,
     pub toolchain: ToolchainPin,
     /// Every case of the file, selected or not.
     pub all: Vec<CaseId>,
@@ -150,6 +157,7 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
         file,
         plan: resolved.plan,
         gates: resolved.gates,
+        targets: resolved.targets,
         toolchain: resolved.toolchain,
         all,
         reseeded: selection.seeds.is_some(),
@@ -185,6 +193,7 @@ pub fn template() -> &'static str {
 struct Resolved {
     plan: Plan,
     gates: Vec<Gate>,
+    targets: Vec<Target>,
     toolchain: ToolchainPin,
 }
 
@@ -243,10 +252,14 @@ fn resolve_file(
             timing: resolve_timing(&raw.timing)?,
             simulation: resolve_simulation(&raw.simulation)?,
             pairing: None,
+            rivals: Vec::new(),
             filters: Vec::new(),
             left_out: BTreeSet::new(),
+            expected: Vec::new(),
+            fallbacks: Vec::new(),
         },
         gates: Vec::new(),
+        targets: Vec::new(),
         toolchain: ToolchainPin {
             cuda: raw.toolchain.cuda.as_ref().map(check_release).transpose()?,
         },
@@ -261,7 +274,11 @@ fn resolve_file(
         let kernel = kernel::resolve_kernel(name, kernel, &shared)?;
         resolved.plan.units.extend(kernel.units);
         resolved.plan.cases.extend(kernel.cases);
+        resolved.plan.expected.extend(kernel.expected);
+        resolved.plan.fallbacks.extend(kernel.fallbacks);
         resolved.gates.extend(kernel.gates);
+        resolved.targets.extend(kernel.targets);
+        resolved.plan.rivals.extend(kernel.rivals);
     }
     if let Some(singles) = &raw.timing.singles {
         check_singles(singles, &resolved.gates)?;

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
-use verdict::model::{Binary, ElemType, Metric, Mode, ReduceOp, Role, Unary};
+use verdict::model::{Binary, ElemType, Metric, Mode, Nibbles, ReduceOp, Role, Unary};
 
 /// The kernels and the limits that they must keep.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -93,7 +93,8 @@ pub struct Kernel {
     pub define: Ordered<Spot<Word>>,
     /// The kernel with different macros. Default: one variant named `default`.
     pub variants: Option<Spot<Ordered<Spot<Variant>>>>,
-    /// Named sets of integer dimensions. Default: one shape named `default`.
+    /// Named sets of integer dimensions; a value may be an expression over the others. Default: one shape named
+    /// `default`.
     pub shapes: Option<Spot<Ordered<Spot<Dims>>>>,
     /// A number of seeds, a list of seeds, or either of them per shape, with a `default`.
     pub seeds: Option<Spot<Seeds>>,
@@ -110,11 +111,29 @@ pub struct Kernel {
     pub launches: Option<Spot<u32>>,
     /// The longest that the check of one seed, or the timing of one case, may take: 30s.
     pub deadline: Option<Spot<Formula>>,
+    /// Other programs that do the same work, timed in the same run where there is a GPU.
+    #[serde(default)]
+    pub rivals: Ordered<Spot<RawRival>>,
     pub gates: Spot<Gates>,
+    /// Figures to be reached: reported, and no gates.
+    #[serde(default)]
+    pub target: Targets,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Rival")]
+pub struct RawRival {
+    /// The program and its arguments, started in the directory of gates.yaml: [python3, rivals/torch_sdpa.py].
+    pub command: Spot<Vec<Spot<String>>>,
+    /// Its ways of doing the work: a limit names them as torch.flash.p50.
+    pub contestants: Spot<Vec<Spot<String>>>,
+    /// The longest that one process of it may take, over all shapes. Default: 5 minutes.
+    pub deadline: Option<Spot<Formula>>,
 }
 
 /// Dimensions by name.
-pub type Dims = Ordered<Spot<i64>>;
+pub type Dims = Ordered<Spot<Formula>>;
 
 /// What a variant changes. Everything else is the kernel's.
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
@@ -134,9 +153,25 @@ pub struct Variant {
     /// Replaces the kernel's.
     pub reference: Option<Spot<RawReference>>,
     pub nondeterministic: Option<Spot<String>>,
+    /// Those of the kernel's shapes that it is run at. Default: all.
+    pub shapes: Option<Spot<Vec<Spot<String>>>>,
     /// Added to the kernel's gates; replaces those on the same metric. Gates cannot be removed.
     #[serde(default)]
     pub gates: Gates,
+    /// Added to the kernel's targets; replaces those on the same metric.
+    #[serde(default)]
+    pub target: Targets,
+    /// The variant that stands in for it where it fails, if the run allows that: --allow-fallback.
+    pub fallback: Option<Spot<String>>,
+    /// That it is wrong, and kept to show that a gate catches it.
+    pub expect: Option<Expect>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// Gates of which at least one fails, and no other: [memory and races, max_err].
+    pub fail: Spot<Vec<Spot<String>>>,
 }
 
 /// One kernel of a sequence.
@@ -178,6 +213,8 @@ pub struct RawLaunch {
     pub block: Spot<Vec<Spot<Formula>>>,
     /// Blocks per cluster.
     pub cluster: Option<Spot<Vec<Spot<Formula>>>>,
+    /// All blocks run at a time and can wait for each other: what `grid.sync()` needs.
+    pub cooperative: Option<bool>,
     /// Dynamic shared memory in bytes.
     pub dynamic_shared: Option<Spot<Formula>>,
 }
@@ -186,18 +223,90 @@ pub struct RawLaunch {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Tensor")]
 pub struct RawTensor {
-    /// in (default), out, inout (restored before every launch), or scratch (its content is not checked).
+    /// in (default), out, inout (restored before every launch), or scratch (its content is not checked; with a
+    /// `fill`, restored before every launch).
     pub role: Option<Spot<Role>>,
     #[serde(rename = "type")]
-    pub elem: Spot<ElemType>,
-    /// Slowest dimension first; [] for a single element.
+    pub elem: Spot<RawType>,
+    /// Slowest dimension first; [] for a single element. Of structs, how many there are.
     pub shape: Spot<Vec<Spot<Formula>>>,
     /// In elements. Default: contiguous.
     pub strides: Option<Spot<Vec<Spot<Formula>>>>,
-    /// How inputs are generated. Default for floats: normal(0, 1).
+    /// How inputs are generated, and what scratch starts with. Default for inputs of floats: normal(0, 1).
     pub fill: Option<Spot<RawFill>>,
     /// How floats are quantised to the codes that the kernel reads.
     pub codec: Option<Spot<RawCodec>>,
+    /// Which elements of an output are compared. Default: all of them.
+    pub compare: Option<Spot<RawCompare>>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "Type")]
+pub enum RawType {
+    F64,
+    F32,
+    F16,
+    Bf16,
+    E4m3,
+    E5m2,
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    /// Fields in their order, laid out as in C.
+    Struct(Ordered<Spot<RawField>>),
+}
+
+impl RawType {
+    /// `None` for a struct.
+    pub fn elem(&self) -> Option<ElemType> {
+        Some(match self {
+            Self::F64 => ElemType::F64,
+            Self::F32 => ElemType::F32,
+            Self::F16 => ElemType::F16,
+            Self::Bf16 => ElemType::Bf16,
+            Self::E4m3 => ElemType::E4m3,
+            Self::E5m2 => ElemType::E5m2,
+            Self::I8 => ElemType::I8,
+            Self::U8 => ElemType::U8,
+            Self::I16 => ElemType::I16,
+            Self::U16 => ElemType::U16,
+            Self::I32 => ElemType::I32,
+            Self::U32 => ElemType::U32,
+            Self::I64 => ElemType::I64,
+            Self::Struct(_) => return None,
+        })
+    }
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Field")]
+pub struct RawField {
+    #[serde(rename = "type")]
+    pub elem: Spot<RawType>,
+    /// Of elements. Default: 1.
+    pub count: Option<Spot<Formula>>,
+    /// As of a tensor; not where a codec fills the struct.
+    pub fill: Option<Spot<RawFill>>,
+}
+
+/// Either `where` or `mask`.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Compare")]
+pub struct RawCompare {
+    /// A condition over the element's indices, dimensions and integer macros: i >= j.
+    #[serde(rename = "where")]
+    pub condition: Option<Spot<String>>,
+    /// Names of the indices in `where`, one for each dimension. Default: i, j, k, l, m, n.
+    pub index: Option<Spot<Vec<Spot<String>>>>,
+    /// An input of integers of the same shape: elements are compared where it is not 0.
+    pub mask: Option<Spot<String>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -216,6 +325,7 @@ pub enum RawFill {
         high: Spot<Formula>,
     },
     Constant(Spot<Formula>),
+    Zeros,
     /// Uniform integers in [low, high], both included.
     Integers {
         low: Spot<Formula>,
@@ -261,6 +371,25 @@ pub enum RawCodec {
         /// Default: the largest value of the type.
         high: Option<Spot<Formula>>,
     },
+    /// Of a struct, with the scale beside the codes: code = round(x / scale) + zero_point, scale = amax / levels.
+    Blocks(RawBlocks),
+}
+
+/// Names are of fields.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Blocks")]
+pub struct RawBlocks {
+    pub scale: Spot<String>,
+    pub codes: Spot<String>,
+    /// Gets scale * the sum of all (code - zero_point).
+    pub sum: Option<Spot<String>>,
+    /// Two codes of 4 bits a byte, the low half first. halves: code i and i + n / 2; pairs: code 2 i and 2 i + 1.
+    pub nibbles: Option<Nibbles>,
+    /// Default: 8 for nibbles, 127 for i8 and u8.
+    pub levels: Option<Spot<Formula>>,
+    /// Default: 0, 128 for u8, 8 for nibbles.
+    pub zero_point: Option<Spot<Formula>>,
 }
 
 /// What shares one scale.
@@ -285,6 +414,8 @@ pub enum RawArg {
     Scales(Spot<String>),
     /// Pointer to the i32 zero points of the tensor's affine codec.
     ZeroPoints(Spot<String>),
+    /// For a reference: pointer to the bytes of this input as the kernel reads them.
+    Bytes(Spot<String>),
     Nullptr,
     /// The launcher's cudaStream_t.
     Stream,
@@ -526,6 +657,40 @@ impl JsonSchema for Gates {
         );
         json_schema!({
             "description": "Limits by metric.",
+            "type": "object",
+            "properties": keys,
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// By metric, and `because`.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Targets(pub Ordered<Spot<Limits>>);
+
+/// Key of the reason among the targets.
+pub const BECAUSE: &str = "because";
+
+impl JsonSchema for Targets {
+    fn schema_name() -> Cow<'static, str> {
+        "Targets".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let limits = generator.subschema_for::<Limits>();
+        let mut keys: serde_json::Map<_, _> = Metric::ALL
+            .iter()
+            .map(|metric| (metric.name().to_owned(), limits.clone().to_value()))
+            .collect();
+        keys.insert(
+            BECAUSE.to_owned(),
+            serde_json::json!({
+                "description": "Why a target is missed, with figures: a negative result that reports list.",
+                "type": "string",
+            }),
+        );
+        json_schema!({
+            "description": "Figures to be reached, by metric. No baseline is involved.",
             "type": "object",
             "properties": keys,
             "additionalProperties": false,

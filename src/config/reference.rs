@@ -27,13 +27,13 @@ pub fn resolve_reference(
             causal,
         } => {
             let query = names.find_input(q)?;
-            let &[batch, heads, _, depth] = query.dims.as_slice() else {
+            let &[batch, heads, _, depth] = query.value_dims() else {
                 return Err(scope.problem(
                     q,
-                    format!("q must be [B, H, S, D], and is {:?}", query.dims),
+                    format!("q must be [B, H, S, D], and is {:?}", query.value_dims()),
                 ));
             };
-            let &[_, key_heads, keys, _] = names.find_input(k)?.dims.as_slice() else {
+            let &[_, key_heads, keys, _] = names.find_input(k)?.value_dims() else {
                 return Err(scope.problem(k, "k must be [B, H, S, D]"));
             };
             names.check_extents(k, &[batch, key_heads, keys, depth])?;
@@ -48,7 +48,7 @@ pub fn resolve_reference(
             names.find_input(v)?;
             names.check_extents(v, &[batch, key_heads, keys, depth])?;
             names.find_output(out)?;
-            names.check_extents(out, &query.dims)?;
+            names.check_extents(out, query.value_dims())?;
             Reference::Sdpa {
                 q: q.value.clone(),
                 k: k.value.clone(),
@@ -158,7 +158,7 @@ pub fn resolve_reference(
             }
         }
         R::Reduce { x, out, op, axes } => {
-            let dims = &names.find_input(x)?.dims;
+            let dims = names.find_input(x)?.value_dims();
             let reduced = resolve_axes(axes, dims.len())?;
             if reduced.is_empty() {
                 return Err(Problem::new(axes.at, "no axes: nothing would be reduced"));
@@ -185,7 +185,7 @@ pub fn resolve_reference(
             out,
             permutation,
         } => {
-            let dims = &names.find_input(x)?.dims;
+            let dims = names.find_input(x)?.value_dims();
             let order = resolve_axes(permutation, dims.len())?;
             if order.len() != dims.len() {
                 return Err(Problem::new(
@@ -207,7 +207,7 @@ pub fn resolve_reference(
         }
         R::Unary { x, out, op } => {
             names.find_output(out)?;
-            names.check_extents(out, &names.find_input(x)?.dims)?;
+            names.check_extents(out, names.find_input(x)?.value_dims())?;
             Reference::Unary {
                 x: x.value.clone(),
                 out: out.value.clone(),
@@ -215,7 +215,7 @@ pub fn resolve_reference(
             }
         }
         R::Binary { a, b, out, op } => {
-            let dims = &names.find_input(a)?.dims;
+            let dims = names.find_input(a)?.value_dims();
             names.find_input(b)?;
             names.check_extents(b, dims)?;
             names.find_output(out)?;
@@ -350,7 +350,7 @@ impl<'a> Names<'a> {
     }
 
     fn check_extents(&self, name: &Spot<String>, wanted: &[usize]) -> Result<(), Problem> {
-        let found = &call::find_tensor(name, self.tensors)?.dims;
+        let found = call::find_tensor(name, self.tensors)?.value_dims();
         if found == wanted {
             return Ok(());
         }
@@ -373,7 +373,7 @@ impl<'a> Names<'a> {
         name: &Spot<String>,
         transpose: bool,
     ) -> Result<(&'a [usize], usize, usize), Problem> {
-        match self.find_input(name)?.dims.as_slice() {
+        match self.find_input(name)?.value_dims() {
             [batch @ .., rows, columns] if transpose => Ok((batch, *columns, *rows)),
             [batch @ .., rows, columns] => Ok((batch, *rows, *columns)),
             dims => Err(self
@@ -384,7 +384,7 @@ impl<'a> Names<'a> {
 
     /// Length of the last dimension of `x`, where `out` is as `x`.
     fn check_rows(&self, x: &Spot<String>, out: &Spot<String>) -> Result<usize, Problem> {
-        let dims = &self.find_input(x)?.dims;
+        let dims = self.find_input(x)?.value_dims();
         self.find_output(out)?;
         self.check_extents(out, dims)?;
         dims.last()

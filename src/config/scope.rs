@@ -40,6 +40,11 @@ impl<'a> Scope<'a> {
         Self { shape, env, opaque }
     }
 
+    /// Its name; `None` where formulas belong to no shape.
+    pub fn shape(&self) -> Option<&str> {
+        (!self.shape.is_empty()).then_some(self.shape)
+    }
+
     pub fn env(&self) -> &Env {
         &self.env
     }

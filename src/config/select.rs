@@ -18,13 +18,27 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
     plan.filters = parse_filters(&all, &selection.filters)?;
     let (chosen, left_out): (Vec<_>, Vec<_>) = all.into_iter().partition(|id| plan.selects(id));
     plan.left_out = left_out.into_iter().map(|id| id.kernel).collect();
+    for expected in &mut plan.expected {
+        let mut cases = plan.cases.iter().filter(|case| expected.is_of(&case.id));
+        expected.left_out = cases.any(|case| !chosen.contains(&case.id));
+    }
     plan.cases.retain(|case| chosen.contains(&case.id));
+    plan.expected
+        .retain(|expected| chosen.iter().any(|id| expected.is_of(id)));
+    plan.fallbacks
+        .retain(|fallback| chosen.iter().any(|id| fallback.is_of(id)));
     let built: HashSet<(&str, &str)> = chosen
         .iter()
         .map(|id| (id.kernel.as_str(), id.variant.as_str()))
         .collect();
     plan.units
         .retain(|unit| built.contains(&(unit.id.kernel.as_str(), unit.id.variant.as_str())));
+    resolved.targets.retain(|target| match &target.subject {
+        Subject::Case(id) => chosen.contains(id),
+        Subject::Unit(id) => built.contains(&(id.kernel.as_str(), id.variant.as_str())),
+    });
+    plan.rivals
+        .retain(|rival| built.iter().any(|(kernel, _)| *kernel == rival.kernel));
     resolved.gates.retain(|gate| match &gate.subject {
         Subject::Case(id) => chosen.contains(id),
         Subject::Unit(id) => {
@@ -117,7 +131,9 @@ fn unmatched<'a, 'b>(
     unmatched.then(|| glob.glob().glob())
 }
 
-fn parse_filters(all: &[CaseId], written: &[String]) -> Result<Vec<Filter>, Diagnostic> {
+/// # Errors
+/// The first that is none, or that fits none of all cases.
+pub fn parse_filters(all: &[CaseId], written: &[String]) -> Result<Vec<Filter>, Diagnostic> {
     let filters = written.iter().map(|text| parse_filter(text));
     let filters: Vec<Filter> = filters.collect::<Result<_, _>>()?;
     let mut unmatched = filters.iter();

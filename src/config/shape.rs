@@ -3,11 +3,13 @@
 use super::defaults;
 use super::gates::DEFAULT;
 use super::raw;
-use super::yaml::{Problem, Spot, suggest};
+use super::scope::{self, Scope};
+use super::yaml::{Ordered, Position, Problem, Spot, suggest};
 use std::collections::BTreeMap;
-use verdict::expr::is_identifier;
+use verdict::expr::{Name, is_identifier};
 use verdict::model::Metric;
 
+#[derive(Clone)]
 pub struct NamedShape {
     pub name: String,
     pub dims: BTreeMap<String, i64>,
@@ -61,14 +63,113 @@ pub fn resolve_shapes(raw: &raw::Kernel) -> Result<Vec<NamedShape>, Problem> {
         }
         shapes.push(NamedShape {
             name: name.value.clone(),
-            dims: dims
-                .iter()
-                .map(|(dim, value)| (dim.value.clone(), value.value))
-                .collect(),
+            dims: resolve_dims(name, dims, &raw.define)?,
             seeds: resolve_seeds(raw, name)?,
         });
     }
     Ok(shapes)
+}
+
+/// The integers of one shape. A formula may use the other dimensions in any order, and no macro: those differ by
+/// variant.
+fn resolve_dims(
+    shape: &str,
+    written: &raw::Dims,
+    macros: &Ordered<Spot<raw::Word>>,
+) -> Result<BTreeMap<String, i64>, Problem> {
+    let mut formulas = Vec::new();
+    for (dim, formula) in written.iter() {
+        let expression = scope::parse_expression(formula, &formula.0)?;
+        let names: Vec<String> = expression.names().iter().map(Name::to_string).collect();
+        if let Some(unknown) = names.iter().find(|name| written.get(name).is_none()) {
+            let problem = Problem::new(
+                formula.at,
+                format!("shape `{shape}` has no dimension `{unknown}`"),
+            );
+            return Err(match macros.get(unknown) {
+                Some(_) => problem.help(
+                    "it is a macro, which variants can change: a shape is the same for all of them",
+                ),
+                None => problem.help(suggest(unknown, written.names())),
+            });
+        }
+        formulas.push((dim.as_str(), formula, names));
+    }
+    let mut dims = BTreeMap::new();
+    while dims.len() < formulas.len() {
+        let is_next = |(dim, _, names): &&(&str, &Spot<raw::Formula>, Vec<String>)| {
+            !dims.contains_key(*dim) && names.iter().all(|name| dims.contains_key(name))
+        };
+        let Some((dim, formula, _)) = formulas.iter().find(is_next) else {
+            return Err(explain_cycle(&formulas, &dims));
+        };
+        let value = Scope::new(shape, &dims, &BTreeMap::new()).eval_integer(formula)?;
+        dims.insert((*dim).to_owned(), value);
+    }
+    Ok(dims)
+}
+
+/// Each dimension that has no value yet uses another that has none: along them one comes back.
+fn explain_cycle(
+    formulas: &[(&str, &Spot<raw::Formula>, Vec<String>)],
+    known: &BTreeMap<String, i64>,
+) -> Problem {
+    let of = |wanted: &str| formulas.iter().find(|(dim, ..)| *dim == wanted);
+    let open = |names: &[String]| {
+        names
+            .iter()
+            .find(|name| !known.contains_key(*name))
+            .cloned()
+    };
+    let mut way: Vec<String> = Vec::new();
+    let mut next = formulas
+        .iter()
+        .find(|(dim, ..)| !known.contains_key(*dim))
+        .map(|(dim, ..)| (*dim).to_owned());
+    while let Some(dim) = next.take_if(|dim| !way.contains(dim)) {
+        next = of(&dim).and_then(|(_, _, names)| open(names));
+        way.push(dim);
+    }
+    let first = next.unwrap_or_default();
+    let circle = way.iter().skip_while(|dim| **dim != first);
+    let circle: Vec<String> = circle
+        .chain([&first])
+        .map(|dim| format!("`{dim}`"))
+        .collect();
+    let at = of(&first).map_or_else(Position::default, |(_, formula, _)| formula.at);
+    Problem::new(
+        at,
+        format!("dimensions of one another: {}", circle.join(" needs ")),
+    )
+}
+
+/// Those of the kernel's that a variant names; all of them where it names none.
+pub fn choose_shapes(
+    all: &[NamedShape],
+    names: Option<&Spot<Vec<Spot<String>>>>,
+) -> Result<Vec<NamedShape>, Problem> {
+    let Some(names) = names else {
+        return Ok(all.to_vec());
+    };
+    let known = || all.iter().map(|shape| shape.name.as_str());
+    for (at, name) in names.iter().enumerate() {
+        if !known().any(|known| known == name.value) {
+            return Err(
+                Problem::new(name.at, format!("unknown shape `{}`", name.value))
+                    .help(suggest(name, known())),
+            );
+        }
+        if names.iter().take(at).any(|it| it.value == name.value) {
+            let message = format!("duplicate shape `{}`", name.value);
+            return Err(Problem::new(name.at, message));
+        }
+    }
+    let is_named = |shape: &&NamedShape| names.iter().any(|name| name.value == shape.name);
+    let chosen: Vec<_> = all.iter().filter(is_named).cloned().collect();
+    match chosen.is_empty() {
+        true => Err(Problem::new(names.at, "no shapes: nothing would be judged")),
+        false => Ok(chosen),
+    }
 }
 
 fn check_seeds(raw: &raw::Kernel, shapes: &[&str]) -> Result<(), Problem> {

@@ -1,9 +1,14 @@
 //! Tensors of one case: extents, strides, how they are filled and coded.
 
-use super::raw::{Formula, Per, RawCodec, RawFill, RawTensor};
-use super::scope::Scope;
-use super::yaml::{Problem, Spot};
-use verdict::model::{Codec, CodecScheme, ElemType, Fill, Num, Role, Tensor};
+use super::call::find_tensor;
+use super::packed;
+use super::raw::{Formula, Per, RawCodec, RawCompare, RawFill, RawTensor, RawType};
+use super::scope::{self, Scope};
+use super::shape::check_identifier;
+use super::yaml::{Position, Problem, Spot};
+use std::collections::BTreeMap;
+use verdict::expr::{Kind, Name};
+use verdict::model::{Codec, CodecScheme, Compare, ElemType, Expr, Fill, Num, Role, Tensor};
 
 /// All tensors of a case together; more is a mistake rather than a kernel under test.
 const MAX_BYTES: u64 = 16 << 30;
@@ -25,6 +30,14 @@ pub fn resolve_tensors(
         }
         tensors.push(tensor);
     }
+    for (name, raw) in declared {
+        if let Some(compare) = &raw.compare {
+            let resolved = resolve_compare(name, compare, &tensors, scope)?;
+            if let Some(tensor) = tensors.iter_mut().find(|it| it.name == name.value) {
+                tensor.compare = Some(resolved);
+            }
+        }
+    }
     Ok(tensors)
 }
 
@@ -34,7 +47,13 @@ fn resolve_tensor(
     scope: &Scope<'_>,
 ) -> Result<Tensor, Problem> {
     let role = raw.role.as_ref().map_or(Role::In, |role| role.value);
-    let elem = raw.elem.value;
+    let layout = match &raw.elem.value {
+        RawType::Struct(fields) => Some(packed::resolve_struct(fields, &raw.elem, scope)?),
+        _ => None,
+    };
+    // Structs are bytes.
+    let elem = raw.elem.elem().unwrap_or(ElemType::U8);
+    let each = layout.as_ref().map_or(elem.size(), |layout| layout.bytes);
     let extent = |formula: &Spot<Formula>| {
         scope
             .eval_integer_in(formula, "the extent", 1..=i64::from(u32::MAX))
@@ -44,7 +63,7 @@ fn resolve_tensor(
     let elements = dims
         .iter()
         .try_fold(1u64, |product, &dim| product.checked_mul(dim as u64))
-        .filter(|elements| *elements <= MAX_BYTES / elem.size() as u64)
+        .filter(|elements| *elements <= MAX_BYTES / each as u64)
         .ok_or_else(|| scope.problem(&raw.shape, "the tensor takes more than 16 GiB"))?;
     let strides = raw
         .strides
@@ -53,9 +72,8 @@ fn resolve_tensor(
         .transpose()?;
 
     if !role.is_drawn() {
-        let at = raw
-            .fill
-            .as_ref()
+        let fill = raw.fill.as_ref().filter(|_| role != Role::Scratch);
+        let at = fill
             .map(|fill| ("fill", fill.at))
             .or_else(|| raw.codec.as_ref().map(|codec| ("codec", codec.at)));
         if let Some((key, at)) = at {
@@ -75,29 +93,46 @@ fn resolve_tensor(
                 ),
             ));
         }
-        Some(spot) => Some(resolve_codec(spot, raw.elem.value, &dims, scope)?),
+        Some(spot) => Some(match &layout {
+            Some(layout) => layout.resolve_codec(spot, &dims, scope)?,
+            None => resolve_codec(spot, elem, &dims, scope)?,
+        }),
         None => None,
     };
-    let fill = match (&raw.fill, role) {
-        (_, Role::Out | Role::Scratch) => None,
-        (Some(spot), _) => Some(resolve_fill(
-            spot,
-            elem,
-            codec.is_some() || elem.is_float(),
-            elements,
+    let floats = codec.is_some() || elem.is_float();
+    let drawn = Drawn {
+        elem,
+        floats,
+        elements: match codec.as_ref().map(|codec| &codec.scheme) {
+            Some(CodecScheme::Blocks(blocks)) => {
+                blocks.values.iter().map(|it| *it as u64).product()
+            }
+            _ => elements,
+        },
+    };
+    let fill = match (&layout, role) {
+        (Some(layout), _) if codec.is_none() => {
+            layout.resolve_fill(name, role, raw.fill.as_ref(), elements, scope)?
+        }
+        (_, Role::Out) => None,
+        (_, Role::Scratch) => match &raw.fill {
+            None => None,
+            Some(spot) => {
+                check_fill_of_scratch(name, spot)?;
+                Some(resolve_fill(spot, drawn, scope)?)
+            }
+        },
+        (_, Role::In | Role::Inout) => Some(resolve_fill_of_input(
+            name,
+            raw.at,
+            raw.fill.as_ref(),
+            drawn,
             scope,
         )?),
-        (None, _) if codec.is_some() || elem.is_float() => Some(Fill::Normal {
-            mean: Num(0.0),
-            std: Num(1.0),
-        }),
-        (None, _) => {
-            return Err(Problem::new(
-                raw.at,
-                format!("`{}` holds integers and needs a `fill`", name.value),
-            )
-            .help("fill: {integers: {low: 0, high: 9}}, iota, permutation, offsets, block_table or values"));
-        }
+    };
+    let (dims, strides) = match &layout {
+        None => (dims, strides),
+        Some(layout) => in_bytes(dims, strides, layout.bytes),
     };
     Ok(Tensor {
         name: name.value.clone(),
@@ -107,7 +142,207 @@ fn resolve_tensor(
         strides,
         fill,
         codec,
+        compare: None,
     })
+}
+
+/// Of structs to that of their bytes.
+fn in_bytes(
+    mut dims: Vec<usize>,
+    strides: Option<Vec<usize>>,
+    each: usize,
+) -> (Vec<usize>, Option<Vec<usize>>) {
+    dims.push(each);
+    let strides = strides.map(|strides| {
+        let strides = strides
+            .into_iter()
+            .map(|stride| stride.saturating_mul(each));
+        strides.chain([1]).collect()
+    });
+    (dims, strides)
+}
+
+/// What a fill makes.
+#[derive(Clone, Copy)]
+pub struct Drawn {
+    pub elem: ElemType,
+    /// Drawn as floats, whether stored so or coded.
+    pub floats: bool,
+    pub elements: u64,
+}
+
+pub fn resolve_fill_of_input(
+    name: &Spot<String>,
+    at: Position,
+    fill: Option<&Spot<RawFill>>,
+    drawn: Drawn,
+    scope: &Scope<'_>,
+) -> Result<Fill, Problem> {
+    match fill {
+        Some(fill) => resolve_fill(fill, drawn, scope),
+        None if drawn.floats => Ok(Fill::Normal {
+            mean: Num(0.0),
+            std: Num(1.0),
+        }),
+        None => Err(Problem::new(
+            at,
+            format!("`{}` holds integers and needs a `fill`", name.value),
+        )
+        .help("fill: {integers: {low: 0, high: 9}}, iota, permutation, offsets, block_table or values")),
+    }
+}
+
+/// Of an element's indices, where nothing else is said.
+const INDEX: [&str; 6] = ["i", "j", "k", "l", "m", "n"];
+
+fn resolve_compare(
+    name: &Spot<String>,
+    raw: &Spot<RawCompare>,
+    tensors: &[Tensor],
+    scope: &Scope<'_>,
+) -> Result<Compare, Problem> {
+    let tensor = find_tensor(name, tensors)?;
+    if !tensor.role.is_result() {
+        return Err(Problem::new(
+            raw.at,
+            format!(
+                "`{}` is not an output: `compare` is not allowed",
+                name.value
+            ),
+        ));
+    }
+    match (&raw.condition, &raw.mask) {
+        (Some(condition), None) => {
+            let index = resolve_index(raw, condition, tensor, scope)?;
+            resolve_condition(condition, index, scope)
+        }
+        (None, Some(mask)) => {
+            if let Some(index) = &raw.index {
+                return Err(Problem::new(
+                    index.at,
+                    "`index` names what `where` asks about",
+                ));
+            }
+            let found = find_tensor(mask, tensors)?;
+            let is_integer = !found.elem.is_float() && found.codec.is_none();
+            if found.role != Role::In || !is_integer || found.dims != tensor.dims {
+                return Err(scope.problem(
+                    mask,
+                    format!(
+                        "`{}` is no input of integers that is {:?}, as `{}` is",
+                        mask.value, tensor.dims, name.value
+                    ),
+                ));
+            }
+            Ok(Compare::Mask {
+                tensor: mask.value.clone(),
+            })
+        }
+        _ => Err(Problem::new(raw.at, "either `where` or `mask`")
+            .help("compare: {where: \"i >= j\"}")
+            .help("compare: {mask: M}, where M is an input of integers of the same shape")),
+    }
+}
+
+/// In a condition one name has one meaning.
+fn resolve_index(
+    raw: &RawCompare,
+    condition: &Spot<String>,
+    tensor: &Tensor,
+    scope: &Scope<'_>,
+) -> Result<Vec<String>, Problem> {
+    let rank = tensor.dims.len();
+    let is_taken = |name: &str| scope.env().contains_key(&Name::plain(name));
+    let propose = |problem: Problem| {
+        let names: Vec<String> = (0..rank).map(|at| format!("index{at}")).collect();
+        problem.help(format!("name the indices: index: [{}]", names.join(", ")))
+    };
+    let Some(index) = &raw.index else {
+        if rank > INDEX.len() {
+            return Err(propose(Problem::new(
+                condition.at,
+                format!("a tensor of {rank} dimensions has indices without a name"),
+            )));
+        }
+        let used = scope::parse_expression(condition, condition)?;
+        let mut names = INDEX.iter().take(rank);
+        let is_twice = |name: &&&str| is_taken(name) && used.names().contains(&Name::plain(**name));
+        if let Some(name) = names.find(is_twice) {
+            return Err(propose(scope.problem(
+                condition,
+                format!("`{name}` is an index of the element, and a dimension or macro too"),
+            )));
+        }
+        return Ok(INDEX
+            .iter()
+            .take(rank)
+            .map(|&name| name.to_owned())
+            .collect());
+    };
+    if index.len() != rank {
+        return Err(Problem::new(
+            index.at,
+            format!("{} names for {rank} dimensions", index.len()),
+        ));
+    }
+    for (at, name) in index.iter().enumerate() {
+        check_identifier(name, "index")?;
+        let is_repeated = index.iter().take(at).any(|other| other.value == name.value);
+        if is_repeated || is_taken(name) {
+            return Err(scope.problem(name, format!("`{}` already has a meaning", name.value)));
+        }
+    }
+    Ok(index.iter().map(|name| name.value.clone()).collect())
+}
+
+fn resolve_condition(
+    condition: &Spot<String>,
+    index: Vec<String>,
+    scope: &Scope<'_>,
+) -> Result<Compare, Problem> {
+    let expression = scope::parse_expression(condition, condition)?;
+    if expression.kind() != Kind::Truth {
+        return Err(Problem::new(
+            condition.at,
+            format!("`{}` is no condition", condition.value),
+        )
+        .help("compare the indices with something: i >= j"));
+    }
+    let mut constants = BTreeMap::new();
+    for name in expression.names() {
+        let text = name.to_string();
+        if index.contains(&text) {
+            continue;
+        }
+        let Some(value) = scope.env().get(name) else {
+            return Err(scope
+                .explain_unknown(condition, name)
+                .help(format!("the indices are {}", index.join(", "))));
+        };
+        constants.insert(text, Num(value.as_f64()));
+    }
+    Ok(Compare::Where {
+        condition: Expr {
+            text: condition.value.clone(),
+            constants,
+        },
+        index,
+    })
+}
+
+/// What a caller prepares does not depend on a seed, and what does is an input.
+fn check_fill_of_scratch(name: &Spot<String>, fill: &Spot<RawFill>) -> Result<(), Problem> {
+    match &fill.value {
+        RawFill::Zeros | RawFill::Constant(_) | RawFill::Iota | RawFill::Values(_) => Ok(()),
+        _ => Err(Problem::new(
+            fill.at,
+            format!(
+                "`{}` is scratch and cannot start with something random",
+                name.value
+            ),
+        )
+        .help("zeros, {constant: ...}, iota or {values: [...]}; what is drawn from the seed is an input: role: inout")),
+    }
 }
 
 /// Each element has a place of its own: an input filled twice would not be what the reference sees.
@@ -151,27 +386,30 @@ fn resolve_strides(
 }
 
 /// Smallest and largest value of an integer type.
-fn integer_range(elem: ElemType) -> Option<(i64, i64)> {
+pub fn integer_range(elem: ElemType) -> Option<(i64, i64)> {
     Some(match elem {
         ElemType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
         ElemType::U8 => (0, i64::from(u8::MAX)),
+        ElemType::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        ElemType::U16 => (0, i64::from(u16::MAX)),
         ElemType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
         ElemType::U32 => (0, i64::from(u32::MAX)),
         ElemType::I64 => (i64::MIN, i64::MAX),
-        ElemType::F32 | ElemType::F16 | ElemType::Bf16 | ElemType::E4m3 | ElemType::E5m2 => {
-            return None;
-        }
+        ElemType::F64
+        | ElemType::F32
+        | ElemType::F16
+        | ElemType::Bf16
+        | ElemType::E4m3
+        | ElemType::E5m2 => return None,
     })
 }
 
-/// `floats`: drawn as floats, whether stored so or coded.
-fn resolve_fill(
-    raw: &Spot<RawFill>,
-    elem: ElemType,
-    floats: bool,
-    elements: u64,
-    scope: &Scope<'_>,
-) -> Result<Fill, Problem> {
+fn resolve_fill(raw: &Spot<RawFill>, drawn: Drawn, scope: &Scope<'_>) -> Result<Fill, Problem> {
+    let Drawn {
+        elem,
+        floats,
+        elements,
+    } = drawn;
     let (low, high) = match integer_range(elem) {
         Some(range) if !floats => range,
         _ => (i64::MIN, i64::MAX),
@@ -226,6 +464,7 @@ fn resolve_fill(
                 Num(scope.eval_integer_in(value, "the value", low..=high)? as f64)
             },
         },
+        RawFill::Zeros => Fill::Constant { value: Num(0.0) },
         RawFill::Integers {
             low: from,
             high: to,
@@ -359,6 +598,8 @@ fn resolve_codec(
                 block: resolve_block(per, dims, scope)?,
             })
         }
+        RawCodec::Blocks(_) => Err(Problem::new(raw.at, "`blocks` is the codec of a struct")
+            .help("type: {struct: {d: {type: f16}, qs: {type: i8, count: 32}}}")),
         RawCodec::Affine { per, low, high } => {
             let (least, most) = integer_range(elem).ok_or_else(|| {
                 Problem::new(raw.at, "an affine codec needs an integer type").help("i8 or u8")

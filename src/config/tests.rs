@@ -5,6 +5,8 @@ use verdict::model::Case;
 
 mod accepted;
 mod cases;
+mod expect;
+mod fallback;
 mod files;
 mod garbage;
 mod gates;
@@ -12,8 +14,10 @@ mod mistakes_in_limits;
 mod mistakes_in_structure;
 mod mistakes_in_values;
 mod references;
+mod rivals;
 mod selection;
 mod simulation;
+mod target;
 
 /// A disk where what has an extension is a file.
 fn disk(path: &str) -> Option<PathKind> {

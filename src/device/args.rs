@@ -91,6 +91,9 @@ fn encode(arg: &Arg, pointers: &dyn Pointers) -> Result<Field> {
         Arg::ZeroPoints { tensor } => {
             pointer(pointers.zero_points(tensor), "the zero points", tensor)
         }
+        Arg::Bytes { tensor } => Err(refused(format!(
+            "the bytes of `{tensor}` are for references alone"
+        ))),
         Arg::Null => Ok(Field::natural(&0u64.to_ne_bytes())),
         Arg::Stream => Ok(Field::natural(&pointers.stream().to_ne_bytes())),
         Arg::Scalar { elem, value } => scalar(*elem, *value).map(|bytes| Field::natural(&bytes)),

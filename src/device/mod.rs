@@ -123,8 +123,23 @@ pub enum Side {
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     pub call: &'a Call,
-    /// Done before each sample, outside the timed region: inputs that the kernel overwrites.
-    pub restore: &'a [Restore],
+    /// Done outside the timed region: what the kernel overwrites.
+    pub restore: &'a Restores,
+}
+
+#[derive(Clone, Debug)]
+pub struct Restores {
+    pub copies: Vec<Restore>,
+    pub when: RestoredBefore,
+}
+
+/// What the copies are done before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoredBefore {
+    /// Launches of one batch may follow one another.
+    EachSample,
+    /// No launch may follow another without them.
+    EachLaunch,
 }
 
 /// A copy inside the device's memory.
@@ -137,6 +152,9 @@ pub struct Restore {
 
 /// The GPU's own clock around calls. All times are GPU time in ns.
 pub trait Timer {
+    /// Whether launches may follow one another in a batch: on both sides, nothing has to be restored between them.
+    fn can_batch(&self) -> bool;
+
     /// Launches that are not timed, and waits for them.
     fn warm_up(&mut self, side: Side, launches: u32) -> Result<()>;
 

@@ -1,8 +1,8 @@
 //! One timing process of one case, alone or beside its base (`pair`): what is sampled, in which order. The device's `Timer` takes the
 //! samples; no statistics and no limits here.
 //!
-//! An input that the kernel overwrites is restored before each sample, never inside one: within a batch
-//! the kernel works on its own results.
+//! What the kernel overwrites is restored before each sample, never inside one: within a batch the kernel works on
+//! its own results. Where no launch may follow another without that, every sample is of one launch.
 
 mod pair;
 
@@ -43,7 +43,11 @@ pub fn measure(
     let one = timer.single(Side::Head, cold)?;
     let launches = match schedule.mode {
         Mode::Cold => 1,
-        Mode::Warm => prepare_batch(timer, one, schedule.batch_ns)?,
+        Mode::Warm if timer.can_batch() => prepare_batch(timer, one, schedule.batch_ns)?,
+        Mode::Warm => {
+            timer.batch(Side::Head, 1)?;
+            1
+        }
     };
     let sm_mhz_before = settle(timer, cold)?;
 
@@ -146,6 +150,7 @@ mod tests {
         states: u32,
         throttled_at: Option<u32>,
         faults_after: Option<usize>,
+        can_batch: bool,
     }
 
     fn fake(each_ns: u64) -> Fake {
@@ -158,10 +163,14 @@ mod tests {
             states: 0,
             throttled_at: None,
             faults_after: None,
+            can_batch: true,
         }
     }
 
     impl Timer for Fake {
+        fn can_batch(&self) -> bool {
+            self.can_batch
+        }
         fn warm_up(&mut self, _: Side, launches: u32) -> Result<()> {
             assert!(launches > 0);
             Ok(())
@@ -228,6 +237,16 @@ mod tests {
         assert_eq!(facts.batched_ns, vec![1_000_000; 20]);
         assert_eq!(facts.single_ns, vec![2_400; 50]);
         assert_eq!((facts.tick_ns, facts.empty_graph_ns), (32, 1500));
+    }
+
+    #[test]
+    fn a_kernel_that_needs_its_working_memory_restored_is_launched_once_in_a_sample() {
+        let mut timer = fake(2_000);
+        timer.can_batch = false;
+        let facts = run(&mut timer, Mode::Warm).unwrap();
+        assert_eq!((facts.launches_per_sample, timer.batch), (1, Some(1)));
+        assert_eq!(facts.batched_ns, vec![2_000; 20]);
+        assert!(timer.singles.iter().all(|&cold| !cold));
     }
 
     #[test]

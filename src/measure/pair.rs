@@ -216,7 +216,8 @@ fn blocks_for(pairing: &Pairing, sample_ns: u64) -> u32 {
 /// As many launches on both sides, so many that the faster one lasts `sample_ns`. Which side's graph is
 /// made first is thrown: where it lies moves its time by hundredths of a per cent.
 fn prepare(timer: &mut dyn Timer, one: u64, sample_ns: u64, dice: &mut Dice) -> Result<u32> {
-    let pilot = launches_for(one, sample_ns).min(PILOT);
+    let most = if timer.can_batch() { u32::MAX } else { 1 };
+    let pilot = launches_for(one, sample_ns).min(PILOT).min(most);
     let each = if pilot > 1 {
         timer.batch(Side::Head, pilot)?;
         of_base(timer.batch(Side::Base, pilot))?;
@@ -226,7 +227,7 @@ fn prepare(timer: &mut dyn Timer, one: u64, sample_ns: u64, dice: &mut Dice) -> 
     } else {
         one
     };
-    let launches = launches_for(each, sample_ns);
+    let launches = launches_for(each, sample_ns).min(most);
     for side in order(dice.heads()) {
         let made = timer.batch(side, launches);
         match side {
@@ -284,6 +285,7 @@ mod tests {
         slowed_at: Option<usize>,
         asked: usize,
         breaks: Option<Side>,
+        can_batch: bool,
     }
 
     fn drifting() -> Drifting {
@@ -295,6 +297,7 @@ mod tests {
             slowed_at: None,
             asked: 0,
             breaks: None,
+            can_batch: true,
         }
     }
 
@@ -312,6 +315,9 @@ mod tests {
     }
 
     impl Timer for Drifting {
+        fn can_batch(&self) -> bool {
+            self.can_batch
+        }
         fn warm_up(&mut self, side: Side, _: u32) -> Result<()> {
             self.takes(side, 1).map(drop)
         }
@@ -396,6 +402,22 @@ mod tests {
         let medians = |ns: &[u64]| ns.iter().sum::<u64>() as f64;
         let pooled = medians(&facts.head.batched_ns) / medians(&facts.base.batched_ns);
         assert!((pooled - 1.01).abs() < 1e-3, "{pooled}");
+    }
+
+    #[test]
+    fn what_has_to_be_restored_before_each_launch_is_never_batched() {
+        let mut timer = Drifting {
+            can_batch: false,
+            ..drifting()
+        };
+        let facts = measured(&mut timer, 1).unwrap();
+        assert_eq!(timer.launches, [1, 1]);
+        for side in [facts.head, facts.base] {
+            assert_eq!(side.launches_per_sample, 1);
+        }
+        let mut usual = drifting();
+        measured(&mut usual, 1).unwrap();
+        assert!(usual.launches.iter().all(|&launches| launches > 1));
     }
 
     #[test]

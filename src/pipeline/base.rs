@@ -159,8 +159,11 @@ fn nothing() -> Plan {
         timing: config::default_timing(),
         simulation: Simulation { budget: 0 },
         pairing: None,
+        rivals: Vec::new(),
         filters: Vec::new(),
         left_out: BTreeSet::new(),
+        expected: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What was agreed before: the baselines of the revisions that gates name as anchors, and the best of all.
 
 use crate::error::{Diagnostic, Error, Result};
+use crate::store::PastState;
 use crate::{repo, store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -56,22 +57,25 @@ fn best(root: &Path, gates: &[Gate]) -> Result<Anchor> {
         } => *anchor == Since::Best,
         _ => false,
     };
-    let found = match repo::versions(root, store::BASELINES, &wanted, MOST) {
+    let found = match store::past(root, &wanted, MOST) {
         // What no gate rests on is worth no run.
         Err(_) if !gates.iter().any(held) => "git cannot read its history".to_owned(),
         Err(error) => return Err(error),
         Ok(None) => "no git history".to_owned(),
-        Ok(Some(versions)) => {
+        Ok(Some(past)) => {
             let mut most = 0;
-            for (file, texts) in versions.files {
-                let texts = texts.into_iter().map(|text| (file.clone(), text));
+            for file in past.files {
                 // A version that cannot be read any more is none to be held against.
-                let (mut kept, _) = store::baselines_of(texts.collect());
-                kept.retain(|baseline| kernels.contains(baseline.kernel.as_str()));
+                let whole = file.versions.into_iter().filter_map(|it| match it.state {
+                    PastState::Whole(baseline) => Some(*baseline),
+                    PastState::Unreadable(_) | PastState::Removed => None,
+                });
+                let kept = whole.filter(|baseline| kernels.contains(baseline.kernel.as_str()));
+                let kept: Vec<_> = kept.collect();
                 most = most.max(kept.len());
                 baselines.extend(judge::best(&kept));
             }
-            let shallow = if versions.shallow {
+            let shallow = if past.shallow {
                 ", in a shallow clone"
             } else {
                 ""

@@ -47,6 +47,7 @@ pub(super) fn plan(
         file,
         mut plan,
         gates,
+        targets,
         toolchain: pin,
         all,
         ..
@@ -94,6 +95,8 @@ pub(super) fn plan(
             require_gpu: request.require_gpu,
             anchors,
             accepted,
+            targets,
+            allow_fallback: request.allow_fallback,
             base,
         },
         commit,

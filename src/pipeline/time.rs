@@ -1,31 +1,44 @@
 //! Process after process, each fresh and over all cases that still need one, until the judge asks no more.
 
-use super::{Why, Work};
+use super::{Why, Work, milliseconds};
 use crate::report::progress::{Event, Phase};
+use crate::rivals;
 use crate::worker::{Arm, Crew, Job, PairJob, TimeJob};
 use std::collections::HashMap;
-use verdict::judge::{self, Timing};
-use verdict::model::{Case, CaseId, Evidence, Record};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use verdict::judge::{self, RivalTurn, Timing};
+use verdict::model::{Case, CaseId, Evidence, Record, Seen};
 
-pub fn time_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(Event) + Sync)) {
+pub fn time_all(
+    work: &Work,
+    root: &Path,
+    crew: &mut Crew,
+    record: &mut Record,
+    on: &(dyn Fn(Event) + Sync),
+) {
     let mut processes: HashMap<CaseId, u32> = HashMap::new();
+    let mut rivals_took = Duration::ZERO;
     // The judge bounds the processes of each case; every round brings at least one nearer to its bound.
     loop {
-        let wanted = judge::next(
-            &record.plan,
-            &record.environment,
-            &record.policy,
-            &record.evidence,
-        );
+        let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
+        let wanted = judge::next(plan, environment, policy, &record.evidence);
         if wanted.is_empty() {
             break;
         }
+        let ids: Vec<CaseId> = wanted.iter().map(|(id, _)| id.clone()).collect();
+        let turns = judge::next_rivals(plan, environment, policy, &record.evidence, &ids);
         crew.retire();
         on(Event::Began {
             phase: Phase::Time,
-            steps: wanted.len() as u64,
+            steps: (wanted.len() + turns.len()) as u64,
         });
-        let plan = &record.plan;
+        let stepped = |what: String| {
+            on(Event::Stepped {
+                phase: Phase::Time,
+                what,
+            });
+        };
         let jobs = wanted.iter().filter_map(|(id, timing)| {
             let case = plan.case(id)?;
             let process = *processes
@@ -43,16 +56,52 @@ pub fn time_all(work: &Work, crew: &mut Crew, record: &mut Record, on: &(dyn Fn(
         let mut evidence = Vec::new();
         let mut jobs = jobs.into_iter().peekable();
         while let Some((case, process, timing, job)) = jobs.next() {
-            let next = jobs.peek().and_then(|(.., job)| job.as_ref().ok());
-            crew.announce(next.cloned());
+            let kernel = &case.id.kernel;
+            let next = jobs.peek().filter(|(next, ..)| next.id.kernel == *kernel);
+            let turns = turns.iter().filter(|turn| turn.rival.kernel == *kernel);
+            // The rivals of a kernel follow its last case, and nothing of ours is to run beside them.
+            let turns: Vec<_> = turns.filter(|_| next.is_none()).collect();
+            let next = match turns.is_empty() {
+                true => jobs.peek(),
+                false => None,
+            };
+            crew.announce(next.and_then(|(.., job)| job.as_ref().ok()).cloned());
             evidence.push(timed(crew, case, process, timing, job));
-            on(Event::Stepped {
-                phase: Phase::Time,
-                what: case.id.to_string(),
-            });
+            stepped(case.id.to_string());
+            for turn in turns {
+                let began = Instant::now();
+                if crew.is_measuring() {
+                    evidence.extend(rival(turn, root, record));
+                }
+                rivals_took += began.elapsed();
+                stepped(format!("{} beside {kernel}", turn.rival.name));
+            }
         }
         record.evidence.append(&mut evidence);
     }
+    record.costs.rivals_ms = milliseconds(rivals_took);
+}
+
+/// One process of a rival. The GPU is ours still, and idle.
+fn rival(turn: &RivalTurn, root: &Path, record: &Record) -> Vec<Evidence> {
+    let Some(device) = record.environment.device.got() else {
+        return Vec::new();
+    };
+    let tasks: Vec<&CaseId> = turn.tasks.iter().map(|(task, _)| *task).collect();
+    let answered = rivals::run(turn.rival, root, device, &record.plan, &tasks);
+    let evidence = turn.tasks.iter().map(|(task, process)| Evidence::Rival {
+        rival: turn.rival.name.clone(),
+        task: (*task).clone(),
+        process: *process,
+        facts: match &answered {
+            Err(fault) => Seen::Fault(fault.clone()),
+            Ok(all) => match all.get(*task) {
+                Some(facts) => Seen::Got(facts.clone()),
+                None => Why::lost("the rival's answer was lost").into_seen(),
+            },
+        },
+    });
+    evidence.collect()
 }
 
 /// The judge asks for those alone that it admits.

@@ -7,7 +7,8 @@ pub mod confine;
 use children::Group;
 use confine::Rules;
 use nix::sys::signal::Signal;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -23,11 +24,32 @@ pub struct Ended {
 impl Ended {
     /// `failed (exit code 1):` and the log below it, for the end of a message.
     pub fn failure(&self) -> String {
-        let how = how(self.status);
-        match self.log.trim_end() {
-            "" => format!("failed ({how})"),
-            log => format!("failed ({how}):\n{log}"),
-        }
+        failure(self.status, &self.log)
+    }
+}
+
+/// How a program ended by itself, and what it answered.
+#[derive(Debug)]
+pub struct Answered {
+    pub status: ExitStatus,
+    /// stdout.
+    pub output: Vec<u8>,
+    /// The end of stderr.
+    pub log: String,
+}
+
+impl Answered {
+    /// As of [`Ended`].
+    pub fn failure(&self) -> String {
+        failure(self.status, &self.log)
+    }
+}
+
+fn failure(status: ExitStatus, log: &str) -> String {
+    let how = how(status);
+    match log.trim_end() {
+        "" => format!("failed ({how})"),
+        log => format!("failed ({how}):\n{log}"),
     }
 }
 
@@ -50,7 +72,7 @@ pub fn how(status: ExitStatus) -> String {
 /// Where it cannot be started.
 pub fn run(mut command: Command, deadline: Duration, most: u64) -> io::Result<Option<Ended>> {
     // A file: unlike a pipe it never fills up, and a grandchild that keeps it open does not make us wait.
-    let mut log = tempfile::tempfile()?;
+    let log = tempfile::tempfile()?;
     command
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
@@ -60,13 +82,57 @@ pub fn run(mut command: Command, deadline: Duration, most: u64) -> io::Result<Op
     let Some(status) = wait(&mut child, &group, deadline)? else {
         return Ok(None);
     };
+    Ok(Some(Ended {
+        status,
+        log: end_of(log, most)?,
+    }))
+}
+
+/// How much of the end of stderr is kept of a program that was asked.
+const LOG: u64 = 4 << 10;
+
+/// As [`run`], of a program that reads `input` on stdin and answers on stdout. Of a longer answer than `most`
+/// bytes one byte more is kept.
+///
+/// # Errors
+/// Where it cannot be started.
+pub fn ask(
+    mut command: Command,
+    input: &[u8],
+    deadline: Duration,
+    most: u64,
+) -> io::Result<Option<Answered>> {
+    let mut stdin = tempfile::tempfile()?;
+    stdin.write_all(input)?;
+    stdin.rewind()?;
+    let mut stdout = tempfile::tempfile()?;
+    let log = tempfile::tempfile()?;
+    command
+        .stdin(stdin)
+        .stdout(stdout.try_clone()?)
+        .stderr(log.try_clone()?);
+    let (mut child, group) = Group::spawn(&mut command)?;
+    let Some(status) = wait(&mut child, &group, deadline)? else {
+        return Ok(None);
+    };
+    let mut output = Vec::new();
+    stdout.rewind()?;
+    stdout
+        .take(most.saturating_add(1))
+        .read_to_end(&mut output)?;
+    Ok(Some(Answered {
+        status,
+        output,
+        log: end_of(log, LOG)?,
+    }))
+}
+
+/// The last `most` bytes.
+fn end_of(mut log: File, most: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     log.seek(SeekFrom::Start(log.metadata()?.len().saturating_sub(most)))?;
     log.take(most).read_to_end(&mut bytes)?;
-    Ok(Some(Ended {
-        status,
-        log: String::from_utf8_lossy(&bytes).into_owned(),
-    }))
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// As [`run`], with no more rights than `rules` gives.
@@ -150,6 +216,30 @@ mod tests {
             stat.is_empty() || stat.contains(") Z ")
         });
         assert!(gone, "the grandchild still runs");
+    }
+
+    #[test]
+    fn an_answer_is_kept_apart_from_the_log() {
+        let asked = |script: &str, deadline_ms| {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", script]);
+            ask(command, b"4 and 5", Duration::from_millis(deadline_ms), 8).unwrap()
+        };
+        let answered = asked("cat; echo warning >&2", 60_000).unwrap();
+        assert!(answered.status.success());
+        assert_eq!(answered.output, b"4 and 5");
+        assert_eq!(answered.log, "warning\n");
+        // One byte beyond what may be answered, so that the rest is missed.
+        assert_eq!(
+            asked("cat; cat /proc/version", 60_000)
+                .unwrap()
+                .output
+                .len(),
+            9
+        );
+        let failed = asked("echo no >&2; exit 3", 60_000).unwrap();
+        assert_eq!(failed.failure(), "failed (exit code 3):\nno");
+        assert!(asked("sleep 1000", 300).is_none());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{command, git};
 use crate::error::{Diagnostic, Error, Result};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -69,15 +70,31 @@ pub fn files(root: &Path, commit: &str, dir: &str) -> Result<Vec<(PathBuf, Strin
         .collect())
 }
 
-/// The versions that files under `dir` had.
+/// The commits that touched files under one directory.
 pub struct FileVersions {
     /// By path, each oldest first.
-    pub files: BTreeMap<PathBuf, Vec<String>>,
+    pub files: BTreeMap<PathBuf, Vec<FileVersion>>,
     /// Whether older ones may be missing, as in a shallow clone.
     pub shallow: bool,
 }
 
-/// The latest committed versions of those files under `dir` that `wanted` picks, at most `most` of each.
+/// What a commit made of a file.
+pub struct FileVersion {
+    pub commit: Commit,
+    /// `None` where the commit removed it.
+    pub text: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Commit {
+    /// `2026-11-22`. First, so that commits sort by it.
+    pub day: String,
+    /// Abbreviated hash.
+    pub commit: String,
+}
+
+/// The latest committed versions of those files under `dir` that `wanted` picks, at most `most` of each. A file
+/// that was renamed is one that was removed and one that is new.
 /// `None` outside git, and before its first commit.
 ///
 /// # Errors
@@ -91,9 +108,12 @@ pub fn versions(
     const COMMIT: &str = "commit ";
     let log = [
         "log",
-        "--format=commit %H",
-        "--name-only",
-        "--diff-filter=AM",
+        "--format=commit %H %cd",
+        "--date=short",
+        "--name-status",
+        "--no-renames",
+        // What a merge made of two versions is a version, too.
+        "-c",
         "--relative",
         "--",
         dir,
@@ -110,27 +130,55 @@ pub fn versions(
     };
     let shallow = git(root, &["rev-parse", "--is-shallow-repository"]).is_ok_and(|is| is == "true");
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut found: Vec<(&str, String)> = Vec::new();
-    let mut commit = "";
+    let mut found: Vec<Touched> = Vec::new();
+    let mut at = ("", "");
     for line in log.lines().filter(|line| !line.is_empty()) {
-        if let Some(hash) = line.strip_prefix(COMMIT) {
-            commit = hash;
+        if let Some(commit) = line.strip_prefix(COMMIT) {
+            at = commit.split_once(' ').unwrap_or((commit, ""));
             continue;
         }
-        let count = counts.entry(line).or_default();
-        if wanted(Path::new(line)) && *count < most {
+        // `M`, or of a merge a letter for each parent: where one says that it is gone, it is for all.
+        let Some((status, name)) = line.split_once('\t') else {
+            continue;
+        };
+        let count = counts.entry(name).or_default();
+        if wanted(Path::new(name)) && *count < most {
             *count += 1;
-            found.push((line, format!("{commit}:./{line}")));
+            let (hash, day) = at;
+            found.push(Touched {
+                name,
+                commit: Commit {
+                    day: day.to_owned(),
+                    commit: short(hash).to_owned(),
+                },
+                object: (!status.starts_with('D')).then(|| format!("{hash}:./{name}")),
+            });
         }
     }
     // The log begins with the newest.
     found.reverse();
-    let objects: Vec<String> = found.iter().map(|(_, object)| object.clone()).collect();
-    let mut files: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
-    for ((name, _), text) in found.into_iter().zip(contents(root, &objects)?) {
-        files.entry(PathBuf::from(name)).or_default().extend(text);
+    let objects = found.iter().filter_map(|it| it.object.clone());
+    let mut texts = contents(root, &objects.collect::<Vec<_>>())?.into_iter();
+    let mut files: BTreeMap<PathBuf, Vec<FileVersion>> = BTreeMap::new();
+    for Touched {
+        name,
+        commit,
+        object,
+    } in found
+    {
+        let text = object.and_then(|_| texts.next().flatten());
+        let versions = files.entry(PathBuf::from(name)).or_default();
+        versions.push(FileVersion { commit, text });
     }
     Ok(Some(FileVersions { files, shallow }))
+}
+
+/// A line of the log.
+struct Touched<'a> {
+    name: &'a str,
+    commit: Commit,
+    /// `None` where the file is gone.
+    object: Option<String>,
 }
 
 /// Texts of objects (`COMMIT:./PATH`), in their order; `None` for one that is not there.
@@ -233,17 +281,62 @@ mod tests {
 
         let all = versions(&sub, "b", &|_| true, 9).unwrap().unwrap();
         assert!(!all.shallow);
-        assert_eq!(
-            all.files.get(Path::new("b/x.json")).unwrap(),
-            &["one\n", "two\n", "three\n"]
-        );
+        assert_eq!(texts(&all, "b/x.json"), ["one\n", "two\n", "three\n"]);
         let is_x = |path: &Path| path.ends_with("x.json");
         let some = versions(&sub, "b", &is_x, 2).unwrap().unwrap();
         assert_eq!(some.files.len(), 1);
-        assert_eq!(
-            some.files.get(Path::new("b/x.json")).unwrap(),
-            &["two\n", "three\n"]
-        );
+        assert_eq!(texts(&some, "b/x.json"), ["two\n", "three\n"]);
+    }
+
+    /// Of a file, `-` where it was removed.
+    fn texts<'a>(versions: &'a FileVersions, name: &str) -> Vec<&'a str> {
+        let file = versions.files.get(Path::new(name)).unwrap();
+        let texts = file.iter();
+        texts
+            .map(|version| version.text.as_deref().unwrap_or("-"))
+            .collect()
+    }
+
+    #[test]
+    fn versions_have_their_commit_and_day_and_say_what_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let head = || git(root, &["rev-parse", "HEAD"]).unwrap();
+        run(root, &["init", "--quiet"]);
+        let text = "a file\nof four\nlines, alike\nin both\n";
+        write(root, "b/old.json", text);
+        let first = head();
+        run(root, &["mv", "b/old.json", "b/new.json"]);
+        run(root, &["commit", "--quiet", "-m", "renamed"]);
+        let all = versions(root, "b", &|_| true, 9).unwrap().unwrap();
+        assert_eq!(texts(&all, "b/old.json"), [text, "-"]);
+        assert_eq!(texts(&all, "b/new.json"), [text]);
+        let commit = &all.files[Path::new("b/old.json")][0].commit;
+        assert_eq!(commit.commit, short(&first));
+        let day = git(root, &["log", "-1", "--format=%cs", &first]).unwrap();
+        assert_eq!(commit.day, day);
+    }
+
+    #[test]
+    fn what_a_merge_decides_is_a_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        run(root, &["init", "--quiet", "--initial-branch=main"]);
+        write(root, "b/x.json", "one");
+        write(root, "b/gone.json", "one");
+        run(root, &["checkout", "--quiet", "-b", "side"]);
+        write(root, "b/x.json", "side");
+        write(root, "b/gone.json", "side");
+        run(root, &["checkout", "--quiet", "main"]);
+        write(root, "b/x.json", "main");
+        write(root, "b/gone.json", "main");
+        assert!(git(root, &["merge", "--quiet", "side"]).is_err());
+        run(root, &["rm", "--quiet", "--force", "b/gone.json"]);
+        write(root, "b/x.json", "both");
+        let all = versions(root, "b", &|_| true, 9).unwrap().unwrap();
+        assert_eq!(texts(&all, "b/x.json").last(), Some(&"both"));
+        assert_eq!(texts(&all, "b/gone.json").last(), Some(&"-"));
+        assert_eq!(texts(&all, "b/x.json").len(), 4);
     }
 
     #[test]

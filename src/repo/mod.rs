@@ -4,7 +4,7 @@
 mod history;
 mod worktree;
 
-pub use history::{commit_of, files, short, versions};
+pub use history::{Commit, commit_of, files, short, versions};
 pub use worktree::{Tree, files_with, has_more, revision, top};
 
 use std::path::Path;

@@ -1,6 +1,8 @@
 //! What each code of a verdict means and what mends it: docs/verdicts.md is made of this. Pure.
 
-use verdict::model::Outcome::{self, Environment, Fail, Inconclusive, Pass, Skipped, Unsupported};
+use verdict::model::Outcome::{
+    self, Environment, Expected, Fail, Inconclusive, Pass, Replaced, Skipped, Unsupported,
+};
 
 pub struct Group {
     pub title: &'static str,
@@ -71,7 +73,10 @@ const HELD: &[Entry] = &[
     entry("counters-hold", &[Pass], "No counter is worse than its baseline by more than the limit. The message lists counters that were not gated.", "-"),
     entry("unchanged-since-base", &[Pass], "Machine code, launch and arguments are those of the base, so it was not timed.", "-"),
     entry("accepted", &[Pass], "The limit is broken, and an acceptance covers that.", "Fix it before the acceptance ends."),
+    entry("findings-accepted", &[Pass], "The simulator found something at lines that are accepted, and nothing else.", "Fix it before the acceptance ends."),
     entry("loosening-allowed", &[Pass], "Head is looser than the base, and `--allow-loosened` allowed it.", "-"),
+    entry("fell-back", &[Replaced], "The gate did not hold, and the variant that gates.yaml names as `fallback` holds all of its own; the run had `--allow-fallback`.", "Fix the variant, or use the other one."),
+    entry("expected-failure", &[Expected], "The gate fails, and gates.yaml expects that of the variant (`expect: {fail: ...}`).", "-"),
 ];
 
 #[rustfmt::skip]
@@ -90,7 +95,7 @@ const WRONG: &[Entry] = &[
     entry("shared-beyond-declared", &[Fail], "A launcher asks for more dynamic shared memory than it declares.", "Correct `dynamic_shared` under `launches` of the launcher."),
     entry("does-not-compile", &[Fail], "nvcc or the host compiler rejected the source. The message is the compiler's.", "Fix the source, its flags or `include_dirs`."),
     entry("entry-not-found", &[Fail], "The entry is not in the cubin, or its name matches several.", "Correct `entry`; the message lists candidates."),
-    entry("launch-refused", &[Fail], "The driver rejected the launch.", "Reduce threads, shared memory or cluster size."),
+    entry("launch-refused", &[Fail], "The driver rejected the launch.", "Reduce threads, shared memory or cluster size; a cooperative grid has to fit the GPU as a whole."),
     entry("kernel-faulted", &[Fail], "The kernel faulted: illegal or misaligned address, trap or assert.", "Fix the kernel. The simulator (`--device sim`) names the line."),
     entry("hung", &[Fail], "The kernel did not finish before its deadline, and its process was ended.", "Look for a barrier that not all threads reach, or an endless loop."),
     entry("worker-died", &[Fail], "The process that ran the kernel ended by a signal or an exit code.", "Look at host code: a launcher or a reference."),
@@ -110,6 +115,9 @@ const BROKEN: &[Entry] = &[
     entry("acceptance-of-nothing", &[Fail], "An acceptance names a case that gates.yaml does not have.", "Correct the name, or remove the acceptance."),
     entry("acceptance-without-gate", &[Fail], "No gate of the named case has a limit of the accepted kind.", "Correct the acceptance, or remove it."),
     entry("acceptance-unused", &[Fail], "Every gate holds without the acceptance.", "Remove it."),
+    entry("expected-failure-passed", &[Fail], "A variant that is expected to fail holds every gate that was judged.", "Find out why nothing catches it any more. If it is right now, remove its `expect`."),
+    entry("failed-otherwise", &[Fail], "A variant that is expected to fail fails a gate that `expect` does not name: it does not build, for example.", "Fix that, or name the gate too."),
+    entry("accepted-finding-gone", &[Fail], "The simulator ran all cases that the acceptance names, and none has the finding at that line.", "Remove the acceptance. If the line was edited, write its new text."),
     entry("accepted-until", &[Fail], "The limit is broken, and its acceptance has ended.", "Fix the regression, update the baseline, or extend the acceptance."),
     entry("beyond-accepted", &[Fail], "The value is worse than even the acceptance allows.", "Fix the regression."),
     entry("baseline-unreadable", &[Fail], "A baseline file cannot be read.", "Restore the file, or remove it and run `gatekeeper baseline update`."),
@@ -118,6 +126,7 @@ const BROKEN: &[Entry] = &[
 
 #[rustfmt::skip]
 const NOT_RUN: &[Entry] = &[
+    entry("expected-failure-open", &[Skipped, Inconclusive, Environment], "Of a variant that is expected to fail, no gate that `expect` names gave an answer here, or a filter left out some of its shapes.", "See what is said of these gates; run the whole variant."),
     entry("gpu-required", &[Environment], "`--require-gpu` was given, and there is no usable GPU.", "Run on a machine with a GPU."),
     entry("environment-failed", &[Environment], "A known-good kernel failed as well: device, driver or machine.", "Run `gatekeeper doctor`."),
     entry("not-built", &[Skipped], "The unit was not built. Its gate `built` says why.", "Fix what that gate reports."),
@@ -135,6 +144,7 @@ const NOT_RUN: &[Entry] = &[
     entry("no-codec", &[Unsupported], "The metric needs an input with a codec, and the case has none.", "Remove the gate, or declare the codec."),
     entry("counter-withheld", &[Unsupported], "The simulator is not known to count this launch as a GPU does.", "Gate another counter. The message names the line that causes it."),
     entry("counters-withheld", &[Skipped], "No counter of this launch can be gated.", "Gate times on a GPU."),
+    entry("rival-skipped", &[Skipped], "The gate compares with a rival, which did not run this contestant. The message is the rival's.", "Install what the message names, or gate another contestant."),
     entry("no-device", &[Skipped], "The machine has no NVIDIA GPU.", "Run on a GPU."),
     entry("simulator-asked", &[Skipped], "`--device sim` was given; times are measured on a GPU.", "Run on a GPU."),
     entry("earlier-stage", &[Skipped], "Build or checks did not pass.", "Fix what they report."),
@@ -199,6 +209,7 @@ const UNDECIDED: &[Entry] = &[
     entry("counters-lost", &[Fail, Inconclusive], "Counters of the base, or of the baseline, can no longer be gated in this launch.", "Revert the line in the message, or allow it with `--allow-loosened`. Without a base: run `gatekeeper baseline update`."),
     entry("partly-accepted", &[Inconclusive], "An acceptance covers the broken limit, and what it allows instead is undecided.", "See the rest of the message."),
     entry("base-broke", &[Inconclusive], "The base's kernel failed where head was timed beside it.", "Fix the base, or name another one."),
+    entry("rival-broke", &[Inconclusive], "The rival that the gate compares with failed, or wrote other than its protocol asks for.", "Fix the rival's command; see [rivals](gates.md#rivals)."),
     entry("head-passed-over", &[Inconclusive], "The base was measured, and head was skipped.", "Measure head too."),
 ];
 

@@ -86,6 +86,14 @@ pub(super) fn markdown_code(raw: &str) -> String {
     format!("`{}`", one_line.replace('|', "\\|").replace("##[", "## ["))
 }
 
+/// In a string of mermaid's: it ends neither the string nor the block, and is no entity.
+pub(super) fn chart_text(raw: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._-/@*+:,[]".contains(c);
+    raw.chars()
+        .map(|c| if is_plain(c) { c } else { '_' })
+        .collect()
+}
+
 /// The message of a workflow command. Escaped as actions/toolkit does (packages/core/src/command.ts), so that no
 /// message can end its command and begin another.
 pub(super) fn workflow_data(text: &str) -> String {
@@ -201,6 +209,7 @@ mod tests {
             prop_assert!(!shown.contains(" @o") && !shown.contains('<'), "{shown:?}");
             let code = markdown_code(&text);
             prop_assert_eq!(code.matches('`').count(), 2);
+            prop_assert!(!chart_text(&text).contains(['`', '"', '\n', '#', ';']));
         }
 
         #[test]

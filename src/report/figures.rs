@@ -22,7 +22,7 @@ fn case_metrics(record: &Record) -> &'static [(&'static str, Metric)] {
     }
 }
 
-fn is_simulated(record: &Record) -> bool {
+pub fn is_simulated(record: &Record) -> bool {
     record.environment.device.got().is_none() && record.environment.simulator.is_some()
 }
 
@@ -140,7 +140,7 @@ fn to_baseline(verdict: &Verdict) -> String {
     }
 }
 
-fn values(record: &Record) -> Values<'_> {
+pub fn values(record: &Record) -> Values<'_> {
     Values::new(
         &record.plan,
         &record.environment,
@@ -179,6 +179,8 @@ fn worst(judgement: &Judgement, subject: &Subject) -> Option<Outcome> {
         Outcome::Fail,
         Outcome::Environment,
         Outcome::Inconclusive,
+        Outcome::Replaced,
+        Outcome::Expected,
         Outcome::Pass,
         Outcome::Unsupported,
         Outcome::Skipped,

@@ -8,7 +8,9 @@ use verdict::model::{Judgement, Outcome, Record};
 /// Workflow commands, one a line, for standard output of a step.
 pub fn render(record: &Record, judgement: &Judgement) -> String {
     let mut out = String::new();
-    for problem in problems::problems(record, judgement) {
+    let fallen = problems::ended(record, judgement, &[Outcome::Replaced]);
+    let problems = problems::problems(record, judgement).into_iter();
+    for problem in problems.chain(fallen) {
         let level = match problem.outcome {
             Outcome::Fail | Outcome::Environment => "error",
             _ => "warning",

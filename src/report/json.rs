@@ -6,8 +6,8 @@ use crate::exit::Exit;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use verdict::model::{
-    Accepted, BesideBase, Conclusion, Costs, CounterChange, Drift, Environment, Judgement, Metric,
-    Note, Outcome, Record, Verdict, Win,
+    Accepted, Aimed, BesideBase, Conclusion, Costs, CounterChange, Drift, Environment, Judgement,
+    Metric, Note, Outcome, Record, RivalStanding, Verdict, Win,
 };
 
 pub const SCHEMA: &str = "gatekeeper.report/1";
@@ -22,9 +22,12 @@ struct Report<'a> {
     verdicts: Vec<Entry<'a, Verdict>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     base: Option<&'a BesideBase>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    rivals: &'a [RivalStanding],
     accepted: Vec<Entry<'a, Accepted>>,
     wins: &'a [Win],
     drifts: &'a [Drift],
+    targets: Vec<Entry<'a, Aimed>>,
     counters: &'a [CounterChange],
     notes: &'a [Note],
     skipped: Vec<String>,
@@ -63,6 +66,13 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
         message: reasons::reason(environment, &it.subject, &it.reason),
         data: it,
     });
+    let targets = judgement.targets.iter().map(|it| Entry {
+        gate: words::gate(&it.rule),
+        code: it.reason.code(),
+        metric: it.rule.metric(),
+        message: reasons::reason(environment, &it.subject, &it.reason),
+        data: it,
+    });
     let report = Report {
         schema: SCHEMA,
         exit_code: Exit::from(judgement.conclusion) as u8,
@@ -74,9 +84,11 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
             .collect(),
         verdicts: verdicts.collect(),
         base: judgement.base.as_ref(),
+        rivals: &judgement.rivals,
         accepted: accepted.collect(),
         wins: &judgement.wins,
         drifts: &judgement.drifts,
+        targets: targets.collect(),
         counters: &judgement.counters,
         notes: &judgement.notes,
         skipped: summary::skipped(record, judgement),

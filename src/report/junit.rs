@@ -51,7 +51,8 @@ fn test(record: &Record, judgement: &Judgement, verdict: &Verdict, accepted: boo
         Outcome::Environment | Outcome::Inconclusive => {
             broken(NonSuccessKind::Error, record, judgement, verdict)
         }
-        Outcome::Skipped | Outcome::Unsupported => {
+        // Neither held nor blocking; what is expected as xfail of other test runners.
+        Outcome::Skipped | Outcome::Unsupported | Outcome::Replaced | Outcome::Expected => {
             let mut status = TestCaseStatus::skipped();
             status.set_message(sentence.as_str());
             status

@@ -1,8 +1,8 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
 use super::beside::LoosenedGates;
-use super::escape::{markdown as text, markdown_cell as cell, markdown_code as code};
-use super::page::{self, Kind, Part, Section};
+use super::escape::{chart_text, markdown as text, markdown_cell as cell, markdown_code as code};
+use super::page::{self, Chart, Kind, Part, Section};
 use super::printed::Printed;
 use super::problems::Problem;
 use super::summary;
@@ -13,14 +13,29 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
     let page = page::lay_out(record, judgement);
     let mut out = format!("## gatekeeper: {}\n\n", text(&page.headline));
     line(&mut out, &text(&page.circumstances));
-    let (folded, open): (Vec<_>, Vec<_>) =
-        page.sections.iter().partition(|section| section.is_folded);
-    for section in open.into_iter().chain(folded) {
-        self::section(&mut out, section);
-    }
+    sections(&mut out, &page.sections);
     out.push('\n');
     line(&mut out, &format!("<sub>{}</sub>", text(&page.costs)));
     out
+}
+
+/// What is no judgement: a title, and sections in groups.
+pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
+    let mut out = format!("## gatekeeper: {}\n", text(title));
+    for group in groups {
+        sections(&mut out, group);
+    }
+    out
+}
+
+/// What is folded comes last.
+fn sections(out: &mut String, all: &[Section]) {
+    let (folded, open): (Vec<_>, Vec<_>) = all.iter().partition(|section| section.is_folded);
+    let is_empty = |section: &&Section| section.parts.iter().all(Part::is_empty);
+    let all = open.into_iter().chain(folded);
+    for section in all.filter(|section| !is_empty(section)) {
+        self::section(out, section);
+    }
 }
 
 /// The two records of a comparison by their names, and what each was made on: the last line of its report.
@@ -37,12 +52,13 @@ const MOST: usize = 60_000;
 
 fn section(out: &mut String, section: &Section) {
     let title = text(&section.title);
-    let parts = section.parts.iter().map(part);
+    let parts = section.parts.iter().filter(|part| !part.is_empty());
+    let parts = parts.map(part);
     let inner = parts.collect::<Vec<_>>().join("\n");
     if section.is_folded && out.len() + inner.len() > MOST {
         let _ = write!(
             out,
-            "\n{title}: too many for a comment; `report.json` has them.\n"
+            "\n{title}: too many for a comment; the JSON report has them.\n"
         );
         return;
     }
@@ -83,6 +99,7 @@ fn part(part: &Part) -> String {
             let rows = table.rows.iter().map(|row| {
                 let cells = row.iter().zip(&table.columns);
                 let cells = cells.map(|(raw, column)| match column.kind {
+                    Kind::Name if raw.is_empty() => String::new(),
                     Kind::Name => code(raw),
                     Kind::Number | Kind::Text => cell(raw),
                 });
@@ -94,7 +111,22 @@ fn part(part: &Part) -> String {
             let blocks: Vec<_> = all.iter().map(printed).collect();
             blocks.join("\n")
         }
+        Part::Chart(it) => chart(it),
     }
+}
+
+/// As GitHub draws it.
+fn chart(chart: &Chart) -> String {
+    let labels: Vec<_> = chart.labels.iter().map(|it| chart_text(it)).collect();
+    let values: Vec<_> = chart.values.iter().map(|it| decimal(*it)).collect();
+    // From 0: of two values that are near each other the line is nearly flat.
+    let top = decimal(chart.values.iter().copied().fold(0.0, f64::max) * 1.1);
+    format!(
+        "```mermaid\nxychart-beta\n    title \"{}\"\n    x-axis [\"{}\"]\n    y-axis 0 --> {top}\n    line [{}]\n```\n",
+        chart_text(&chart.title),
+        labels.join("\", \""),
+        values.join(", "),
+    )
 }
 
 fn problem(problem: &Problem) -> Vec<String> {
@@ -148,7 +180,58 @@ fn rows_of<'a>(heads: impl IntoIterator<Item = (&'a str, bool)>, rows: Vec<Vec<S
     out
 }
 
+/// Six significant digits and no exponent, which mermaid does not read.
+fn decimal(value: f64) -> String {
+    let magnitude = value.abs().log10().floor();
+    let digits = if magnitude.is_finite() {
+        (5.0 - magnitude).clamp(0.0, 40.0) as usize
+    } else {
+        0
+    };
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
 fn line(out: &mut String, text: &str) {
     out.push_str(text);
     out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chart_is_one_block_of_numbers_without_exponents() {
+        let chart = chart(&Chart {
+            title: "k\"/v\n```@s: max_err".into(),
+            labels: vec!["1a2b".into(), "\"]".into()],
+            values: vec![1.25e-7, 2.0],
+        });
+        let lines: Vec<_> = chart.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "```mermaid",
+                "xychart-beta",
+                "    title \"k_/v____@s: max_err\"",
+                "    x-axis [\"1a2b\", \"_]\"]",
+                "    y-axis 0 --> 2.2",
+                "    line [0.000000125, 2]",
+                "```"
+            ]
+        );
+        for (value, text) in [
+            (0.0, "0"),
+            (80.0, "80"),
+            (88.002_200_000_000_01, "88.0022"),
+            (174_024.4, "174024"),
+            (158_204_123.0, "158204123"),
+        ] {
+            assert_eq!(decimal(value), text);
+        }
+    }
 }

@@ -110,6 +110,7 @@ fn processes(evidence: &[Evidence]) -> Processes<'_> {
             | Evidence::Simulation { .. }
             | Evidence::Driver { .. }
             | Evidence::Reference { .. }
+            | Evidence::Rival { .. }
             | Evidence::BaseReference { .. } => {}
         }
     }

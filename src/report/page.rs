@@ -3,7 +3,7 @@
 use super::beside::{self, LoosenedGates};
 use super::printed::{self, Printed};
 use super::problems::{self, Problem};
-use super::{figures, notes, standing, summary, words};
+use super::{figures, notes, rivals, standing, summary, targets, words};
 use std::collections::BTreeSet;
 use verdict::model::{
     BesideBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict,
@@ -14,7 +14,7 @@ pub struct Page<'a> {
     pub headline: String,
     /// On what, by what.
     pub circumstances: String,
-    /// None is empty.
+    /// Those without anything in them are not shown.
     pub sections: Vec<Section<'a>>,
     /// Where the wall time went.
     pub costs: String,
@@ -37,6 +37,17 @@ pub enum Part<'a> {
     Lines(Vec<String>),
     Table(Table),
     Printed(Vec<Printed>),
+    /// Not in a terminal.
+    Chart(Chart),
+}
+
+/// Values in their order, as a line.
+pub struct Chart {
+    /// What the values are, with their unit.
+    pub title: String,
+    /// One for each value, no two alike.
+    pub labels: Vec<String>,
+    pub values: Vec<f64>,
 }
 
 pub struct Table {
@@ -91,11 +102,30 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
             vec![Part::Printed(printed::printed(judgement))],
         ),
         figures(record, judgement),
+        Section::new(
+            "rivals",
+            "Beside the fastest rival, in the same run on the same GPU",
+            vec![
+                Part::Table(rivals::fastest(judgement)),
+                Part::Lines(rivals::lines(&record.environment, judgement)),
+            ],
+        ),
+        comment_only("Beside each contestant", rivals::all(judgement), true),
     ];
     let base = judgement.base.as_ref();
     let base = base.map(|base| of_base(record, judgement, base));
     let rest = [
         lines("accepted", "Broken, and accepted", accepted.collect()),
+        lines(
+            "expected",
+            "Failed as expected",
+            problems::expected(judgement),
+        ),
+        lines(
+            "fallback",
+            "Fell back on another variant",
+            problems::replaced(record, judgement),
+        ),
         comment_only("What changed", comparison(&changed), is_long(changed.len())),
         {
             let is_folded = is_long(counters.rows.len());
@@ -103,27 +133,24 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         },
         lines("better", "Better than the baseline", wins.collect()),
         lines("drift", "Since anchors", standing::drifts(judgement)),
+        Section::new("targets", "Targets", targets::parts(record, judgement)),
+        lines("missed", "Missed targets", targets::missed(judgement)),
         lines("note", "Notes", notes::lines(record, judgement)),
         lines("skipped", "Not judged", summary::skipped(record, judgement)),
         comment_only(&unchanged_title, comparison(&unchanged), true),
     ];
     let sections = first.into_iter().chain(base).chain(rest);
-    let mut sections: Vec<_> = sections.collect();
-    for section in &mut sections {
-        section.parts.retain(|part| !part.is_empty());
-    }
-    sections.retain(|section| !section.parts.is_empty());
     Page {
         conclusion: judgement.conclusion,
         headline: summary::headline(judgement),
         circumstances: summary::circumstances(record),
-        sections,
+        sections: sections.collect(),
         costs: summary::costs(&record.costs),
     }
 }
 
 impl<'a> Section<'a> {
-    fn new(label: &'static str, title: &str, parts: Vec<Part<'a>>) -> Self {
+    pub fn new(label: &'static str, title: &str, parts: Vec<Part<'a>>) -> Self {
         Self {
             label,
             title: title.to_owned(),
@@ -135,13 +162,14 @@ impl<'a> Section<'a> {
 }
 
 impl Part<'_> {
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         match self {
             Self::Problems(problems) => problems.is_empty(),
             Self::Loosened(gates, _) => gates.is_empty(),
             Self::Lines(lines) => lines.is_empty(),
             Self::Table(table) => table.rows.is_empty(),
             Self::Printed(printed) => printed.is_empty(),
+            Self::Chart(chart) => chart.values.is_empty(),
         }
     }
 }

@@ -28,7 +28,17 @@ pub struct Problem<'a> {
 /// The worst first, otherwise in the order of the gates; but for gates that were loosened, which have a place
 /// of their own.
 pub fn problems<'a>(record: &Record, judgement: &'a Judgement) -> Vec<Problem<'a>> {
-    let groups = groups(judgement).into_iter();
+    let blocking = [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive];
+    ended(record, judgement, &blocking)
+}
+
+/// What ended in one of these ways, those of the first before those of the next.
+pub fn ended<'a>(
+    record: &Record,
+    judgement: &'a Judgement,
+    outcomes: &[Outcome],
+) -> Vec<Problem<'a>> {
+    let groups = groups(judgement, outcomes).into_iter();
     let problems = groups.map(|group| Problem {
         outcome: group.outcome,
         code: group.reason.code(),
@@ -107,10 +117,35 @@ impl Group<'_> {
     }
 }
 
-fn groups(judgement: &Judgement) -> Vec<Group<'_>> {
+/// By what each subject fails that is meant to: `k/racy@tile: memory and races, max_err <= 0.001`. Why is in
+/// `report.json`: of what is as it should be nobody reads it in every run.
+pub fn expected(judgement: &Judgement) -> Vec<String> {
+    let mut found: Vec<(&Subject, Vec<String>)> = Vec::new();
+    let verdicts = judgement.verdicts.iter();
+    for verdict in verdicts.filter(|it| it.outcome == Outcome::Expected) {
+        let gate = words::question(&verdict.question);
+        match found.iter_mut().find(|(of, _)| **of == verdict.subject) {
+            Some((_, gates)) => gates.push(gate),
+            None => found.push((&verdict.subject, vec![gate])),
+        }
+    }
+    let lines = found.into_iter();
+    lines
+        .map(|(subject, gates)| format!("{subject}: {}", gates.join(", ")))
+        .collect()
+}
+
+/// What fell back: `k/fast@small: max_err <= 0.001: falls back on ...`.
+pub fn replaced(record: &Record, judgement: &Judgement) -> Vec<String> {
+    let ended = ended(record, judgement, &[Outcome::Replaced]).into_iter();
+    let lines = ended.map(|it| format!("{}: {}: {}", it.subjects, it.gates.join(", "), it.why));
+    lines.collect()
+}
+
+fn groups<'a>(judgement: &'a Judgement, outcomes: &[Outcome]) -> Vec<Group<'a>> {
     // First the gates of one subject, then subjects whose gates are the same.
     let mut of_one: Vec<Group> = Vec::new();
-    for outcome in [Outcome::Fail, Outcome::Environment, Outcome::Inconclusive] {
+    for &outcome in outcomes {
         for verdict in judgement
             .verdicts
             .iter()

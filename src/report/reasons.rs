@@ -3,8 +3,8 @@
 
 use super::escape;
 use super::words::{
-    element, instructions, limit, listed, millions, percent, place, plural, quantity, signed,
-    signed_interval, update_command,
+    any_of, element, instructions, limit, listed, millions, percent, place, plural, quantity,
+    signed, signed_interval, update_command,
 };
 use verdict::model::*;
 
@@ -59,8 +59,16 @@ impl Context<'_> {
             R::Accepted { own, accepted } => {
                 format!("{}; {}", self.sentence(own), accepted_by(accepted))
             }
+            R::FindingsAccepted { findings } => all(findings, accepted_finding),
             R::LooseningAllowed(how) => {
                 format!("{}; allowed by --allow-loosened", loosened(how))
+            }
+            R::FellBack { own, to } => format!(
+                "falls back on `{to}`, which holds all of its own gates: {}",
+                self.sentence(own)
+            ),
+            R::ExpectedFailure { own } => {
+                format!("fails as gates.yaml expects: {}", self.sentence(own))
             }
 
             R::SameCode { variant } => {
@@ -87,12 +95,22 @@ impl Context<'_> {
                 let what = if inputs.len() == 1 { "input" } else { "inputs" };
                 format!("writes to its {what} {} with seed {seed}", listed(inputs))
             }
-            R::Findings { seed, first, more } => {
-                let more = match more {
+            R::Findings {
+                seed,
+                first,
+                more,
+                accepted,
+            } => {
+                let counted = |count: &usize, what: &str| match count {
                     0 => String::new(),
-                    more => format!("; and {more} more"),
+                    count => format!("; and {count} {what}"),
                 };
-                format!("with seed {seed}: {}{more}", all(first, finding))
+                format!(
+                    "with seed {seed}: {}{}{}",
+                    all(first, finding),
+                    counted(more, "more"),
+                    counted(accepted, "accepted")
+                )
             }
             R::NoEntry => "the compiler reported no entry".to_owned(),
             R::UndeclaredEntry { symbol } => {
@@ -156,8 +174,7 @@ impl Context<'_> {
             ),
             R::Loosened(how) => loosened(how),
             R::AcceptanceExpired { by, until, day } => format!(
-                "expired: {by} accepted this until {until}, and this run is from {day}; fix the regression, take it as the new baseline with `{}`, or extend the acceptance",
-                self.update_command()
+                "expired: {by} accepted this until {until}, and this run is from {day}; extend the acceptance, or remove it with what it lets pass"
             ),
             R::AcceptanceUndated { started } => format!(
                 "the record starts at `{started}`, which is no date: this acceptance may have expired"
@@ -170,6 +187,16 @@ impl Context<'_> {
             ),
             R::AcceptanceUnused { by, until } => format!(
                 "unused: every gate holds without this acceptance, by {by} until {until}; remove it"
+            ),
+            R::ExpectedFailurePassed => {
+                "holds every gate that was judged, and is expected to fail: it is right after all, or nothing catches it any more".to_owned()
+            }
+            R::FailedOtherwise { on, failed } => format!(
+                "fails {} of {on}, which it is not expected to",
+                listed(&failed.iter().map(super::words::gate).collect::<Vec<_>>()),
+            ),
+            R::AcceptedFindingGone { by, until } => format!(
+                "unused: the simulator does not find this, which {by} accepted until {until}; remove the acceptance, or correct its line if that was edited"
             ),
             R::AcceptedUntil { own, accepted } => format!(
                 "{}; the acceptance of `{}` by {} ended on {}",
@@ -203,6 +230,9 @@ impl Context<'_> {
             R::Fault(fault) => format!("{}: {}", fault_kind(fault.kind), fault.message),
             R::Unsupported(why) => unsupported(why),
             R::NotRun(why) => not_run(why),
+            R::ExpectedFailureOpen => {
+                "no gate that it is expected to fail was decided, or not at all of its shapes".to_owned()
+            }
             R::GpuRequired { why } => format!("a GPU is required: {}", self.sentence(why)),
             R::NotBuilt { unit } => format!("{unit} was not built"),
             R::NotProven { why } => format!("{NOT_PROVEN}: {}", self.sentence(why)),
@@ -236,6 +266,10 @@ impl Context<'_> {
             }
             R::CountersWithheld { why } => {
                 format!("no counter can be gated in this launch: {}", withheld(why.as_ref()))
+            }
+
+            R::RivalSkipped { rival, contestant, because } => {
+                format!("{rival} skipped {contestant}: {because}")
             }
 
             R::EvidenceMissing(of) => format!("the record has no {}", piece(of)),
@@ -561,6 +595,24 @@ fn accepted_by(accepted: &AcceptedLimit) -> String {
     )
 }
 
+/// `shared_race at k.cu:12 (512 times) accepted by jane@example.org until 2027-01-31: why`.
+fn accepted_finding(accepted: &AcceptedFinding) -> String {
+    let AcceptedFinding {
+        finding,
+        place,
+        times,
+        by,
+        until,
+        because,
+        ..
+    } = accepted;
+    format!(
+        "{} at {place} ({}) accepted by {by} until {until}: {because}",
+        finding.kind.name(),
+        plural(*times as usize, "time")
+    )
+}
+
 fn finding(finding: &Finding) -> String {
     let entry = finding.entry.as_ref();
     let entry = entry.map_or(String::new(), |entry| format!("in {entry}: "));
@@ -670,6 +722,7 @@ fn piece(piece: &Piece) -> String {
         Piece::Driver(case) => format!("driver figures of {case}"),
         Piece::BaseReference(case) => format!("comparison of {case}'s reference with the base's"),
         Piece::Timing(case) => format!("timing of {case}"),
+        Piece::Rival { rival, task } => format!("timing of {rival} beside {task}"),
     }
 }
 
@@ -714,6 +767,7 @@ fn fault_kind(kind: FaultKind) -> &'static str {
         FaultKind::WorkerDied => "worker died",
         FaultKind::Reference => "no reference",
         FaultKind::Base => "the base revision broke",
+        FaultKind::Rival => "the rival broke",
         FaultKind::Environment => "environment failed",
     }
 }
@@ -808,12 +862,34 @@ pub fn demand(demand: &BaseDemand) -> String {
         BaseDemand::OutputType { tensor } => format!("type of output {tensor}"),
         BaseDemand::TensorRole { tensor, role } => format!("{tensor} is `{}`", role_name(*role)),
         BaseDemand::TensorDims { tensor, dims } => format!("{tensor} is {dims:?}"),
+        BaseDemand::ComparedElements {
+            tensor,
+            compare: None,
+        } => format!("all of output {tensor}"),
+        BaseDemand::ComparedElements {
+            tensor,
+            compare: Some(compare),
+        } => {
+            format!("output {tensor} {}", part(compare))
+        }
+        BaseDemand::UnpreparedScratch { tensor } => format!("scratch {tensor} without a fill"),
         BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
         BaseDemand::TimingSchedule => "timing schedule".to_owned(),
         BaseDemand::Checks(rules) => comma(rules, super::words::gate),
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
         BaseDemand::NoAcceptance => "without an acceptance".to_owned(),
         BaseDemand::File(file) => format!("gates of {file}"),
+        BaseDemand::NoFallback(None) => "no fallback".to_owned(),
+        BaseDemand::NoFallback(Some(to)) => format!("no fallback but `{to}`"),
+        BaseDemand::NoFailure(but) if but.is_empty() => "every gate holds".to_owned(),
+        BaseDemand::NoFailure(but) => format!("no gate fails but {}", any_of(but)),
+    }
+}
+
+fn part(compare: &Compare) -> String {
+    match compare {
+        Compare::Where { condition, .. } => format!("where `{}`", condition.text),
+        Compare::Mask { tensor } => format!("where `{tensor}` is not 0"),
     }
 }
 
@@ -841,6 +917,7 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::ReferenceIncomparable(Some(why)) => {
             format!("base's cannot be computed on head's inputs: {why}")
         }
+        Loosened::Rival(rival) => format!("the rival `{rival}` is another command"),
         Loosened::OutputRemoved => "head has no such output".to_owned(),
         Loosened::Dims(dims) => {
             let dims = dims.iter().map(|(name, size)| match size {
@@ -854,6 +931,10 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::TensorRole(role) => format!("head has `{}`", role_name(*role)),
         Loosened::TensorDims(dims) => format!("head has {dims:?}"),
+        Loosened::ComparedElements(compare) => format!("head compares it only {}", part(compare)),
+        Loosened::PreparedScratch => {
+            "head has it filled before every launch, which no time includes".to_owned()
+        }
         Loosened::SimulatorBudget { base, head } => {
             let (head, base) = (millions(*head), millions(*base));
             format!("head simulates cases of up to {head} warp instructions, base of up to {base}")
@@ -866,6 +947,12 @@ pub fn loosened(how: &Loosened) -> String {
         }
         Loosened::CountersLost(counters) => {
             format!("head can no longer be held to {}", lost_counters(counters))
+        }
+        Loosened::FallsBack(to) => {
+            format!("head falls back on `{to}` where it fails, with --allow-fallback")
+        }
+        Loosened::ExpectedToFail(gates) => {
+            format!("head expects it to fail {}", any_of(gates))
         }
         Loosened::FileRemoved => "removed: head has no such file of gates".to_owned(),
         Loosened::BaselineRemoved => "head removes the baseline".to_owned(),
@@ -887,9 +974,9 @@ pub fn loosened(how: &Loosened) -> String {
             let figures = all(figures, edited);
             format!("head's baseline, under the {under}, is worse: {figures}")
         }
-        Loosened::Accepts { instead, by, until } => format!(
+        Loosened::Accepts { allows, by, until } => format!(
             "head accepts {}, by {by} until {until}",
-            super::words::gate(instead)
+            super::words::allowance(allows)
         ),
     }
 }

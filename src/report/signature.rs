@@ -98,6 +98,7 @@ fn of_scalar(elem: ScalarType, parameter: &str, at: usize, entry: &str) -> Optio
 
 fn as_written(elem: ElemType) -> &'static str {
     match elem {
+        ElemType::F64 => "f64",
         ElemType::F32 => "f32",
         ElemType::F16 => "f16",
         ElemType::Bf16 => "bf16",
@@ -105,6 +106,8 @@ fn as_written(elem: ElemType) -> &'static str {
         ElemType::E5m2 => "e5m2",
         ElemType::I8 => "i8",
         ElemType::U8 => "u8",
+        ElemType::I16 => "i16",
+        ElemType::U16 => "u16",
         ElemType::I32 => "i32",
         ElemType::U32 => "u32",
         ElemType::I64 => "i64",
@@ -113,8 +116,7 @@ fn as_written(elem: ElemType) -> &'static str {
 
 /// What is known of what a pointer points to. Bytes, vectors and structs may stand for anything.
 enum Pointee {
-    /// `None` for `double`, which no tensor is of.
-    Float(Option<ElemType>),
+    Float(ElemType),
     /// An integer of so many bytes.
     Whole(usize),
 }
@@ -124,12 +126,13 @@ impl Pointee {
         let pointee = parameter.strip_suffix('*')?.trim_end();
         let pointee = pointee.strip_suffix(" const").unwrap_or(pointee);
         Some(match pointee {
-            "float" => Self::Float(Some(ElemType::F32)),
-            "double" => Self::Float(None),
-            "__half" => Self::Float(Some(ElemType::F16)),
-            "__nv_bfloat16" => Self::Float(Some(ElemType::Bf16)),
-            "__nv_fp8_e4m3" => Self::Float(Some(ElemType::E4m3)),
-            "__nv_fp8_e5m2" => Self::Float(Some(ElemType::E5m2)),
+            "float" => Self::Float(ElemType::F32),
+            "double" => Self::Float(ElemType::F64),
+            "__half" => Self::Float(ElemType::F16),
+            "__nv_bfloat16" => Self::Float(ElemType::Bf16),
+            "__nv_fp8_e4m3" => Self::Float(ElemType::E4m3),
+            "__nv_fp8_e5m2" => Self::Float(ElemType::E5m2),
+            "short" | "unsigned short" => Self::Whole(2),
             "int" | "unsigned int" => Self::Whole(4),
             "long" | "unsigned long" | "long long" | "unsigned long long" => Self::Whole(8),
             _ => return None,
@@ -139,7 +142,7 @@ impl Pointee {
     fn differs(&self, declared: ElemType) -> bool {
         let whole = matches!(declared, ElemType::I32 | ElemType::U32 | ElemType::I64);
         match self {
-            Self::Float(own) => *own != Some(declared),
+            Self::Float(own) => *own != declared,
             // Codes and halves are read as integers of any width by kernels that unpack them.
             Self::Whole(bytes) => whole && *bytes != declared.size(),
         }
@@ -161,8 +164,9 @@ mod tests {
             ("__nv_bfloat16*", &[Bf16], &[F16]),
             ("__nv_fp8_e4m3*", &[E4m3], &[E5m2, U8]),
             ("float*", &[F32], &[F16, I32]),
-            ("double*", &[], &[F32]),
-            ("int const*", &[I32, U32, F16, E4m3, U8, F32], &[I64]),
+            ("double*", &[F64], &[F32]),
+            ("short const*", &[I16, U16, F16], &[I32, I64]),
+            ("int const*", &[I32, U32, F16, E4m3, U8, I16, F32], &[I64]),
             ("long const*", &[I64, F16], &[I32]),
         ] {
             let pointee = Pointee::of(parameter).unwrap();
@@ -213,6 +217,7 @@ mod tests {
                 strides: None,
                 fill: None,
                 codec: None,
+                compare: None,
             })
             .into();
         let entry = EntryFacts {

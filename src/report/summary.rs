@@ -18,7 +18,10 @@ pub fn reproduce(record: &Record, judgement: &Judgement, subject: &Subject) -> O
     }
     let there = match subject {
         Subject::Unit(unit) => record.plan.unit(unit).is_some(),
-        Subject::Case(case) => record.plan.case(case).is_some(),
+        Subject::Case(case) => {
+            let mut expected = record.plan.expected.iter();
+            record.plan.case(case).is_some() || expected.any(|it| it.every_shape() == *case)
+        }
     };
     there.then(|| words::run_command(&record.environment, judgement.base.as_ref(), subject))
 }
@@ -36,7 +39,14 @@ pub fn conclusion(conclusion: Conclusion) -> &'static str {
 /// `FAIL: 1 of 44 gates failed, 43 passed`.
 pub fn headline(judgement: &Judgement) -> String {
     let total = judgement.verdicts.len();
-    let accepted = match judgement.accepted.len() {
+    // A gate may have several acceptances.
+    let mut broken: Vec<_> = judgement
+        .accepted
+        .iter()
+        .map(|it| (&it.subject, &it.rule))
+        .collect();
+    broken.dedup();
+    let accepted = match broken.len() {
         0 => String::new(),
         count => format!(", {count} of them broken and accepted"),
     };
@@ -46,6 +56,8 @@ pub fn headline(judgement: &Judgement) -> String {
         Outcome::Inconclusive => "inconclusive".to_owned(),
         Outcome::Unsupported => "unsupported".to_owned(),
         Outcome::Skipped => "skipped".to_owned(),
+        Outcome::Replaced => "fell back on another variant".to_owned(),
+        Outcome::Expected => "failed as expected".to_owned(),
         Outcome::Pass => format!("passed{accepted}"),
     };
     // What the conclusion rests on comes first.
@@ -226,7 +238,7 @@ pub fn win(record: &Record, win: &Win) -> String {
 pub fn costs(costs: &Costs) -> String {
     let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1000.0);
     format!(
-        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}{}, simulator {}, {} started and ended {}, own {}",
+        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}{}, simulator {}, {}{} started and ended {}, own {}",
         seconds(costs.total_ms),
         seconds(costs.compiler_ms),
         costs.compiled,
@@ -238,6 +250,10 @@ pub fn costs(costs: &Costs) -> String {
             gpus => format!(" on {gpus} GPUs side by side"),
         },
         seconds(costs.simulator_ms),
+        match costs.rivals_ms {
+            0 => String::new(),
+            ms => format!("rivals {}, ", seconds(ms)),
+        },
         plural(costs.workers as usize, "worker"),
         seconds(costs.worker_start_ms),
         seconds(costs.own_ms()),

@@ -2,7 +2,7 @@
 //! headline comes last, where the eye rests.
 
 use super::beside::LoosenedGates;
-use super::page::{self, Kind, Part};
+use super::page::{self, Kind, Part, Section};
 use super::problems::Problem;
 use super::{escape, summary};
 use comfy_table::{
@@ -46,9 +46,34 @@ impl Options {
 
 pub fn render(record: &Record, judgement: &Judgement, options: Options) -> String {
     let page = page::lay_out(record, judgement);
+    let mut out = sections(&page.sections, options);
+    labelled(&mut out, "on", &[page.circumstances], options);
+    labelled(&mut out, "time", &[page.costs], options);
+    let paint = match page.conclusion {
+        Conclusion::Pass => Paint::Green,
+        Conclusion::Fail => Paint::Red,
+        Conclusion::Environment | Conclusion::Inconclusive | Conclusion::NothingJudged => {
+            Paint::Yellow
+        }
+    };
+    out.push(String::new());
+    let word = summary::conclusion(page.conclusion);
+    painted(&mut out, word, &page.headline, paint, options);
+    out.join("\n") + "\n"
+}
+
+/// What is no judgement: sections alone, in groups.
+pub fn render_groups(groups: &[Vec<Section>], options: Options) -> String {
+    let groups = groups.iter().map(|group| sections(group, options));
+    let groups = groups.map(|lines| lines.join("\n").trim_end().to_owned());
+    let groups: Vec<_> = groups.filter(|text| !text.is_empty()).collect();
+    groups.join("\n\n") + "\n"
+}
+
+fn sections(all: &[Section], options: Options) -> Vec<String> {
     let mut out = Vec::new();
-    for section in page.sections.iter().filter(|it| it.in_terminal) {
-        for part in &section.parts {
+    for section in all.iter().filter(|it| it.in_terminal) {
+        for part in section.parts.iter().filter(|part| !part.is_empty()) {
             match part {
                 Part::Problems(all) => all.iter().for_each(|it| problem(&mut out, it, options)),
                 Part::Loosened(gates, what) => loosened(&mut out, gates, what, options),
@@ -74,22 +99,11 @@ pub fn render(record: &Record, judgement: &Judgement, options: Options) -> Strin
                     }
                     out.push(String::new());
                 }
+                Part::Chart(_) => {}
             }
         }
     }
-    labelled(&mut out, "on", &[page.circumstances], options);
-    labelled(&mut out, "time", &[page.costs], options);
-    let paint = match page.conclusion {
-        Conclusion::Pass => Paint::Green,
-        Conclusion::Fail => Paint::Red,
-        Conclusion::Environment | Conclusion::Inconclusive | Conclusion::NothingJudged => {
-            Paint::Yellow
-        }
-    };
-    out.push(String::new());
-    let word = summary::conclusion(page.conclusion);
-    painted(&mut out, word, &page.headline, paint, options);
-    out.join("\n") + "\n"
+    out
 }
 
 const INDENT: &str = "     ";
@@ -160,7 +174,9 @@ pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
 /// copied: with long ones the table is wider.
 fn table(table: &page::Table, width: usize) -> Vec<String> {
     let columns = || table.columns.iter().filter(|column| !column.is_wide);
-    let heads = columns().map(|column| column.head.clone()).collect();
+    let heads = columns()
+        .map(|column| escape::within_line(&column.head))
+        .collect();
     let rows = table.rows.iter().map(|row| {
         let cells = row.iter().zip(&table.columns);
         let cells = cells.filter(|(_, column)| !column.is_wide);

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 use verdict::judge::fixture;
 use verdict::judge::{compare, judge};
 use verdict::model::{
-    Acceptance, Conclusion, Evidence, Fault, FaultKind, Judgement, Loosening, Metric, NotRun, Num,
-    OtherProcess, Outcome, Question, Reason, Record, Rule, Seen, Subject, Verdict, Worst,
+    Acceptance, Allowance, Bound, Conclusion, Evidence, Fallback, Fault, FaultKind, GateName,
+    Judgement, Loosening, Metric, NotRun, Num, Op, OtherProcess, Outcome, Place, Question, Reason,
+    Record, Rule, Seen, SourceLine, Subject, Target, Verdict, Worst,
 };
 
 const PLAIN: Options = Options {
@@ -145,6 +146,74 @@ fn a_run_that_fails() {
 }
 
 #[test]
+fn a_variant_that_falls_back_on_another() {
+    let mut record = fixture::record();
+    record.plan.fallbacks.push(Fallback {
+        kernel: "k".into(),
+        variant: "fast".into(),
+        to: "direct".into(),
+        declared: "gates.yaml:9".into(),
+    });
+    record.policy.allow_fallback = true;
+    fixture::slow(&mut record, &fixture::case_id("fast", "small"), 82_400);
+    everywhere("fallback", &record);
+}
+
+fn with_targets(mut record: Record) -> Record {
+    let relative = |factor| Bound::Expr(fixture::expr(&format!("{factor} * direct.p50")));
+    let target = |shape, bound, because: Option<&str>| Target {
+        subject: fixture::case("fast", shape),
+        metric: Metric::P50,
+        op: Op::Le,
+        bound,
+        because: because.map(str::to_owned),
+        declared: "gates.yaml:9".into(),
+    };
+    record.policy.targets = vec![
+        target("small", relative("0.90"), None),
+        target(
+            "large",
+            relative("0.75"),
+            Some("it is bound by issue slots, not by bandwidth"),
+        ),
+        target("large", Bound::Value(Num(79_000.0)), None),
+    ];
+    record
+}
+
+#[test]
+fn targets_that_are_met_and_missed() {
+    everywhere("targets", &with_targets(fixture::record()));
+}
+
+#[test]
+fn targets_without_a_gpu() {
+    everywhere(
+        "targets-no-gpu",
+        &with_targets(fixture::record_without_gpu()),
+    );
+}
+
+#[test]
+fn a_variant_that_fails_as_expected() {
+    let by = [GateName::Metric(Metric::MaxErr), GateName::Deterministic];
+    let mut record = fixture::record_kept_to_fail(&by);
+    for shape in fixture::SHAPES {
+        let id = fixture::case_id("fast", shape);
+        fixture::recheck(&mut record, &id, |_, facts| {
+            facts.error.max_err = Num(0.3);
+        });
+    }
+    everywhere("expected", &record);
+}
+
+#[test]
+fn a_variant_that_is_expected_to_fail_and_does_not() {
+    let record = fixture::record_kept_to_fail(&[GateName::Metric(Metric::MaxErr)]);
+    everywhere("unexpected", &record);
+}
+
+#[test]
 fn a_run_without_a_gpu() {
     everywhere("no-gpu", &fixture::record_without_gpu());
 }
@@ -173,7 +242,7 @@ fn a_run_in_the_simulator() {
                 message: "race on shared memory 0x40: this read and the write at k.cu:9 are not ordered at k.cu:11, \
                           block [0, 0, 0], thread [32, 0, 0]"
                     .into(),
-                places: vec!["k.cu:11".into(), "k.cu:9".into()],
+                places: [11, 9].map(race_at).into(),
                 block: [0; 3],
                 thread: [32, 0, 0],
                 address: Some(0x40),
@@ -204,12 +273,79 @@ fn a_run_in_the_simulator() {
     everywhere("simulated", &record);
 }
 
+/// Of two contestants one is skipped, and a gate rests on each.
+#[test]
+fn a_run_beside_a_rival() {
+    let mut record = fixture::record_beside_rival();
+    for piece in &mut record.evidence {
+        if let Evidence::Rival {
+            task,
+            facts: Seen::Got(facts),
+            ..
+        } = piece
+            && task.shape == "large"
+        {
+            let flash = facts.contestants["flash"].clone();
+            facts.contestants.insert("math".into(), flash);
+        }
+    }
+    for (variant, bound) in [
+        ("fast", "torch.flash.p50"),
+        ("direct", "torch.flash.p50"),
+        ("fast", "torch.math.p50"),
+    ] {
+        let rule = Rule::Limit {
+            metric: Metric::P50,
+            limit: verdict::model::Limit::Absolute {
+                op: verdict::model::Op::Le,
+                bound: verdict::model::Bound::Expr(fixture::expr(bound)),
+            },
+        };
+        let gate = fixture::gate(fixture::case(variant, "small"), rule);
+        record.policy.gates.push(gate);
+    }
+    everywhere("rivals", &record);
+}
+
+#[test]
+fn rivals_that_did_not_run_are_named_once_for_each_reason() {
+    let mut record = fixture::record_beside_rival();
+    fixture::rerival(&mut record, |_, seen| {
+        *seen = Seen::Fault(Fault {
+            kind: FaultKind::Rival,
+            message: "torch: failed (exit code 1): \u{1b}[31mno".into(),
+        });
+    });
+    let judgement = judged(&record);
+    let text = terminal::render(&record, &judgement, PLAIN);
+    let line = "rivals   torch flash and math: not compared with 4 cases of k: the rival broke: torch: failed (exit";
+    assert!(text.contains(line), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+    let mut without = fixture::record_without_gpu();
+    without.plan.rivals = vec![fixture::rival()];
+    let judgement = judged(&without);
+    let text = terminal::render(&without, &judgement, PLAIN);
+    let line = "rivals   torch flash and math: not compared with 4 cases of k: ";
+    assert!(text.contains(line), "{text}");
+}
+
+fn race_at(number: u32) -> Place {
+    Place {
+        at: format!("k.cu:{number}"),
+        line: Some(SourceLine {
+            file: "k.cu".into(),
+            number,
+            text: Some(format!("shared[{number}] = x;")),
+        }),
+    }
+}
+
 fn accepted_registers(instead: Rule) -> Acceptance {
     Acceptance {
         case: "k/direct".into(),
         subjects: vec![fixture::unit("direct")],
         left_out: false,
-        instead,
+        allows: Allowance::Limit(instead),
         reason: "one load more in flight: 100%, of <N>".into(),
         by: "jane@example.org".into(),
         until: "2027-01-31".into(),
@@ -589,7 +725,7 @@ fn markdown_of_many_cases_still_fits_a_comment() {
     let text = markdown::render(&record, &judgement);
     assert!(text.len() < 65_536, "{}", text.len());
     assert!(
-        text.contains("unchanged: too many for a comment; `report.json` has them."),
+        text.contains("unchanged: too many for a comment; the JSON report has them."),
         "{text}"
     );
     assert!(text.contains("<summary>All figures</summary>"));

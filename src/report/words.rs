@@ -39,13 +39,27 @@ fn number(value: f64) -> String {
 }
 
 fn nanoseconds(value: f64) -> String {
-    let (scaled, unit) = match value.abs() {
-        below if below < 1e3 => (value, "ns"),
-        below if below < 1e6 => (value / 1e3, "us"),
-        below if below < 1e9 => (value / 1e6, "ms"),
-        _ => (value / 1e9, "s"),
-    };
-    format!("{} {unit}", number(scaled))
+    let (scale, unit) = time_unit(value);
+    format!("{} {unit}", number(value / scale))
+}
+
+/// The unit for a time, and how many ns it has.
+fn time_unit(ns: f64) -> (f64, &'static str) {
+    match ns.abs() {
+        below if below < 1e3 => (1.0, "ns"),
+        below if below < 1e6 => (1e3, "us"),
+        below if below < 1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    }
+}
+
+/// One unit for values of a metric of which `largest` is the largest, and what to divide them by.
+pub fn unit(metric: Metric, largest: f64) -> (f64, &'static str) {
+    match metric.measure() {
+        Measure::Nanoseconds => time_unit(largest),
+        Measure::Bytes => (1.0, "B"),
+        Measure::Count | Measure::Output | Measure::Share => (1.0, ""),
+    }
 }
 
 fn bytes(value: f64) -> String {
@@ -122,6 +136,37 @@ pub fn signed(change: f64) -> String {
 /// `+2.6 % to +3.4 %`.
 pub fn signed_interval([low, high]: [f64; 2]) -> String {
     format!("{} to {}", signed(low), signed(high))
+}
+
+/// `1.4 times as fast as torch flash`, `0.7 times as fast as torch flash`: of two times of one launch, the first
+/// beside that of `other`. `None` where one of them is no time.
+pub fn speed(ns: f64, other_ns: f64, other: &str) -> Option<String> {
+    let is_time = |ns: f64| ns.is_finite() && ns > 0.0;
+    if !is_time(ns) || !is_time(other_ns) {
+        return None;
+    }
+    let times = match other_ns / ns {
+        none if none < 0.01 => format!("{none:.1e}"),
+        few if few < 10.0 => format!("{few:.2}"),
+        some if some < 100.0 => format!("{some:.1}"),
+        many => format!("{many:.0}"),
+    };
+    Some(match times.as_str() {
+        "1.00" => format!("as fast as {other}"),
+        times => format!("{times} times as fast as {other}"),
+    })
+}
+
+/// `13.3 % more instructions than stage1`: of a count, beside that of `other`. `None` where no share says it.
+pub fn amount(metric: Metric, value: f64, other_value: f64, other: &str) -> Option<String> {
+    let share = value / other_value - 1.0;
+    let word = match share {
+        share if !share.is_finite() => return None,
+        0.0 => return Some(format!("as many {metric} as {other}")),
+        share if share > 0.0 => "more",
+        _ => "fewer",
+    };
+    Some(format!("{} {word} {metric} than {other}", percent(share)))
 }
 
 /// `50 million warp instructions`: what a simulation costs, or may cost.
@@ -235,6 +280,69 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
+/// What has to be the same for the figures to judge a run.
+pub fn key(key: &BaselineKey) -> String {
+    let (mut parts, flags) = match key {
+        BaselineKey::Resources {
+            arch,
+            compiler,
+            flags,
+        }
+        | BaselineKey::Correctness {
+            arch,
+            compiler,
+            flags,
+        } => (vec![arch.to_string(), format!("nvcc {compiler}")], flags),
+        BaselineKey::SimulatedCorrectness {
+            arch,
+            compiler,
+            flags,
+        } => (
+            vec![
+                "simulated".to_owned(),
+                arch.to_string(),
+                format!("nvcc {compiler}"),
+            ],
+            flags,
+        ),
+        BaselineKey::Counters {
+            arch,
+            compiler,
+            flags,
+            model,
+        } => (
+            vec![
+                arch.to_string(),
+                format!("nvcc {compiler}"),
+                format!("model {model}"),
+            ],
+            flags,
+        ),
+        BaselineKey::Times {
+            gpu,
+            driver_branch,
+            clock_policy,
+            protocol,
+            mode,
+            compiler,
+            flags,
+        } => (
+            vec![
+                gpu.clone(),
+                format!("driver {driver_branch}"),
+                clock_policy.clone(),
+                format!("{mode}, protocol {protocol}"),
+                format!("nvcc {compiler}"),
+            ],
+            flags,
+        ),
+    };
+    if !flags.is_empty() {
+        parts.push(flags.clone());
+    }
+    parts.join(", ")
+}
+
 /// Why a relative limit cannot hold a metric.
 pub fn no_relative(metric: Metric) -> String {
     format!("{metric} is mostly 0, and a change relative to 0 says nothing")
@@ -245,11 +353,32 @@ pub fn question(question: &Question) -> String {
     match question {
         Question::Gate(rule) => gate(rule),
         Question::Baseline => "baseline can be read".to_owned(),
-        Question::Acceptance(limit) => format!("acceptance of {}", gate(limit)),
+        Question::Acceptance(allows) => format!("acceptance of {}", allowance(allows)),
         Question::NoLooser(demand) => format!(
             "no looser than the base: {}",
             super::reasons::demand(demand)
         ),
+        Question::Failure(gates) => format!("expected to fail {}", any_of(gates)),
+    }
+}
+
+/// `memory and races or max_err`.
+pub fn any_of(gates: &[GateName]) -> String {
+    let names: Vec<_> = gates.iter().map(|gate| gate.name()).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
+/// What an acceptance lets pass, in a few words.
+pub fn allowance(allows: &Allowance) -> String {
+    match allows {
+        Allowance::Limit(limit) => gate(limit),
+        Allowance::Finding(KnownFinding { kind, file, line }) => {
+            format!("{} in {file} at `{line}`", kind.name())
+        }
     }
 }
 
@@ -258,12 +387,12 @@ pub fn gate(rule: &Rule) -> String {
     match rule {
         Rule::Built => "built".to_owned(),
         Rule::HasEffect => "has effect".to_owned(),
-        Rule::Finite => "finite".to_owned(),
-        Rule::Written => "written".to_owned(),
-        Rule::Deterministic => "deterministic".to_owned(),
-        Rule::InputsIntact => "inputs intact".to_owned(),
-        Rule::AgreesWithDriver => "agrees with driver".to_owned(),
-        Rule::NoFindings => "memory and races".to_owned(),
+        Rule::Finite => GateName::Finite.name().to_owned(),
+        Rule::Written => GateName::Written.name().to_owned(),
+        Rule::Deterministic => GateName::Deterministic.name().to_owned(),
+        Rule::InputsIntact => GateName::InputsIntact.name().to_owned(),
+        Rule::AgreesWithDriver => GateName::AgreesWithDriver.name().to_owned(),
+        Rule::NoFindings => GateName::NoFindings.name().to_owned(),
         Rule::Counters { change } => format!("counters +{}%", number(change.0 * 100.0)),
         Rule::Limit { metric, limit } => format!("{metric} {}", bound(*metric, limit)),
         Rule::Condition { expr } => expr.text.clone(),
@@ -349,6 +478,40 @@ mod tests {
             interval(Metric::P50, [-0.004, 0.012]),
             "0.40 % faster to 1.2 % slower"
         );
+    }
+
+    #[test]
+    fn how_fast_is_never_told_the_wrong_way_round() {
+        for (ns, other, text) in [
+            (100.0, 140.0, "1.40 times as fast as a"),
+            (140.0, 98.0, "0.70 times as fast as a"),
+            (100.0, 100.4, "as fast as a"),
+            (9_600.0, 140_600.0, "14.6 times as fast as a"),
+            (140_600.0, 9_600.0, "0.07 times as fast as a"),
+            (1.0, 250.4, "250 times as fast as a"),
+            (250.4, 1.0, "4.0e-3 times as fast as a"),
+        ] {
+            assert_eq!(speed(ns, other, "a").as_deref(), Some(text));
+        }
+        for none in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(speed(none, 1.0, "a"), None);
+            assert_eq!(speed(1.0, none, "a"), None);
+        }
+    }
+
+    #[test]
+    fn amounts_beside_another() {
+        let metric = Metric::Counter(Counter::Instructions);
+        for (value, other, text) in [
+            (150.0, 100.0, Some("50.0 % more instructions than a")),
+            (100.0, 150.0, Some("33.3 % fewer instructions than a")),
+            (100.0, 100.0, Some("as many instructions as a")),
+            (0.0, 100.0, Some("100.0 % fewer instructions than a")),
+            (100.0, 0.0, None),
+            (0.0, 0.0, None),
+        ] {
+            assert_eq!(amount(metric, value, other, "a").as_deref(), text);
+        }
     }
 
     #[test]

@@ -116,11 +116,7 @@ pub fn baselines_of(files: Vec<(PathBuf, String)>) -> (Vec<Baseline>, Vec<Broken
     let mut good = Vec::new();
     let mut broken = Vec::new();
     for (file, text) in files {
-        let is_one = file.components().count() == 4
-            && file
-                .extension()
-                .is_some_and(|extension| extension == "json");
-        if !is_one {
+        if !is_baseline(&file) {
             continue;
         }
         match parse(&file, &text) {
@@ -129,6 +125,14 @@ pub fn baselines_of(files: Vec<(PathBuf, String)>) -> (Vec<Baseline>, Vec<Broken
         }
     }
     (good, broken)
+}
+
+/// By its path.
+pub(super) fn is_baseline(file: &Path) -> bool {
+    let is_json = file
+        .extension()
+        .is_some_and(|extension| extension == "json");
+    is_json && file.components().count() == 4
 }
 
 /// The entries of a directory, sorted, relative to `root`; none where there is no such directory.
@@ -173,7 +177,7 @@ fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, FileProblem> 
     parse(file, &text)
 }
 
-fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, FileProblem> {
+pub(super) fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, FileProblem> {
     expect_schema(text, BASELINE_SCHEMA)?;
     keys_stand_once(text)?;
     let baseline: Baseline =
@@ -189,7 +193,7 @@ fn parse(file: &Path, text: &str) -> std::result::Result<Baseline, FileProblem> 
 }
 
 /// What it says of itself cannot be believed, so its place says what it covers.
-fn broken_at(file: &Path, problem: FileProblem) -> BrokenBaseline {
+pub(super) fn broken_at(file: &Path, problem: FileProblem) -> BrokenBaseline {
     let name = |path: Option<&Path>| {
         path.and_then(Path::file_name)
             .map(|name| name.to_string_lossy().into_owned())
@@ -429,7 +433,8 @@ fn merge(
     Ok((file, merged, Some(old)))
 }
 
-fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subject {
+/// What the figures of a baseline under `shape` are about.
+pub fn subject(kernel: &str, variant: &str, key: &BaselineKey, shape: &str) -> Subject {
     let (kernel, variant) = (kernel.to_owned(), variant.to_owned());
     match key {
         BaselineKey::Resources { arch, .. } if shape == ANY_SHAPE => Subject::Unit(UnitId {

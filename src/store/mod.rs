@@ -5,8 +5,12 @@ mod baselines;
 mod file;
 pub mod nvbench;
 mod once;
+mod past;
 mod record;
 
-pub use baselines::{BASELINES, Change, Update, baselines_of, load_baselines, update_baselines};
+pub use baselines::{
+    BASELINES, Change, Update, baselines_of, load_baselines, subject, update_baselines,
+};
 pub use file::NewFile;
+pub use past::{Past, PastFile, PastState, PastVersion, past};
 pub use record::{read, read_record, seal, write_record};

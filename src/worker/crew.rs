@@ -221,6 +221,11 @@ impl<'a> Crew<'a> {
         self.lock = None;
     }
 
+    /// Whether it holds the GPU for timings: the worker is idle then, and another program may be timed.
+    pub fn is_measuring(&self) -> bool {
+        self.broken.is_none() && matches!(self.lock, Some((Use::Measure, _)))
+    }
+
     fn end_worker(&mut self) -> String {
         self.sent = None;
         let began = Instant::now();

@@ -276,6 +276,7 @@ pub(super) fn checked() -> Frame {
     Frame::Checked(Box::new(CheckFacts {
         error: ErrorFacts {
             elements: 1,
+            left_out: 0,
             non_finite: 0,
             max_err: Num(0.0),
             mean_err: Num(0.0),

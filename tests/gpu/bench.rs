@@ -87,6 +87,7 @@ pub fn tensor(name: &str, role: Role) -> Tensor {
             std: Num(1.0),
         }),
         codec: None,
+        compare: None,
     }
 }
 
@@ -117,6 +118,7 @@ pub fn case(variant: &str) -> Case {
                 grid: [1, 1, 1],
                 block: [256, 1, 1],
                 cluster: None,
+                cooperative: false,
                 dynamic_shared: 0,
             }),
         }],
@@ -131,6 +133,20 @@ pub fn case(variant: &str) -> Case {
         timed: true,
     }
 }
+
+/// `once`, whose scratch has to be zero before every launch; it is poisoned where `fill` is `None`.
+pub fn once(fill: Option<Fill>) -> Case {
+    let mut case = case("once");
+    case.tensors.push(Tensor {
+        elem: ElemType::I32,
+        fill,
+        ..tensor("used", Role::Scratch)
+    });
+    case.steps[0].args.push(pointer("used"));
+    case
+}
+
+pub const ZEROS: Fill = Fill::Constant { value: Num(0.0) };
 
 pub fn launcher_case(variant: &str) -> Case {
     let mut case = case(variant);

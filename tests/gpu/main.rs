@@ -139,6 +139,8 @@ fn shared_memory_clusters_structs_and_in_out_tensors() {
     }];
     assert_right(&got(check(&mut crew, by_value, entry("by_value"))));
 
+    assert_right(&got(check(&mut crew, once(Some(ZEROS)), entry("once"))));
+
     // Restored before each launch, or eight doublings would differ.
     let mut in_place = case("in_place");
     in_place.tensors = vec![tensor("y", Role::Inout)];

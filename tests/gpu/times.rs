@@ -2,9 +2,10 @@
 
 use crate::bench::*;
 use gatekeeper::build::Artifact;
-use gatekeeper::worker::{Crew, TimeJob};
+use gatekeeper::worker::{Arm, Crew, PairJob, TimeJob};
 use verdict::model::{
-    Case, Fault, FaultKind, Mode, Num, Role, ScalarType, ScalarValue, Schedule, Seen, TimeFacts,
+    Case, Fault, FaultKind, Mode, Num, Role, ScalarType, ScalarValue, Schedule, Seen, Singles,
+    TimeFacts,
 };
 
 fn schedule(mode: Mode) -> Schedule {
@@ -137,6 +138,49 @@ fn times_of_copies_in_cache_and_in_memory() {
         });
         assert!(cached > memory, "a cache is faster: {cached} {memory} GB/s");
     }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn scratch_that_has_to_be_zero_is_zeroed_before_every_launch_that_is_timed() {
+    let mut crew = crew();
+    for mode in [Mode::Warm, Mode::Cold] {
+        let facts = time(&mut crew, once(Some(ZEROS)), entry("once"), mode);
+        assert_eq!(facts.launches_per_sample, 1);
+        assert_eq!((facts.batched_ns.len(), facts.single_ns.len()), (30, 200));
+    }
+    let arm = || Arm {
+        case: once(Some(ZEROS)),
+        artifact: entry("once"),
+    };
+    let pair = crew.pair(PairJob {
+        head: arm(),
+        base: arm(),
+        process: 0,
+        seed: 1,
+        schedule: schedule(Mode::Warm),
+        pairing: gatekeeper::config::pairing(false),
+        singles: Singles::Judged,
+    });
+    let Seen::Got(pair) = pair else {
+        panic!("{pair:?}")
+    };
+    for facts in [&pair.head, &pair.base] {
+        assert_eq!(facts.launches_per_sample, 1);
+        assert!(!facts.batched_ns.is_empty());
+    }
+    // Where nobody clears it, the kernel says so.
+    let fault = crew.time(TimeJob {
+        case: once(None),
+        artifact: entry("once"),
+        seed: 1,
+        schedule: schedule(Mode::Warm),
+    });
+    let is_trap = |fault: &Fault| fault.kind == FaultKind::DeviceFault;
+    assert!(
+        matches!(&fault, Seen::Fault(fault) if is_trap(fault)),
+        "{fault:?}"
+    );
 }
 
 #[test]

@@ -333,3 +333,118 @@ fn kernels_that_break_a_gpu_break_the_simulator() {
         "{gates:?}"
     );
 }
+
+/// The project with a rival of `dial` that says what it is to say, and keeps what it was asked: one contestant takes a
+/// microsecond, one a second, and one is not here.
+fn project_with_rival(bound: &str) -> tempfile::TempDir {
+    let project = project();
+    let dir = project.path();
+    let timed = |name: &str, ns: u64| {
+        format!(
+            r#"{{"name": "{name}", "timed": {{"launches_per_sample": 1, "batched_ns": [{ns}, {ns}], "single_ns": [{ns}, {ns}]}}}}"#
+        )
+    };
+    let answer = format!(
+        r#"{{"schema": "gatekeeper.rival/1", "versions": {{"fake": "1.0"}}, "tasks": [{{"id": "dial/default@filled", "contestants": [{}, {}, {{"name": "absent", "skipped": "not here"}}]}}]}}"#,
+        timed("quick", 1_000),
+        timed("slow", 1_000_000_000)
+    );
+    std::fs::write(dir.join("answer.json"), answer).unwrap();
+    std::fs::write(
+        dir.join("rival.sh"),
+        "cat >>asked.json; echo \"$CUDA_VISIBLE_DEVICES\" >>gpus.txt; cat answer.json\n",
+    )
+    .unwrap();
+    let gates = dir.join("gates.yaml");
+    edit(
+        &gates,
+        "  dial:\n",
+        "  dial:\n    rivals: {fake: {command: [sh, rival.sh], contestants: [quick, slow, absent]}}\n",
+    );
+    edit(
+        &gates,
+        "      cycles: +2%\n      p50: +2%\n",
+        &format!("      p50: \"<= {bound}\"\n"),
+    );
+    edit(
+        &gates,
+        "kernels:\n",
+        "timing: {iterations: 2, singles: 2, processes: 2, max_processes: 2}\nkernels:\n",
+    );
+    project
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_kernel_slower_than_its_rival() {
+    let project = project_with_rival("1.5 * fake.quick.p50");
+    let dir = project.path();
+    fails_on_gpu(dir, &["dial"], "dial/default@filled", "[beyond-limit] p50 ");
+    let report: Value = serde_json::from_str(&common::report(dir)).unwrap();
+    let standing = &report["rivals"][0];
+    assert_eq!(standing["versions"]["fake"], "1.0");
+    let compared = standing["compared"].as_array().unwrap();
+    let ratios: Vec<_> = compared
+        .iter()
+        .map(|it| it["times_as_fast"].as_f64().unwrap())
+        .collect();
+    assert!(
+        ratios.len() == 2 && ratios[0] < 1.0 && ratios[1] > 1.0,
+        "{ratios:?}"
+    );
+    assert_eq!(standing["not_compared"][0]["contestants"][0], "absent");
+    // As many processes of it as of ours, each told the GPU.
+    let gpus = std::fs::read_to_string(dir.join("gpus.txt")).unwrap();
+    let gpus: Vec<_> = gpus.lines().collect();
+    assert!(
+        gpus.len() == 2 && gpus.iter().all(|gpu| !gpu.is_empty()),
+        "{gpus:?}"
+    );
+    let asked = std::fs::read_to_string(dir.join("asked.json")).unwrap();
+    assert_eq!(asked.matches(r#""id":"dial/default@filled""#).count(), 2);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_kernel_faster_than_its_rival() {
+    let project = project_with_rival("0.5 * fake.slow.p50");
+    on_gpu(project.path(), &["dial"], 0);
+    assert_eq!(failed(project.path(), "dial"), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn a_rival_that_breaks_decides_nothing() {
+    let project = project_with_rival("fake.slow.p50");
+    let dir = project.path();
+    std::fs::write(
+        dir.join("rival.sh"),
+        "echo >>gpus.txt; echo no >&2; exit 3\n",
+    )
+    .unwrap();
+    let output = on_gpu(dir, &["dial"], 3);
+    let said = unwrapped(&stdout(&output));
+    assert!(
+        said.contains("the rival broke: fake: failed (exit code 3): no"),
+        "{said}"
+    );
+    let started = std::fs::read_to_string(dir.join("gpus.txt")).unwrap();
+    assert_eq!(started.lines().count(), 1, "it is not started again");
+}
+
+#[test]
+fn without_a_gpu_a_rival_is_named_and_not_started() {
+    let project = project_with_rival("fake.quick.p50");
+    let dir = project.path();
+    let output = gate(dir, &["--device", "sim", "dial"], 0);
+    let verdicts = verdicts(dir, "dial");
+    let timed: Vec<_> = verdicts
+        .iter()
+        .filter(|(gate, ..)| gate == "p50 <= fake.quick.p50")
+        .collect();
+    assert!(timed.len() == 1 && timed[0].1 == "skipped", "{verdicts:?}");
+    let said = unwrapped(&stdout(&output));
+    let line = "fake quick, slow and absent: not compared with dial/default@filled: --device sim";
+    assert!(said.contains(line), "{said}");
+    assert!(!dir.join("asked.json").exists());
+}

@@ -12,7 +12,7 @@
 //! - every intermediate result is finite, or an error.
 //!
 //! Grammar, loosest first: `||`, `&&`, one comparison, `+ -`, `* / %`, unary `- !`, then numbers
-//! (`64`, `1e-3`, `48KiB`, `900us`), names (`D`, `stage1.p50`), calls and parentheses.
+//! (`64`, `1e-3`, `48KiB`, `900us`), names (`D`, `stage1.p50`, `torch.flash.p50`), calls and parentheses.
 
 mod parse;
 #[cfg(test)]
@@ -30,6 +30,8 @@ pub enum Name {
     Plain(String),
     /// `stage1.p50`.
     Dotted(String, String),
+    /// `torch.flash.p50`.
+    Rival(String, String, String),
 }
 
 impl Name {
@@ -43,6 +45,7 @@ impl fmt::Display for Name {
         match self {
             Self::Plain(name) => f.write_str(name),
             Self::Dotted(owner, name) => write!(f, "{owner}.{name}"),
+            Self::Rival(rival, contestant, name) => write!(f, "{rival}.{contestant}.{name}"),
         }
     }
 }

@@ -9,8 +9,12 @@ pub fn unary(scene: Scene, x: &str, out: &str, op: Unary) -> Result<Values, NoAn
     let input = scene.input(x)?;
     same_dims(out, &scene.output(out)?.dims, input.dims)?;
     match input.values {
-        Values::F32(values) => Ok(Values::F32(
-            values.par_iter().map(|&value| apply(op, value)).collect(),
+        values @ (Values::F32(_) | Values::F64(_)) => Ok(Values::F32(
+            values
+                .floats()
+                .par_iter()
+                .map(|&value| apply(op, value))
+                .collect(),
         )),
         Values::I64(values) => {
             let exact: Option<Option<Vec<i64>>> =

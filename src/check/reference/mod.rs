@@ -13,8 +13,8 @@ mod tests;
 pub mod user;
 
 use super::inputs::{Inputs, View};
-use super::{Outputs, Values, elem};
-use verdict::model::{Case, Reference, Role, Tensor};
+use super::{Compared, Outputs, Values, elem};
+use verdict::model::{Case, ElemType, Reference, Role, Tensor};
 
 /// Part of every cached result's key: a change of what any built-in reference computes is a new version.
 pub const REFERENCES: &str = "gatekeeper references/1";
@@ -75,7 +75,7 @@ impl<'a> Scene<'a> {
             ))
         })?;
         Ok(Array {
-            dims: &tensor.dims,
+            dims: tensor.value_dims(),
             values: data.values(self.view),
         })
     }
@@ -155,6 +155,10 @@ pub fn built_in(case: &Case, inputs: &Inputs, view: View) -> Result<Outputs, NoA
 /// Integers where the output holds integers, floats where it holds floats.
 fn as_stored(tensor: &Tensor, values: Values) -> Result<Values, NoAnswer> {
     match (tensor.elem.is_float(), values) {
+        (true, values) if tensor.elem == ElemType::F64 => {
+            let values = values.floats();
+            Ok(Values::F64(values.iter().map(|&it| it.into()).collect()))
+        }
         (true, values) => Ok(Values::F32(values.floats().into_owned())),
         (false, Values::I64(values)) => {
             let values = Values::I64(values);
@@ -163,7 +167,7 @@ fn as_stored(tensor: &Tensor, values: Values) -> Result<Values, NoAnswer> {
             })?;
             Ok(values)
         }
-        (false, Values::F32(_)) => Err(NoAnswer::Reference(format!(
+        (false, Values::F32(_) | Values::F64(_)) => Err(NoAnswer::Reference(format!(
             "the reference gives floats and `{}` holds {:?}: only sums, products and moves of integers \
              give integers; write a reference function for anything else",
             tensor.name, tensor.elem
@@ -175,6 +179,7 @@ fn as_stored(tensor: &Tensor, values: Values) -> Result<Values, NoAnswer> {
 ///
 /// A reference that is NaN would be matched by a kernel that is NaN: two mistakes that pass.
 fn complete(case: &Case, inputs: &Inputs, outputs: Outputs) -> Result<Outputs, NoAnswer> {
+    let compared = compared(case, inputs)?;
     let finite = inputs.tensors.values().all(|data| {
         data.seen.all_finite() && data.original.as_ref().is_none_or(Values::all_finite)
     });
@@ -192,13 +197,14 @@ fn complete(case: &Case, inputs: &Inputs, outputs: Outputs) -> Result<Outputs, N
                 tensor.len()
             )));
         }
-        let Values::F32(values) = values else {
-            continue;
+        let is_nan = |at: usize| match values {
+            Values::F32(values) => values.get(at).is_some_and(|it| it.is_nan()),
+            Values::F64(values) => values.get(at).is_some_and(|it| it.is_nan()),
+            Values::I64(_) => false,
         };
-        if let Some(at) = values
-            .iter()
-            .position(|value| value.is_nan())
+        if let Some(at) = (0..values.len())
             .filter(|_| finite)
+            .find(|&at| is_nan(at) && compared.has(name, at))
         {
             return Err(NoAnswer::Reference(format!(
                 "the reference gives NaN at `{name}`{:?} though every input is finite",
@@ -207,6 +213,11 @@ fn complete(case: &Case, inputs: &Inputs, outputs: Outputs) -> Result<Outputs, N
         }
     }
     Ok(outputs)
+}
+
+fn compared(case: &Case, inputs: &Inputs) -> Result<Compared, NoAnswer> {
+    let input = |name: &str| Some(inputs.tensors.get(name)?.seen.clone());
+    Ok(Compared::of(case, &input)?)
 }
 
 /// For messages: the dimensions that were expected and those that are there.

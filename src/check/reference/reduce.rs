@@ -112,6 +112,7 @@ pub fn transpose(
     let sources = offsets(&dims, &strides);
     Ok(match input.values {
         Values::F32(values) => Values::F32(sources.map(|at| values[at]).collect()),
+        Values::F64(values) => Values::F64(sources.map(|at| values[at]).collect()),
         Values::I64(values) => Values::I64(sources.map(|at| values[at]).collect()),
     })
 }

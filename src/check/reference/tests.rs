@@ -449,7 +449,9 @@ fn a_wrong_index_mapping_is_far_off() {
         }
     }
     let got = built_in(&case, &wrong, View::Seen).unwrap();
-    let facts = crate::check::compare::errors(&got, &want, &case.tensors, Some(1e-3)).unwrap();
+    let facts =
+        crate::check::compare::errors(&got, &want, &case.tensors, &Compared::all(), Some(1e-3))
+            .unwrap();
     assert!(facts.max_err.0 > 0.1 && facts.over_tolerance.unwrap().0 > 0.5);
 }
 
@@ -486,7 +488,9 @@ fn the_codecs_cost_attention_what_they_are_known_to_cost() {
         let inputs = generate(&case, 1).unwrap();
         let [seen, original] =
             [View::Seen, View::Original].map(|view| built_in(&case, &inputs, view).unwrap());
-        let facts = crate::check::compare::errors(&seen, &original, &case.tensors, None).unwrap();
+        let facts =
+            crate::check::compare::errors(&seen, &original, &case.tensors, &Compared::all(), None)
+                .unwrap();
         facts.max_err.0
     };
     let offset_binary = error(ElemType::U8, 127.0, 128, [1, 1, 128, 64]);

@@ -51,6 +51,7 @@ fn a_unit_and_a_case_in_full() {
         strides: None,
         fill,
         codec: None,
+        compare: None,
     };
     let normal = Fill::Normal {
         mean: Num(0.0),
@@ -90,6 +91,7 @@ fn a_unit_and_a_case_in_full() {
                     grid: [64, 1, 1],
                     block: [64, 1, 1],
                     cluster: None,
+                    cooperative: false,
                     dynamic_shared: 0,
                 }),
             }],
@@ -471,6 +473,20 @@ fn one_letter_names_are_no_booleans() {
         .replace("tensor: y", "tensor: on")
         .replace("out: y", "out: on");
     assert_eq!(accepted(&text).plan.cases[0].dims["y"], 128);
+}
+
+#[test]
+fn a_dimension_may_be_an_expression_over_others_in_any_order() {
+    let resolved = right(
+        "small: {N: 128}\n      large: {N: 4096}",
+        "small: {BLOCKS: \"ceil_div(K, 24)\", K: N / 2, N: 128}\n      large: {N: 4096, K: 7, BLOCKS: 1}",
+    );
+    let dims = |id: &str| {
+        let dims = &case(&resolved, id).dims;
+        ["N", "K", "BLOCKS"].map(|dim| dims[dim])
+    };
+    assert_eq!(dims("scale/plain@small"), [128, 64, 3]);
+    assert_eq!(dims("scale/wide@large"), [4096, 7, 1]);
 }
 
 #[test]

@@ -92,8 +92,9 @@ proptest! {
             scope: &scope,
             unit: metric.facet() == Facet::Resources,
             variant: "a",
-            variants: &["a", "b"],
+            siblings: &[],
             dims: &[],
+            rivals: &[],
             has_codec: true,
             launcher: false,
         };

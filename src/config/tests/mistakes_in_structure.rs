@@ -63,7 +63,7 @@ fn keys() {
     check(
         "{i32: N}",
         "x",
-        "gates.yaml:17:38: kernels.scale.args[2]: unknown name `x`\n  help: there are `tensor`, `scales`, `zero_points`, `nullptr`, `stream`, `bool`, `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`, `f16`, `bf16`, `f32`, `f64`, `struct`, `pad`\n  help: write an argument like {tensor: x} or {i32: N}",
+        "gates.yaml:17:38: kernels.scale.args[2]: unknown name `x`\n  help: there are `tensor`, `scales`, `zero_points`, `bytes`, `nullptr`, `stream`, `bool`, `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`, `f16`, `bf16`, `f32`, `f64`, `struct`, `pad`\n  help: write an argument like {tensor: x} or {i32: N}",
     );
     check(
         "op: relu",
@@ -142,7 +142,13 @@ fn types() {
     check(
         "small: {N: 128}",
         "small: {N: many}",
-        "gates.yaml:12:18: kernels.scale.shapes.small.N: expected a whole number",
+        "gates.yaml:12:18: kernels.scale.shapes.small.N: shape `small` has no dimension `many`\n  help: there is only `N`",
+    );
+    check(
+        "small: {N: 128}",
+        "small: {N: 0.5}",
+        "gates.yaml:12:18: kernels.scale.shapes.small.N: 0.5 is not a whole number (at shape `small`)\n  help: round up \
+         with ceil_div(a, b)",
     );
     check(
         "small: {N: 128}",

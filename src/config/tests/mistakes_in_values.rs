@@ -284,6 +284,29 @@ fn tensors_and_arguments() {
         "small: {N: 128, TILE: 4}",
         "gates.yaml:7:14: kernels.scale.define.TILE: `TILE` is already a dimension",
     );
+    let shapes = "small: {N: 128}\n      large: {N: 4096}";
+    check(
+        shapes,
+        "small: {N: 128, K: N / 3}",
+        "gates.yaml:12:26: kernels.scale.shapes.small.K: 42.666666666666664 is not a whole number (at shape `small`)\n  \
+         help: round up with ceil_div(a, b)",
+    );
+    check(
+        shapes,
+        "small: {N: 128, K: TILE}",
+        "gates.yaml:12:26: kernels.scale.shapes.small.K: shape `small` has no dimension `TILE`\n  help: it is a macro, \
+         which variants can change: a shape is the same for all of them",
+    );
+    check(
+        shapes,
+        "small: {N: 128, A: C + 1, B: A, C: B}",
+        "gates.yaml:12:26: kernels.scale.shapes.small.A: dimensions of one another: `A` needs `C` needs `B` needs `A`",
+    );
+    check(
+        shapes,
+        "small: {K: N, N: N}",
+        "gates.yaml:12:24: kernels.scale.shapes.small.N: dimensions of one another: `N` needs `N`",
+    );
     check(
         "      large: {N: 4096}",
         "      la@rge: {N: 4096}",

@@ -6,7 +6,9 @@ use super::error::check;
 use super::graph::{Executable, Graph};
 use super::tools::Tools;
 use crate::device::nvml::{Monitor, unknown_state};
-use crate::device::{Address, Device, Failure, Result, Side, Target, Targets, Timer};
+use crate::device::{
+    Address, Device, Failure, RestoredBefore, Result, Side, Target, Targets, Timer,
+};
 use cudarc::driver::sys;
 use std::ptr::null_mut;
 use std::time::Instant;
@@ -93,7 +95,7 @@ impl<'a> CudaTimer<'a> {
     }
 
     fn restore(&self, target: Target) -> Result<()> {
-        target.restore.iter().try_for_each(|restore| {
+        target.restore.copies.iter().try_for_each(|restore| {
             // SAFETY: both ranges are allocations of this device.
             check("cuMemcpyDtoDAsync", unsafe {
                 sys::cuMemcpyDtoDAsync_v2(
@@ -168,6 +170,12 @@ impl<'a> CudaTimer<'a> {
 }
 
 impl Timer for CudaTimer<'_> {
+    fn can_batch(&self) -> bool {
+        let sides = [Some(&self.head), self.base.as_ref()];
+        let mut sides = sides.into_iter().flatten();
+        sides.all(|timed| timed.target.restore.when == RestoredBefore::EachSample)
+    }
+
     fn warm_up(&mut self, side: Side, launches: u32) -> Result<()> {
         let target = self.target(side)?;
         for _ in 0..launches {
@@ -264,6 +272,9 @@ impl Timer for CudaTimer<'_> {
         let target = self.target(side)?;
         self.restore(target)?;
         for _ in 0..launches {
+            if target.restore.when == RestoredBefore::EachLaunch {
+                self.restore(target)?;
+            }
             self.launch(target)?;
         }
         let state = self

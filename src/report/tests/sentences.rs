@@ -73,6 +73,14 @@ fn v1() -> Since {
     Since::Revision("v1.0".into())
 }
 
+fn race() -> KnownFinding {
+    KnownFinding {
+        kind: FindingKind::SharedRace,
+        file: "k.cu".into(),
+        line: "total += partial[t];".into(),
+    }
+}
+
 fn accepted() -> Box<AcceptedLimit> {
     Box::new(AcceptedLimit {
         limit: fixture::within(Metric::Registers, 0.05),
@@ -182,7 +190,31 @@ fn all_reasons() -> Vec<Reason> {
             own: own(),
             accepted: accepted(),
         },
+        R::FindingsAccepted {
+            findings: vec![AcceptedFinding {
+                finding: race(),
+                place: "k.cu:12 inlined at k.cu:40".into(),
+                times: 3,
+                by: "jane@example.org".into(),
+                until: "2027-01-31".into(),
+                because: "the sum is of no use to us".into(),
+                declared: "baselines/accepted.yaml:3".into(),
+            }],
+        },
         R::LooseningAllowed(Box::new(Loosened::GateRemoved)),
+        R::FellBack {
+            own: own(),
+            to: "direct".into(),
+        },
+        R::ExpectedFailure {
+            own: Box::new(R::BeyondLimit {
+                metric: Metric::MaxErr,
+                value: Num(0.3),
+                op: Op::Le,
+                bound: Num(0.001),
+                worst: None,
+            }),
+        },
         R::SameCode {
             variant: "direct".into(),
         },
@@ -234,6 +266,7 @@ fn all_reasons() -> Vec<Reason> {
                 times: 3,
             }],
             more: 2,
+            accepted: 1,
         },
         R::NoEntry,
         R::UndeclaredEntry {
@@ -333,9 +366,18 @@ fn all_reasons() -> Vec<Reason> {
         R::AcceptanceWithoutGate {
             case: "k/fast@small".into(),
         },
+        R::AcceptedFindingGone {
+            by: "jane@example.org".into(),
+            until: "2027-01-31".into(),
+        },
         R::AcceptanceUnused {
             by: "jane@example.org".into(),
             until: "2027-01-31".into(),
+        },
+        R::ExpectedFailurePassed,
+        R::FailedOtherwise {
+            on: Box::new(Subject::Unit(unit())),
+            failed: vec![Rule::Built, fixture::at_most(Metric::Registers, 128.0)],
         },
         R::AcceptedUntil {
             own: own(),
@@ -349,6 +391,7 @@ fn all_reasons() -> Vec<Reason> {
             path: "baselines/k/fast/times-h100.json".into(),
             problem: "line 3: expected `,`".into(),
         },
+        R::ExpectedFailureOpen,
         R::GpuRequired { why: why() },
         R::NotBuilt { unit: unit() },
         R::NotProven { why: why() },
@@ -382,6 +425,11 @@ fn all_reasons() -> Vec<Reason> {
             why: Some(withheld(Doubt::Polls)),
         },
         R::CountersWithheld { why: None },
+        R::RivalSkipped {
+            rival: "torch".into(),
+            contestant: "flash".into(),
+            because: "PyTorch is not installed".into(),
+        },
         R::EvidenceRepeated {
             piece: Piece::Timing(case()),
             times: 2,
@@ -609,6 +657,10 @@ fn all_reasons() -> Vec<Reason> {
             Piece::Check { case: case(), seed },
             Piece::Simulation { case: case(), seed },
             Piece::Driver(case()),
+            Piece::Rival {
+                rival: "torch".into(),
+                task: case(),
+            },
         ]
         .map(R::EvidenceMissing),
     );
@@ -722,6 +774,7 @@ fn loosened() -> Vec<Loosened> {
             neutral: Vec::new(),
         })),
         Loosened::ReferenceDigest,
+        Loosened::Rival("torch".into()),
         Loosened::ReferenceIncomparable(None),
         Loosened::ReferenceIncomparable(Some("the reference `k` in k.c crashed".into())),
         Loosened::Dims(dims.into()),
@@ -730,6 +783,8 @@ fn loosened() -> Vec<Loosened> {
         Loosened::OutputRemoved,
         Loosened::TensorRole(Role::Scratch),
         Loosened::TensorDims(vec![64, 128]),
+        Loosened::ComparedElements(part()),
+        Loosened::PreparedScratch,
         Loosened::SimulatorBudget {
             base: 50_000_000,
             head: 1_000_000,
@@ -765,6 +820,8 @@ fn loosened() -> Vec<Loosened> {
             (Counter::GlobalStoreSectors, Some(withheld(Doubt::Polls))),
             (Counter::Atomics, None),
         ]),
+        Loosened::ExpectedToFail(vec![GateName::NoFindings, GateName::Metric(Metric::MaxErr)]),
+        Loosened::FallsBack("direct".into()),
         Loosened::FileRemoved,
         Loosened::BaselineRemoved,
         Loosened::BaselineEdited(edits()),
@@ -778,11 +835,23 @@ fn loosened() -> Vec<Loosened> {
             figures: edits(),
         },
         Loosened::Accepts {
-            instead: fixture::at_most(Metric::MaxErr, 1e6),
+            allows: Allowance::Limit(fixture::at_most(Metric::MaxErr, 1e6)),
+            by: "Ann".into(),
+            until: "2027-01-31".into(),
+        },
+        Loosened::Accepts {
+            allows: Allowance::Finding(race()),
             by: "Ann".into(),
             until: "2027-01-31".into(),
         },
     ]
+}
+
+fn part() -> Compare {
+    Compare::Where {
+        condition: fixture::expr("i >= j"),
+        index: vec!["i".into(), "j".into()],
+    }
 }
 
 fn demands() -> Vec<BaseDemand> {
@@ -804,12 +873,25 @@ fn demands() -> Vec<BaseDemand> {
             tensor: tensor(),
             dims: vec![128, 128],
         },
+        BaseDemand::ComparedElements {
+            tensor: tensor(),
+            compare: None,
+        },
+        BaseDemand::ComparedElements {
+            tensor: tensor(),
+            compare: Some(Compare::Mask { tensor: "m".into() }),
+        },
+        BaseDemand::UnpreparedScratch { tensor: tensor() },
         BaseDemand::SimulatorBudget,
         BaseDemand::TimingSchedule,
         BaseDemand::Checks(vec![Rule::Finite, Rule::NoFindings]),
         BaseDemand::Baseline(Facet::Times),
         BaseDemand::NoAcceptance,
         BaseDemand::File("gpu/gates.yaml".to_owned()),
+        BaseDemand::NoFallback(None),
+        BaseDemand::NoFallback(Some("plain".into())),
+        BaseDemand::NoFailure(Vec::new()),
+        BaseDemand::NoFailure(vec![GateName::NoFindings]),
     ]
 }
 

@@ -9,7 +9,7 @@ use crate::check::compare::{Incomparable, errors, of_launches};
 use crate::check::inputs::generate;
 use crate::check::npy::write_npy;
 use crate::check::poison::{Left, first_difference, unwritten};
-use crate::check::{Outputs, WrongBytes, decode};
+use crate::check::{Compared, Outputs, WrongBytes, decode};
 use crate::device::{Device, Failure, Result};
 use crate::worker::protocol::{CheckJob, ExpectedOutput, Frame};
 use std::path::Path;
@@ -120,7 +120,7 @@ fn launch_and_compare<'a>(
         let (launched, arrived) = mpsc::sync_channel::<(u32, OutputImages)>(waiting);
         let (compared, spare) = mpsc::channel::<OutputImages>();
         let comparing = scope.spawn(move || {
-            let mut runs = Runs::new(case, want)?;
+            let mut runs = Runs::new(case, want, stage.compared(case)?)?;
             for (launch, outputs) in arrived {
                 runs.look_between_strides(&stage.gaps(&outputs, launch)?);
                 // It is listening for as long as there are launches.
@@ -175,6 +175,7 @@ fn launch_once(
 pub(super) struct Runs<'a> {
     case: &'a Case,
     want: &'a Want,
+    compared: Compared,
     pub first: Option<OutputImages>,
     /// The worst of all launches.
     error: Option<ErrorFacts>,
@@ -188,15 +189,16 @@ pub(super) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    pub fn new(case: &'a Case, want: &'a Want) -> Result<Self> {
+    pub fn new(case: &'a Case, want: &'a Want, compared: Compared) -> Result<Self> {
         let codec = match &want.original {
-            Some(original) => Some(compare(&want.seen, original, case)?),
+            Some(original) => Some(compare(&want.seen, original, case, &compared)?),
             None => None,
         };
         Ok(Self {
             case,
             codec,
             want,
+            compared,
             first: None,
             error: None,
             original: None,
@@ -224,12 +226,15 @@ impl<'a> Runs<'a> {
         };
         let mut differs = false;
         for tensor in written(self.case) {
+            let part = self.compared.part(&tensor.name);
             let (one, other) = (image(first, tensor), image(&outputs, tensor));
             let left = Left {
                 launch,
                 bytes: other,
             };
-            let Some(difference) = first_difference(tensor, one, left).map_err(wrong_bytes)? else {
+            let Some(difference) =
+                first_difference(tensor, part, one, left).map_err(wrong_bytes)?
+            else {
                 // Nothing that is the same after both launches holds the poisons of both: they differ.
                 continue;
             };
@@ -240,7 +245,7 @@ impl<'a> Runs<'a> {
                     launch: 1,
                     bytes: one,
                 };
-                let found = unwritten(tensor, before, left).map_err(wrong_bytes)?;
+                let found = unwritten(tensor, part, before, left).map_err(wrong_bytes)?;
                 self.unwritten += found.elements;
                 self.first_unwritten = self.first_unwritten.take().or(found.first);
             }
@@ -274,7 +279,7 @@ impl<'a> Runs<'a> {
 
     fn judge(&mut self, outputs: &OutputImages) -> Result<()> {
         let got = decoded(self.case, outputs)?;
-        let against = |want: &Arc<Outputs>| compare(&got, want, self.case);
+        let against = |want: &Arc<Outputs>| compare(&got, want, self.case, &self.compared);
         let (seen, original) = rayon::join(
             || against(&self.want.seen),
             || self.want.original.as_ref().map(against).transpose(),
@@ -368,11 +373,12 @@ fn decoded(case: &Case, images: &OutputImages) -> Result<Outputs> {
         .collect()
 }
 
-fn compare(got: &Outputs, want: &Outputs, case: &Case) -> Result<ErrorFacts> {
+fn compare(got: &Outputs, want: &Outputs, case: &Case, compared: &Compared) -> Result<ErrorFacts> {
     errors(
         got,
         want,
         &case.tensors,
+        compared,
         case.tolerance.map(|tolerance| tolerance.0),
     )
     .map_err(|incomparable: Incomparable| reference(incomparable.to_string()))
@@ -447,9 +453,8 @@ impl<'a> Dump<'a> {
             .find(|tensor| tensor.name == name);
         let path = dir.join(format!("{name}{suffix}.npy"));
         match tensor {
-            Some(tensor) => {
-                write_npy(&path, &tensor.dims, values).map_err(|error| cannot_dump(&path, &error))
-            }
+            Some(tensor) => write_npy(&path, tensor.value_dims(), values)
+                .map_err(|error| cannot_dump(&path, &error)),
             None => Ok(()),
         }
     }

@@ -97,7 +97,7 @@ fn simulate(
         Failure::of_case(FaultKind::Environment, "the simulator reported nothing")
     })?;
     say(Frame::Step("comparing".to_owned()));
-    let mut runs = Runs::new(&job.case, &want)?;
+    let mut runs = Runs::new(&job.case, &want, stage.compared(&job.case)?)?;
     let outputs = stage.outputs(device, &mut cache.buffers)?;
     runs.look_between_strides(&stage.gaps(&outputs, 1)?);
     runs.take(1, outputs)?;

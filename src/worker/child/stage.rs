@@ -6,10 +6,12 @@ use crate::build::Artifact;
 use crate::build::signature::misfit;
 use crate::check::images::{self, Image};
 use crate::check::poison::{gaps_changed, poison, poisoned};
-use crate::check::same;
+use crate::check::{Compared, decode, same};
 use crate::device::args::{Pointers, pack};
 use crate::device::redzone::{Guarded, RedzonePattern};
-use crate::device::{Address, Call, Device, Failure, PackedStep, Program, Restore, Result};
+use crate::device::{
+    Address, Call, Device, Failure, PackedStep, Program, Restore, RestoredBefore, Restores, Result,
+};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,7 +83,7 @@ impl<'a> StagedCase<'a> {
         packed(device, case, &self.tensors)
     }
 
-    /// Before launch number `launch`, counted from 1: outputs poisoned, in-out tensors as they were drawn.
+    /// Before launch number `launch`, counted from 1: outputs poisoned, what is written and was drawn as it was.
     pub fn prepare(&self, device: &mut dyn Device, launch: u32) -> Result<()> {
         for placed in self.written() {
             if let Some(drawn) = self.drawn(placed) {
@@ -100,6 +102,16 @@ impl<'a> StagedCase<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Which elements of the outputs are compared.
+    pub fn compared(&self, case: &Case) -> Result<Compared> {
+        let input = |name: &str| {
+            let mut placed = self.tensors.iter();
+            let placed = placed.find(|placed| placed.tensor.name == name)?;
+            decode(placed.tensor, &self.drawn(placed)?.bytes).ok()
+        };
+        Compared::of(case, &input).map_err(|why| Failure::of_case(FaultKind::Reference, why))
     }
 
     /// Waits for the launch and reads what it wrote.
@@ -185,21 +197,30 @@ impl<'a> StagedCase<'a> {
         Ok(overruns)
     }
 
-    /// Copies on the device from which in-out tensors are restored while times are taken.
-    pub fn restores(&self, device: &mut dyn Device) -> Result<Vec<Restore>> {
-        self.tensors
-            .iter()
-            .filter(|placed| placed.tensor.role == Role::Inout)
-            .map(|placed| {
-                let restore = Restore {
-                    from: device.alloc(&placed.tensor.name, placed.data.bytes)?,
-                    to: placed.data.address,
-                    bytes: placed.data.bytes,
-                };
-                device.write(restore.from, &self.before(placed, 1))?;
-                Ok(restore)
-            })
-            .collect()
+    /// Copies on the device from which what is written is restored while times are taken.
+    pub fn restores(&self, device: &mut dyn Device) -> Result<Restores> {
+        let restored = || {
+            let placed = self.tensors.iter();
+            placed.filter(|placed| placed.tensor.is_restored())
+        };
+        let copies = restored().map(|placed| {
+            let restore = Restore {
+                from: device.alloc(&placed.tensor.name, placed.data.bytes)?,
+                to: placed.data.address,
+                bytes: placed.data.bytes,
+            };
+            device.write(restore.from, &self.before(placed, 1))?;
+            Ok(restore)
+        });
+        // A kernel may work on its own results, but not with working memory that is not as it needs it.
+        let each_launch = restored().any(|placed| placed.tensor.role == Role::Scratch);
+        Ok(Restores {
+            copies: copies.collect::<Result<_>>()?,
+            when: match each_launch {
+                true => RestoredBefore::EachLaunch,
+                false => RestoredBefore::EachSample,
+            },
+        })
     }
 
     fn written(&self) -> impl Iterator<Item = &Placed<'a>> {

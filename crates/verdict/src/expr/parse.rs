@@ -149,29 +149,24 @@ fn number(text: &str) -> Result<(Token, usize), String> {
 
 /// A name at the start of `text`, and its length in bytes.
 fn name(text: &str) -> Result<(Token, usize), String> {
-    let part = |text: &str| {
-        text.bytes()
-            .take_while(|&byte| is_name_part(byte.into()))
-            .count()
+    let dotted = |byte: &u8| is_name_part((*byte).into()) || *byte == b'.';
+    let length = text.bytes().take_while(dotted).count();
+    let text = text.get(..length).unwrap_or("");
+    let parts: Vec<&str> = text.split('.').collect();
+    let name = match parts[..] {
+        [name] => Name::plain(name),
+        [owner, name] => Name::Dotted(owner.to_owned(), name.to_owned()),
+        [rival, contestant, name] => {
+            Name::Rival(rival.to_owned(), contestant.to_owned(), name.to_owned())
+        }
+        _ => return Err(format!("`{text}` has more than three parts")),
     };
-    let split = |at: usize| text.split_at_checked(at).unwrap_or((text, ""));
-    let (owner, tail) = split(part(text));
-    let Some(member) = tail.strip_prefix('.') else {
-        return Ok((Token::Name(Name::plain(owner)), owner.len()));
-    };
-    let (member, tail) = member
-        .split_at_checked(part(member))
-        .unwrap_or((member, ""));
-    if !is_identifier(member) || tail.starts_with('.') {
-        return Err(format!(
-            "expected one name after `{owner}.`, as in `stage1.p50`"
-        ));
+    match parts.iter().find(|part| !is_identifier(part)) {
+        None => Ok((Token::Name(name), length)),
+        Some(_) => Err(format!(
+            "`{text}` is not a name: write p50, stage1.p50 or torch.flash.p50"
+        )),
     }
-    let length = owner.len() + 1 + member.len();
-    Ok((
-        Token::Name(Name::Dotted(owner.to_owned(), member.to_owned())),
-        length,
-    ))
 }
 
 struct Parser<'a> {
@@ -278,7 +273,7 @@ impl<'a> Parser<'a> {
         let error = |message: String| ExprError { message, column };
         let function = match name {
             Name::Plain(name) => Function::from_name(name),
-            Name::Dotted(..) => None,
+            Name::Dotted(..) | Name::Rival(..) => None,
         };
         let function = function.ok_or_else(|| {
             let known: Vec<_> = Function::ALL.iter().map(|(name, _)| *name).collect();

@@ -7,7 +7,12 @@ fn env(values: &[(&str, ExprValue)]) -> Env {
         .iter()
         .map(|(name, value)| {
             let name = match name.split_once('.') {
-                Some((owner, name)) => Name::Dotted(owner.into(), name.into()),
+                Some((owner, rest)) => match rest.split_once('.') {
+                    Some((contestant, name)) => {
+                        Name::Rival(owner.into(), contestant.into(), name.into())
+                    }
+                    None => Name::Dotted(owner.into(), rest.into()),
+                },
                 None => Name::plain(*name),
             };
             (name, *value)
@@ -161,15 +166,16 @@ fn mistakes_name_their_column() {
             1,
             "99999999999999999999 is too large",
         ),
-        (
-            "a.b.c",
-            1,
-            "expected one name after `a.`, as in `stage1.p50`",
-        ),
+        ("a.b.c.d", 1, "`a.b.c.d` has more than three parts"),
         (
             "a. b",
             1,
-            "expected one name after `a.`, as in `stage1.p50`",
+            "`a.` is not a name: write p50, stage1.p50 or torch.flash.p50",
+        ),
+        (
+            "1 + a..b",
+            5,
+            "`a..b` is not a name: write p50, stage1.p50 or torch.flash.p50",
         ),
         (
             "pow(2, 3)",

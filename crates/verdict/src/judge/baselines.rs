@@ -88,9 +88,13 @@ pub(super) fn make(record: &Record, seal: &str, beside: Beside) -> (Vec<Baseline
 /// Everything of a run that could have a baseline, and of which values.
 fn wanted<'v, 'a>(values: &'v Values<'a>) -> Vec<(Subject, Facet, &'v Values<'a>)> {
     let plan = values.lookup.plan;
+    // What is wrong on purpose is no measure for anything.
+    let is_right = |kernel: &str, variant: &str| plan.expected(kernel, variant).is_none();
     let units = plan.units.iter();
+    let units = units.filter(move |it| is_right(&it.id.kernel, &it.id.variant));
     let units = units.map(|unit| (Subject::Unit(unit.id.clone()), Facet::Resources, values));
     let cases = plan.cases.iter();
+    let cases = cases.filter(move |it| is_right(&it.id.kernel, &it.id.variant));
     let cases = cases.flat_map(|case| values.apart(&case.id).map(move |values| (case, values)));
     let cases = cases.flat_map(|(case, values)| {
         // A case of which no gate wants times has none to agree on, and only a simulator counts.

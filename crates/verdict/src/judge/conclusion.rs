@@ -9,9 +9,11 @@ impl Judgement {
             conclusion: Conclusion::NothingJudged,
             verdicts: Vec::new(),
             base: None,
+            rivals: Vec::new(),
             accepted: Vec::new(),
             wins: Vec::new(),
             drifts: Vec::new(),
+            targets: Vec::new(),
             counters: Vec::new(),
             notes: Vec::new(),
         }
@@ -58,7 +60,7 @@ pub(super) fn conclude(lookup: &Lookup, verdicts: &[Verdict]) -> Conclusion {
         Conclusion::Environment
     } else if any(Outcome::Inconclusive) {
         Conclusion::Inconclusive
-    } else if any(Outcome::Pass) {
+    } else if any(Outcome::Pass) || any(Outcome::Expected) {
         Conclusion::Pass
     } else {
         Conclusion::NothingJudged

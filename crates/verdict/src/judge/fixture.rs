@@ -2,9 +2,11 @@
 //! thing at a time. Behind the feature `fixture`, for the tests of other crates.
 
 mod beside;
+mod rivals;
 mod simulated;
 
 pub use beside::*;
+pub use rivals::*;
 pub use simulated::*;
 
 use crate::model::*;
@@ -47,6 +49,7 @@ pub fn launch() -> Launch {
         grid: [132, 1, 1],
         block: [128, 1, 1],
         cluster: None,
+        cooperative: false,
         dynamic_shared: 1024,
     }
 }
@@ -97,8 +100,11 @@ pub fn plan() -> Plan {
         },
         simulation: Simulation { budget: 0 },
         pairing: None,
+        rivals: Vec::new(),
         filters: Vec::new(),
         left_out: BTreeSet::new(),
+        expected: Vec::new(),
+        fallbacks: Vec::new(),
     }
 }
 
@@ -304,6 +310,8 @@ pub fn policy() -> Policy {
         require_gpu: false,
         anchors: Vec::new(),
         accepted: Vec::new(),
+        targets: Vec::new(),
+        allow_fallback: false,
         base: None,
     }
 }
@@ -333,6 +341,7 @@ pub fn check_facts() -> CheckFacts {
     CheckFacts {
         error: ErrorFacts {
             elements: 4096,
+            left_out: 0,
             non_finite: 0,
             max_err: Num(0.001),
             mean_err: Num(0.0001),
@@ -382,13 +391,23 @@ pub fn with_tails(mut record: Record) -> Record {
             Evidence::Time {
                 facts: Seen::Got(facts),
                 ..
-            } => stretch(facts),
+            } => stretch(&mut facts.single_ns),
             Evidence::Pair {
                 facts: Seen::Got(facts),
                 ..
             } => {
-                stretch(&mut facts.head);
-                stretch(&mut facts.base);
+                stretch(&mut facts.head.single_ns);
+                stretch(&mut facts.base.single_ns);
+            }
+            Evidence::Rival {
+                facts: Seen::Got(facts),
+                ..
+            } => {
+                for contest in facts.contestants.values_mut() {
+                    if let Contest::Timed(times) = contest {
+                        stretch(&mut times.single_ns);
+                    }
+                }
             }
             _ => {}
         }
@@ -397,14 +416,13 @@ pub fn with_tails(mut record: Record) -> Record {
 }
 
 /// Ever sparser towards the slowest.
-fn stretch(facts: &mut TimeFacts) {
-    let (Some(&fast), Some(&slow)) = (facts.single_ns.iter().min(), facts.single_ns.iter().max())
-    else {
+fn stretch(single_ns: &mut Vec<u64>) {
+    let (Some(&fast), Some(&slow)) = (single_ns.iter().min(), single_ns.iter().max()) else {
         return;
     };
-    if facts.single_ns.len() < 100 {
+    if single_ns.len() < 100 {
         let launch = |at: u64| fast + (slow - fast) * at.pow(4) / 99u64.pow(4);
-        facts.single_ns = (0..100).map(launch).collect();
+        *single_ns = (0..100).map(launch).collect();
     }
 }
 
@@ -486,6 +504,7 @@ pub fn record() -> Record {
             simulator_ms: 0,
             gpu_ms: 2500,
             gpus: 1,
+            rivals_ms: 0,
             worker_start_ms: 1600,
             workers: 4,
             total_ms: 8900,
@@ -500,6 +519,37 @@ pub fn record_without_gpu() -> Record {
     record
         .evidence
         .retain(|piece| matches!(piece, Evidence::Build { .. }));
+    record
+}
+
+/// The run by hand, in which `fast` is kept to fail, and is not asked for times nor held to baselines.
+pub fn record_kept_to_fail(gates: &[GateName]) -> Record {
+    let mut record = record();
+    record.plan.expected.push(Expected {
+        kernel: "k".into(),
+        variant: "fast".into(),
+        gates: gates.to_vec(),
+        left_out: false,
+        declared: "gates.yaml:9".into(),
+    });
+    let is_of = |id: &CaseId| id.variant == "fast";
+    for case in record.plan.cases.iter_mut().filter(|it| is_of(&it.id)) {
+        case.timed = false;
+    }
+    record
+        .evidence
+        .retain(|piece| !matches!(piece, Evidence::Time { case, .. } if is_of(case)));
+    record.policy.gates.retain(|gate| {
+        let compares = matches!(
+            gate.rule,
+            Rule::Limit {
+                limit: Limit::Baseline { .. },
+                ..
+            }
+        );
+        let is_time = gate.rule.metric() == Some(Metric::P50);
+        gate.subject.variant() != "fast" || !compares && !is_time
+    });
     record
 }
 

@@ -46,6 +46,7 @@ pub(super) struct Lookup<'a> {
     drivers: HashMap<&'a CaseId, Vec<&'a Seen<DriverFacts>>>,
     times: HashMap<&'a CaseId, Vec<(u32, &'a Seen<TimeFacts>)>>,
     pairs: HashMap<&'a CaseId, Vec<(u32, &'a Seen<PairFacts>)>>,
+    rivals: HashMap<&'a str, HashMap<&'a CaseId, Vec<(u32, &'a Seen<RivalFacts>)>>>,
     /// Where figures of two sides are compared, the plan of the other: what it does not have too, case or
     /// seed, counts on neither.
     other: Option<&'a Plan>,
@@ -90,6 +91,7 @@ impl<'a> Lookup<'a> {
             drivers: HashMap::new(),
             times: HashMap::new(),
             pairs: HashMap::new(),
+            rivals: HashMap::new(),
             other: None,
             code: Code::OnDevice,
         };
@@ -100,6 +102,8 @@ impl<'a> Lookup<'a> {
         times.for_each(|it| it.sort_by_key(|(process, _)| *process));
         let pairs = lookup.pairs.values_mut();
         pairs.for_each(|it| it.sort_by_key(|(process, _)| *process));
+        let rivals = lookup.rivals.values_mut().flat_map(HashMap::values_mut);
+        rivals.for_each(|it| it.sort_by_key(|(process, _)| *process));
         lookup
     }
 
@@ -172,6 +176,15 @@ impl<'a> Lookup<'a> {
                 facts,
             } => {
                 self.pairs.entry(case).or_default().push((*process, facts));
+            }
+            Evidence::Rival {
+                rival,
+                task,
+                process,
+                facts,
+            } => {
+                let of_rival = self.rivals.entry(rival).or_default();
+                of_rival.entry(task).or_default().push((*process, facts));
             }
         }
     }
@@ -399,6 +412,13 @@ impl<'a> Lookup<'a> {
         self.pairs.get(id).map_or(&[], Vec::as_slice)
     }
 
+    /// Processes of a rival that did a task, in order.
+    pub fn timed_of_rival(&self, rival: &str, task: &CaseId) -> &[(u32, &'a Seen<RivalFacts>)] {
+        let of_rival = self.rivals.get(rival);
+        let processes = of_rival.and_then(|tasks| tasks.get(task));
+        processes.map_or(&[], Vec::as_slice)
+    }
+
     /// Where a GPU is required, that the case runs on the one that is there: not run is else a mere skip.
     fn required(&self, id: &CaseId) -> Found<()> {
         self.case(id)?;
@@ -489,6 +509,6 @@ fn outcome_of(fault: FaultKind) -> Outcome {
         | FaultKind::Hang
         | FaultKind::WorkerDied
         | FaultKind::Reference => Outcome::Fail,
-        FaultKind::Base => Outcome::Inconclusive,
+        FaultKind::Base | FaultKind::Rival => Outcome::Inconclusive,
     }
 }

@@ -7,11 +7,12 @@
 //! (docs/ARCHITECTURE.md names two questions that go the other way):
 //!
 //! 1. `lookup`, `series`, `rests`: evidence by subject, what its absence means, and which figures gates rest on.
-//! 2. `value`, `agreed`: what a metric's value is, and what was agreed on it.
+//! 2. `value`, `agreed`, `rivals`: what a metric's value is, what was agreed on it, and what a rival's is.
 //! 3. `proof`: whether a case is right, once for each case.
 //! 4. `rules`: one gate, one verdict; a file for each kind of rule.
-//! 5. `review`: what was accepted, and what is looser than at the base.
-//! 6. `schedule`, `baselines`, and the two judgements here.
+//! 5. `review`: what was accepted, what is there to fail, what stands in for what fails, and what is
+//!    looser than at the base.
+//! 6. `schedule`, `baselines`, `targets`, and the two judgements here.
 
 mod agreed;
 mod baselines;
@@ -23,10 +24,12 @@ mod notes;
 mod proof;
 mod rests;
 mod review;
+mod rivals;
 mod rules;
 mod schedule;
 mod series;
 mod sessions;
+mod targets;
 mod value;
 
 #[cfg(any(test, feature = "fixture"))]
@@ -41,13 +44,15 @@ pub use best::best;
 pub use lookup::{Found, Ruling, unit_for, unit_to_simulate};
 pub use review::references::comparable;
 pub use rules::relative_change;
-pub use schedule::{Admission, Stage, Timing, admit, needed_of_base, next, to_simulate};
+pub use schedule::{
+    Admission, RivalTurn, Stage, Timing, admit, needed_of_base, next, next_rivals, to_simulate,
+};
 pub use sessions::joined;
 pub use value::{MetricValue, Values};
 
 use crate::model::*;
 use baselines::{Beside, timed_by_two_protocols};
-use review::{accepted, edited, loosened, lost, measured, references};
+use review::{accepted, edited, expected, fallback, loosened, lost, measured, references};
 use rules::Refusals;
 use std::collections::BTreeSet;
 
@@ -61,6 +66,7 @@ pub fn judge(
     let values = Values::new(plan, environment, policy, evidence);
     let mut judgement = judge_gates(&values, &Refusals::new());
     judgement.base = beside::beside_base(&values);
+    judgement.rivals = rivals::standings(&values);
     judgement.add(accepted::check(&values, &Refusals::new()));
     if let Some(base) = &policy.base {
         judgement.add(accepted::added(
@@ -130,6 +136,9 @@ fn judge_gates(values: &Values, refusals: &Refusals) -> Judgement {
         judgement.drifts.extend(ruled.drift);
         judgement.verdicts.push(ruled.verdict);
     }
+    expected::review(values.lookup.plan, &mut judgement.verdicts);
+    fallback::review(values, &mut judgement.verdicts);
+    judgement.targets = targets::compare(values);
     let drifts = rules::baseline::since_best(values, &judgement.drifts);
     judgement.drifts.extend(drifts);
     let (broken, unneeded) = values.broken_baselines();

@@ -20,6 +20,13 @@ pub(super) fn of_cases(values: &Values) -> Vec<Note> {
                     what: what.to_owned(),
                 }),
         );
+        if let Some((elements, left_out)) = left_out_of_comparison(lookup, case) {
+            notes.push(Note::NotCompared {
+                subject: subject(),
+                elements,
+                left_out,
+            });
+        }
         if let Some((seed, printed)) = printed(lookup, case) {
             notes.push(Note::Printed {
                 subject: subject(),
@@ -77,6 +84,18 @@ fn not_judged<'a>(lookup: &Lookup<'a>, case: &Case) -> BTreeSet<&'a str> {
     launches
         .flat_map(|launch| launch.not_judged.iter().map(String::as_str))
         .collect()
+}
+
+/// Elements compared and left out, with the seed that leaves out most.
+fn left_out_of_comparison(lookup: &Lookup, case: &Case) -> Option<(u64, u64)> {
+    let checks = case
+        .seeds
+        .iter()
+        .filter_map(|&seed| lookup.check(&case.id, seed).ok());
+    checks
+        .map(|check| (check.error.elements, check.error.left_out))
+        .filter(|(_, left_out)| *left_out > 0)
+        .max_by_key(|(_, left_out)| *left_out)
 }
 
 /// What a case printed, and with which seed: the first that printed.

@@ -52,6 +52,7 @@ fn names_metric(
         let (of_it, metric) = match name {
             Name::Plain(metric) => (is_own, metric),
             Name::Dotted(of, metric) => (of == variant, metric),
+            Name::Rival(_, _, metric) => (false, metric),
         };
         of_it && Metric::from_name(metric).is_some_and(&is_meant)
     })

@@ -4,8 +4,10 @@ use super::lookup::Lookup;
 use super::rests::rests_on;
 use super::review::{accepted, lost};
 use super::rules::Refusals;
+use super::series::count;
 use super::value::{BaseStatus, Values};
 use crate::model::*;
+use std::collections::BTreeSet;
 
 /// Processes that may be set aside (throttled) beyond those that the last look needs.
 const SPARE: u32 = 4;
@@ -118,6 +120,50 @@ pub fn next(
     cases
         .filter_map(|case| Some((case.id.clone(), values.next_timing(&case.id)?)))
         .collect()
+}
+
+/// One more process of a rival.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RivalTurn<'a> {
+    pub rival: &'a Rival,
+    /// Each with the number of the process that this is for it.
+    pub tasks: Vec<(&'a CaseId, u32)>,
+}
+
+/// What rivals do beside these cases, each of which gets one more timing process: as many of theirs as of ours,
+/// and one for all variants that ask the same. One that broke, or that skipped a task whole, is not asked again.
+pub fn next_rivals<'a>(
+    plan: &'a Plan,
+    environment: &'a Environment,
+    policy: &'a Policy,
+    evidence: &'a [Evidence],
+    wanted: &[CaseId],
+) -> Vec<RivalTurn<'a>> {
+    if plan.rivals.is_empty() {
+        return Vec::new();
+    }
+    let values = Values::new(plan, environment, policy, evidence);
+    let turn = |rival: &'a Rival| {
+        let cases = plan.cases.iter();
+        let cases = cases.filter(|case| case.id.kernel == rival.kernel);
+        let mut tasks: Vec<&CaseId> = cases
+            .filter(|case| wanted.contains(&case.id))
+            .map(|case| plan.task_id(case))
+            .filter(|task| values.rival_goes_on(&rival.name, task))
+            .collect();
+        let mut known = BTreeSet::new();
+        tasks.retain(|task| known.insert(*task));
+        let tasks = tasks.into_iter().map(|task| {
+            let seen = values.lookup.timed_of_rival(&rival.name, task);
+            (task, count(seen.len()))
+        });
+        RivalTurn {
+            rival,
+            tasks: tasks.collect(),
+        }
+    };
+    let turns = plan.rivals.iter().map(turn);
+    turns.filter(|turn| !turn.tasks.is_empty()).collect()
 }
 
 impl Values<'_> {

@@ -148,7 +148,9 @@ pub(super) fn count(length: usize) -> u32 {
 
 /// Processes numbered from 0, each once, all of which ended well. Lazily: what is wrong with the first of
 /// them decides.
-fn in_order<'a, T>(seen: &[(u32, &'a Seen<T>)]) -> impl Iterator<Item = Found<(u32, &'a T)>> {
+pub(super) fn in_order<'a, T>(
+    seen: &[(u32, &'a Seen<T>)],
+) -> impl Iterator<Item = Found<(u32, &'a T)>> {
     let numbered = (0u32..).zip(seen);
     numbered.map(|(expected, (process, seen))| match expected == *process {
         true => Ok((expected, got(seen)?)),
@@ -162,12 +164,22 @@ fn gap<T>(process: u32, gap: TimingGap) -> Found<T> {
 
 /// Whether one process measured what the schedule asks for.
 fn check_process(facts: &TimeFacts, process: u32, schedule: &Schedule) -> Found<()> {
-    let (batched, singles) = (facts.batched_ns.len(), facts.single_ns.len());
     if facts.mode != schedule.mode {
         let (ran, planned) = (facts.mode, schedule.mode);
         return gap(process, TimingGap::Mode { ran, planned });
     }
-    if facts.launches_per_sample == 0 {
+    let counts = (facts.batched_ns.len(), facts.single_ns.len());
+    check_counts(process, facts.launches_per_sample, counts, schedule)
+}
+
+/// Whether there are as many samples as the schedule asks for.
+pub(super) fn check_counts(
+    process: u32,
+    launches_per_sample: u32,
+    (batched, singles): (usize, usize),
+    schedule: &Schedule,
+) -> Found<()> {
+    if launches_per_sample == 0 {
         return gap(process, TimingGap::NothingLaunched { side: Side::Head });
     }
     if batched == 0 || batched < schedule.iterations as usize {

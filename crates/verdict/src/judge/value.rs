@@ -450,8 +450,6 @@ impl<'a> Values<'a> {
         Ok(worst)
     }
 
-    /// Each process gives one value; they are summed up by their geometric mean, the estimate that the
-    /// interval of a ratio is about.
     fn time(&self, id: &CaseId, metric: Metric) -> Found<MetricValue> {
         self.lookup.device()?;
         self.timeable(id)?;
@@ -470,12 +468,7 @@ impl<'a> Values<'a> {
             values.push(value);
             resolution = resolution.max(step / value);
         }
-        let logs: f64 = values.iter().map(|value: &f64| value.ln()).sum();
-        let group = Group::of(&values, resolution);
-        Ok(MetricValue {
-            number: group.map_or((logs / values.len() as f64).exp(), |group| group.value()),
-            group,
-        })
+        Ok(MetricValue::of_processes(&values, resolution))
     }
 
     /// The mean over the processes, with one split for all of them.
@@ -716,20 +709,45 @@ fn error_of(facts: &CheckFacts, metric: Metric, seed: u64) -> Found<f64> {
 /// Value of one process and the standard error that the clock's step alone gives it, both in the unit of
 /// the metric.
 pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
-    let tick = ROUNDING * facts.tick_ns as f64;
-    let launches = f64::from(facts.launches_per_sample);
-    let have = facts.single_ns.len();
+    let samples = Samples {
+        launches: facts.launches_per_sample,
+        batched_ns: &facts.batched_ns,
+        single_ns: &facts.single_ns,
+        tick_ns: facts.tick_ns,
+    };
+    if metric == Metric::Cycles {
+        let (ns, step) = value_of(&samples, Metric::P50)?;
+        let per_ns = clock(facts)? / 1000.0;
+        return Ok((ns * per_ns, step * per_ns));
+    }
+    value_of(&samples, metric)
+}
+
+/// What one process measured, of a case or of a rival.
+pub(super) struct Samples<'a> {
+    /// Of one batched sample.
+    pub launches: u32,
+    pub batched_ns: &'a [u64],
+    pub single_ns: &'a [u64],
+    pub tick_ns: u64,
+}
+
+/// A metric that samples alone give.
+pub(super) fn value_of(samples: &Samples, metric: Metric) -> Found<(f64, f64)> {
+    let tick = ROUNDING * samples.tick_ns as f64;
+    let launches = f64::from(samples.launches);
+    let have = samples.single_ns.len();
     let too_few = |needed: u32| Reason::TooFewSingles {
         metric,
         have,
         needed,
     };
-    let batched = || match Sample::new(&facts.batched_ns) {
+    let batched = || match Sample::new(samples.batched_ns) {
         Some(sample) => Ok(sample),
         None => inconclusive(Reason::TooFewLaunches { have: 0 }),
     };
     // Batches hide tails: these come from samples of one launch each.
-    let single = || match Sample::new(&facts.single_ns) {
+    let single = || match Sample::new(samples.single_ns) {
         Some(sample) if sample.size() >= metric.least_singles() as usize => Ok(sample),
         _ => inconclusive(too_few(metric.least_singles())),
     };
@@ -738,13 +756,6 @@ pub(super) fn time_of(facts: &TimeFacts, metric: Metric) -> Found<(f64, f64)> {
         Metric::Mean => (batched()?.mean() / launches, tick / launches),
         Metric::Min => (batched()?.min() / launches, tick / launches),
         Metric::Max => (batched()?.max() / launches, tick / launches),
-        Metric::Cycles => {
-            let per_ns = clock(facts)? / 1000.0;
-            (
-                batched()?.median() / launches * per_ns,
-                tick / launches * per_ns,
-            )
-        }
         Metric::P90 => (single()?.quantile(0.90), tick),
         Metric::P99 => (single()?.quantile(0.99), tick),
         Metric::Cv => {

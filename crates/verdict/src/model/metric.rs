@@ -240,6 +240,14 @@ impl Metric {
         self != Self::SlowShare
     }
 
+    /// Whether a rival's samples give it, too.
+    pub fn has_rival(self) -> bool {
+        matches!(
+            self,
+            Self::P50 | Self::P90 | Self::P99 | Self::Mean | Self::Min | Self::Max | Self::Cv
+        )
+    }
+
     /// Whether a larger value is the better one. Decides which direction is a regression.
     pub fn larger_is_better(self) -> bool {
         matches!(self, Self::Occupancy | Self::BlocksPerSm)

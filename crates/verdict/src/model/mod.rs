@@ -12,6 +12,7 @@ mod plan;
 mod policy;
 mod reason;
 mod record;
+mod rival;
 mod seen;
 mod verdict;
 
@@ -27,5 +28,6 @@ pub use plan::*;
 pub use policy::*;
 pub use reason::*;
 pub use record::*;
+pub use rival::*;
 pub use seen::*;
 pub use verdict::*;

@@ -1,6 +1,6 @@
 //! What is to be done, with every expression already evaluated. Written into the record.
 
-use super::{CaseId, Filter, Num, Subject, UnitId};
+use super::{CaseId, Expr, Filter, GateName, Num, Rival, Subject, UnitId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,14 +17,83 @@ pub struct Plan {
     pub simulation: Simulation,
     /// How head and base are timed side by side; `None` where no base was named.
     pub pairing: Option<Pairing>,
+    /// Of the kernels here, in the order of gates.yaml.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rivals: Vec<Rival>,
     /// A case is part of the run where any of them fits it; all are where there is none.
     pub filters: Vec<Filter>,
     /// Kernels of which these left out cases that gates.yaml has: the worst over the shapes that are here need
     /// not be the worst of all. Of what gates.yaml no longer has it says nothing; `selects` does.
     pub left_out: BTreeSet<String>,
+    /// Variants that are kept though they are wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected: Vec<Expected>,
+    /// Variants in whose place another one can stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<Fallback>,
+}
+
+/// A variant that is there to fail, which shows that a gate catches what is wrong with it. It is never timed, no
+/// measure for others, and gives no baselines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    pub kernel: String,
+    pub variant: String,
+    /// At least one of these fails, at one shape at least, and no other gate.
+    pub gates: Vec<GateName>,
+    /// Whether a filter left out shapes of it: it may be right at those that are here.
+    pub left_out: bool,
+    /// `gates.yaml:42`.
+    pub declared: String,
+}
+
+/// A variant in whose place another one of the kernel stands where it fails, if the run allows that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fallback {
+    pub kernel: String,
+    pub variant: String,
+    /// The other variant: of the same outputs, by the same reference, at the same shapes.
+    pub to: String,
+    /// `gates.yaml:42`.
+    pub declared: String,
+}
+
+impl Fallback {
+    pub fn is_of(&self, case: &CaseId) -> bool {
+        (&self.kernel, &self.variant) == (&case.kernel, &case.variant)
+    }
+}
+
+impl Expected {
+    pub fn is_of(&self, case: &CaseId) -> bool {
+        (&self.kernel, &self.variant) == (&case.kernel, &case.variant)
+    }
+
+    /// `k/racy@*`, which is a filter, too.
+    pub fn every_shape(&self) -> CaseId {
+        CaseId {
+            kernel: self.kernel.clone(),
+            variant: self.variant.clone(),
+            shape: "*".to_owned(),
+        }
+    }
 }
 
 impl Plan {
+    /// How a variant is to fail, if it is.
+    pub fn expected(&self, kernel: &str, variant: &str) -> Option<&Expected> {
+        let mut expected = self.expected.iter();
+        expected.find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
+    }
+
+    /// What a variant falls back on, if on anything.
+    pub fn fallback(&self, kernel: &str, variant: &str) -> Option<&Fallback> {
+        let mut fallbacks = self.fallbacks.iter();
+        fallbacks.find(|it| (it.kernel.as_str(), it.variant.as_str()) == (kernel, variant))
+    }
+
     pub fn unit(&self, id: &UnitId) -> Option<&Unit> {
         self.units.iter().find(|unit| unit.id == *id)
     }
@@ -161,6 +230,7 @@ impl ScalarType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ElemType {
+    F64,
     F32,
     F16,
     Bf16,
@@ -170,6 +240,8 @@ pub enum ElemType {
     E5m2,
     I8,
     U8,
+    I16,
+    U16,
     I32,
     U32,
     I64,
@@ -180,16 +252,16 @@ impl ElemType {
     pub fn size(self) -> usize {
         match self {
             Self::E4m3 | Self::E5m2 | Self::I8 | Self::U8 => 1,
-            Self::F16 | Self::Bf16 => 2,
+            Self::F16 | Self::Bf16 | Self::I16 | Self::U16 => 2,
             Self::F32 | Self::I32 | Self::U32 => 4,
-            Self::I64 => 8,
+            Self::F64 | Self::I64 => 8,
         }
     }
 
     pub fn is_float(self) -> bool {
         matches!(
             self,
-            Self::F32 | Self::F16 | Self::Bf16 | Self::E4m3 | Self::E5m2
+            Self::F64 | Self::F32 | Self::F16 | Self::Bf16 | Self::E4m3 | Self::E5m2
         )
     }
 }
@@ -232,6 +304,9 @@ pub struct Launch {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub cluster: Option<[u32; 3]>,
+    /// All blocks at a time, so that they can wait for each other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cooperative: bool,
     /// Bytes.
     pub dynamic_shared: u32,
 }
@@ -248,16 +323,42 @@ pub struct Tensor {
     pub name: String,
     pub role: Role,
     pub elem: ElemType,
-    /// Row-major, slowest first; empty for a single element.
+    /// Row-major, slowest first; empty for a single element. A tensor of structs is one of bytes (u8), with those of
+    /// one struct as its last dimension.
     pub dims: Vec<usize>,
     /// In elements, one for each dimension; `None` where contiguous.
     pub strides: Option<Vec<usize>>,
-    /// How inputs are made. Outputs are poisoned instead and have `None`.
+    /// How inputs are made, and working memory that starts with something. Outputs are poisoned instead and have
+    /// `None`.
     pub fill: Option<Fill>,
     pub codec: Option<Codec>,
+    /// Which elements of an output are compared; `None` for all.
+    pub compare: Option<Compare>,
+}
+
+/// What is left out may hold anything, or nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Compare {
+    /// Where this is true of an element.
+    Where {
+        condition: Expr,
+        /// The names in it of the element's indices, one for each dimension.
+        index: Vec<String>,
+    },
+    /// Where this input, of the same dimensions, is not 0.
+    Mask { tensor: String },
 }
 
 impl Tensor {
+    /// Dimensions of what a reference sees: `dims`, or those of the values in coded structs.
+    pub fn value_dims(&self) -> &[usize] {
+        match self.codec.as_ref().map(|codec| &codec.scheme) {
+            Some(CodecScheme::Blocks(blocks)) => &blocks.values,
+            _ => &self.dims,
+        }
+    }
+
     /// Number of elements that the kernel may address by its dimensions.
     pub fn len(&self) -> usize {
         self.dims.iter().product()
@@ -265,6 +366,16 @@ impl Tensor {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Filled before a launch rather than poisoned.
+    pub fn is_drawn(&self) -> bool {
+        self.role.is_drawn() || self.fill.is_some()
+    }
+
+    /// Written by the kernel, and filled again before every launch.
+    pub fn is_restored(&self) -> bool {
+        self.is_drawn() && self.role != Role::In
     }
 
     /// Elements from the first to the last addressed one, gaps of the strides included.
@@ -292,12 +403,12 @@ pub enum Role {
     Out,
     /// Filled like an input and restored before every launch.
     Inout,
-    /// Working memory: poisoned like an output, and nobody asks what is left in it.
+    /// Working memory: poisoned like an output where it has no fill, and nobody asks what is left in it.
     Scratch,
 }
 
 impl Role {
-    /// Filled from the seed, and so known before a launch.
+    /// An input: filled from the seed, and known to the reference.
     pub fn is_drawn(self) -> bool {
         matches!(self, Self::In | Self::Inout)
     }
@@ -346,6 +457,35 @@ pub enum Fill {
     Values {
         values: Vec<Num>,
     },
+    /// Each field of each struct by a rule of its own; the bytes between them hold anything.
+    Struct {
+        fields: Vec<FilledField>,
+    },
+}
+
+/// What stands in each struct at the same place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    /// In bytes from the start of the struct.
+    pub offset: usize,
+    pub elem: ElemType,
+    pub count: usize,
+}
+
+impl Field {
+    /// The first byte behind it.
+    pub fn end(&self) -> usize {
+        self.offset + self.elem.size() * self.count
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilledField {
+    pub name: String,
+    pub field: Field,
+    pub fill: Fill,
 }
 
 /// How a tensor of floats becomes the codes that the kernel reads. One scale for each block of elements.
@@ -383,6 +523,45 @@ pub enum CodecScheme {
     /// code = clamp(round(x / scale) + zero); a code means (code - zero) * scale. The kernel gets the
     /// scales, and the zero points (i32) where an argument asks for them. min and max include 0.
     Affine { low: i64, high: i64 },
+    /// Scales stand beside the codes, in structs.
+    Blocks(Blocks),
+}
+
+/// amax = max|x| over the values of one struct; its scale = amax / levels, rounded to the field's type; code =
+/// round(x / scale) + zero_point, at most `levels` away from it; a code means (code - zero_point) * scale.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blocks {
+    /// Dimensions of the values: those of the structs, with the values of one in the last.
+    pub values: Vec<usize>,
+    pub scale: Field,
+    pub codes: Field,
+    /// Holds scale * sum of (code - zero_point), where there is one.
+    pub sum: Option<Field>,
+    /// How two codes share a byte; `None` where each has an element.
+    pub nibbles: Option<Nibbles>,
+    pub levels: Num,
+    pub zero_point: i64,
+}
+
+impl Blocks {
+    /// Values of one struct.
+    pub fn values_each(&self) -> usize {
+        match self.nibbles {
+            None => self.codes.count,
+            Some(_) => 2 * self.codes.count,
+        }
+    }
+}
+
+/// Which two codes of 4 bits a byte holds, the low half first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Nibbles {
+    /// Of n codes in all, code i and code i + n / 2.
+    Halves,
+    /// Code 2 i and code 2 i + 1.
+    Pairs,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -398,6 +577,10 @@ pub enum Arg {
     },
     /// Device pointer to the i32 zero points of the tensor's affine codec.
     ZeroPoints {
+        tensor: String,
+    },
+    /// For a reference: the bytes of an input as the kernel reads them, contiguous.
+    Bytes {
         tensor: String,
     },
     Null,
@@ -500,7 +683,8 @@ pub enum Reference {
         op: Binary,
     },
     /// A C or C++ function in a file of the repository, run in a process of its own. Float tensors and
-    /// tensors with a codec come as `float*` (dequantised, contiguous), integer tensors in their own type.
+    /// tensors with a codec come as `float*` (dequantised, contiguous), those of f64 as `double*`, integer tensors in
+    /// their own type.
     User {
         source: String,
         function: String,

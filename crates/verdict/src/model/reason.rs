@@ -1,9 +1,9 @@
 //! Why a verdict came out as it did: data with its figures. Sentences are the report's.
 
 use super::{
-    Arch, BaselineKey, CaseId, Counter, EditedFigure, Facet, Fault, Finding, LineCount, Location,
-    Metric, Mode, NotRun, Num, Op, ReferenceComparison, Role, Rule, Since, Subject, UnitId,
-    Unsupported, Withheld, Worst,
+    Allowance, Arch, BaselineKey, CaseId, Compare, Counter, EditedFigure, Facet, Fault, Finding,
+    GateName, KnownFinding, LineCount, Location, Metric, Mode, NotRun, Num, Op,
+    ReferenceComparison, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use crate::stats::sequential::Undecidable;
@@ -19,10 +19,12 @@ pub enum Question {
     Gate(Rule),
     /// A baseline file of this variant can be read.
     Baseline,
-    /// An acceptance is in force and needed. With the limit that it accepts.
-    Acceptance(Rule),
+    /// An acceptance is in force and needed. With what it lets pass.
+    Acceptance(Allowance),
     /// Head holds what base asked, no looser.
     NoLooser(BaseDemand),
+    /// A variant that is kept to fail does, by one of these gates.
+    Failure(Vec<GateName>),
 }
 
 /// What a base revision asked of its kernels.
@@ -51,6 +53,15 @@ pub enum BaseDemand {
         tensor: String,
         dims: Vec<usize>,
     },
+    /// Which elements of an output are compared; `None` for all.
+    ComparedElements {
+        tensor: String,
+        compare: Option<Compare>,
+    },
+    /// Working memory of which the kernel may expect nothing.
+    UnpreparedScratch {
+        tensor: String,
+    },
     SimulatorBudget,
     TimingSchedule,
     /// An answer by these gates.
@@ -61,6 +72,10 @@ pub enum BaseDemand {
     NoAcceptance,
     /// What a whole file of gates asks of a case.
     File(String),
+    /// That no gate of a variant fails, but for these.
+    NoFailure(Vec<GateName>),
+    /// That no other variant stands in for this one, but for this.
+    NoFallback(Option<String>),
 }
 
 /// How head asks less than base did.
@@ -85,6 +100,8 @@ pub enum Loosened {
     ReferenceDigest,
     /// Base's reference cannot be computed on head's inputs; why, where it was tried.
     ReferenceIncomparable(Option<String>),
+    /// The limit names a rival, which is another program at head.
+    Rival(String),
     /// Sizes of head under the same name; `None` where it has no such dimension.
     Dims(BTreeMap<String, Option<i64>>),
     InputValues,
@@ -92,6 +109,10 @@ pub enum Loosened {
     OutputRemoved,
     TensorRole(Role),
     TensorDims(Vec<usize>),
+    /// Head compares these alone: fewer, or others.
+    ComparedElements(Compare),
+    /// Its caller has to fill working memory before each launch, which no time has in it.
+    PreparedScratch,
     /// Warp instructions that a case may take.
     SimulatorBudget {
         base: u64,
@@ -103,6 +124,10 @@ pub enum Loosened {
     /// Counters that the base can be held to, and head cannot.
     CountersLost(Vec<(Counter, Option<Withheld>)>),
     FileRemoved,
+    /// Head keeps the variant to fail by these gates.
+    ExpectedToFail(Vec<GateName>),
+    /// Head has this variant stand in for it.
+    FallsBack(String),
     BaselineRemoved,
     /// Figures that head's baseline file has worse.
     BaselineEdited(Vec<EditedFigure>),
@@ -116,7 +141,7 @@ pub enum Loosened {
     },
     /// Head accepts what base does not, or less of it, or not as long.
     Accepts {
-        instead: Rule,
+        allows: Allowance,
         by: String,
         until: String,
     },
@@ -154,6 +179,7 @@ pub enum Piece {
     Driver(CaseId),
     BaseReference(CaseId),
     Timing(CaseId),
+    Rival { rival: String, task: CaseId },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -325,6 +351,21 @@ pub struct AcceptedLimit {
     pub because: String,
 }
 
+/// A finding that was accepted, over all seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AcceptedFinding {
+    pub finding: KnownFinding,
+    /// Where the line is now: `kernels/k.cu:12`.
+    pub place: String,
+    pub times: u64,
+    pub by: String,
+    /// `2027-01-31`.
+    pub until: String,
+    pub because: String,
+    /// Where it was accepted: `baselines/accepted.yaml:3`.
+    pub declared: String,
+}
+
 /// Why a verdict came out as it did. [`Reason::code`] is its stable name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -356,7 +397,20 @@ pub enum Reason {
         own: Box<Reason>,
         accepted: Box<AcceptedLimit>,
     },
+    /// There are no others.
+    FindingsAccepted {
+        findings: Vec<AcceptedFinding>,
+    },
     LooseningAllowed(Box<Loosened>),
+    /// Another variant stands in, which holds all of its own gates.
+    FellBack {
+        own: Box<Reason>,
+        to: String,
+    },
+    /// Of a variant that is kept to fail: what its gate found.
+    ExpectedFailure {
+        own: Box<Reason>,
+    },
 
     // A kernel that is wrong.
     SameCode {
@@ -387,11 +441,13 @@ pub enum Reason {
         seed: u64,
         inputs: Vec<String>,
     },
-    /// The first few findings of the first seed that has any; lines that repeat stand once.
+    /// The first few findings of the first seed that has any that nobody accepted.
     Findings {
         seed: u64,
         first: Vec<Finding>,
         more: usize,
+        /// Those of this seed that somebody did accept.
+        accepted: usize,
     },
     NoEntry,
     UndeclaredEntry {
@@ -453,6 +509,19 @@ pub enum Reason {
         by: String,
         until: String,
     },
+    /// A variant that is kept to fail holds all of its gates.
+    ExpectedFailurePassed,
+    /// It fails gates that it is not kept for.
+    FailedOtherwise {
+        /// On the first of its cases and units that does.
+        on: Box<Subject>,
+        failed: Vec<Rule>,
+    },
+    /// No launch of the cases that an acceptance names has the finding.
+    AcceptedFindingGone {
+        by: String,
+        until: String,
+    },
     /// Broken, and no longer accepted.
     AcceptedUntil {
         own: Box<Reason>,
@@ -476,6 +545,8 @@ pub enum Reason {
     Fault(Fault),
     Unsupported(Unsupported),
     NotRun(NotRun),
+    /// Of a variant that is kept to fail: none of the gates that it is kept for gave an answer that decides.
+    ExpectedFailureOpen,
     GpuRequired {
         why: Box<Reason>,
     },
@@ -522,6 +593,12 @@ pub enum Reason {
     },
     CountersWithheld {
         why: Option<Withheld>,
+    },
+    /// In the rival's own words.
+    RivalSkipped {
+        rival: String,
+        contestant: String,
+        because: String,
     },
 
     // Evidence that does not decide.
@@ -738,7 +815,10 @@ codes! {
     CountersHold => "counters-hold",
     UnchangedSinceBase => "unchanged-since-base",
     Accepted => "accepted",
+    FindingsAccepted => "findings-accepted",
     LooseningAllowed => "loosening-allowed",
+    FellBack => "fell-back",
+    ExpectedFailure => "expected-failure",
     SameCode => "same-code",
     NonFinite => "non-finite",
     Unwritten => "unwritten",
@@ -761,10 +841,14 @@ codes! {
     AcceptanceOfNothing => "acceptance-of-nothing",
     AcceptanceWithoutGate => "acceptance-without-gate",
     AcceptanceUnused => "acceptance-unused",
+    ExpectedFailurePassed => "expected-failure-passed",
+    FailedOtherwise => "failed-otherwise",
+    AcceptedFindingGone => "accepted-finding-gone",
     AcceptedUntil => "accepted-until",
     BeyondAccepted => "beyond-accepted",
     BaselineUnreadable => "baseline-unreadable",
     BaselineUnusable => "baseline-unusable",
+    ExpectedFailureOpen => "expected-failure-open",
     GpuRequired => "gpu-required",
     NotBuilt => "not-built",
     NotProven => "not-proven",
@@ -781,6 +865,7 @@ codes! {
     NoCodec => "no-codec",
     CounterWithheld => "counter-withheld",
     CountersWithheld => "counters-withheld",
+    RivalSkipped => "rival-skipped",
     EvidenceMissing => "evidence-missing",
     EvidenceRepeated => "evidence-repeated",
     TimingIncomplete => "timing-incomplete",

@@ -49,6 +49,16 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// The day of the record, by whose date a judgement repeats: `2026-11-21`.
+    pub fn day(&self) -> Option<&str> {
+        let day = self.started.get(..10)?;
+        let is_day = day.char_indices().all(|(at, c)| match at {
+            4 | 7 => c == '-',
+            _ => c.is_ascii_digit(),
+        });
+        is_day.then_some(day)
+    }
+
     /// The program that ran the kernels where it was not gatekeeper.
     pub fn other_program(&self) -> Option<&str> {
         match &self.compiler {
@@ -85,12 +95,20 @@ pub struct Costs {
     pub gpus: u32,
     /// While kernels were simulated, on all cores.
     pub simulator_ms: u64,
+    /// While rivals ran: other programs, beside the timing processes.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub rivals_ms: u64,
     /// From spawning workers until their device is open, and from telling them to end until they are gone:
     /// as `gpu_ms`, of several GPUs on the busiest.
     pub worker_start_ms: u64,
     pub workers: u32,
     /// The whole run.
     pub total_ms: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_none(ms: &u64) -> bool {
+    *ms == 0
 }
 
 impl Costs {
@@ -100,7 +118,8 @@ impl Costs {
             + self.worker_start_ms
             + self.reference_ms
             + self.gpu_ms
-            + self.simulator_ms;
+            + self.simulator_ms
+            + self.rivals_ms;
         self.total_ms.saturating_sub(parts)
     }
 }

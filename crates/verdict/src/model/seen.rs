@@ -190,12 +190,14 @@ pub enum FaultKind {
     Reference,
     /// The base revision's kernel broke where head's was timed beside it.
     Base,
+    /// A rival's process broke, or what it wrote is not what the protocol asks for.
+    Rival,
     /// A known-good kernel failed as well: device, driver or machine, not the kernel under gate.
     Environment,
 }
 
 impl FaultKind {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Compile,
         Self::EntryNotFound,
         Self::LaunchRefused,
@@ -204,6 +206,7 @@ impl FaultKind {
         Self::WorkerDied,
         Self::Reference,
         Self::Base,
+        Self::Rival,
         Self::Environment,
     ];
 
@@ -218,6 +221,7 @@ impl FaultKind {
             Self::WorkerDied => "worker-died",
             Self::Reference => "no-reference",
             Self::Base => "base-broke",
+            Self::Rival => "rival-broke",
             Self::Environment => "environment-failed",
         }
     }

@@ -2,6 +2,7 @@ use super::{
     CaseId, Counter, Limit, Metric, Num, Question, Reason, Rule, Since, Subject, Withheld,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The answer to one question. Everything that a report shows is here; reports decide nothing.
@@ -99,16 +100,22 @@ pub enum Outcome {
     Unsupported,
     /// It was not run, for a reason that is no fault: no GPU, filtered out, an earlier failure.
     Skipped,
+    /// It did not hold, and another variant stands in for this one.
+    Replaced,
+    /// It failed, of a variant that is kept to fail there.
+    Expected,
     Pass,
 }
 
 impl Outcome {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Fail,
         Self::Environment,
         Self::Inconclusive,
         Self::Unsupported,
         Self::Skipped,
+        Self::Replaced,
+        Self::Expected,
         Self::Pass,
     ];
 
@@ -119,6 +126,8 @@ impl Outcome {
             Self::Inconclusive => "inconclusive",
             Self::Unsupported => "unsupported",
             Self::Skipped => "skipped",
+            Self::Replaced => "replaced",
+            Self::Expected => "expected",
             Self::Pass => "pass",
         }
     }
@@ -140,16 +149,53 @@ pub struct Judgement {
     /// Where a base was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BesideBase>,
+    /// In the order of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rivals: Vec<RivalStanding>,
     /// Gates that are broken, and pass because that was accepted.
     pub accepted: Vec<Accepted>,
     /// Better than the baseline by more than the limit: to be accepted with `baseline update`.
     pub wins: Vec<Win>,
     /// Against anchors and the best level that was kept up.
     pub drifts: Vec<Drift>,
+    /// In the order of gates.yaml.
+    pub targets: Vec<Aimed>,
     /// Counters that are not what was agreed, whether or not a gate allows it.
     pub counters: Vec<CounterChange>,
     /// Shapes and variants without any baseline yet, and baselines whose case is gone.
     pub notes: Vec<Note>,
+}
+
+/// How the timed cases of a kernel stand beside one of its rivals, which ran in the same run on the same GPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RivalStanding {
+    pub kernel: String,
+    pub rival: String,
+    /// As the rival gives them.
+    pub versions: BTreeMap<String, String>,
+    /// Cases in the order of the plan, and of each the contestants in the order of gates.yaml.
+    pub compared: Vec<BesideRival>,
+    pub not_compared: Vec<NotCompared>,
+}
+
+/// The medians of two sides in ns, of one launch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BesideRival {
+    pub case: CaseId,
+    pub contestant: String,
+    pub ours: Num,
+    pub theirs: Num,
+    /// theirs / ours: above 1 where the case is the faster one.
+    pub times_as_fast: Num,
+}
+
+/// Contestants that have no times for some cases, for one reason.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotCompared {
+    pub contestants: Vec<String>,
+    pub outcome: Outcome,
+    pub reason: Reason,
+    pub cases: Vec<CaseId>,
 }
 
 /// A gate that is broken, and that somebody has put a name under.
@@ -157,10 +203,35 @@ pub struct Judgement {
 pub struct Accepted {
     pub subject: Subject,
     pub rule: Rule,
-    /// `Reason::Accepted`.
+    /// `Reason::Accepted`, or `Reason::FindingsAccepted` with one of them.
     pub reason: Reason,
     /// Where it was accepted.
     pub declared: String,
+}
+
+/// How a figure stands to its target.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Aimed {
+    pub subject: Subject,
+    pub rule: Rule,
+    pub standing: Standing,
+    pub measured: Option<Num>,
+    /// The target as a value.
+    pub limit: Option<Num>,
+    /// (measured - limit) / limit, where both are known.
+    pub change: Option<Num>,
+    pub reason: Reason,
+    /// Why it is missed, as gates.yaml says. A miss with it is a negative result, and recorded.
+    pub because: Option<String>,
+    pub declared: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    Met,
+    Missed,
+    NotMeasured,
 }
 
 /// The whole run in a word; the exit code follows from it alone.
@@ -226,6 +297,12 @@ pub enum Note {
         /// Bytes that are not kept.
         left_out: u64,
     },
+    /// Elements of a case's outputs that are compared, and those that gates.yaml leaves out.
+    NotCompared {
+        subject: Subject,
+        elements: u64,
+        left_out: u64,
+    },
     /// Counters that a gate could rest on but not in a launch of this case, and why.
     NotHeld {
         subject: Subject,
@@ -280,7 +357,10 @@ impl Verdict {
     pub fn metric(&self) -> Option<Metric> {
         match &self.question {
             Question::Gate(rule) => rule.metric(),
-            Question::Baseline | Question::Acceptance(_) | Question::NoLooser(_) => None,
+            Question::Baseline
+            | Question::Acceptance(_)
+            | Question::NoLooser(_)
+            | Question::Failure(_) => None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The arguments of a user's function: their C types, their bytes, and the `main` that passes them.
 
 use crate::check::inputs::{Inputs, View};
+use crate::check::layout::Layout;
 use crate::check::reference::NoAnswer;
 use crate::check::{Values, elem, poison};
 use std::fmt::Write as _;
@@ -9,9 +10,11 @@ use verdict::model::{Arg, Case, ElemType, Num, Role, ScalarType, ScalarValue, Te
 /// Bytes behind each argument that the function must leave alone.
 const GUARD: usize = 64;
 
-/// How the function gets a tensor: floats and whatever has a codec as f32, integers as they are.
+/// How the function gets a tensor: floats and whatever has a codec as f32, f64 and integers as they are.
 pub fn stored(tensor: &Tensor) -> ElemType {
-    if tensor.elem.is_float() || tensor.codec.is_some() {
+    if tensor.elem == ElemType::F64 {
+        ElemType::F64
+    } else if tensor.elem.is_float() || tensor.codec.is_some() {
         ElemType::F32
     } else {
         tensor.elem
@@ -22,6 +25,7 @@ pub enum Param<'a> {
     Tensor(&'a Tensor),
     Scales(&'a Tensor),
     ZeroPoints(&'a Tensor),
+    Bytes(&'a Tensor),
     Null,
     Scalar(ScalarType, ScalarValue),
 }
@@ -40,6 +44,7 @@ pub fn parameters<'a>(case: &'a Case, args: &[Arg]) -> Result<Vec<Param<'a>>, No
             Arg::Tensor { name } => tensor(name).map(Param::Tensor),
             Arg::Scales { tensor: name } => tensor(name).map(Param::Scales),
             Arg::ZeroPoints { tensor: name } => tensor(name).map(Param::ZeroPoints),
+            Arg::Bytes { tensor: name } => tensor(name).map(Param::Bytes),
             Arg::Null => Ok(Param::Null),
             Arg::Scalar { elem, value } => Ok(Param::Scalar(*elem, *value)),
             Arg::Stream | Arg::Struct { .. } | Arg::Pad { .. } => Err(
@@ -70,9 +75,12 @@ impl<'a> Param<'a> {
                     match stored(tensor) {
                         ElemType::I8 => "std::int8_t",
                         ElemType::U8 => "std::uint8_t",
+                        ElemType::I16 => "std::int16_t",
+                        ElemType::U16 => "std::uint16_t",
                         ElemType::I32 => "std::int32_t",
                         ElemType::U32 => "std::uint32_t",
                         ElemType::I64 => "std::int64_t",
+                        ElemType::F64 => "double",
                         ElemType::F32
                         | ElemType::F16
                         | ElemType::Bf16
@@ -83,6 +91,7 @@ impl<'a> Param<'a> {
             }
             Self::Scales(_) => "const float*".to_owned(),
             Self::ZeroPoints(_) => "const std::int32_t*".to_owned(),
+            Self::Bytes(_) => "const std::uint8_t*".to_owned(),
             Self::Null => "const void*".to_owned(),
             Self::Scalar(elem, _) => c_scalar(*elem).to_owned(),
         }
@@ -119,6 +128,10 @@ impl<'a> Param<'a> {
                     ElemType::I32,
                     &Values::I64(zeros.iter().copied().map(i64::from).collect()),
                 )?
+            }
+            Self::Bytes(tensor) => {
+                let bytes = Layout::of(tensor).gather(tensor, &data(tensor)?.bytes);
+                bytes.map_err(|wrong| wrong.to_string())?.into_owned()
             }
             Self::Null => Vec::new(),
             Self::Scalar(elem, value) => scalar_bytes(*elem, *value)?,
@@ -192,7 +205,7 @@ pub fn generated_main(function: &str, params: &[Param]) -> Result<String, NoAnsw
         .map(|(at, (param, c_type))| match param {
             Param::Null => "nullptr".to_owned(),
             Param::Scalar(..) => format!("*reinterpret_cast<const {c_type}*>(args[{at}].data)"),
-            Param::Tensor(_) | Param::Scales(_) | Param::ZeroPoints(_) => {
+            Param::Tensor(_) | Param::Scales(_) | Param::ZeroPoints(_) | Param::Bytes(_) => {
                 format!("reinterpret_cast<{c_type}>(args[{at}].data)")
             }
         })

@@ -234,6 +234,38 @@ fn a_function_is_read_once_in_a_run() {
 }
 
 #[test]
+fn f64_and_16_bit_integers_come_in_their_own_type() {
+    let mut index = input("index", ElemType::U16, &[4]);
+    index.fill = Some(Fill::Permutation);
+    let mut sign = input("sign", ElemType::I16, &[4]);
+    sign.fill = Some(Fill::Constant { value: Num(-3.0) });
+    let tensors = vec![
+        input("x", ElemType::F64, &[4]),
+        index,
+        sign,
+        output("y", ElemType::F64, &[4]),
+    ];
+    let args = ["x", "index", "sign", "y"].map(tensor).to_vec();
+    let case = user(case(tensors), "reference.cpp", args);
+    let bench = Bench::new("");
+    let text = r#"#include <cstdint>
+        extern "C" void reference(const double* x, const std::uint16_t* index, const std::int16_t* sign, double* y) {
+            for (int i = 0; i < 4; ++i) y[i] = x[index[i]] * sign[i] + 1e-12;
+        }"#;
+    bench.write("reference.cpp", text);
+    let outputs = bench.run(&case).unwrap();
+    let inputs = generate(&case, 1).unwrap();
+    let (Values::F64(x), Values::I64(index)) =
+        (&inputs.tensors["x"].seen, &inputs.tensors["index"].seen)
+    else {
+        panic!("other types")
+    };
+    let want = index.iter().map(|&at| x[at as usize] * -3.0 + 1e-12);
+    assert_eq!(outputs["y"], Values::F64(want.collect()));
+    assert!(x.iter().all(|&x| x == f64::from(x as f32) && x != 0.0));
+}
+
+#[test]
 fn a_c_function_with_every_kind_of_argument() {
     let mut x = input("x", ElemType::U8, &[2, 4]);
     x.codec = Some(Codec {

@@ -117,6 +117,15 @@ fn kernel(symbol: &str) -> Kernel {
             }
             Ok(())
         },
+        // Adds to what its third argument holds before it: right only where that is zero.
+        "accumulates" => |memory, args, _| {
+            for i in 0..N {
+                let sum = memory.get(args[2], i) + memory.get(args[0], i);
+                memory.set(args[2], i, sum);
+                memory.set(args[1], i, 2.0 * sum);
+            }
+            Ok(())
+        },
         "faults" => |_, _, _| {
             Err(Failure::Fault {
                 fault: Fault {
@@ -130,7 +139,7 @@ fn kernel(symbol: &str) -> Kernel {
     }
 }
 
-const KERNELS: [&str; 11] = [
+const KERNELS: [&str; 12] = [
     "double",
     "negates",
     "wrong",
@@ -141,6 +150,7 @@ const KERNELS: [&str; 11] = [
     "clobbers_scales",
     "races",
     "in_place",
+    "accumulates",
     "faults",
 ];
 

@@ -37,6 +37,7 @@ fn tensor(name: &str, role: Role) -> Tensor {
             std: Num(1.0),
         }),
         codec: None,
+        compare: None,
     }
 }
 
@@ -211,6 +212,26 @@ fn in_out_tensors_are_restored_before_each_launch() {
     let facts = run(&job("in_place", in_place, "in_place")).0.unwrap();
     assert_eq!(facts.differs, None);
     assert_eq!(facts.error.max_err, Num(0.0));
+}
+
+#[test]
+fn scratch_with_a_fill_is_restored_before_each_launch_and_other_scratch_is_poisoned() {
+    let with = |fill| {
+        let mut case = case("accumulates");
+        let work = Tensor {
+            fill,
+            ..tensor("work", Role::Scratch)
+        };
+        case.tensors.push(work);
+        let name = "work".to_owned();
+        case.steps[0].args.push(Arg::Tensor { name });
+        run(&job("accumulates", case, "double")).0.unwrap()
+    };
+    let zeros = with(Some(Fill::Constant { value: Num(0.0) }));
+    assert_eq!((zeros.error.max_err, zeros.error.non_finite), (Num(0.0), 0));
+    assert_eq!((zeros.launches, zeros.differs), (8, None));
+    let poisoned = with(None);
+    assert_eq!(poisoned.error.non_finite, N as u64);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! another reference) counts as loosened.
 
 use super::references;
+use crate::expr::{Expression, Name};
 use crate::model::*;
 use std::collections::BTreeMap;
 
@@ -52,6 +53,17 @@ pub fn between(base: &Record, head: &Record, loosening: Loosening) -> Vec<Verdic
 /// Stricter and additional gates are no matter here, and neither is what head's filters leave out, whether or
 /// not head still has it.
 fn find(base: Side, head: Side, loosening: Loosening) -> Vec<Verdict> {
+    let failures = head.plan.expected.iter().filter_map(|expected| {
+        let (demand, how) = loosened_failure(expected, base.plan)?;
+        let subject = Subject::Case(expected.every_shape());
+        let declared = Some(expected.declared.clone());
+        Some(verdict(subject, demand, how, declared, loosening))
+    });
+    let fallbacks = head.plan.fallbacks.iter().filter_map(|fallback| {
+        let (demand, how, on) = loosened_fallback(fallback, base.plan)?;
+        let declared = Some(fallback.declared.clone());
+        Some(verdict(on, demand, how, declared, loosening))
+    });
     let gates = base.gates.iter().filter_map(|gate| {
         let (how, declared) = loosened_gate(gate, base.plan, head)?;
         let demand = BaseDemand::Gate(gate.rule.clone());
@@ -73,7 +85,42 @@ fn find(base: Side, head: Side, loosening: Loosening) -> Vec<Verdict> {
     let of_all = budget.into_iter().chain(schedule);
     let of_all = of_all
         .map(|(demand, how)| verdict(Subject::Case(every_case()), demand, how, None, loosening));
-    gates.chain(cases).chain(of_all).collect()
+    gates
+        .chain(failures)
+        .chain(fallbacks)
+        .chain(cases)
+        .chain(of_all)
+        .collect()
+}
+
+/// A variant of base's that another stands in for at head: its gates no longer block a run that allows that.
+fn loosened_fallback(fallback: &Fallback, base: &Plan) -> Option<(BaseDemand, Loosened, Subject)> {
+    let was = base.fallback(&fallback.kernel, &fallback.variant);
+    let was = was.map(|was| was.to.clone());
+    if was.as_ref() == Some(&fallback.to) {
+        return None;
+    }
+    let mut cases = base.cases.iter();
+    let case = cases.find(|case| fallback.is_of(&case.id))?;
+    let on = Subject::Case(CaseId {
+        shape: "*".to_owned(),
+        ..case.id.clone()
+    });
+    let how = Loosened::FallsBack(fallback.to.clone());
+    Some((BaseDemand::NoFallback(was), how, on))
+}
+
+/// A variant of base's that head keeps to fail, or to fail by more gates than base did.
+fn loosened_failure(expected: &Expected, base: &Plan) -> Option<(BaseDemand, Loosened)> {
+    let was = match base.expected(&expected.kernel, &expected.variant) {
+        Some(was) => was.gates.clone(),
+        None if base.cases.iter().any(|case| expected.is_of(&case.id)) => Vec::new(),
+        None => return None,
+    };
+    let mut gates = expected.gates.iter();
+    let is_looser = gates.any(|gate| !was.contains(gate));
+    let how = || Loosened::ExpectedToFail(expected.gates.clone());
+    is_looser.then(|| (BaseDemand::NoFailure(was), how()))
 }
 
 fn every_case() -> CaseId {
@@ -152,14 +199,23 @@ fn loosened_gate(gate: &Gate, base: &Plan, head: Side) -> Option<(Loosened, Opti
     if gate.rule == Rule::HasEffect && is_selected_alone(base, head.plan, &gate.subject) {
         return None;
     }
+    // Said once, of the variant as a whole: it is held to no baseline and never timed.
+    let of_variant = |plan: &Plan| {
+        let subject = &gate.subject;
+        plan.expected(subject.kernel(), subject.variant()).is_some()
+    };
+    if of_variant(head.plan) && !of_variant(base) {
+        return None;
+    }
     let on_subject = head.gates.iter().filter(|it| it.subject == gate.subject);
     let answers: Vec<_> = on_subject
         .filter(|other| asks_the_same(&gate.rule, &other.rule))
         .map(|other| (other, strictness(&gate.rule, &other.rule)))
         .collect();
     let first = |wanted: Strictness| answers.iter().find(|(_, strictness)| *strictness == wanted);
-    if first(Strictness::Kept).is_some() {
-        return None;
+    if let Some((kept, _)) = first(Strictness::Kept) {
+        let other = other_rival(&gate.rule, gate.subject.kernel(), base, head.plan)?;
+        return Some((Loosened::Rival(other), kept.declared.clone()));
     }
     // The nearest to an answer: what has other values rather than what has other words.
     let with = |other: &Gate, how: fn(Rule) -> Loosened| {
@@ -170,6 +226,40 @@ fn loosened_gate(gate: &Gate, base: &Plan, head: Side) -> Option<(Loosened, Opti
         (None, Some((other, _))) => with(other, Loosened::Incomparable),
         (None, None) => Some((Loosened::GateRemoved, None)),
     }
+}
+
+/// A rival that the gate names, and that is another program at head.
+fn other_rival(rule: &Rule, kernel: &str, base: &Plan, head: &Plan) -> Option<String> {
+    let command = |plan: &Plan, name: &str| {
+        let rival = plan.rival(kernel, name);
+        rival.map(|rival| rival.command.clone())
+    };
+    let mut named = rivals_named(rule).into_iter();
+    named.find(|name| command(base, name) != command(head, name))
+}
+
+fn rivals_named(rule: &Rule) -> Vec<String> {
+    let text = match rule {
+        Rule::Condition { expr }
+        | Rule::Limit {
+            limit:
+                Limit::Absolute {
+                    bound: Bound::Expr(expr),
+                    ..
+                },
+            ..
+        } => &expr.text,
+        _ => return Vec::new(),
+    };
+    let Ok(expression) = Expression::parse(text) else {
+        return Vec::new();
+    };
+    let names = expression.names().iter();
+    let rivals = names.filter_map(|name| match name {
+        Name::Rival(rival, ..) => Some(rival.clone()),
+        Name::Plain(_) | Name::Dotted(..) => None,
+    });
+    rivals.collect()
 }
 
 /// Alone, a variant has nothing to differ from: filters leave the gate out with the others.
@@ -362,17 +452,55 @@ fn loosened_case(base: &Case, head: &Case) -> Vec<(BaseDemand, Loosened)> {
         let now = Loosened::Dims(now.collect());
         found.push((BaseDemand::Dims(changed), now));
     }
-    for tensor in base.tensors.iter().filter(|it| it.role != Role::Scratch) {
+    for tensor in &base.tensors {
         let other = head.tensors.iter().find(|it| it.name == tensor.name);
-        found.extend(loosened_tensor(tensor, other, has_other_sizes));
+        match tensor.role {
+            Role::Scratch => found.extend(prepared_scratch(tensor, other)),
+            _ => found.extend(loosened_tensor(tensor, other, &base.dims, has_other_sizes)),
+        }
     }
     found
+}
+
+/// Work that moves from the kernel to its caller is in no figure any more.
+fn prepared_scratch(base: &Tensor, head: Option<&Tensor>) -> Option<(BaseDemand, Loosened)> {
+    let now = head.filter(|head| head.role == Role::Scratch)?;
+    let is_new = now.fill.is_some() && now.fill != base.fill;
+    let tensor = base.name.clone();
+    is_new.then_some((
+        BaseDemand::UnpreparedScratch { tensor },
+        Loosened::PreparedScratch,
+    ))
+}
+
+/// Whether head compares no fewer elements, as far as it is written the same. Other `dims` are told once, for all.
+fn is_the_same_part(base: Option<&Compare>, head: &Compare, dims: &BTreeMap<String, i64>) -> bool {
+    match (base, head) {
+        (
+            Some(Compare::Where { condition, index }),
+            Compare::Where {
+                condition: now,
+                index: others,
+            },
+        ) => {
+            let macros = |expr: &Expr| -> BTreeMap<String, Num> {
+                let constants = expr.constants.iter();
+                constants
+                    .filter(|(name, _)| !dims.contains_key(*name))
+                    .map(|(name, value)| (name.clone(), *value))
+                    .collect()
+            };
+            condition.text == now.text && index == others && macros(condition) == macros(now)
+        }
+        (base, head) => base == Some(head),
+    }
 }
 
 /// What a kernel is given, and which of what it gives is looked at.
 fn loosened_tensor(
     base: &Tensor,
     head: Option<&Tensor>,
+    dims: &BTreeMap<String, i64>,
     has_other_sizes: bool,
 ) -> Vec<(BaseDemand, Loosened)> {
     let tensor = || base.name.clone();
@@ -393,6 +521,13 @@ fn loosened_tensor(
         let (tensor, role) = (tensor(), base.role);
         let demand = BaseDemand::TensorRole { tensor, role };
         found.push((demand, Loosened::TensorRole(head.role)));
+    }
+    if let Some(now) = &head.compare
+        && !is_the_same_part(base.compare.as_ref(), now, dims)
+    {
+        let (tensor, compare) = (tensor(), base.compare.clone());
+        let demand = BaseDemand::ComparedElements { tensor, compare };
+        found.push((demand, Loosened::ComparedElements(now.clone())));
     }
     if head.dims != base.dims && !has_other_sizes {
         let (tensor, dims) = (tensor(), base.dims.clone());

@@ -55,7 +55,9 @@ fn evaluated<T>(expr: &Expr, result: Result<T, EvalError>) -> Found<T> {
 
 fn metric_of(name: &Name) -> Option<Metric> {
     match name {
-        Name::Plain(metric) | Name::Dotted(_, metric) => Metric::from_name(metric),
+        Name::Plain(metric) | Name::Dotted(_, metric) | Name::Rival(_, _, metric) => {
+            Metric::from_name(metric)
+        }
     }
 }
 
@@ -98,11 +100,17 @@ fn prepare(values: &Values, subject: &Subject, expr: &Expr, of: Facet) -> Found<
                 metric,
             });
         }
-        let subject = match name {
-            Name::Plain(_) => subject.clone(),
-            Name::Dotted(variant, _) => sibling(subject, variant),
+        let value = match (name, subject) {
+            (Name::Plain(_), own) => values.metric(own, metric),
+            (Name::Dotted(variant, _), own) => values.metric(&sibling(own, variant), metric),
+            (Name::Rival(rival, contestant, _), Subject::Case(case)) => {
+                values.rival(case, rival, contestant, metric)
+            }
+            (Name::Rival(..), Subject::Unit(_)) => inconclusive(Reason::Misplaced {
+                metric: Some(metric),
+            }),
         };
-        let value = values.metric(&subject, metric).map_err(|why| Ruling {
+        let value = value.map_err(|why| Ruling {
             outcome: why.outcome,
             reason: Reason::OperandUnknown {
                 name: name.to_string(),

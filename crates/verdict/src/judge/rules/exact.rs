@@ -98,7 +98,7 @@ fn compare_to_base(values: &Values, gate: &Gate) -> Option<Ruled> {
 
 /// Whether two cases of one name have the same to do: sizes, and what is put in.
 fn is_same_work(a: &Case, b: &Case) -> bool {
-    let drawn = a.tensors.iter().filter(|tensor| tensor.role.is_drawn());
+    let drawn = a.tensors.iter().filter(|tensor| tensor.is_drawn());
     let mut both = drawn.filter_map(|tensor| {
         let mut others = b.tensors.iter();
         Some((tensor, others.find(|other| other.name == tensor.name)?))

@@ -280,6 +280,7 @@ fn inputs_of_other_values() {
             std: Num(std),
         }),
         codec: None,
+        compare: None,
     };
     let with = |tensors: Vec<Tensor>| {
         let mut record = record();
@@ -303,6 +304,7 @@ fn what_a_kernel_is_given_and_what_is_looked_at() {
         strides: None,
         fill: None,
         codec: None,
+        compare: None,
     };
     let with = |change: &dyn Fn(&mut Vec<Tensor>)| {
         let mut record = record();
@@ -366,6 +368,51 @@ fn what_a_kernel_is_given_and_what_is_looked_at() {
     // How it is called is each side's own matter.
     assert_eq!(only(&|it| it[0].strides = Some(vec![2])), []);
     assert_eq!(only(&|it| drop(it.remove(1))), []);
+    // Fewer elements, or others; more is no loosening.
+    let part = |text: &str, value: f64| Compare::Where {
+        condition: Expr {
+            text: text.into(),
+            constants: [("W".to_owned(), Num(value))].into(),
+        },
+        index: vec!["i".into()],
+    };
+    let mask = || Compare::Mask { tensor: "x".into() };
+    let compares = |compare: Option<Compare>| with(&|it| it[2].compare = compare.clone());
+    let less = |base: Option<Compare>, head: Compare| {
+        let demand = BaseDemand::ComparedElements {
+            tensor: y(),
+            compare: base.clone(),
+        };
+        assert_eq!(
+            between(&compares(base), &compares(Some(head.clone()))),
+            found(demand, Loosened::ComparedElements(head))
+        );
+    };
+    less(None, part("i < W", 32.0));
+    less(None, mask());
+    less(Some(mask()), part("i < W", 32.0));
+    less(Some(part("i < W", 32.0)), part("i < W", 31.0));
+    less(Some(part("i < W", 32.0)), part("i <= W", 32.0));
+    for (base, head) in [
+        (Some(part("i < W", 32.0)), Some(part("i < W", 32.0))),
+        (Some(mask()), Some(mask())),
+        (Some(mask()), None),
+    ] {
+        assert_eq!(between(&compares(base), &compares(head)), []);
+    }
+    // What the kernel cleared is its caller's to clear.
+    let zeros = || Some(Fill::Constant { value: Num(0.0) });
+    let tensor = "work".to_owned();
+    assert_eq!(
+        only(&|it| it[1].fill = zeros()),
+        found(
+            BaseDemand::UnpreparedScratch { tensor },
+            Loosened::PreparedScratch
+        )
+    );
+    let cleared = with(&|it| it[1].fill = zeros());
+    assert_eq!(between(&cleared, &cleared), []);
+    assert_eq!(between(&cleared, &base), []);
     // Another shape is said once.
     let mut head = with(&|it| it[2].dims = vec![1]);
     head.plan.cases[0].dims.insert("N".into(), 1);
@@ -656,6 +703,7 @@ fn references_of_two_records_are_compared_by_what_they_computed() {
             strides: None,
             fill: Some(Fill::Iota),
             codec: None,
+            compare: None,
         });
     }
     let of_reference = between(&base, &inputs);

@@ -115,6 +115,7 @@ fn broken(mut record: Record, breaks: &[Break]) -> Record {
                     }
                 }
                 Some(Evidence::Pair { facts, .. }) => *facts = not_seen(*how),
+                Some(Evidence::Rival { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::BaseReference { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::Reference { .. }) | None => {}
             },
@@ -195,7 +196,7 @@ fn an_oddity() -> impl Strategy<Value = fn(&mut Record)> {
             case: "k/*".into(),
             subjects,
             left_out: false,
-            instead,
+            allows: Allowance::Limit(instead),
             reason: "exact".into(),
             by: "jane".into(),
             until: until.into(),

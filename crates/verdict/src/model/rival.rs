@@ -1,0 +1,130 @@
+use super::{Arg, Case, CaseId, ElemType, Plan, Reference, Role};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Another program that does the work of a kernel in its own ways, timed in the same run on the same GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rival {
+    pub kernel: String,
+    /// Unique in its kernel.
+    pub name: String,
+    /// Started in the directory of gates.yaml.
+    pub command: Vec<String>,
+    /// Its ways of doing the work, each by a name: what is compared with. At least one.
+    pub contestants: Vec<String>,
+    /// Longest time that one process of it may take, over all cases that it is given.
+    pub deadline_ms: u64,
+}
+
+/// What one process of a rival showed of one task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RivalFacts {
+    /// Of what it is made of: `torch`, `cudnn`.
+    pub versions: BTreeMap<String, String>,
+    /// One for each of the rival's.
+    pub contestants: BTreeMap<String, Contest>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Contest {
+    Timed(RivalTimes),
+    /// In the rival's own words.
+    Skipped {
+        because: String,
+    },
+}
+
+/// Samples of the same kinds as a kernel's own ([`TimeFacts`](super::TimeFacts)).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RivalTimes {
+    pub launches_per_sample: u32,
+    /// Each the GPU time of one whole batched sample, in order of measurement.
+    pub batched_ns: Vec<u64>,
+    /// Each the GPU time of a single call, in order of measurement.
+    pub single_ns: Vec<u64>,
+}
+
+/// What a case asks of whoever does its work: all that a rival is told of it. Variants that ask the same are
+/// held against the same samples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Task {
+    pub kernel: String,
+    pub shape: String,
+    pub dims: BTreeMap<String, i64>,
+    /// Without working memory.
+    pub tensors: Vec<TaskTensor>,
+    /// Of all steps, in order.
+    pub args: Vec<Arg>,
+    /// That of the variant that is the reference, where one is.
+    pub reference: Reference,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskTensor {
+    pub name: String,
+    pub role: Role,
+    #[serde(rename = "type")]
+    pub elem: ElemType,
+    pub dims: Vec<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strides: Option<Vec<usize>>,
+}
+
+impl Plan {
+    pub fn rival(&self, kernel: &str, name: &str) -> Option<&Rival> {
+        let mut rivals = self.rivals_of(kernel);
+        rivals.find(|rival| rival.name == name)
+    }
+
+    /// In the order of gates.yaml.
+    pub fn rivals_of(&self, kernel: &str) -> impl Iterator<Item = &Rival> {
+        self.rivals
+            .iter()
+            .filter(move |rival| rival.kernel == kernel)
+    }
+
+    pub fn task(&self, case: &Case) -> Task {
+        let reference = match &case.reference {
+            Reference::Variant { variant } => {
+                let variant = variant.clone();
+                let other = self.case(&CaseId {
+                    variant,
+                    ..case.id.clone()
+                });
+                other.map_or(&case.reference, |other| &other.reference)
+            }
+            own => own,
+        };
+        let args = case.steps.iter().flat_map(|step| step.args.iter().cloned());
+        let tensors = case.tensors.iter();
+        let tensors = tensors.filter(|tensor| tensor.role != Role::Scratch);
+        let tensors = tensors.map(|tensor| TaskTensor {
+            name: tensor.name.clone(),
+            role: tensor.role,
+            elem: tensor.elem,
+            dims: tensor.dims.clone(),
+            strides: tensor.strides.clone(),
+        });
+        Task {
+            kernel: case.id.kernel.clone(),
+            shape: case.id.shape.clone(),
+            dims: case.dims.clone(),
+            tensors: tensors.collect(),
+            args: args.collect(),
+            reference: reference.clone(),
+        }
+    }
+
+    /// The first case of the plan that asks the same as this one: the name that a rival's samples go by.
+    pub fn task_id<'a>(&'a self, case: &'a Case) -> &'a CaseId {
+        let of = |id: &'a CaseId| (&id.kernel, &id.shape);
+        let task = self.task(case);
+        let mut alike = self.cases.iter().filter(|it| of(&it.id) == of(&case.id));
+        let first = alike.find(|it| self.task(it) == task);
+        first.map_or(&case.id, |first| &first.id)
+    }
+}

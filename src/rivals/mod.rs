@@ -1,0 +1,91 @@
+//! Rivals: other programs that do the work of a kernel. One process of one: started with what it is to do
+//! on its standard input, held to a deadline, its answer checked. Knows nothing of gates; what the answer may be is
+//! in `protocol`.
+
+mod protocol;
+
+use crate::process;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use verdict::model::{CaseId, DeviceFacts, Fault, FaultKind, Plan, Rival, RivalFacts};
+
+/// One process, over all of these tasks.
+///
+/// # Errors
+/// A [`FaultKind::Rival`], whatever breaks: no kernel is wrong for it.
+pub fn run(
+    rival: &Rival,
+    root: &Path,
+    device: &DeviceFacts,
+    plan: &Plan,
+    tasks: &[&CaseId],
+) -> Result<BTreeMap<CaseId, RivalFacts>, Fault> {
+    ask(rival, root, device, plan, tasks).map_err(|problem| Fault {
+        kind: FaultKind::Rival,
+        message: format!("{}: {problem}", rival.name),
+    })
+}
+
+fn ask(
+    rival: &Rival,
+    root: &Path,
+    device: &DeviceFacts,
+    plan: &Plan,
+    tasks: &[&CaseId],
+) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
+    let request = protocol::Request::of(rival, device, plan, tasks);
+    let text = serde_json::to_vec(&request).map_err(|error| error.to_string())?;
+    let command = command(rival, root, device)?;
+    let deadline = Duration::from_millis(rival.deadline_ms);
+    let most = request.longest_answer();
+    let answered = process::ask(command, &text, deadline, most);
+    let answered = answered.map_err(|error| {
+        let program = rival.command.first().map_or("", String::as_str);
+        format!("{program} cannot be started: {error}")
+    })?;
+    let Some(answered) = answered else {
+        return Err(format!(
+            "no answer within {:.0} s; it was killed",
+            deadline.as_secs_f64()
+        ));
+    };
+    if !answered.status.success() {
+        return Err(protocol::scrubbed(&answered.failure()));
+    }
+    if answered.output.len() as u64 > most {
+        return Err(format!("its answer is longer than {most} bytes"));
+    }
+    request.read(&answered.output)
+}
+
+fn command(rival: &Rival, root: &Path, device: &DeviceFacts) -> Result<Command, String> {
+    let [program, arguments @ ..] = rival.command.as_slice() else {
+        return Err("it has no command".to_owned());
+    };
+    let root = std::path::absolute(root).map_err(|error| error.to_string())?;
+    // A name without a slash is looked for in PATH.
+    let mut command = match program.contains('/') {
+        true => Command::new(root.join(program)),
+        false => Command::new(program),
+    };
+    command.args(arguments).current_dir(root);
+    let listed = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    command.env("CUDA_VISIBLE_DEVICES", visible(listed.as_deref(), device));
+    // As for our own workers: it would put the host into the times.
+    command.env_remove("CUDA_LAUNCH_BLOCKING");
+    Ok(command)
+}
+
+/// This GPU alone, by the name that whoever started us gave it: an instance of a divided GPU has another.
+fn visible(listed: Option<&str>, device: &DeviceFacts) -> String {
+    let own = listed.and_then(|all| all.split(',').nth(device.ordinal as usize));
+    match own.map(str::trim) {
+        Some(own) if !own.is_empty() => own.to_owned(),
+        _ => device.uuid.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
