@@ -22,6 +22,7 @@ pub mod process;
 pub mod repo;
 pub mod report;
 mod rivals;
+mod sources;
 pub mod store;
 pub mod temporary;
 pub mod toolchain;

@@ -28,7 +28,8 @@ pub struct Artifacts {
 pub struct Stored {
     pub facts: BuildFacts,
     pub file: PathBuf,
-    pub ptx: PathBuf,
+    /// Where the facts know it.
+    pub ptx: Option<PathBuf>,
 }
 
 /// Earlier compilations of one request, latest first.
@@ -66,7 +67,8 @@ const KEPT: usize = 16;
 const SIDECAR: &str = "facts.json";
 const PTX: &str = "unit.ptx";
 
-/// Everything that an outcome depends on beside the contents of files, as a hex digest.
+/// Everything that an outcome depends on beside the contents of files, as a hex digest. The request names
+/// directories as they are here, the unit as they were written, which is how places in headers are said.
 ///
 /// # Errors
 /// Never in practice: what is hashed is plain data.
@@ -75,7 +77,7 @@ pub fn request_key(unit: &Unit, request: &NvccCall, toolchain: &Toolchain) -> Re
     let everything = serde_json::to_vec(&(
         TEMPLATE,
         env!("CARGO_PKG_VERSION"),
-        &unit.source,
+        (&unit.source, &unit.include_dirs),
         &unit.call,
         &request.args,
         &request.generated,
@@ -124,6 +126,7 @@ impl Artifacts {
             ))
         };
         let bytes = std::fs::read(&output).map_err(failed)?;
+        let ptx = ptx.unwrap_or_default();
         let artifact = content_address(key, &bytes, ptx.as_bytes());
         facts.artifact.clone_from(&artifact);
         let file = output.file_name().map_or_else(
@@ -201,10 +204,11 @@ impl Artifacts {
         let (bytes, text) = (std::fs::read(&file).ok()?, std::fs::read(&ptx).ok()?);
         let whole = seal(&sidecar.facts, &bytes, &text)? == sidecar.seal
             && sidecar.facts.artifact == artifact;
+        let is_known = sidecar.facts.ptx.is_some();
         whole.then_some(Stored {
             facts: sidecar.facts,
             file,
-            ptx,
+            ptx: is_known.then_some(ptx),
         })
     }
 }

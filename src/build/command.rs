@@ -1,73 +1,105 @@
 //! What nvcc is asked for one unit: its arguments, and the few lines of source that are generated around
 //! the user's. Pure; paths of this machine are added where the command is run.
 
+use crate::sources::{self, Made};
 use std::fmt::Write;
 use verdict::model::{CType, Callable, Constant, LaunchedEntry, ScalarType, Unit};
 
 /// Part of every key of the cache: raise it when a change here or in how the outcome is read would make
 /// an old artifact differ from a new one.
-pub const TEMPLATE: u32 = 4;
+pub const TEMPLATE: u32 = 5;
 
 /// The C function that a launcher's library exports to the worker: `int gk_call(void** args)`, where
 /// `args[i]` points to the value of argument i. Returns what the launcher returned, 0 for void.
 pub const SHIM: &str = "gk_call";
 
-/// One nvcc call, without paths of this machine.
+/// How a unit becomes machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The source as it is: its entries all come of one run.
+    Source,
+    /// With a template's instance, which exists because it is asked for: beside others, and cut out of what comes of
+    /// it.
+    Instance,
+    /// A launcher with its kernels.
+    Library,
+    /// PTX that was made elsewhere.
+    Ptx,
+    /// Machine code that was made elsewhere: nothing is compiled.
+    Cubin,
+}
+
+impl Way {
+    pub fn of(unit: &Unit) -> Self {
+        match (&unit.call, Made::of(&unit.source)) {
+            (Callable::Launcher { .. }, _) => Self::Library,
+            (Callable::Entries { .. }, Some(Made::Ptx)) => Self::Ptx,
+            (Callable::Entries { .. }, Some(Made::Cubin)) => Self::Cubin,
+            (Callable::Entries { names, .. }, None) => {
+                match names.iter().any(|name| is_templated(name)) {
+                    true => Self::Instance,
+                    false => Self::Source,
+                }
+            }
+        }
+    }
+}
+
+/// What nvcc is asked for units that share their source, definitions and flags; without paths of this machine, and
+/// without the kind of file that it shall write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NvccCall {
-    pub kind: ArtifactKind,
     pub args: Vec<String>,
     /// Compiled instead of the source, which it takes in by `-include`: that keeps the source's own path
     /// relative, and so `__FILE__` and its line table the same on every machine.
     pub generated: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArtifactKind {
-    Cubin,
-    Library,
-}
-
 impl NvccCall {
     pub fn of(unit: &Unit) -> Self {
-        let arch = unit.id.arch.to_string();
-        let virtual_arch = arch.replacen("sm_", "compute_", 1);
-        let kind = match unit.call {
-            Callable::Entries { .. } => ArtifactKind::Cubin,
-            Callable::Launcher { .. } => ArtifactKind::Library,
-        };
-        let mut args: Vec<String> = match kind {
-            ArtifactKind::Cubin => vec!["-cubin".into()],
-            ArtifactKind::Library => ["-shared", "-Xcompiler", "-fPIC", "-cudart", "static"]
-                .map(String::from)
-                .into(),
-        };
-        // Machine code for this architecture alone: with PTX beside it the driver could run something
-        // that PTXAS of this toolkit never reported on.
-        args.extend([
-            "-gencode".into(),
-            format!("arch={virtual_arch},code={arch}"),
-            "-lineinfo".into(),
-            "-Xptxas".into(),
-            "-v".into(),
-        ]);
-        args.extend(
-            unit.defines
-                .iter()
-                .map(|(name, value)| format!("-D{name}={}", escape(value))),
-        );
-        args.extend(
-            unit.include_dirs
-                .iter()
-                .map(|dir| format!("-I{}", escape(dir))),
-        );
-        args.extend(unit.flags.iter().cloned());
         Self {
-            kind,
-            args,
-            generated: generated(&unit.call),
+            args: arguments(unit),
+            generated: generated(unit),
         }
     }
+
+    /// With one marker for each entry, in their order.
+    pub fn of_instances(units: &[&Unit]) -> Self {
+        let names: Vec<&str> = units
+            .iter()
+            .flat_map(|unit| entry_names(&unit.call))
+            .collect();
+        Self {
+            args: units.first().map_or_else(Vec::new, |unit| arguments(unit)),
+            generated: Some(markers(&names)),
+        }
+    }
+}
+
+fn arguments(unit: &Unit) -> Vec<String> {
+    let arch = unit.id.arch.to_string();
+    let virtual_arch = arch.replacen("sm_", "compute_", 1);
+    // Machine code for this architecture alone: with PTX beside it the driver could run something
+    // that PTXAS of this toolkit never reported on.
+    let mut args = vec![
+        "-gencode".into(),
+        format!("arch={virtual_arch},code={arch}"),
+        "-lineinfo".into(),
+        "-Xptxas".into(),
+        "-v".into(),
+    ];
+    args.extend(
+        unit.defines
+            .iter()
+            .map(|(name, value)| format!("-D{name}={}", escape(value))),
+    );
+    args.extend(
+        unit.include_dirs
+            .iter()
+            .map(|dir| format!("-I{}", escape(dir))),
+    );
+    args.extend(unit.flags.iter().cloned());
+    args
 }
 
 /// nvcc splits the values of its options at commas.
@@ -97,9 +129,26 @@ pub fn is_marker(symbol: &str) -> bool {
     symbol.starts_with("_Z14gk_instantiateI")
 }
 
-fn generated(call: &Callable) -> Option<String> {
+fn generated(unit: &Unit) -> Option<String> {
+    if Made::of(&unit.source).is_some() {
+        return None;
+    }
+    let mut text = markers(&entry_names(&unit.call));
+    if let Callable::Launcher {
+        function,
+        signature,
+        ..
+    } = &unit.call
+    {
+        text.push_str(&shim(function, signature));
+    }
+    // nvcc compiles no header.
+    let is_header = sources::extension(&unit.source) != "cu";
+    (is_header || !text.is_empty()).then_some(text)
+}
+
+fn markers(names: &[&str]) -> String {
     let mut text = String::new();
-    let names = entry_names(call);
     // A kernel whose only use is to name the entry: the compiler looks the name up as the source would,
     // macros and defaults included, and the marker's symbol then holds the entry's.
     if names.iter().any(|name| is_templated(name)) {
@@ -115,15 +164,7 @@ fn generated(call: &Callable) -> Option<String> {
             );
         }
     }
-    if let Callable::Launcher {
-        function,
-        signature,
-        ..
-    } = call
-    {
-        text.push_str(&shim(function, signature));
-    }
-    (!text.is_empty()).then_some(text)
+    text
 }
 
 /// What generated lines call their file: an error in them is one of gates.yaml.

@@ -1,6 +1,8 @@
-//! One unit through the compiler: run it, and read what came out.
+//! Units through the compiler: run it, and read what came out.
 
-use super::command::{self, ArtifactKind, NvccCall};
+use super::Outside;
+use super::command::{self, NvccCall, Way};
+use super::cut::PtxModule;
 use super::depend::list_files;
 use super::entry::{self, Named, Unresolved};
 use super::identity::{self, Cubin};
@@ -10,6 +12,7 @@ use crate::error::{Diagnostic, Error, Result};
 use crate::process::confine::{Rules, Sockets};
 use crate::process::{self, Ended};
 use crate::toolchain::{Toolchain, clean_command, find_breakage};
+use rayon::prelude::*;
 use regex::Regex;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -18,7 +21,7 @@ use verdict::model::{
     BuildFacts, Callable, Constant, ConstantFacts, EntryFacts, Fault, FaultKind, Unit,
 };
 
-/// Longest time that one unit may take; heavily templated kernels take minutes.
+/// Longest time that one run of nvcc may take; heavily templated kernels take minutes.
 pub const DEADLINE: Duration = Duration::from_secs(600);
 
 /// Bytes of what nvcc prints that are kept.
@@ -31,150 +34,365 @@ pub struct Compiled {
     /// The cubin or library, in the scratch directory.
     pub output: PathBuf,
     /// What its machine code was made from, without paths of this machine.
-    pub ptx: String,
+    pub ptx: Option<String>,
     /// Every file that was read, as the preprocessor printed it: relative to the root or absolute.
     pub included: Vec<String>,
 }
 
+/// The inner error is the source's, which is evidence.
+pub type Outcome = std::result::Result<Compiled, Fault>;
+
+/// Where nvcc runs, and for how long.
+#[derive(Clone, Copy)]
+pub struct Workshop<'a> {
+    pub root: &'a Path,
+    pub toolchain: &'a Toolchain,
+    /// Empty before, and removed afterwards.
+    pub scratch: &'a Path,
+    pub outside: &'a [Outside],
+    pub deadline: Duration,
+}
+
+/// Compiles units that share their source, definitions, flags and way, as far as they can together.
+///
 /// # Errors
-/// Outer: the machine failed. Inner: the source did, which is evidence.
-pub fn compile(
-    root: &Path,
-    toolchain: &Toolchain,
-    scratch: &Path,
-    unit: &Unit,
-    request: &NvccCall,
-    deadline: Duration,
-) -> Result<std::result::Result<Compiled, Fault>> {
-    let failed = |what: &str, error: std::io::Error| {
-        Error::environment(format!("{}: {what}: {error}", unit.id))
+/// Where the machine failed, which is no fault of a source.
+pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let Some(first) = units.first() else {
+        return Ok(Vec::new());
     };
-    let output = scratch.join(match request.kind {
-        ArtifactKind::Cubin => "unit.cubin",
-        ArtifactKind::Library => "unit.so",
-    });
-    // The intermediates of the one call: PTX for the simulator, and what a library's identity is read from.
-    let intermediates = scratch.join(KEPT);
-    std::fs::create_dir(&intermediates).map_err(|error| failed("intermediates", error))?;
-    let mut command = clean_command(&toolchain.nvcc);
-    command
-        .current_dir(root)
-        .env("TMPDIR", scratch)
-        .arg("-ccbin")
-        .arg(&toolchain.host_compiler)
-        .args(&request.args)
-        .arg("--keep")
-        .arg("--keep-dir")
-        .arg(&intermediates)
-        .arg("-o")
-        .arg(&output);
-    if let (ArtifactKind::Library, Some(dir)) = (request.kind, &toolchain.library_dir) {
-        command.arg("-L").arg(dir);
-    }
-    match &request.generated {
-        None => command.arg(&unit.source),
-        Some(text) => {
-            let generated = scratch.join(GENERATED);
-            std::fs::write(&generated, text).map_err(|error| failed("generated source", error))?;
-            command.args(["-include", &unit.source]).arg(generated)
-        }
-    };
-
-    // Flags and source are the tree's: what they make the compiler do stays here.
-    let rules = Rules {
-        writes: &[scratch],
-        sockets: Sockets::None,
-        memory: None,
-        file: Some(LARGEST_FILE),
-    };
-    let ended = process::run_confined(command, &rules, deadline, MOST_OUTPUT)
-        .map_err(|error| failed("nvcc", error))?;
-    let Some(ended) = ended else {
-        return Ok(Err(fault(
-            FaultKind::Compile,
-            format!("nvcc did not finish within {} s", deadline.as_secs()),
-        )));
-    };
-    let text = canonical(&ended.log, scratch, &toolchain.include);
-    if !ended.status.success() {
-        return failure(&text, &ended);
-    }
-
-    let read = |path: &Path| {
-        std::fs::read(path).map_err(|error| failed(&format!("{}", path.display()), error))
-    };
-    let stem = match &request.generated {
-        None => Path::new(&unit.source).file_name(),
-        Some(_) => Some(GENERATED.as_ref()),
-    };
-    let kept = intermediates.join(stem.unwrap_or_default());
-    let ptx = read(&kept.with_extension("ptx"))?;
-    let ptx = without_paths(&String::from_utf8_lossy(&ptx), root, scratch, toolchain);
-    let cubin = match request.kind {
-        ArtifactKind::Cubin => read(&output)?,
-        ArtifactKind::Library => read(&kept.with_extension("cubin"))?,
-    };
-    let host = match request.kind {
-        ArtifactKind::Cubin => None,
-        ArtifactKind::Library => Some(read(&kept.with_extension("o"))?),
-    };
-    let included = list_included(&intermediates)
-        .map_err(|error| failed("intermediates", error))?
-        .into_iter()
-        .filter(|file| !Path::new(file).starts_with(scratch))
-        .collect();
-    Ok(
-        facts(unit, &text, &cubin, host.as_deref()).map(|facts| Compiled {
-            facts: BuildFacts {
-                ptx: identity_of_ptx(unit, &facts, &ptx),
-                ..facts
-            },
-            output,
-            ptx,
-            included,
-        }),
-    )
-}
-
-/// A launcher's is not simulated.
-fn identity_of_ptx(unit: &Unit, facts: &BuildFacts, ptx: &str) -> Option<String> {
-    match unit.call {
-        Callable::Entries { .. } => {
-            let filled = filled(&unit.call);
-            let symbols = facts.entries.iter().map(|entry| entry.symbol.as_str());
-            let called: Vec<&str> = symbols.chain(filled.iter().map(String::as_str)).collect();
-            Some(identity::ptx_identity(&called, ptx))
-        }
-        Callable::Launcher { .. } => None,
+    match Way::of(first) {
+        Way::Instance => compile_instances(shop, units),
+        Way::Source | Way::Library => compile_source(shop, first, units),
+        Way::Ptx => compile_ptx(shop, first, units),
+        Way::Cubin => read_cubin(shop, first, units),
     }
 }
 
-/// `COEFFS=c` of a constant and the tensor that fills it.
-fn filled(call: &Callable) -> Vec<String> {
-    let constants = command::constants(call).iter();
-    let filled = constants.map(|Constant { name, tensor }| format!("{name}={tensor}"));
-    filled.collect()
+/// One run for the entries of a source, or for a launcher.
+fn compile_source(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let is_library = Way::of(first) == Way::Library;
+    let wanted = match is_library {
+        false => Wanted::Cubin,
+        true => Wanted::Library,
+    };
+    let request = NvccCall::of(first);
+    let ran = match shop.run(
+        &request.args,
+        Input::Source(&first.source, &request),
+        wanted,
+    )? {
+        Ok(ran) => ran,
+        Err(fault) => return Ok(units.iter().map(|_| Err(fault.clone())).collect()),
+    };
+    let ptx = shop.read_ptx(&ran.kept.with_extension("ptx"))?;
+    let included = shop.included()?;
+    let (cubin, host) = match is_library {
+        false => (read(&ran.output)?, None),
+        true => (
+            read(&ran.kept.with_extension("cubin"))?,
+            Some(read(&ran.kept.with_extension("o"))?),
+        ),
+    };
+    let made = Machine {
+        cubin: &cubin,
+        host: host.as_deref(),
+        said: Said::ByPtxas(&ran.log),
+    };
+    // A launcher is not simulated.
+    let ptx = (!is_library).then_some(ptx.as_str());
+    let compiled = units
+        .iter()
+        .map(|unit| made.unit(unit, None, ptx, &ran.output, &included));
+    Ok(compiled.collect())
 }
 
-/// The constants of a unit, in their order.
-fn constants(unit: &Unit, cubin: &Cubin) -> std::result::Result<Vec<ConstantFacts>, Fault> {
-    let known = cubin.constants();
-    let symbols: Vec<&str> = known.iter().map(|(symbol, _)| *symbol).collect();
-    let wanted = command::constants(&unit.call).iter();
-    wanted
-        .map(|Constant { name, .. }| {
-            let symbol = entry::resolve(Named::Constant, name, &symbols).map_err(|why| {
-                let what = format!("constant `{name}` of {}: {why}", unit.source);
-                fault(FaultKind::EntryNotFound, what)
-            })?;
-            let size = known.iter().find(|(known, _)| *known == symbol);
-            Ok(ConstantFacts {
-                name: name.clone(),
-                symbol: symbol.to_owned(),
-                bytes: size.map_or(0, |(_, bytes)| *bytes),
-            })
+/// PTX that was made elsewhere.
+fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let source = Path::new(&first.source);
+    let ran = match shop.run(&NvccCall::of(first).args, Input::Ptx(source), Wanted::Cubin)? {
+        Ok(ran) => ran,
+        Err(fault) => return Ok(units.iter().map(|_| Err(fault.clone())).collect()),
+    };
+    let ptx = shop.read_ptx(&shop.root.join(source))?;
+    let cubin = read(&ran.output)?;
+    let made = Machine {
+        cubin: &cubin,
+        host: None,
+        said: Said::ByPtxas(&ran.log),
+    };
+    let included = [first.source.clone()];
+    let compiled = units
+        .iter()
+        .map(|unit| made.unit(unit, None, Some(&ptx), &ran.output, &included));
+    Ok(compiled.collect())
+}
+
+/// Machine code that was made elsewhere.
+fn read_cubin(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let source = shop.root.join(&first.source);
+    let cubin = read(&source)?;
+    let made = Machine {
+        cubin: &cubin,
+        host: None,
+        said: Said::ByItself,
+    };
+    let included = [first.source.clone()];
+    let compiled = units
+        .iter()
+        .map(|unit| made.unit(unit, None, None, &source, &included));
+    Ok(compiled.collect())
+}
+
+/// Template instances: one run reads the source and instantiates all of them, and each is then cut out and
+/// assembled by itself. So what becomes of one does not depend on what it was compiled beside. One that spoils the
+/// common run, or cannot be cut out of it, goes alone.
+fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let request = NvccCall::of_instances(units);
+    let Some(first) = units.first() else {
+        return Ok(Vec::new());
+    };
+    let is_alone = units.len() == 1;
+    let alone = |(at, unit): (usize, &&Unit)| -> Result<Outcome> {
+        let scratch = shop.directory(&format!("alone-{at}"))?;
+        let shop = Workshop {
+            scratch: &scratch,
+            ..shop
+        };
+        let compiled = compile_instances(shop, &[unit])?.pop();
+        compiled.ok_or_else(|| Error::environment(format!("{}: nothing was compiled", unit.id)))
+    };
+    let together = Input::Source(&first.source, &request);
+    let ran = match shop.run(&request.args, together, Wanted::Ptx)? {
+        Ok(ran) => ran,
+        Err(fault) if is_alone => return Ok(vec![Err(fault)]),
+        // Whose mistake it is shows when each is alone.
+        Err(_) => return units.par_iter().enumerate().map(alone).collect(),
+    };
+    let included = shop.included()?;
+    let text = shop.read_ptx(&ran.output)?;
+    let Some(module) = PtxModule::parse(&text) else {
+        let unreadable = "the PTX that nvcc wrote cannot be read".to_owned();
+        let unreadable = fault(FaultKind::Compile, unreadable);
+        return Ok(units.iter().map(|_| Err(unreadable.clone())).collect());
+    };
+    let symbols = module.entries();
+    let mut markers = 0;
+    let names: Vec<_> = units
+        .iter()
+        .map(|unit| {
+            let first = markers;
+            markers += command::entry_names(&unit.call).len();
+            resolve(unit, first, &symbols)
         })
-        .collect()
+        .collect();
+    let wanted: Vec<&str> = names
+        .iter()
+        .flatten()
+        .flatten()
+        .map(|(_, symbol)| symbol.as_str())
+        .collect();
+    let each = names.clone().into_par_iter().zip(units).enumerate();
+    each.map(|(at, (names, unit))| {
+        let names = match names {
+            Ok(names) => names,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let own: Vec<&str> = names.iter().map(|(_, symbol)| symbol.as_str()).collect();
+        let others = wanted.iter().copied().filter(|it| !own.contains(it));
+        let fills = !command::constants(&unit.call).is_empty();
+        let ptx = match module.cut(&own, &others.collect::<Vec<_>>(), fills) {
+            Some(ptx) => ptx,
+            None if is_alone => text.clone(),
+            None => return alone((at, unit)),
+        };
+        let scratch = shop.directory(&format!("entry-{at}"))?;
+        let shop = Workshop {
+            scratch: &scratch,
+            ..shop
+        };
+        let assembled = match shop.assemble(&request.args, &ptx)? {
+            Ok(assembled) => assembled,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let log = format!("{}\n{}", ran.log, assembled.log);
+        let cubin = read(&assembled.output)?;
+        let made = Machine {
+            cubin: &cubin,
+            host: None,
+            said: Said::ByPtxas(&log),
+        };
+        Ok(made.unit(unit, Some(names), Some(&ptx), &assembled.output, &included))
+    })
+    .collect()
+}
+
+/// What nvcc shall write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Cubin,
+    Ptx,
+    Library,
+}
+
+impl Wanted {
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Cubin => &["-cubin"],
+            Self::Ptx => &["-ptx"],
+            Self::Library => &["-shared", "-Xcompiler", "-fPIC", "-cudart", "static"],
+        }
+    }
+
+    fn file(self) -> &'static str {
+        match self {
+            Self::Cubin => "unit.cubin",
+            Self::Ptx => "gatekeeper.ptx",
+            Self::Library => "unit.so",
+        }
+    }
+}
+
+/// What nvcc shall read.
+enum Input<'a> {
+    Source(&'a str, &'a NvccCall),
+    Ptx(&'a Path),
+}
+
+/// What a run of nvcc left.
+struct Ran {
+    /// Without paths of this machine.
+    log: String,
+    output: PathBuf,
+    /// The intermediates, but for their extensions.
+    kept: PathBuf,
+}
+
+impl Workshop<'_> {
+    fn directory(&self, name: &str) -> Result<PathBuf> {
+        let path = self.scratch.join(name);
+        std::fs::create_dir(&path).map_err(|error| failed(&path, error))?;
+        Ok(path)
+    }
+
+    fn run(
+        &self,
+        args: &[String],
+        input: Input,
+        wanted: Wanted,
+    ) -> Result<std::result::Result<Ran, Fault>> {
+        let output = self.scratch.join(wanted.file());
+        // The intermediates of the one call: PTX for the simulator, and what a library's identity is read from.
+        let intermediates = self.directory(KEPT)?;
+        let mut command = clean_command(&self.toolchain.nvcc);
+        command
+            .current_dir(self.root)
+            .env("TMPDIR", self.scratch)
+            .arg("-ccbin")
+            .arg(&self.toolchain.host_compiler)
+            .args(wanted.flags())
+            .args(args)
+            .arg("--keep")
+            .arg("--keep-dir")
+            .arg(&intermediates)
+            .arg("-o")
+            .arg(&output);
+        if let (Wanted::Library, Some(dir)) = (wanted, &self.toolchain.library_dir) {
+            command.arg("-L").arg(dir);
+        }
+        let stem = match input {
+            Input::Ptx(file) => {
+                command.arg(file);
+                file.to_owned()
+            }
+            Input::Source(
+                source,
+                NvccCall {
+                    generated: None, ..
+                },
+            ) => {
+                command.arg(source);
+                PathBuf::from(source)
+            }
+            Input::Source(
+                source,
+                NvccCall {
+                    generated: Some(text),
+                    ..
+                },
+            ) => {
+                let generated = self.scratch.join(GENERATED);
+                std::fs::write(&generated, text).map_err(|error| failed(&generated, error))?;
+                command.args(["-include", source]).arg(&generated);
+                generated
+            }
+        };
+        // Flags and source are the tree's: what they make the compiler do stays here.
+        let rules = Rules {
+            writes: &[self.scratch],
+            sockets: Sockets::None,
+            memory: None,
+            file: Some(LARGEST_FILE),
+        };
+        let ended = process::run_confined(command, &rules, self.deadline, MOST_OUTPUT)
+            .map_err(|error| failed(&self.toolchain.nvcc, error))?;
+        let Some(ended) = ended else {
+            return Ok(Err(fault(
+                FaultKind::Compile,
+                format!("nvcc did not finish within {} s", self.deadline.as_secs()),
+            )));
+        };
+        let log = self.canonical(&ended.log);
+        if !ended.status.success() {
+            return failure(&log, &ended);
+        }
+        Ok(Ok(Ran {
+            log,
+            output,
+            kept: intermediates.join(stem.file_stem().unwrap_or_default()),
+        }))
+    }
+
+    fn assemble(&self, args: &[String], ptx: &str) -> Result<std::result::Result<Ran, Fault>> {
+        let file = self.scratch.join(GENERATED).with_extension("ptx");
+        std::fs::write(&file, ptx).map_err(|error| failed(&file, error))?;
+        self.run(args, Input::Ptx(&file), Wanted::Cubin)
+    }
+
+    fn canonical(&self, text: &str) -> String {
+        let toolkit = &self.toolchain.include;
+        let mut text = canonical(text, self.scratch, toolkit);
+        // nvcc follows links to where it is itself.
+        if let Ok(real) = std::fs::canonicalize(toolkit) {
+            text = text.replace(&format!("{}/", real.display()), TOOLKIT);
+        }
+        // The longer of two that begin alike comes first.
+        let outside = self.outside.iter().rev();
+        outside.fold(text, |text, Outside { here, written }| {
+            text.replace(&format!("{here}/"), &format!("{written}/"))
+        })
+    }
+
+    /// nvcc names source files in its line tables by their whole path.
+    fn read_ptx(&self, file: &Path) -> Result<String> {
+        let text = String::from_utf8_lossy(&read(file)?).into_owned();
+        Ok(without_paths(&text, self))
+    }
+
+    fn included(&self) -> Result<Vec<String>> {
+        let kept = self.scratch.join(KEPT);
+        let files = list_included(&kept).map_err(|error| failed(&kept, error))?;
+        let own = |file: &String| !Path::new(file).starts_with(self.scratch);
+        Ok(files.into_iter().filter(own).collect())
+    }
+}
+
+fn failed(path: &Path, error: std::io::Error) -> Error {
+    Error::environment(format!("the compiler: {}: {error}", path.display()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| failed(path, error))
 }
 
 /// Every file that any pass of the preprocessor read. Not asked of nvcc's `-MD`: that costs another pass over all
@@ -206,7 +424,7 @@ fn fault(kind: FaultKind, message: String) -> Fault {
     Fault { kind, message }
 }
 
-fn failure(text: &str, ended: &Ended) -> Result<std::result::Result<Compiled, Fault>> {
+fn failure<Made>(text: &str, ended: &Ended) -> Result<std::result::Result<Made, Fault>> {
     if text.contains("unsupported GNU version") || text.contains("unsupported clang version") {
         return Err(Error::Environment(
             Diagnostic::new(format!(
@@ -275,10 +493,9 @@ fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {
     }
 }
 
-/// nvcc names source files in its line tables by their whole path.
-fn without_paths(ptx: &str, root: &Path, scratch: &Path, toolchain: &Toolchain) -> String {
-    let text = canonical(ptx, scratch, &toolchain.include);
-    match std::fs::canonicalize(root) {
+fn without_paths(ptx: &str, shop: &Workshop) -> String {
+    let text = shop.canonical(ptx);
+    match std::fs::canonicalize(shop.root) {
         Ok(root) => {
             let root = root.display();
             // With a dot where it was taken in by -include.
@@ -290,75 +507,192 @@ fn without_paths(ptx: &str, root: &Path, scratch: &Path, toolchain: &Toolchain) 
     }
 }
 
-fn facts(
-    unit: &Unit,
-    text: &str,
-    cubin: &[u8],
-    host: Option<&[u8]>,
-) -> std::result::Result<BuildFacts, Fault> {
-    let not_found = |message: String| fault(FaultKind::EntryNotFound, message);
-    let report = PtxasReport::parse(text);
-    let arch = unit.id.arch.to_string();
-    let cubin = Cubin::parse(cubin).map_err(not_found)?;
-    if cubin.is_relocatable() {
-        return Err(fault(
-            FaultKind::Compile,
-            "relocatable device code is not supported: take -rdc=true out of the flags".to_owned(),
-        ));
-    }
-    let symbols = cubin.entries();
-    let entries = command::entry_names(&unit.call)
-        .into_iter()
-        .enumerate()
-        .map(|(index, name)| {
-            let symbol = symbol_of(index, name, &symbols)
-                .map_err(|why| not_found(format!("entry `{name}` of {}: {why}", unit.source)))?;
-            let resources = report
-                .resources(symbol, &arch)
-                .map_err(|why| not_found(format!("entry `{name}` ({symbol}) at {arch}: {why}")))?;
-            Ok(EntryFacts {
-                name: name.to_owned(),
-                symbol: symbol.to_owned(),
-                resources,
-            })
-        })
-        .collect::<std::result::Result<Vec<_>, Fault>>()?;
+/// Machine code, and what is known of it.
+struct Machine<'a> {
+    cubin: &'a [u8],
+    host: Option<&'a [u8]>,
+    said: Said<'a>,
+}
 
-    let mut digest = blake3::Hasher::new();
-    let mut add = |identity: std::result::Result<[u8; 32], String>| {
-        identity.map_err(not_found).map(|identity| {
-            digest.update(&identity);
+/// Who says what entries take.
+#[derive(Clone, Copy)]
+enum Said<'a> {
+    /// nvcc's output.
+    ByPtxas(&'a str),
+    ByItself,
+}
+
+impl Machine<'_> {
+    /// What a unit became, with its entries' names and symbols where they are known already.
+    fn unit(
+        &self,
+        unit: &Unit,
+        names: Option<Vec<(String, String)>>,
+        ptx: Option<&str>,
+        output: &Path,
+        included: &[String],
+    ) -> Outcome {
+        let cubin = Cubin::parse(self.cubin).map_err(not_found)?;
+        if cubin.is_relocatable() {
+            return Err(fault(
+                FaultKind::Compile,
+                "relocatable device code is not supported: take -rdc=true out of the flags"
+                    .to_owned(),
+            ));
+        }
+        let names = match names {
+            Some(names) => names,
+            None => resolve(unit, 0, &cubin.entries())?,
+        };
+        let (entries, warnings) = match self.said {
+            Said::ByPtxas(log) => {
+                let report = PtxasReport::parse(log);
+                (
+                    entries_by_ptxas(unit, names, &report)?,
+                    warnings(log, report.warnings),
+                )
+            }
+            Said::ByItself => (entries_by_cubin(unit, names, &cubin)?, Vec::new()),
+        };
+        let filled = filled(&unit.call);
+        let symbols = entries.iter().map(|entry| entry.symbol.as_str());
+        let called: Vec<&str> = symbols.chain(filled.iter().map(String::as_str)).collect();
+        let simulated = ptx.map(|ptx| identity::ptx_identity(&called, ptx));
+        Ok(Compiled {
+            facts: BuildFacts {
+                artifact: String::new(),
+                identity: self
+                    .identity(&cubin, &entries, &filled)
+                    .map_err(not_found)?,
+                ptx: simulated,
+                entries,
+                constants: constants(unit, &cubin)?,
+                warnings,
+            },
+            output: output.to_owned(),
+            ptx: ptx.map(str::to_owned),
+            included: included.to_vec(),
         })
-    };
-    match host {
-        None => {
-            for entry in &entries {
-                add(cubin.identity(&entry.symbol))?;
+    }
+
+    fn identity(
+        &self,
+        cubin: &Cubin,
+        entries: &[EntryFacts],
+        filled: &[String],
+    ) -> std::result::Result<String, String> {
+        let mut digest = blake3::Hasher::new();
+        match self.host {
+            None => {
+                for entry in entries {
+                    digest.update(&cubin.identity(&entry.symbol)?);
+                }
+            }
+            Some(host) => {
+                digest.update(&identity::host_identity(host)?);
+                // Host code can launch what it did not declare.
+                let mut all: Vec<[u8; 32]> = cubin
+                    .entries()
+                    .iter()
+                    .map(|symbol| cubin.identity(symbol))
+                    .collect::<std::result::Result<_, _>>()?;
+                all.sort_unstable();
+                for identity in all {
+                    digest.update(&identity);
+                }
             }
         }
-        Some(host) => {
-            add(identity::host_identity(host))?;
-            // Host code can launch what it did not declare.
-            let mut all: Vec<[u8; 32]> = symbols
-                .iter()
-                .map(|symbol| cubin.identity(symbol))
-                .collect::<std::result::Result<_, _>>()
-                .map_err(not_found)?;
-            all.sort_unstable();
-            all.into_iter().try_for_each(|identity| add(Ok(identity)))?;
+        for constant in filled {
+            digest.update(constant.as_bytes());
         }
+        Ok(digest.finalize().to_hex().to_string())
     }
-    for constant in filled(&unit.call) {
-        digest.update(constant.as_bytes());
+}
+
+/// `COEFFS=c` of a constant and the tensor that fills it.
+fn filled(call: &Callable) -> Vec<String> {
+    let constants = command::constants(call).iter();
+    let filled = constants.map(|Constant { name, tensor }| format!("{name}={tensor}"));
+    filled.collect()
+}
+
+/// The constants of a unit, in their order.
+fn constants(unit: &Unit, cubin: &Cubin) -> std::result::Result<Vec<ConstantFacts>, Fault> {
+    let known = cubin.constants();
+    let symbols: Vec<&str> = known.iter().map(|(symbol, _)| *symbol).collect();
+    let wanted = command::constants(&unit.call).iter();
+    wanted
+        .map(|Constant { name, .. }| {
+            let symbol = entry::resolve(Named::Constant, name, &symbols).map_err(|why| {
+                let what = format!("constant `{name}` of {}: {why}", unit.source);
+                fault(FaultKind::EntryNotFound, what)
+            })?;
+            let size = known.iter().find(|(known, _)| *known == symbol);
+            Ok(ConstantFacts {
+                name: name.clone(),
+                symbol: symbol.to_owned(),
+                bytes: size.map_or(0, |(_, bytes)| *bytes),
+            })
+        })
+        .collect()
+}
+
+type Entries = std::result::Result<Vec<EntryFacts>, Fault>;
+
+fn entries_by_ptxas(unit: &Unit, names: Vec<(String, String)>, report: &PtxasReport) -> Entries {
+    let arch = unit.id.arch.to_string();
+    let entries = names.into_iter().map(|(name, symbol)| {
+        let resources = report
+            .resources(&symbol, &arch)
+            .map_err(|why| not_found(format!("entry `{name}` ({symbol}) at {arch}: {why}")))?;
+        Ok(EntryFacts {
+            name,
+            symbol,
+            resources,
+        })
+    });
+    entries.collect()
+}
+
+fn entries_by_cubin(unit: &Unit, names: Vec<(String, String)>, cubin: &Cubin) -> Entries {
+    let refused = |message: String| fault(FaultKind::Compile, message);
+    let (found, wanted) = (cubin.capability().map_err(refused)?, unit.id.arch);
+    if found != (wanted.major, wanted.minor) {
+        let (major, minor) = found;
+        return Err(refused(format!(
+            "{} is for sm_{major}{minor}, and gates.yaml asks for {wanted}",
+            unit.source
+        )));
     }
-    Ok(BuildFacts {
-        artifact: String::new(),
-        entries,
-        constants: constants(unit, &cubin)?,
-        identity: digest.finalize().to_hex().to_string(),
-        ptx: None,
-        warnings: warnings(text, report.warnings),
-    })
+    let entries = names.into_iter().map(|(name, symbol)| {
+        let resources = cubin.resources(&symbol).map_err(refused)?;
+        Ok(EntryFacts {
+            name,
+            symbol,
+            resources,
+        })
+    });
+    entries.collect()
+}
+
+fn not_found(message: String) -> Fault {
+    fault(FaultKind::EntryNotFound, message)
+}
+
+/// Names and symbols of a unit's entries, in their order, of which the first has marker `first`.
+fn resolve(
+    unit: &Unit,
+    first: usize,
+    symbols: &[&str],
+) -> std::result::Result<Vec<(String, String)>, Fault> {
+    let names = command::entry_names(&unit.call).into_iter().enumerate();
+    names
+        .map(|(index, name)| {
+            symbol_of(first + index, name, symbols)
+                .map(|symbol| (name.to_owned(), symbol.to_owned()))
+                .map_err(|why| not_found(format!("entry `{name}` of {}: {why}", unit.source)))
+        })
+        .collect()
 }
 
 fn symbol_of<'a>(

@@ -16,6 +16,7 @@ use object::{
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use verdict::model::Resources;
 
 type Elf<'data> = ElfFile64<'data, LittleEndian>;
 type Section<'data, 'file> = ElfSection64<'data, 'file, LittleEndian>;
@@ -75,14 +76,17 @@ impl<'data> Cubin<'data> {
             .collect()
     }
 
+    fn entry(&self, entry: &str) -> Result<Sym<'data, '_>> {
+        let mut symbols = self.elf.symbols();
+        symbols
+            .find(|symbol| is_entry(symbol) && symbol.name() == Ok(entry))
+            .ok_or_else(|| format!("the cubin has no entry {entry}"))
+    }
+
     /// # Errors
     /// Where the entry is not there, or the file contradicts itself.
     pub fn identity(&self, entry: &str) -> Result<[u8; 32]> {
-        let symbol = self
-            .elf
-            .symbols()
-            .find(|symbol| is_entry(symbol) && symbol.name() == Ok(entry))
-            .ok_or_else(|| format!("the cubin has no entry {entry}"))?;
+        let symbol = self.entry(entry)?;
         let mut walk = Walk::new(self);
         let header = self.elf.elf_header();
         walk.number(u64::from(header.e_machine(LittleEndian).0));
@@ -99,6 +103,93 @@ impl<'data> Cubin<'data> {
             }
         }
         Ok(*walk.digest.finalize().as_bytes())
+    }
+}
+
+/// What machine code says of itself, where PTXAS was not asked.
+impl Cubin<'_> {
+    /// Compute capability that it is for.
+    ///
+    /// # Errors
+    /// Where the file does not say it as PTXAS of CUDA 11 to 13 does.
+    pub fn capability(&self) -> Result<(u8, u8)> {
+        let header = self.elf.elf_header();
+        let flags = header.e_flags(LittleEndian).0;
+        // LLVM, llvm/BinaryFormat/ELF.h: EF_CUDA_SM, EF_CUDA_SM_MASK.
+        let number = match header.e_ident.abi_version {
+            7 => flags & 0xff,
+            8 => flags >> 8 & 0xffff,
+            other => {
+                return Err(format!(
+                    "the cubin has an unknown version of the ABI: {other}"
+                ));
+            }
+        };
+        match (u8::try_from(number / 10), number % 10) {
+            (Ok(major), minor) if major > 0 => Ok((major, minor as u8)),
+            _ => Err(format!("the cubin is for sm_{number}, which is none")),
+        }
+    }
+
+    /// Registers, static shared memory, barriers; stack and spills where they are none for certain.
+    ///
+    /// # Errors
+    /// Where the entry or its register count is missing.
+    pub fn resources(&self, entry: &str) -> Result<Resources> {
+        let symbol = self.entry(entry)?;
+        let of_module = |kind: u8| -> Result<Option<u32>> {
+            let Some(section) = self.elf.section_by_name(".nv.info") else {
+                return Ok(None);
+            };
+            let mut attributes = Attributes(text(section.data())?);
+            let found = attributes.find_map(|attribute| {
+                let (index, rest) = attribute.value.split_first_chunk::<4>()?;
+                let is_own = u32::from_le_bytes(*index) as usize == symbol.index().0;
+                let value = rest
+                    .first_chunk::<4>()
+                    .map(|value| u32::from_le_bytes(*value));
+                value.filter(|_| is_own && attribute.kind == kind)
+            });
+            Ok(found)
+        };
+        let registers = of_module(Attribute::REGISTERS)?
+            .ok_or_else(|| format!("the cubin does not say how many registers {entry} takes"))?;
+        let frame = of_module(Attribute::FRAME)?;
+        // What is called has a frame of its own, and of recursion no figure says the depth.
+        let calls = self.elf.symbols().any(|symbol| {
+            symbol.elf_symbol().st_type() == elf::STT_FUNC
+                && !is_entry(&symbol)
+                && !symbol.is_undefined()
+        });
+        let stack = frame.filter(|_| !calls);
+        // Nothing is spilled without a place on the stack.
+        let spilled = stack.filter(|stack| *stack == 0);
+        let size_of = |kind: &str| {
+            let section = self.elf.section_by_name(&format!("{kind}.{entry}"));
+            section.map_or(0, |section| section.size())
+        };
+        // From sm_90 on a block's first KiB is the system's.
+        let is_reserved = self.elf.section_by_name(".nv.shared.reserved.0").is_some();
+        let reserved = if is_reserved { 1024 } else { 0 };
+        let shared = size_of(".nv.shared").saturating_sub(reserved);
+        let mut barriers = 0;
+        if let Some(section) = self.elf.section_by_name(&format!(".nv.info.{entry}")) {
+            let counts = Attributes(text(section.data())?)
+                .filter(|attribute| attribute.kind == Attribute::BARRIERS)
+                .filter_map(|attribute| attribute.value.first().copied());
+            barriers = counts.map(u32::from).max().unwrap_or_default();
+        }
+        Ok(Resources {
+            registers,
+            stack,
+            spill_stores: spilled,
+            spill_loads: spilled,
+            static_shared: u32::try_from(shared)
+                .map_err(|_| format!("{entry} takes {shared} bytes of shared memory"))?,
+            barriers,
+            cumulative_stack: None,
+            constant_banks: BTreeMap::new(),
+        })
     }
 }
 
@@ -338,6 +429,9 @@ impl Attribute<'_> {
     /// Followed by a 16-bit length and that many bytes; the other formats hold 16 bits in place.
     const SIZED: u8 = 4;
     const PARAM_CBANK: u8 = 0x0a;
+    const FRAME: u8 = 0x11;
+    const REGISTERS: u8 = 0x2f;
+    const BARRIERS: u8 = 0x4c;
 }
 
 struct Attributes<'a>(&'a [u8]);

@@ -38,7 +38,7 @@ impl Dependencies {
             absent: BTreeMap::new(),
             present: BTreeSet::new(),
         };
-        let own = |file: &str| !search.is_system(file);
+        let own = |file: &str| !is_outside(file);
         let mut dirs: BTreeSet<String> = search.include_dirs.iter().cloned().collect();
         for file in included {
             inputs.files.insert(file.clone(), files.digest(file)?);
@@ -116,13 +116,10 @@ impl Dependencies {
     }
 }
 
-impl HeaderSearch<'_> {
-    /// Headers of the toolkit and of the operating system ask their questions of each other; what they
-    /// are is in their digests.
-    fn is_system(&self, file: &str) -> bool {
-        let path = lexical(Path::new(file));
-        path.starts_with(lexical(self.toolkit)) || path.starts_with("/usr")
-    }
+/// Headers of the toolkit, of the operating system and of other directories outside the tree, as the compiler names
+/// them, ask their questions of each other; what they are is in their digests.
+fn is_outside(file: &str) -> bool {
+    Path::new(file).is_absolute()
 }
 
 /// `/a/bin/..//include` as `/a/include`, without asking the file system.

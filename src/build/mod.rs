@@ -5,6 +5,7 @@
 mod cache;
 mod command;
 mod compile;
+mod cut;
 mod depend;
 mod entry;
 mod files;
@@ -14,19 +15,21 @@ pub mod ptxas;
 pub mod signature;
 
 use self::cache::{Artifacts, Stored};
-use self::command::NvccCall;
+use self::command::{NvccCall, Way};
+use self::compile::{Compiled, Workshop};
 pub use self::compile::{in_toolkit, is_of_system};
 use self::files::Files;
 use self::inputs::{Dependencies, HeaderSearch};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
+use crate::sources;
 use crate::temporary::TemporaryDir;
 use crate::toolchain::Toolchain;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
-use verdict::model::{BuildFacts, Callable, Seen, Unit};
+use verdict::model::{BuildFacts, Callable, Fault, Seen, Unit};
 
 /// What came of one unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +49,9 @@ pub enum Artifact {
         path: PathBuf,
         /// Of each step: name as written, symbol.
         entries: Vec<(String, String)>,
-        /// What the machine code was made from; paths in it are relative to the root.
-        ptx: PathBuf,
+        /// What the machine code was made from; paths in it are relative to the root. `None` of a cubin that was
+        /// made elsewhere.
+        ptx: Option<PathBuf>,
         constants: Vec<FilledConstant>,
     },
     Launcher {
@@ -68,8 +72,8 @@ pub struct FilledConstant {
     pub tensor: String,
 }
 
-/// Builds every unit, `jobs` at a time, in the order given. Units that ask nvcc for the same thing are
-/// compiled once. `on_done` is called for each as it ends.
+/// Builds every unit, `jobs` at a time, in the order given. Units that share their source, definitions and flags are
+/// compiled together. `on_done` is called for each as it ends.
 ///
 /// # Errors
 /// Environment, where the machine failed. A source that does not compile is evidence, not an error.
@@ -81,48 +85,133 @@ pub fn build_all(
     jobs: usize,
     on_done: &(dyn Fn(&Unit, &Built) + Sync),
 ) -> Result<Vec<Built>> {
+    let jobs = jobs.max(1);
+    let mut outside: Vec<Outside> = units.iter().flat_map(Outside::of).collect();
+    outside.sort_unstable();
+    outside.dedup();
     let builder = Builder {
         root,
         toolchain,
         artifacts: Artifacts::open(cache)?,
         files: Files::below(root),
         scratch: cache.dir("scratch")?,
+        outside,
+        on_done,
     };
-    let mut groups: Vec<SameCall> = Vec::new();
-    for (index, unit) in units.iter().enumerate() {
-        let request = NvccCall::of(unit);
-        let key = cache::request_key(unit, &request, toolchain)?;
-        match groups.iter_mut().find(|group| group.key == key) {
-            Some(group) => group.units.push((index, unit)),
-            None => groups.push(SameCall {
+    let local: Vec<Unit> = units.iter().map(on_this_machine).collect();
+    let mut calls: Vec<SameCall> = Vec::new();
+    for (index, (unit, local)) in units.iter().zip(&local).enumerate() {
+        let key = cache::request_key(unit, &NvccCall::of(local), toolchain)?;
+        let unit = local;
+        match calls.iter_mut().find(|call| call.key == key) {
+            Some(call) => call.others.push((index, unit)),
+            None => calls.push(SameCall {
                 key,
-                request,
-                units: vec![(index, unit)],
+                first: (index, unit),
+                others: Vec::new(),
             }),
         }
     }
     let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(jobs.max(1))
+        .num_threads(jobs)
         .build()
         .map_err(|error| {
             Error::environment(format!("the compiler threads cannot be started: {error}"))
         })?;
     let built: Result<Vec<Vec<(usize, Built)>>> = pool.install(|| {
-        groups
+        let found: Vec<_> = calls
             .par_iter()
-            .map(|group| builder.build(group, on_done))
-            .collect()
+            .map(|call| builder.find(call).ok_or(call))
+            .collect();
+        let (mut built, mut missing) = (Vec::new(), Vec::new());
+        for found in found {
+            match found {
+                Ok(found) => built.push(found),
+                Err(call) => missing.push(call),
+            }
+        }
+        let compiled: Result<Vec<_>> = group(missing, jobs)
+            .par_iter()
+            .map(|calls| builder.compile(calls))
+            .collect();
+        built.extend(compiled?);
+        Ok(built)
     });
     let mut built: Vec<(usize, Built)> = built?.into_iter().flatten().collect();
     built.sort_by_key(|(index, _)| *index);
     Ok(built.into_iter().map(|(_, built)| built).collect())
 }
 
+/// With directories as nvcc finds them. A variable that is gone meanwhile stays as it was written, which nvcc does
+/// not find.
+fn on_this_machine(unit: &Unit) -> Unit {
+    let here = |written: &String| {
+        sources::expand(written, &sources::of_process).unwrap_or_else(|_| written.clone())
+    };
+    Unit {
+        include_dirs: unit.include_dirs.iter().map(here).collect(),
+        ..unit.clone()
+    }
+}
+
+/// A directory that a variable names: what the compiler says of it is said as in gates.yaml.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Outside {
+    here: String,
+    written: String,
+}
+
+impl Outside {
+    fn of(unit: &Unit) -> impl Iterator<Item = Self> {
+        unit.include_dirs.iter().filter_map(|written| {
+            let here = sources::expand(written, &sources::of_process).ok()?;
+            (here != *written).then(|| Self {
+                here,
+                written: written.clone(),
+            })
+        })
+    }
+}
+
 /// Units that ask nvcc for the same thing, with their places in the plan.
 struct SameCall<'a> {
     key: String,
-    request: NvccCall,
-    units: Vec<(usize, &'a Unit)>,
+    first: (usize, &'a Unit),
+    others: Vec<(usize, &'a Unit)>,
+}
+
+/// What is compiled together. Instances are spread where cores would idle: reading a source twice at once takes
+/// no longer than reading it once.
+fn group<'a, 'b>(calls: Vec<&'a SameCall<'b>>, jobs: usize) -> Vec<Vec<&'a SameCall<'b>>> {
+    let shared = |call: &SameCall| {
+        let unit = call.first.1;
+        let launcher = matches!(unit.call, Callable::Launcher { .. }).then(|| call.key.clone());
+        (
+            (unit.id.arch, Way::of(unit), launcher),
+            (unit.source.clone(), unit.include_dirs.clone()),
+            (unit.defines.clone(), unit.flags.clone()),
+        )
+    };
+    let mut groups: Vec<(_, Vec<&SameCall>)> = Vec::new();
+    for call in calls {
+        let shared = shared(call);
+        match groups.iter_mut().find(|(other, _)| *other == shared) {
+            Some((_, group)) => group.push(call),
+            None => groups.push((shared, vec![call])),
+        }
+    }
+    let parts = (jobs / groups.len().max(1)).max(1);
+    let spread = groups.into_iter().flat_map(|(((_, way, _), ..), group)| {
+        let size = match way {
+            Way::Instance => group.len().div_ceil(parts),
+            Way::Source | Way::Library | Way::Ptx | Way::Cubin => group.len(),
+        };
+        group
+            .chunks(size.max(1))
+            .map(<[_]>::to_vec)
+            .collect::<Vec<_>>()
+    });
+    spread.collect()
 }
 
 struct Builder<'a> {
@@ -131,44 +220,22 @@ struct Builder<'a> {
     artifacts: Artifacts,
     files: Files,
     scratch: PathBuf,
+    outside: Vec<Outside>,
+    on_done: &'a (dyn Fn(&Unit, &Built) + Sync),
 }
 
 /// The clock by which files are stamped may lag by a tick of the operating system (at most 10 ms).
 const TICK: Duration = Duration::from_millis(20);
 
 impl Builder<'_> {
-    fn build(
-        &self,
-        group: &SameCall,
-        on_done: &(dyn Fn(&Unit, &Built) + Sync),
-    ) -> Result<Vec<(usize, Built)>> {
-        let mut done: Vec<(usize, Built)> = Vec::new();
-        for &(index, unit) in &group.units {
-            let built = match done.first() {
-                None => self.build_one(unit, group)?,
-                Some((_, first)) => Built {
-                    cached: true,
-                    millis: 0,
-                    ..first.clone()
-                },
-            };
-            on_done(unit, &built);
-            done.push((index, built));
-        }
-        Ok(done)
+    fn find(&self, call: &SameCall) -> Option<Vec<(usize, Built)>> {
+        let started = Instant::now();
+        let stored = self.artifacts.find(&call.key, &self.files)?;
+        Some(self.hand_out(call, Ok(stored), true, started))
     }
 
-    fn build_one(&self, unit: &Unit, group: &SameCall) -> Result<Built> {
+    fn compile(&self, calls: &[&SameCall]) -> Result<Vec<(usize, Built)>> {
         let started = Instant::now();
-        let built = |stored: Stored, cached| Built {
-            artifact: Some(artifact(unit, &stored)),
-            facts: Seen::Got(stored.facts),
-            cached,
-            millis: started.elapsed().as_millis() as u64,
-        };
-        if let Some(stored) = self.artifacts.find(&group.key, &self.files) {
-            return Ok(built(stored, true));
-        }
         let scratch = TemporaryDir::new_in(&self.scratch).map_err(|error| {
             Error::environment(format!(
                 "no directory can be created in {}: {error}",
@@ -177,28 +244,85 @@ impl Builder<'_> {
         })?;
         let before = SystemTime::now();
         std::thread::sleep(TICK);
-        let compiled = compile::compile(
-            self.root,
-            self.toolchain,
-            scratch.path(),
-            unit,
-            &group.request,
-            compile::DEADLINE,
-        )?;
-        match compiled {
-            Ok(compiled) => {
-                let inputs = self.inputs(unit, &compiled.included, before);
-                self.artifacts
-                    .store(&group.key, inputs, compiled)
-                    .map(|stored| built(stored, false))
-            }
-            Err(fault) => Ok(Built {
-                facts: Seen::Fault(fault),
-                artifact: None,
-                cached: false,
-                millis: started.elapsed().as_millis() as u64,
-            }),
+        let units: Vec<&Unit> = calls.iter().map(|call| call.first.1).collect();
+        let shop = Workshop {
+            root: self.root,
+            toolchain: self.toolchain,
+            scratch: scratch.path(),
+            outside: &self.outside,
+            deadline: compile::DEADLINE,
+        };
+        let mut inputs: Vec<(Vec<String>, Option<Dependencies>)> = Vec::new();
+        let mut built = Vec::new();
+        for (at, (call, outcome)) in calls
+            .iter()
+            .zip(compile::compile(shop, &units)?)
+            .enumerate()
+        {
+            let made = match outcome {
+                Ok(compiled) => {
+                    let inputs = self.inputs_once(&mut inputs, call.first.1, &compiled, before);
+                    Ok(self.artifacts.store(&call.key, inputs, compiled)?)
+                }
+                Err(fault) => Err(fault),
+            };
+            // The entries of a source are one compilation.
+            let is_same_run = at > 0 && Way::of(call.first.1) != Way::Instance;
+            built.extend(self.hand_out(call, made, is_same_run, started));
         }
+        Ok(built)
+    }
+
+    /// One outcome to all units that asked for it.
+    fn hand_out(
+        &self,
+        call: &SameCall,
+        made: std::result::Result<Stored, Fault>,
+        cached: bool,
+        started: Instant,
+    ) -> Vec<(usize, Built)> {
+        let (artifact, facts) = match made {
+            Ok(stored) => (
+                Some(artifact(call.first.1, &stored)),
+                Seen::Got(stored.facts),
+            ),
+            Err(fault) => (None, Seen::Fault(fault)),
+        };
+        let millis = started.elapsed().as_millis() as u64;
+        let first = Built {
+            facts,
+            artifact,
+            cached,
+            millis,
+        };
+        let again = Built {
+            cached: true,
+            millis: 0,
+            ..first.clone()
+        };
+        let others = call.others.iter().map(|&other| (other, again.clone()));
+        let all = std::iter::once((call.first, first)).chain(others);
+        all.map(|((index, unit), built)| {
+            (self.on_done)(unit, &built);
+            (index, built)
+        })
+        .collect()
+    }
+
+    /// Of what was compiled together the inputs are the same, and read once.
+    fn inputs_once(
+        &self,
+        known: &mut Vec<(Vec<String>, Option<Dependencies>)>,
+        unit: &Unit,
+        compiled: &Compiled,
+        before: SystemTime,
+    ) -> Option<Dependencies> {
+        if let Some((_, inputs)) = known.iter().find(|(of, _)| *of == compiled.included) {
+            return inputs.clone();
+        }
+        let inputs = self.inputs(unit, &compiled.included, before);
+        known.push((compiled.included.clone(), inputs.clone()));
+        inputs
     }
 
     /// `None` where the same request may not be answered with this artifact again. A file that was

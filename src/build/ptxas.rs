@@ -122,9 +122,9 @@ impl PtxasReport {
         let sum = |of: fn(&StackFrame) -> u32| all().map(of).fold(0, u32::saturating_add);
         Ok(Resources {
             registers: used.registers,
-            stack: all().map(|frame| frame.stack).max().unwrap_or_default(),
-            spill_stores: sum(|frame| frame.spill_stores),
-            spill_loads: sum(|frame| frame.spill_loads),
+            stack: all().map(|frame| frame.stack).max(),
+            spill_stores: Some(sum(|frame| frame.spill_stores)),
+            spill_loads: Some(sum(|frame| frame.spill_loads)),
             static_shared: used.static_shared,
             barriers: used.barriers,
             cumulative_stack: used.cumulative_stack,

@@ -4,6 +4,7 @@
 use super::tests::{Bench, entry, got, script, unit};
 use super::*;
 use crate::toolchain::testing;
+use std::collections::BTreeSet;
 use verdict::model::CType;
 
 struct Counted {
@@ -14,12 +15,23 @@ struct Counted {
 
 impl Counted {
     fn new(files: &[(&str, &str)]) -> Self {
+        Self::saying("", files)
+    }
+
+    /// Each run of nvcc leaves a warning of its own.
+    fn telling(files: &[(&str, &str)]) -> Self {
+        let says = "case \"$*\" in *\" -ptx \"*) run=reads;; *) run=makes;; esac\n\
+                    echo \"$run $$: warning: counted\"";
+        Self::saying(says, files)
+    }
+
+    fn saying(says: &str, files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let real = testing::toolchain();
         let nvcc = script(
             dir.path(),
             &format!(
-                "[ -e {} ] && {{ echo refused; exit 1; }}; exec {} \"$@\"",
+                "[ -e {} ] && {{ echo refused; exit 1; }}\n{says}\nexec {} \"$@\"",
                 dir.path().join("refuse").display(),
                 real.nvcc.display()
             ),
@@ -52,6 +64,14 @@ impl Counted {
         assert_eq!(calls, count(&built));
         (built, calls)
     }
+}
+
+/// Runs of nvcc that these rest on: that read a source only, and that made machine code.
+fn runs(built: &[Built]) -> (usize, usize) {
+    let warnings = built.iter().filter_map(|built| built.facts.got());
+    let warnings: BTreeSet<&String> = warnings.flat_map(|facts| &facts.warnings).collect();
+    let count = |what: &str| warnings.iter().filter(|it| it.starts_with(what)).count();
+    (count("reads "), count("makes "))
 }
 
 const SOURCE: &str = r#"
@@ -328,4 +348,149 @@ fn a_library_that_is_linked_in_is_no_known_input() {
     };
     assert_eq!(bench.calls(std::slice::from_ref(&unit)), 1);
     assert_eq!(bench.calls(std::slice::from_ref(&unit)), 1);
+}
+
+/// Twelve kernels in one file, plain ones and templates.
+const TWELVE: &str = r#"
+#include <cassert>
+#include <cstdio>
+__constant__ float table[4];
+static __constant__ int other[3] = {1, 2, 3};
+__device__ int counter;
+template <int N> __device__ int held = N;
+template <int N> __global__ void k(float* o, int n) {
+    __shared__ float s[N];
+    float local[32];
+    for (int i = 0; i < 32; ++i) local[i] = o[i];
+    for (int i = 0; i < n; ++i) local[(i * n) & 31] += local[(i + n) & 31];
+    const int list[] = {1, 5, 9, N, 3, 1, 4, 1, 5, 9, 2, 6};
+    assert(n > N);
+    if (n == 7) printf("x %d\n", n + N);
+    if (N > 2) local[n & 31] += table[n & 3];
+    s[threadIdx.x % N] = local[n & 31] + list[n % 12] + other[n % 3];
+    __syncthreads();
+    o[threadIdx.x] = s[(threadIdx.x + 1) % N];
+    atomicAdd(N > 4 ? &counter : &held<N>, 1);
+}
+template <typename T> __global__ void copy(T* o, const T* i) { o[threadIdx.x] = i[threadIdx.x]; }
+extern "C" __global__ void plain0(float* o) { *o = table[0]; printf("plain"); }
+extern "C" __global__ void plain1(float* o) { *o = 1 + other[threadIdx.x]; }
+extern "C" __global__ void plain2(float* o) { *o = 2; }
+extern "C" __global__ void plain3(float* o) { *o = 3; }
+extern "C" __global__ void plain4(float* o) { *o = 4; }
+extern "C" __global__ void plain5(float* o) { *o = 5; }
+"#;
+
+fn units_of(source: &str, names: &[&str]) -> Vec<Unit> {
+    let unit = |name: &&str| Unit {
+        flags: vec!["-std=c++17".into()],
+        ..entry(source, name)
+    };
+    names.iter().map(unit).collect()
+}
+
+const INSTANCES: [&str; 6] = [
+    "k<2>",
+    "k<4>",
+    "k<8>",
+    "copy<int>",
+    "copy<float>",
+    "copy<double>",
+];
+
+#[test]
+fn a_source_is_read_once_for_its_kernels_and_once_for_its_instances() {
+    let bench = Counted::telling(&[("t.cu", TWELVE)]);
+    let plain = ["plain0", "plain1", "plain2", "plain3", "plain4", "plain5"];
+    let units = units_of("t.cu", &plain);
+    let (built, calls) = bench.build(&units);
+    assert_eq!((calls, runs(&built)), (1, (0, 1)));
+    for (built, name) in built.iter().zip(plain) {
+        assert_eq!(got(built).entries[0].symbol, name);
+    }
+    let instances = units_of("t.cu", &INSTANCES);
+    let built = bench.bench.build_jobs(&bench.toolchain, &instances, 1);
+    assert!(built.iter().all(|built| built.facts.got().is_some()));
+    assert_eq!(runs(&built), (1, INSTANCES.len()));
+    // Two that could work at once do.
+    let more = units_of("t.cu", &["k<16>", "k<32>", "copy<char>", "copy<short>"]);
+    let built = bench.bench.build_jobs(&bench.toolchain, &more, 2);
+    assert_eq!(runs(&built), (2, 4));
+    assert_eq!(bench.calls(&units), 0);
+}
+
+/// Else it would depend on what else is built whether a kernel is unchanged.
+#[test]
+fn what_becomes_of_an_instance_does_not_depend_on_its_neighbours() {
+    let build = |units: &[Unit]| {
+        let bench = Bench::new(&[("t.cu", TWELVE)]);
+        let built = bench.build_jobs(&testing::toolchain(), units, 1);
+        built
+            .iter()
+            .map(|built| {
+                let Some(Artifact::Cubin { ptx: Some(ptx), .. }) = &built.artifact else {
+                    panic!("{built:?}");
+                };
+                let facts = BuildFacts {
+                    artifact: String::new(),
+                    ..got(built).clone()
+                };
+                (facts, std::fs::read_to_string(ptx).unwrap())
+            })
+            .collect::<Vec<_>>()
+    };
+    let together = build(&units_of("t.cu", &INSTANCES));
+    for ((unit, name), together) in units_of("t.cu", &INSTANCES)
+        .into_iter()
+        .zip(INSTANCES)
+        .zip(together)
+    {
+        let alone = build(&[unit]).remove(0);
+        assert_eq!(together.0, alone.0, "{name}");
+        // Without where lines come from.
+        let code = |text: &str| -> String {
+            let (text, _) = text.split_once(".section").unwrap_or((text, ""));
+            let lines = text
+                .lines()
+                .filter(|line| !line.contains(".loc") && !line.contains(".file"));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        assert!(code(&together.1) == code(&alone.1), "{name}");
+        assert!(!together.1.contains("gk_instantiate"));
+    }
+}
+
+#[test]
+fn an_instance_that_does_not_compile_harms_no_other() {
+    let source = "template <int N> __global__ void k(int* o) { static_assert(N != 2, \"no two\"); *o = N; }\n\
+                  template <int N> __global__ void bad(int* o) { asm(\"foo.bar;\"); }\n";
+    let bench = Bench::new(&[("k.cu", source)]);
+    let units = units_of("k.cu", &["k<1>", "k<2>", "k<3>", "bad<1>", "k<nonsense>"]);
+    let built = bench.build_jobs(&testing::toolchain(), &units, 1);
+    let said = |at: usize| match &built[at].facts {
+        Seen::Got(facts) => facts.entries[0].symbol.clone(),
+        Seen::Fault(fault) => fault.message.lines().next().unwrap_or_default().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    let said: Vec<String> = (0..5).map(said).collect();
+    insta::assert_snapshot!(said.join("\n"), @r#"
+_Z1kILi1EEvPi
+./k.cu(1): error: static assertion failed with "no two"
+_Z1kILi3EEvPi
+ptxas gatekeeper.ptx, line 25; error   : Unknown modifier '.bar'
+gates.yaml: entry k<nonsense>(1): error: identifier "nonsense" is undefined
+"#);
+}
+
+/// Whether the function is inlined depends on how many call it.
+#[test]
+fn instances_that_share_a_function_are_compiled_alone() {
+    let source = "__device__ __noinline__ int twice(int x) { return 2 * x; }\n\
+                  template <int N> __global__ void k(int* o) { *o = twice(*o + N); }\n\
+                  template <int N> __global__ void apart(int* o) { *o = N; }\n";
+    let bench = Counted::telling(&[("k.cu", source)]);
+    let units = units_of("k.cu", &["k<1>", "k<2>", "apart<3>"]);
+    let built = bench.bench.build_jobs(&bench.toolchain, &units, 1);
+    assert!(built.iter().all(|built| built.facts.got().is_some()));
+    assert_eq!(runs(&built), (1 + 2, 3));
 }

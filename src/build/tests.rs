@@ -3,7 +3,7 @@
 use super::*;
 use crate::toolchain::testing;
 use std::collections::BTreeMap;
-use verdict::model::{CType, Fault, FaultKind, LaunchedEntry, ScalarType, UnitId};
+use verdict::model::{CType, FaultKind, LaunchedEntry, Resources, ScalarType, UnitId};
 
 pub(super) struct Bench {
     pub root: tempfile::TempDir,
@@ -32,15 +32,12 @@ impl Bench {
     }
 
     pub fn build_with(&self, toolchain: &Toolchain, units: &[Unit]) -> Vec<Built> {
-        build_all(
-            self.root.path(),
-            toolchain,
-            &self.cache,
-            units,
-            2,
-            &|_, _| {},
-        )
-        .unwrap()
+        self.build_jobs(toolchain, units, 2)
+    }
+
+    pub fn build_jobs(&self, toolchain: &Toolchain, units: &[Unit], jobs: usize) -> Vec<Built> {
+        let root = self.root.path();
+        build_all(root, toolchain, &self.cache, units, jobs, &|_, _| {}).unwrap()
     }
 
     pub fn build(&self, units: &[Unit]) -> Vec<Built> {
@@ -141,7 +138,10 @@ fn every_kind_of_name_resolves() {
         assert_eq!(facts.entries[0].symbol, symbol);
         assert!(facts.entries[0].resources.registers > 0);
         let Some(Artifact::Cubin {
-            path, entries, ptx, ..
+            path,
+            entries,
+            ptx: Some(ptx),
+            ..
         }) = &built.artifact
         else {
             panic!("{name}: {:?}", built.artifact);
@@ -299,14 +299,156 @@ fn what_ptxas_says_arrives_for_each_architecture() {
         let facts = got(&built);
         let resources = &facts.entries[0].resources;
         assert!(resources.registers > 8, "{resources:?}");
-        assert_eq!(resources.stack, 128);
-        assert_eq!((resources.spill_stores, resources.spill_loads), (0, 0));
+        assert_eq!(resources.stack, Some(128));
+        assert_eq!(
+            (resources.spill_stores, resources.spill_loads),
+            (Some(0), Some(0))
+        );
         assert_eq!(resources.static_shared, 1024);
         assert_eq!(resources.barriers, 1);
         assert_eq!(resources.cumulative_stack, Some(128));
         assert_eq!(facts.warnings.len(), 1, "{:?}", facts.warnings);
         assert!(facts.warnings[0].contains("\"unused\" was declared but never referenced"));
     }
+}
+
+/// Entries with everything that a cubin says, or does not.
+const TAKES: &str = r#"
+__device__ __noinline__ float deep(float x, int n) { return n <= 0 ? x : deep(x * 2, n - 1) + 1; }
+extern "C" __global__ void plain(float* o) { *o = 1; }
+extern "C" __global__ void shares(float* o, int n) {
+    __shared__ float tile[100];
+    extern __shared__ float more[];
+    tile[threadIdx.x] = o[n];
+    more[threadIdx.x] = 1;
+    __syncthreads();
+    o[threadIdx.x] = tile[99 - threadIdx.x] + more[1];
+}
+extern "C" __global__ void frames(float* o, int n) {
+    float local[32];
+    for (int i = 0; i < 32; ++i) local[i] = o[i];
+    for (int i = 0; i < n; ++i) local[(i * n) & 31] += local[(i + n) & 31];
+    *o = local[n & 31];
+}
+extern "C" __global__ void barriers(float* o) {
+    asm volatile("bar.sync 3, 64;");
+    asm volatile("bar.sync 5, 64;");
+    *o = 1;
+}
+#ifdef DEEP
+extern "C" __global__ void recurses(float* o, int n) { *o = deep(*o, n); }
+#endif
+"#;
+
+#[test]
+fn a_cubin_says_what_ptxas_said_of_it() {
+    let bench = Bench::new(&[("k.cu", TAKES)]);
+    let names = ["plain", "shares", "frames", "barriers"];
+    let arches = ["sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
+    let units = |source: &str| -> Vec<Unit> {
+        let call = |name: &&str| Callable::Entries {
+            names: vec![(*name).into()],
+            constants: Vec::new(),
+        };
+        let of_arch = |arch: &&str| {
+            let source = source.replace("ARCH", arch);
+            names
+                .iter()
+                .map(move |name| unit(&source, arch, call(name)))
+                .collect::<Vec<_>>()
+        };
+        arches.iter().flat_map(of_arch).collect()
+    };
+    let compiled = bench.build(&units("k.cu"));
+    for (built, arch) in compiled.iter().step_by(names.len()).zip(arches) {
+        let Some(Artifact::Cubin { path, .. }) = &built.artifact else {
+            panic!("{built:?}");
+        };
+        std::fs::copy(path, bench.root.path().join(format!("{arch}.cubin"))).unwrap();
+    }
+    for (read, compiled) in bench.build(&units("ARCH.cubin")).iter().zip(&compiled) {
+        let (ours, theirs) = (got(read), got(compiled));
+        let is_framed = theirs.entries[0].name == "frames";
+        let wanted = Resources {
+            spill_stores: (!is_framed).then_some(0),
+            spill_loads: (!is_framed).then_some(0),
+            cumulative_stack: None,
+            constant_banks: BTreeMap::new(),
+            ..theirs.entries[0].resources.clone()
+        };
+        assert_eq!(
+            ours.entries[0].resources, wanted,
+            "{}",
+            theirs.entries[0].name
+        );
+        assert_eq!((&ours.identity, &ours.ptx), (&theirs.identity, &None));
+    }
+}
+
+#[test]
+fn a_cubin_that_calls_or_is_for_another_chip() {
+    let bench = Bench::new(&[("k.cu", TAKES), ("text.cubin", "no ELF")]);
+    let compiled = bench.one(&Unit {
+        defines: [("DEEP".to_owned(), "1".to_owned())].into(),
+        ..entry("k.cu", "recurses")
+    });
+    assert!(got(&compiled).entries[0].resources.stack > Some(0));
+    let Some(Artifact::Cubin { path, .. }) = &compiled.artifact else {
+        panic!("{compiled:?}");
+    };
+    std::fs::copy(path, bench.root.path().join("k.cubin")).unwrap();
+    let read = bench.one(&entry("k.cubin", "recurses"));
+    let resources = &got(&read).entries[0].resources;
+    assert_eq!((resources.stack, resources.spill_loads), (None, None));
+    let said = |source: &str, arch: &str, name: &str| {
+        fault(&bench.one(&unit(
+            source,
+            arch,
+            Callable::Entries {
+                names: vec![name.into()],
+                constants: Vec::new(),
+            },
+        )))
+        .1
+    };
+    insta::assert_snapshot!(said("k.cubin", "sm_80", "recurses"), @"k.cubin is for sm_90, and gates.yaml asks for sm_80");
+    insta::assert_snapshot!(said("k.cubin", "sm_90", "recurse"), @"entry `recurse` of k.cubin: no such entry; there are `recurses`, `barriers`, `frames`, `shares`, `plain`");
+    let unreadable = said("text.cubin", "sm_90", "k");
+    assert!(
+        unreadable.starts_with("the cubin cannot be read: "),
+        "{unreadable}"
+    );
+}
+
+#[test]
+fn ptx_and_headers_are_sources() {
+    let text = "template <int N> __global__ void add(int* o) { *o += N; }\n\
+                extern \"C\" __global__ void plain(int* o) { *o = 1; }\n";
+    let bench = Bench::new(&[("k.cu", text), ("k.cuh", &format!("#pragma once\n{text}"))]);
+    let compiled = bench.build(&[entry("k.cu", "add<3>"), entry("k.cu", "plain")]);
+    let headers = bench.build(&[entry("k.cuh", "add<3>"), entry("k.cuh", "plain")]);
+    for (header, source) in headers.iter().zip(&compiled) {
+        assert_eq!(got(header).identity, got(source).identity);
+        assert_eq!(got(header).warnings, [""; 0]);
+    }
+    for (built, name) in compiled.iter().zip(["add<3>", "plain"]) {
+        let Some(Artifact::Cubin { ptx: Some(ptx), .. }) = &built.artifact else {
+            panic!("{built:?}");
+        };
+        std::fs::copy(ptx, bench.root.path().join("k.ptx")).unwrap();
+        let assembled = bench.one(&entry("k.ptx", name));
+        let (ours, theirs) = (got(&assembled), got(built));
+        assert_eq!(ours.entries, theirs.entries);
+        assert_eq!((&ours.identity, &ours.ptx), (&theirs.identity, &theirs.ptx));
+        assert!(bench.one(&entry("k.ptx", name)).cached);
+    }
+    bench.write("k.ptx", "no PTX\n");
+    let (kind, message) = fault(&bench.one(&entry("k.ptx", "plain")));
+    assert_eq!(kind, FaultKind::Compile);
+    insta::assert_snapshot!(message, @"
+ptxas k.ptx, line 1; fatal   : Missing .version directive at start of file 'k.ptx'
+ptxas fatal   : Ptx assembly aborted due to errors
+");
 }
 
 #[test]
@@ -537,10 +679,7 @@ gates.yaml: shim(26): note #3322-D: number of parameters of function template "g
 }
 
 /// `k.cu` through a compiler that is a script.
-fn compile_with(
-    body: &str,
-    deadline: Duration,
-) -> Result<std::result::Result<compile::Compiled, Fault>> {
+fn compile_with(body: &str, deadline: Duration) -> Result<compile::Outcome> {
     let bench = Bench::new(&[("k.cu", "")]);
     let dir = tempfile::tempdir().unwrap();
     let unit = entry("k.cu", "k");
@@ -548,14 +687,14 @@ fn compile_with(
         nvcc: script(dir.path(), body),
         ..testing::toolchain()
     };
-    compile::compile(
-        bench.root.path(),
-        &toolchain,
-        dir.path(),
-        &unit,
-        &NvccCall::of(&unit),
+    let shop = Workshop {
+        root: bench.root.path(),
+        toolchain: &toolchain,
+        scratch: dir.path(),
+        outside: &[],
         deadline,
-    )
+    };
+    compile::compile(shop, &[&unit]).map(|mut compiled| compiled.pop().unwrap())
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::shape::{NamedShape, check_file_name, check_identifier, choose_shapes,
 use super::target;
 use super::tensor::{self, Declared};
 use super::yaml::{Ordered, Position, Problem, Spot, suggest};
+use crate::sources::{self, Made, NoDirectory};
 use std::collections::BTreeMap;
 use verdict::model::{
     Arch, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate, Metric, Rival,
@@ -66,6 +67,7 @@ pub struct Shared<'a> {
     pub architectures: &'a [Arch],
     pub flags: &'a [Spot<String>],
     pub disk: &'a dyn Fn(&str) -> Option<PathKind>,
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -562,10 +564,13 @@ fn resolve_units(
         }
     };
     let source = check_path(&raw.source, PathKind::File, shared)?;
+    if let Some(made) = Made::of(&source) {
+        check_made(kernel, made)?;
+    }
     let include_dirs: Vec<String> = raw
         .include_dirs
         .iter()
-        .map(|dir| check_path(dir, PathKind::Directory, shared))
+        .map(|dir| check_include_dir(dir, shared))
         .collect::<Result<_, _>>()?;
     let flags: Vec<String> = shared
         .flags
@@ -585,6 +590,69 @@ fn resolve_units(
             call: call.clone(),
         })
         .collect())
+}
+
+/// Refuses what only a compiler of C++ could use.
+fn check_made(kernel: &KernelVariant<'_>, made: Made) -> Result<(), Problem> {
+    let raw = kernel.raw;
+    let what = match made {
+        Made::Ptx => "PTX",
+        Made::Cubin => "a cubin",
+    };
+    let mut defines = raw.define.iter().chain(kernel.variant_defines());
+    let useless = [
+        defines.next().map(|(name, _)| (name.at, "`define`")),
+        raw.include_dirs
+            .first()
+            .map(|dir| (dir.at, "`include_dirs`")),
+        raw.launcher
+            .as_ref()
+            .map(|launcher| (launcher.at, "a launcher")),
+        raw.flags
+            .first()
+            .filter(|_| made == Made::Cubin)
+            .map(|flag| (flag.at, "`flags`")),
+    ];
+    match useless.into_iter().flatten().next() {
+        None => Ok(()),
+        Some((at, key)) => Err(Problem::new(
+            at,
+            format!("the source is {what}: {key} can change nothing in it"),
+        )
+        .help("remove it, or name the C++ source")),
+    }
+}
+
+/// A directory of the repository, or one of this machine. What is recorded of the latter is what was written.
+fn check_include_dir(spot: &Spot<String>, shared: &Shared<'_>) -> Result<String, Problem> {
+    if !sources::is_outside(spot) {
+        return check_path(spot, PathKind::Directory, shared);
+    }
+    let problem = |message: String| Problem::new(spot.at, message);
+    let found = sources::expand(spot, shared.environment).map_err(|why| match why {
+        NoDirectory::Unset { variable } => {
+            problem(format!("the environment variable {variable} is not set")).help(format!(
+                "set {variable} to the directory that headers are in"
+            ))
+        }
+        NoDirectory::Relative { variable, value } => problem(format!(
+            "the environment variable {variable} is `{value}`, which is no absolute path"
+        )),
+        NoDirectory::Misplaced => problem(format!("`{}` is not a directory", spot.value))
+            .help("write a variable as ${NAME}, at the beginning: ${TORCH_INCLUDE}/torch"),
+    })?;
+    let means = match found == **spot {
+        true => found.clone(),
+        false => format!("{} ({found})", spot.value),
+    };
+    match (shared.disk)(&found) {
+        Some(PathKind::Directory) => match spot.trim_end_matches('/') {
+            "" => Ok("/".to_owned()),
+            written => Ok(written.to_owned()),
+        },
+        Some(PathKind::File) => Err(problem(format!("{means} is not a directory"))),
+        None => Err(problem(format!("{means} does not exist"))),
+    }
 }
 
 /// A path of the repository: relative, inside it, with forward slashes, and there.

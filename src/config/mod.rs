@@ -38,6 +38,7 @@ pub use limit::parse_change;
 pub use select::parse_filters;
 
 use crate::error::{Diagnostic, Error, Result};
+use crate::sources;
 use kernel::{PathKind, Shared};
 use raw::RawSimulation;
 use std::collections::BTreeSet;
@@ -147,7 +148,7 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
             PathKind::File
         })
     };
-    let mut resolved = parse(&file, &text, &disk).map_err(Error::Usage)?;
+    let mut resolved = parse(&file, &text, &disk, &sources::of_process).map_err(Error::Usage)?;
     let all = resolved.plan.cases.iter().map(|case| case.id.clone());
     let all = all.collect();
     select::select(&mut resolved, selection).map_err(Error::Usage)?;
@@ -200,11 +201,12 @@ fn parse(
     file: &str,
     text: &str,
     disk: &dyn Fn(&str) -> Option<PathKind>,
+    environment: &dyn Fn(&str) -> Option<String>,
 ) -> std::result::Result<Resolved, Diagnostic> {
     let source = Source::parse(file, text)?;
     check_version(&source)
         .and_then(|()| source.read())
-        .and_then(|raw| resolve_file(&raw, file, disk))
+        .and_then(|raw| resolve_file(&raw, file, disk, environment))
         .map_err(|problem| source.diagnose(&problem))
 }
 
@@ -233,6 +235,7 @@ fn resolve_file(
     raw: &raw::GatesFile,
     file: &str,
     disk: &dyn Fn(&str) -> Option<PathKind>,
+    environment: &dyn Fn(&str) -> Option<String>,
 ) -> std::result::Result<Resolved, Problem> {
     let architectures = resolve_architectures(&raw.architectures)?;
     let shared = Shared {
@@ -240,6 +243,7 @@ fn resolve_file(
         architectures: &architectures,
         flags: &raw.flags,
         disk,
+        environment,
     };
     let mut resolved = Resolved {
         plan: Plan {

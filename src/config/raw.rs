@@ -73,7 +73,7 @@ pub struct RawSimulation {
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kernel {
-    /// The .cu file, relative to gates.yaml.
+    /// The .cu or .cuh file, relative to gates.yaml; or a .ptx or .cubin that a compiler has made.
     pub source: Spot<String>,
     /// C++ name of the __global__ function as written in the source: k, ns::k, "k<float, 4>".
     pub entry: Option<Spot<String>>,
@@ -82,7 +82,7 @@ pub struct Kernel {
     pub sequence: Option<Spot<Vec<Spot<RawStep>>>>,
     /// Instead of `entry`: a host function that launches the kernel.
     pub launcher: Option<Spot<Launcher>>,
-    /// Include directories (nvcc -I), relative to gates.yaml.
+    /// Include directories (nvcc -I), relative to gates.yaml; outside it "${TORCH_INCLUDE}" or a whole path.
     #[serde(default)]
     pub include_dirs: Vec<Spot<String>>,
     /// nvcc flags, after those of the file.

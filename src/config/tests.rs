@@ -23,13 +23,22 @@ mod target;
 fn disk(path: &str) -> Option<PathKind> {
     match path {
         "missing.cu" => None,
+        _ if path.ends_with("/missing") => None,
         _ if path.contains('.') && path != "." => Some(PathKind::File),
         _ => Some(PathKind::Directory),
     }
 }
 
+fn environment(name: &str) -> Option<String> {
+    match name {
+        "TORCH_INCLUDE" => Some("/opt/torch/include".to_owned()),
+        "RELATIVE" => Some("include".to_owned()),
+        _ => None,
+    }
+}
+
 fn read(text: &str) -> std::result::Result<Resolved, String> {
-    parse("gates.yaml", text, &disk).map_err(|diagnostic| diagnostic.to_string())
+    parse("gates.yaml", text, &disk, &environment).map_err(|diagnostic| diagnostic.to_string())
 }
 
 /// A small file that is right; tests change one line of it.

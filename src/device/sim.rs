@@ -474,6 +474,9 @@ impl Device for SimDevice {
         let Artifact::Cubin { ptx, entries, .. } = artifact else {
             return Err(Failure::Unsupported(Unsupported::Launcher));
         };
+        let Some(ptx) = ptx else {
+            return Err(Failure::Unsupported(Unsupported::Cubin));
+        };
         let module = match self.modules.get(ptx) {
             Some(module) => Arc::clone(module),
             None => {

@@ -6,7 +6,7 @@ use crate::check::cache::References;
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::pipeline::moved::{self, Moves, Trees};
-use crate::{repo, store};
+use crate::{repo, sources, store};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use verdict::judge;
@@ -86,21 +86,32 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
     })
 }
 
-/// A flag with the whole path of a directory of head's has the base built of head's headers: it would come to the
+/// A flag or directory outside the tree that is in head's has the base built of head's headers: it would come to the
 /// same code, and nothing be timed.
 fn no_files_of_head(base: &Plan, top: &Path) -> Result<()> {
     let top = top.display().to_string();
-    let names = |flag: &&String| flag.ends_with(&top) || flag.contains(&format!("{top}/"));
-    let mut flags = base.units.iter().flat_map(|unit| &unit.flags);
-    match flags.find(names) {
-        None => Ok(()),
-        Some(flag) => Err(Error::Usage(
+    let names = |text: &str| text.ends_with(&top) || text.contains(&format!("{top}/"));
+    let refused = |what: &str, written: &str| {
+        Err(Error::Usage(
             Diagnostic::new(format!(
-                "the flag `{flag}` would have the base built of files of the head"
+                "the {what} `{written}` would have the base built of files of the head"
             ))
             .help("name directories relative to gates.yaml, under `include_dirs`"),
-        )),
+        ))
+    };
+    for unit in &base.units {
+        if let Some(flag) = unit.flags.iter().find(|flag| names(flag)) {
+            return refused("flag", flag);
+        }
+        let of_head = |dir: &&String| {
+            let here = sources::expand(dir, &sources::of_process);
+            here.is_ok_and(|here| names(&here))
+        };
+        if let Some(dir) = unit.include_dirs.iter().find(of_head) {
+            return refused("directory", dir);
+        }
     }
+    Ok(())
 }
 
 /// What the base's references compute on head's inputs, of every case that both have at the same sizes. Needs no

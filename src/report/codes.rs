@@ -159,6 +159,8 @@ const NOT_RUN: &[Entry] = &[
     entry("passed-over", &[Skipped], "Another program skipped it. The message is that program's.", "-"),
     entry("launcher-not-simulated", &[Unsupported], "A launcher is host code, and the simulator runs device code only.", "Run on a GPU."),
     entry("clusters-not-simulated", &[Unsupported], "The simulator does not run clusters of blocks.", "Run on a GPU."),
+    entry("cubin-not-simulated", &[Unsupported], "The source is a cubin, and the simulator runs PTX.", "Run on a GPU, or give the .ptx that it was made from."),
+    entry("not-in-cubin", &[Unsupported], "The source is a cubin, which does not say how much is spilled, or how large the stack is where it calls functions.", "Give the .ptx that it was made from: PTXAS then says it."),
     entry("ptx-not-simulated", &[Unsupported], "The simulator does not have an instruction that the kernel uses.", "Run on a GPU."),
     entry("out-of-memory", &[Unsupported], "The device or the simulator has too little memory.", "Add a smaller shape."),
     entry("no-clock", &[Unsupported], "The device has no clock to trust.", "Run on a GPU."),

@@ -821,6 +821,8 @@ pub fn unsupported(why: &Unsupported) -> String {
                 .to_owned()
         }
         Unsupported::Clusters => "the simulator does not run clusters of blocks".to_owned(),
+        Unsupported::Cubin => "the source is a cubin; the simulator runs PTX only".to_owned(),
+        Unsupported::NotInCubin => "the source is a cubin, which does not say it".to_owned(),
         Unsupported::Ptx { problem } => problem.clone(),
         Unsupported::OutOfMemory { problem } => format!("out of memory: {problem}"),
         Unsupported::Clock => {

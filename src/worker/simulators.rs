@@ -167,7 +167,7 @@ mod tests {
             artifact: Artifact::Cubin {
                 path: "k.cubin".into(),
                 entries: vec![("k".into(), "k".into())],
-                ptx: "k.ptx".into(),
+                ptx: Some("k.ptx".into()),
                 constants: vec![],
             },
             seed: 1,

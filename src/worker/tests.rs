@@ -261,7 +261,7 @@ pub(super) fn job(case: Case) -> CheckJob {
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
             entries: vec![("k".into(), "k".into())],
-            ptx: "k.ptx".into(),
+            ptx: Some("k.ptx".into()),
             constants: vec![],
         },
         seed: 1,
@@ -533,7 +533,7 @@ pub(super) fn time_job() -> TimeJob {
         artifact: Artifact::Cubin {
             path: "k.cubin".into(),
             entries: vec![("k".into(), "k".into())],
-            ptx: "k.ptx".into(),
+            ptx: Some("k.ptx".into()),
             constants: vec![],
         },
         seed: 1,

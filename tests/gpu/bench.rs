@@ -59,7 +59,7 @@ pub fn entry(symbol: &str) -> Artifact {
     Artifact::Cubin {
         path: CUBIN.clone(),
         entries: vec![(symbol.into(), symbol.into())],
-        ptx: CUBIN.with_extension("ptx"),
+        ptx: Some(CUBIN.with_extension("ptx")),
         constants: Vec::new(),
     }
 }

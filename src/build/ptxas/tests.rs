@@ -12,9 +12,9 @@ fn one_line(report: &PtxasReport, symbol: &str, arch: &str) -> String {
         Ok(r) => format!(
             "{symbol} {arch}: {} registers, {} stack, {}/{} spilled, {} shared, {} barriers, cumulative {:?}, constant {:?}\n",
             r.registers,
-            r.stack,
-            r.spill_stores,
-            r.spill_loads,
+            r.stack.unwrap(),
+            r.spill_stores.unwrap(),
+            r.spill_loads.unwrap(),
             r.static_shared,
             r.barriers,
             r.cumulative_stack,
@@ -184,9 +184,9 @@ fn a_frame_without_spills_is_a_frame() {
             .resources("stack_and_call", "sm_90")
             .unwrap();
         (
-            resources.stack,
-            resources.spill_stores,
-            resources.spill_loads,
+            resources.stack.unwrap(),
+            resources.spill_stores.unwrap(),
+            resources.spill_loads.unwrap(),
         )
     };
     assert_eq!(
@@ -242,7 +242,9 @@ fn printed(symbol: &str, arch: &str, r: &Resources) -> String {
          {} bytes stack frame, {} bytes spill stores, {} bytes spill loads\n\
          ptxas info    : {used}\n\
          ptxas info    : Compile time = 1.0 ms\n",
-        r.stack, r.spill_stores, r.spill_loads
+        r.stack.unwrap(),
+        r.spill_stores.unwrap(),
+        r.spill_loads.unwrap()
     )
 }
 
@@ -253,6 +255,7 @@ prop_compose! {
         constant_banks in prop::collection::btree_map(0u32..17, 0u32..1 << 16, 0..4),
     ) -> Resources {
         let [registers, stack, spill_stores, spill_loads, static_shared, barriers] = figures;
+        let [stack, spill_stores, spill_loads] = [stack, spill_stores, spill_loads].map(Some);
         Resources { registers, stack, spill_stores, spill_loads, static_shared, barriers, cumulative_stack, constant_banks }
     }
 }

@@ -514,6 +514,93 @@ fn paths_are_normalised_and_stay_inside() {
     );
 }
 
+#[test]
+fn what_is_compiled_already_takes_nothing_of_a_compiler() {
+    let text = RIGHT.replace("source: scale.cu", "source: scale.ptx");
+    assert_eq!(
+        super::read(&text).err().as_deref(),
+        Some(
+            "gates.yaml:7:14: kernels.scale.define.TILE: the source is PTX: `define` can change nothing in it\n  \
+             help: remove it, or name the C++ source"
+        )
+    );
+    let text = text
+        .replace("    define: {TILE: 64, MODE: fast}\n", "")
+        .replace("wide: {define: {WIDE: 1}}", "wide: {entry: wide}")
+        .replace("TILE", "64");
+    assert_eq!(accepted(&text).plan.units[0].source, "scale.ptx");
+    for (source, line, says) in [
+        (
+            "scale.ptx",
+            "include_dirs: [include]",
+            "gates.yaml:6:20: kernels.scale.include_dirs[0]: the source is PTX: `include_dirs` can change nothing in it",
+        ),
+        (
+            "scale.cubin",
+            "flags: [-O3]",
+            "gates.yaml:6:13: kernels.scale.flags[0]: the source is a cubin: `flags` can change nothing in it",
+        ),
+    ] {
+        let text = text.replace(
+            "source: scale.ptx",
+            &format!("source: {source}\n    {line}"),
+        );
+        let error = super::read(&text).err().unwrap_or_default();
+        assert!(error.starts_with(says), "{error}");
+    }
+    let text = text.replace(
+        "source: scale.ptx",
+        "source: scale.ptx\n    flags: [-maxrregcount=32]",
+    );
+    assert_eq!(accepted(&text).plan.units[0].flags, ["-maxrregcount=32"]);
+}
+
+/// What is recorded is the same on every machine.
+#[test]
+fn directories_outside_the_tree_are_recorded_as_written() {
+    let dirs = |dirs: &str| {
+        let text = format!("source: scale.cu\n    include_dirs: [{dirs}]");
+        right("source: scale.cu", &text).plan.units[0]
+            .include_dirs
+            .clone()
+    };
+    assert_eq!(
+        dirs("inc, \"${TORCH_INCLUDE}\", \"${TORCH_INCLUDE}/ATen/\", /opt/cutlass/"),
+        [
+            "inc",
+            "${TORCH_INCLUDE}",
+            "${TORCH_INCLUDE}/ATen",
+            "/opt/cutlass"
+        ]
+    );
+    for (dir, says) in [
+        (
+            "${CUTLASS}/include",
+            "the environment variable CUTLASS is not set\n  help: set CUTLASS to the directory that headers are in",
+        ),
+        (
+            "${RELATIVE}",
+            "the environment variable RELATIVE is `include`, which is no absolute path",
+        ),
+        (
+            "$TORCH_INCLUDE",
+            "`$TORCH_INCLUDE` is not a directory\n  help: write a variable as ${NAME}, at the beginning: ${TORCH_INCLUDE}/torch",
+        ),
+        (
+            "${TORCH_INCLUDE}/missing",
+            "${TORCH_INCLUDE}/missing (/opt/torch/include/missing) does not exist",
+        ),
+        ("/opt/missing", "/opt/missing does not exist"),
+        ("/opt/a.h", "/opt/a.h is not a directory"),
+    ] {
+        check(
+            "source: scale.cu",
+            &format!("source: scale.cu\n    include_dirs: [\"{dir}\"]"),
+            &format!("gates.yaml:6:20: kernels.scale.include_dirs[0]: {says}"),
+        );
+    }
+}
+
 /// Editors read the file; `UPDATE_SCHEMA=1 cargo test` writes it again.
 #[test]
 fn the_schema_file_is_the_schema_of_the_types() {

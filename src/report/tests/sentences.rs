@@ -703,6 +703,8 @@ fn all_reasons() -> Vec<Reason> {
         [
             Unsupported::Launcher,
             Unsupported::Clusters,
+            Unsupported::Cubin,
+            Unsupported::NotInCubin,
             Unsupported::Ptx { problem: problem() },
             Unsupported::OutOfMemory { problem: problem() },
             Unsupported::Clock,

@@ -325,6 +325,9 @@ pub fn build_facts(variant: &str) -> BuildFacts {
             symbol: "_Z1kv".into(),
             resources: Resources {
                 registers: 96,
+                stack: Some(0),
+                spill_stores: Some(0),
+                spill_loads: Some(0),
                 static_shared: 4096,
                 ..Resources::default()
             },

@@ -303,18 +303,21 @@ impl<'a> Values<'a> {
 
     fn resource(&self, id: &UnitId, metric: Metric) -> Found<f64> {
         let facts = self.lookup.build(id)?;
-        let worst_entry = |of: fn(&Resources) -> u64| {
+        let worst_entry = |of: fn(&Resources) -> Option<u64>| {
             let values = facts.entries.iter().map(|entry| of(&entry.resources));
-            match values.max() {
-                Some(worst) => Ok(worst as f64),
-                None => inconclusive(Reason::NoEntry),
+            match values.collect::<Option<Vec<u64>>>() {
+                None => unsupported(Reason::Unsupported(Unsupported::NotInCubin)),
+                Some(values) => match values.into_iter().max() {
+                    Some(worst) => Ok(worst as f64),
+                    None => inconclusive(Reason::NoEntry),
+                },
             }
         };
         match metric {
-            Metric::Registers => worst_entry(|resources| resources.registers.into()),
-            Metric::Stack => worst_entry(|resources| resources.stack.into()),
+            Metric::Registers => worst_entry(|resources| Some(resources.registers.into())),
+            Metric::Stack => worst_entry(|resources| resources.stack.map(u64::from)),
             Metric::Spills => worst_entry(|resources| {
-                u64::from(resources.spill_stores) + u64::from(resources.spill_loads)
+                Some(u64::from(resources.spill_stores?) + u64::from(resources.spill_loads?))
             }),
             Metric::Shared => {
                 let unit = self.lookup.unit(id)?;

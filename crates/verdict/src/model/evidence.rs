@@ -193,10 +193,11 @@ pub struct Resources {
     /// Per thread.
     pub registers: u32,
     /// Of the largest frame among the entry's and those of the functions that PTXAS lists behind it.
-    pub stack: u32,
-    /// Spills are the entry's and those of all functions that PTXAS lists behind it, added up.
-    pub spill_stores: u32,
-    pub spill_loads: u32,
+    pub stack: Option<u32>,
+    /// Spills are the entry's and those of all functions that PTXAS lists behind it, added up. Of these three a
+    /// cubin that was made elsewhere does not always tell.
+    pub spill_stores: Option<u32>,
+    pub spill_loads: Option<u32>,
     pub static_shared: u32,
     /// Named barriers used.
     pub barriers: u32,

@@ -116,6 +116,10 @@ pub enum Unsupported {
     Launcher,
     /// Clusters of blocks, in the simulator.
     Clusters,
+    /// Machine code that was made elsewhere, in the simulator, which runs PTX.
+    Cubin,
+    /// A figure that PTXAS tells and the machine code does not.
+    NotInCubin,
     /// An instruction that the simulator does not have, or PTX that it does not understand.
     Ptx { problem: String },
     /// Of the device or of the simulator.
@@ -144,6 +148,8 @@ pub enum Unsupported {
 codes! { Unsupported:
     Launcher => "launcher-not-simulated",
     Clusters => "clusters-not-simulated",
+    Cubin => "cubin-not-simulated",
+    NotInCubin => "not-in-cubin",
     Ptx => "ptx-not-simulated",
     OutOfMemory => "out-of-memory",
     Clock => "no-clock",

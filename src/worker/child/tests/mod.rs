@@ -73,7 +73,7 @@ fn artifact(symbol: &str) -> Artifact {
     Artifact::Cubin {
         path: "k.cubin".into(),
         entries: vec![(symbol.into(), symbol.into())],
-        ptx: "k.ptx".into(),
+        ptx: Some("k.ptx".into()),
         constants: vec![],
     }
 }

@@ -76,7 +76,7 @@ fn every_resource_has_a_value_and_a_limit_that_breaks() {
                 resources.stack,
                 resources.spill_stores,
                 resources.spill_loads,
-            ) = (128, 20, 40);
+            ) = (Some(128), Some(20), Some(40));
         });
         let verdict = last(&record);
         assert_eq!(
@@ -249,6 +249,24 @@ fn fewer_blocks_per_sm_is_the_regression() {
     assert_eq!(ruled(&record).wins.len(), 1);
 }
 
+/// What a cubin does not say is no zero.
+#[test]
+fn a_figure_that_is_unknown_is_unsupported() {
+    for metric in [Metric::Stack, Metric::Spills] {
+        let mut record = with(at_most(metric, 1e6), unit("direct"));
+        rebuild(&mut record, "direct", |facts| {
+            let resources = &mut facts.entries[0].resources;
+            (resources.stack, resources.spill_loads) = (None, None);
+        });
+        let verdict = last(&record);
+        let unknown = Reason::Unsupported(Unsupported::NotInCubin);
+        assert_eq!(
+            (verdict.outcome, verdict.reason),
+            (Outcome::Unsupported, unknown)
+        );
+    }
+}
+
 #[test]
 fn a_rise_from_zero_is_a_regression_and_zero_after_zero_is_none() {
     let mut record = with(within(Metric::Spills, 0.5), unit("direct"));
@@ -258,7 +276,7 @@ fn a_rise_from_zero_is_a_regression_and_zero_after_zero_is_none() {
         (Outcome::Pass, Some(Num(0.0)))
     );
     rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.spill_loads = 4
+        facts.entries[0].resources.spill_loads = Some(4)
     });
     assert_eq!(
         last(&record).reason,

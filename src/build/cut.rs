@@ -1,0 +1,427 @@
+//! A part of a PTX module: some entries and all that they reach, named as if they had been compiled alone.
+//! Pure.
+//!
+//! Compiled together, template instances would see each other: strings and labels are numbered through the module,
+//! constants lie behind those of the others. Cut out, each is the same whatever was compiled beside it.
+
+use regex::{Captures, Regex};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::LazyLock;
+
+/// What a module holds at its outermost level.
+pub struct PtxModule<'a> {
+    items: Vec<Item<'a>>,
+}
+
+struct Item<'a> {
+    text: &'a str,
+    kind: Kind,
+    /// Of a function or variable.
+    name: &'a str,
+    words: BTreeSet<&'a str>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// `.version`, `.file`.
+    Module,
+    /// Debugging information.
+    Section,
+    Entry,
+    /// With a body: called, because it was not inlined.
+    Function,
+    /// A variable, or a function that the driver supplies.
+    Named,
+}
+
+impl<'a> PtxModule<'a> {
+    /// `None` where it is not as nvcc writes it.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let mut items = Vec::new();
+        let mut rest = Scanner { text, at: 0 };
+        while let Some(item) = rest.next_item()? {
+            items.push(item);
+        }
+        Some(Self { items })
+    }
+
+    pub fn entries(&self) -> Vec<&'a str> {
+        let entries = self.items.iter().filter(|item| item.kind == Kind::Entry);
+        entries.map(|item| item.name).collect()
+    }
+
+    /// `None` where entries cannot be cut out as they would have been compiled without `others`: whether a function is inlined
+    /// depends on how many `others` call it, and debugging information names all functions.
+    ///
+    /// With `constants`, those of the whole module stay: the host may fill one that no entry reads.
+    pub fn cut(&self, entries: &[&str], others: &[&str], constants: bool) -> Option<String> {
+        let own = self.reached(entries);
+        let theirs = self.reached(others);
+        let (kept, left): (Vec<&Item>, Vec<&Item>) =
+            self.items.iter().partition(|item| match item.kind {
+                Kind::Module | Kind::Section => true,
+                Kind::Named if constants && item.text.contains(".const ") => true,
+                Kind::Entry | Kind::Function | Kind::Named => own.contains(item.name),
+            });
+        let is_shared = |item: &Item| item.kind == Kind::Function && theirs.contains(item.name);
+        let is_tied = |item: &Item| {
+            item.kind == Kind::Section && left.iter().any(|it| item.words.contains(it.name))
+        };
+        let are_there = entries.iter().all(|entry| own.contains(entry));
+        if !are_there || kept.iter().any(|item| is_shared(item) || is_tied(item)) {
+            return None;
+        }
+        let code = kept.iter().filter(|item| item.kind != Kind::Section);
+        let said: BTreeSet<&str> = code.flat_map(|item| item.words.iter().copied()).collect();
+        let mut text = String::new();
+        for item in kept {
+            // Even whether a section is there shows in the machine code's file.
+            if item.kind != Kind::Section || !item.words.is_disjoint(&said) {
+                write_without_comments(item.text, &mut text);
+                text.push('\n');
+            }
+        }
+        Some(renumbered(&text))
+    }
+
+    fn reached(&self, from: &[&str]) -> BTreeSet<&'a str> {
+        let named: HashMap<&str, &Item> = self
+            .items
+            .iter()
+            .filter(|item| !matches!(item.kind, Kind::Module | Kind::Section))
+            .map(|item| (item.name, item))
+            .collect();
+        let mut met = BTreeSet::new();
+        let mut open: Vec<&str> = from.to_vec();
+        while let Some(name) = open.pop() {
+            if let Some(item) = named.get(name)
+                && met.insert(item.name)
+            {
+                open.extend(item.words.iter().copied());
+            }
+        }
+        met
+    }
+}
+
+struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+/// A lexeme, as far as items are told apart by it.
+enum Lexeme<'a> {
+    /// `.entry`
+    Directive(&'a str),
+    Word(&'a str),
+    Sign(u8),
+    Other,
+}
+
+impl<'a> Scanner<'a> {
+    /// `None` at the end of a text that ends inside something.
+    fn next_item(&mut self) -> Option<Option<Item<'a>>> {
+        self.skip_space()?;
+        let start = self.at;
+        if start == self.text.len() {
+            return Some(None);
+        }
+        let first = match self.next()? {
+            Lexeme::Directive(first) => first,
+            _ => return None,
+        };
+        let mut item = Item {
+            text: "",
+            kind: Kind::Named,
+            name: "",
+            words: BTreeSet::new(),
+        };
+        if [".version", ".target", ".address_size", ".file"].contains(&first) {
+            let line = self.text.get(start..)?.lines().next()?;
+            self.at = start + line.len();
+            item.kind = Kind::Module;
+            item.text = line;
+            return Some(Some(item));
+        }
+        let mut is_function = [".entry", ".func"].contains(&first);
+        let mut is_entry = first == ".entry";
+        let is_section = first == ".section";
+        let mut depth = 0u32;
+        let has_body = loop {
+            self.skip_space()?;
+            match self.next()? {
+                Lexeme::Directive(".entry") => (is_function, is_entry) = (true, true),
+                Lexeme::Directive(".func") => is_function = true,
+                Lexeme::Word(word) => {
+                    if item.name.is_empty() && depth == 0 {
+                        item.name = word;
+                    } else {
+                        item.words.insert(word);
+                    }
+                }
+                Lexeme::Sign(b'(' | b'{' | b'[') => depth += 1,
+                Lexeme::Sign(end @ (b')' | b'}' | b']')) => {
+                    depth = depth.checked_sub(1)?;
+                    if depth == 0 && end == b'}' && (is_function || is_section) {
+                        break true;
+                    }
+                }
+                Lexeme::Sign(b';') if depth == 0 => break false,
+                Lexeme::Directive(_) | Lexeme::Sign(_) | Lexeme::Other => {}
+            }
+        };
+        item.text = self.text.get(start..self.at)?;
+        item.kind = match (is_section, is_entry, is_function && has_body) {
+            (true, ..) => Kind::Section,
+            (_, true, _) => Kind::Entry,
+            (_, _, true) => Kind::Function,
+            _ if item.name.is_empty() => Kind::Module,
+            _ => Kind::Named,
+        };
+        Some(Some(item))
+    }
+
+    fn next(&mut self) -> Option<Lexeme<'a>> {
+        let rest = self.text.get(self.at..)?;
+        let first = *rest.as_bytes().first()?;
+        let length = |from: usize| {
+            let word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
+            from + rest.bytes().skip(from).take_while(word).count()
+        };
+        let (taken, lexeme): (usize, fn(&'a str) -> Lexeme<'a>) = match first {
+            b'"' => {
+                let mut escaped = false;
+                let end = rest.bytes().skip(1).position(|byte| {
+                    let ends = byte == b'"' && !escaped;
+                    escaped = byte == b'\\' && !escaped;
+                    ends
+                })?;
+                (end + 2, |_| Lexeme::Other)
+            }
+            b'.' => (length(1), Lexeme::Directive),
+            // Registers and special registers name no item.
+            b'%' => (length(1), |_| Lexeme::Other),
+            b'0'..=b'9' => (length(0), |_| Lexeme::Other),
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' => (length(0), Lexeme::Word),
+            _ => {
+                self.at += rest.chars().next()?.len_utf8();
+                return Some(Lexeme::Sign(first));
+            }
+        };
+        self.at += taken;
+        rest.get(..taken).map(lexeme)
+    }
+
+    fn skip_space(&mut self) -> Option<()> {
+        loop {
+            let rest = self.text.get(self.at..)?;
+            let space = rest.len() - rest.trim_start().len();
+            let comment = rest.get(space..).and_then(comment)?;
+            if space + comment == 0 {
+                return Some(());
+            }
+            self.at += space + comment;
+        }
+    }
+}
+
+/// Length of the comment that a text begins with, without the end of its line; `None` where it never ends.
+fn comment(text: &str) -> Option<usize> {
+    if text.starts_with("//") {
+        return Some(text.find('\n').unwrap_or(text.len()));
+    }
+    match text.strip_prefix("/*") {
+        Some(inside) => inside.find("*/").map(|at| at + 4),
+        None => Some(0),
+    }
+}
+
+/// nvcc numbers its calls in comments.
+fn write_without_comments(text: &str, to: &mut String) {
+    let mut scanner = Scanner { text, at: 0 };
+    while scanner.at < text.len() {
+        let start = scanner.at;
+        let skipped = text.get(start..).and_then(comment).unwrap_or(0);
+        scanner.at += skipped;
+        if skipped == 0 {
+            if scanner.next().is_none() {
+                scanner.at = text.len();
+            }
+            to.push_str(text.get(start..scanner.at).unwrap_or_default());
+        }
+    }
+}
+
+/// What nvcc numbers through a module is numbered as it is met.
+fn renumbered(text: &str) -> String {
+    static NUMBERED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r"(\$L__BB|__local_depot|__unnamed_)([0-9]+)|(\$str)(?:\$([0-9]+))?\b").ok()
+    });
+    let Some(numbered) = &*NUMBERED else {
+        return text.to_owned();
+    };
+    let mut met: HashMap<String, HashMap<String, usize>> = HashMap::new();
+    let renumber = |found: &Captures| {
+        let part = |at: usize| found.get(at).map(|part| part.as_str().to_owned());
+        let name = part(1).or_else(|| part(3)).unwrap_or_default();
+        let number = part(2).or_else(|| part(4)).unwrap_or_default();
+        let known = met.entry(name.clone()).or_default();
+        let next = known.len();
+        match (name.as_str(), *known.entry(number).or_insert(next)) {
+            ("$str", 0) => name,
+            ("$str", at) => format!("{name}${at}"),
+            ("__unnamed_", at) => format!("{name}{}", at + 1),
+            (_, at) => format!("{name}{at}"),
+        }
+    };
+    numbered.replace_all(text, renumber).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As nvcc 13.0 writes two instances of a template with an `assert`, a table and a function that both call.
+    const MODULE: &str = r#"//
+// Generated by NVIDIA NVVM Compiler
+//
+.version 9.0
+.target sm_90
+.address_size 64
+
+	// .globl	first
+.extern .func __assertfail
+(
+	.param .b64 __assertfail_param_0
+)
+;
+.const .align 4 .b8 table[12] = {1, 0, 0, 0, 2, 0, 0, 0, 3};
+.global .align 1 .b8 $str[3] = {34, 125};
+.global .align 1 .b8 $str$1[3] = {34, 125};
+.global .align 8 .u64 jump[1] = {called};
+/* a } and a " in a comment */
+.func  (.param .b32 func_retval0) called(
+	.param .b32 called_param_0
+)
+{
+	ret;
+}
+.visible .entry first(
+	.param .u64 first_param_0
+)
+.maxntid 256, 1, 1
+{
+	.local .align 16 .b8 	__local_depot1[128];
+	.pragma "no } unroll";
+$L__BB1_2:
+	mov.u64 %rd1, $str;
+	mov.u64 %rd2, table;
+	{ // callseq 0, 0
+	call.uni __assertfail, (param0);
+	} // callseq 0
+	bra $L__BB1_2;
+}
+.visible .entry second()
+{
+	.local .align 16 .b8 	__local_depot2[128];
+$L__BB2_1:
+	{ // callseq 7, 0
+	call.uni (retval0), called, (param0);
+	}
+	mov.u64 %rd1, $str$1;
+	bra $L__BB2_1;
+}
+.visible .entry third() {
+	.loc	1 7 1, function_name $L__info_string0, inlined_at 1 9 1
+	mov.u64 %rd1, jump;
+}
+	.file	1 "k.cu"
+	.section	.debug_str
+	{
+$L__info_string0:
+.b8 95
+	}
+"#;
+
+    fn cut(entry: &str, others: &[&str]) -> Option<String> {
+        PtxModule::parse(MODULE)
+            .unwrap()
+            .cut(&[entry], others, false)
+    }
+
+    #[test]
+    fn an_entry_keeps_what_it_reaches_and_nothing_else() {
+        insta::assert_snapshot!(cut("first", &["second", "third"]).unwrap(), @r#"
+.version 9.0
+.target sm_90
+.address_size 64
+.extern .func __assertfail
+(
+	.param .b64 __assertfail_param_0
+)
+;
+.const .align 4 .b8 table[12] = {1, 0, 0, 0, 2, 0, 0, 0, 3};
+.global .align 1 .b8 $str[3] = {34, 125};
+.visible .entry first(
+	.param .u64 first_param_0
+)
+.maxntid 256, 1, 1
+{
+	.local .align 16 .b8 	__local_depot0[128];
+	.pragma "no } unroll";
+$L__BB0_2:
+	mov.u64 %rd1, $str;
+	mov.u64 %rd2, table;
+	{ 
+	call.uni __assertfail, (param0);
+	} 
+	bra $L__BB0_2;
+}
+.file	1 "k.cu"
+"#);
+        let second = cut("second", &["first"]).unwrap();
+        assert!(second.contains(".func  (.param .b32 func_retval0) called("));
+        assert!(second.contains("mov.u64 %rd1, $str;"), "{second}");
+        assert!(!second.contains("table"), "{second}");
+    }
+
+    /// Alone it would have been inlined, perhaps.
+    #[test]
+    fn an_entry_that_shares_a_function_is_not_cut_out() {
+        assert_eq!(cut("second", &["third"]), None);
+        assert_eq!(cut("third", &["first", "second"]), None);
+        // The entries of one operation always go together.
+        let module = PtxModule::parse(MODULE).unwrap();
+        let both = module.cut(&["second", "third"], &["first"], false).unwrap();
+        assert!(both.contains(".entry second") && both.contains("called("));
+        let third = cut("third", &["first"]).unwrap();
+        assert!(third.contains("$L__info_string0:\n"), "{third}");
+    }
+
+    #[test]
+    fn debugging_information_about_others_stops_it() {
+        let text = format!("{MODULE}.section .debug_info\n{{\n.b64 second\n}}\n");
+        let module = PtxModule::parse(&text).unwrap();
+        assert_eq!(module.cut(&["first"], &["second"], false), None);
+    }
+
+    #[test]
+    fn what_is_no_module_is_no_module() {
+        for text in [
+            "{",
+            "x",
+            ".entry k() {",
+            "/* ",
+            ".global .b8 x = \"",
+            ".func )",
+        ] {
+            assert!(PtxModule::parse(text).is_none(), "{text}");
+        }
+        assert!(
+            PtxModule::parse("")
+                .unwrap()
+                .cut(&["k"], &[], false)
+                .is_none()
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! Sources and directories of headers, as gates.yaml names them. Of `${TORCH_INCLUDE}/ATen` what is recorded is what
+//! was written; where it is on this machine is asked when it is needed.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// What a source is that another compiler has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    Ptx,
+    Cubin,
+}
+
+impl Made {
+    pub fn of(source: &str) -> Option<Self> {
+        match extension(source) {
+            "ptx" => Some(Self::Ptx),
+            "cubin" => Some(Self::Cubin),
+            _ => None,
+        }
+    }
+}
+
+pub fn extension(source: &str) -> &str {
+    let extension = Path::new(source).extension();
+    extension.and_then(OsStr::to_str).unwrap_or_default()
+}
+
+/// Why a directory cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoDirectory {
+    /// The environment does not have the variable, or it is empty.
+    Unset { variable: String },
+    /// Relative to what, nobody knows.
+    Relative { variable: String, value: String },
+    /// Something else than one `${NAME}` at the beginning.
+    Misplaced,
+}
+
+/// Whether a directory is outside the tree by how it is written.
+pub fn is_outside(written: &str) -> bool {
+    written.starts_with('/') || written.contains('$')
+}
+
+/// The directory on this machine. One in the tree stays relative to it.
+pub fn expand(
+    written: &str,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<String, NoDirectory> {
+    if !written.contains('$') {
+        return Ok(written.to_owned());
+    }
+    let (variable, rest) = written
+        .strip_prefix("${")
+        .and_then(|text| text.split_once('}'))
+        .ok_or(NoDirectory::Misplaced)?;
+    let is_name = variable
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let ends = rest.is_empty() || rest.starts_with('/');
+    if !is_name || variable.is_empty() || !ends || rest.contains('$') {
+        return Err(NoDirectory::Misplaced);
+    }
+    let variable = variable.to_owned();
+    match environment(&variable).filter(|value| !value.is_empty()) {
+        None => Err(NoDirectory::Unset { variable }),
+        Some(value) if !Path::new(&value).is_absolute() => {
+            Err(NoDirectory::Relative { variable, value })
+        }
+        Some(value) => Ok(format!("{}{rest}", value.trim_end_matches('/'))),
+    }
+}
+
+/// As this process has them.
+pub fn of_process(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(written: &str) -> Result<String, NoDirectory> {
+        expand(written, &|name| match name {
+            "TORCH_INCLUDE" => Some("/opt/torch/include/".to_owned()),
+            "HERE" => Some("include".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn directories_as_they_can_be_written() {
+        for (written, is) in [
+            ("include", "include"),
+            ("/opt/cutlass/include", "/opt/cutlass/include"),
+            ("${TORCH_INCLUDE}", "/opt/torch/include"),
+            ("${TORCH_INCLUDE}/ATen", "/opt/torch/include/ATen"),
+        ] {
+            assert_eq!(of(written).as_deref(), Ok(is));
+            assert_eq!(is_outside(written), is.starts_with('/'));
+        }
+    }
+
+    #[test]
+    fn directories_that_cannot_be_had() {
+        for variable in ["ABSENT", "EMPTY"] {
+            let variable = variable.to_owned();
+            let written = format!("${{{variable}}}/x");
+            assert_eq!(of(&written), Err(NoDirectory::Unset { variable }));
+        }
+        let relative = NoDirectory::Relative {
+            variable: "HERE".to_owned(),
+            value: "include".to_owned(),
+        };
+        assert_eq!(of("${HERE}"), Err(relative));
+        for written in [
+            "$TORCH_INCLUDE",
+            "${TORCH_INCLUDE",
+            "${}",
+            "${A B}",
+            "${TORCH_INCLUDE}x",
+            "a/${TORCH_INCLUDE}",
+            "${TORCH_INCLUDE}/${HERE}",
+        ] {
+            assert_eq!(of(written), Err(NoDirectory::Misplaced), "{written}");
+        }
+    }
+}
