@@ -9,6 +9,7 @@ mod past;
 mod plan;
 mod prepare;
 mod simulate;
+mod sources;
 mod time;
 
 pub use base::Asked;
@@ -24,6 +25,7 @@ use crate::report::progress::Event;
 use crate::worker::Crews;
 use plan::Planned;
 use prepare::{Answers, Artifacts, Prepared};
+use sources::Sources;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use verdict::judge;
@@ -118,7 +120,15 @@ fn execute(
         time::time_all(&work, &planned.root, crews.first(), &mut record, on);
     } else if record.environment.simulator.is_some() {
         let references = &planned.references;
-        simulate::simulate_all(&mut work, references, base_references, &mut record, on)?;
+        let mut sources = Sources::new(&planned.root, &planned.toolchain.include);
+        simulate::simulate_all(
+            &mut work,
+            &mut sources,
+            references,
+            base_references,
+            &mut record,
+            on,
+        )?;
     }
     crews.retire();
     let spent = crews.costs();

@@ -590,6 +590,59 @@ fn a_removed_barrier_whose_result_is_right_by_luck() {
     }
 }
 
+const TURN: &str = "    entry: turn
+    shapes: {small: {N: 512}}
+    seeds: 1
+    tensors:
+      x: {type: f32, shape: [N]}
+      turned: {role: scratch, type: f32, shape: [N]}
+      y: {role: out, type: f32, shape: [N]}
+    args: [{tensor: x}, {tensor: turned}, {tensor: y}, {i32: N}]
+    launch: {grid: [N / 64], block: [64], cooperative: true}
+    reference: {unary: {x: x, out: y, op: copy}}
+    gates: {max_err: 0}
+";
+
+#[test]
+fn a_grid_that_synchronises() {
+    let project = project_with("turn.cu", TURN);
+    let dir = project.path();
+    let (source, gates) = (dir.join("turn.cu"), dir.join("gates.yaml"));
+    simulate(dir, &[], 0);
+    for gate in ["max_err <= 0", FINDINGS] {
+        assert_eq!(verdict(dir, "k@small", gate).0, "pass", "{gate}");
+    }
+
+    edit(&gates, ", cooperative: true", "");
+    simulate(dir, &[], 1);
+    let (outcome, reason) = verdict(dir, "k@small", "max_err <= 0");
+    assert_eq!(outcome, "fail");
+    for part in ["the launch is not cooperative", "inlined at turn.cu:8"] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+
+    // 265 blocks of 1024 threads are one more than 132 multiprocessors hold.
+    edit(
+        &gates,
+        "N / 64], block: [64]",
+        "N / 1024], block: [1024], cooperative: true",
+    );
+    edit(&gates, "N: 512", "N: 271360");
+    simulate(dir, &[], 1);
+    let (outcome, reason) = verdict(dir, "k@small", "max_err <= 0");
+    assert_eq!(outcome, "fail");
+    assert!(reason.contains("hold 264 at a time at most"), "{reason}");
+
+    edit(&gates, "N: 271360", "N: 4096");
+    edit(&source, "    cooperative_groups::this_grid().sync();\n", "");
+    simulate(dir, &[], 1);
+    let (outcome, reason) = verdict(dir, "k@small", FINDINGS);
+    assert_eq!(outcome, "fail");
+    for part in ["race on `turned`", "turn.cu:7", "turn.cu:8"] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+}
+
 #[test]
 fn what_the_simulator_does_not_know_is_unsupported_and_never_a_pass() {
     let dir = copy_of("examples/launcher");

@@ -250,6 +250,11 @@ pub fn is_of_system(file: &str) -> bool {
     file.starts_with(TOOLKIT) || file.starts_with("/usr/")
 }
 
+/// What `canonical` names a header of the toolkit, relative to the toolkit's directory of headers.
+pub fn in_toolkit(file: &str) -> Option<&str> {
+    file.strip_prefix(TOOLKIT)
+}
+
 /// The compiler's words without names that change from run to run or are this machine's, so that the same
 /// mistake in two variants is the same message.
 fn canonical(text: &str, scratch: &Path, toolkit: &Path) -> String {

@@ -133,6 +133,7 @@ impl Kernel {
                     grid: [blocks, 1, 1],
                     block: [BLOCK, 1, 1],
                     cluster: None,
+                    cooperative: false,
                     dynamic_shared: 0,
                 }),
             }],

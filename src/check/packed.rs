@@ -49,7 +49,7 @@ pub fn encode(
         _ => return Err("codes are integers, and two of them share a u8".to_owned()),
     };
     let levels = blocks.levels.0;
-    if !is_whole || !(levels > 0.0 && levels.is_finite()) {
+    if !(is_whole && levels > 0.0 && levels.is_finite()) {
         return Err("the codec does not fit the tensor".to_owned());
     }
     if let Some(value) = values.iter().find(|value| !value.is_finite()) {

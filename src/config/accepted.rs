@@ -1,4 +1,5 @@
-//! baselines/accepted.yaml: regressions that are intended, each with a limit, a name and a last day.
+//! baselines/accepted.yaml: regressions that are intended, each with a limit, and findings that are known, each
+//! with its line; with a name and a last day.
 
 use super::context::Context;
 use super::gates::Key;
@@ -9,7 +10,10 @@ use super::yaml::{Problem, Source, Spot};
 use super::{Loaded, check_version};
 use crate::error::{Diagnostic, Error, Result};
 use std::collections::BTreeMap;
-use verdict::model::{Acceptance, Bound, CaseId, Facet, Filter, Limit, Rule, Subject};
+use verdict::model::{
+    Acceptance, Allowance, Bound, CaseId, Facet, Filter, FindingKind, KnownFinding, Limit, Rule,
+    Subject, with_single_blanks,
+};
 
 /// Relative to gates.yaml.
 pub const ACCEPTED: &str = "baselines/accepted.yaml";
@@ -27,11 +31,51 @@ struct AcceptedFile {
 struct AcceptedEntry {
     /// As a filter of `run`: each part a glob.
     case: Spot<String>,
-    metric: Spot<String>,
-    limit: Spot<String>,
+    /// With `limit`, or instead of both `finding`.
+    metric: Option<Spot<String>>,
+    limit: Option<Spot<String>>,
+    finding: Option<Spot<FindingEntry>>,
     reason: Spot<String>,
     by: Spot<String>,
     until: Spot<String>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FindingEntry {
+    kind: FindingKind,
+    file: Spot<String>,
+    line: Spot<String>,
+}
+
+/// What an entry lets pass, as it was written.
+enum Written<'a> {
+    Limit {
+        metric: &'a Spot<String>,
+        limit: &'a Spot<String>,
+    },
+    Finding(&'a FindingEntry),
+}
+
+impl Spot<AcceptedEntry> {
+    fn written(&self) -> std::result::Result<Written<'_>, Problem> {
+        let missing = |key: &str| Err(Problem::new(self.at, format!("the key `{key}` is missing")));
+        match (&self.metric, &self.limit, &self.finding) {
+            (Some(metric), Some(limit), None) => Ok(Written::Limit { metric, limit }),
+            (None, None, Some(finding)) => Ok(Written::Finding(finding)),
+            (Some(_), None, None) => missing("limit"),
+            (None, Some(_), None) => missing("metric"),
+            (None, None, None) => Err(Problem::new(
+                self.at,
+                "it accepts nothing: `metric` and `limit` are missing, or `finding`",
+            )),
+            (Some(other), _, Some(_)) | (None, Some(other), Some(_)) => Err(Problem::new(
+                other.at,
+                "an entry accepts a limit or a finding, not both",
+            )
+            .help("write two entries")),
+        }
+    }
 }
 
 /// What is accepted beside the gates of `loaded`; nothing where there is no such file.
@@ -90,39 +134,62 @@ fn resolve_acceptance(
     entry: &Spot<AcceptedEntry>,
     loaded: &Loaded,
 ) -> std::result::Result<Acceptance, Problem> {
-    for (spot, key) in [(&entry.reason, "reason"), (&entry.by, "by")] {
-        if spot.trim().is_empty() {
-            return Err(Problem::new(spot.at, format!("`{key}` is empty")));
-        }
-    }
+    check_not_empty(&entry.reason, "reason")?;
+    check_not_empty(&entry.by, "by")?;
     let filter = parse_filter(&entry.case).map_err(|bad| {
         bad.help
             .into_iter()
             .fold(Problem::new(entry.case.at, bad.message), Problem::help)
     })?;
-    let instead = resolve_rule(entry)?;
-    let resources =
-        matches!(&instead, Rule::Limit { metric, .. } if metric.facet() == Facet::Resources);
-    if resources && filter.shape.is_some() {
+    let allows = match entry.written()? {
+        Written::Limit { metric, limit } => Allowance::Limit(resolve_rule(metric, limit)?),
+        Written::Finding(finding) => Allowance::Finding(resolve_finding(finding)?),
+    };
+    let of_units = match &allows {
+        Allowance::Limit(Rule::Limit { metric, .. }) if metric.facet() == Facet::Resources => {
+            Some(metric)
+        }
+        Allowance::Limit(_) | Allowance::Finding(_) => None,
+    };
+    if let Some(metric) = of_units
+        && filter.shape.is_some()
+    {
         return Err(Problem::new(
             entry.case.at,
-            format!("{} is the same at every shape", entry.metric.value),
+            format!("{metric} is the same at every shape"),
         )
         .help("name the kernel and the variant: KERNEL/VARIANT"));
     }
-    let (subjects, left_out) = match resources {
-        true => matching_units(&filter, loaded),
-        false => matching_cases(&filter, loaded),
+    let (subjects, left_out) = match of_units {
+        Some(_) => matching_units(&filter, loaded),
+        None => matching_cases(&filter, loaded),
     };
     Ok(Acceptance {
         case: entry.case.value.clone(),
         subjects,
         left_out,
-        instead,
+        allows,
         reason: entry.reason.trim().to_owned(),
         by: entry.by.trim().to_owned(),
         until: check_date(&entry.until)?,
         declared: format!("{ACCEPTED}:{}", entry.at.line()),
+    })
+}
+
+fn check_not_empty(spot: &Spot<String>, key: &str) -> std::result::Result<(), Problem> {
+    match spot.trim().is_empty() {
+        true => Err(Problem::new(spot.at, format!("`{key}` is empty"))),
+        false => Ok(()),
+    }
+}
+
+fn resolve_finding(entry: &FindingEntry) -> std::result::Result<KnownFinding, Problem> {
+    check_not_empty(&entry.file, "file")?;
+    check_not_empty(&entry.line, "line")?;
+    Ok(KnownFinding {
+        kind: entry.kind,
+        file: entry.file.trim().to_owned(),
+        line: with_single_blanks(&entry.line),
     })
 }
 
@@ -153,16 +220,19 @@ fn matching_units(filter: &Filter, loaded: &Loaded) -> (Vec<Subject>, bool) {
 }
 
 /// What holds in the place of the gate's own limit.
-fn resolve_rule(entry: &AcceptedEntry) -> std::result::Result<Rule, Problem> {
-    let metric = match Key::parse(&entry.metric)? {
+fn resolve_rule(
+    written: &Spot<String>,
+    limit: &Spot<String>,
+) -> std::result::Result<Rule, Problem> {
+    let metric = match Key::parse(written)? {
         Key::Metric(metric) => metric,
         Key::Counters => {
-            let change = read_counters(&entry.limit)?;
+            let change = read_counters(limit)?;
             return Ok(Rule::Counters { change });
         }
         Key::Conditions => {
             return Err(Problem::new(
-                entry.metric.at,
+                written.at,
                 "a condition cannot be accepted: it has no limit to replace",
             )
             .help("change the condition in gates.yaml; a run with `--base` reports that as loosened until `--allow-loosened`"));
@@ -171,8 +241,8 @@ fn resolve_rule(entry: &AcceptedEntry) -> std::result::Result<Rule, Problem> {
     let nowhere = BTreeMap::new();
     let nothing = BTreeMap::new();
     let scope = Scope::new("", &nowhere, &nothing);
-    let limit = read_limit(
-        &entry.limit,
+    let resolved = read_limit(
+        limit,
         metric,
         &Context {
             scope: &scope,
@@ -185,17 +255,17 @@ fn resolve_rule(entry: &AcceptedEntry) -> std::result::Result<Rule, Problem> {
             launcher: false,
         },
     )?;
-    match limit {
+    match resolved {
         Limit::Absolute {
             bound: Bound::Expr(_),
             ..
         } => Err(Problem::new(
-            entry.limit.at,
+            limit.at,
             "an accepted limit must be a number or a relative limit",
         )
         .help("examples: `+5%`, `400us`")),
         Limit::Base { .. } => Err(Problem::new(
-            entry.limit.at,
+            limit.at,
             "an accepted limit applies to the base revision and the baseline alike",
         )
         .help("write it without `of base`")),

@@ -55,6 +55,7 @@ pub fn resolve_launch(raw: &Spot<RawLaunch>, scope: &Scope<'_>) -> Result<Launch
         grid,
         block,
         cluster,
+        cooperative: raw.cooperative.unwrap_or_default(),
         dynamic_shared: resolve_dynamic_shared(raw.dynamic_shared.as_ref(), scope)?,
     })
 }

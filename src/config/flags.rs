@@ -150,7 +150,7 @@ fn check_programs(flag: &Spot<String>) -> Result<String, Problem> {
     }
 }
 
-fn name<'a>(flag: &'a Spot<String>) -> &'a str {
+fn name(flag: &Spot<String>) -> &str {
     flag.value.split('=').next().unwrap_or_default()
 }
 

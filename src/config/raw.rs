@@ -218,6 +218,8 @@ pub struct RawLaunch {
     pub block: Spot<Vec<Spot<Formula>>>,
     /// Blocks per cluster.
     pub cluster: Option<Spot<Vec<Spot<Formula>>>>,
+    /// All blocks run at a time and can wait for each other: what `grid.sync()` needs.
+    pub cooperative: Option<bool>,
     /// Dynamic shared memory in bytes.
     pub dynamic_shared: Option<Spot<Formula>>,
 }

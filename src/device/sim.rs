@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use verdict::model::Unsupported;
 use verdict::model::{
-    DriverFacts, Fault, FaultKind, Finding, FindingKind, Launch, Printed, SimulationFacts,
+    DriverFacts, Fault, FaultKind, Finding, FindingKind, Launch, Place, Printed, SimulationFacts,
+    SourceLine,
 };
 
 /// Bytes of all buffers of a case together.
@@ -105,9 +106,13 @@ impl SimDevice {
         let code = self.loaded(call)?;
         let mut whole = 0_u64;
         for (number, (step, (_, symbol))) in call.steps.iter().zip(&code.entries).enumerate() {
-            let grid = configuration(step)?.grid;
-            let blocks: u64 = grid.into_iter().map(u64::from).product();
-            let sampled = ptxsim::sample(grid, SAMPLE).len().max(1);
+            let launch = configuration(step)?;
+            let blocks: u64 = launch.grid.into_iter().map(u64::from).product();
+            let sampled = match launch.cooperative {
+                // Blocks that wait for all others run with all others.
+                true => blocks,
+                false => ptxsim::sample(launch.grid, SAMPLE).len().max(1) as u64,
+            };
             let limits = Limits {
                 checks: false,
                 sample: Some(SAMPLE),
@@ -118,7 +123,7 @@ impl SimDevice {
                     let products = report.counters.get(ptxsim::Counter::MatrixInstructions);
                     let issued = u128::from(report.counters.total.issued)
                         + u128::from(products) * u128::from(MATRIX_COST - 1);
-                    let all = issued * u128::from(blocks) / sampled as u128;
+                    let all = issued * u128::from(blocks) / u128::from(sampled);
                     whole = whole.saturating_add(u64::try_from(all).unwrap_or(u64::MAX));
                 }
                 Err(Stopped::Budget) => return Ok(None),
@@ -199,7 +204,11 @@ impl SimDevice {
             return Err(not_loaded().into());
         };
         let params = parameters(kernel, step)?;
-        ptxsim::launch(
+        let run = match launch.cooperative {
+            true => ptxsim::launch_cooperatively,
+            false => ptxsim::launch,
+        };
+        run(
             kernel,
             launch.grid,
             launch.block,
@@ -228,7 +237,7 @@ impl Shown {
             kind: kind(found.kind),
             entry: entry.map(str::to_owned),
             message: found.message,
-            places: found.places,
+            places: found.places.iter().map(place).collect(),
             block: found.block,
             thread: found.thread,
             address: found.address,
@@ -264,6 +273,19 @@ impl Shown {
     }
 }
 
+/// Without the text of the line: who runs a worker has the sources.
+fn place(own: &ptxsim::Place) -> Place {
+    let line = own.line.as_ref().map(|(file, number)| SourceLine {
+        file: file.clone(),
+        number: *number,
+        text: None,
+    });
+    Place {
+        at: own.at.clone(),
+        line,
+    }
+}
+
 fn kind(own: ptxsim::FindingKind) -> FindingKind {
     use ptxsim::FindingKind as Own;
     match own {
@@ -272,10 +294,12 @@ fn kind(own: ptxsim::FindingKind) -> FindingKind {
             FindingKind::Uninitialised
         }
         Own::InvalidMembers => FindingKind::InvalidMembers,
+        Own::InvalidFree => FindingKind::InvalidFree,
         Own::SharedRace => FindingKind::SharedRace,
         Own::GlobalRace => FindingKind::GlobalRace,
         Own::BarrierByPart => FindingKind::BarrierByPart,
         Own::WarpHazard => FindingKind::WarpHazard,
+        Own::Leak => FindingKind::Leak,
     }
 }
 

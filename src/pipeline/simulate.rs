@@ -2,6 +2,7 @@
 //! those within the budget, all seeds, on all cores.
 
 use super::prepare::Answers;
+use super::sources::Sources;
 use super::{Of, Side, Why, Work, milliseconds};
 use crate::check::cache::References;
 use crate::device::sim::MOST_BYTES;
@@ -44,12 +45,13 @@ pub(super) fn too_large(case: &Case) -> Option<NotRun> {
     })
 }
 
-/// Head, and then of the base that alone which head's does not tell.
+/// Head, with the text of its lines, and then of the base that alone which head's does not tell.
 ///
 /// # Errors
 /// Environment, where no worker can be found.
 pub fn simulate_all(
     work: &mut Work,
+    sources: &mut Sources,
     references: &References,
     of_base: Option<&References>,
     record: &mut Record,
@@ -64,7 +66,8 @@ pub fn simulate_all(
         on,
     };
     let runs = runs_of_head(record);
-    let pieces = stage.simulate(&mut work.head, runs, references, &mut costs);
+    let mut pieces = stage.simulate(&mut work.head, runs, references, &mut costs);
+    sources.quote(&mut pieces);
     let digests = work.head.answers.digests(&record.plan);
     Of::Head.file(pieces, &mut record.evidence);
     record.evidence.extend(digests);

@@ -98,10 +98,12 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
         .into_iter()
         .map(|(remark, subjects)| format!("{remark}: {}", in_words(&record.plan, &subjects)));
     let intended = if_intended(record, judgement);
+    let known = if_known(judgement);
     new.chain(gone)
         .chain(lines)
         .chain(of_several)
         .chain(intended)
+        .chain(known)
         .collect()
 }
 
@@ -135,4 +137,30 @@ fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
         "worse than the baseline: {}; where that is intended, take it as the new baseline with `{command}`, or accept it for a time in baselines/accepted.yaml",
         named(&record.plan, &worse)
     ))
+}
+
+/// How the first finding is accepted, where somebody wants to mend it later.
+fn if_known(judgement: &Judgement) -> Option<String> {
+    let mut findings = judgement
+        .verdicts
+        .iter()
+        .filter_map(|it| first_finding(&it.reason));
+    let finding = findings.next()?;
+    let mut lines = finding.places.iter().filter_map(|it| it.line.as_ref());
+    let SourceLine { file, text, .. } = lines.find(|line| line.text.is_some())?;
+    // YAML takes what JSON quotes.
+    let quoted = |text: &str| serde_json::to_string(text).ok();
+    let (file, line) = (quoted(file)?, quoted(text.as_ref()?)?);
+    Some(format!(
+        "a finding can be accepted for a time in baselines/accepted.yaml, the first here as `finding: {{kind: {}, file: {file}, line: {line}}}`",
+        finding.kind.name()
+    ))
+}
+
+fn first_finding(reason: &Reason) -> Option<&Finding> {
+    match reason {
+        Reason::Findings { first, .. } => first.first(),
+        Reason::OnArchitecture { why, .. } => first_finding(why),
+        _ => None,
+    }
 }

@@ -119,12 +119,12 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         lines(
             "expected",
             "Failed as expected",
-            problems::lines(record, judgement, Outcome::Expected),
+            problems::expected(judgement),
         ),
         lines(
             "fallback",
             "Fell back on another variant",
-            problems::lines(record, judgement, Outcome::Replaced),
+            problems::replaced(record, judgement),
         ),
         comment_only("What changed", comparison(&changed), is_long(changed.len())),
         {

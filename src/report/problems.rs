@@ -117,9 +117,27 @@ impl Group<'_> {
     }
 }
 
-/// What ended in one way that does not block: `k/racy@tile: memory and races, max_err <= 0.001: fails as ...`.
-pub fn lines(record: &Record, judgement: &Judgement, outcome: Outcome) -> Vec<String> {
-    let ended = ended(record, judgement, &[outcome]).into_iter();
+/// By what each subject fails that is meant to: `k/racy@tile: memory and races, max_err <= 0.001`. Why is in
+/// `report.json`: of what is as it should be nobody reads it in every run.
+pub fn expected(judgement: &Judgement) -> Vec<String> {
+    let mut found: Vec<(&Subject, Vec<String>)> = Vec::new();
+    let verdicts = judgement.verdicts.iter();
+    for verdict in verdicts.filter(|it| it.outcome == Outcome::Expected) {
+        let gate = words::question(&verdict.question);
+        match found.iter_mut().find(|(of, _)| **of == verdict.subject) {
+            Some((_, gates)) => gates.push(gate),
+            None => found.push((&verdict.subject, vec![gate])),
+        }
+    }
+    let lines = found.into_iter();
+    lines
+        .map(|(subject, gates)| format!("{subject}: {}", gates.join(", ")))
+        .collect()
+}
+
+/// What fell back: `k/fast@small: max_err <= 0.001: falls back on ...`.
+pub fn replaced(record: &Record, judgement: &Judgement) -> Vec<String> {
+    let ended = ended(record, judgement, &[Outcome::Replaced]).into_iter();
     let lines = ended.map(|it| format!("{}: {}: {}", it.subjects, it.gates.join(", "), it.why));
     lines.collect()
 }

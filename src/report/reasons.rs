@@ -59,6 +59,7 @@ impl Context<'_> {
             R::Accepted { own, accepted } => {
                 format!("{}; {}", self.sentence(own), accepted_by(accepted))
             }
+            R::FindingsAccepted { findings } => all(findings, accepted_finding),
             R::LooseningAllowed(how) => {
                 format!("{}; allowed by --allow-loosened", loosened(how))
             }
@@ -94,12 +95,22 @@ impl Context<'_> {
                 let what = if inputs.len() == 1 { "input" } else { "inputs" };
                 format!("writes to its {what} {} with seed {seed}", listed(inputs))
             }
-            R::Findings { seed, first, more } => {
-                let more = match more {
+            R::Findings {
+                seed,
+                first,
+                more,
+                accepted,
+            } => {
+                let counted = |count: &usize, what: &str| match count {
                     0 => String::new(),
-                    more => format!("; and {more} more"),
+                    count => format!("; and {count} {what}"),
                 };
-                format!("with seed {seed}: {}{more}", all(first, finding))
+                format!(
+                    "with seed {seed}: {}{}{}",
+                    all(first, finding),
+                    counted(more, "more"),
+                    counted(accepted, "accepted")
+                )
             }
             R::NoEntry => "the compiler reported no entry".to_owned(),
             R::UndeclaredEntry { symbol } => {
@@ -163,8 +174,7 @@ impl Context<'_> {
             ),
             R::Loosened(how) => loosened(how),
             R::AcceptanceExpired { by, until, day } => format!(
-                "expired: {by} accepted this until {until}, and this run is from {day}; fix the regression, take it as the new baseline with `{}`, or extend the acceptance",
-                self.update_command()
+                "expired: {by} accepted this until {until}, and this run is from {day}; extend the acceptance, or remove it with what it lets pass"
             ),
             R::AcceptanceUndated { started } => format!(
                 "the record starts at `{started}`, which is no date: this acceptance may have expired"
@@ -184,6 +194,9 @@ impl Context<'_> {
             R::FailedOtherwise { on, failed } => format!(
                 "fails {} of {on}, which it is not expected to",
                 listed(&failed.iter().map(super::words::gate).collect::<Vec<_>>()),
+            ),
+            R::AcceptedFindingGone { by, until } => format!(
+                "unused: the simulator does not find this, which {by} accepted until {until}; remove the acceptance, or correct its line if that was edited"
             ),
             R::AcceptedUntil { own, accepted } => format!(
                 "{}; the acceptance of `{}` by {} ended on {}",
@@ -582,6 +595,24 @@ fn accepted_by(accepted: &AcceptedLimit) -> String {
     )
 }
 
+/// `shared_race at k.cu:12 (512 times) accepted by jane@example.org until 2027-01-31: why`.
+fn accepted_finding(accepted: &AcceptedFinding) -> String {
+    let AcceptedFinding {
+        finding,
+        place,
+        times,
+        by,
+        until,
+        because,
+        ..
+    } = accepted;
+    format!(
+        "{} at {place} ({}) accepted by {by} until {until}: {because}",
+        finding.kind.name(),
+        plural(*times as usize, "time")
+    )
+}
+
 fn finding(finding: &Finding) -> String {
     let entry = finding.entry.as_ref();
     let entry = entry.map_or(String::new(), |entry| format!("in {entry}: "));
@@ -941,9 +972,9 @@ pub fn loosened(how: &Loosened) -> String {
             let figures = all(figures, edited);
             format!("head's baseline, under the {under}, is worse: {figures}")
         }
-        Loosened::Accepts { instead, by, until } => format!(
+        Loosened::Accepts { allows, by, until } => format!(
             "head accepts {}, by {by} until {until}",
-            super::words::gate(instead)
+            super::words::allowance(allows)
         ),
     }
 }

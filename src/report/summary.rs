@@ -39,7 +39,14 @@ pub fn conclusion(conclusion: Conclusion) -> &'static str {
 /// `FAIL: 1 of 44 gates failed, 43 passed`.
 pub fn headline(judgement: &Judgement) -> String {
     let total = judgement.verdicts.len();
-    let accepted = match judgement.accepted.len() {
+    // A gate may have several acceptances.
+    let mut broken: Vec<_> = judgement
+        .accepted
+        .iter()
+        .map(|it| (&it.subject, &it.rule))
+        .collect();
+    broken.dedup();
+    let accepted = match broken.len() {
         0 => String::new(),
         count => format!(", {count} of them broken and accepted"),
     };

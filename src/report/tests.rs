@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use verdict::judge::fixture;
 use verdict::judge::{compare, judge};
 use verdict::model::{
-    Acceptance, Bound, Conclusion, Evidence, Fallback, Fault, FaultKind, GateName, Judgement,
-    Loosening, Metric, NotRun, Num, Op, OtherProcess, Outcome, Question, Reason, Record, Rule,
-    Seen, Subject, Target, Verdict, Worst,
+    Acceptance, Allowance, Bound, Conclusion, Evidence, Fallback, Fault, FaultKind, GateName,
+    Judgement, Loosening, Metric, NotRun, Num, Op, OtherProcess, Outcome, Place, Question, Reason,
+    Record, Rule, Seen, SourceLine, Subject, Target, Verdict, Worst,
 };
 
 const PLAIN: Options = Options {
@@ -242,7 +242,7 @@ fn a_run_in_the_simulator() {
                 message: "race on shared memory 0x40: this read and the write at k.cu:9 are not ordered at k.cu:11, \
                           block [0, 0, 0], thread [32, 0, 0]"
                     .into(),
-                places: vec!["k.cu:11".into(), "k.cu:9".into()],
+                places: [11, 9].map(race_at).into(),
                 block: [0; 3],
                 thread: [32, 0, 0],
                 address: Some(0x40),
@@ -329,12 +329,23 @@ fn rivals_that_did_not_run_are_named_once_for_each_reason() {
     assert!(text.contains(line), "{text}");
 }
 
+fn race_at(number: u32) -> Place {
+    Place {
+        at: format!("k.cu:{number}"),
+        line: Some(SourceLine {
+            file: "k.cu".into(),
+            number,
+            text: Some(format!("shared[{number}] = x;")),
+        }),
+    }
+}
+
 fn accepted_registers(instead: Rule) -> Acceptance {
     Acceptance {
         case: "k/direct".into(),
         subjects: vec![fixture::unit("direct")],
         left_out: false,
-        instead,
+        allows: Allowance::Limit(instead),
         reason: "one load more in flight: 100%, of <N>".into(),
         by: "jane@example.org".into(),
         until: "2027-01-31".into(),

@@ -353,7 +353,7 @@ pub fn question(question: &Question) -> String {
     match question {
         Question::Gate(rule) => gate(rule),
         Question::Baseline => "baseline can be read".to_owned(),
-        Question::Acceptance(limit) => format!("acceptance of {}", gate(limit)),
+        Question::Acceptance(allows) => format!("acceptance of {}", allowance(allows)),
         Question::NoLooser(demand) => format!(
             "no looser than the base: {}",
             super::reasons::demand(demand)
@@ -369,6 +369,16 @@ pub fn any_of(gates: &[GateName]) -> String {
         [] => String::new(),
         [one] => (*one).to_owned(),
         [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
+/// What an acceptance lets pass, in a few words.
+pub fn allowance(allows: &Allowance) -> String {
+    match allows {
+        Allowance::Limit(limit) => gate(limit),
+        Allowance::Finding(KnownFinding { kind, file, line }) => {
+            format!("{} in {file} at `{line}`", kind.name())
+        }
     }
 }
 

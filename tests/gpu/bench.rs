@@ -133,6 +133,7 @@ pub fn case(variant: &str) -> Case {
                 grid: [1, 1, 1],
                 block: [256, 1, 1],
                 cluster: None,
+                cooperative: false,
                 dynamic_shared: 0,
             }),
         }],

@@ -118,6 +118,11 @@ impl Inst {
                 each(Value, (R64, o[1]));
                 each(Write, (R32, o[0]));
             }
+            Op::Malloc => {
+                each(Control, (R64, o[1]));
+                each(Write, (R64, o[0]));
+            }
+            Op::Free => each(Control, (R64, o[1])),
             Op::Mma(m) => matrix(m, each),
             Op::Mbarrier(m) => {
                 each(Address, m.address);
@@ -171,6 +176,11 @@ fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
         Mma::Multiply(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
         Mma::Integers(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
         Mma::Doubles(m) => product(R64, &m.d, [&m.a, &m.b, &m.c]),
+        Mma::Sparse(m) => {
+            product(R32, &m.d, [&m.a, &m.b, &m.c]);
+            each(Use::Value, (R32, m.metadata));
+        }
+        Mma::Quads(m) => product(R32, &m.d, [&m.a, &m.b, &m.c]),
         Mma::MovMatrix { d, a } => product(R32, &[*d], [&[*a], &[], &[]]),
         Mma::WmmaLoad(t) | Mma::WmmaStore(t) => {
             each(Use::Address, t.address);

@@ -10,6 +10,7 @@ use crate::exec::undefined::Left;
 use crate::memory::Memory;
 use crate::parallel;
 use crate::program::*;
+use crate::quick::QuickMap;
 use crate::report::*;
 use std::collections::{BTreeSet, HashMap};
 
@@ -91,6 +92,7 @@ pub(crate) fn launch(
     grid: [u32; 3],
     block: [u32; 3],
     dynamic_shared: u32,
+    cooperative: bool,
     params: &[u8],
     memory: &mut Memory,
     limits: Limits,
@@ -162,6 +164,13 @@ pub(crate) fn launch(
             "{static_shared} + {dynamic_shared} bytes of shared memory, more than {MAX_SHARED}"
         ));
     };
+    let most = most_resident(threads, shared_bytes - program.reserved_shared);
+    if cooperative && blocks > most {
+        return refuse(format!(
+            "a cooperative launch of {blocks} blocks: of {threads} threads with {shared_bytes} bytes of \
+             shared memory, {MULTIPROCESSORS} multiprocessors hold {most} at a time at most"
+        ));
+    }
     place(variables, memory);
     let job = Job {
         program,
@@ -171,14 +180,22 @@ pub(crate) fn launch(
         blocks,
         shared_bytes,
         dynamic_shared,
-        limits,
+        cooperative,
+        // Each block of a cooperative launch may wait for any other.
+        limits: Limits {
+            sample: limits.sample.filter(|_| !cooperative),
+            ..limits
+        },
     };
+    let held = Held::by(memory, cooperative && program.asks_for_workspace());
+    let memory = &mut *held.0;
     let (mut outcome, full, unjudged) = match parallel::run(&job, memory) {
         Some(outcome) => (outcome, false, Unjudged::default()),
         None => {
             let room = memory.room_for_checks();
             let mut machine = job.machine(memory, room);
-            let chosen = limits
+            let chosen = job
+                .limits
                 .sample
                 .map_or_else(|| (0..blocks).collect(), |most| sample(grid, most));
             let run = if limits.checks {
@@ -194,6 +211,7 @@ pub(crate) fn launch(
                 *f
             })?;
             machine.tell_what_is_left();
+            machine.tell_leaks();
             let (full, unjudged) = machine
                 .global
                 .take()
@@ -231,7 +249,40 @@ pub struct Job<'a> {
     pub blocks: u32,
     pub shared_bytes: u32,
     pub dynamic_shared: u32,
+    pub cooperative: bool,
     pub limits: Limits,
+}
+
+/// Memory during a launch: the grid's workspace goes with this.
+struct Held<'a>(&'a mut Memory);
+
+impl<'a> Held<'a> {
+    fn by(memory: &'a mut Memory, with_workspace: bool) -> Held<'a> {
+        if with_workspace {
+            let mut bytes = vec![0; WORKSPACE_BYTES as usize];
+            bytes[..4].copy_from_slice(&WORKSPACE_BYTES.to_le_bytes());
+            memory.insert("the grid's workspace", WORKSPACE, bytes, true, false);
+        }
+        Held(memory)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.remove(WORKSPACE);
+    }
+}
+
+/// Of an H100 or H200.
+const MULTIPROCESSORS: u32 = 132;
+
+/// Blocks that so many multiprocessors of sm_90 hold at a time, as far as threads and shared memory say.
+/// Registers, which ptxas gives out, may allow fewer.
+fn most_resident(threads: u32, shared: u32) -> u32 {
+    // Each block takes 1 KiB more for the system.
+    let by_shared = (228 << 10) / (shared.next_multiple_of(128) + RESERVED_SHARED);
+    let by_threads = 64 / threads.div_ceil(32);
+    MULTIPROCESSORS * by_shared.min(by_threads).min(32)
 }
 
 /// What is left of a launch, or of a part of it, when it has come to its end.
@@ -256,12 +307,13 @@ impl<'a> Job<'a> {
             block: self.block,
             shared_bytes: self.shared_bytes,
             dynamic_shared: self.dynamic_shared,
+            cooperative: self.cooperative,
             costs: vec![Cost::default(); code.len()],
             issues: Issues::new(code.len()),
             findings: Findings::default(),
-            global_origins: HashMap::new(),
+            global_origins: QuickMap::default(),
             left: Left::new(),
-            followed: HashMap::new(),
+            followed: QuickMap::default(),
             instructions_left: self.limits.instructions,
             patterns: code.iter().map(|_| None).collect(),
             hint: usize::MAX,

@@ -12,7 +12,7 @@
 //! # Where the ISA leaves the result open
 //! - The `.approx` functions are within an ulp of exact (`num::approx`); a GPU's last bits differ.
 //! - A matrix product is what the tensor cores of sm_90 compute, to the bit; those of f64 are summed
-//!   with k ascending, each product rounded, which no GPU has confirmed yet.
+//!   with k ascending, each product rounded. `mma.m8n8k4` of f16 is what ptxas makes of it for sm_90.
 //! - The fragment layout of `wmma` is that of sm_90, but for A and B of 16 bits, where it is this
 //!   library's own; they cost what `ldmatrix` does.
 //! - Integer division by zero gives all ones, and so does its rest. NaNs are those of an H100.
@@ -25,6 +25,7 @@
 //! - As many blocks count as resident as a large GPU or 1 GiB of this machine's memory holds, at most
 //!   4096; memory is sequentially consistent. A loop that polls memory gives way to others, and the
 //!   report names its line: how often it turns is a matter of the schedule.
+//! - `malloc` has 8 MiB and no overhead; a GPU serves fewer blocks of the same sum.
 //! - A function that calls itself may put 64 KiB of its registers and arguments aside, per thread, and
 //!   its activations may have 8 KiB of variables in local memory.
 //! - `mbarrier.try_wait` waits as long as it takes, `cp.async` arrives at the last moment allowed.
@@ -67,7 +68,7 @@
 //! # Not built
 //! wgmma, TMA and bulk copies, tcgen05, textures, clusters, vector registers, `alloca`, video
 //! instructions but `vabsdiff2` and `vabsdiff4`, minima and maxima of vectors of halves in
-//! memory, `fma.oob`, mma of f16 in m8n8k4, sparse mma, and what ptxas refuses for sm_90, such as `cvt.rs`.
+//! memory, `fma.oob`, sparse mma of tf32 and fp8, m8n8k4 to f16, and what ptxas refuses for sm_90, such as `cvt.rs`.
 //! Each refuses the kernels that may come to it ([`Module::kernel`]); what belongs to no kernel (a
 //! `.texref`, a word that the grammar does not have) refuses the module.
 
@@ -83,6 +84,7 @@ pub mod num;
 mod parallel;
 pub mod parse;
 mod program;
+mod quick;
 mod report;
 mod schedule;
 
@@ -91,7 +93,9 @@ pub use decode::LoadError;
 pub use doubt::{Doubt, Withheld};
 pub use launch::{Limits, sample};
 pub use memory::Memory;
-pub use report::{Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Report};
+pub use report::{
+    Cost, Counters, Fault, FaultKind, Finding, FindingKind, Kind, LineCost, Place, Report,
+};
 
 /// A loaded PTX module: each of its kernels is ready to run, or refused for a reason of its own.
 pub struct Module {
@@ -246,6 +250,31 @@ pub fn launch(
         grid,
         block,
         dynamic_shared,
+        false,
+        params,
+        memory,
+        limits,
+    )
+}
+
+/// As [`launch`], all blocks at a time: they may wait for each other (`grid.sync()`). A grid that is larger
+/// than an H100 holds is refused, and so no sample of its blocks runs, but all.
+pub fn launch_cooperatively(
+    kernel: &Kernel,
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_shared: u32,
+    params: &[u8],
+    memory: &mut Memory,
+    limits: Limits,
+) -> Result<Report, Fault> {
+    launch::launch(
+        &kernel.program,
+        &kernel.variables,
+        grid,
+        block,
+        dynamic_shared,
+        true,
         params,
         memory,
         limits,

@@ -1,7 +1,8 @@
 //! Global memory: allocations far enough apart that an index past the end hits none, each with a
 //! record of which bytes have a value.
 
-use crate::program::{HOST_BASE, MODULE_BASE};
+use crate::exec::heap::Heap;
+use crate::program::{HEAP_BASE, HOST_BASE, MODULE_BASE};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub struct Allocation {
     pub data: Bytes,
     known: Known,
     pub read_only: bool,
+    /// Bytes that it had in the beginning.
+    reserved: usize,
 }
 
 /// Variables of a module that are not in memory now.
@@ -157,6 +160,7 @@ pub struct Memory {
     next: u64,
     limit: u64,
     used: u64,
+    pub(crate) heap: Heap,
 }
 
 impl Default for Memory {
@@ -176,6 +180,7 @@ impl Memory {
             next: HOST_BASE,
             limit,
             used: 0,
+            heap: Heap::default(),
         }
     }
 
@@ -204,6 +209,7 @@ impl Memory {
         read_only: bool,
     ) {
         let mut bits = Known::none(data.len());
+        let reserved = data.len();
         bits.all |= known;
         let at = self.allocations.partition_point(|a| a.base < base);
         self.allocations.insert(
@@ -214,8 +220,37 @@ impl Memory {
                 data: Bytes(Arc::new(data)),
                 known: bits,
                 read_only,
+                reserved,
             },
         );
+    }
+
+    pub(crate) fn remove(&mut self, base: u64) {
+        self.allocations.retain(|a| a.base != base);
+    }
+
+    /// What is in each allocation.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = &[u8]> {
+        self.allocations.iter().map(|a| &*a.data)
+    }
+
+    /// A block behind all others: numbers of allocations stay what they are.
+    pub(crate) fn alloc_in_heap(&mut self, name: &str, bytes: usize) -> u64 {
+        let base = self.allocations.last().map_or(HEAP_BASE, |last| {
+            let end = last.base + last.reserved as u64;
+            (end + GAP).next_multiple_of(GAP).max(HEAP_BASE)
+        });
+        self.insert(name, base, vec![0; bytes], false, false);
+        base
+    }
+
+    /// Nothing can be read or written at `base` any more.
+    pub(crate) fn empty(&mut self, base: u64) {
+        if let Some(i) = self.find(base, 0) {
+            let a = &mut self.allocations[i];
+            a.data = Bytes(Arc::default());
+            a.known = Known::none(0);
+        }
     }
 
     /// The allocation with all of `bytes` from `address` on; `hint` is looked at first.

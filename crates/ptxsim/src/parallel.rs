@@ -48,7 +48,13 @@ pub fn run(job: &Job, memory: &mut Memory) -> Option<Outcome> {
     // Each thread may come to copy all buffers.
     let fitting = (room / (memory.bytes() + (4 << 20))) as usize;
     let threads = job.limits.threads.min(fitting).min(job.blocks as usize);
-    if threads < 2 || job.limits.sample.is_some() || !job.limits.checks || !separable(job) {
+    // Blocks that synchronise would find out one by one that they cannot run apart.
+    if threads < 2
+        || job.cooperative
+        || job.limits.sample.is_some()
+        || !job.limits.checks
+        || !separable(job)
+    {
         return None;
     }
     let size = (job.blocks / (threads as u32 * PARTS)).max(1);
@@ -91,6 +97,8 @@ fn separable(job: &Job) -> bool {
         let (space, order) = match &inst.op {
             Op::Load(a) | Op::Store(a) => (a.space, a.order),
             Op::Atom(a) => (a.access.space, a.access.order),
+            // All share the heap.
+            Op::Malloc | Op::Free => return false,
             _ => return true,
         };
         space != AddressSpace::Global || order == Order::Weak
@@ -211,6 +219,7 @@ mod tests {
             blocks,
             shared_bytes: kernel.program.shared_bytes,
             dynamic_shared: 0,
+            cooperative: false,
             limits: Limits {
                 threads,
                 ..Limits::default()

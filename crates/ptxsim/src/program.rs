@@ -19,6 +19,8 @@ pub const FUNCTION_BASE: u64 = 0x4_0000_0000;
 /// Variables of the module lie here, allocations of the host above.
 pub const MODULE_BASE: u64 = 0x8_0000_0000;
 pub const HOST_BASE: u64 = 0x10_0000_0000;
+/// What `malloc` gives lies here, above all that the host can allocate.
+pub const HEAP_BASE: u64 = 0x1000_0000_0000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressSpace {
@@ -252,6 +254,10 @@ pub enum Op {
     /// `printf`: local addresses of the pointers to its text and to its arguments; the number of
     /// arguments goes to `o[0]`.
     Print([u32; 2]),
+    /// Address to `o[0]`, bytes `o[1]`.
+    Malloc,
+    /// Address `o[1]`.
+    Free,
     /// What it does between blocks, if it reaches others.
     Fence(Option<Fence>),
     /// A counter of instructions that this warp has executed, in 32 or 64 bits.
@@ -330,7 +336,16 @@ pub enum Special {
     ReservedShared {
         end: bool,
     },
+    /// A word of the address of the grid's workspace: 0 unless the launch is cooperative.
+    Workspace {
+        high: bool,
+    },
 }
+
+/// Where the grid of a cooperative launch has its workspace: its size in bytes, and the word by which
+/// `grid.sync()` counts blocks (`cooperative_groups/details/driver_abi.h`).
+pub const WORKSPACE: u64 = 0x7_0000_0000;
+pub const WORKSPACE_BYTES: u32 = 16;
 
 /// Bytes of shared memory that the system reserves, at its start, as on sm_90. Cooperative groups keep what
 /// tiles of several warps need there (`%reserved_smem_offset_1`).
@@ -433,6 +448,13 @@ impl Program {
         self.shape.get_or_init(|| Shape::of(self))
     }
 
+    /// Whether it looks for what only a cooperative launch has.
+    pub fn asks_for_workspace(&self) -> bool {
+        let workspace =
+            |(special, ..): &(Special, Class, u32)| matches!(special, Special::Workspace { .. });
+        self.specials.iter().any(workspace)
+    }
+
     /// Whether anything in it can order what blocks do in global memory.
     pub fn blocks_meet(&self) -> bool {
         self.code.iter().any(|inst| {
@@ -444,6 +466,13 @@ impl Program {
             let global = matches!(space, AddressSpace::Global | AddressSpace::Generic);
             global && order != Order::Weak
         })
+    }
+
+    /// The file and line of an instruction, innermost of those that it was inlined through.
+    pub fn line(&self, source: u32) -> Option<(String, u32)> {
+        let at = self.lines.at(self.sources.get(source as usize)?.loc);
+        let file = self.lines.files.get(&at.file)?;
+        (at.line > 0).then(|| (file.clone(), at.line))
     }
 
     /// `file.cu:12 inlined at file.cu:40`, or the PTX line where there is no `.loc`.

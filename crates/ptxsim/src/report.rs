@@ -3,6 +3,7 @@
 use crate::counters::Counter;
 use crate::doubt::Withheld;
 use crate::program::{AddressSpace, Op, Program};
+use crate::quick::QuickMap;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -46,6 +47,8 @@ pub enum FindingKind {
     UninitialisedShared,
     UninitialisedLocal,
     InvalidMembers,
+    /// `free` of what `malloc` did not give, or a second time.
+    InvalidFree,
     SharedRace,
     /// Two accesses to global memory within a launch, one of them a write, that nothing orders.
     GlobalRace,
@@ -53,6 +56,17 @@ pub enum FindingKind {
     BarrierByPart,
     /// Two accesses by lanes of one warp, one of them a write, and no `__syncwarp()` between them.
     WarpHazard,
+    /// What `malloc` gave, nobody had freed when the launch ended, and no pointer was left to.
+    Leak,
+}
+
+/// Where an instruction comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// `mma.hpp:288 inlined at k.cu:12`, as messages have it.
+    pub at: String,
+    /// The innermost of these lines (`mma.hpp`, 288); `None` where PTX names none.
+    pub line: Option<(String, u32)>,
 }
 
 /// Something wrong that did not stop the launch: all of a kind between the same two source lines.
@@ -62,7 +76,7 @@ pub struct Finding {
     /// Of the first.
     pub message: String,
     /// The source line, and for a race the other one.
-    pub places: Vec<String>,
+    pub places: Vec<Place>,
     /// Where it was seen first.
     pub block: [u32; 3],
     pub thread: [u32; 3],
@@ -73,7 +87,7 @@ pub struct Finding {
 /// Kind, instruction, and the other instruction.
 type Sort = (FindingKind, u32, u32);
 /// What makes a group.
-type Lines = (FindingKind, Vec<String>);
+type Lines = (FindingKind, Vec<Place>);
 
 /// Findings by kind and source lines. Code that was unrolled or inlined several times has many
 /// instructions of one line: they are one group.
@@ -82,15 +96,25 @@ pub struct Findings {
     groups: Vec<Finding>,
     of_lines: HashMap<Lines, usize>,
     /// Which group an instruction's is: looked up for each that is found.
-    of_sort: HashMap<Sort, usize>,
+    of_sort: QuickMap<Sort, usize>,
+    /// The last one looked up: where a warp's lanes race, they all do.
+    last: Option<(Sort, usize)>,
 }
 
 impl Findings {
+    pub fn knows(&self, sort: Sort) -> bool {
+        self.of_sort.contains_key(&sort)
+    }
+
     /// Whether its group is known; then it counts there.
-    pub fn count(&mut self, sort: Sort) -> bool {
-        let group = self.of_sort.get(&sort);
-        let group = group.and_then(|&at| self.groups.get_mut(at));
-        group.map(|g| g.times += 1).is_some()
+    pub fn count(&mut self, sort: Sort, times: u64) -> bool {
+        let known = match self.last {
+            Some((last, at)) if last == sort => Some(at),
+            _ => self.of_sort.get(&sort).copied(),
+        };
+        self.last = known.map(|at| (sort, at));
+        let group = known.and_then(|at| self.groups.get_mut(at));
+        group.map(|g| g.times += times).is_some()
     }
 
     pub fn tell(&mut self, sort: Sort, finding: Finding) {
@@ -259,7 +283,11 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         | Op::Elect
         | Op::ActiveMask => Kind::Exchange,
         Op::Mma(m) => match &**m {
-            Mma::Multiply(_) | Mma::Integers(_) | Mma::Doubles(_) => Kind::Matrix,
+            Mma::Multiply(_)
+            | Mma::Integers(_)
+            | Mma::Doubles(_)
+            | Mma::Sparse(_)
+            | Mma::Quads(_) => Kind::Matrix,
             Mma::LdMatrix { .. } => Kind::MatrixLoad,
             Mma::MovMatrix { .. } => Kind::Exchange,
             Mma::StMatrix { .. } => Kind::MatrixStore,
@@ -274,6 +302,8 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         | Op::Mbarrier(_)
         | Op::PendingCount
         | Op::Print(_)
+        | Op::Malloc
+        | Op::Free
         | Op::Sleep
         | Op::Nop => Kind::Other,
     }

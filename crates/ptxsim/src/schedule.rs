@@ -19,7 +19,7 @@ const BLOCK_ROUNDS: u32 = 64;
 /// Rounds over all blocks, in which all only poll, before their state is compared.
 const IDLE_ROUNDS: usize = 16;
 /// Places of warps in a message.
-const MAX_PLACES: usize = 4;
+const MAX_PLACES: usize = 3;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Share {
@@ -89,8 +89,12 @@ impl Machine<'_> {
         self.new_block::<CHECKS>([n % gx, n / gx % gy, n / gx / gy])
     }
 
-    /// Blocks that are begun at a time: what a large GPU holds, or what memory holds.
+    /// Blocks that are begun at a time: what a large GPU holds, or what memory holds. Those of a
+    /// cooperative launch all are: it was looked at whether they fit.
     fn resident(&self) -> usize {
+        if self.cooperative {
+            return usize::MAX;
+        }
         let [_, r32, r64] = self.program.registers.map(u64::from);
         let threads = u64::from(self.block.iter().product::<u32>());
         let bytes = (r32 * 128 + r64 * 256) * threads.div_ceil(32)
@@ -195,7 +199,7 @@ impl Machine<'_> {
                         }
                         Wait::Ready => "are".into(),
                     };
-                    let place = format!("{what} at {}", self.place(g.pc));
+                    let place = format!("{what} at {}", self.own_line(g.pc));
                     let here = places.iter_mut().find(|(known, ..)| *known == place);
                     if let Some((.., more)) = here {
                         *more += 1;
@@ -217,6 +221,21 @@ impl Machine<'_> {
             lines.push(format!("and others at {left_out} more places"));
         }
         lines.join("; ")
+    }
+}
+
+impl Machine<'_> {
+    /// The user's line, without how it came there: a wait in a header of others says little, and its inlining much.
+    fn own_line(&self, instruction: u32) -> String {
+        let program = self.program;
+        let inst = program.code.get(instruction as usize);
+        let source = inst.and_then(|inst| program.sources.get(inst.source as usize));
+        match source {
+            Some(source) if program.lines.at(source.loc).line > 0 => {
+                program.lines.own(source.loc).0
+            }
+            _ => self.place(instruction),
+        }
     }
 }
 

@@ -77,7 +77,12 @@ fn every_barrier_of_stage2_is_needed() {
         assert!(
             race.places
                 .iter()
-                .all(|p| p.contains(".cuh:") || p.contains(".cu:") || p.contains(".hpp:")),
+                .all(|p| [".cuh", ".cu", ".hpp"].iter().any(|end| p
+                    .line
+                    .as_ref()
+                    .unwrap()
+                    .0
+                    .ends_with(end))),
             "{:?}",
             race.places
         );
@@ -190,8 +195,8 @@ fn values_that_nobody_wrote_matter_where_they_are_used() {
         let report = report.unwrap();
         for f in &report.findings {
             assert_eq!(f.kind, FindingKind::UninitialisedShared);
-            assert_eq!(f.places[0], "k.cu:5");
-            assert!(["k.cu:4", "k.cu:5"].contains(&f.places[1].as_str()));
+            assert_eq!(f.places[0].at, "k.cu:5");
+            assert!(["k.cu:4", "k.cu:5"].contains(&f.places[1].at.as_str()));
         }
         report.findings.into_iter().map(|f| f.message).next()
     };
@@ -357,6 +362,19 @@ fn a_livelock_is_told_shortly() {
         "{message}"
     );
     assert!(message.len() < 300, "{message}");
+}
+
+/// Nor does it say twice how the line came where it is.
+#[test]
+fn a_livelock_in_inlined_code_is_told_shortly() {
+    let body = ".loc 1 9 1\n.loc 1 5 1, function_name $L__info_string0, inlined_at 1 9 1\n\
+                A: ld.volatile.global.u32 %r2, [%rd1];\nsetp.ne.u32 %p1, %r2, 77;\n@%p1 bra A;";
+    let (report, _) = run("", body, 32, 128);
+    let message = report.unwrap_err().message;
+    assert!(
+        message.contains("are at k.cu:5; at k.cu:5 inlined at k.cu:9, block"),
+        "{message}"
+    );
 }
 
 #[test]

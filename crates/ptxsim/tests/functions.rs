@@ -248,15 +248,15 @@ ret; }}
     for (name, told) in [
         (
             "itself",
-            "PTX line 14, column 1: `tex.1d.v4.f32.s32` is not supported (k.cu:20)",
+            "PTX line 14, column 1: `tex.1d.v4.f32.s32` is not supported: textures and surfaces; loads of global memory are (k.cu:20)",
         ),
         (
             "through",
-            "PTX line 7, column 1: `tex.1d.v4.f32.s32` is not supported (k.cu:7)",
+            "PTX line 7, column 1: `tex.1d.v4.f32.s32` is not supported: textures and surfaces; loads of global memory are (k.cu:7)",
         ),
         (
             "by_address",
-            "PTX line 7, column 1: `tex.1d.v4.f32.s32` is not supported (k.cu:7)",
+            "PTX line 7, column 1: `tex.1d.v4.f32.s32` is not supported: textures and surfaces; loads of global memory are (k.cu:7)",
         ),
         (
             "clustered",

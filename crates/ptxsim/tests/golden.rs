@@ -50,7 +50,14 @@ fn told(name: &str, report: &Result<Report, Fault>, output: &[u8]) -> String {
         .collect();
     let (n, sum) = (report.counters.by_line.len(), digest(lines.as_bytes()));
     writeln!(text, "  {n} lines {sum:016x}").unwrap();
-    let all: String = report.findings.iter().map(|f| format!("{f:?}\n")).collect();
+    let said = |f: &Finding| {
+        let places: Vec<&str> = f.places.iter().map(|place| place.at.as_str()).collect();
+        format!(
+            "Finding {{ kind: {:?}, message: {:?}, places: {places:?}, block: {:?}, thread: {:?}, address: {:?}, times: {} }}\n",
+            f.kind, f.message, f.block, f.thread, f.address, f.times
+        )
+    };
+    let all: String = report.findings.iter().map(said).collect();
     let (n, sum) = (report.findings.len(), digest(all.as_bytes()));
     writeln!(text, "  {n} findings {sum:016x}").unwrap();
     if let Some(first) = report.findings.first() {

@@ -10,13 +10,24 @@ use ptxsim::*;
 /// Words of x and z.
 const WORDS: usize = 4096;
 
-/// `name(x, y, z, n)`: x holds small numbers, y has no value, z is zeros.
 fn run(module: &Module, name: &str, grid: u32, block: u32, n: i32) -> Result<Report, Fault> {
+    run_over(module, name, grid, block, n, |i| (i * 37 % 101) as u32)
+}
+
+/// `name(x, y, z, n)`: x holds small numbers, y has no value, z is zeros.
+fn run_over(
+    module: &Module,
+    name: &str,
+    grid: u32,
+    block: u32,
+    n: i32,
+    number: fn(usize) -> u32,
+) -> Result<Report, Fault> {
     let kernel = module.kernel(name).unwrap();
     let mut memory = Memory::default();
     let words =
         |f: fn(usize) -> u32| -> Vec<u8> { (0..WORDS).flat_map(|i| f(i).to_le_bytes()).collect() };
-    let x = put(&mut memory, "x", &words(|i| (i * 37 % 101) as u32));
+    let x = put(&mut memory, "x", &words(number));
     let y = memory.alloc("y", 4 * WORDS as u64).unwrap();
     let z = put(&mut memory, "z", &words(|_| 0));
     let args = [Arg::Ptr(x), Arg::Ptr(y), Arg::Ptr(z), Arg::I32(n)];
@@ -75,6 +86,40 @@ fn right_idioms_raise_nothing() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Whatever the numbers are on which branches and addresses hang, and however many blocks there are.
+#[test]
+fn two_hundred_runs_of_right_kernels_raise_nothing() {
+    let module = load(&fixture("right"));
+    let numbers: [fn(usize) -> u32; 5] = [
+        |_| 0,
+        |_| 100,
+        |i| (i % 101) as u32,
+        |i| (i * i * 7 % 101) as u32,
+        |i| (i as u32).wrapping_mul(2_654_435_761) >> 25,
+    ];
+    let (mut runs, mut wrong) = (0, Vec::new());
+    for kernel in module.kernels() {
+        let name = kernel.name();
+        let ([grid, block], n) = size(name);
+        let grids = [1, grid, grid + 1, 2 * grid, 2 * grid];
+        for (number, blocks) in numbers.into_iter().zip(grids) {
+            // n is the number of threads, or has nothing to do with it.
+            let n = match n == (grid * block) as i32 {
+                true => (blocks * block) as i32,
+                false => n,
+            };
+            runs += 1;
+            match run_over(&module, name, blocks, block, n, number) {
+                Ok(report) if report.findings.is_empty() => {}
+                Ok(report) => wrong.push(format!("{name} of {blocks}: {:#?}", report.findings)),
+                Err(fault) => wrong.push(format!("{name} of {blocks}: {fault}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(runs >= 200, "{runs}");
 }
 
 /// Only a loop that waits makes counters a matter of the schedule.
@@ -198,7 +243,7 @@ fn faulty_idioms_are_named_at_their_line() {
                     .findings
                     .iter()
                     .filter(of_kind)
-                    .any(|f| f.places.iter().any(here))
+                    .any(|f| f.places.iter().any(|place| here(&place.at)))
             }
             (Stopped(kind), Err(fault)) => {
                 // A deadlock has several places, all in its message.

@@ -121,7 +121,7 @@ fn a_halo_that_belongs_to_the_neighbour() {
     );
     assert_eq!((race.block, race.thread), ([1, 0, 0], [0, 0, 0]));
     assert_eq!(race.address, Some(blocks.buffers[0] + 508));
-    assert!(race.places.iter().all(|p| p.contains("sync.cu:")));
+    assert!(race.places.iter().all(|p| p.at.contains("sync.cu:")));
     // Without its barrier a block's own threads race.
     let text = without(&fixture("sync"), "bar.sync", &["stencil"]);
     let module = load(&text);

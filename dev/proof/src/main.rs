@@ -31,6 +31,7 @@ mod forms;
 mod gpu;
 mod job;
 mod kernels;
+mod loads;
 mod make;
 mod products;
 mod program;
@@ -158,6 +159,12 @@ enum Command {
         #[arg(long, default_value_t = 0)]
         seed: u64,
     },
+    /// How many kernels of a project ptxsim loads, and why it refuses others; needs no GPU
+    Loads {
+        /// Each holds the `.ptx` files of a project
+        #[arg(required = true)]
+        directories: Vec<PathBuf>,
+    },
     /// The forms that ptxsim builds, for fixtures/forms.list
     List,
     /// Print the PTX of every form, or of a program or kernel by its name; needs no GPU
@@ -242,6 +249,7 @@ fn run(command: Command, ptxas: Option<PathBuf>) -> gpu::Result<bool> {
         }
         Command::Doubts { ptx } => counters::doubts(&ptx, out),
         Command::Simulate { programs, seed } => random::simulate_all(seed, programs, out),
+        Command::Loads { directories } => loads::run(&directories, out),
         Command::List => {
             for form in random::built_forms() {
                 writeln!(out, "{}", form.text)?;

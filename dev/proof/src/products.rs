@@ -35,6 +35,8 @@ pub struct Variant {
     pub name: &'static str,
     op: &'static str,
     sums: Sums,
+    /// Of `mma.sp`: which lanes have the metadata.
+    selector: Option<u32>,
 }
 
 const fn of(name: &'static str, op: &'static str) -> Variant {
@@ -42,6 +44,14 @@ const fn of(name: &'static str, op: &'static str) -> Variant {
         name,
         op,
         sums: Sums::Brim,
+        selector: None,
+    }
+}
+
+const fn sparse(name: &'static str, op: &'static str, selector: u32) -> Variant {
+    Variant {
+        selector: Some(selector),
+        ..of(name, op)
     }
 }
 
@@ -86,6 +96,19 @@ pub const VARIANTS: &[Variant] = &[
     of("wmma_b1", "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32"),
     of("wmma_f64", "wmma.mma.sync.aligned.row.col.m8n8k4.f64.f64.f64.f64.rn"),
     of("wmma_f64_turned", "wmma.mma.sync.aligned.col.row.m8n8k4.f64.f64.f64.f64.rp"),
+    of("f16_m8k4", "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32"),
+    of("f16_m8k4_turned", "mma.sync.aligned.m8n8k4.col.row.f32.f16.f16.f32"),
+    of("f16_m8k4_from_f16", "mma.sync.aligned.m8n8k4.row.row.f32.f16.f16.f16"),
+    sparse("sp_f16_k16", "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 0),
+    sparse("sp_f16_k16_third", "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 2),
+    sparse("sp_f16_k32", "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", 0),
+    sparse("sp_f16_k32_to_f16", "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16", 1),
+    sparse("sp_bf16_k16", "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 3),
+    sparse("sp_bf16_k32", "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32", 1),
+    sparse("sp_s8_k32", "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32", 1),
+    sparse("sp_s8_k64_sat", "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32.satfinite", 0),
+    sparse("sp_s4_k64", "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s4.u4.s32", 0),
+    sparse("sp_s4_k128_sat", "mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.s32.s4.s4.s32.satfinite", 0),
 ];
 
 /// What the words of an instruction say of its fragments.
@@ -97,7 +120,7 @@ struct Layout {
     elements: Elements,
     /// Bytes of a register: 8 for f64, else 4.
     register: usize,
-    /// Registers of a, b, c and d in each lane.
+    /// Registers of a, b, c and d in each lane. Metadata have one more.
     registers: [usize; 4],
     /// C and D are of f16.
     halves: bool,
@@ -131,7 +154,14 @@ impl Variant {
         let mut types = words().filter(|w| TYPES.contains(w));
         let [d, a, b, c] = [(); 4].map(|()| types.next().unwrap_or_default());
         let register = if a == "f64" { 8 } else { 4 };
-        let registers = |elements: usize, ty| elements * bits(ty) / 32 / (8 * register);
+        // The one of f16 is four products.
+        let products = if (m, n, k, a) == (8, 8, 4, "f16") {
+            4
+        } else {
+            1
+        };
+        let registers = |elements: usize, ty| products * elements * bits(ty) / 32 / (8 * register);
+        let held = if self.selector.is_some() { k / 2 } else { k };
         Layout {
             shape: [m, n, k],
             types: [a, c],
@@ -146,7 +176,7 @@ impl Variant {
             },
             register,
             registers: [
-                registers(m * k, a),
+                registers(m * held, a),
                 registers(k * n, b),
                 registers(m * n, c),
                 registers(m * n, d),
@@ -181,7 +211,7 @@ impl Variant {
         let bits = 8 * size;
         let mut t = format!(
             "{HEADER}.visible .entry f(.param .u64 pin, .param .u64 pout)\n{{\n\
-             .reg .b{bits} %a<8>, %b<8>, %c<8>, %d<8>;\n.reg .b32 %t, %g;\n.reg .b64 %in, %out, %o;\n\
+             .reg .b{bits} %a<8>, %b<8>, %c<8>, %d<8>, %e<1>;\n.reg .b32 %t, %g;\n.reg .b64 %in, %out, %o;\n\
              ld.param.u64 %in, [pin];\nld.param.u64 %out, [pout];\nmov.u32 %t, %tid.x;\n\
              mov.u32 %g, %ctaid.x;\n"
         );
@@ -189,13 +219,16 @@ impl Variant {
             let all: Vec<String> = (0..n).map(|k| format!("%{letter}{k}")).collect();
             format!("{{{}}}", all.join(", "))
         };
+        let metadata = self.selector.map(|n| format!(", %e0, {n}"));
+        let e = usize::from(metadata.is_some());
         let multiply = format!(
-            "{} {}, {}, {}, {};\n",
+            "{} {}, {}, {}, {}{};\n",
             self.op,
             names('d', d),
             names('a', a),
             names('b', b),
-            names('c', c)
+            names('c', c),
+            metadata.unwrap_or_default()
         );
         match self.through_memory() {
             false => {
@@ -203,11 +236,11 @@ impl Variant {
                     t,
                     "mad.lo.u32 %t, %g, 32, %t;\nmul.wide.u32 %o, %t, {};\nadd.s64 %in, %in, %o;\n\
                      mul.wide.u32 %o, %t, {};\nadd.s64 %out, %out, %o;\n",
-                    size * (a + b + c),
+                    size * (a + b + c + e),
                     size * d
                 );
                 let mut at = 0;
-                for (letter, n) in [('a', a), ('b', b), ('c', c)] {
+                for (letter, n) in [('a', a), ('b', b), ('c', c), ('e', e)] {
                     for k in 0..n {
                         let _ = writeln!(t, "ld.global.b{bits} %{letter}{k}, [%in+{at}];");
                         at += size;
@@ -283,6 +316,9 @@ impl Variant {
                 let sum = register >= share * (a + b);
                 self.word(&layout, &mut random, kind, sum, &mut bytes);
             }
+            if self.selector.is_some() {
+                bytes.extend(metadata(&mut random).to_le_bytes());
+            }
         }
         bytes
     }
@@ -349,6 +385,12 @@ impl Variant {
     }
 }
 
+/// Of eight groups of four which two are there, in order (PTX ISA 9.7.15.6.1).
+fn metadata(random: &mut Random) -> u32 {
+    let pairs = [0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110];
+    (0..8).fold(0, |word, _| word << 4 | pairs[random.below(pairs.len())])
+}
+
 fn pair(random: &mut Random, mut of: impl FnMut(&mut Random) -> u16) -> u32 {
     u32::from(of(random)) | u32::from(of(random)) << 16
 }
@@ -381,6 +423,11 @@ mod tests {
             ("wmma_s8_tall", [4, 1, 8, 8], false),
             ("wmma_b1", [1, 1, 2, 2], false),
             ("wmma_f64", [1, 1, 2, 2], false),
+            ("f16_m8k4", [2, 2, 8, 8], false),
+            ("f16_m8k4_from_f16", [2, 2, 4, 8], false),
+            ("sp_f16_k32", [4, 4, 4, 4], false),
+            ("sp_s8_k64_sat", [4, 4, 4, 4], false),
+            ("sp_s4_k64", [2, 2, 4, 4], false),
         ] {
             let variant = VARIANTS.iter().find(|v| v.name == name).unwrap();
             let layout = variant.layout();

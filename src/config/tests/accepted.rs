@@ -3,7 +3,9 @@
 use super::*;
 use crate::config::accepted::parse as read_accepted;
 use std::path::PathBuf;
-use verdict::model::{Acceptance, Bound, Limit, Metric, Num, Op, Rule, Subject};
+use verdict::model::{
+    Acceptance, Allowance, Bound, FindingKind, KnownFinding, Limit, Metric, Num, Op, Rule, Subject,
+};
 
 const ENTRY: &str = r#"version: 1
 accepted:
@@ -14,6 +16,9 @@ accepted:
     by: jane@example.org
     until: 2027-01-31
 "#;
+
+const LIMIT: &str = "    metric: p50\n    limit: \"+5%\"\n";
+const FINDING: &str = "    finding: {kind: shared_race, file: k.cu, line: \"s[t]  = x; \"}\n";
 
 fn loaded(selection: &Selection) -> Loaded {
     let mut resolved = accepted(RIGHT);
@@ -33,8 +38,14 @@ fn loaded(selection: &Selection) -> Loaded {
 }
 
 fn entry(old: &str, new: &str, selection: &Selection) -> std::result::Result<Acceptance, String> {
-    assert_eq!(ENTRY.matches(old).count(), 1, "{old}");
-    let read = read_accepted(&ENTRY.replace(old, new), &loaded(selection));
+    // What accepts a finding is the same entry with another key for two.
+    let of_finding = ENTRY.replace(LIMIT, FINDING);
+    let text = match ENTRY.contains(old) {
+        true => ENTRY,
+        false => &of_finding,
+    };
+    assert_eq!(text.matches(old).count(), 1, "{old}");
+    let read = read_accepted(&text.replace(old, new), &loaded(selection));
     match read {
         Ok(mut read) => {
             assert_eq!(read.len(), 1);
@@ -63,7 +74,10 @@ fn an_entry_says_what_it_is_for() {
     assert_eq!(acceptance.reason, "the new softmax is exact");
     assert_eq!(acceptance.declared, "baselines/accepted.yaml:3");
     assert!(!acceptance.left_out);
-    let instead = |old: &str, new: &str| whole(old, new).instead;
+    let instead = |old: &str, new: &str| match whole(old, new).allows {
+        Allowance::Limit(limit) => limit,
+        Allowance::Finding(finding) => panic!("{finding:?}"),
+    };
     let change = Num(0.05);
     let p50 = |limit| Rule::Limit {
         metric: Metric::P50,
@@ -87,6 +101,18 @@ fn an_entry_says_what_it_is_for() {
     ));
     let none = read_accepted("version: 1\naccepted: []\n", &loaded(&Selection::default()));
     assert_eq!(none.unwrap(), []);
+}
+
+#[test]
+fn a_finding_is_named_by_its_line() {
+    let acceptance = whole(LIMIT, FINDING);
+    assert_eq!(subjects(&acceptance), ["scale/wide@small"]);
+    let known = KnownFinding {
+        kind: FindingKind::SharedRace,
+        file: "k.cu".into(),
+        line: "s[t] = x;".into(),
+    };
+    assert_eq!(acceptance.allows, Allowance::Finding(known));
 }
 
 #[test]
@@ -188,7 +214,7 @@ fn a_mistake_has_a_place() {
         (
             "by: jane@example.org",
             "who: jane@example.org",
-            "baselines/accepted.yaml:7:5: accepted[0].who: unknown key `who`\n  help: there are `case`, `metric`, `limit`, `reason`, `by`, `until`",
+            "baselines/accepted.yaml:7:5: accepted[0].who: unknown key `who`\n  help: there are `case`, `metric`, `limit`, `finding`, `reason`, `by`, `until`",
         ),
         (
             "scale/wide@small",
@@ -199,6 +225,41 @@ fn a_mistake_has_a_place() {
             "metric: p50",
             "metric: registers",
             "baselines/accepted.yaml:3:11: accepted[0].case: registers is the same at every shape\n  help: name the kernel and the variant: KERNEL/VARIANT",
+        ),
+        (
+            LIMIT,
+            "    metric: p50\n",
+            "baselines/accepted.yaml:3:5: accepted[0]: the key `limit` is missing",
+        ),
+        (
+            LIMIT,
+            "    limit: 400us\n",
+            "baselines/accepted.yaml:3:5: accepted[0]: the key `metric` is missing",
+        ),
+        (
+            LIMIT,
+            "",
+            "baselines/accepted.yaml:3:5: accepted[0]: it accepts nothing: `metric` and `limit` are missing, or `finding`",
+        ),
+        (
+            FINDING,
+            "    finding: {kind: shared_race, file: k.cu, line: x}\n    limit: 400us\n",
+            "baselines/accepted.yaml:5:12: accepted[0].limit: an entry accepts a limit or a finding, not both\n  help: write two entries",
+        ),
+        (
+            "shared_race",
+            "shared_rase",
+            "baselines/accepted.yaml:4:21: accepted[0].finding.kind: unknown name `shared_rase`\n  help: did you mean `shared_race`?",
+        ),
+        (
+            "s[t]  = x; ",
+            " ",
+            "baselines/accepted.yaml:4:52: accepted[0].finding.line: `line` is empty",
+        ),
+        (
+            "file: k.cu, ",
+            "",
+            "baselines/accepted.yaml:4:14: accepted[0].finding: the key `file` is missing",
         ),
         (
             "version: 1",

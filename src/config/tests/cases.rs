@@ -92,6 +92,7 @@ fn a_unit_and_a_case_in_full() {
                     grid: [64, 1, 1],
                     block: [64, 1, 1],
                     cluster: None,
+                    cooperative: false,
                     dynamic_shared: 0,
                 }),
             }],

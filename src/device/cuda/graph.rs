@@ -154,6 +154,7 @@ fn kernel(node: sys::CUgraphNode) -> Result<(sys::CUfunction, String, Launch)> {
                 grid: [params.gridDimX, params.gridDimY, params.gridDimZ],
                 block: [params.blockDimX, params.blockDimY, params.blockDimZ],
                 cluster: cluster(node)?,
+                cooperative: cooperative(node)?,
                 dynamic_shared: params.sharedMemBytes,
             },
         ))
@@ -161,19 +162,32 @@ fn kernel(node: sys::CUgraphNode) -> Result<(sys::CUfunction, String, Launch)> {
 }
 
 fn cluster(node: sys::CUgraphNode) -> Result<Option<[u32; 3]>> {
-    // SAFETY: as in `kernel`; the union is read as what the attribute's id says it holds.
+    use sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION as CLUSTER;
+    let value = attribute(node, CLUSTER)?;
+    // SAFETY: the union is read as what the attribute's id says it holds.
+    let sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z } = unsafe { value.clusterDim };
+    Ok((x * y * z > 1).then_some([x, y, z]))
+}
+
+fn cooperative(node: sys::CUgraphNode) -> Result<bool> {
+    use sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_COOPERATIVE as COOPERATIVE;
+    let value = attribute(node, COOPERATIVE)?;
+    // SAFETY: as in `cluster`.
+    Ok(unsafe { value.cooperative } != 0)
+}
+
+fn attribute(
+    node: sys::CUgraphNode,
+    id: sys::CUlaunchAttributeID,
+) -> Result<sys::CUlaunchAttributeValue> {
+    // SAFETY: as in `kernel`; all zeros are a value of the union.
     unsafe {
         let mut value: sys::CUlaunchAttributeValue = std::mem::zeroed();
         check(
             "cuGraphKernelNodeGetAttribute",
-            sys::cuGraphKernelNodeGetAttribute(
-                node,
-                sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                &raw mut value,
-            ),
+            sys::cuGraphKernelNodeGetAttribute(node, id, &raw mut value),
         )?;
-        let sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z } = value.clusterDim;
-        Ok((x * y * z > 1).then_some([x, y, z]))
+        Ok(value)
     }
 }
 

@@ -321,6 +321,13 @@ fn with_config<T>(
             },
         })
         .collect();
+    if launch.cooperative {
+        attributes.push(sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { cooperative: 1 },
+        });
+    }
     let config = sys::CUlaunchConfig {
         gridDimX: launch.grid[0],
         gridDimY: launch.grid[1],
@@ -342,8 +349,13 @@ fn launch_text(launch: &Launch) -> String {
     let cluster = launch
         .cluster
         .map_or(String::new(), |[x, y, z]| format!(", cluster {x}x{y}x{z}"));
+    let kind = if launch.cooperative {
+        "cooperative launch"
+    } else {
+        "launch"
+    };
     format!(
-        "the launch with grid {gx}x{gy}x{gz}, block {bx}x{by}x{bz}{cluster}, {} bytes of dynamic shared memory",
+        "the {kind} with grid {gx}x{gy}x{gz}, block {bx}x{by}x{bz}{cluster}, {} bytes of dynamic shared memory",
         launch.dynamic_shared
     )
 }

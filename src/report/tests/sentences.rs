@@ -73,6 +73,14 @@ fn v1() -> Since {
     Since::Revision("v1.0".into())
 }
 
+fn race() -> KnownFinding {
+    KnownFinding {
+        kind: FindingKind::SharedRace,
+        file: "k.cu".into(),
+        line: "total += partial[t];".into(),
+    }
+}
+
 fn accepted() -> Box<AcceptedLimit> {
     Box::new(AcceptedLimit {
         limit: fixture::within(Metric::Registers, 0.05),
@@ -182,6 +190,17 @@ fn all_reasons() -> Vec<Reason> {
             own: own(),
             accepted: accepted(),
         },
+        R::FindingsAccepted {
+            findings: vec![AcceptedFinding {
+                finding: race(),
+                place: "k.cu:12 inlined at k.cu:40".into(),
+                times: 3,
+                by: "jane@example.org".into(),
+                until: "2027-01-31".into(),
+                because: "the sum is of no use to us".into(),
+                declared: "baselines/accepted.yaml:3".into(),
+            }],
+        },
         R::LooseningAllowed(Box::new(Loosened::GateRemoved)),
         R::FellBack {
             own: own(),
@@ -247,6 +266,7 @@ fn all_reasons() -> Vec<Reason> {
                 times: 3,
             }],
             more: 2,
+            accepted: 1,
         },
         R::NoEntry,
         R::UndeclaredEntry {
@@ -345,6 +365,10 @@ fn all_reasons() -> Vec<Reason> {
         },
         R::AcceptanceWithoutGate {
             case: "k/fast@small".into(),
+        },
+        R::AcceptedFindingGone {
+            by: "jane@example.org".into(),
+            until: "2027-01-31".into(),
         },
         R::AcceptanceUnused {
             by: "jane@example.org".into(),
@@ -809,7 +833,12 @@ fn loosened() -> Vec<Loosened> {
             figures: edits(),
         },
         Loosened::Accepts {
-            instead: fixture::at_most(Metric::MaxErr, 1e6),
+            allows: Allowance::Limit(fixture::at_most(Metric::MaxErr, 1e6)),
+            by: "Ann".into(),
+            until: "2027-01-31".into(),
+        },
+        Loosened::Accepts {
+            allows: Allowance::Finding(race()),
             by: "Ann".into(),
             until: "2027-01-31".into(),
         },

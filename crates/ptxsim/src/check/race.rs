@@ -7,6 +7,7 @@
 //! by different warps are kept: a race against an older one can be missed, none is invented.
 
 use super::cells::*;
+use crate::report::{FindingKind, Findings};
 
 pub const WARPS: usize = 32;
 
@@ -54,6 +55,18 @@ pub struct Shadow {
     shift: u32,
     cells: Cells,
     warps: Vec<WarpClock>,
+    /// Of [`Plain::Told`]: other instructions, and the lanes that race with each.
+    pub racing: Vec<(u32, u32)>,
+}
+
+/// What a quick look says of accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plain {
+    /// They may race: each has to be looked at.
+    No,
+    InOrder,
+    /// They race as they did before: that has been told, and is to be counted.
+    Told,
 }
 
 #[derive(Clone, Copy)]
@@ -61,6 +74,15 @@ pub struct Who {
     pub warp: u32,
     pub lane: u32,
     pub instruction: u32,
+}
+
+/// An instruction that a warp executes, and what is ordered before it.
+#[derive(Clone, Copy)]
+struct Now {
+    warp: u32,
+    instruction: u32,
+    epoch: u32,
+    before: Before,
 }
 
 /// Of the other lanes of a warp: with how many a lane has met.
@@ -91,6 +113,7 @@ impl Shadow {
             shift: granule.trailing_zeros(),
             cells: Cells::new(bytes.div_ceil(granule) as usize),
             warps: (0..warps).map(clock).collect(),
+            racing: Vec::new(),
         }
     }
 
@@ -219,8 +242,9 @@ impl Shadow {
     }
 
     /// Weak accesses by lanes of a warp, as [`Shadow::read`] or [`Shadow::write`] for each lane; `base`
-    /// is the lowest address. `false` where one of them may race: the same accesses have to go through
-    /// those, and what was noted here does no harm. For writes, no place has two lanes.
+    /// is the lowest address. [`Plain::No`] where one of them may race in a way that is not `told`: the
+    /// same accesses have to go through those, and what was noted here does no harm. For writes, no place
+    /// has two lanes.
     #[inline(always)]
     pub fn plainly(
         &mut self,
@@ -228,46 +252,107 @@ impl Shadow {
         touches: &[Touch],
         (warp, instruction): (u32, u32),
         write: bool,
-    ) -> bool {
+        told: &Findings,
+    ) -> Plain {
         let clock = &self.warps[warp as usize];
-        let epoch = clock.knows[warp as usize % WARPS];
-        let mark = Mark::new(instruction, Strength::Weak, warp);
-        let before = Before {
+        let now = Now {
             warp,
-            own: clock.full,
-            others: clock.others,
+            instruction,
+            epoch: clock.knows[warp as usize % WARPS],
+            before: Before {
+                warp,
+                own: clock.full,
+                others: clock.others,
+            },
         };
         let base = (base >> self.shift) as usize / BLOCK;
-        for touch in touches {
-            let mut late = self.cells.late_writes(base, touch, before);
-            if write {
-                let reads = self.cells.late_reads(base, touch, before);
-                for (l, r) in late.iter_mut().zip(reads) {
-                    *l |= r;
-                }
+        for (at, touch) in touches.iter().enumerate() {
+            if some(self.late(base, touch, now, write)) {
+                return self.look_closer(base, &touches[at..], now, write, told);
             }
-            if some(late) && !self.look_closer(warp, base, touch, late, write) {
-                return false;
-            }
-            if write {
-                self.cells.note_writes(base, touch, epoch, mark);
-            } else {
-                self.cells.note_reads(base, touch, epoch, mark);
-            }
+            self.note(base, touch, now, write);
         }
-        true
+        Plain::InOrder
     }
 
-    /// Whether the `late` places of a touch are in order after all.
+    /// Places of a touch that may not be in order.
+    #[inline(always)]
+    fn late(&self, base: usize, touch: &Touch, now: Now, write: bool) -> Row {
+        let mut late = self.cells.late_writes(base, touch, now.before);
+        if write {
+            let reads = self.cells.late_reads(base, touch, now.before);
+            for (l, r) in late.iter_mut().zip(reads) {
+                *l |= r;
+            }
+        }
+        late
+    }
+
+    #[inline(always)]
+    fn note(&mut self, base: usize, touch: &Touch, now: Now, write: bool) {
+        let mark = Mark::new(now.instruction, Strength::Weak, now.warp);
+        if write {
+            self.cells.note_writes(base, touch, now.epoch, mark);
+        } else {
+            self.cells.note_reads(base, touch, now.epoch, mark);
+        }
+    }
+
+    /// Whether the late places of these touches are in order after all, or known not to be. Notes nothing
+    /// before that is certain: what a place was is needed to tell a race.
     #[cold]
-    fn look_closer(&self, warp: u32, base: usize, touch: &Touch, late: Row, write: bool) -> bool {
-        let clock = &self.warps[warp as usize];
-        (0..BLOCK).filter(|&i| late[i] != 0).all(|i| {
-            let place = (base + touch.block as usize) * BLOCK + i;
-            let before = |s| Self::plainly_before(clock, warp, s, touch.lanes[i]);
-            before(self.cells.written(place))
-                && (!write || self.cells.read(place).into_iter().all(before))
-        })
+    fn look_closer(
+        &mut self,
+        base: usize,
+        touches: &[Touch],
+        now: Now,
+        write: bool,
+        told: &Findings,
+    ) -> Plain {
+        let mut found = Plain::InOrder;
+        let clock = &self.warps[now.warp as usize];
+        let is_told = |other| told.knows((FindingKind::SharedRace, now.instruction, other));
+        let mut last = None;
+        for touch in touches {
+            let late = self.late(base, touch, now, write);
+            for i in (0..BLOCK).filter(|&i| late[i] != 0) {
+                let place = (base + touch.block as usize) * BLOCK + i;
+                let read = self.cells.read(place).into_iter().filter(|_| write);
+                let seen = std::iter::once((self.cells.written(place), true));
+                for (seen, was_write) in seen.chain(read.map(|seen| (seen, false))) {
+                    if Self::plainly_before(clock, now.warp, seen, touch.lanes[i]) {
+                        continue;
+                    }
+                    let other = seen.mark.instruction();
+                    // What the same store left there may be what it stores now.
+                    let again = write && was_write && other == now.instruction;
+                    let within = seen.mark.warp() == now.warp;
+                    if again || within || (last != Some(other) && !is_told(other)) {
+                        return Plain::No;
+                    }
+                    last = Some(other);
+                    if found == Plain::InOrder {
+                        found = Plain::Told;
+                        self.racing.clear();
+                    }
+                    // The last place of a lane counts, as where each is looked at.
+                    let mut own = false;
+                    for (instruction, lanes) in &mut self.racing {
+                        match *instruction == other {
+                            true => (own, *lanes) = (true, *lanes | touch.lanes[i]),
+                            false => *lanes &= !touch.lanes[i],
+                        }
+                    }
+                    if !own {
+                        self.racing.push((other, touch.lanes[i]));
+                    }
+                }
+            }
+        }
+        for touch in touches {
+            self.note(base, touch, now, write);
+        }
+        found
     }
 
     /// log2 of the bytes of a place.

@@ -42,18 +42,7 @@ impl Decoder<'_> {
                 if let Some(Operand::Name(n)) = returns.first()
                     && let Some(Symbol::Local(at, 4..)) = self.scopes.get(n)
                 {
-                    let address = self.constant64(u64::from(at));
-                    let access = Access {
-                        space: AddressSpace::Local,
-                        width: 4,
-                        signed: false,
-                        registers: vec![(Class::R32, count)],
-                        narrow: false,
-                        address: (Class::R64, address),
-                        offset: 0,
-                        order: Order::Weak,
-                        guess: false,
-                    };
+                    let access = self.argument(at, (Class::R32, count));
                     self.emit(Op::Store(Box::new(access)), [0; 6]);
                 }
                 return Ok(());
@@ -67,6 +56,28 @@ impl Decoder<'_> {
                     _ => None,
                 };
                 self.emit(Op::Assert(told), [0; 6]);
+                return Ok(());
+            }
+            // CUDA C++ programming guide, "Dynamic Global Memory Allocation and Operations".
+            "malloc" | "free" if !self.has_body(name) => {
+                let Some(from) = slot(0, 8) else {
+                    return self.unsupported(i, "arguments that are not .param variables");
+                };
+                let (result, given) = (self.register(Class::R64), self.register(Class::R64));
+                let read = self.argument(from, (Class::R64, given));
+                self.emit(Op::Load(Box::new(read)), [0; 6]);
+                let o = [result, given, 0, 0, 0, 0];
+                if name == "free" {
+                    self.emit(Op::Free, o);
+                    return Ok(());
+                }
+                self.emit(Op::Malloc, o);
+                if let Some(Operand::Name(n)) = returns.first()
+                    && let Some(Symbol::Local(at, 8..)) = self.scopes.get(n)
+                {
+                    let write = self.argument(at, (Class::R64, result));
+                    self.emit(Op::Store(Box::new(write)), [0; 6]);
+                }
                 return Ok(());
             }
             _ => {}
@@ -125,6 +136,26 @@ impl Decoder<'_> {
             }
         }
         Ok(())
+    }
+
+    fn has_body(&self, name: &str) -> bool {
+        let mut functions = self.module.functions.iter();
+        functions.any(|f| f.name == name && f.body.is_some())
+    }
+
+    /// Of a call: where it lies in local memory, and the register that it is read to or written from.
+    fn argument(&mut self, at: u32, register: (Class, u32)) -> Access {
+        Access {
+            space: AddressSpace::Local,
+            width: if register.0 == Class::R64 { 8 } else { 4 },
+            signed: false,
+            registers: vec![register],
+            narrow: false,
+            address: (Class::R64, self.constant64(u64::from(at))),
+            offset: 0,
+            order: Order::Weak,
+            guess: false,
+        }
     }
 
     /// The function is one of those whose address the module takes and whose arguments fit.

@@ -2,6 +2,7 @@
 
 use super::{Decoder, Load};
 use crate::exec::mma::{self, Combine, Elem, Mma, Part, Places, Shape, Tile};
+use crate::exec::mma_sparse::{Quads, Sparse};
 use crate::exec::regs::Class;
 use crate::num::round::Round;
 use crate::parse::ast::*;
@@ -296,8 +297,24 @@ impl Decoder<'_> {
 
     /// mma.sync.aligned.m16n8k16.row.col.d.a.b.c
     pub(super) fn mma(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {
-        let ["mma", "sync", "aligned", shape, "row", "col", rest @ ..] = words else {
-            return self.unsupported(i, "");
+        let (shape, rest) = match words {
+            ["mma", "sync", "aligned", "m8n8k4", a, b, d, "f16", "f16", c] => {
+                return self.quads(i, [a, b], [c, d]);
+            }
+            [
+                "mma",
+                "sp" | "sp::ordered_metadata",
+                "sync",
+                "aligned",
+                shape,
+                "row",
+                "col",
+                rest @ ..,
+            ] => {
+                return self.sparse(i, shape, rest);
+            }
+            ["mma", "sync", "aligned", shape, "row", "col", rest @ ..] => (shape, rest),
+            _ => return self.unsupported(i, ""),
         };
         let (before, rest) = match rest {
             ["satfinite", rest @ ..] => (true, rest),
@@ -332,6 +349,105 @@ impl Decoder<'_> {
             round,
         };
         self.multiply(i, &product)
+    }
+
+    /// mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.satfinite.s32.s8.s8.s32 d, a, b, c, e, f
+    fn sparse(&mut self, i: &Instruction, shape: &str, rest: &[&str]) -> Load<()> {
+        let satfinite = |w: &&str| *w == "satfinite";
+        let saturate = rest.iter().any(satfinite);
+        let types: Vec<&str> = rest.iter().copied().filter(|w| !satfinite(&w)).collect();
+        let types: Option<Vec<Elem>> = types.into_iter().map(mma::element).collect();
+        let (Some(shape), Some(&[d_elem, a_elem, b_elem, c_elem])) =
+            (mma::shape(shape), types.as_deref())
+        else {
+            return self.unsupported(i, "");
+        };
+        use Elem::*;
+        let known = match (a_elem, b_elem, shape.k) {
+            (F16, F16, 16 | 32) => matches!((c_elem, d_elem), (F16, F16) | (F32, F32)),
+            (Bf16, Bf16, 16 | 32) => (c_elem, d_elem) == (F32, F32),
+            (S8 | U8, S8 | U8, 32 | 64) | (S4 | U4, S4 | U4, 64 | 128) => {
+                (c_elem, d_elem) == (S32, S32)
+            }
+            _ => false,
+        };
+        let integers = d_elem == S32;
+        if !known || (shape.m, shape.n) != (16, 8) || saturate && !integers {
+            return self.unsupported(i, "sparse matrices of this shape with these types");
+        }
+        self.expect_operands(i, 6..=6)?;
+        let Operand::Number(Number::Int(selector)) = *self.operand(i, 5)? else {
+            return self.invalid(i.pos, "the sparsity selector is not a constant");
+        };
+        // One lane of four, two, or all have the metadata.
+        let choices = 64 / u64::from(shape.k / Sparse::together(a_elem));
+        if selector >= choices {
+            return self.invalid(i.pos, format!("the sparsity selector is below {choices}"));
+        }
+        let d = self.fragment(i, 0, d_elem, true)?;
+        let a = self.fragment(i, 1, a_elem, false)?;
+        let b = self.fragment(i, 2, b_elem, false)?;
+        let c = self.fragment(i, 3, c_elem, false)?;
+        let registers = |elements: u32, elem: Elem| (elements / 32 / elem.per_register()) as usize;
+        let fits = a.len() == registers(16 * shape.k / 2, a_elem)
+            && b.len() == registers(8 * shape.k, b_elem)
+            && c.len() == registers(128, c_elem)
+            && d.len() == registers(128, d_elem);
+        if !fits {
+            return self.invalid(i.pos, "a fragment has the wrong number of registers");
+        }
+        let metadata = self.value(i, self.operand(i, 4)?, Class::R32, Ty::B32)?;
+        let product = Sparse {
+            shape,
+            ab: [a_elem, b_elem],
+            cd: [c_elem, d_elem],
+            saturate,
+            d,
+            a,
+            b,
+            c,
+            metadata,
+            selector: selector as u32,
+        };
+        self.emit(Op::Mma(Box::new(Mma::Sparse(product))), [0; 6]);
+        Ok(())
+    }
+
+    /// mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32
+    fn quads(&mut self, i: &Instruction, layouts: [&str; 2], cd: [&str; 2]) -> Load<()> {
+        let layouts = layouts.map(|l| match l {
+            "row" => Some(false),
+            "col" => Some(true),
+            _ => None,
+        });
+        let ([Some(a_by), Some(b_by)], [Some(c_elem), Some(d_elem)]) =
+            (layouts, cd.map(mma::element))
+        else {
+            return self.unsupported(i, "");
+        };
+        use Elem::{F16, F32};
+        if !matches!((c_elem, d_elem), (F16 | F32, F32)) {
+            return self.unsupported(i, "this shape with these types");
+        }
+        self.expect_operands(i, 4..=4)?;
+        let d = self.fragment(i, 0, d_elem, true)?;
+        let a = self.fragment(i, 1, F16, false)?;
+        let b = self.fragment(i, 2, F16, false)?;
+        let c = self.fragment(i, 3, c_elem, false)?;
+        let registers = |elem: Elem| (8 / elem.per_register()) as usize;
+        if [a.len(), b.len(), c.len(), d.len()] != [2, 2, registers(c_elem), registers(d_elem)] {
+            return self.invalid(i.pos, "a fragment has the wrong number of registers");
+        }
+        let product = Quads {
+            layouts: [a_by, b_by],
+            addend: c_elem,
+            d,
+            a,
+            b,
+            c,
+        };
+        self.emit(Op::Mma(Box::new(Mma::Quads(product))), [0; 6]);
+        Ok(())
     }
 
     pub(super) fn movmatrix(&mut self, i: &Instruction, words: &[&str]) -> Load<()> {

@@ -555,6 +555,9 @@ impl<'a> Decoder<'a> {
             "mbarrier" => self.mbarrier(i, &words),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "wmma" | "mma" | "ldmatrix"
             | "stmatrix" | "movmatrix" | "elect" => self.warp(i, &words),
+            "tex" | "tld4" | "txq" | "suld" | "sust" | "sured" | "suq" | "istypep" => {
+                self.unsupported(i, "textures and surfaces; loads of global memory are")
+            }
             _ => self.arithmetic(i, &words),
         }
     }

@@ -148,6 +148,9 @@ pub fn special(name: &str) -> Option<Special> {
         "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => {
             Special::ReservedShared { end: true }
         }
+        // How cooperative groups find the grid's workspace (its own driver_abi.h).
+        "%envreg1" => Special::Workspace { high: true },
+        "%envreg2" => Special::Workspace { high: false },
         _ => return None,
     })
 }

@@ -165,7 +165,7 @@ fn written(inst: &Inst) -> Vec<Register> {
             vec![(Class::R32, inst.o[0])]
         }
         Op::Clock { wide: false } | Op::PendingCount => vec![(Class::R32, inst.o[0])],
-        Op::Clock { wide: true } | Op::Mbarrier(_) => vec![(Class::R64, inst.o[0])],
+        Op::Clock { wide: true } | Op::Malloc | Op::Mbarrier(_) => vec![(Class::R64, inst.o[0])],
         _ => Vec::new(),
     }
 }

@@ -185,11 +185,14 @@ impl Machine<'_> {
         }
         let at = || At::lane(b, w, s.pc, lane as u32).address(address);
         let Some(found) = self.memory.find(address, u64::from(bytes)) else {
-            let what = format!(
-                "{} of {bytes} bytes out of bounds: {}",
-                if write { "write" } else { "read" },
-                self.memory.near(address)
-            );
+            let way = if write { "write" } else { "read" };
+            let what = match self.freed(address) {
+                Some(freed) => format!("{way} of {bytes} bytes, {freed},"),
+                None => format!(
+                    "{way} of {bytes} bytes out of bounds: {}",
+                    self.memory.near(address)
+                ),
+            };
             return self.fault(FaultKind::OutOfBounds, at(), &what);
         };
         let allocation = self.memory.at(found);

@@ -6,6 +6,7 @@
 //! chooses for sm_90, but for A and B of 16 bits, so that accesses cost what they cost there; what
 //! is loaded by `ldmatrix` there is counted so.
 
+use crate::exec::mma_sparse::{Quads, Sparse};
 use crate::exec::regs::Class;
 use crate::num::round::Round;
 use crate::program::AddressSpace;
@@ -98,6 +99,8 @@ pub enum Mma {
     Multiply(Multiply),
     Integers(Integers),
     Doubles(Doubles),
+    Sparse(Sparse),
+    Quads(Quads),
     /// `ldmatrix` of 8x8 matrices of 16-bit elements.
     LdMatrix {
         transpose: bool,

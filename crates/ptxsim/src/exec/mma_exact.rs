@@ -10,7 +10,7 @@ use crate::num::round::Round;
 
 /// The bits of an element as a number.
 #[inline(always)]
-fn number(elem: Elem, bits: u32) -> i32 {
+pub fn number(elem: Elem, bits: u32) -> i32 {
     match elem {
         Elem::S8 => i32::from(bits as u8 as i8),
         Elem::U8 => i32::from(bits as u8),

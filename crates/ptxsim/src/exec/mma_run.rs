@@ -20,7 +20,12 @@ impl Mma {
     pub fn computes(&self) -> bool {
         matches!(
             self,
-            Mma::Multiply(_) | Mma::Integers(_) | Mma::Doubles(_) | Mma::MovMatrix { .. }
+            Mma::Multiply(_)
+                | Mma::Integers(_)
+                | Mma::Doubles(_)
+                | Mma::Sparse(_)
+                | Mma::Quads(_)
+                | Mma::MovMatrix { .. }
         )
     }
 
@@ -30,6 +35,8 @@ impl Mma {
             Mma::Multiply(m) => multiply(regs, m),
             Mma::Integers(m) => integers(regs, m),
             Mma::Doubles(m) => doubles(regs, m),
+            Mma::Sparse(m) => m.compute(regs),
+            Mma::Quads(m) => m.compute(regs),
             Mma::MovMatrix { d, a } => transpose(regs, *d, *a),
             Mma::WmmaLoad(_) | Mma::WmmaStore(_) | Mma::LdMatrix { .. } | Mma::StMatrix { .. } => {}
         }
@@ -47,7 +54,12 @@ impl Machine<'_> {
         match op {
             Mma::WmmaLoad(t) => self.wmma_memory::<CHECKS>(b, w, t, s, false),
             Mma::WmmaStore(t) => self.wmma_memory::<CHECKS>(b, w, t, s, true),
-            Mma::Multiply(_) | Mma::Integers(_) | Mma::Doubles(_) | Mma::MovMatrix { .. } => {
+            Mma::Multiply(_)
+            | Mma::Integers(_)
+            | Mma::Doubles(_)
+            | Mma::Sparse(_)
+            | Mma::Quads(_)
+            | Mma::MovMatrix { .. } => {
                 op.compute(&mut w.regs);
                 Ok(())
             }
@@ -304,7 +316,7 @@ fn gather(regs: &Regs, places: &Places, elem: Elem, registers: &[u32], out: &mut
 }
 
 #[inline(always)]
-fn decode(elem: Elem, bits: u32) -> f64 {
+pub fn decode(elem: Elem, bits: u32) -> f64 {
     match elem {
         Elem::F16 => f64::from(f16_to_f32(bits & 0xffff)),
         Elem::Bf16 => f64::from(bf16_to_f32(bits & 0xffff)),
@@ -321,7 +333,7 @@ fn decode(elem: Elem, bits: u32) -> f64 {
 /// The power of two at or below `x`, but not below what the format's exponent can say; 0 of 0. Of
 /// an infinity or a NaN it is infinite.
 #[inline(always)]
-fn unit(x: f64, least: f64) -> f64 {
+pub fn unit(x: f64, least: f64) -> f64 {
     let unit = f64::from_bits(x.to_bits() & 0x7ff << 52).max(least);
     if x == 0.0 { 0.0 } else { unit }
 }
@@ -382,14 +394,14 @@ fn fused(depths: &[usize], [a, b]: [Operand; 2], d: &mut [f64], columns: usize, 
 
 /// Neither all zeros nor with infinities or NaNs, which follow IEEE 754.
 #[inline(always)]
-fn is_usual(largest: f64, sum: f64) -> bool {
+pub fn is_usual(largest: f64, sum: f64) -> bool {
     largest.is_finite() & (largest > 0.0) & !sum.is_nan()
 }
 
 /// Towards zero, but to infinity from 2^128 on.
 /// No branches, so that lanes go through vector registers.
 #[inline(always)]
-fn cut(x: f64) -> f32 {
+pub fn cut(x: f64) -> f32 {
     let near = x as f32;
     let away = (f64::from(near).abs() > x.abs()) & (x.abs() < f64::from_bits((1023 + 128) << 52));
     f32::from_bits(near.to_bits() - u32::from(away))

@@ -10,6 +10,7 @@ use crate::check::race::{Clock, Shadow, WARPS};
 use crate::memory::{Known, Memory};
 use crate::parse::lines::LineId;
 use crate::program::*;
+use crate::quick::QuickMap;
 use crate::report::*;
 use std::collections::{HashMap, VecDeque};
 
@@ -33,7 +34,7 @@ pub enum Wait {
 }
 
 /// What a message is about: an instruction, the thread that executes it, and where it looks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct At {
     pub instruction: u32,
     pub block: [u32; 3],
@@ -139,8 +140,8 @@ pub struct BlockState {
     pub shared: Vec<u8>,
     pub shared_known: Known,
     /// Of bytes of shared and of local memory that hold undefined values: where those came from.
-    pub shared_origins: HashMap<usize, Origin>,
-    pub local_origins: HashMap<usize, Origin>,
+    pub shared_origins: QuickMap<usize, Origin>,
+    pub local_origins: QuickMap<usize, Origin>,
     pub in_flight: InFlight,
     pub shadow: Option<Shadow>,
     /// Clocks that atomics hand on, by address.
@@ -163,14 +164,15 @@ pub struct Machine<'a> {
     pub block: [u32; 3],
     pub shared_bytes: u32,
     pub dynamic_shared: u32,
+    pub cooperative: bool,
     /// Issues and lanes are counted in `issues`.
     pub costs: Vec<Cost>,
     pub issues: super::cost::Issues,
     pub findings: Findings,
     /// As `shared_origins`, by allocation and offset.
-    pub global_origins: HashMap<(usize, usize), Origin>,
+    pub global_origins: QuickMap<(usize, usize), Origin>,
     pub left: Left,
-    pub followed: HashMap<LineId, Followed>,
+    pub followed: QuickMap<LineId, Followed>,
     pub instructions_left: u64,
     /// By instruction.
     pub patterns: Vec<Option<Box<super::pattern::Pattern>>>,
@@ -280,14 +282,21 @@ impl Machine<'_> {
         what: impl FnOnce(&Self, &str) -> String,
     ) {
         let key = (kind, at.instruction, other.unwrap_or(u32::MAX));
-        if self.findings.count(key) {
+        if self.findings.count(key, 1) {
             return;
         }
         let At { block, address, .. } = at;
-        let mut places = vec![self.place(at.instruction)];
-        places.extend(other.map(|o| self.place(o)));
+        let place = |instruction: u32| {
+            let source = self.program.code.get(instruction as usize);
+            Place {
+                at: self.place(instruction),
+                line: source.and_then(|inst| self.program.line(inst.source)),
+            }
+        };
+        let mut places = vec![place(at.instruction)];
+        places.extend(other.map(place));
         let thread = self.thread(at.thread);
-        let place = format!(" at {}, block {block:?}, thread {thread:?}", places[0]);
+        let place = format!(" at {}, block {block:?}, thread {thread:?}", places[0].at);
         let finding = Finding {
             kind,
             message: what(self, &place),
@@ -318,8 +327,8 @@ impl Machine<'_> {
                 .collect(),
             shared: vec![0; self.shared_bytes as usize],
             shared_known,
-            shared_origins: HashMap::new(),
-            local_origins: HashMap::new(),
+            shared_origins: QuickMap::default(),
+            local_origins: QuickMap::default(),
             in_flight: match has_async {
                 true => InFlight::new(self.shared_bytes),
                 false => InFlight::default(),
@@ -382,6 +391,9 @@ impl Machine<'_> {
                     Special::TotalSharedSize => self.shared_bytes,
                     Special::ReservedShared { end: false } => 0,
                     Special::ReservedShared { end: true } => p.reserved_shared,
+                    Special::Workspace { .. } if !self.cooperative => 0,
+                    Special::Workspace { high: true } => (WORKSPACE >> 32) as u32,
+                    Special::Workspace { high: false } => WORKSPACE as u32,
                 }
             };
             match class {

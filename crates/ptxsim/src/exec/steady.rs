@@ -12,8 +12,9 @@ use super::regs::{ALL, Class, LANES, Regs, Word};
 use super::state::*;
 use crate::check::global::Accessor;
 use crate::check::page::MANY;
-use crate::check::race::{Shadow, Strength};
+use crate::check::race::{Plain, Shadow, Strength};
 use crate::program::*;
+use crate::report::{FindingKind, Findings};
 
 /// Where an access goes: the space, and its lowest address there.
 #[derive(Clone, Copy)]
@@ -80,7 +81,9 @@ impl Machine<'_> {
                 if place.lowest > b.shared.len() as u64 || span > b.shared.len() - from {
                     return false;
                 }
-                if CHECKS && !shared_in_order::<WRITE>(b, w, p, from, bytes, s.pc) {
+                if CHECKS
+                    && !shared_in_order::<WRITE>(b, w, p, (from, bytes), s.pc, &mut self.findings)
+                {
                     return false;
                 }
                 let way = if WRITE { Way::Store } else { Way::Load };
@@ -235,9 +238,9 @@ fn shared_in_order<const WRITE: bool>(
     b: &mut BlockState,
     w: &Warp,
     p: &mut Pattern,
-    from: usize,
-    bytes: u32,
+    (from, bytes): (usize, u32),
     pc: u32,
+    findings: &mut Findings,
 ) -> bool {
     let known = |at: u32, n: u32| b.shared_known.holds(from + at as usize, n as usize);
     // Two lanes that write one place race with one another.
@@ -250,8 +253,15 @@ fn shared_in_order<const WRITE: bool>(
     }
     if let Some(shadow) = &mut b.shadow {
         let touches = p.touches(from as u32, bytes, shadow.shift());
-        if !shadow.plainly(from as u32, touches, (w.index, pc), WRITE) {
-            return false;
+        match shadow.plainly(from as u32, touches, (w.index, pc), WRITE, findings) {
+            Plain::No => return false,
+            Plain::InOrder => {}
+            Plain::Told => {
+                for (other, lanes) in &shadow.racing {
+                    let times = u64::from(lanes.count_ones());
+                    findings.count((FindingKind::SharedRace, pc, *other), times);
+                }
+            }
         }
     }
     if WRITE {

@@ -20,7 +20,6 @@ use super::state::*;
 use crate::flow::{Register, Use};
 use crate::program::*;
 use crate::report::FindingKind;
-use std::collections::HashMap;
 
 /// Where the first read was that brought undefined bits in, and of what.
 #[derive(Clone, Copy, Debug)]
@@ -60,57 +59,64 @@ struct Marked {
 #[derive(Clone, Default)]
 pub struct Undefined {
     /// By class and number: looked at for each operand.
-    dirty: [Vec<bool>; 3],
-    marked: HashMap<Register, Marked>,
+    marked: [Vec<Option<Box<Marked>>>; 3],
+    /// How many there are.
+    count: usize,
 }
 
 impl Undefined {
     fn is_empty(&self) -> bool {
-        self.marked.is_empty()
+        self.count == 0
     }
 
     #[inline(always)]
-    fn has(&self, (class, number): Register) -> bool {
-        self.dirty[class as usize].get(number as usize) == Some(&true)
+    fn has(&self, register: Register) -> bool {
+        self.bits(register).is_some()
     }
 
     /// Undefined bits of each lane; none where the register is defined.
-    fn bits(&self, register: Register) -> Option<&Marked> {
-        match self.has(register) {
-            true => self.marked.get(&register),
-            false => None,
-        }
+    #[inline(always)]
+    fn bits(&self, (class, number): Register) -> Option<&Marked> {
+        let of_class = &self.marked[class as usize];
+        of_class.get(number as usize)?.as_deref()
     }
 
-    fn put(&mut self, register: Register, bits: Bits, origin: Origin) {
-        let flags = &mut self.dirty[register.0 as usize];
-        let (at, some) = (register.1 as usize, bits != [0; LANES]);
-        if flags.len() <= at {
-            flags.resize(at + 1, false);
+    fn put(&mut self, (class, number): Register, bits: Bits, origin: Origin) {
+        let of_class = &mut self.marked[class as usize];
+        let at = number as usize;
+        let new = match bits == [0; LANES] {
+            true => None,
+            false => Some(Marked { bits, origin }),
+        };
+        if new.is_some() && of_class.len() <= at {
+            of_class.resize(at + 1, None);
         }
-        flags[at] = some;
-        match some {
-            true => drop(self.marked.insert(register, Marked { bits, origin })),
-            false => drop(self.marked.remove(&register)),
+        let Some(slot) = of_class.get_mut(at) else {
+            return;
+        };
+        self.count += usize::from(new.is_some());
+        self.count -= usize::from(slot.is_some());
+        match (slot, new) {
+            (Some(old), Some(new)) => **old = new,
+            (slot, new) => *slot = new.map(Box::new),
         }
     }
 
     /// The lanes get values.
     fn clear(&mut self, register: Register, mask: u32) {
-        if let Some(marked) = self.bits(register).cloned() {
-            let bits = std::array::from_fn(|l| match mask >> l & 1 {
-                1 => 0,
-                _ => marked.bits[l],
-            });
-            self.put(register, bits, marked.origin);
-        }
+        let Some(marked) = self.bits(register) else {
+            return;
+        };
+        let (mut bits, origin) = (marked.bits, marked.origin);
+        lanes(mask).for_each(|l| bits[l] = 0);
+        self.put(register, bits, origin);
     }
 
     fn add(&mut self, register: Register, lane: usize, more: u64, origin: Origin) {
-        let old = self.bits(register).cloned();
-        let mut bits = old.as_ref().map_or([0; LANES], |m| m.bits);
+        let old = self.bits(register);
+        let (mut bits, origin) = old.map_or(([0; LANES], origin), |m| (m.bits, m.origin));
         bits[lane] |= more;
-        self.put(register, bits, old.map_or(origin, |m| m.origin));
+        self.put(register, bits, origin);
     }
 }
 
@@ -200,43 +206,46 @@ fn try_fillings(
         return o.writes.iter().for_each(|r| undefined.clear(*r, mask));
     };
     let held: Vec<Bits> = o.reads.iter().map(|r| get(regs, *r)).collect();
-    let before: Vec<Bits> = o.writes.iter().map(|r| get(regs, *r)).collect();
-    let mut results: Vec<Vec<Bits>> = Vec::new();
+    run(regs);
+    let now: Vec<Bits> = o.writes.iter().map(|r| get(regs, *r)).collect();
+    let mut differs = vec![[0; LANES]; now.len()];
     for n in 0..FILLINGS {
         for (i, register) in o.reads.iter().enumerate() {
-            let Some(marked) = undefined.bits(*register) else {
+            let Some(Marked { bits, .. }) = undefined.bits(*register) else {
+                // An operand may be the result as well.
+                if o.writes.contains(register) {
+                    set(regs, *register, &held[i]);
+                }
                 continue;
             };
             let other = &held[(i + 1) % held.len()];
-            let fill = |l: usize| filling(n, *register, l, other[l]) & all_bits(register.0);
-            let bits = &marked.bits;
-            let values = std::array::from_fn(|l| held[i][l] & !bits[l] | fill(l) & bits[l]);
+            let mut values = held[i];
+            for l in (0..LANES).filter(|&l| bits[l] != 0) {
+                let fill = filling(n, *register, l, other[l]) & all_bits(register.0);
+                values[l] = values[l] & !bits[l] | fill & bits[l];
+            }
             set(regs, *register, &values);
         }
         run(regs);
-        results.push(o.writes.iter().map(|r| get(regs, *r)).collect());
-        o.reads
-            .iter()
-            .zip(&held)
-            .for_each(|(r, v)| set(regs, *r, v));
-        o.writes
-            .iter()
-            .zip(&before)
-            .for_each(|(r, v)| set(regs, *r, v));
+        for ((register, now), differs) in o.writes.iter().zip(&now).zip(&mut differs) {
+            let result = get(regs, *register);
+            for l in 0..LANES {
+                differs[l] |= result[l] ^ now[l];
+            }
+        }
+        // No further filling could add to it.
+        let is_full = |(r, bits): (&Register, &Bits)| lanes(mask).all(|l| bits[l] == all_bits(r.0));
+        if o.writes.iter().zip(&differs).all(is_full) {
+            break;
+        }
     }
-    // An operand may be the result as well: the values that it had.
-    o.reads
-        .iter()
-        .zip(&held)
-        .for_each(|(r, v)| set(regs, *r, v));
-    run(regs);
-    for (i, register) in o.writes.iter().enumerate() {
-        let now = get(regs, *register);
-        let old = undefined.bits(*register).map_or([0; LANES], |m| m.bits);
-        let bits = std::array::from_fn(|l| match mask >> l & 1 {
-            1 => results.iter().fold(0, |all, r| all | r[i][l] ^ now[l]),
-            _ => old[l],
-        });
+    let marked = |r: &Register| undefined.has(*r);
+    let filled = o.reads.iter().zip(&held).filter(|(r, _)| marked(r));
+    filled.for_each(|(r, v)| set(regs, *r, v));
+    for ((register, now), differs) in o.writes.iter().zip(&now).zip(&differs) {
+        set(regs, *register, now);
+        let mut bits = undefined.bits(*register).map_or([0; LANES], |m| m.bits);
+        lanes(mask).for_each(|l| bits[l] = differs[l]);
         undefined.put(*register, bits, origin);
     }
 }

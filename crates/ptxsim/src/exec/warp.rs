@@ -364,6 +364,8 @@ impl Machine<'_> {
                     w.regs.r32[o[0] as usize].0[l] = super::mbarrier::pending(state[l]);
                 }
             }
+            Op::Malloc => self.malloc(b, w, (o[0], o[1]), mask, now.pc)?,
+            Op::Free => self.free(b, w, o[1], mask, now.pc),
             Op::Print(told) => self.print(b, w, *told, o[0], mask),
             Op::ActiveMask => w.regs.set32(o[0], |_| mask),
             Op::Clock { wide } => {
@@ -377,11 +379,15 @@ impl Machine<'_> {
                 }
             }
             Op::Trap => {
-                return self.fault(
-                    FaultKind::Trap,
-                    At::lane(b, w, now.pc, mask.trailing_zeros()),
-                    "trap",
-                );
+                // So do cooperative groups where the grid has no workspace.
+                let what = match self.program.asks_for_workspace() && !self.cooperative {
+                    true => {
+                        "trap: the kernel synchronises its grid, and the launch is not cooperative,"
+                    }
+                    false => "trap",
+                };
+                let at = At::lane(b, w, now.pc, mask.trailing_zeros());
+                return self.fault(FaultKind::Trap, at, what);
             }
             Op::Assert(told) => {
                 let thread = w.first_thread + mask.trailing_zeros();

@@ -49,6 +49,7 @@ pub fn launch() -> Launch {
         grid: [132, 1, 1],
         block: [128, 1, 1],
         cluster: None,
+        cooperative: false,
         dynamic_shared: 1024,
     }
 }

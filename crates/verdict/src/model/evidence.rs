@@ -330,12 +330,54 @@ pub enum FindingKind {
     Uninitialised,
     /// A warp-wide instruction names other lanes than those that take part.
     InvalidMembers,
+    /// `free` of what `malloc` did not give, or gave and took back.
+    InvalidFree,
     SharedRace,
     GlobalRace,
     /// A barrier was passed without threads of the block that had ended.
     BarrierByPart,
     /// Lanes of one warp, and no `__syncwarp()` between them.
     WarpHazard,
+    /// What `malloc` gave, nobody freed, and no pointer is left to.
+    Leak,
+}
+
+impl FindingKind {
+    /// As records and accepted.yaml have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AsyncBeforeWait => "async_before_wait",
+            Self::Uninitialised => "uninitialised",
+            Self::InvalidMembers => "invalid_members",
+            Self::InvalidFree => "invalid_free",
+            Self::SharedRace => "shared_race",
+            Self::GlobalRace => "global_race",
+            Self::BarrierByPart => "barrier_by_part",
+            Self::WarpHazard => "warp_hazard",
+            Self::Leak => "leak",
+        }
+    }
+}
+
+/// Where an instruction comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// `kernels/k.cu:12 inlined at kernels/k.cu:40`, as messages have it.
+    pub at: String,
+    /// The innermost of these lines; `None` where the compiler named none.
+    pub line: Option<SourceLine>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceLine {
+    /// Relative to gates.yaml where it is below it: `kernels/k.cu`.
+    pub file: String,
+    /// From 1.
+    pub number: u32,
+    /// As it stood when the run ended; `None` where it could not be read.
+    pub text: Option<String>,
 }
 
 /// Something wrong that did not stop a simulated launch: all of a kind between the same source lines.
@@ -348,8 +390,8 @@ pub struct Finding {
     pub entry: Option<String>,
     /// Of the first, in full, with places, block, thread and address.
     pub message: String,
-    /// Source lines (`kernels/k.cu:12`): of the access, and of the other one where there are two.
-    pub places: Vec<String>,
+    /// Of the access, and of the other one where there are two.
+    pub places: Vec<Place>,
     /// Where it was seen first.
     pub block: [u32; 3],
     pub thread: [u32; 3],

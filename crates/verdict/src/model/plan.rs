@@ -318,6 +318,9 @@ pub struct Launch {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub cluster: Option<[u32; 3]>,
+    /// All blocks at a time, so that they can wait for each other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cooperative: bool,
     /// Bytes.
     pub dynamic_shared: u32,
 }

@@ -1,6 +1,8 @@
 //! What evidence is judged by: gates, baselines and acceptances.
 
-use super::{Baseline, CaseId, Facet, Metric, Num, Plan, Subject};
+use super::{
+    Baseline, CaseId, Facet, Finding, FindingKind, Metric, Num, Place, Plan, SourceLine, Subject,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -75,7 +77,7 @@ pub struct Anchor {
     pub broken_baselines: Vec<BrokenBaseline>,
 }
 
-/// An intended regression: the limit that replaces a gate's own, and until when.
+/// What is red and passes: an intended regression, or a known finding, under a name and until a day.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Acceptance {
@@ -85,15 +87,59 @@ pub struct Acceptance {
     pub subjects: Vec<Subject>,
     /// Whether it names others too, or more seeds of these: what a filter left out of this run.
     pub left_out: bool,
-    /// `Limit` or `Counters`. A change replaces limits against the baseline and against the base revision, a
-    /// bound replaces absolute ones.
-    pub instead: Rule,
+    pub allows: Allowance,
     pub reason: String,
     pub by: String,
     /// The last day on which it holds, by the date of the record: `2027-01-31`.
     pub until: String,
     /// `baselines/accepted.yaml:3`.
     pub declared: String,
+}
+
+impl Acceptance {
+    /// Whether it holds on a day; it does not where the day is not known.
+    pub fn holds_on(&self, day: Option<&str>) -> bool {
+        // Days in this form are in the order of their text.
+        day.is_some_and(|day| day <= self.until.as_str())
+    }
+}
+
+/// What an acceptance lets pass.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Allowance {
+    /// What holds in the place of a gate's own limit: `Limit` or `Counters`. A change replaces limits against the
+    /// baseline and against the base revision, a bound replaces absolute ones.
+    Limit(Rule),
+    Finding(KnownFinding),
+}
+
+/// Findings of one kind at one source line. The line is known by its text: its number changes with every edit
+/// above it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownFinding {
+    pub kind: FindingKind,
+    pub file: String,
+    /// With single blanks.
+    pub line: String,
+}
+
+impl KnownFinding {
+    /// Where the finding has the line; `None` where it is another one.
+    pub fn place_in<'a>(&self, finding: &'a Finding) -> Option<&'a Place> {
+        let is_line = |line: &SourceLine| {
+            line.file == self.file
+                && line.text.as_deref().map(with_single_blanks).as_ref() == Some(&self.line)
+        };
+        let mut places = finding.places.iter().filter(|_| finding.kind == self.kind);
+        places.find(|place| place.line.as_ref().is_some_and(is_line))
+    }
+}
+
+/// The text of a source line without what an editor changes of it.
+pub fn with_single_blanks(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Another revision of the same repository: what it asked of its kernels, and how it calls them.

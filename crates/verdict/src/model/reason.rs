@@ -1,9 +1,9 @@
 //! Why a verdict came out as it did: data with its figures. Sentences are the report's.
 
 use super::{
-    Arch, BaselineKey, CaseId, Compare, Counter, EditedFigure, Facet, Fault, Finding, GateName,
-    LineCount, Location, Metric, Mode, NotRun, Num, Op, ReferenceComparison, Role, Rule, Since,
-    Subject, UnitId, Unsupported, Withheld, Worst,
+    Allowance, Arch, BaselineKey, CaseId, Compare, Counter, EditedFigure, Facet, Fault, Finding,
+    GateName, KnownFinding, LineCount, Location, Metric, Mode, NotRun, Num, Op,
+    ReferenceComparison, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use crate::stats::sequential::Undecidable;
@@ -19,8 +19,8 @@ pub enum Question {
     Gate(Rule),
     /// A baseline file of this variant can be read.
     Baseline,
-    /// An acceptance is in force and needed. With the limit that it accepts.
-    Acceptance(Rule),
+    /// An acceptance is in force and needed. With what it lets pass.
+    Acceptance(Allowance),
     /// Head holds what base asked, no looser.
     NoLooser(BaseDemand),
     /// A variant that is kept to fail does, by one of these gates.
@@ -141,7 +141,7 @@ pub enum Loosened {
     },
     /// Head accepts what base does not, or less of it, or not as long.
     Accepts {
-        instead: Rule,
+        allows: Allowance,
         by: String,
         until: String,
     },
@@ -351,6 +351,21 @@ pub struct AcceptedLimit {
     pub because: String,
 }
 
+/// A finding that was accepted, over all seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AcceptedFinding {
+    pub finding: KnownFinding,
+    /// Where the line is now: `kernels/k.cu:12`.
+    pub place: String,
+    pub times: u64,
+    pub by: String,
+    /// `2027-01-31`.
+    pub until: String,
+    pub because: String,
+    /// Where it was accepted: `baselines/accepted.yaml:3`.
+    pub declared: String,
+}
+
 /// Why a verdict came out as it did. [`Reason::code`] is its stable name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -381,6 +396,10 @@ pub enum Reason {
     Accepted {
         own: Box<Reason>,
         accepted: Box<AcceptedLimit>,
+    },
+    /// There are no others.
+    FindingsAccepted {
+        findings: Vec<AcceptedFinding>,
     },
     LooseningAllowed(Box<Loosened>),
     /// Another variant stands in, which holds all of its own gates.
@@ -422,11 +441,13 @@ pub enum Reason {
         seed: u64,
         inputs: Vec<String>,
     },
-    /// The first few findings of the first seed that has any; lines that repeat stand once.
+    /// The first few findings of the first seed that has any that nobody accepted.
     Findings {
         seed: u64,
         first: Vec<Finding>,
         more: usize,
+        /// Those of this seed that somebody did accept.
+        accepted: usize,
     },
     NoEntry,
     UndeclaredEntry {
@@ -495,6 +516,11 @@ pub enum Reason {
         /// On the first of its cases and units that does.
         on: Box<Subject>,
         failed: Vec<Rule>,
+    },
+    /// No launch of the cases that an acceptance names has the finding.
+    AcceptedFindingGone {
+        by: String,
+        until: String,
     },
     /// Broken, and no longer accepted.
     AcceptedUntil {
@@ -789,6 +815,7 @@ codes! {
     CountersHold => "counters-hold",
     UnchangedSinceBase => "unchanged-since-base",
     Accepted => "accepted",
+    FindingsAccepted => "findings-accepted",
     LooseningAllowed => "loosening-allowed",
     FellBack => "fell-back",
     ExpectedFailure => "expected-failure",
@@ -816,6 +843,7 @@ codes! {
     AcceptanceUnused => "acceptance-unused",
     ExpectedFailurePassed => "expected-failure-passed",
     FailedOtherwise => "failed-otherwise",
+    AcceptedFindingGone => "accepted-finding-gone",
     AcceptedUntil => "accepted-until",
     BeyondAccepted => "beyond-accepted",
     BaselineUnreadable => "baseline-unreadable",

@@ -49,6 +49,16 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// The day of the record, by whose date a judgement repeats: `2026-11-21`.
+    pub fn day(&self) -> Option<&str> {
+        let day = self.started.get(..10)?;
+        let is_day = day.char_indices().all(|(at, c)| match at {
+            4 | 7 => c == '-',
+            _ => c.is_ascii_digit(),
+        });
+        is_day.then_some(day)
+    }
+
     /// The program that ran the kernels where it was not gatekeeper.
     pub fn other_program(&self) -> Option<&str> {
         match &self.compiler {

@@ -203,7 +203,7 @@ pub struct NotCompared {
 pub struct Accepted {
     pub subject: Subject,
     pub rule: Rule,
-    /// `Reason::Accepted`.
+    /// `Reason::Accepted`, or `Reason::FindingsAccepted` with one of them.
     pub reason: Reason,
     /// Where it was accepted.
     pub declared: String,

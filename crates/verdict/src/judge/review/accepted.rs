@@ -1,5 +1,6 @@
 //! Regressions that are intended: a gate that is broken passes where somebody has put a name, a limit and
-//! a date under it. An acceptance that has run out, or that nothing needs, is a failure of its own.
+//! a date under it. An acceptance that has run out, or that nothing needs, is a failure of its own. Findings
+//! that are known are let pass where they are judged (`rules/simulation`).
 
 use super::loosened::{Strictness, strictness, verdict};
 use crate::judge::agreed::is_over_shapes;
@@ -17,13 +18,15 @@ pub fn apply(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
     if !can_be_accepted(&own) {
         return own;
     }
-    let day = day(values.lookup.environment);
+    let day = values.lookup.environment.day();
     let accepted = values.lookup.policy.accepted.iter();
-    let mut others: Vec<(&Acceptance, Option<Ruled>)> = accepted
-        .filter(|it| covers(it, gate))
+    let mut others: Vec<(Limited, Option<Ruled>)> = accepted
+        .filter_map(|it| limited(it, gate))
         .map(|it| {
-            let other = is_in_force(it, day)
-                .then(|| rules::apply(values, &with_accepted_limit(gate, it), refusals));
+            let other = it
+                .acceptance
+                .holds_on(day)
+                .then(|| rules::apply(values, &with_accepted_limit(gate, it.limit), refusals));
             (it, other)
         })
         .collect();
@@ -40,7 +43,7 @@ pub fn apply(values: &Values, gate: &Gate, refusals: &Refusals) -> Ruled {
         })
         .or((!others.is_empty()).then_some(0));
     match found.map(|at| others.swap_remove(at)) {
-        Some((acceptance, other)) => combine(own, gate, acceptance, other),
+        Some((accepted, other)) => combine(own, gate, accepted, other),
         None => own,
     }
 }
@@ -60,9 +63,10 @@ fn can_be_accepted(own: &Ruled) -> bool {
 }
 
 /// The verdict of the gate's own limit with that of the accepted one, which is `None` where it ran out.
-fn combine(own: Ruled, gate: &Gate, acceptance: &Acceptance, other: Option<Ruled>) -> Ruled {
+fn combine(own: Ruled, gate: &Gate, by: Limited, other: Option<Ruled>) -> Ruled {
+    let Limited { acceptance, limit } = by;
     let accepted = Box::new(AcceptedLimit {
-        limit: acceptance.instead.clone(),
+        limit: limit.clone(),
         by: acceptance.by.clone(),
         until: acceptance.until.clone(),
         because: acceptance.reason.clone(),
@@ -83,12 +87,12 @@ fn combine(own: Ruled, gate: &Gate, acceptance: &Acceptance, other: Option<Ruled
             verdict.outcome = Outcome::Pass;
             verdict.reason = Reason::Accepted { own, accepted };
             verdict.limit = other.verdict.limit.or(verdict.limit);
-            ruled.accepted = Some(Accepted {
+            ruled.accepted = vec![Accepted {
                 subject: verdict.subject.clone(),
                 rule: gate.rule.clone(),
                 reason: verdict.reason.clone(),
                 declared: acceptance.declared.clone(),
-            });
+            }];
         }
         (Outcome::Inconclusive, Outcome::Fail) => {
             verdict.outcome = Outcome::Inconclusive;
@@ -114,7 +118,7 @@ pub fn check(values: &Values, refusals: &Refusals) -> Vec<Verdict> {
         .filter_map(|it| {
             Some(Verdict::without_figures(
                 subject_of(it),
-                Question::Acceptance(it.instead.clone()),
+                Question::Acceptance(it.allows.clone()),
                 Outcome::Fail,
                 problem(values, it, refusals)?,
                 Some(it.declared.clone()),
@@ -127,8 +131,8 @@ fn problem(values: &Values, acceptance: &Acceptance, refusals: &Refusals) -> Opt
     let environment = values.lookup.environment;
     let (by, until) = (acceptance.by.clone(), acceptance.until.clone());
     let case = || acceptance.case.clone();
-    let day = day(environment);
-    if !is_in_force(acceptance, day) {
+    let day = environment.day();
+    if !acceptance.holds_on(day) {
         return Some(match day {
             Some(day) => Reason::AcceptanceExpired {
                 by,
@@ -146,8 +150,14 @@ fn problem(values: &Values, acceptance: &Acceptance, refusals: &Refusals) -> Opt
     if acceptance.subjects.is_empty() {
         return Some(Reason::AcceptanceOfNothing { case: case() });
     }
+    if let Allowance::Finding(known) = &acceptance.allows {
+        return is_gone(values, &acceptance.subjects, known)
+            .then_some(Reason::AcceptedFindingGone { by, until });
+    }
     let gates = values.lookup.policy.gates.iter();
-    let gates: Vec<_> = gates.filter(|gate| covers(acceptance, gate)).collect();
+    let gates: Vec<_> = gates
+        .filter(|gate| limited(acceptance, gate).is_some())
+        .collect();
     if gates.is_empty() {
         return Some(Reason::AcceptanceWithoutGate { case: case() });
     }
@@ -157,6 +167,27 @@ fn problem(values: &Values, acceptance: &Acceptance, refusals: &Refusals) -> Opt
     };
     let is_unused = gates.iter().all(is_unneeded);
     is_unused.then_some(Reason::AcceptanceUnused { by, until })
+}
+
+/// Whether every launch of the cases told its findings, and none has this one.
+fn is_gone(values: &Values, subjects: &[Subject], known: &KnownFinding) -> bool {
+    let is_clean = |values: &Values, id: &CaseId| {
+        let lookup = &values.lookup;
+        let seeds = lookup.case(id).map_or(&[][..], |case| &case.seeds);
+        !seeds.is_empty()
+            && seeds.iter().all(|&seed| {
+                let launch = lookup.simulation(id, seed);
+                launch.is_ok_and(|it| {
+                    it.findings
+                        .iter()
+                        .all(|found| known.place_in(found).is_none())
+                })
+            })
+    };
+    subjects.iter().all(|subject| match subject {
+        Subject::Case(id) => values.each(id).all(|values| is_clean(values, id)),
+        Subject::Unit(_) => false,
+    })
 }
 
 /// Whether a gate that holds here would hold wherever it is judged.
@@ -198,10 +229,14 @@ fn subject_of(acceptance: &Acceptance) -> Subject {
 /// A verdict on each acceptance of what base did not accept, or less of it, or not as long: a change that accepts
 /// what it makes worse has loosened its own gate.
 pub fn added(base: &[Acceptance], head: &[Acceptance], loosening: Loosening) -> Vec<Verdict> {
+    let allows_as_much = |was: &Allowance, it: &Allowance| match (was, it) {
+        (Allowance::Limit(was), Allowance::Limit(it)) => {
+            can_replace(was, it) && strictness(was, it) == Strictness::Kept
+        }
+        (was, it) => was == it,
+    };
     let is_wide_enough = |was: &&Acceptance, it: &Acceptance| {
-        was.until >= it.until
-            && can_replace(&was.instead, &it.instead)
-            && strictness(&was.instead, &it.instead) == Strictness::Kept
+        was.until >= it.until && allows_as_much(&was.allows, &it.allows)
     };
     let is_known = |it: &Acceptance| {
         let wide: Vec<_> = base.iter().filter(|was| is_wide_enough(was, it)).collect();
@@ -216,7 +251,7 @@ pub fn added(base: &[Acceptance], head: &[Acceptance], loosening: Loosening) -> 
     added
         .map(|it| {
             let how = Loosened::Accepts {
-                instead: it.instead.clone(),
+                allows: it.allows.clone(),
                 by: it.by.clone(),
                 until: it.until.clone(),
             };
@@ -232,8 +267,20 @@ pub fn added(base: &[Acceptance], head: &[Acceptance], loosening: Loosening) -> 
         .collect()
 }
 
-fn covers(acceptance: &Acceptance, gate: &Gate) -> bool {
-    acceptance.subjects.contains(&gate.subject) && can_replace(&acceptance.instead, &gate.rule)
+/// An acceptance with the limit that it has for a gate.
+#[derive(Clone, Copy)]
+struct Limited<'a> {
+    acceptance: &'a Acceptance,
+    limit: &'a Rule,
+}
+
+/// `None` where it has none for this gate.
+fn limited<'a>(acceptance: &'a Acceptance, gate: &Gate) -> Option<Limited<'a>> {
+    let Allowance::Limit(limit) = &acceptance.allows else {
+        return None;
+    };
+    let covers = acceptance.subjects.contains(&gate.subject) && can_replace(limit, &gate.rule);
+    covers.then_some(Limited { acceptance, limit })
 }
 
 /// Whether an accepted limit is of the same kind and metric as a gate's own.
@@ -256,8 +303,8 @@ fn can_replace(accepted: &Rule, own: &Rule) -> bool {
     }
 }
 
-fn with_accepted_limit(gate: &Gate, acceptance: &Acceptance) -> Gate {
-    let rule = match (&acceptance.instead, &gate.rule) {
+fn with_accepted_limit(gate: &Gate, limit: &Rule) -> Gate {
+    let rule = match (limit, &gate.rule) {
         (
             Rule::Limit {
                 limit: Limit::Baseline { change },
@@ -277,19 +324,4 @@ fn with_accepted_limit(gate: &Gate, acceptance: &Acceptance) -> Gate {
         rule,
         ..gate.clone()
     }
-}
-
-/// The day of the record, by whose date a judgement repeats: `2026-11-21`.
-fn day(environment: &Environment) -> Option<&str> {
-    let day = environment.started.get(..10)?;
-    let is_day = day.char_indices().all(|(at, c)| match at {
-        4 | 7 => c == '-',
-        _ => c.is_ascii_digit(),
-    });
-    is_day.then_some(day)
-}
-
-/// Days in this form are in the order of their text.
-fn is_in_force(acceptance: &Acceptance, day: Option<&str>) -> bool {
-    day.is_some_and(|day| day <= acceptance.until.as_str())
 }

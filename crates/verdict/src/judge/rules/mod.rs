@@ -23,7 +23,7 @@ pub(super) struct Ruled {
     pub verdict: Verdict,
     pub wins: Vec<Win>,
     pub counters: Vec<CounterChange>,
-    pub accepted: Option<Accepted>,
+    pub accepted: Vec<Accepted>,
     pub drift: Option<Drift>,
     /// Evidence of this kind has no baseline at all yet.
     pub new: Option<Facet>,
@@ -43,7 +43,7 @@ impl Ruled {
             ),
             wins: Vec::new(),
             counters: Vec::new(),
-            accepted: None,
+            accepted: Vec::new(),
             drift: None,
             new: None,
             open: false,
@@ -54,6 +54,17 @@ impl Ruled {
     fn or_worse(mut self, other: Self, arch: Arch) -> Self {
         if other.verdict.outcome >= self.verdict.outcome || other.verdict.reason.is_new() {
             self.new = self.new.or(other.new);
+            let is_listed = |it: &Accepted| {
+                self.accepted
+                    .iter()
+                    .any(|known| known.declared == it.declared)
+            };
+            let also: Vec<_> = other
+                .accepted
+                .into_iter()
+                .filter(|it| !is_listed(it))
+                .collect();
+            self.accepted.extend(also);
             return self;
         }
         let why = Box::new(other.verdict.reason);
@@ -104,7 +115,7 @@ pub(super) fn apply_to_one(values: &Values, gate: &Gate, refusals: &Refusals) ->
         Rule::Deterministic => simple(correctness::check_deterministic(lookup, subject)),
         Rule::InputsIntact => simple(correctness::check_inputs(lookup, subject)),
         Rule::AgreesWithDriver => simple(build::check_driver(lookup, subject)),
-        Rule::NoFindings => simple(simulation::check_findings(values, subject)),
+        Rule::NoFindings => simulation::judge_findings(values, gate),
         Rule::Counters { .. } => exact::compare(values, gate, refusals),
         Rule::Condition { expr } => condition::check_condition(values, gate, expr),
         Rule::Limit { metric, limit } => match limit {

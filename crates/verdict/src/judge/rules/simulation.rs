@@ -16,20 +16,103 @@ pub fn check_findings(values: &Values, subject: &Subject) -> Found<Reason> {
     find(&values.lookup, subject).map_err(|why| lost_check(values, subject, why))
 }
 
-/// Whatever the baselines say of an earlier run.
+/// The same as a verdict, with what was accepted listed.
+pub fn judge_findings(values: &Values, gate: &Gate) -> Ruled {
+    let mut ruled = Ruled::blank(gate).end(check_findings(values, &gate.subject));
+    if let Reason::FindingsAccepted { findings } = &ruled.verdict.reason {
+        let accepted = findings.iter().map(|it| Accepted {
+            subject: gate.subject.clone(),
+            rule: gate.rule.clone(),
+            reason: Reason::FindingsAccepted {
+                findings: vec![it.clone()],
+            },
+            declared: it.declared.clone(),
+        });
+        ruled.accepted = accepted.collect();
+    }
+    ruled
+}
+
+/// Whatever the baselines say of an earlier run. What was accepted is no failure, here and in the proof that a
+/// case is right: a known race in code of others must not keep it from being counted and measured.
 pub fn find(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
-    over_seeds(lookup, subject, |case, seed| {
+    let held = over_seeds(lookup, subject, |case, seed| {
         let findings = &lookup.simulation(&case.id, seed)?.findings;
-        if findings.is_empty() {
+        let (accepted, new): (Vec<_>, Vec<_>) = findings
+            .iter()
+            .partition(|it| acceptance(lookup, subject, it).is_some());
+        if new.is_empty() {
             return Ok(());
         }
-        let first: Vec<_> = findings.iter().take(MOST_FINDINGS).cloned().collect();
+        let first: Vec<_> = new.iter().copied().take(MOST_FINDINGS).cloned().collect();
         fail(Reason::Findings {
             seed,
-            more: findings.len() - first.len(),
+            more: new.len() - first.len(),
             first,
+            accepted: accepted.len(),
         })
+    })?;
+    let findings = accepted_findings(lookup, subject);
+    Ok(match findings.is_empty() {
+        true => held,
+        false => Reason::FindingsAccepted { findings },
     })
+}
+
+/// A finding with its acceptance.
+struct Known<'a> {
+    by: &'a Acceptance,
+    finding: &'a KnownFinding,
+    place: &'a Place,
+}
+
+/// The first acceptance in force that is of this finding of the case.
+fn acceptance<'a>(
+    lookup: &Lookup<'a>,
+    subject: &Subject,
+    finding: &'a Finding,
+) -> Option<Known<'a>> {
+    let day = lookup.environment.day();
+    let accepted = lookup.policy.accepted.iter();
+    let mut of_case = accepted.filter(|it| it.holds_on(day) && it.subjects.contains(subject));
+    of_case.find_map(|by| match &by.allows {
+        Allowance::Finding(known) => Some(Known {
+            by,
+            finding: known,
+            place: known.place_in(finding)?,
+        }),
+        Allowance::Limit(_) => None,
+    })
+}
+
+/// For each acceptance what it lets pass, over all seeds.
+fn accepted_findings(lookup: &Lookup, subject: &Subject) -> Vec<AcceptedFinding> {
+    let Subject::Case(id) = subject else {
+        return Vec::new();
+    };
+    let seeds = lookup.case(id).map_or(&[][..], |case| &case.seeds);
+    let launches = seeds
+        .iter()
+        .filter_map(|&seed| lookup.simulation(id, seed).ok());
+    let mut all: Vec<AcceptedFinding> = Vec::new();
+    for found in launches.flat_map(|launch| &launch.findings) {
+        let Some(Known { by, finding, place }) = acceptance(lookup, subject, found) else {
+            continue;
+        };
+        match all.iter_mut().find(|it| it.declared == by.declared) {
+            Some(it) => it.times += found.times,
+            None => all.push(AcceptedFinding {
+                finding: finding.clone(),
+                place: place.at.clone(),
+                times: found.times,
+                by: by.by.clone(),
+                until: by.until.clone(),
+                because: by.reason.clone(),
+                declared: by.declared.clone(),
+            }),
+        }
+    }
+    all
 }
 
 /// A change can make a case too large for the simulator, or use what it does not know, and so take all

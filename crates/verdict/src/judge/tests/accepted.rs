@@ -8,7 +8,7 @@ fn accept(subjects: Vec<Subject>, instead: Rule) -> Acceptance {
         case: "k/direct@small".into(),
         subjects,
         left_out: false,
-        instead,
+        allows: Allowance::Limit(instead),
         reason: "the new softmax is exact".into(),
         by: "jane@example.org".into(),
         until: "2026-11-21".into(),
@@ -57,7 +57,7 @@ fn failures(record: &Record) -> Vec<(Question, Reason)> {
 #[track_caller]
 fn fails(record: &Record, instead: Rule, reason: Reason) {
     let found = failures(record);
-    let failure = (Question::Acceptance(instead), reason);
+    let failure = (Question::Acceptance(Allowance::Limit(instead)), reason);
     assert!(found.contains(&failure), "{found:#?}");
     assert_eq!(ruled(record).conclusion, Conclusion::Fail);
 }

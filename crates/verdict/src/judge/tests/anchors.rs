@@ -295,7 +295,7 @@ fn drift_is_accepted_against_the_same_anchor_only() {
         case: "k/direct@small".into(),
         subjects: vec![small()],
         left_out: false,
-        instead,
+        allows: Allowance::Limit(instead),
         reason: "exact".into(),
         by: "jane".into(),
         until: "2027-01-31".into(),

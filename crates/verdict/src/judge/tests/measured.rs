@@ -340,6 +340,23 @@ fn two_architectures(ptx: [&str; 2]) -> Record {
     record
 }
 
+/// Two architectures of other code, each run by itself.
+pub(super) fn run_on_both() -> Record {
+    let mut apart = two_architectures(["a", "b"]);
+    let older = apart.evidence.iter().cloned();
+    let newer: Vec<_> = older
+        .filter_map(|mut piece| match &mut piece {
+            Evidence::Check { arch: of, .. } | Evidence::Simulation { arch: of, .. } => {
+                *of = Some(arch());
+                Some(piece)
+            }
+            _ => None,
+        })
+        .collect();
+    apart.evidence.extend(newer);
+    apart
+}
+
 #[test]
 fn every_architecture_of_other_ptx_is_asked_for() {
     let alike = two_architectures(["a", "a"]);
@@ -355,7 +372,7 @@ fn every_architecture_of_other_ptx_is_asked_for() {
         archs.collect::<Vec<_>>()
     };
     assert_eq!(run(&alike), ["sm_80"]);
-    let mut apart = two_architectures(["a", "b"]);
+    let apart = two_architectures(["a", "b"]);
     assert_eq!(run(&apart), ["sm_80", "sm_90"]);
     // Not there is not right.
     let subject = Subject::Case(small());
@@ -366,19 +383,7 @@ fn every_architecture_of_other_ptx_is_asked_for() {
     };
     assert_eq!((of, *why), (arch(), missing_check(small(), 1)));
     // There and wrong is wrong, on whichever.
-    let newer: Vec<_> = apart
-        .evidence
-        .iter()
-        .cloned()
-        .filter_map(|mut piece| match &mut piece {
-            Evidence::Check { arch: of, .. } | Evidence::Simulation { arch: of, .. } => {
-                *of = Some(arch());
-                Some(piece)
-            }
-            _ => None,
-        })
-        .collect();
-    apart.evidence.extend(newer);
+    let mut apart = run_on_both();
     assert_eq!(ruled(&apart).conclusion, Conclusion::Pass);
     for piece in &mut apart.evidence {
         if let Evidence::Check {

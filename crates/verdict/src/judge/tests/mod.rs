@@ -7,6 +7,7 @@ mod doubts;
 mod expected;
 mod fallback;
 mod foreign;
+mod known;
 mod limits;
 mod loosened;
 mod measured;

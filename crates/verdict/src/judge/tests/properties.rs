@@ -196,7 +196,7 @@ fn an_oddity() -> impl Strategy<Value = fn(&mut Record)> {
             case: "k/*".into(),
             subjects,
             left_out: false,
-            instead,
+            allows: Allowance::Limit(instead),
             reason: "exact".into(),
             by: "jane".into(),
             until: until.into(),

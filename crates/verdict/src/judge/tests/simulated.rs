@@ -32,7 +32,10 @@ fn finding(message: &str, times: u64) -> Finding {
         entry: None,
         kind: FindingKind::SharedRace,
         message: message.into(),
-        places: vec!["k.cu:1".into()],
+        places: vec![Place {
+            at: "k.cu:1".into(),
+            line: None,
+        }],
         block: [0; 3],
         thread: [0; 3],
         address: None,
@@ -93,6 +96,7 @@ fn a_finding_fails_and_is_told_with_its_seed() {
             seed: 2,
             first: [1, 2, 3].map(race).to_vec(),
             more: 2,
+            accepted: 0,
         },
     );
     assert_eq!(ruled(&record).conclusion, Conclusion::Fail);

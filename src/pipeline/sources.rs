@@ -1,0 +1,69 @@
+//! The text of the source lines that findings name. Whoever accepts a finding names its line by its text, as line
+//! numbers move with every edit; and the judge reads no files.
+
+use crate::build::in_toolkit;
+use std::collections::HashMap;
+use std::path::Path;
+use verdict::model::{Evidence, Seen, SourceLine};
+
+/// No source is larger. A `#line` can name anything that this machine has.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// The sources of a run, each read once.
+pub struct Sources<'a> {
+    /// The directory of gates.yaml.
+    root: &'a Path,
+    /// Of the toolkit's headers.
+    toolkit: &'a Path,
+    read: HashMap<String, Option<Vec<String>>>,
+}
+
+impl<'a> Sources<'a> {
+    pub fn new(root: &'a Path, toolkit: &'a Path) -> Self {
+        Self {
+            root,
+            toolkit,
+            read: HashMap::new(),
+        }
+    }
+
+    /// Puts beside each line of a finding what stands there.
+    pub fn quote(&mut self, evidence: &mut [Evidence]) {
+        for piece in evidence {
+            let Evidence::Simulation {
+                facts: Seen::Got(facts),
+                ..
+            } = piece
+            else {
+                continue;
+            };
+            let places = facts.findings.iter_mut().flat_map(|it| &mut it.places);
+            for line in places.filter_map(|place| place.line.as_mut()) {
+                line.text = self.text(line);
+            }
+        }
+    }
+
+    fn text(&mut self, line: &SourceLine) -> Option<String> {
+        let (root, toolkit) = (self.root, self.toolkit);
+        let lines = self.read.entry(line.file.clone()).or_insert_with(|| {
+            let path = match in_toolkit(&line.file) {
+                Some(header) => toolkit.join(header),
+                None => root.join(&line.file),
+            };
+            read_lines(&path)
+        });
+        let index = usize::try_from(line.number.checked_sub(1)?).ok()?;
+        Some(lines.as_ref()?.get(index)?.trim().to_owned())
+    }
+}
+
+fn read_lines(path: &Path) -> Option<Vec<String>> {
+    let about = std::fs::metadata(path).ok()?;
+    if !about.is_file() || about.len() > MOST_BYTES {
+        return None;
+    }
+    let text = std::fs::read(path).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    Some(text.lines().map(str::to_owned).collect())
+}
