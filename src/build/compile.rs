@@ -198,10 +198,21 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
             Ok(names) => names,
             Err(fault) => return Ok(Err(fault)),
         };
-        let own: Vec<&str> = names.iter().map(|(_, symbol)| symbol.as_str()).collect();
-        let others = wanted.iter().copied().filter(|it| !own.contains(it));
-        let fills = !command::constants(&unit.call).is_empty();
-        let ptx = match module.cut(&own, &others.collect::<Vec<_>>(), fills) {
+        let mut own: Vec<&str> = names.iter().map(|(_, symbol)| symbol.as_str()).collect();
+        let others: Vec<&str> = wanted
+            .iter()
+            .copied()
+            .filter(|it| !own.contains(it))
+            .collect();
+        // What the host fills stays, read or not; what others fill does not.
+        let known = module.constants();
+        let filled = command::constants(&unit.call).iter();
+        own.extend(
+            filled.filter_map(|constant| {
+                entry::resolve(Named::Constant, &constant.name, &known).ok()
+            }),
+        );
+        let ptx = match module.cut(&own, &others) {
             Some(ptx) => ptx,
             None if is_alone => text.clone(),
             None => return alone((at, unit)),

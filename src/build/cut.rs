@@ -18,6 +18,7 @@ struct Item<'a> {
     kind: Kind,
     /// Of a function or variable.
     name: &'a str,
+    is_constant: bool,
     words: BTreeSet<&'a str>,
 }
 
@@ -45,6 +46,12 @@ impl<'a> PtxModule<'a> {
         Some(Self { items })
     }
 
+    /// `__constant__` variables.
+    pub fn constants(&self) -> Vec<&'a str> {
+        let constants = self.items.iter().filter(|item| item.is_constant);
+        constants.map(|item| item.name).collect()
+    }
+
     pub fn entries(&self) -> Vec<&'a str> {
         let entries = self.items.iter().filter(|item| item.kind == Kind::Entry);
         entries.map(|item| item.name).collect()
@@ -52,22 +59,19 @@ impl<'a> PtxModule<'a> {
 
     /// `None` where entries cannot be cut out as they would have been compiled without `others`: whether a function is inlined
     /// depends on how many `others` call it, and debugging information names all functions.
-    ///
-    /// With `constants`, those of the whole module stay: the host may fill one that no entry reads.
-    pub fn cut(&self, entries: &[&str], others: &[&str], constants: bool) -> Option<String> {
-        let own = self.reached(entries);
+    pub fn cut(&self, wanted: &[&str], others: &[&str]) -> Option<String> {
+        let own = self.reached(wanted);
         let theirs = self.reached(others);
         let (kept, left): (Vec<&Item>, Vec<&Item>) =
             self.items.iter().partition(|item| match item.kind {
                 Kind::Module | Kind::Section => true,
-                Kind::Named if constants && item.text.contains(".const ") => true,
                 Kind::Entry | Kind::Function | Kind::Named => own.contains(item.name),
             });
         let is_shared = |item: &Item| item.kind == Kind::Function && theirs.contains(item.name);
         let is_tied = |item: &Item| {
             item.kind == Kind::Section && left.iter().any(|it| item.words.contains(it.name))
         };
-        let are_there = entries.iter().all(|entry| own.contains(entry));
+        let are_there = wanted.iter().all(|name| own.contains(name));
         if !are_there || kept.iter().any(|item| is_shared(item) || is_tied(item)) {
             return None;
         }
@@ -134,6 +138,7 @@ impl<'a> Scanner<'a> {
             text: "",
             kind: Kind::Named,
             name: "",
+            is_constant: first == ".const",
             words: BTreeSet::new(),
         };
         if [".version", ".target", ".address_size", ".file"].contains(&first) {
@@ -152,6 +157,7 @@ impl<'a> Scanner<'a> {
             match self.next()? {
                 Lexeme::Directive(".entry") => (is_function, is_entry) = (true, true),
                 Lexeme::Directive(".func") => is_function = true,
+                Lexeme::Directive(".const") => item.is_constant = true,
                 Lexeme::Word(word) => {
                     if item.name.is_empty() && depth == 0 {
                         item.name = word;
@@ -344,9 +350,7 @@ $L__info_string0:
 "#;
 
     fn cut(entry: &str, others: &[&str]) -> Option<String> {
-        PtxModule::parse(MODULE)
-            .unwrap()
-            .cut(&[entry], others, false)
+        PtxModule::parse(MODULE).unwrap().cut(&[entry], others)
     }
 
     #[test]
@@ -392,17 +396,21 @@ $L__BB0_2:
         assert_eq!(cut("third", &["first", "second"]), None);
         // The entries of one operation always go together.
         let module = PtxModule::parse(MODULE).unwrap();
-        let both = module.cut(&["second", "third"], &["first"], false).unwrap();
+        let both = module.cut(&["second", "third"], &["first"]).unwrap();
         assert!(both.contains(".entry second") && both.contains("called("));
         let third = cut("third", &["first"]).unwrap();
         assert!(third.contains("$L__info_string0:\n"), "{third}");
+        // A variable that the host fills.
+        assert_eq!(module.constants(), ["table"]);
+        let filled = module.cut(&["third", "table"], &["first"]).unwrap();
+        assert!(filled.contains(".const .align 4 .b8 table[12]"), "{filled}");
     }
 
     #[test]
     fn debugging_information_about_others_stops_it() {
         let text = format!("{MODULE}.section .debug_info\n{{\n.b64 second\n}}\n");
         let module = PtxModule::parse(&text).unwrap();
-        assert_eq!(module.cut(&["first"], &["second"], false), None);
+        assert_eq!(module.cut(&["first"], &["second"]), None);
     }
 
     #[test]
@@ -417,11 +425,6 @@ $L__BB0_2:
         ] {
             assert!(PtxModule::parse(text).is_none(), "{text}");
         }
-        assert!(
-            PtxModule::parse("")
-                .unwrap()
-                .cut(&["k"], &[], false)
-                .is_none()
-        );
+        assert!(PtxModule::parse("").unwrap().cut(&["k"], &[]).is_none());
     }
 }
