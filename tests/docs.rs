@@ -68,6 +68,8 @@ fn every_yaml_block_on_a_page_loads() {
                     continue;
                 }
                 text if text.starts_with("gates:") => loads_as_limits(&text),
+                text if text.starts_with("variants:") => loads_as_variants(&text),
+                text if text.starts_with("    sequence:") => loads_as_sequence(&text),
                 text if text.starts_with("on:") => is_a_workflow(&text),
                 text => panic!("{page}: no test knows what this is:\n{text}"),
             }
@@ -88,6 +90,52 @@ fn loads_as_gates(text: &str) {
         fs::write(source, "").unwrap();
     }
     run(dir.path(), &["validate"], 0);
+}
+
+/// Variants beside one that is `plain`.
+fn loads_as_variants(text: &str) {
+    let variants: Vec<_> = text.lines().map(|line| format!("    {line}\n")).collect();
+    loads_as_gates(&format!(
+        "version: 1
+architectures: [sm_90]
+kernels:
+  k:
+    source: k.cu
+    entry: k
+{}      plain: {{}}
+    shapes: {{small: {{N: 8}}, large: {{N: 16}}}}
+    tensors:
+      x: {{type: f32, shape: [N]}}
+      y: {{role: out, type: f32, shape: [N]}}
+    args: [{{tensor: x}}, {{tensor: y}}]
+    launch: {{grid: [1], block: [8]}}
+    reference: {{unary: {{x: x, out: y, op: copy}}}}
+    gates: {{max_err: 0}}
+",
+        variants.concat()
+    ));
+}
+
+/// The steps of an attention.
+fn loads_as_sequence(text: &str) {
+    loads_as_gates(&format!(
+        "version: 1
+architectures: [sm_90]
+kernels:
+  k:
+    source: k.cu
+{text}
+    shapes: {{small: {{S: 8, H: 2, SPLITS: 2}}}}
+    tensors:
+      q: {{type: f32, shape: [1, H, S, 4]}}
+      k: {{type: f32, shape: [1, H, S, 4]}}
+      v: {{type: f32, shape: [1, H, S, 4]}}
+      part: {{role: scratch, type: f32, shape: [SPLITS, H]}}
+      out: {{role: out, type: f32, shape: [1, H, S, 4]}}
+    reference: {{sdpa: {{q: q, k: k, v: v, out: out}}}}
+    gates: {{max_err: 1e-3}}
+"
+    ));
 }
 
 /// Gates on a variant, beside the one that they refer to.

@@ -70,7 +70,7 @@ fn a_pad_removed() {
         "SCORE_STRIDE = BLOCK_N;",
         &[
             "shared_load_wavefronts 12992 -> 16576",
-            "(most at kernels/attention.cuh:244 inlined at kernels/sdpa_fp8.cu:227: 8192, ",
+            "(most at kernels/attention.cuh:316 inlined at kernels/sdpa_fp8.cu:227: 8192, ",
         ],
     );
 }

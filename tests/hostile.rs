@@ -9,7 +9,7 @@ use std::process::Output;
 
 fn shell(dir: &Path, script: &str) -> Output {
     let binary = std::env::var_os("GATEKEEPER_BIN")
-        .map_or_else(|| env!("CARGO_BIN_EXE_gatekeeper").into(), |it| it);
+        .unwrap_or_else(|| env!("CARGO_BIN_EXE_gatekeeper").into());
     std::process::Command::new("bash")
         .current_dir(dir)
         .args(["-c", script])

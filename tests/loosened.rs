@@ -104,24 +104,24 @@ fn a_reference_that_is_made_to_fit_the_kernel() {
     assert!(!beside(dir, &[], 0).contains("LOOSENED"));
 }
 
-/// A file of options is not in the text of the reference, and neither is it in gates.yaml.
+/// A file that a flag takes in is not in the text of the reference, and neither is it in gates.yaml.
 #[test]
 fn a_reference_that_is_bent_by_what_it_is_built_with() {
     let project = repository();
     let dir = project.path();
     fs::write(dir.join("ref.h"), "").unwrap();
-    fs::write(dir.join("ref.opts"), "-DFACTOR=1").unwrap();
+    fs::write(dir.join("ref.opts"), "#define FACTOR 1\n").unwrap();
     let gates = dir.join("gates.yaml");
     edit(
         &gates,
         "source: ref.cpp",
-        "source: ref.cpp, flags: [\"@ref.opts\"]",
+        "source: ref.cpp, flags: [-imacros, ref.opts]",
     );
     assert!(!beside(dir, &[], 0).contains("LOOSENED"));
     commit(dir);
     edit(&dir.join("copy.cu"), "y[i] = staged", "y[i] = 2 * staged");
     beside(dir, &[], 1);
-    fs::write(dir.join("ref.opts"), "-DFACTOR=2").unwrap();
+    fs::write(dir.join("ref.opts"), "#define FACTOR 2\n").unwrap();
     loosened(
         dir,
         "reference: on the same inputs it computes something else",

@@ -17,6 +17,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -105,6 +106,7 @@ pub fn confine(command: &mut Command, rules: &Rules) -> io::Result<()> {
         drop_capabilities();
         close_inherited();
         if let Some(files) = files.take() {
+            let files = with_own_process(files)?;
             files.restrict_self().map_err(|_| last_error())?;
         }
         if let Some(filter) = &filter {
@@ -112,7 +114,8 @@ pub fn confine(command: &mut Command, rules: &Rules) -> io::Result<()> {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec, in one thread. It makes system calls, and allocates nothing unless one fails.
+    // SAFETY: between fork and exec, in one thread. It makes system calls, and allocates nothing unless one fails; where
+    // it does, the C library's allocator works after a fork.
     unsafe { command.pre_exec(before_start) };
     Ok(())
 }
@@ -133,6 +136,25 @@ fn close_inherited() {
             libc::CLOSE_RANGE_CLOEXEC,
         );
     }
+}
+
+/// The CUDA driver names its threads, by a file of this process each (/proc/self/task/*/comm), and does not start where
+/// it cannot. Opened here, where `self` is the process that becomes the program.
+fn with_own_process(files: RulesetCreated) -> io::Result<RulesetCreated> {
+    // SAFETY: opens a directory by a constant name.
+    let own = unsafe { libc::open(c"/proc/self".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
+    if own < 0 {
+        // A system without /proc has nothing to allow.
+        return Ok(files);
+    }
+    // SAFETY: it was opened above, and nothing else has it.
+    let own = unsafe { OwnedFd::from_raw_fd(own) };
+    files
+        .add_rule(PathBeneath::new(
+            own,
+            AccessFs::WriteFile | AccessFs::Truncate,
+        ))
+        .map_err(|_| last_error())
 }
 
 /// Of a process of root, as in many containers, all but those on files go: with CAP_PERFMON alone it could still read
@@ -361,6 +383,15 @@ mod tests {
         assert_eq!(run_c(ask, &rules).status.code(), Some(7));
         assert_eq!(run_c(ask, &NOTHING).status.code(), Some(0));
         assert!(memory_of_machine().unwrap() > 256 << 20);
+
+        // A driver does so; of another process it stays refused.
+        let name = "int f = open(\"/proc/self/comm\", O_WRONLY); return f < 0 ? errno : (int)(write(f, \"x\", 1) - 1);";
+        assert_eq!(run_c(name, &NOTHING).status.code(), Some(0));
+        let other = format!(
+            "return open(\"/proc/{}/comm\", O_WRONLY) < 0 ? errno : 0;",
+            std::process::id()
+        );
+        assert_eq!(run_c(&other, &NOTHING).status.code(), Some(libc::EACCES));
 
         let own = tempfile::tempdir().unwrap();
         let rules = Rules {

@@ -289,12 +289,12 @@ pub const DISHONEST_CHANGES: &[Change] = &[
         name: "a reference bent in a file of options",
         before: |dir| {
             fs::write(dir.join("ref.h"), "").unwrap();
-            fs::write(dir.join("ref.opts"), "-DFACTOR=2\n").unwrap();
-            reference_flags(dir, "\"@ref.opts\"");
+            fs::write(dir.join("ref.opts"), "#define FACTOR 2\n").unwrap();
+            reference_flags(dir, "-imacros, ref.opts");
         },
         change: |dir| {
             bend_kernel(dir);
-            fs::write(dir.join("ref.opts"), "-DFACTOR=3\n").unwrap();
+            fs::write(dir.join("ref.opts"), "#define FACTOR 3\n").unwrap();
         },
         broken: &["loosened"],
         ..DISHONEST
