@@ -3,12 +3,16 @@
 use crate::bench::*;
 use crate::times::{dial, time};
 use gatekeeper::build::{Artifact, FilledConstant};
-use verdict::model::{Case, FaultKind, Fill, Mode, Num, Role, Step};
+use verdict::model::{Case, FaultKind, Fill, Mode, Num, Role, Step, Tensor};
 
 /// `y = 2 x` by way of working memory.
 fn by_way_of_scratch() -> Case {
     let mut case = case("sequence");
-    case.tensors.push(tensor("middle", Role::Scratch));
+    let middle = tensor("middle", Role::Scratch);
+    case.tensors.push(Tensor {
+        fill: None,
+        ..middle
+    });
     let launch = case.steps[0].launch;
     case.steps = vec![
         Step {
