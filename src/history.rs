@@ -10,7 +10,7 @@ use std::path::Path;
 use verdict::judge::ANY_SHAPE;
 use verdict::model::{Baseline, BaselineKey, BrokenBaseline, CaseId, Filter, Metric, Num, Subject};
 
-/// Those whose history is told.
+/// Those whose history is shown.
 pub const METRICS: [Metric; 5] = [
     Metric::P50,
     Metric::Cycles,
@@ -264,7 +264,7 @@ fn renamed(files: &[PastFile]) -> Vec<Renamed> {
             let has = |old: &&Baseline| new.iter().any(|new| same(old, new));
             gone.iter().all(has)
         });
-        // Of several nobody can say which.
+        // Of several it is unknown which.
         if let (Some(((_, to), _)), None) = (alike.next(), alike.next()) {
             renamed.push(Renamed {
                 at: commit.clone(),

@@ -3,8 +3,7 @@
 
 mod common;
 
-use common::{RECORD, edit, refused, report, root, run, stdout};
-use serde_json::Value;
+use common::{edit, failed, refused, root, simulate};
 use std::fs;
 use std::path::Path;
 
@@ -35,26 +34,6 @@ fn project(yaml: &str) -> tempfile::TempDir {
     dir
 }
 
-/// Runs in the simulator; what it found is judged again from its record, to the same bytes.
-fn simulate(dir: &Path, code: i32) -> String {
-    let said = stdout(&run(dir, &["run", "--provision", "--device", "sim"], code));
-    let again = run(dir, &["judge", RECORD, "--format", "json"], code);
-    assert_eq!(stdout(&again), report(dir));
-    said
-}
-
-/// Subject, gate and message of what failed.
-fn failed(dir: &Path) -> Vec<(String, String)> {
-    let report: Value = serde_json::from_str(&report(dir)).unwrap();
-    let verdicts = report["verdicts"].as_array().unwrap();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    verdicts
-        .iter()
-        .filter(|verdict| verdict["outcome"] == "fail")
-        .map(|verdict| (text(&verdict["gate"]), text(&verdict["message"])))
-        .collect()
-}
-
 fn gates(dir: &Path) -> Vec<String> {
     failed(dir).into_iter().map(|(gate, _)| gate).collect()
 }
@@ -63,14 +42,14 @@ fn gates(dir: &Path) -> Vec<String> {
 fn each_constant_holds_its_tensor() {
     let project = project(FILE);
     let dir = project.path();
-    simulate(dir, 0);
+    simulate(dir, &[], 0);
     // Of another tensor the result is another.
     edit(
         &dir.join("gates.yaml"),
         "{SCALE: scale, ns::SHIFT: none}",
         "{SCALE: none, ns::SHIFT: scale}",
     );
-    simulate(dir, 1);
+    simulate(dir, &[], 1);
     assert_eq!(gates(dir), ["max_err <= 0"]);
 }
 
@@ -86,13 +65,13 @@ fn a_constant_that_is_not_filled_is_as_compiled() {
         "      none: {type: f32, shape: [64], fill: {constant: 0}}\n",
         "",
     );
-    simulate(dir, 0);
+    simulate(dir, &[], 0);
     edit(
         &dir.join("constants.cu"),
         "float SHIFT[64];",
         "float SHIFT[64] = {0, 1};",
     );
-    simulate(dir, 1);
+    simulate(dir, &[], 1);
     assert_eq!(gates(dir), ["max_err <= 0"]);
 }
 
@@ -100,7 +79,7 @@ fn a_constant_that_is_not_filled_is_as_compiled() {
 fn an_unknown_name_lists_what_there_is() {
     let project = project(&FILE.replace("ns::SHIFT", "ns::SHIFTS"));
     let dir = project.path();
-    simulate(dir, 1);
+    simulate(dir, &[], 1);
     let failed = failed(dir);
     assert_eq!(failed[0].0, "built");
     for part in [
@@ -117,7 +96,7 @@ fn an_unknown_name_lists_what_there_is() {
 fn another_size_is_refused_with_both() {
     let project = project(&FILE.replace("none: {type: f32", "none: {type: f16"));
     let dir = project.path();
-    let said = simulate(dir, 1);
+    let said = simulate(dir, &[], 1);
     let words: Vec<_> = said.split_whitespace().collect();
     let message = "the constant ns::SHIFT has 256 bytes, and the tensor `none`, which fills it, 128: give the tensor the \
                    type and shape of the variable";
@@ -162,14 +141,14 @@ fn variants_differ_by_what_fills_their_constants() {
       other: {constants: {SCALE: none, ns::SHIFT: scale}, reference: {unary: {x: scale, out: y, op: copy}}}
 ";
     let file = FILE.replace("    seeds: 2\n", &format!("    seeds: 2\n{variants}"));
-    simulate(project(&file).path(), 0);
+    simulate(project(&file).path(), &[], 0);
     let same = file.replace(
         "{SCALE: none, ns::SHIFT: scale}",
         "{SCALE: scale, ns::SHIFT: none}",
     );
     let same = same.replace(", reference: {unary: {x: scale, out: y, op: copy}}", "");
     let project = project(&same);
-    simulate(project.path(), 1);
+    simulate(project.path(), &[], 1);
     assert_eq!(gates(project.path()), ["has effect"]);
 }
 
@@ -193,5 +172,5 @@ kernels:
     reference: {binary: {a: x, b: x, out: y, op: add}}
     gates: {registers: 64, max_err: 0}
 ";
-    simulate(project(file).path(), 0);
+    simulate(project(file).path(), &[], 0);
 }

@@ -3,17 +3,15 @@
 
 mod common;
 
-use common::{edit, gatekeeper, project, run, stderr, stdout};
+use common::{binary, edit, fresh_cache, gatekeeper, project, run, stderr, stdout};
 use std::path::Path;
 use std::process::Output;
 
 fn shell(dir: &Path, script: &str) -> Output {
-    let binary = std::env::var_os("GATEKEEPER_BIN")
-        .unwrap_or_else(|| env!("CARGO_BIN_EXE_gatekeeper").into());
     std::process::Command::new("bash")
         .current_dir(dir)
         .args(["-c", script])
-        .env("GK", binary)
+        .env("GK", binary())
         .output()
         .unwrap()
 }
@@ -86,14 +84,7 @@ fn flags_that_run_programs_are_mistakes_at_their_line() {
 /// nvcc runs other programs through a shell.
 fn run_with_cache(name: &str) -> Output {
     let project = project();
-    let cache = tempfile::Builder::new().prefix(name).tempdir().unwrap();
-    gatekeeper::toolchain::testing::toolchain();
-    let toolchains = gatekeeper::cache::Cache::open().unwrap();
-    std::os::unix::fs::symlink(
-        toolchains.dir("toolchains").unwrap(),
-        cache.path().join("toolchains"),
-    )
-    .unwrap();
+    let cache = fresh_cache(name);
     gatekeeper()
         .current_dir(project.path())
         .arg("run")

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{edit, git, project, report, run};
+use common::{binary, edit, fresh_cache, git, project, report, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -13,25 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// A cache with the compiler, and nothing else yet.
-fn cache() -> tempfile::TempDir {
-    // It may come from a cache of this user, where other tests have put it.
-    let toolchains = gatekeeper::cache::Cache::open()
-        .unwrap()
-        .dir("toolchains")
-        .unwrap();
-    gatekeeper::toolchain::testing::toolchain();
-    let cache = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(toolchains, cache.path().join("toolchains")).unwrap();
-    cache
-}
-
 fn start(dir: &Path, cache: &Path, args: &[&str]) -> std::process::Child {
-    let binary = std::env::var_os("GATEKEEPER_BIN").map_or_else(
-        || PathBuf::from(env!("CARGO_BIN_EXE_gatekeeper")),
-        PathBuf::from,
-    );
-    Command::new(binary)
+    Command::new(binary())
         .current_dir(dir)
         .args(args)
         .env("GATEKEEPER_CACHE", cache)
@@ -85,7 +68,7 @@ fn a_signal_ends_it_with_its_children_and_leaves_nothing_half_written() {
         (Signal::SIGTERM, 143),
         (Signal::SIGHUP, 129),
     ] {
-        let (project, cache) = (project(), cache());
+        let (project, cache) = (project(), fresh_cache(""));
         let child = start(project.path(), cache.path(), &["run"]);
         // Once nvcc runs: it works below this cache.
         let began = Instant::now();
@@ -161,7 +144,7 @@ fn times() -> u32 {
 
 #[test]
 fn a_run_that_was_killed_anywhere_costs_nothing_but_its_time() {
-    let (project, cache) = (project(), cache());
+    let (project, cache) = (project(), fresh_cache(""));
     let dir = project.path();
     let before = {
         run(dir, &["run", "--provision"], 0);
@@ -191,7 +174,7 @@ fn verdicts(dir: &Path) -> serde_json::Value {
 
 #[test]
 fn an_update_that_was_killed_anywhere_leaves_baselines_whole() {
-    let (project, cache) = (project(), cache());
+    let (project, cache) = (project(), fresh_cache(""));
     let dir = project.path();
     run(dir, &["run", "--provision"], 0);
     let update = ["baseline", "update"];
@@ -225,7 +208,7 @@ fn tree(dir: &Path) -> std::collections::BTreeMap<PathBuf, String> {
 
 #[test]
 fn a_comparison_with_a_base_that_was_killed_anywhere_can_be_made_again() {
-    let (project, cache) = (project(), cache());
+    let (project, cache) = (project(), fresh_cache(""));
     let dir = project.path();
     git(dir, &["init", "-q"]);
     git(dir, &["add", "."]);

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{RECORD, edit, git, refused, report, root, run, stdout};
+use common::{RECORD, edit, failed, git, refused, root, simulate};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -49,28 +49,6 @@ fn project(steps: &[&str]) -> tempfile::TempDir {
     fs::copy(from, dir.path().join("mean.cu")).unwrap();
     fs::write(dir.path().join("gates.yaml"), file(steps)).unwrap();
     dir
-}
-
-/// Runs in the simulator; what it found is judged again from its record, to the same bytes.
-fn simulate(dir: &Path, args: &[&str], code: i32) -> String {
-    let mut all = vec!["run", "--provision", "--device", "sim"];
-    all.extend(args);
-    let said = stdout(&run(dir, &all, code));
-    let again = run(dir, &["judge", RECORD, "--format", "json"], code);
-    assert_eq!(stdout(&again), report(dir));
-    said
-}
-
-/// Gate and message of what failed.
-fn failed(dir: &Path) -> Vec<(String, String)> {
-    let report: Value = serde_json::from_str(&report(dir)).unwrap();
-    let verdicts = report["verdicts"].as_array().unwrap();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    verdicts
-        .iter()
-        .filter(|verdict| verdict["outcome"] == "fail")
-        .map(|verdict| (text(&verdict["gate"]), text(&verdict["message"])))
-        .collect()
 }
 
 fn evidence(dir: &Path, of: &str) -> Vec<Value> {

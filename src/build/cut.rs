@@ -113,7 +113,7 @@ struct Scanner<'a> {
     at: usize,
 }
 
-/// A lexeme, as far as items are told apart by it.
+/// A lexeme, in as much detail as it takes to find where items begin and end.
 enum Lexeme<'a> {
     /// `.entry`
     Directive(&'a str),

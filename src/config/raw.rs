@@ -632,16 +632,20 @@ pub const CONDITIONS: &str = "conditions";
 /// Key of all counters that can be gated, together.
 pub const COUNTERS: &str = "counters";
 
+fn limits_by_metric(generator: &mut SchemaGenerator) -> serde_json::Map<String, serde_json::Value> {
+    let limits = generator.subschema_for::<Limits>().to_value();
+    let metrics = Metric::ALL.iter();
+    metrics
+        .map(|metric| (metric.name().to_owned(), limits.clone()))
+        .collect()
+}
+
 impl JsonSchema for Gates {
     fn schema_name() -> Cow<'static, str> {
         "Gates".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let limits = generator.subschema_for::<Limits>();
-        let mut keys: serde_json::Map<_, _> = Metric::ALL
-            .iter()
-            .map(|metric| (metric.name().to_owned(), limits.clone().to_value()))
-            .collect();
+        let mut keys = limits_by_metric(generator);
         keys.insert(
             CONDITIONS.to_owned(),
             serde_json::json!({
@@ -682,11 +686,7 @@ impl JsonSchema for Targets {
         "Targets".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let limits = generator.subschema_for::<Limits>();
-        let mut keys: serde_json::Map<_, _> = Metric::ALL
-            .iter()
-            .map(|metric| (metric.name().to_owned(), limits.clone().to_value()))
-            .collect();
+        let mut keys = limits_by_metric(generator);
         keys.insert(
             BECAUSE.to_owned(),
             serde_json::json!({

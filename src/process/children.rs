@@ -1,7 +1,8 @@
 //! What ends with this process: programs that it started and files that are not whole yet.
 //!
 //! SIGINT, SIGTERM and SIGHUP kill the one and remove the other, and end this process with 128 and the number of the
-//! signal, as a shell reports it. Where this process is killed outright, programs are told by the system and workers by their closed input; half-written files are swept by a later run.
+//! signal, as a shell reports it. Where this process is killed outright, the system kills the programs, workers end when
+//! their input closes, and a later run sweeps half-written files.
 
 use crate::error::{Error, Result};
 use nix::sys::signal::{Signal, killpg};

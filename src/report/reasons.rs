@@ -31,6 +31,7 @@ pub fn reason(environment: &Environment, subject: &Subject, reason: &Reason) -> 
 
 impl Context<'_> {
     pub fn sentence(&self, reason: &Reason) -> String {
+        // Once, around all that is quoted in it: it says how much is left out.
         escape::cut(self.whole_sentence(reason))
     }
 
@@ -57,7 +58,7 @@ impl Context<'_> {
                 format!("unchanged since {revision}: same machine code, launch and arguments")
             }
             R::Accepted { own, accepted } => {
-                format!("{}; {}", self.sentence(own), accepted_by(accepted))
+                format!("{}; {}", self.whole_sentence(own), accepted_by(accepted))
             }
             R::FindingsAccepted { findings } => all(findings, accepted_finding),
             R::LooseningAllowed(how) => {
@@ -65,10 +66,10 @@ impl Context<'_> {
             }
             R::FellBack { own, to } => format!(
                 "falls back on `{to}`, which holds all of its own gates: {}",
-                self.sentence(own)
+                self.whole_sentence(own)
             ),
             R::ExpectedFailure { own } => {
-                format!("fails as gates.yaml expects: {}", self.sentence(own))
+                format!("fails as gates.yaml expects: {}", self.whole_sentence(own))
             }
 
             R::SameCode { variant } => {
@@ -200,14 +201,14 @@ impl Context<'_> {
             ),
             R::AcceptedUntil { own, accepted } => format!(
                 "{}; the acceptance of `{}` by {} ended on {}",
-                self.sentence(own),
+                self.whole_sentence(own),
                 super::words::gate(&accepted.limit),
                 accepted.by,
                 accepted.until
             ),
             R::BeyondAccepted { own, accepted } => format!(
                 "{}; worse than `{}`, which {} accepted",
-                self.sentence(own),
+                self.whole_sentence(own),
                 super::words::gate(&accepted.limit),
                 accepted.by
             ),
@@ -233,16 +234,16 @@ impl Context<'_> {
             R::ExpectedFailureOpen => {
                 "no gate that it is expected to fail was decided, or not at all of its shapes".to_owned()
             }
-            R::GpuRequired { why } => format!("a GPU is required: {}", self.sentence(why)),
+            R::GpuRequired { why } => format!("a GPU is required: {}", self.whole_sentence(why)),
             R::NotBuilt { unit } => format!("{unit} was not built"),
-            R::NotProven { why } => format!("{NOT_PROVEN}: {}", self.sentence(why)),
+            R::NotProven { why } => format!("{NOT_PROVEN}: {}", self.whole_sentence(why)),
             R::NoErrorLimit => format!("{NOT_PROVEN}: no gate sets an absolute limit on its error"),
             R::NotSelected { what } => format!("{what} was not selected for this run"),
             R::NotInPlan { what } => format!("{what} is not in the plan"),
             R::NoArchitecture { kernel, variant, device, arch } => {
                 no_architecture((kernel, variant), device, *arch)
             }
-            R::OnArchitecture { arch, why } => format!("built for {arch}: {}", self.sentence(why)),
+            R::OnArchitecture { arch, why } => format!("built for {arch}: {}", self.whole_sentence(why)),
             R::NotSimulated => {
                 "not simulated, as this run used a GPU; `--device sim` simulates".to_owned()
             }
@@ -349,10 +350,10 @@ impl Context<'_> {
             R::TimeInCorrectness { text, metric } => {
                 format!("`{text}`: a limit on correctness cannot depend on {metric}")
             }
-            R::OperandUnknown { name, why } => format!("{name} is unknown: {}", self.sentence(why)),
+            R::OperandUnknown { name, why } => format!("{name} is unknown: {}", self.whole_sentence(why)),
             R::CheckLost { shape, why } => format!(
                 "{}; the baselines of `{shape}` come from a simulation, and nothing checks it now: {}, or where that is intended, remove `{shape}` from the baselines of correctness and counters",
-                self.sentence(why),
+                self.whole_sentence(why),
                 check_again(why)
             ),
             R::CountersLost { lost } => format!(
@@ -365,9 +366,9 @@ impl Context<'_> {
             ),
             R::PartlyAccepted { own, accepted, other } => format!(
                 "{}; {}; {}",
-                self.sentence(own),
+                self.whole_sentence(own),
                 accepted_by(accepted),
-                self.sentence(other)
+                self.whole_sentence(other)
             ),
 
             R::New { metric, lacking } => format!(
@@ -399,16 +400,16 @@ impl Context<'_> {
                 format!("two baselines have the same key, of {one} and of {two}; remove one")
             }
             R::BaseLacks { metric, why } => {
-                format!("the base has no {metric} to compare with: {}", self.sentence(why))
+                format!("the base has no {metric} to compare with: {}", self.whole_sentence(why))
             }
             R::BaseNotBuilt { why } => {
-                format!("the base revision was not built: {}", self.sentence(why))
+                format!("the base revision was not built: {}", self.whole_sentence(why))
             }
             R::BaseArchitecture { revision, case, device } => {
                 format!("at {revision}, {case} is built for no architecture that runs on {device}")
             }
             R::HeadPassedOver { why } => {
-                format!("the base was measured, and head was not: {}", self.sentence(why))
+                format!("the base was measured, and head was not: {}", self.whole_sentence(why))
             }
             R::TwoProtocols => {
                 "one record timed it alone, the other interleaved with a base revision, and the two cannot be compared; make both with `--base`, or both without"

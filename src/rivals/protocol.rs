@@ -1,4 +1,4 @@
-//! What a rival is told and what it answers: one JSON document each way. docs/gates.md describes it for whoever
+//! What a rival is asked and what it answers: one JSON document each way. docs/gates.md describes it for whoever
 //! writes one. Pure.
 
 use serde::{Deserialize, Serialize};

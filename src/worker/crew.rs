@@ -396,7 +396,7 @@ impl<'a> Crew<'a> {
 }
 
 /// A launcher is a stranger's code, with the driver in its process: it can reach the GPU and its services, write what
-/// the run was asked to dump, and is told nothing else.
+/// the run was asked to dump, and sees few environment variables.
 fn confine(command: &mut Command, job: &Job) -> std::io::Result<()> {
     let writes: Vec<&Path> = [Path::new("/dev")].into_iter().chain(job.dump()).collect();
     let told = [

@@ -12,11 +12,26 @@ use verdict::model::Record;
 /// The binary under test. `GATEKEEPER_BIN` replaces it where the tests run on another machine than the one
 /// that built them.
 pub fn gatekeeper() -> Command {
-    let binary = std::env::var_os("GATEKEEPER_BIN").map_or_else(
+    Command::new(binary())
+}
+
+pub fn binary() -> PathBuf {
+    std::env::var_os("GATEKEEPER_BIN").map_or_else(
         || PathBuf::from(env!("CARGO_BIN_EXE_gatekeeper")),
         PathBuf::from,
-    );
-    Command::new(binary)
+    )
+}
+
+/// A cache with the compiler, and nothing else yet. `prefix`: how its name begins.
+pub fn fresh_cache(prefix: &str) -> tempfile::TempDir {
+    gatekeeper::toolchain::testing::toolchain();
+    let toolchains = gatekeeper::cache::Cache::open()
+        .unwrap()
+        .dir("toolchains")
+        .unwrap();
+    let cache = tempfile::Builder::new().prefix(prefix).tempdir().unwrap();
+    std::os::unix::fs::symlink(toolchains, cache.path().join("toolchains")).unwrap();
+    cache
 }
 
 /// The repository.
@@ -132,4 +147,26 @@ pub fn git(dir: &Path, args: &[&str]) {
         "{args:?}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// Runs in the simulator; what it found is judged again from its record, to the same bytes.
+pub fn simulate(dir: &Path, args: &[&str], code: i32) -> String {
+    let mut all = vec!["run", "--provision", "--device", "sim"];
+    all.extend(args);
+    let said = stdout(&run(dir, &all, code));
+    let again = run(dir, &["judge", RECORD, "--format", "json"], code);
+    assert_eq!(stdout(&again), report(dir));
+    said
+}
+
+/// Gate and message of what failed.
+pub fn failed(dir: &Path) -> Vec<(String, String)> {
+    let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
+    let verdicts = report["verdicts"].as_array().unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    verdicts
+        .iter()
+        .filter(|verdict| verdict["outcome"] == "fail")
+        .map(|verdict| (text(&verdict["gate"]), text(&verdict["message"])))
+        .collect()
 }

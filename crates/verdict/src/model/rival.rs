@@ -48,7 +48,7 @@ pub struct RivalTimes {
     pub single_ns: Vec<u64>,
 }
 
-/// What a case asks of whoever does its work: all that a rival is told of it. Variants that ask the same are
+/// What a case asks of whoever does its work: all that a rival gets. Variants that ask the same are
 /// held against the same samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Task {

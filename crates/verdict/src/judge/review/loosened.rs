@@ -473,7 +473,7 @@ fn prepared_scratch(base: &Tensor, head: Option<&Tensor>) -> Option<(BaseDemand,
     ))
 }
 
-/// Whether head compares no fewer elements, as far as it is written the same. Other `dims` are told once, for all.
+/// Whether head compares no fewer elements, as far as it is written the same. Other `dims` have a reason of their own.
 fn is_the_same_part(base: Option<&Compare>, head: &Compare, dims: &BTreeMap<String, i64>) -> bool {
     match (base, head) {
         (
