@@ -83,6 +83,13 @@ and as the first line of gates.yaml, for the YAML language server:
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write the manual pages into a directory, one for each command
+    #[command(after_help = "Example:
+  gatekeeper man ~/.local/share/man/man1 && man gatekeeper-run")]
+    Man {
+        /// The directory; made if it is not there
+        dir: PathBuf,
+    },
     /// The process that runs kernels; started by `run`
     #[command(name = crate::worker::SUBCOMMAND, hide = true)]
     Worker { device: DeviceChoice },
