@@ -128,6 +128,10 @@ const BROKEN: &[Entry] = &[
 const NOT_RUN: &[Entry] = &[
     entry("expected-failure-open", &[Skipped, Inconclusive, Environment], "Of a variant that is expected to fail, no gate that `expect` names gave an answer here, or a filter left out some of its shapes.", "See what is said of these gates; run the whole variant."),
     entry("gpu-required", &[Environment], "`--require-gpu` was given, and there is no usable GPU.", "Run on a machine with a GPU."),
+    entry("no-profiler", &[Environment], "Nsight Compute was not found.", "Install it (package `nsight-compute`), or name its directory in PATH. `gatekeeper doctor` tells what is found."),
+    entry("counters-locked", &[Environment], "The driver lets administrators alone read the GPU's counters (ERR_NVGPUCTRPERM).", "Set the driver's option `NVreg_RestrictProfilingToAdminUsers=0` and load it again, or run as root; in a container add the capability SYS_ADMIN."),
+    entry("profiler-locked", &[Environment], "Another user's profiler left a lock file that keeps others out.", "Have its owner remove the file that the message names, or set TMPDIR to a directory of your own."),
+    entry("profiler-broke", &[Environment], "Nsight Compute cannot profile this GPU with this driver, or wrote what cannot be read.", "Try `ncu` by hand; install a version that knows the GPU."),
     entry("environment-failed", &[Environment], "A known-good kernel failed as well: device, driver or machine.", "Run `gatekeeper doctor`."),
     entry("not-built", &[Skipped], "The unit was not built. Its gate `built` says why.", "Fix what that gate reports."),
     entry("not-proven", &[Skipped], "A wrong kernel is not timed.", "Fix what the message names."),
@@ -136,6 +140,7 @@ const NOT_RUN: &[Entry] = &[
     entry("not-in-plan", &[Inconclusive], "A gate names a unit or case that the plan does not have.", "Correct the name."),
     entry("no-architecture", &[Unsupported], "It is built for no architecture that runs on this device.", "Add the architecture to `architectures`."),
     entry("not-simulated", &[Skipped], "Findings and counters come from the simulator, and this run used a GPU.", "Run with `--device sim`."),
+    entry("not-profiled", &[Skipped], "The gate rests on a profile, and none was asked for.", "Run with `--profile` on a GPU, with Nsight Compute installed."),
     entry("no-sibling", &[Skipped], "The kernel has no other variant in this run to compare with.", "-"),
     entry("declared-nondeterministic", &[Skipped], "gates.yaml declares the case non-deterministic.", "-"),
     entry("repeats-by-construction", &[Skipped], "The simulator always repeats its results, so determinism is judged on a GPU only.", "Run on a GPU."),
@@ -170,6 +175,9 @@ const NOT_RUN: &[Entry] = &[
     entry("host-too-slow", &[Unsupported], "The host is too slow to keep its own time out of the samples.", "Use a faster or quieter host."),
     entry("gpu-does-not-simulate", &[Unsupported], "A GPU was asked to simulate.", "Run with `--device sim`."),
     entry("reference-unsupported", &[Unsupported], "The reference variant cannot run on this device.", "See the rest of the message."),
+    entry("not-counted", &[Unsupported], "The GPU's architecture has no counter for it.", "Gate another metric."),
+    entry("several-kernels", &[Unsupported], "The case launches several kernels, and shares of each give none of all.", "Gate a count, which adds up, or profile the steps as cases of their own."),
+    entry("confined-not-profiled", &[Unsupported], "A launcher runs confined, which keeps a profiler out.", "Profile its kernels as entries of their own."),
     entry("samples-not-kept", &[Unsupported], "Another program kept no samples.", "Run NVBench with `--jsonbin`."),
 ];
 
@@ -182,6 +190,9 @@ const UNDECIDED: &[Entry] = &[
     entry("too-few-singles", &[Inconclusive], "p90, p99 and cv need more single launches.", "Raise `timing: {singles: ...}`."),
     entry("too-few-launches", &[Inconclusive], "Too few single launches to tell two modes from one.", "Raise `timing: {singles: ...}`."),
     entry("throttled", &[Inconclusive], "Too many timing processes ran on a throttled GPU.", "Let it cool, raise its power limit, or run again."),
+    entry("not-in-profile", &[Inconclusive], "The profile lacks the figure.", "Record the run again."),
+    entry("too-few-profiles", &[Inconclusive], "A relative limit needs what profiles of the same code differ by.", "Record the run again with more repeats: `--repeats 3`."),
+    entry("repeats-disagree", &[Inconclusive], "Profiles of the same code differ by more than the limit allows, so that it would hold or not by chance.", "Widen the limit, or gate a count that repeats exactly."),
     entry("clock-unknown", &[Inconclusive], "The SM clock was not measured, and cycles needs it.", "Run where NVML works; `gatekeeper doctor` tells."),
     entry("clock-too-coarse", &[Inconclusive], "The sample is too short for the clock's step.", "Raise `timing: {batch: ...}`, or use a larger shape."),
     entry("no-spread", &[Inconclusive], "One timing process has no spread.", "Time with two or more processes."),

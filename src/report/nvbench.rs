@@ -111,6 +111,7 @@ fn processes(evidence: &[Evidence]) -> Processes<'_> {
             | Evidence::Driver { .. }
             | Evidence::Reference { .. }
             | Evidence::Rival { .. }
+            | Evidence::Profile { .. }
             | Evidence::BaseReference { .. } => {}
         }
     }

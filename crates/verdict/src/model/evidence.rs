@@ -1,6 +1,6 @@
 //! What was observed. Appended to a record in the order of observation, never changed.
 
-use super::{Arch, CaseId, Counter, Launch, Mode, Num, RivalFacts, Seen, UnitId};
+use super::{Arch, CaseId, Counter, Launch, Mode, Num, ProfileFacts, RivalFacts, Seen, UnitId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,6 +40,13 @@ pub enum Evidence {
         /// Counted from 0, without gaps for each case.
         process: u32,
         facts: Seen<TimeFacts>,
+    },
+    /// One case under a profiler, in a process of its own that times nothing.
+    Profile {
+        case: CaseId,
+        /// Counted from 0, without gaps for each case.
+        repeat: u32,
+        facts: Seen<ProfileFacts>,
     },
     /// What the reference of one seed gives: a digest of each output.
     Reference {
