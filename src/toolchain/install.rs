@@ -25,6 +25,8 @@ const WHEELS: [&str; 5] = [
     "nvidia-cuda-cccl==13.0.85",
 ];
 
+/// Of the cache.
+pub(super) const DIR: &str = "toolchains";
 /// Where the wheels put the toolkit.
 const TOOLKIT: &str = "nvidia/cu13";
 /// Written last; an install without it is none.
@@ -36,17 +38,15 @@ struct Complete {
     files: BTreeMap<String, u64>,
 }
 
-fn home(cache: &Cache) -> Result<PathBuf> {
-    Ok(cache
-        .dir("toolchains")?
-        .join(format!("cuda-{NVCC_VERSION}")))
+fn home_name() -> String {
+    format!("cuda-{NVCC_VERSION}")
 }
 
 /// nvcc of the provisioned compiler, if it is there and whole.
 pub(super) fn installed(cache: &Cache) -> Result<Option<PathBuf>> {
-    let home = home(cache)?;
-    let whole = is_complete(&home);
-    Ok(whole.then(|| home.join(TOOLKIT).join("bin/nvcc")))
+    let mut homes = cache.layered(DIR)?.places(&home_name());
+    let whole = homes.find(|home| is_complete(home));
+    Ok(whole.map(|home| home.join(TOOLKIT).join("bin/nvcc")))
 }
 
 /// Sizes, not contents: contents of the parts that compile are in the toolchain's digest.
@@ -82,11 +82,11 @@ pub(super) fn install_in(
     // Said before anything is fetched.
     search.host_compiler()?;
     if installed(cache)?.is_none() {
-        let dir = cache.dir("toolchains")?;
+        let dir = cache.dir(DIR)?;
         let lock = lock(&dir, progress)?;
         // Whoever held the lock may have done it.
         if installed(cache)?.is_none() {
-            fetch(cache, &dir, progress, search)?;
+            fetch(&dir, progress, search)?;
         }
         drop(lock);
     }
@@ -112,7 +112,7 @@ fn lock(dir: &Path, progress: &dyn Fn(&str)) -> Result<File> {
     Ok(lock)
 }
 
-fn fetch(cache: &Cache, dir: &Path, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
+fn fetch(dir: &Path, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
     let python = python_with_pip(search)?;
     let unwritable = |error: std::io::Error| {
         Error::Environment(
@@ -160,7 +160,7 @@ fn fetch(cache: &Cache, dir: &Path, progress: &dyn Fn(&str), search: &Search) ->
         ));
     }
 
-    let home = home(cache)?;
+    let home = dir.join(home_name());
     if home.exists() {
         // Damaged, or `installed` would have found it. Moved first: a removal can be interrupted.
         std::fs::rename(&home, staging.path().join("damaged")).map_err(unwritable)?;
