@@ -179,11 +179,8 @@ fn bounded_by(of: &Diagnosis) -> String {
         },
         Bound::Latency { stall } => {
             let most = most_used(of).map_or(String::new(), |(resource, share)| {
-                format!(
-                    "; nothing is used to its end: most is {}, {}",
-                    name(resource),
-                    percent(share)
-                )
+                let (name, share) = (name(resource), percent(share));
+                format!(", and the most used, {name}, is at {share} of its peak")
             });
             format!(
                 "bounded by latency: warps mostly wait {}{most}",
@@ -227,7 +224,8 @@ fn unknown(why: &Unknown) -> String {
             format!("not known: gatekeeper has no GPU of {arch} to estimate for")
         }
         Unknown::NoStalls => {
-            "not known: nothing is used to its end, and the profile does not tell what warps wait for".to_owned()
+            "not known: nothing is near its peak, and the profile does not tell what warps wait for"
+                .to_owned()
         }
         Unknown::SeveralKernels => {
             "not known: several kernels, or host code that launches them".to_owned()
@@ -533,6 +531,7 @@ fn rule(code: Advice) -> Try {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn everything_to_try_names_who_says_so() {
@@ -546,5 +545,94 @@ mod tests {
             );
             assert!(messages.insert(it.message), "{advice:?}");
         }
+    }
+
+    fn diagnosis(bound: Bound) -> Diagnosis {
+        let blocks = match bound {
+            Bound::FewBlocks { .. } => 20,
+            _ => 61,
+        };
+        Diagnosis {
+            basis: Basis::Estimate {
+                gpu: "NVIDIA L4".to_owned(),
+            },
+            bound,
+            uses: BTreeMap::from([(Resource::IssueSlots, Num(0.34)), (Resource::L2, Num(0.07))]),
+            reached: Some(Num(0.738)),
+            roofline: None,
+            residency: Some(Residency {
+                blocks,
+                multiprocessors: 58,
+                waves: Num(blocks as f64 / 58.0),
+                theoretical: None,
+                achieved: None,
+            }),
+            traffic: Default::default(),
+            stalls: BTreeMap::new(),
+            time_ns: None,
+            estimated_ns: Some(Num(1234.5)),
+            least_ns: None,
+            advice: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_bound_is_a_sentence() {
+        let latency = Bound::Latency {
+            stall: Stall::Barrier,
+        };
+        let resource = Bound::Resource {
+            resource: Resource::SharedMemory,
+        };
+        let few = |busy| Bound::FewBlocks { busy };
+        let unknown = [
+            Unknown::NotSeen,
+            Unknown::NotProfiled,
+            Unknown::Gpu {
+                name: "NVIDIA H300".to_owned(),
+            },
+            Unknown::Architecture {
+                arch: "sm_87".to_owned(),
+            },
+            Unknown::SeveralKernels,
+            Unknown::NoStalls,
+        ];
+        let unknown = unknown.map(|why| Diagnosis {
+            basis: Basis::Nothing,
+            ..diagnosis(Bound::Unknown { why })
+        });
+        let known = [
+            resource.clone(),
+            latency.clone(),
+            Bound::Launch,
+            few(None),
+            few(Some(Box::new(resource))),
+            few(Some(Box::new(latency))),
+            Bound::Tail,
+        ];
+        let said = known.into_iter().map(diagnosis).chain(unknown);
+        let said: Vec<_> = said.map(|it| with_basis(&it)).collect();
+        insta::assert_snapshot!("bounds", said.join("\n"));
+    }
+
+    #[test]
+    fn what_moved_has_both_of_its_values() {
+        let moved = |figure, before, after| {
+            change(&Change {
+                figure,
+                before: Num(before),
+                after: Num(after),
+            })
+        };
+        let use_of_l2 = Figure::Use(Resource::L2);
+        assert_eq!(moved(use_of_l2, 0.07, 0.66), "use of L2: 7 % -> 66 %");
+        assert_eq!(
+            moved(Figure::LoadSectors, 4096.0, 32768.0),
+            "load sectors: 4096 -> 32768"
+        );
+        assert_eq!(
+            moved(Figure::EstimatedTime, 1234.5, 20_000.0),
+            "estimated time: 1.234 us -> 20 us"
+        );
     }
 }
