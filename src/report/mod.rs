@@ -4,6 +4,7 @@ mod beside;
 #[cfg(test)]
 mod codes;
 pub mod escape;
+pub mod explain;
 mod figures;
 pub mod github;
 pub mod history;

@@ -705,6 +705,7 @@ fn all_reasons() -> Vec<Reason> {
             Unsupported::Clusters,
             Unsupported::Cubin,
             Unsupported::NotInCubin,
+            Unsupported::LauncherCode,
             Unsupported::Ptx { problem: problem() },
             Unsupported::OutOfMemory { problem: problem() },
             Unsupported::Clock,
@@ -741,6 +742,7 @@ fn all_reasons() -> Vec<Reason> {
             NotRun::NoArtifact,
             NotRun::DriverNotAsked,
             NotRun::DeviceNotAsked,
+            NotRun::NoDisassembler,
             NotRun::OtherProgram { program: program() },
             NotRun::PassedOver {
                 said: Some(problem()),

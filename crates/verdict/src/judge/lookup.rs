@@ -145,6 +145,8 @@ impl<'a> Lookup<'a> {
             }
             // For comparing two records, which asks them itself.
             Evidence::Reference { .. } => {}
+            // For explaining verdicts, not for giving them.
+            Evidence::Code { .. } => {}
             Evidence::Check {
                 case,
                 arch,
@@ -504,7 +506,7 @@ pub(super) fn got<T>(seen: &Seen<T>) -> Found<&T> {
 
 fn outcome_of(fault: FaultKind) -> Outcome {
     match fault {
-        FaultKind::Environment => Outcome::Environment,
+        FaultKind::Environment | FaultKind::Disassembler => Outcome::Environment,
         FaultKind::Compile
         | FaultKind::EntryNotFound
         | FaultKind::LaunchRefused

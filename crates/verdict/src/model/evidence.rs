@@ -1,6 +1,6 @@
 //! What was observed. Appended to a record in the order of observation, never changed.
 
-use super::{Arch, CaseId, Counter, Launch, Mode, Num, RivalFacts, Seen, UnitId};
+use super::{Arch, CaseId, CodeFacts, Counter, Launch, Mode, Num, RivalFacts, Seen, UnitId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,6 +40,11 @@ pub enum Evidence {
         /// Counted from 0, without gaps for each case.
         process: u32,
         facts: Seen<TimeFacts>,
+    },
+    /// The machine code of a unit, where the base's is another. No verdict depends on it.
+    Code {
+        unit: UnitId,
+        facts: Seen<CodeFacts>,
     },
     /// What the reference of one seed gives: a digest of each output.
     Reference {

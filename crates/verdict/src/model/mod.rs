@@ -2,6 +2,7 @@
 
 mod arch;
 mod baseline;
+mod code;
 mod counter;
 mod evidence;
 mod filter;
@@ -18,6 +19,7 @@ mod verdict;
 
 pub use arch::*;
 pub use baseline::*;
+pub use code::*;
 pub use counter::*;
 pub use evidence::*;
 pub use filter::*;
