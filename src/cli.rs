@@ -85,6 +85,13 @@ and as the first line of gates.yaml, for the YAML language server:
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write the manual pages into a directory, one for each command
+    #[command(after_help = "Example:
+  gatekeeper man ~/.local/share/man/man1 && man gatekeeper-run")]
+    Man {
+        /// The directory; made if it is not there
+        dir: PathBuf,
+    },
     /// The process that runs kernels; started by `run`
     #[command(name = crate::worker::SUBCOMMAND, hide = true)]
     Worker { device: DeviceChoice },
@@ -103,6 +110,7 @@ pub struct ConfigArg {
   gatekeeper run sdpa_fp8/stage2@mission          one case
   gatekeeper run 'sdpa_*@{small,ragged}'          globs: these kernels, at these shapes
   gatekeeper run --base origin/main               a pull request: timed interleaved with its base
+  gatekeeper run --changed HEAD                   before a commit: only the kernels that it changes
   gatekeeper run --provision                      install the compiler first, if there is none
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/
 
@@ -133,6 +141,10 @@ pub struct RunArgs {
     /// measured interleaved with it on this GPU, and gates looser than the base's fail
     #[arg(long, value_name = "REF")]
     pub base: Option<String>,
+    /// Only kernels that differ from this revision's: in sources, headers, definitions, launch, gates, baselines or
+    /// references; for the edit loop and for git hooks
+    #[arg(long, value_name = "REF")]
+    pub changed: Option<String>,
     /// Allow gates looser than the base's, and list them; meant for a workflow that sets it from a label that only
     /// maintainers can add
     #[arg(long, requires = "base")]
@@ -223,6 +235,7 @@ pub struct JudgeArgs {
   gatekeeper report gatekeeper-out/record.json > comment.md
   gatekeeper report gatekeeper-out/record.json --format terminal
   gatekeeper report gatekeeper-out/record.json --ladder --format terminal
+  gatekeeper report gatekeeper-out/record.json --diagnosis
   gatekeeper report gatekeeper-out/record.json --format nvbench --out nvbench
 
 Exit codes: 0 whatever the verdicts are, 2 wrong usage, 4 environment.")]
@@ -238,6 +251,9 @@ pub struct ReportArgs {
     /// terminal, markdown or json
     #[arg(long)]
     pub ladder: bool,
+    /// What bounds each case, with its figures and what to try; as terminal, markdown or json
+    #[arg(long, conflicts_with = "ladder")]
+    pub diagnosis: bool,
     /// Directory for the files of --format nvbench
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         Command::Toolchain(ToolchainCommand::Show(config)) => cmd::toolchain::show(&config),
         Command::Calibrate(args) => cmd::calibrate::run(&args),
         Command::Completions { shell } => cmd::completions(shell),
+        Command::Man { dir } => cmd::write_manual(&dir),
         Command::Worker { device } => return worker::child::main(device),
     };
     match outcome {

@@ -3,6 +3,7 @@
 //! `verdict::judge`.
 
 mod base;
+mod changed;
 mod check;
 mod code;
 mod moved;
@@ -14,6 +15,7 @@ mod sources;
 mod time;
 
 pub use base::Asked;
+pub use changed::find_changed;
 
 use crate::build::Artifact;
 use crate::cache::Cache;

@@ -3,9 +3,11 @@
 
 mod common;
 
-use common::{binary, edit, fresh_cache, gatekeeper, project, run, stderr, stdout};
-use std::path::Path;
+use common::{binary, edit, fresh_cache, gatekeeper, project, report, run, stderr, stdout};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::SystemTime;
 
 fn shell(dir: &Path, script: &str) -> Output {
     std::process::Command::new("bash")
@@ -108,4 +110,70 @@ fn paths_that_a_shell_would_read_work_or_are_refused() {
             )
         );
     }
+}
+
+/// All that lies below, with when it was last changed.
+fn state(dir: &Path) -> BTreeMap<PathBuf, (SystemTime, Option<Vec<u8>>)> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let data = path.symlink_metadata().unwrap();
+        let content = data.is_file().then(|| std::fs::read(&path).unwrap());
+        found.insert(path.clone(), (data.modified().unwrap(), content));
+        if data.is_dir() {
+            found.extend(state(&path));
+        }
+    }
+    found
+}
+
+/// How many units were compiled, and how many found.
+fn compiled(dir: &Path) -> (u64, u64) {
+    let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
+    let of = |name: &str| report["costs"][name].as_u64().unwrap();
+    (of("compiled"), of("cached"))
+}
+
+/// As a pull request is run: with a cache of its own, beside the one that all share.
+#[test]
+fn what_a_pull_request_makes_stays_in_its_own_cache() {
+    let (project, shared) = (project(), fresh_cache("shared"));
+    let own = tempfile::tempdir().unwrap();
+    let run = |caches: &[(&str, &Path)]| {
+        let mut run = gatekeeper();
+        run.current_dir(project.path()).args(["run", "copy"]);
+        run.env_remove("GATEKEEPER_SHARED_CACHE");
+        let output = run.envs(caches.iter().copied()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+        compiled(project.path())
+    };
+    let as_pull_request = || {
+        run(&[
+            ("GATEKEEPER_SHARED_CACHE", shared.path()),
+            ("GATEKEEPER_CACHE", own.path()),
+        ])
+    };
+    assert_eq!(run(&[("GATEKEEPER_CACHE", shared.path())]), (1, 0));
+    let before = state(shared.path());
+
+    // Everything is there: compiler, program, expected outputs, inputs.
+    assert_eq!(as_pull_request(), (0, 1));
+    let made = |dir: &str| state(&own.path().join(dir)).len();
+    for dir in ["build/manifests", "build/objects", "references", "inputs"] {
+        assert_eq!(made(dir), 0, "{dir}");
+        assert!(!state(&shared.path().join(dir)).is_empty(), "{dir}");
+    }
+    assert!(!own.path().join("toolchains/cuda-13.0.88").exists());
+
+    // What the change makes is found by its next run, and by nobody else.
+    edit(
+        &project.path().join("copy.cu"),
+        "__global__",
+        "/* changed */ __global__",
+    );
+    assert_eq!(as_pull_request(), (1, 0));
+    assert_eq!(as_pull_request(), (0, 1));
+    assert!(made("build/objects") > 0);
+    assert!(state(shared.path()) == before, "the shared cache changed");
+    assert_eq!(run(&[("GATEKEEPER_CACHE", shared.path())]), (1, 0));
 }

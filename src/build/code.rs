@@ -3,13 +3,13 @@
 
 use super::identity::Cubin;
 use super::{Artifact, compile};
-use crate::cache::{Cache, write_atomically};
+use crate::cache::{Cache, CacheDir, write_atomically};
 use crate::error::Result;
 use crate::process::{self, confine};
 use crate::toolchain::{Disassembler, clean_command};
 use sass::Listing;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use verdict::model::{
     CodeFacts, CodeLine, CodePlace, EntryCode, Fault, FaultKind, Seen, Unsupported,
@@ -24,7 +24,7 @@ const MOST_OUTPUT: u64 = 1 << 30;
 /// Takes artifacts apart.
 pub struct Reader<'a> {
     disassembler: &'a Disassembler,
-    kept: PathBuf,
+    kept: CacheDir,
 }
 
 impl<'a> Reader<'a> {
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
     pub fn open(disassembler: &'a Disassembler, cache: &Cache) -> Result<Self> {
         Ok(Self {
             disassembler,
-            kept: cache.dir("build/code")?,
+            kept: cache.layered("build/code")?,
         })
     }
 
@@ -66,10 +66,13 @@ impl<'a> Reader<'a> {
         };
         let bytes = read(cubin)?;
         let ptx = ptx.map(read).transpose()?.unwrap_or_default();
-        let file = self.kept.join(self.key(&bytes, symbols, &ptx) + ".json");
+        let name = self.key(&bytes, symbols, &ptx) + ".json";
         // What is damaged is made again.
-        let known = std::fs::read(&file).ok();
-        if let Some(known) = known.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+        let known = self.kept.places(&name).find_map(|file| {
+            let bytes = std::fs::read(file).ok()?;
+            serde_json::from_slice(&bytes).ok()
+        });
+        if let Some(known) = known {
             return Ok(known);
         }
         let names = Names::of(&String::from_utf8_lossy(&ptx));
@@ -80,7 +83,7 @@ impl<'a> Reader<'a> {
         };
         let text = serde_json::to_vec(&facts).map_err(|error| error.to_string())?;
         // Without it the next run asks nvdisasm again.
-        let _ = write_atomically(&file, &text);
+        let _ = write_atomically(&self.kept.own().join(name), &text);
         Ok(facts)
     }
 

@@ -50,7 +50,14 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
         (
             "cache".to_owned(),
             match &cache {
-                Ok(cache) => Status::Good(cache.root().display().to_string()),
+                Ok(cache) => Status::Good(match cache.shared() {
+                    Some(shared) => format!(
+                        "{}\nreads {}, too",
+                        cache.root().display(),
+                        shared.display()
+                    ),
+                    None => cache.root().display().to_string(),
+                }),
                 Err(error) => Status::Bad(error.to_string()),
             },
         ),

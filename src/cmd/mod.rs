@@ -76,3 +76,12 @@ pub fn completions(shell: clap_complete::Shell) -> Result<Exit> {
     print(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Held)
 }
+
+pub fn write_manual(dir: &Path) -> Result<Exit> {
+    std::fs::create_dir_all(dir)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
+        .map_err(|error| {
+            Error::environment(format!("{} cannot be written: {error}", dir.display()))
+        })?;
+    Ok(Exit::Held)
+}

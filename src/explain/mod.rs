@@ -7,6 +7,7 @@
 mod beside;
 mod cause;
 mod causes;
+pub mod diagnosis;
 mod side;
 
 pub use beside::Beside;

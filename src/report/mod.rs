@@ -3,6 +3,7 @@
 mod beside;
 #[cfg(test)]
 mod codes;
+pub mod diagnosis;
 pub mod escape;
 pub mod explain;
 mod figures;

@@ -112,6 +112,7 @@ fn processes(evidence: &[Evidence]) -> Processes<'_> {
             | Evidence::Code { .. }
             | Evidence::Reference { .. }
             | Evidence::Rival { .. }
+            | Evidence::Profile { .. }
             | Evidence::BaseReference { .. } => {}
         }
     }

@@ -247,6 +247,7 @@ impl Context<'_> {
             R::NotSimulated => {
                 "not simulated, as this run used a GPU; `--device sim` simulates".to_owned()
             }
+            R::NotProfiled => "not profiled; `--profile` does that, on a GPU".to_owned(),
             R::NoSibling => "this run has no other variant to compare with".to_owned(),
             R::DeclaredNondeterministic { because } => {
                 format!("declared non-deterministic: {because}")
@@ -290,6 +291,16 @@ impl Context<'_> {
                 "{}, too few to tell two modes from one; {} are needed",
                 plural(*have, "single launch"),
                 verdict::stats::modes::LEAST
+            ),
+            R::NotInProfile { metric } => format!("the profile has no {metric}"),
+            R::TooFewProfiles { metric, have, needed } => format!(
+                "{} of {metric}; a relative limit needs {needed}, to know what they differ by",
+                plural(*have, "profile")
+            ),
+            R::RepeatsDisagree { metric, low, high, repeats } => format!(
+                "{repeats} profiles of the same code have {metric} from {} to {}, and the limit lies between them",
+                quantity(*metric, low.0),
+                quantity(*metric, high.0)
             ),
             R::Throttled { throttled, processes, needed, causes } => format!(
                 "{throttled} of {} ran on a throttled GPU ({}); {needed} unthrottled ones are needed",
@@ -712,6 +723,7 @@ fn key_field(field: KeyField) -> &'static str {
         KeyField::ClockPolicy => "clock policy",
         KeyField::TimingProtocol => "timing protocol",
         KeyField::Mode => "mode",
+        KeyField::Profiler => "profiler",
     }
 }
 
@@ -723,6 +735,7 @@ fn piece(piece: &Piece) -> String {
         Piece::Driver(case) => format!("driver figures of {case}"),
         Piece::BaseReference(case) => format!("comparison of {case}'s reference with the base's"),
         Piece::Timing(case) => format!("timing of {case}"),
+        Piece::Profile { case, repeat } => format!("profile {repeat} of {case}"),
         Piece::Rival { rival, task } => format!("timing of {rival} beside {task}"),
     }
 }
@@ -770,6 +783,10 @@ fn fault_kind(kind: FaultKind) -> &'static str {
         FaultKind::Reference => "no reference",
         FaultKind::Base => "the base revision broke",
         FaultKind::Rival => "the rival broke",
+        FaultKind::ProfilerMissing => "no profiler",
+        FaultKind::CountersLocked => "the GPU's counters are locked",
+        FaultKind::ProfilerLocked => "the profiler is locked",
+        FaultKind::ProfilerBroke => "the profiler broke",
         FaultKind::Environment => "environment failed",
     }
 }
@@ -844,6 +861,14 @@ pub fn unsupported(why: &Unsupported) -> String {
         }
         Unsupported::SamplesNotKept { program } => {
             format!("{program} kept no samples of it; with `--jsonbin` it does")
+        }
+        Unsupported::NotCounted => "this GPU has no counter for it".to_owned(),
+        Unsupported::SeveralKernels { kernels } => format!(
+            "the case launches {}, and shares of each give none of all; counts add up",
+            plural(*kernels as usize, "kernel")
+        ),
+        Unsupported::ProfiledConfined => {
+            "a launcher runs confined, and a profiler cannot work there".to_owned()
         }
     }
 }

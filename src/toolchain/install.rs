@@ -55,6 +55,8 @@ const DISASSEMBLER: Package = Package {
     size: "5 MB to fetch, 6 MB on disk",
 };
 
+/// Of the cache.
+pub(super) const DIR: &str = "toolchains";
 /// Where the wheels put the toolkit.
 const TOOLKIT: &str = "nvidia/cu13";
 /// Written last; an install without it is none.
@@ -67,16 +69,16 @@ struct Complete {
 }
 
 impl Package {
-    fn home(&self, cache: &Cache) -> Result<PathBuf> {
-        let directory = format!("{}-{}", self.name, self.version);
-        Ok(cache.dir("toolchains")?.join(directory))
+    /// The name of its directory.
+    fn home_name(&self) -> String {
+        format!("{}-{}", self.name, self.version)
     }
 
     /// Its program, if it is there and whole.
     fn installed(&self, cache: &Cache) -> Result<Option<PathBuf>> {
-        let home = self.home(cache)?;
-        let whole = self.is_complete(&home);
-        Ok(whole.then(|| home.join(TOOLKIT).join(self.program)))
+        let mut homes = cache.layered(DIR)?.places(&self.home_name());
+        let whole = homes.find(|home| self.is_complete(home));
+        Ok(whole.map(|home| home.join(TOOLKIT).join(self.program)))
     }
 
     /// Sizes, not contents: contents of the parts that compile are in the toolchain's digest.
@@ -158,24 +160,18 @@ fn lock(dir: &Path, progress: &dyn Fn(&str)) -> Result<File> {
 impl Package {
     fn install(&self, cache: &Cache, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
         if self.installed(cache)?.is_none() {
-            let dir = cache.dir("toolchains")?;
+            let dir = cache.dir(DIR)?;
             let lock = lock(&dir, progress)?;
             // Whoever held the lock may have done it.
             if self.installed(cache)?.is_none() {
-                self.fetch(cache, &dir, progress, search)?;
+                self.fetch(&dir, progress, search)?;
             }
             drop(lock);
         }
         Ok(())
     }
 
-    fn fetch(
-        &self,
-        cache: &Cache,
-        dir: &Path,
-        progress: &dyn Fn(&str),
-        search: &Search,
-    ) -> Result<()> {
+    fn fetch(&self, dir: &Path, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
         let python = python_with_pip(search)?;
         let unwritable = |error: std::io::Error| {
             Error::Environment(
@@ -225,7 +221,7 @@ impl Package {
             ));
         }
 
-        let home = self.home(cache)?;
+        let home = dir.join(self.home_name());
         if home.exists() {
             // Damaged, or `installed` would have found it. Moved first: a removal can be interrupted.
             std::fs::rename(&home, staging.path().join("damaged")).map_err(unwritable)?;

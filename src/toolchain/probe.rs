@@ -1,5 +1,6 @@
 //! What a compiler is: its version, its parts, and a digest of them.
 
+use super::install::DIR;
 use super::{Toolchain, compiler, output_of};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
@@ -167,10 +168,17 @@ impl Memo {
 
     fn load(cache: &Cache) -> Result<Self> {
         // A memo that is missing or damaged costs one reading of the compiler, nothing else.
-        Ok(std::fs::read(cache.dir("toolchains")?.join(Self::FILE))
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default())
+        let read = |file: PathBuf| -> Option<Self> {
+            serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+        };
+        let mut memos = cache.layered(DIR)?.places(Self::FILE).filter_map(read);
+        let mut memo = memos.next().unwrap_or_default();
+        for own in memos {
+            for (file, digest) in own.files {
+                memo.files.entry(file).or_insert(digest);
+            }
+        }
+        Ok(memo)
     }
 
     fn digest(&mut self, file: &Path) -> Result<String> {
@@ -213,7 +221,7 @@ impl Memo {
         if !self.changed {
             return Ok(());
         }
-        let dir = cache.dir("toolchains")?;
+        let dir = cache.dir(DIR)?;
         crate::cache::write_atomically(
             &dir.join(Self::FILE),
             &serde_json::to_vec(self)

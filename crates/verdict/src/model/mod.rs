@@ -1,6 +1,7 @@
 //! Plain data: plan, evidence, policy, record and verdicts. No behaviour beyond parsing and display.
 
 mod arch;
+mod arithmetic;
 mod baseline;
 mod code;
 mod counter;
@@ -11,6 +12,7 @@ mod metric;
 mod number;
 mod plan;
 mod policy;
+mod profile;
 mod reason;
 mod record;
 mod rival;
@@ -18,6 +20,7 @@ mod seen;
 mod verdict;
 
 pub use arch::*;
+pub use arithmetic::*;
 pub use baseline::*;
 pub use code::*;
 pub use counter::*;
@@ -28,6 +31,7 @@ pub use metric::*;
 pub use number::*;
 pub use plan::*;
 pub use policy::*;
+pub use profile::*;
 pub use reason::*;
 pub use record::*;
 pub use rival::*;

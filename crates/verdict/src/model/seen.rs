@@ -148,6 +148,12 @@ pub enum Unsupported {
     },
     /// Another program took times and kept no samples.
     SamplesNotKept { program: String },
+    /// The GPU's architecture has no such counter, or the profiler knows none.
+    NotCounted,
+    /// A share of each of several kernels, of which there is none of all together.
+    SeveralKernels { kernels: u32 },
+    /// What is run confined cannot be profiled.
+    ProfiledConfined,
 }
 
 codes! { Unsupported:
@@ -166,6 +172,9 @@ codes! { Unsupported:
     Simulation => "gpu-does-not-simulate",
     ReferenceVariant => "reference-unsupported",
     SamplesNotKept => "samples-not-kept",
+    NotCounted => "not-counted",
+    SeveralKernels => "several-kernels",
+    ProfiledConfined => "confined-not-profiled",
 }
 
 /// Something broke while a kernel was built, launched, checked or timed.
@@ -200,12 +209,20 @@ pub enum FaultKind {
     Base,
     /// A rival's process broke, or what it wrote is not what the protocol asks for.
     Rival,
+    /// No profiler is installed.
+    ProfilerMissing,
+    /// The driver lets administrators alone read the GPU's counters.
+    CountersLocked,
+    /// Another user's profiler left a file that keeps others out.
+    ProfilerLocked,
+    /// The profiler cannot profile this GPU with this driver, or wrote what cannot be read.
+    ProfilerBroke,
     /// A known-good kernel failed as well: device, driver or machine, not the kernel under gate.
     Environment,
 }
 
 impl FaultKind {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::Compile,
         Self::EntryNotFound,
         Self::LaunchRefused,
@@ -216,6 +233,10 @@ impl FaultKind {
         Self::Reference,
         Self::Base,
         Self::Rival,
+        Self::ProfilerMissing,
+        Self::CountersLocked,
+        Self::ProfilerLocked,
+        Self::ProfilerBroke,
         Self::Environment,
     ];
 
@@ -232,6 +253,10 @@ impl FaultKind {
             Self::Reference => "no-reference",
             Self::Base => "base-broke",
             Self::Rival => "rival-broke",
+            Self::ProfilerMissing => "no-profiler",
+            Self::CountersLocked => "counters-locked",
+            Self::ProfilerLocked => "profiler-locked",
+            Self::ProfilerBroke => "profiler-broke",
             Self::Environment => "environment-failed",
         }
     }
