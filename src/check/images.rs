@@ -9,6 +9,7 @@ use super::inputs::{self, TensorData};
 use super::{Recent, sealed};
 use crate::cache::{CacheDir, write_atomically};
 use crate::error::{Error, Result};
+use crate::files;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -119,7 +120,7 @@ fn key(tensor: &Tensor, seed: u64) -> Result<String> {
 }
 
 fn read(file: &Path, key: &str) -> Option<Image> {
-    Image::parse(std::fs::read(file).ok()?, key)
+    Image::parse(files::read(file, files::made()).ok()?, key)
 }
 
 impl Image {

@@ -3,6 +3,7 @@
 use super::{Search, Toolchain, find_in, output_of};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use crate::temporary::{self, TemporaryDir};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -51,7 +52,7 @@ pub(super) fn installed(cache: &Cache) -> Result<Option<PathBuf>> {
 
 /// Sizes, not contents: contents of the parts that compile are in the toolchain's digest.
 fn is_complete(home: &Path) -> bool {
-    let Some(complete) = std::fs::read(home.join(MARKER))
+    let Some(complete) = files::read(&home.join(MARKER), files::WRITTEN)
         .ok()
         .and_then(|bytes| serde_json::from_slice::<Complete>(&bytes).ok())
     else {
