@@ -102,9 +102,13 @@ impl Artifacts {
     pub fn find(&self, key: &str, files: &Files) -> Option<Stored> {
         self.manifests
             .places(&manifest_name(key))
-            .flat_map(|place| manifest(&place).compilations)
-            .filter(|compilation| compilation.inputs.hold(files))
-            .find_map(|compilation| self.load(key, &compilation.artifact))
+            .find_map(|place| {
+                let earlier = manifest(&place).compilations.into_iter();
+                let found = earlier
+                    .filter(|compilation| compilation.inputs.hold(files))
+                    .find_map(|compilation| self.load(key, &compilation.artifact));
+                found.inspect(|_| self.manifests.touch(&place))
+            })
     }
 
     /// Copies what was compiled into its place. Without inputs no request finds it again.
@@ -188,7 +192,7 @@ impl Artifacts {
     fn load(&self, key: &str, artifact: &str) -> Option<Stored> {
         self.objects
             .places(artifact)
-            .find_map(|place| load(&place, key, artifact))
+            .find_map(|place| load(&place, key, artifact).inspect(|_| self.objects.touch(&place)))
     }
 }
 

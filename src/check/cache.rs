@@ -108,6 +108,7 @@ impl References {
         let mut one = |view| -> std::result::Result<PathBuf, NoAnswer> {
             let key = key(case, seed, view, program.as_ref())?;
             if let Some(path) = self.dir.places(&key).find(|path| self.is_good(path)) {
+                self.dir.touch(&path);
                 return Ok(path);
             }
             let inputs = match made.take() {

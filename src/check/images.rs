@@ -66,7 +66,7 @@ impl InputCache {
             return;
         };
         if self.recent.get(&key).is_none()
-            && let Some(image) = dir.places(&key).find_map(|file| read(&file, &key))
+            && let Some(image) = find(dir, &key)
         {
             let bytes = image.len();
             self.recent.put(key, image, bytes);
@@ -80,8 +80,7 @@ impl InputCache {
             return Ok(Some(image));
         }
         let kept = self.dir.as_ref().filter(|_| tensor.is_drawn());
-        let mut places = kept.into_iter().flat_map(|dir| dir.places(&key));
-        let image = match places.find_map(|file| read(&file, &key)) {
+        let image = match kept.and_then(|dir| find(dir, &key)) {
             Some(image) => image,
             None => {
                 let Some(data) = inputs::draw(case, tensor, seed)? else {
@@ -117,6 +116,11 @@ fn key(tensor: &Tensor, seed: u64) -> Result<String> {
     let text = serde_json::to_vec(&key)
         .map_err(|error| Error::environment(format!("{}: {error}", tensor.name)))?;
     Ok(blake3::hash(&text).to_hex().to_string())
+}
+
+fn find(dir: &CacheDir, key: &str) -> Option<Image> {
+    dir.places(key)
+        .find_map(|file| read(&file, key).inspect(|_| dir.touch(&file)))
 }
 
 fn read(file: &Path, key: &str) -> Option<Image> {

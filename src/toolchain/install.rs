@@ -45,8 +45,11 @@ fn home_name() -> String {
 
 /// nvcc of the provisioned compiler, if it is there and whole.
 pub(super) fn installed(cache: &Cache) -> Result<Option<PathBuf>> {
-    let mut homes = cache.layered(DIR)?.places(&home_name());
-    let whole = homes.find(|home| is_complete(home));
+    let dir = cache.layered(DIR)?;
+    let whole = dir
+        .places(&home_name())
+        .find(|home| is_complete(home))
+        .inspect(|home| dir.touch(home));
     Ok(whole.map(|home| home.join(TOOLKIT).join("bin/nvcc")))
 }
 

@@ -189,7 +189,7 @@ impl Functions {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&bytes);
         let executable = self.programs.join(hasher.finalize().to_hex().as_str());
-        // What lies there may have been emptied, cut or replaced.
+        // What lies there may have been emptied, cut or replaced; what is new is used last, for whoever prunes the cache.
         if !files::read(&executable, LARGEST_FILE).is_ok_and(|there| there == bytes) {
             std::fs::File::open(&program)
                 .and_then(|file| file.sync_all())
