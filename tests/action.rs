@@ -89,6 +89,7 @@ fn ran(dir: &Path, inputs: &[(&str, &str)], then: &str) -> Ran {
             ("ARGS", ""),
             ("BASE", ""),
             ("PULL", ""),
+            ("KEPT", ""),
             ("CACHE", "/home/x/.cache/gatekeeper"),
             ("LOOSENED_LABEL", ""),
             ("LABEL_SET", ""),
