@@ -48,6 +48,8 @@ pub enum Command {
     Baseline(BaselineCommand),
     /// Print a stored record as a report
     Report(ReportArgs),
+    /// Say why cases of a record are not what they were at the base: causes, with source lines
+    Explain(ExplainArgs),
     /// Show how the figures of the committed baselines moved, commit by commit
     History(HistoryArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
@@ -64,6 +66,14 @@ pub enum Command {
   gatekeeper toolchain show       which nvcc `run` uses"
     )]
     Toolchain(ToolchainCommand),
+    /// Show what the cache directory holds, or remove what was not used for long
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  gatekeeper cache show
+  gatekeeper cache prune --max-size 10GiB --older-than 30d"
+    )]
+    Cache(CacheCommand),
     /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
     Calibrate(CalibrateArgs),
     /// Print the JSON Schema of gates.yaml, for editors
@@ -202,6 +212,27 @@ pub struct CompareArgs {
     /// Output format; github: annotations, for the standard output of a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper run --base origin/main && gatekeeper explain gatekeeper-out/record.json
+  gatekeeper explain gatekeeper-out/record.json sdpa_fp8/stage2@mission    one case
+  gatekeeper explain pr.json --base main.json 'rmsnorm*'                   of two runs of one machine
+
+Exit codes: 0 whatever the causes are, 2 wrong usage, 4 environment.")]
+pub struct ExplainArgs {
+    /// The record.json that `run` wrote
+    pub record: PathBuf,
+    /// Cases, as for `run` [default: all]
+    #[arg(value_name = "FILTER")]
+    pub cases: Vec<String>,
+    /// The record of the old state, for a run without --base
+    #[arg(long, value_name = "RECORD")]
+    pub base: Option<PathBuf>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
+    pub format: HistoryFormat,
 }
 
 #[derive(Debug, Args)]
@@ -380,6 +411,32 @@ pub enum ToolchainCommand {
     Show(ConfigArg),
 }
 
+#[derive(Debug, Subcommand)]
+pub enum CacheCommand {
+    /// Print how much there is of what, and for how long it was not used
+    #[command(after_help = "Example:
+  gatekeeper cache show    compilers, builds, expected outputs, inputs, base revisions")]
+    Show,
+    /// Remove what was not used for longest; nothing while another gatekeeper uses the cache
+    #[command(after_help = "Examples:
+  gatekeeper cache prune --max-size 10GiB      until so much is left
+  gatekeeper cache prune --older-than 30d      what was not used for a month
+  gatekeeper cache prune --max-size 0 --dry-run
+
+Exit codes: 0, 2 wrong usage, 4 environment.")]
+    Prune {
+        /// Bytes that may stay, for example 10GiB or 500MiB
+        #[arg(long, value_name = "SIZE", value_parser = size)]
+        max_size: Option<u64>,
+        /// How long what stays may not have been used, for example 30d or 12h
+        #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+        older_than: Option<std::time::Duration>,
+        /// Only say what would be removed
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Terminal,
@@ -422,6 +479,25 @@ impl ReportFormat {
     }
 }
 
+/// `10GiB` in bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match text.get(digits.len()..) {
+        Some("" | "B") => 1,
+        Some("KiB") => 1 << 10,
+        Some("MiB") => 1 << 20,
+        Some("GiB") => 1 << 30,
+        Some("TiB") => 1 << 40,
+        _ => return Err("write a size with its unit: 500MiB, 10GiB".to_owned()),
+    };
+    let count: u64 = digits
+        .parse()
+        .map_err(|_| "write a whole number with its unit: 500MiB, 10GiB".to_owned())?;
+    count
+        .checked_mul(unit)
+        .ok_or_else(|| "that is more than any disk holds".to_owned())
+}
+
 /// `+2%` as a share.
 fn change(text: &str) -> Result<f64, String> {
     match crate::config::parse_change(text, '+') {
@@ -452,5 +528,14 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("0"), Ok(0));
+        assert_eq!(size("10GiB"), Ok(10 << 30));
+        for wrong in ["", "GiB", "10GB", "1.5GiB", "-1", "10 GiB", "99999999TiB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
     }
 }

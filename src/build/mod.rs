@@ -3,6 +3,7 @@
 //! Knows nvcc's command line, its output and a cache of both. Knows nothing of limits or devices.
 
 mod cache;
+pub mod code;
 mod command;
 mod compile;
 mod cut;

@@ -7,6 +7,7 @@ use crate::explain::diagnosis::beside::{self, Change, Diagnosed, Figure, Standin
 use crate::explain::diagnosis::{
     Advice, Basis, Bound, Diagnosis, Limiter, Moved, Residency, Resource, Unknown,
 };
+use crate::explain::{Sides, explain};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use verdict::model::{Arithmetic, CaseId, Judgement, Metric, Num, Record, Stall};
@@ -37,7 +38,7 @@ pub struct Try {
 
 pub fn entries(found: Vec<Diagnosed>) -> Vec<Entry> {
     let entry = |it: Diagnosed| Entry {
-        message: with_basis(&it.after),
+        message: sentence(&it.after),
         advice: it.after.advice.iter().map(|advice| rule(*advice)).collect(),
         case: it.case,
         standing: it.standing,
@@ -57,7 +58,7 @@ pub fn section<'a>(record: &Record, judgement: &Judgement) -> [Section<'a>; 2] {
     let failed: Vec<_> = found
         .iter()
         .filter(|it| it.standing == Standing::Failed && it.after.is_known())
-        .map(|it| format!("{}: {}", it.case, with_basis(&it.after)))
+        .map(|it| format!("{}: {}", it.case, sentence(&it.after)))
         .collect();
     let more = failed.len().saturating_sub(MOST);
     let mut lines: Vec<_> = failed.into_iter().take(MOST).collect();
@@ -73,14 +74,15 @@ pub fn section<'a>(record: &Record, judgement: &Judgement) -> [Section<'a>; 2] {
     };
     let has_before = found.iter().any(|it| it.before.is_some());
     let rows = found.iter().map(|it| {
-        let before = it.before.as_ref().map(with_basis);
+        let before = it.before.as_ref().map(bound);
         let before = has_before.then(|| before.unwrap_or("-".to_owned()));
         let changes: Vec<_> = it.changes.iter().map(change).collect();
         let changes = has_before.then(|| changes.join("\n"));
         std::iter::once(it.case.to_string())
             .chain(before)
-            .chain([with_basis(&it.after)])
+            .chain([bound(&it.after)])
             .chain(changes)
+            .chain(has_before.then(|| cause(record, &it.case)))
             .chain([advice(&it.after).join("\n")])
             .collect()
     });
@@ -89,8 +91,14 @@ pub fn section<'a>(record: &Record, judgement: &Judgement) -> [Section<'a>; 2] {
         .chain(has_before.then_some(("bounded before by", Kind::Text)))
         .chain([("bounded by", Kind::Text)])
         .chain(has_before.then_some(("what moved", Kind::Text)))
+        .chain(has_before.then_some(("first cause", Kind::Text)))
         .chain([("to try", Kind::Text)]);
     let table = Table::new(columns, rows.collect());
+    let sides = found
+        .iter()
+        .flat_map(|it| it.before.iter().chain([&it.after]));
+    let bases: BTreeSet<_> = sides.filter_map(basis).collect();
+    let notes = Part::Lines(bases.into_iter().collect());
     let title = match has_before {
         true => "What bounds them, before and now",
         false => "What bounds them",
@@ -98,7 +106,7 @@ pub fn section<'a>(record: &Record, judgement: &Judgement) -> [Section<'a>; 2] {
     let comment = Section {
         is_folded: true,
         in_terminal: false,
-        ..Section::new("", title, vec![Part::Table(table)])
+        ..Section::new("", title, vec![Part::Table(table), notes])
     };
     [terminal, comment]
 }
@@ -109,7 +117,7 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
         let of = &it.after;
         vec![
             it.case.to_string(),
-            bounded_by(of),
+            bound(of),
             uses(of),
             roofline(of).unwrap_or("-".to_owned()),
             time(of.time_ns.or(of.estimated_ns)),
@@ -148,6 +156,13 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
     ]]
 }
 
+/// Of what explains the change, the first.
+fn cause(record: &Record, id: &CaseId) -> String {
+    let sides = Sides::of_run(record, id);
+    let causes = sides.map(|sides| explain(&sides)).unwrap_or_default();
+    causes.first().map_or("-".to_owned(), super::explain::line)
+}
+
 #[derive(Serialize)]
 struct Document {
     schema: &'static str,
@@ -166,28 +181,21 @@ pub fn json(found: Vec<Diagnosed>) -> Result<String> {
         .map_err(|error| Error::environment(format!("the diagnosis cannot be written: {error}")))
 }
 
-/// `bounded by issue slots, 74 % of its peak`.
-fn bounded_by(of: &Diagnosis) -> String {
+/// `issue slots, 74 % of its peak`.
+fn bound(of: &Diagnosis) -> String {
     match &of.bound {
         Bound::Resource { resource } => match of.reached {
-            Some(share) => format!(
-                "bounded by {}, {} of its peak",
-                name(*resource),
-                percent(share)
-            ),
-            None => format!("bounded by {}", name(*resource)),
+            Some(share) => format!("{}, {} of its peak", name(*resource), percent(share)),
+            None => name(*resource).to_owned(),
         },
         Bound::Latency { stall } => {
             let most = most_used(of).map_or(String::new(), |(resource, share)| {
                 let (name, share) = (name(resource), percent(share));
                 format!(", and the most used, {name}, is at {share} of its peak")
             });
-            format!(
-                "bounded by latency: warps mostly wait {}{most}",
-                waits(*stall)
-            )
+            format!("latency: warps mostly wait {}{most}", waits(*stall))
         }
-        Bound::Launch => "bounded by its launch, which takes longer than its work".to_owned(),
+        Bound::Launch => "its launch, which takes longer than its work".to_owned(),
         Bound::FewBlocks { busy } => {
             let blocks = blocks(of.residency.as_ref());
             let busy = busy.as_deref().map_or(String::new(), |busy| match busy {
@@ -199,16 +207,19 @@ fn bounded_by(of: &Diagnosis) -> String {
                 }
                 _ => String::new(),
             });
-            format!("bounded by too few blocks{blocks}{busy}")
+            format!("too few blocks{blocks}{busy}")
         }
-        Bound::Tail => format!("bounded by a tail{}", waves(of.residency.as_ref())),
+        Bound::Tail => format!("a tail{}", waves(of.residency.as_ref())),
         Bound::Unknown { why } => unknown(why),
     }
 }
 
-/// The same where no note says how it was made.
-fn with_basis(of: &Diagnosis) -> String {
-    let said = bounded_by(of);
+/// `bounded by issue slots, 74 % of its peak (estimate for NVIDIA L4)`: where no note says how it was made.
+fn sentence(of: &Diagnosis) -> String {
+    let said = match of.is_known() {
+        true => format!("bounded by {}", bound(of)),
+        false => bound(of),
+    };
     match &of.basis {
         Basis::Estimate { gpu } => format!("{said} (estimate for {gpu})"),
         Basis::Profile { .. } | Basis::Times { .. } | Basis::Nothing => said,
@@ -611,7 +622,7 @@ mod tests {
             Bound::Tail,
         ];
         let said = known.into_iter().map(diagnosis).chain(unknown);
-        let said: Vec<_> = said.map(|it| with_basis(&it)).collect();
+        let said: Vec<_> = said.map(|it| sentence(&it)).collect();
         insta::assert_snapshot!("bounds", said.join("\n"));
     }
 
