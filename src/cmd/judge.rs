@@ -156,7 +156,7 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     if base == head {
         remark("BASE and HEAD are the same record");
     }
-    let report = render(args.format, &head, &judgement)?;
+    let report = render_beside(args.format, Some(&base), &head, &judgement)?;
     let names = [&args.base, &args.head].map(|path| path.display().to_string());
     let [of_base, of_head] = &names;
     let sides = ((of_base.as_str(), &base), (of_head.as_str(), &head));
@@ -235,14 +235,24 @@ fn judged(record: &Record) -> Judgement {
 }
 
 pub fn render(format: Format, record: &Record, judgement: &Judgement) -> Result<String> {
+    render_beside(format, None, record, judgement)
+}
+
+fn render_beside(
+    format: Format,
+    base: Option<&Record>,
+    record: &Record,
+    judgement: &Judgement,
+) -> Result<String> {
     match format {
-        Format::Terminal => Ok(report::terminal::render(
+        Format::Terminal => Ok(report::terminal::render_beside(
+            base,
             record,
             judgement,
             terminal_options(),
         )),
-        Format::Markdown => Ok(report::markdown::render(record, judgement)),
-        Format::Json => report::json::render(record, judgement),
+        Format::Markdown => Ok(report::markdown::render_beside(base, record, judgement)),
+        Format::Json => report::json::render_beside(base, record, judgement),
         Format::Junit => report::junit::render(record, judgement),
         Format::Github => Ok(report::github::render(record, judgement)),
     }
