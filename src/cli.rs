@@ -212,6 +212,7 @@ pub struct JudgeArgs {
   gatekeeper report gatekeeper-out/record.json > comment.md
   gatekeeper report gatekeeper-out/record.json --format terminal
   gatekeeper report gatekeeper-out/record.json --ladder --format terminal
+  gatekeeper report gatekeeper-out/record.json --diagnosis
   gatekeeper report gatekeeper-out/record.json --format nvbench --out nvbench
 
 Exit codes: 0 whatever the verdicts are, 2 wrong usage, 4 environment.")]
@@ -227,6 +228,9 @@ pub struct ReportArgs {
     /// terminal, markdown or json
     #[arg(long)]
     pub ladder: bool,
+    /// What bounds each case, with its figures and what to try; as terminal, markdown or json
+    #[arg(long, conflicts_with = "ladder")]
+    pub diagnosis: bool,
     /// Directory for the files of --format nvbench
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

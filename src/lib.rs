@@ -14,6 +14,7 @@ pub mod counters;
 pub mod device;
 pub mod error;
 pub mod exit;
+pub mod explain;
 pub mod history;
 pub mod limits;
 pub mod measure;

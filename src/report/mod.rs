@@ -3,6 +3,7 @@
 mod beside;
 #[cfg(test)]
 mod codes;
+pub mod diagnosis;
 pub mod escape;
 mod figures;
 pub mod github;

@@ -1,6 +1,9 @@
 //! What was observed. Appended to a record in the order of observation, never changed.
 
-use super::{Arch, CaseId, Counter, Launch, Mode, Num, ProfileFacts, RivalFacts, Seen, UnitId};
+use super::{
+    Arch, Arithmetic, CaseId, Counter, Launch, Mode, Num, ProfileFacts, RivalFacts, Seen, UnitId,
+    Work,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -300,6 +303,9 @@ pub struct SimulationFacts {
     /// Of each counter the source lines that count most of it, the largest first, a few of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lines: BTreeMap<Counter, Vec<LineCount>>,
+    /// Arithmetic, for the reader.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub computed: BTreeMap<Arithmetic, Work>,
     /// `None` where nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed: Option<Printed>,

@@ -1,6 +1,7 @@
 //! Plain data: plan, evidence, policy, record and verdicts. No behaviour beyond parsing and display.
 
 mod arch;
+mod arithmetic;
 mod baseline;
 mod counter;
 mod evidence;
@@ -18,6 +19,7 @@ mod seen;
 mod verdict;
 
 pub use arch::*;
+pub use arithmetic::*;
 pub use baseline::*;
 pub use counter::*;
 pub use evidence::*;
