@@ -48,6 +48,8 @@ pub enum Command {
     Baseline(BaselineCommand),
     /// Print a stored record as a report
     Report(ReportArgs),
+    /// Say why cases of a record are not what they were at the base: causes, with source lines
+    Explain(ExplainArgs),
     /// Show how the figures of the committed baselines moved, commit by commit
     History(HistoryArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
@@ -192,6 +194,27 @@ pub struct CompareArgs {
     /// Output format; github: annotations, for the standard output of a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper run --base origin/main && gatekeeper explain gatekeeper-out/record.json
+  gatekeeper explain gatekeeper-out/record.json sdpa_fp8/stage2@mission    one case
+  gatekeeper explain pr.json --base main.json 'rmsnorm*'                   of two runs of one machine
+
+Exit codes: 0 whatever the causes are, 2 wrong usage, 4 environment.")]
+pub struct ExplainArgs {
+    /// The record.json that `run` wrote
+    pub record: PathBuf,
+    /// Cases, as for `run` [default: all]
+    #[arg(value_name = "FILTER")]
+    pub cases: Vec<String>,
+    /// The record of the old state, for a run without --base
+    #[arg(long, value_name = "RECORD")]
+    pub base: Option<PathBuf>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
+    pub format: HistoryFormat,
 }
 
 #[derive(Debug, Args)]

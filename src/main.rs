@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => cmd::judge::compare(&args),
         Command::Judge(args) => cmd::judge::judge(&args),
         Command::Report(args) => cmd::judge::report(&args),
+        Command::Explain(args) => cmd::explain::run(&args),
         Command::Baseline(BaselineCommand::Update {
             record,
             config,

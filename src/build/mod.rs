@@ -4,6 +4,7 @@
 
 mod bounds;
 mod cache;
+pub mod code;
 mod command;
 mod compile;
 mod cut;

@@ -5,6 +5,7 @@ pub mod baseline;
 pub mod calibrate;
 pub mod config;
 pub mod doctor;
+pub mod explain;
 pub mod history;
 pub mod judge;
 pub mod run;

@@ -5,6 +5,7 @@ mod beside;
 mod codes;
 pub mod diagnosis;
 pub mod escape;
+pub mod explain;
 mod figures;
 pub mod github;
 pub mod history;

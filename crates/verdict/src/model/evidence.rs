@@ -1,8 +1,8 @@
 //! What was observed. Appended to a record in the order of observation, never changed.
 
 use super::{
-    Arch, Arithmetic, CaseId, Counter, Launch, Mode, Num, ProfileFacts, RivalFacts, Seen, UnitId,
-    Work,
+    Arch, Arithmetic, CaseId, CodeFacts, Counter, Launch, Mode, Num, ProfileFacts, RivalFacts,
+    Seen, UnitId, Work,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -43,6 +43,11 @@ pub enum Evidence {
         /// Counted from 0, without gaps for each case.
         process: u32,
         facts: Seen<TimeFacts>,
+    },
+    /// The machine code of a unit, where the base's is another. No verdict depends on it.
+    Code {
+        unit: UnitId,
+        facts: Seen<CodeFacts>,
     },
     /// One case under a profiler, in a process of its own that times nothing.
     Profile {

@@ -3,6 +3,7 @@
 mod arch;
 mod arithmetic;
 mod baseline;
+mod code;
 mod counter;
 mod evidence;
 mod filter;
@@ -21,6 +22,7 @@ mod verdict;
 pub use arch::*;
 pub use arithmetic::*;
 pub use baseline::*;
+pub use code::*;
 pub use counter::*;
 pub use evidence::*;
 pub use filter::*;
