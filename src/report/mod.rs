@@ -7,6 +7,7 @@ pub mod escape;
 mod figures;
 pub mod github;
 pub mod history;
+pub mod html;
 pub mod json;
 pub mod junit;
 pub mod ladder;
