@@ -117,6 +117,26 @@ pub(super) fn xml(text: &str) -> String {
     text.replace("##[", "&#35;#[")
 }
 
+/// A whole page of HTML, in which the markup is escaped already: no text in it hides a character or turns the direction
+/// of others, and where a runner's log shows the page, none is a command.
+pub(super) fn html(page: &str) -> String {
+    let mut out = String::with_capacity(page.len());
+    for line in page.lines() {
+        let shown = visible(line).replace("##[", "&#35;#[");
+        let start = shown.trim_start();
+        match start.strip_prefix("::") {
+            Some(rest) => {
+                out.push_str(&shown[..shown.len() - start.len()]);
+                out.push_str("&#58;:");
+                out.push_str(rest);
+            }
+            None => out.push_str(&shown),
+        }
+        out.push('\n');
+    }
+    out
+}
+
 /// Bytes of a text from outside that a report shows.
 const MOST: usize = 8 << 10;
 
@@ -159,6 +179,10 @@ mod tests {
             value
         );
         assert_eq!(xml("<a>##[b</a>"), "<a>&#35;#[b</a>");
+        assert_eq!(
+            html("<p>a\u{202e}b\u{1b} ##[c\n  ::error ::d</p>"),
+            "<p>a\\u{202e}b\\u{1b} &#35;#[c\n  &#58;:error ::d</p>\n"
+        );
     }
 
     #[test]
