@@ -48,6 +48,8 @@ pub enum Command {
     Baseline(BaselineCommand),
     /// Print a stored record as a report
     Report(ReportArgs),
+    /// Say why cases of a record are not what they were at the base: causes, with source lines
+    Explain(ExplainArgs),
     /// Show how the figures of the committed baselines moved, commit by commit
     History(HistoryArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
@@ -91,6 +93,13 @@ and as the first line of gates.yaml, for the YAML language server:
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write the manual pages into a directory, one for each command
+    #[command(after_help = "Example:
+  gatekeeper man ~/.local/share/man/man1 && man gatekeeper-run")]
+    Man {
+        /// The directory; made if it is not there
+        dir: PathBuf,
+    },
     /// The process that runs kernels; started by `run`
     #[command(name = crate::worker::SUBCOMMAND, hide = true)]
     Worker { device: DeviceChoice },
@@ -109,6 +118,7 @@ pub struct ConfigArg {
   gatekeeper run sdpa_fp8/stage2@mission          one case
   gatekeeper run 'sdpa_*@{small,ragged}'          globs: these kernels, at these shapes
   gatekeeper run --base origin/main               a pull request: timed interleaved with its base
+  gatekeeper run --changed HEAD                   before a commit: only the kernels that it changes
   gatekeeper run --provision                      install the compiler first, if there is none
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/
 
@@ -139,6 +149,10 @@ pub struct RunArgs {
     /// measured interleaved with it on this GPU, and gates looser than the base's fail
     #[arg(long, value_name = "REF")]
     pub base: Option<String>,
+    /// Only kernels that differ from this revision's: in sources, headers, definitions, launch, gates, baselines or
+    /// references; for the edit loop and for git hooks
+    #[arg(long, value_name = "REF")]
+    pub changed: Option<String>,
     /// Allow gates looser than the base's, and list them; meant for a workflow that sets it from a label that only
     /// maintainers can add
     #[arg(long, requires = "base")]
@@ -191,6 +205,27 @@ pub struct CompareArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper run --base origin/main && gatekeeper explain gatekeeper-out/record.json
+  gatekeeper explain gatekeeper-out/record.json sdpa_fp8/stage2@mission    one case
+  gatekeeper explain pr.json --base main.json 'rmsnorm*'                   of two runs of one machine
+
+Exit codes: 0 whatever the causes are, 2 wrong usage, 4 environment.")]
+pub struct ExplainArgs {
+    /// The record.json that `run` wrote
+    pub record: PathBuf,
+    /// Cases, as for `run` [default: all]
+    #[arg(value_name = "FILTER")]
+    pub cases: Vec<String>,
+    /// The record of the old state, for a run without --base
+    #[arg(long, value_name = "RECORD")]
+    pub base: Option<PathBuf>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
+    pub format: HistoryFormat,
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = "Example:
   gatekeeper judge gatekeeper-out/record.json    the same verdicts and exit code as the run's
 
@@ -208,6 +243,7 @@ pub struct JudgeArgs {
   gatekeeper report gatekeeper-out/record.json > comment.md
   gatekeeper report gatekeeper-out/record.json --format terminal
   gatekeeper report gatekeeper-out/record.json --ladder --format terminal
+  gatekeeper report gatekeeper-out/record.json --diagnosis
   gatekeeper report gatekeeper-out/record.json --format nvbench --out nvbench
 
 Exit codes: 0 whatever the verdicts are, 2 wrong usage, 4 environment.")]
@@ -223,6 +259,9 @@ pub struct ReportArgs {
     /// terminal, markdown or json
     #[arg(long)]
     pub ladder: bool,
+    /// What bounds each case, with its figures and what to try; as terminal, markdown or json
+    #[arg(long, conflicts_with = "ladder")]
+    pub diagnosis: bool,
     /// Directory for the files of --format nvbench
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -17,6 +17,7 @@ pub mod counters;
 pub mod device;
 pub mod error;
 pub mod exit;
+pub mod explain;
 pub mod files;
 pub mod history;
 pub mod limits;

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => cmd::judge::compare(&args),
         Command::Judge(args) => cmd::judge::judge(&args),
         Command::Report(args) => cmd::judge::report(&args),
+        Command::Explain(args) => cmd::explain::run(&args),
         Command::Baseline(BaselineCommand::Update {
             record,
             config,
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         }
         Command::Calibrate(args) => cmd::calibrate::run(&args),
         Command::Completions { shell } => cmd::completions(shell),
+        Command::Man { dir } => cmd::write_manual(&dir),
         Command::Worker { device } => return worker::child::main(device),
     };
     match outcome {

@@ -376,25 +376,13 @@ fn every_input_is_declared_used_and_explained() {
 /// An output that no step before has is empty text to GitHub, and an `if` on it is never true.
 #[test]
 fn every_output_is_one_that_an_earlier_step_has() {
-    let outputs = |step: &Value| -> Vec<&'static str> {
+    let outputs = |step: &Value| -> Vec<String> {
         match step["uses"].as_str() {
-            Some(uses) if uses.starts_with("actions/cache/restore@") => vec!["cache-hit"],
+            Some(uses) if uses.starts_with("actions/cache/restore@") => vec!["cache-hit".into()],
             Some(_) => vec![],
-            None => {
-                let script = step["run"].as_str().unwrap();
-                let names = [
-                    "root",
-                    "program",
-                    "compiler",
-                    "cache",
-                    "toolchains",
-                    "results",
-                    "pull",
-                    "exit-code",
-                ];
-                let is_set = |name: &&str| script.contains(&format!("echo \"{name}="));
-                names.into_iter().filter(is_set).collect()
-            }
+            None => after("echo \"", &[step["run"].as_str().unwrap().to_owned()])
+                .into_iter()
+                .collect(),
         }
     };
     let mut known = BTreeSet::new();
@@ -429,20 +417,104 @@ fn no_script_has_an_expression_in_it() {
     }
 }
 
+/// Of a tag, its owner decides later what it is.
 #[test]
-fn what_others_wrote_is_pinned_to_a_version() {
+fn what_others_wrote_is_pinned_to_a_commit() {
     let mut used = Vec::new();
-    for file in ["action.yml", ".github/workflows/gates.yml"] {
-        let text = fs::read_to_string(root().join(file)).unwrap();
+    let workflows = fs::read_dir(root().join(".github/workflows")).unwrap();
+    let files = workflows.map(|entry| entry.unwrap().path());
+    for file in files.chain([root().join("action.yml")]) {
+        let text = fs::read_to_string(file).unwrap();
         let uses = text.lines().filter_map(|line| line.split_once("uses: "));
         used.extend(uses.map(|(_, name)| name.trim().to_owned()));
     }
-    assert!(used.len() >= 6, "{used:?}");
+    assert!(used.len() >= 12, "{used:?}");
     for name in used.iter().filter(|name| *name != "./") {
-        let (_, version) = name.split_once('@').unwrap();
-        let digits = version.strip_prefix('v').unwrap_or(version);
-        assert!(digits.starts_with(|c: char| c.is_ascii_digit()), "{name}");
+        let (_, pin) = name.split_once('@').unwrap();
+        let (commit, version) = pin.split_once(" # v").unwrap();
+        assert!(
+            commit.len() == 40 && commit.chars().all(|c| c.is_ascii_hexdigit()),
+            "{name}"
+        );
+        assert!(version.starts_with(|c: char| c.is_ascii_digit()), "{name}");
     }
+}
+
+/// What became of the step that takes a release from where these lie: exit code, what it said, and the version that
+/// it installed.
+fn installed(releases: &Path, reference: &str) -> (Option<i32>, String, Option<String>) {
+    let temp = tempfile::tempdir().unwrap();
+    let outputs = temp.path().join("outputs");
+    fs::write(&outputs, "").unwrap();
+    let done = bash(&script("Take gatekeeper from its release"))
+        .env("GITHUB_ACTION_PATH", root())
+        .env("GITHUB_OUTPUT", &outputs)
+        .env("RUNNER_TEMP", temp.path())
+        .env("RELEASES", format!("file://{}", releases.display()))
+        .env("REF", reference)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let program = temp.path().join("gatekeeper/bin/gatekeeper");
+    let version = program.exists().then(|| {
+        let done = Command::new(program).arg("--version").output().unwrap();
+        String::from_utf8(done.stdout).unwrap()
+    });
+    let outputs = fs::read_to_string(outputs).unwrap();
+    assert_eq!(outputs == "installed=true\n", version.is_some(), "{done:?}");
+    (done.status.code(), said, version)
+}
+
+/// The real archive of this commit, and the action as GitHub would start it, but for where it downloads from.
+#[test]
+fn a_release_is_installed_by_its_checksum_and_anything_else_is_built() {
+    let temp = tempfile::tempdir().unwrap();
+    let releases = temp.path().join("releases");
+    let version = env!("CARGO_PKG_VERSION");
+    let here = releases.join(format!("v{version}"));
+    fs::create_dir_all(&here).unwrap();
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    // As a release has it: without what only a debugger reads.
+    let binary = temp.path().join("gatekeeper");
+    let stripped = Command::new("strip")
+        .args([env!("CARGO_BIN_EXE_gatekeeper"), "-o"])
+        .arg(&binary)
+        .status();
+    assert!(stripped.unwrap().success());
+    let packed = Command::new(root().join("packaging/archive"))
+        .arg(&binary)
+        .arg(&target)
+        .arg(&here)
+        .output()
+        .unwrap();
+    assert!(packed.status.success(), "{packed:?}");
+    let tag = format!("v{version}");
+    let program = Some(format!("gatekeeper {version}\n"));
+
+    let (code, said, got) = installed(&releases, &tag);
+    assert_eq!((code, got), (Some(0), program.clone()), "{said}");
+    let (_, said, got) = installed(&releases, &git(&root(), &["rev-parse", "HEAD"]));
+    assert_eq!(got, program, "{said}");
+
+    for (reference, reason) in [
+        ("main", ""),
+        (&*"0".repeat(40), "This commit is not that of"),
+    ] {
+        let (code, said, got) = installed(&releases, reference);
+        assert_eq!((code, got), (Some(0), None), "{reference}");
+        assert!(said.starts_with(reason), "{said}");
+    }
+    let nothing = temp.path().join("nothing");
+    let (code, said, got) = installed(&nothing, &tag);
+    assert_eq!((code, got), (Some(0), None));
+    assert!(said.starts_with("There is no release"), "{said}");
+
+    // Another archive under the same checksum is an attack or a broken disk, and nothing to build around.
+    let archive = here.join(format!("gatekeeper-{version}-{target}.tar.gz"));
+    fs::write(&archive, "another").unwrap();
+    let (code, said, got) = installed(&releases, &tag);
+    assert_eq!((code, got), (Some(4), None));
+    assert!(said.contains("is not what its checksum says"), "{said}");
 }
 
 /// The outputs of the step that names keys, for an action at `action` on a runner with this cache.

@@ -6,6 +6,7 @@ pub mod cache;
 pub mod calibrate;
 pub mod config;
 pub mod doctor;
+pub mod explain;
 pub mod history;
 pub mod judge;
 pub mod run;
@@ -74,5 +75,14 @@ pub fn completions(shell: clap_complete::Shell) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "gatekeeper", &mut script);
     print(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Held)
+}
+
+pub fn write_manual(dir: &Path) -> Result<Exit> {
+    std::fs::create_dir_all(dir)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
+        .map_err(|error| {
+            Error::environment(format!("{} cannot be written: {error}", dir.display()))
+        })?;
     Ok(Exit::Held)
 }

@@ -254,6 +254,7 @@ fn resolve_file(
             timing: resolve_timing(&raw.timing)?,
             simulation: resolve_simulation(&raw.simulation)?,
             pairing: None,
+            profiling: None,
             rivals: Vec::new(),
             filters: Vec::new(),
             left_out: BTreeSet::new(),

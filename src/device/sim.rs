@@ -269,6 +269,7 @@ impl Shown {
             information: counted.information,
             withheld: counted.withheld,
             lines: counted.lines,
+            computed: counted.computed,
             printed: printed(&self.printed),
         }
     }

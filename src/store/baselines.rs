@@ -51,6 +51,9 @@ fn place(kernel: &str, variant: &str, key: &BaselineKey) -> Result<PathBuf> {
         } => {
             format!("{gpu}-{driver_branch}-{mode}")
         }
+        BaselineKey::Profile {
+            gpu, driver_branch, ..
+        } => format!("{gpu}-{driver_branch}"),
     };
     let name = format!(
         "{}-{}-{digest}.json",

@@ -162,6 +162,7 @@ fn record(files: Vec<File>) -> Result<Record> {
             timing,
             simulation: Simulation { budget: 0 },
             pairing: None,
+            profiling: None,
             rivals: Vec::new(),
             filters: Vec::new(),
             left_out: BTreeSet::new(),
