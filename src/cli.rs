@@ -59,11 +59,7 @@ pub enum Command {
     /// Write a commented gates.yaml to start from
     Init(InitArgs),
     /// Report what this machine has and what it lacks
-    #[command(after_help = "Example:
-  gatekeeper doctor    cache, gates.yaml, compiler and GPUs, a line each
-
-Exit codes: 0, 2 for a mistake in gates.yaml, 4 for any other problem. No GPU is not a problem.")]
-    Doctor(ConfigArg),
+    Doctor(DoctorArgs),
     /// Install or show the compiler
     #[command(
         subcommand,
@@ -112,6 +108,20 @@ pub struct ConfigArg {
     /// The gates file
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper doctor            cache, gates.yaml, compiler and GPUs, a line each
+  gatekeeper doctor --peaks    also what the first GPU reaches, beside what the tables of diagnoses have
+
+Exit codes: 0, 2 for a mistake in gates.yaml, 4 for any other problem. No GPU is not a problem.")]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Measure the peaks of the first GPU with built-in kernels: FP32, tensor cores, DRAM and L2
+    #[arg(long)]
+    pub peaks: bool,
 }
 
 #[derive(Debug, Args)]

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Command::Validate(args) => cmd::config::validate(&args),
         Command::Init(args) => cmd::config::init(&args),
         Command::Schema => cmd::config::schema(),
-        Command::Doctor(config) => cmd::doctor::run(&config),
+        Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Toolchain(ToolchainCommand::Install) => cmd::toolchain::install(),
         Command::Toolchain(ToolchainCommand::Show(config)) => cmd::toolchain::show(&config),
         Command::Cache(CacheCommand::Show) => cmd::cache::show(),
