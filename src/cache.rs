@@ -3,15 +3,25 @@
 //! A second one can be read beside it: what a pull request leaves in its own directory never reaches the one that all
 //! share.
 
+pub mod evict;
+
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use crate::temporary::{TemporaryFile, sweep};
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
     /// Of others: read and never written.
     shared: Option<PathBuf>,
+    /// Of both: held while they are used, so that nothing is removed meanwhile. `None` where the file system has no
+    /// locks.
+    lock: Option<Arc<File>>,
+    _shared_lock: Option<Arc<File>>,
 }
 
 /// A directory of the cache, and the one of the same name in the shared cache.
@@ -32,6 +42,16 @@ impl CacheDir {
     pub fn places(&self, name: &str) -> impl Iterator<Item = PathBuf> + use<> {
         let shared = self.shared.as_ref().map(|dir| dir.join(name));
         shared.into_iter().chain([self.own.join(name)])
+    }
+}
+
+impl CacheDir {
+    /// So that it is among the last to go. What is another's stays as it is.
+    pub fn touch(&self, place: &Path) {
+        if place.starts_with(&self.own) {
+            // It may be gone, and then it is old no more.
+            let _ = File::open(place).and_then(|file| file.set_modified(SystemTime::now()));
+        }
     }
 }
 
@@ -85,7 +105,13 @@ impl Cache {
             )
         })?;
         check_path(&root, "GATEKEEPER_CACHE")?;
-        Ok(Self { root, shared: None })
+        sweep(&root);
+        Ok(Self {
+            lock: hold(&root, true),
+            _shared_lock: None,
+            root,
+            shared: None,
+        })
     }
 
     /// With another cache to read from. One that is not there yet is an empty one.
@@ -98,7 +124,11 @@ impl Cache {
         };
         check_path(&shared, SHARED)?;
         let shared = (shared != self.root).then_some(shared);
-        Ok(Self { shared, ..self })
+        Ok(Self {
+            _shared_lock: shared.as_deref().and_then(|shared| hold(shared, false)),
+            shared,
+            ..self
+        })
     }
 
     pub fn root(&self) -> &Path {
@@ -130,6 +160,17 @@ impl Cache {
                 Error::environment(format!("{} cannot be made: {error}", dir.display()))
             })
     }
+}
+
+/// Shared by all that use a cache; waits for the one that removes from it.
+fn hold(root: &Path, make: bool) -> Option<Arc<File>> {
+    let path = root.join("use.lock");
+    if make {
+        let _ = File::options().create_new(true).write(true).open(&path);
+    }
+    let lock = files::open(&path).ok()?;
+    lock.lock_shared().ok()?;
+    Some(Arc::new(lock))
 }
 
 /// nvcc passes its paths to a shell in double quotes, and puts its own directory into PATH.

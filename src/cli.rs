@@ -70,6 +70,14 @@ Exit codes: 0, 2 for a mistake in gates.yaml, 4 for any other problem. No GPU is
   gatekeeper toolchain show       which nvcc `run` uses"
     )]
     Toolchain(ToolchainCommand),
+    /// Show what the cache directory holds, or remove what was not used for long
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  gatekeeper cache show
+  gatekeeper cache prune --max-size 10GiB --older-than 30d"
+    )]
+    Cache(CacheCommand),
     /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
     Calibrate(CalibrateArgs),
     /// Print the JSON Schema of gates.yaml, for editors
@@ -393,6 +401,32 @@ pub enum ToolchainCommand {
     Show(ConfigArg),
 }
 
+#[derive(Debug, Subcommand)]
+pub enum CacheCommand {
+    /// Print how much there is of what, and for how long it was not used
+    #[command(after_help = "Example:
+  gatekeeper cache show    compilers, builds, expected outputs, inputs, base revisions")]
+    Show,
+    /// Remove what was not used for longest; nothing while another gatekeeper uses the cache
+    #[command(after_help = "Examples:
+  gatekeeper cache prune --max-size 10GiB      until so much is left
+  gatekeeper cache prune --older-than 30d      what was not used for a month
+  gatekeeper cache prune --max-size 0 --dry-run
+
+Exit codes: 0, 2 wrong usage, 4 environment.")]
+    Prune {
+        /// Bytes that may stay, for example 10GiB or 500MiB
+        #[arg(long, value_name = "SIZE", value_parser = size)]
+        max_size: Option<u64>,
+        /// How long what stays may not have been used, for example 30d or 12h
+        #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+        older_than: Option<std::time::Duration>,
+        /// Only say what would be removed
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Terminal,
@@ -435,6 +469,25 @@ impl ReportFormat {
     }
 }
 
+/// `10GiB` in bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match text.get(digits.len()..) {
+        Some("" | "B") => 1,
+        Some("KiB") => 1 << 10,
+        Some("MiB") => 1 << 20,
+        Some("GiB") => 1 << 30,
+        Some("TiB") => 1 << 40,
+        _ => return Err("write a size with its unit: 500MiB, 10GiB".to_owned()),
+    };
+    let count: u64 = digits
+        .parse()
+        .map_err(|_| "write a whole number with its unit: 500MiB, 10GiB".to_owned())?;
+    count
+        .checked_mul(unit)
+        .ok_or_else(|| "that is more than any disk holds".to_owned())
+}
+
 /// `+2%` as a share.
 fn change(text: &str) -> Result<f64, String> {
     match crate::config::parse_change(text, '+') {
@@ -465,5 +518,14 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("0"), Ok(0));
+        assert_eq!(size("10GiB"), Ok(10 << 30));
+        for wrong in ["", "GiB", "10GB", "1.5GiB", "-1", "10 GiB", "99999999TiB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
     }
 }

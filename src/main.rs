@@ -1,7 +1,8 @@
 //! The program: a command in, an exit code out.
 
 use clap::Parser;
-use gatekeeper::cli::{BaselineCommand, Cli, Command, ToolchainCommand};
+use gatekeeper::cache::evict::Limits;
+use gatekeeper::cli::{BaselineCommand, CacheCommand, Cli, Command, ToolchainCommand};
 use gatekeeper::exit::Exit;
 use gatekeeper::process::children;
 use gatekeeper::{cmd, limits, worker};
@@ -34,6 +35,18 @@ fn main() -> ExitCode {
         Command::Doctor(config) => cmd::doctor::run(&config),
         Command::Toolchain(ToolchainCommand::Install) => cmd::toolchain::install(),
         Command::Toolchain(ToolchainCommand::Show(config)) => cmd::toolchain::show(&config),
+        Command::Cache(CacheCommand::Show) => cmd::cache::show(),
+        Command::Cache(CacheCommand::Prune {
+            max_size,
+            older_than,
+            dry_run,
+        }) => {
+            let limits = Limits {
+                bytes: max_size,
+                age: older_than,
+            };
+            cmd::cache::prune(limits, dry_run)
+        }
         Command::Calibrate(args) => cmd::calibrate::run(&args),
         Command::Completions { shell } => cmd::completions(shell),
         Command::Man { dir } => cmd::write_manual(&dir),

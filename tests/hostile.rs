@@ -177,3 +177,79 @@ fn what_a_pull_request_makes_stays_in_its_own_cache() {
     assert!(state(shared.path()) == before, "the shared cache changed");
     assert_eq!(run(&[("GATEKEEPER_CACHE", shared.path())]), (1, 0));
 }
+
+/// What may stand where a file is expected.
+const IN_PLACE_OF_A_FILE: [&str; 5] = ["fifo", "zero", "socket", "directory", "huge"];
+
+fn put(what: &str, at: &Path) {
+    let _ = std::fs::remove_file(at);
+    std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+    match what {
+        "fifo" => nix::unistd::mkfifo(at, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+        "zero" => std::os::unix::fs::symlink("/dev/zero", at).unwrap(),
+        // Its file stays when it is closed.
+        "socket" => drop(std::os::unix::net::UnixListener::bind(at).unwrap()),
+        "directory" => std::fs::create_dir(at).unwrap(),
+        _ => std::fs::File::create(at).unwrap().set_len(1 << 40).unwrap(),
+    }
+}
+
+/// At once: what waits for a FIFO waits for ever.
+fn ends(dir: &Path, args: &[&str]) -> (Option<i32>, String) {
+    let mut command = gatekeeper();
+    let minute = std::time::Duration::from_secs(60);
+    let output = command.current_dir(dir).args(args).timeout(minute);
+    let output = output.output().unwrap();
+    (output.status.code(), stderr(&output))
+}
+
+#[test]
+fn what_is_no_file_is_a_mistake_at_once() {
+    for what in IN_PLACE_OF_A_FILE {
+        for (file, args) in [
+            ("gates.yaml", &["validate"][..]),
+            ("copy.cu", &["validate"]),
+            ("copy.cu", &["run", "copy"]),
+            ("baselines/accepted.yaml", &["validate"]),
+            ("record.json", &["judge", "record.json"]),
+            ("record.json", &["report", "record.json"]),
+            ("record.json", &["compare", "record.json", "record.json"]),
+            (
+                "record.json",
+                &["baseline", "update", "--record", "record.json"],
+            ),
+            ("recording.gz", &["calibrate", "--from", "recording.gz"]),
+        ] {
+            let project = project();
+            put(what, &project.path().join(file));
+            let (code, said) = ends(project.path(), args);
+            assert_eq!(code, Some(2), "{what} {args:?}: {said}");
+            assert!(said.starts_with("error: "), "{what} {args:?}: {said}");
+            assert!(said.contains(file), "{what} {args:?}: {said}");
+        }
+    }
+}
+
+/// Files that are trusted less than a mistake: their place is known, and what they should cover is not held.
+#[test]
+fn a_baseline_that_is_no_file_is_broken_at_once() {
+    let project = project();
+    let dir = project.path();
+    run(dir, &["run", "--provision", "copy"], 0);
+    run(dir, &["baseline", "update", "copy"], 0);
+    let baselines: Vec<_> = state(&dir.join("baselines"))
+        .into_iter()
+        .filter_map(|(path, (_, content))| content.map(|_| path))
+        .collect();
+    assert!(!baselines.is_empty());
+    for what in IN_PLACE_OF_A_FILE {
+        for file in &baselines {
+            put(what, file);
+        }
+        let (code, said) = ends(dir, &["run", "copy"]);
+        assert!(matches!(code, Some(1 | 2)), "{what}: {code:?} {said}");
+        for file in &baselines {
+            let _ = std::fs::remove_dir(file);
+        }
+    }
+}

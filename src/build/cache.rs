@@ -12,6 +12,7 @@ use super::files::Files;
 use super::inputs::Dependencies;
 use crate::cache::{Cache, CacheDir, write_atomically};
 use crate::error::{Error, Result};
+use crate::files;
 use crate::temporary::TemporaryDir;
 use crate::toolchain::Toolchain;
 use serde::{Deserialize, Serialize};
@@ -101,9 +102,13 @@ impl Artifacts {
     pub fn find(&self, key: &str, files: &Files) -> Option<Stored> {
         self.manifests
             .places(&manifest_name(key))
-            .flat_map(|place| manifest(&place).compilations)
-            .filter(|compilation| compilation.inputs.hold(files))
-            .find_map(|compilation| self.load(key, &compilation.artifact))
+            .find_map(|place| {
+                let earlier = manifest(&place).compilations.into_iter();
+                let found = earlier
+                    .filter(|compilation| compilation.inputs.hold(files))
+                    .find_map(|compilation| self.load(key, &compilation.artifact));
+                found.inspect(|_| self.manifests.touch(&place))
+            })
     }
 
     /// Copies what was compiled into its place. Without inputs no request finds it again.
@@ -126,7 +131,7 @@ impl Artifacts {
                 objects.display()
             ))
         };
-        let bytes = std::fs::read(&output).map_err(failed)?;
+        let bytes = files::read(&output, files::made()).map_err(failed)?;
         let ptx = ptx.unwrap_or_default();
         let artifact = content_address(key, &bytes, ptx.as_bytes());
         facts.artifact.clone_from(&artifact);
@@ -187,7 +192,7 @@ impl Artifacts {
     fn load(&self, key: &str, artifact: &str) -> Option<Stored> {
         self.objects
             .places(artifact)
-            .find_map(|place| load(&place, key, artifact))
+            .find_map(|place| load(&place, key, artifact).inspect(|_| self.objects.touch(&place)))
     }
 }
 
@@ -197,7 +202,7 @@ fn manifest_name(key: &str) -> String {
 
 /// Empty where there is none or it is damaged: that costs a compilation.
 fn manifest(file: &Path) -> Manifest {
-    std::fs::read(file)
+    files::read(file, files::made())
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default()
@@ -205,10 +210,11 @@ fn manifest(file: &Path) -> Manifest {
 
 /// `None` where it is missing, cut short, changed, or of another request.
 fn load(dir: &Path, key: &str, artifact: &str) -> Option<Stored> {
-    let sidecar: Sidecar = serde_json::from_slice(&std::fs::read(dir.join(SIDECAR)).ok()?).ok()?;
+    let read = |file: &Path| files::read(file, files::made());
+    let sidecar: Sidecar = serde_json::from_slice(&read(&dir.join(SIDECAR)).ok()?).ok()?;
     let file = dir.join(&sidecar.file);
     let ptx = dir.join(PTX);
-    let (bytes, text) = (std::fs::read(&file).ok()?, std::fs::read(&ptx).ok()?);
+    let (bytes, text) = (read(&file).ok()?, read(&ptx).ok()?);
     let whole = seal(&sidecar.facts, &bytes, &text)? == sidecar.seal
         && sidecar.facts.artifact == artifact
         && content_address(key, &bytes, &text) == artifact;

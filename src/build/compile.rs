@@ -9,6 +9,7 @@ use super::identity::{self, Cubin};
 use super::inputs::lexical;
 use super::ptxas::PtxasReport;
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use crate::process::confine::{Rules, Sockets};
 use crate::process::{self, Ended};
 use crate::toolchain::{Toolchain, clean_command, find_breakage};
@@ -403,7 +404,7 @@ fn failed(path: &Path, error: std::io::Error) -> Error {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| failed(path, error))
+    files::read(path, LARGEST_FILE).map_err(|error| failed(path, error))
 }
 
 /// Every file that any pass of the preprocessor read. Not asked of nvcc's `-MD`: that costs another pass over all
@@ -413,7 +414,7 @@ fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
     for entry in std::fs::read_dir(intermediates)? {
         let path = entry?.path();
         if path.extension().is_some_and(|it| it == "ii") {
-            let text = std::fs::read(path)?;
+            let text = files::read(&path, LARGEST_FILE)?;
             files.extend(list_files(&String::from_utf8_lossy(&text)));
         }
     }

@@ -12,6 +12,7 @@ use super::reference::{NoAnswer, REFERENCES, built_in};
 use super::{Outputs, Values, elem, sealed};
 use crate::cache::{Cache, CacheDir, write_atomically};
 use crate::error::Result;
+use crate::files;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -107,6 +108,7 @@ impl References {
         let mut one = |view| -> std::result::Result<PathBuf, NoAnswer> {
             let key = key(case, seed, view, program.as_ref())?;
             if let Some(path) = self.dir.places(&key).find(|path| self.is_good(path)) {
+                self.dir.touch(&path);
                 return Ok(path);
             }
             let inputs = match made.take() {
@@ -134,7 +136,8 @@ impl References {
             return true;
         }
         // What is whole is what was written: nothing has to be taken apart.
-        let whole = std::fs::read(path).is_ok_and(|bytes| open(path, &bytes).is_some());
+        let whole =
+            files::read(path, files::made()).is_ok_and(|bytes| open(path, &bytes).is_some());
         if whole {
             good().insert(path.to_owned());
         }
@@ -238,7 +241,7 @@ pub enum Unreadable {
 /// # Errors
 /// A file that cannot be read, or is not what was written.
 pub fn read(path: &Path) -> std::result::Result<Outputs, Unreadable> {
-    let bytes = std::fs::read(path).map_err(|error| Unreadable::Io {
+    let bytes = files::read(path, files::made()).map_err(|error| Unreadable::Io {
         path: path.to_owned(),
         error,
     })?;

@@ -9,6 +9,7 @@ use super::inputs::{self, TensorData};
 use super::{Recent, sealed};
 use crate::cache::{CacheDir, write_atomically};
 use crate::error::{Error, Result};
+use crate::files;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -65,7 +66,7 @@ impl InputCache {
             return;
         };
         if self.recent.get(&key).is_none()
-            && let Some(image) = dir.places(&key).find_map(|file| read(&file, &key))
+            && let Some(image) = find(dir, &key)
         {
             let bytes = image.len();
             self.recent.put(key, image, bytes);
@@ -79,8 +80,7 @@ impl InputCache {
             return Ok(Some(image));
         }
         let kept = self.dir.as_ref().filter(|_| tensor.is_drawn());
-        let mut places = kept.into_iter().flat_map(|dir| dir.places(&key));
-        let image = match places.find_map(|file| read(&file, &key)) {
+        let image = match kept.and_then(|dir| find(dir, &key)) {
             Some(image) => image,
             None => {
                 let Some(data) = inputs::draw(case, tensor, seed)? else {
@@ -118,8 +118,13 @@ fn key(tensor: &Tensor, seed: u64) -> Result<String> {
     Ok(blake3::hash(&text).to_hex().to_string())
 }
 
+fn find(dir: &CacheDir, key: &str) -> Option<Image> {
+    dir.places(key)
+        .find_map(|file| read(&file, key).inspect(|_| dir.touch(&file)))
+}
+
 fn read(file: &Path, key: &str) -> Option<Image> {
-    Image::parse(std::fs::read(file).ok()?, key)
+    Image::parse(files::read(file, files::made()).ok()?, key)
 }
 
 impl Image {

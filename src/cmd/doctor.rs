@@ -120,7 +120,7 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
     })
 }
 
-/// What keeps compilers, references and launchers from the rest of the machine.
+/// What keeps compilers, references, launchers and rivals from the rest of the machine.
 fn confinement(support: Support) -> Status {
     let all = [
         (
@@ -139,7 +139,8 @@ fn confinement(support: Support) -> Status {
         .map(|(_, what)| *what);
     match missing.collect::<Vec<_>>() {
         missing if missing.is_empty() => Status::Good(
-            "compilers, references and launchers: in files, processes and network".to_owned(),
+            "compilers, references, launchers and rivals: in files, processes and network"
+                .to_owned(),
         ),
         missing => Status::Missing(format!(
             "nothing keeps a reference or a compiler's flags from {}; see SECURITY.md",
@@ -174,7 +175,7 @@ fn device_status(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Status {
                     facts.arch(),
                     facts.driver,
                     facts.multiprocessors,
-                    busy(&nvml::computing_on(&facts.uuid).unwrap_or_default())
+                    busy(&computing_on(&facts.uuid))
                 )),
             }
         }
@@ -185,6 +186,15 @@ fn device_status(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Status {
             reasons::not_run(why)
         )),
     }
+}
+
+/// The management library is asked on a thread: it may hang where the driver did not.
+fn computing_on(uuid: &str) -> Vec<OtherProcess> {
+    let (said, heard) = std::sync::mpsc::channel();
+    let uuid = uuid.to_owned();
+    std::thread::spawn(move || said.send(nvml::computing_on(&uuid)));
+    let answer = heard.recv_timeout(std::time::Duration::from_secs(10));
+    answer.ok().flatten().unwrap_or_default()
 }
 
 /// Not an error: a measurement waits for other gatekeepers only.

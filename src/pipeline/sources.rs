@@ -2,6 +2,7 @@
 //! numbers move with every edit; and the judge reads no files.
 
 use crate::build::in_toolkit;
+use crate::files;
 use std::collections::HashMap;
 use std::path::Path;
 use verdict::model::{Evidence, Seen};
@@ -60,11 +61,7 @@ impl<'a> Sources<'a> {
 }
 
 fn read_lines(path: &Path) -> Option<Vec<String>> {
-    let about = std::fs::metadata(path).ok()?;
-    if !about.is_file() || about.len() > MOST_BYTES {
-        return None;
-    }
-    let text = std::fs::read(path).ok()?;
+    let text = files::read(path, MOST_BYTES).ok()?;
     let text = String::from_utf8_lossy(&text);
     Some(text.lines().map(str::to_owned).collect())
 }

@@ -5,11 +5,11 @@ use super::{escape, words};
 use crate::error::{Error, Result};
 use crate::explain::diagnosis::beside::{self, Change, Diagnosed, Figure, Standing};
 use crate::explain::diagnosis::{
-    Advice, Basis, Bound, Diagnosis, Limiter, Moved, Residency, Resource, Unknown, Wait,
+    Advice, Basis, Bound, Diagnosis, Limiter, Moved, Residency, Resource, Unknown,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
-use verdict::model::{Arithmetic, CaseId, Judgement, Num, Record};
+use verdict::model::{Arithmetic, CaseId, Judgement, Metric, Num, Record, Stall};
 
 pub const SCHEMA: &str = "gatekeeper.diagnosis/1";
 
@@ -177,7 +177,7 @@ fn bounded_by(of: &Diagnosis) -> String {
             ),
             None => format!("bounded by {}", name(*resource)),
         },
-        Bound::Latency { wait } => {
+        Bound::Latency { stall } => {
             let most = most_used(of).map_or(String::new(), |(resource, share)| {
                 format!(
                     "; nothing is used to its end: most is {}, {}",
@@ -187,15 +187,15 @@ fn bounded_by(of: &Diagnosis) -> String {
             });
             format!(
                 "bounded by latency: warps mostly wait {}{most}",
-                waits(*wait)
+                waits(*stall)
             )
         }
         Bound::Launch => "bounded by its launch, which takes longer than its work".to_owned(),
         Bound::FewBlocks { busy } => {
             let blocks = blocks(of.residency.as_ref());
             let busy = busy.as_deref().map_or(String::new(), |busy| match busy {
-                Bound::Latency { wait } => {
-                    format!("; in these, warps mostly wait {}", waits(*wait))
+                Bound::Latency { stall } => {
+                    format!("; in these, warps mostly wait {}", waits(*stall))
                 }
                 Bound::Resource { resource } => {
                     format!("; these are bounded by {}", name(*resource))
@@ -214,7 +214,7 @@ fn with_basis(of: &Diagnosis) -> String {
     let said = bounded_by(of);
     match &of.basis {
         Basis::Estimate { gpu } => format!("{said} (estimate for {gpu})"),
-        Basis::Times { .. } | Basis::Nothing => said,
+        Basis::Profile { .. } | Basis::Times { .. } | Basis::Nothing => said,
     }
 }
 
@@ -225,6 +225,9 @@ fn unknown(why: &Unknown) -> String {
         Unknown::Gpu { name } => format!("not known: gatekeeper has no peaks of {name}"),
         Unknown::Architecture { arch } => {
             format!("not known: gatekeeper has no GPU of {arch} to estimate for")
+        }
+        Unknown::NoStalls => {
+            "not known: nothing is used to its end, and the profile does not tell what warps wait for".to_owned()
         }
         Unknown::SeveralKernels => {
             "not known: several kernels, or host code that launches them".to_owned()
@@ -238,6 +241,7 @@ fn basis(of: &Diagnosis) -> Option<String> {
         Basis::Estimate { gpu } => Some(format!(
             "estimates are for {gpu}, from the simulator's counters and PTXAS: which GPU it will be is not known here"
         )),
+        Basis::Profile { gpu, profiler } => Some(format!("measured on {gpu} by {profiler}")),
         Basis::Times { gpu } => Some(format!(
             "timed on {gpu} and not profiled: only what launch and time make certain is said"
         )),
@@ -276,12 +280,29 @@ fn name(resource: Resource) -> &'static str {
     }
 }
 
-fn waits(wait: Wait) -> &'static str {
-    match wait {
-        Wait::Global => "for global memory",
-        Wait::Shared => "for shared memory",
-        Wait::Barrier => "at barriers",
-        Wait::Arithmetic => "for their own instructions",
+/// With the profiler's own name, where that says more to who knows it.
+fn waits(stall: Stall) -> &'static str {
+    match stall {
+        Stall::LongScoreboard => "for global or local memory (long_scoreboard)",
+        Stall::ShortScoreboard => "for shared memory or special functions (short_scoreboard)",
+        Stall::Barrier => "at barriers",
+        Stall::Membar => "for memory fences (membar)",
+        Stall::MioThrottle => "for the queue of shared memory (mio_throttle)",
+        Stall::LgThrottle => "for the queue of global memory (lg_throttle)",
+        Stall::TexThrottle => "for the queue of textures (tex_throttle)",
+        Stall::MathPipeThrottle => "for a busy pipe (math_pipe_throttle)",
+        Stall::Wait => "for the instruction before (wait)",
+        Stall::NotSelected => "while others issue (not_selected)",
+        Stall::Selected => "for nothing (selected)",
+        Stall::NoInstruction => "for their instructions to be fetched (no_instruction)",
+        Stall::BranchResolving => "for branches (branch_resolving)",
+        Stall::DispatchStall => "for dispatch (dispatch_stall)",
+        Stall::Drain => "for their last stores (drain)",
+        Stall::ImcMiss => "for constants (imc_miss)",
+        Stall::Gmma => "for products of matrices (gmma)",
+        Stall::WarpgroupArrive => "for their warp group (warpgroup_arrive)",
+        Stall::Sleeping => "asleep (sleeping)",
+        Stall::Misc => "for other reasons (misc)",
     }
 }
 
@@ -299,13 +320,16 @@ fn uses(of: &Diagnosis) -> String {
     let used: Vec<_> = used
         .map(|(resource, share)| format!("{} {}", name(*resource), percent(*share)))
         .collect();
-    let occupancy = of.residency.as_ref().map(|on| {
-        let share = percent(on.occupancy);
-        match on.limiter {
+    let on = of.residency.as_ref();
+    let occupancy = on.and_then(|on| on.theoretical.as_ref()).map(|it| {
+        let share = percent(it.occupancy);
+        match it.limiter {
             Limiter::Warps => format!("occupancy {share}"),
             limiter => format!("occupancy {share}, limited by {}", limits(limiter)),
         }
     });
+    let achieved = on.and_then(|on| on.achieved);
+    let achieved = achieved.map(|share| format!("{} achieved", percent(share)));
     let wasted = [
         (of.traffic.loads, "sectors of loads"),
         (of.traffic.stores, "sectors of stores"),
@@ -317,7 +341,12 @@ fn uses(of: &Diagnosis) -> String {
         Some(format!("{waste:.1} times the ideal {what}"))
     });
     let parts = Some(used.join(", ")).filter(|it| !it.is_empty());
-    let parts: Vec<_> = parts.into_iter().chain(occupancy).chain(wasted).collect();
+    let parts: Vec<_> = parts
+        .into_iter()
+        .chain(occupancy)
+        .chain(achieved)
+        .chain(wasted)
+        .collect();
     match parts.is_empty() {
         true => "-".to_owned(),
         false => parts.join("; "),
@@ -380,20 +409,21 @@ fn percent(share: Num) -> String {
 
 fn time(ns: Option<Num>) -> String {
     ns.map_or("-".to_owned(), |ns| {
-        words::quantity(verdict::model::Metric::P50, (ns.0 * 10.0).round() / 10.0)
+        words::quantity(Metric::P50, (ns.0 * 10.0).round() / 10.0)
     })
 }
 
 /// `load sectors 4096 -> 32768`.
 fn change(change: &Change) -> String {
     let value = |value: Num| match change.figure {
-        Figure::EstimatedTime => time(Some(value)),
+        Figure::EstimatedTime | Figure::Time => time(Some(value)),
         figure if figure.is_share() => percent(value),
         Figure::Waves => format!("{:.2}", value.0),
         _ => format!("{}", value.0),
     };
     let what = match change.figure {
         Figure::EstimatedTime => "estimated time".to_owned(),
+        Figure::Time => "time".to_owned(),
         Figure::Occupancy => "occupancy".to_owned(),
         Figure::Blocks => "blocks".to_owned(),
         Figure::Waves => "waves".to_owned(),

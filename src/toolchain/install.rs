@@ -3,6 +3,7 @@
 use super::{Search, Toolchain, find_in, output_of};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use crate::temporary::{self, TemporaryDir};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -76,14 +77,17 @@ impl Package {
 
     /// Its program, if it is there and whole.
     fn installed(&self, cache: &Cache) -> Result<Option<PathBuf>> {
-        let mut homes = cache.layered(DIR)?.places(&self.home_name());
-        let whole = homes.find(|home| self.is_complete(home));
+        let dir = cache.layered(DIR)?;
+        let whole = dir
+            .places(&self.home_name())
+            .find(|home| self.is_complete(home))
+            .inspect(|home| dir.touch(home));
         Ok(whole.map(|home| home.join(TOOLKIT).join(self.program)))
     }
 
     /// Sizes, not contents: contents of the parts that compile are in the toolchain's digest.
     fn is_complete(&self, home: &Path) -> bool {
-        let Some(complete) = std::fs::read(home.join(MARKER))
+        let Some(complete) = files::read(&home.join(MARKER), files::WRITTEN)
             .ok()
             .and_then(|bytes| serde_json::from_slice::<Complete>(&bytes).ok())
         else {

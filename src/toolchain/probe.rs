@@ -4,6 +4,7 @@ use super::install::DIR;
 use super::{Toolchain, compiler, output_of};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -169,7 +170,7 @@ impl Memo {
     fn load(cache: &Cache) -> Result<Self> {
         // A memo that is missing or damaged costs one reading of the compiler, nothing else.
         let read = |file: PathBuf| -> Option<Self> {
-            serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+            serde_json::from_slice(&files::read(&file, files::WRITTEN).ok()?).ok()
         };
         let mut memos = cache.layered(DIR)?.places(Self::FILE).filter_map(read);
         let mut memo = memos.next().unwrap_or_default();
@@ -202,7 +203,7 @@ impl Memo {
             return Ok(known.digest.clone());
         }
         let mut hasher = blake3::Hasher::new();
-        std::fs::File::open(file)
+        files::open(file)
             .and_then(|open| hasher.update_reader(open).map(drop))
             .map_err(unreadable)?;
         let digest = hasher.finalize().to_hex().to_string();

@@ -1,7 +1,8 @@
 //! What to try first, by rules. Where each comes from stands beside its sentence in `report`.
 
-use super::{Bound, Diagnosis, Limiter, Moved, Resource, Wait};
+use super::{Bound, Limiter, Residency, Resource, Waste};
 use serde::Serialize;
+use verdict::model::Stall;
 
 /// Stable names: programs match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -51,33 +52,24 @@ impl Advice {
 }
 
 const MOST: usize = 2;
-/// More than this many times the least is worth a look.
-const WASTE: f64 = 1.25;
 /// Below this occupancy more warps may hide what warps wait for.
 const LOW_OCCUPANCY: f64 = 0.5;
 
 /// Of rules that fit, the first ones: what is wasted on the bound before what could do without it.
-pub fn advice(diagnosis: &Diagnosis) -> Vec<Advice> {
-    let traffic = &diagnosis.traffic;
-    let wasted = |moved: Option<Moved>| moved.is_some_and(|moved| moved.waste() > WASTE);
-    let coalesce = [
-        (wasted(traffic.loads), Advice::CoalesceLoads),
-        (wasted(traffic.stores), Advice::CoalesceStores),
-    ];
-    let conflicts = wasted(traffic.shared_loads) || wasted(traffic.shared_stores);
-    let residency = diagnosis.residency.as_ref();
-    let few_warps = residency.is_some_and(|it| {
-        let by_use = matches!(it.limiter, Limiter::Registers | Limiter::SharedMemory);
-        it.occupancy.0 < LOW_OCCUPANCY && by_use
-    });
+pub fn advice(bound: &Bound, waste: &Waste, residency: Option<&Residency>) -> Vec<Advice> {
+    let theoretical = residency.and_then(|it| it.theoretical.as_ref());
     let on = &On {
-        coalesce,
-        conflicts,
-        few_warps,
+        coalesce: [
+            (waste.loads, Advice::CoalesceLoads),
+            (waste.stores, Advice::CoalesceStores),
+        ],
+        conflicts: waste.conflicts,
+        few_warps: theoretical.is_some_and(|it| {
+            let by_use = matches!(it.limiter, Limiter::Registers | Limiter::SharedMemory);
+            it.occupancy.0 < LOW_OCCUPANCY && by_use
+        }),
     };
-    let fitting = rules(&diagnosis.bound, on)
-        .into_iter()
-        .filter(|(fits, _)| *fits);
+    let fitting = rules(bound, on).into_iter().filter(|(fits, _)| *fits);
     fitting.map(|(_, advice)| advice).take(MOST).collect()
 }
 
@@ -115,13 +107,31 @@ fn rules(bound: &Bound, on: &On) -> Vec<(bool, Advice)> {
             Resource::SpecialFunctions => found.push((true, Advice::UseFasterFunctions)),
             Resource::IssueSlots => found.push((true, Advice::IssueFewerInstructions)),
         },
-        Bound::Latency { wait } => {
-            found.push(match wait {
-                Wait::Global => (true, Advice::LoadEarlier),
-                Wait::Shared if on.conflicts => (true, Advice::AvoidBankConflicts),
-                Wait::Shared => (true, Advice::ReuseInRegisters),
-                Wait::Barrier => (true, Advice::WaitAtFewerBarriers),
-                Wait::Arithmetic => (true, Advice::OverlapInstructions),
+        Bound::Latency { stall } => {
+            found.extend(match stall {
+                Stall::LongScoreboard | Stall::LgThrottle | Stall::TexThrottle | Stall::Drain => {
+                    Some((true, Advice::LoadEarlier))
+                }
+                Stall::ShortScoreboard | Stall::MioThrottle if on.conflicts => {
+                    Some((true, Advice::AvoidBankConflicts))
+                }
+                Stall::ShortScoreboard | Stall::MioThrottle => {
+                    Some((true, Advice::ReuseInRegisters))
+                }
+                Stall::Barrier | Stall::Membar | Stall::WarpgroupArrive => {
+                    Some((true, Advice::WaitAtFewerBarriers))
+                }
+                Stall::Wait | Stall::MathPipeThrottle | Stall::DispatchStall | Stall::Gmma => {
+                    Some((true, Advice::OverlapInstructions))
+                }
+                // Of these no rule says what to do that fits most kernels.
+                Stall::NotSelected
+                | Stall::Selected
+                | Stall::NoInstruction
+                | Stall::BranchResolving
+                | Stall::ImcMiss
+                | Stall::Sleeping
+                | Stall::Misc => None,
             });
             found.push((on.few_warps, Advice::KeepMoreWarps));
             found.extend(on.coalesce);

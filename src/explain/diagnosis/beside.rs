@@ -1,6 +1,6 @@
 //! What bounded a case before and what bounds it now, of the cases of a judgement that a reader asks about.
 
-use super::{Diagnosis, Moved, Resource, Side, diagnose};
+use super::{Diagnosis, Moved, Residency, Resource, Side, diagnose};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::model::{
@@ -39,6 +39,7 @@ pub struct Change {
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
     EstimatedTime,
+    Time,
     Occupancy,
     Blocks,
     Waves,
@@ -161,6 +162,12 @@ fn changes(before: &Diagnosis, after: &Diagnosis) -> Vec<Change> {
         .collect()
 }
 
+/// As profiled, else as the launch allows.
+fn occupancy(on: &Residency) -> Option<f64> {
+    let theoretical = on.theoretical.as_ref().map(|it| it.occupancy);
+    on.achieved.or(theoretical).map(|share| share.0)
+}
+
 fn figures(of: &Diagnosis) -> BTreeMap<Figure, f64> {
     let residency = of.residency.as_ref();
     let requests = |moved: Option<Moved>| moved.map(|it| it.requests as f64);
@@ -168,7 +175,8 @@ fn figures(of: &Diagnosis) -> BTreeMap<Figure, f64> {
     let traffic = &of.traffic;
     let known = [
         (Figure::EstimatedTime, of.estimated_ns.map(|it| it.0)),
-        (Figure::Occupancy, residency.map(|it| it.occupancy.0)),
+        (Figure::Time, of.time_ns.map(|it| it.0)),
+        (Figure::Occupancy, residency.and_then(occupancy)),
         (Figure::Blocks, residency.map(|it| it.blocks as f64)),
         (Figure::Waves, residency.map(|it| it.waves.0)),
         (Figure::LoadRequests, requests(traffic.loads)),

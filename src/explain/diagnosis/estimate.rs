@@ -6,9 +6,10 @@
 
 use super::peaks::Peaks;
 use super::view::View;
-use super::{Basis, Bound, Diagnosis, Residency, Resource, Roofline, Unknown, Wait, advice};
+use super::{BUSY, Basis, Bound, Diagnosis, FEW, LOST, Residency, Resource, Roofline, Unknown};
+use super::{Moved, Traffic, Waste, advice};
 use std::collections::BTreeMap;
-use verdict::model::{Arithmetic, Counter, Mode, Num, SimulationFacts};
+use verdict::model::{Arithmetic, Counter, Mode, Num, SimulationFacts, Stall};
 
 /// Cycles from one launch to the next where neither does anything.
 const START: f64 = 2500.0;
@@ -19,15 +20,8 @@ const EACH_SHARED: f64 = 13.0;
 const EACH_LOAD: f64 = 29.0;
 const EACH_BARRIER: f64 = 430.0;
 
-/// From this share on, a resource is what bounds: Nsight Compute calls a launch that stays below it for compute and
-/// for memory one of latency (rule SOLBottleneck).
-pub const BUSY: f64 = 0.6;
 /// A launch whose start takes more of it than this does too little.
 const MOSTLY_START: f64 = 0.5;
-/// With fewer blocks for each multiprocessor than this, those without are what is missing.
-const FEW: f64 = 0.75;
-/// Of the time, what has to be lost for a reason to be named.
-const LOST: f64 = 0.2;
 
 const SECTOR: f64 = 32.0;
 const WARP: f64 = 32.0;
@@ -53,7 +47,7 @@ pub fn estimate(view: &View) -> Diagnosis {
         Bound::Resource { resource } => uses.get(&resource).copied(),
         _ => None,
     };
-    let mut diagnosis = Diagnosis {
+    Diagnosis {
         basis: Basis::Estimate {
             gpu: peaks.gpu.clone(),
         },
@@ -62,14 +56,25 @@ pub fn estimate(view: &View) -> Diagnosis {
         estimated_ns: Some(Num(launch.total() / peaks.hz * 1e9)),
         least_ns: Some(Num(launch.at_full_use() / peaks.hz * 1e9)),
         time_ns: None,
+        advice: advice(&bound, &waste(&traffic), Some(&residency)),
         bound,
         uses,
+        stalls: BTreeMap::new(),
         residency: Some(residency),
         traffic,
-        advice: Vec::new(),
-    };
-    diagnosis.advice = advice(&diagnosis);
-    diagnosis
+    }
+}
+
+/// More than this many times the least is worth a look.
+const WASTE: f64 = 1.25;
+
+fn waste(traffic: &Traffic) -> Waste {
+    let wasted = |moved: Option<Moved>| moved.is_some_and(|moved| moved.waste() > WASTE);
+    Waste {
+        loads: wasted(traffic.loads),
+        stores: wasted(traffic.stores),
+        conflicts: wasted(traffic.shared_loads) || wasted(traffic.shared_stores),
+    }
 }
 
 /// Cycles that parts of a launch take.
@@ -79,7 +84,7 @@ struct Launch {
     /// If all of the GPU had an even share.
     even: BTreeMap<Resource, f64>,
     /// Of one warp, by what it waits for, times the waves.
-    chain: [(Wait, f64); 4],
+    chain: [(Stall, f64); 4],
 }
 
 impl Launch {
@@ -162,12 +167,15 @@ impl Launch {
             used: even.iter().map(of_sm).collect(),
             chain: [
                 (
-                    Wait::Global,
+                    Stall::LongScoreboard,
                     each(count(Counter::GlobalLoadRequests)?, EACH_LOAD),
                 ),
-                (Wait::Shared, each(shared, EACH_SHARED)),
-                (Wait::Barrier, each(count(Counter::Barriers)?, EACH_BARRIER)),
-                (Wait::Arithmetic, each(instructions, EACH_INSTRUCTION)),
+                (Stall::ShortScoreboard, each(shared, EACH_SHARED)),
+                (
+                    Stall::Barrier,
+                    each(count(Counter::Barriers)?, EACH_BARRIER),
+                ),
+                (Stall::Wait, each(instructions, EACH_INSTRUCTION)),
             ],
             even,
         })
@@ -199,8 +207,7 @@ impl Launch {
             return Bound::Launch;
         }
         let busy = self.bound_of_busy(total, residency);
-        let share = residency.blocks as f64 / f64::from(residency.multiprocessors);
-        match share < FEW {
+        match residency.share_with_blocks() < FEW {
             true => Bound::FewBlocks {
                 busy: Some(Box::new(busy)),
             },
@@ -219,13 +226,12 @@ impl Launch {
                 false => Bound::Resource { resource },
             };
         }
-        let waves = residency.waves.0;
-        if waves > 1.0 && 1.0 - waves / waves.ceil() >= LOST && self.chain() / total >= BUSY {
+        if residency.lost_by_waves() >= LOST && self.chain() / total >= BUSY {
             return Bound::Tail;
         }
         let longest = self.chain.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        let wait = longest.map_or(Wait::Arithmetic, |(wait, _)| *wait);
-        Bound::Latency { wait }
+        let stall = longest.map_or(Stall::Wait, |(stall, _)| *stall);
+        Bound::Latency { stall }
     }
 }
 

@@ -1,12 +1,13 @@
-//! What bounds a case: by its launch and time where it was timed on a GPU, estimated from the simulator's counters and PTXAS where there
+//! What bounds a case: measured where it was profiled, by its launch and time where it was only timed, estimated from the simulator's counters and PTXAS where there
 //! is no GPU.
 //!
-//! `view` gathers what a record knows of a case, `peaks` is what GPUs can do, `times` and `estimate` say what
+//! `view` gathers what a record knows of a case, `peaks` is what GPUs can do, `measured`, `times` and `estimate` say what
 //! bounds it, `advice` what to try, `beside` sets base and head side by side.
 
 mod advice;
 pub mod beside;
 mod estimate;
+mod measured;
 pub mod peaks;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,7 @@ mod view;
 
 use serde::Serialize;
 use std::collections::BTreeMap;
-use verdict::model::{Arithmetic, CaseId, Num};
+use verdict::model::{Arithmetic, CaseId, Num, Stall};
 
 pub use advice::{Advice, advice};
 pub use view::Side;
@@ -33,7 +34,10 @@ pub struct Diagnosis {
     pub roofline: Option<Roofline>,
     pub residency: Option<Residency>,
     pub traffic: Traffic,
-    /// Of one launch, as timed. `None` in the simulator.
+    /// Cycles that a warp spends in each state for each instruction that it issues, as profiled.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub stalls: BTreeMap<Stall, Num>,
+    /// Of one launch: p50, or under the profiler where it was not timed. `None` in the simulator.
     pub time_ns: Option<Num>,
     /// What an estimate comes to.
     pub estimated_ns: Option<Num>,
@@ -49,6 +53,8 @@ pub struct Diagnosis {
 pub enum Basis {
     /// By the simulator's counters and PTXAS, for this GPU, which is not there.
     Estimate { gpu: String },
+    /// By the counters of the GPU itself.
+    Profile { gpu: String, profiler: String },
     /// Timed and not profiled: by launch and time alone.
     Times { gpu: String },
     /// Nothing that says more.
@@ -62,9 +68,10 @@ pub enum Bound {
     Resource {
         resource: Resource,
     },
-    /// Warps wait, and nothing is used to its end.
+    /// Warps wait, and nothing is used to its end. With what they mostly wait for; of an estimate the largest part
+    /// of a warp's own chain.
     Latency {
-        wait: Wait,
+        stall: Stall,
     },
     /// A launch takes longer than what it does.
     Launch,
@@ -102,17 +109,6 @@ impl Resource {
     }
 }
 
-/// What warps mostly wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Wait {
-    /// By the estimate, the largest part of a warp's own chain.
-    Global,
-    Shared,
-    Barrier,
-    Arithmetic,
-}
-
 /// Why there is no verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -127,6 +123,8 @@ pub enum Unknown {
     Architecture { arch: String },
     /// Several kernels, or host code that launches them.
     SeveralKernels,
+    /// The profile does not tell what warps wait for.
+    NoStalls,
 }
 
 /// Where a case stands under the roofs of a GPU.
@@ -152,11 +150,35 @@ pub struct Roofline {
 pub struct Residency {
     pub blocks: u64,
     pub multiprocessors: u32,
-    pub blocks_per_sm: u32,
     /// Blocks over those that are resident at a time.
     pub waves: Num,
-    /// Theoretical, 0 to 1.
+    /// `None` of host code that launches: what it launches is in the profile alone.
+    pub theoretical: Option<Theoretical>,
+    /// Occupancy as profiled, 0 to 1.
+    pub achieved: Option<Num>,
+}
+
+impl Residency {
+    /// Blocks for each multiprocessor: below 1 some have none.
+    fn share_with_blocks(&self) -> f64 {
+        self.blocks as f64 / f64::from(self.multiprocessors)
+    }
+
+    /// Of the last wave, what is missing, over all waves.
+    fn lost_by_waves(&self) -> f64 {
+        let waves = self.waves.0;
+        match waves > 1.0 {
+            true => 1.0 - waves / waves.ceil(),
+            false => 0.0,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Theoretical {
+    /// 0 to 1.
     pub occupancy: Num,
+    pub blocks_per_sm: u32,
     pub limiter: Limiter,
 }
 
@@ -194,6 +216,24 @@ impl Moved {
     }
 }
 
+/// What is worth a look whatever bounds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waste {
+    /// Loads and stores whose lanes are not beside one another.
+    pub loads: bool,
+    pub stores: bool,
+    /// Bank conflicts in shared memory.
+    pub conflicts: bool,
+}
+
+/// From this share on, a resource is what bounds: Nsight Compute calls a launch that stays below it for compute and
+/// for memory one of latency (rule SOLBottleneck).
+const BUSY: f64 = 0.6;
+/// With fewer blocks for each multiprocessor than this, those without are what is missing.
+const FEW: f64 = 0.75;
+/// Of the time, what has to be lost for a reason to be named.
+const LOST: f64 = 0.2;
+
 /// What bounds a case of one side of a record.
 pub fn diagnose(side: &Side, id: &CaseId) -> Diagnosis {
     let view = match side.view(id) {
@@ -201,7 +241,8 @@ pub fn diagnose(side: &Side, id: &CaseId) -> Diagnosis {
         Err(why) => return Diagnosis::unknown(why),
     };
     match view.device {
-        Some(device) => times::diagnose(&view, device),
+        Some(device) if view.profiles.is_empty() => times::diagnose(&view, device),
+        Some(device) => measured::diagnose(&view, device, &view.profiles),
         None => estimate::estimate(&view),
     }
 }
@@ -216,6 +257,7 @@ impl Diagnosis {
             roofline: None,
             residency: None,
             traffic: Traffic::default(),
+            stalls: BTreeMap::new(),
             time_ns: None,
             estimated_ns: None,
             least_ns: None,

@@ -7,7 +7,7 @@ use super::*;
 use verdict::judge::{fixture, judge};
 use verdict::model::{
     Arithmetic, BuildFacts, Counter, Evidence, Launch, Mode, Record, Resources, Seen,
-    SimulationFacts, Work,
+    SimulationFacts, Stall, Work,
 };
 
 /// Blocks of 256 threads, of which a warp issues so many instructions; nothing else.
@@ -78,6 +78,7 @@ impl Kernel {
             entry: Some((self.launch(), &resources)),
             simulation: Some(&facts),
             p50_ns: None,
+            profiles: Vec::new(),
             compulsory_bytes: self.tensors,
             mode: self.mode,
         })
@@ -206,7 +207,7 @@ fn few_warps_wait_and_more_of_them_do_not() {
     // One block of eight warps an SM.
     let waits = of(132, 20).diagnosis();
     let at_barriers = Bound::Latency {
-        wait: Wait::Barrier,
+        stall: Stall::Barrier,
     };
     assert_eq!(waits.bound, at_barriers);
     assert_eq!(
@@ -251,6 +252,7 @@ fn what_is_not_known_has_a_name() {
         entry,
         simulation,
         p50_ns: None,
+        profiles: Vec::new(),
         compulsory_bytes: 0.0,
         mode: Mode::Warm,
     };
@@ -278,7 +280,7 @@ fn what_is_not_known_has_a_name() {
 }
 
 /// The fixture's run in the simulator, in which every case is the kernel.
-pub(crate) fn record_of(kernel: &Kernel) -> Record {
+fn record_of(kernel: &Kernel) -> Record {
     let mut record = fixture::record_simulated();
     for case in &mut record.plan.cases {
         case.steps[0].launch = Some(kernel.launch());
@@ -345,4 +347,153 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
     assert_eq!(cases, [(&of, Standing::Failed)]);
     assert_eq!(found[0].before, None);
     assert!(found[0].after.is_known());
+}
+
+mod profiled {
+    use super::*;
+    use std::collections::BTreeMap;
+    use verdict::model::ProfileMetric::*;
+    use verdict::model::{KernelProfile, ProfileFacts, ProfileMetric, Unsupported};
+
+    /// All multiprocessors at work, nothing used by more than a third, and 50 us long.
+    fn facts(changes: &[(ProfileMetric, f64)], stalls: &[(Stall, f64)]) -> ProfileFacts {
+        let used = [
+            TensorActive,
+            Fp32Active,
+            Fp64Active,
+            SpecialActive,
+            IssueActive,
+            SharedThroughput,
+            L2Throughput,
+            DramThroughput,
+        ];
+        let mut metrics: BTreeMap<_, _> = used.map(|it| (it, Seen::Got(Num(0.3)))).into();
+        metrics.insert(SmActive, Seen::Got(Num(0.95)));
+        metrics.insert(Waves, Seen::Got(Num(4.0)));
+        let changes = changes
+            .iter()
+            .map(|(of, value)| (*of, Seen::Got(Num(*value))));
+        metrics.extend(changes);
+        let stalls = stalls.iter().map(|(stall, cycles)| (*stall, Num(*cycles)));
+        ProfileFacts {
+            profiler: "Nsight Compute 2025.3.1.0".into(),
+            clock_policy: "default".into(),
+            warmups: 1,
+            kernels: vec![KernelProfile {
+                entry: "k".into(),
+                grid: [132 * 4, 1, 1],
+                block: [256, 1, 1],
+                duration_ns: Num(50_000.0),
+                sm_mhz: None,
+                metrics,
+                stalls: stalls.collect(),
+                instructions: BTreeMap::new(),
+                lines: Vec::new(),
+            }],
+        }
+    }
+
+    fn of(blocks: u32, repeats: &[&ProfileFacts]) -> Diagnosis {
+        let device = fixture::device();
+        let kernel = Kernel { blocks, ..KERNEL };
+        let resources = Resources {
+            registers: 255,
+            ..Resources::default()
+        };
+        let view = View {
+            arch: fixture::arch(),
+            device: Some(&device),
+            entry: Some((kernel.launch(), &resources)),
+            simulation: None,
+            p50_ns: None,
+            profiles: repeats.to_vec(),
+            compulsory_bytes: 0.0,
+            mode: Mode::Warm,
+        };
+        super::super::measured::diagnose(&view, &device, &view.profiles)
+    }
+
+    fn bound(blocks: u32, changes: &[(ProfileMetric, f64)]) -> Bound {
+        let stalls = [
+            (Stall::Selected, 9.0),
+            (Stall::LongScoreboard, 8.0),
+            (Stall::Wait, 2.0),
+        ];
+        of(blocks, &[&facts(changes, &stalls)]).bound
+    }
+
+    const WAITS: Bound = Bound::Latency {
+        stall: Stall::LongScoreboard,
+    };
+
+    #[test]
+    fn each_resource_bounds_where_it_is_used_most_and_none_where_all_have_room() {
+        assert_eq!(bound(528, &[]), WAITS);
+        for (metric, resource) in [
+            (TensorActive, Resource::Tensor),
+            (Fp32Active, Resource::Fp32),
+            (Fp64Active, Resource::Fp64),
+            (SpecialActive, Resource::SpecialFunctions),
+            (IssueActive, Resource::IssueSlots),
+            (SharedThroughput, Resource::SharedMemory),
+            (L2Throughput, Resource::L2),
+            (DramThroughput, Resource::Dram),
+        ] {
+            assert_eq!(bound(528, &[(metric, 0.85)]), by(resource));
+            assert_eq!(bound(528, &[(metric, 0.55)]), WAITS);
+        }
+    }
+
+    #[test]
+    fn idle_multiprocessors_are_few_blocks_or_a_tail() {
+        let busy = Some(Box::new(by(Resource::Fp32)));
+        let idle = [(Fp32Active, 0.9), (SmActive, 0.4)];
+        assert_eq!(bound(60, &idle), Bound::FewBlocks { busy });
+        // 255 registers: one block a multiprocessor, so that 140 are two waves, and the second is nearly empty.
+        assert_eq!(bound(140, &[(SmActive, 0.53)]), Bound::Tail);
+        assert_eq!(bound(264, &[(SmActive, 0.53)]), WAITS);
+        assert_eq!(bound(140, &[(SmActive, 0.95)]), WAITS);
+    }
+
+    #[test]
+    fn a_short_launch_is_bound_by_itself() {
+        let mut short = facts(&[], &[(Stall::Wait, 1.0)]);
+        short.kernels[0].duration_ns = Num(2_000.0);
+        assert_eq!(of(528, &[&short]).bound, Bound::Launch);
+    }
+
+    #[test]
+    fn what_a_profile_lacks_is_not_invented() {
+        let mut lacking = facts(&[], &[]);
+        let why = Unknown::NoStalls;
+        assert_eq!(of(528, &[&lacking]).bound, Bound::Unknown { why });
+        let lacks = Seen::Unsupported(Unsupported::Launcher);
+        lacking.kernels[0].metrics.insert(TensorActive, lacks);
+        let diagnosis = of(528, &[&lacking]);
+        assert_eq!(diagnosis.uses.get(&Resource::Tensor), None);
+        assert!(diagnosis.uses.contains_key(&Resource::Fp32));
+        lacking.kernels.push(lacking.kernels[0].clone());
+        let why = Unknown::SeveralKernels;
+        assert_eq!(of(528, &[&lacking]).bound, Bound::Unknown { why });
+    }
+
+    #[test]
+    fn repeats_count_by_their_middle_and_the_roofline_by_bytes_and_operations() {
+        let work = [
+            (Fp32Operations, 1e9),
+            (DramBytes, 1e8),
+            (DramThroughput, 0.59),
+        ];
+        let stalls = [(Stall::LongScoreboard, 8.0)];
+        let most = facts(&[(DramThroughput, 0.99)], &stalls);
+        let [one, two] = [facts(&work, &stalls), facts(&work, &stalls)];
+        let diagnosis = of(528, &[&most, &one, &two]);
+        assert_eq!(diagnosis.bound, WAITS);
+        assert_eq!(diagnosis.roofline, None, "one repeat does not know");
+        let roofline = of(528, &[&one, &two]).roofline.unwrap();
+        assert_eq!(roofline.intensity, Num(10.0));
+        assert_eq!(roofline.memory, Resource::Dram);
+        assert_eq!(roofline.reached, Some(Num(2e13)));
+        assert_eq!(roofline.roof, Num(3352e10), "ten operations for each byte");
+    }
 }

@@ -2,15 +2,13 @@
 
 use super::peaks::Peaks;
 use super::view::View;
-use super::{Basis, Bound, Diagnosis, Residency, Resource, Unknown, advice};
+use super::{BUSY, Basis, Bound, Diagnosis, Residency, Resource, Unknown, Waste, advice};
 use std::collections::BTreeMap;
 use verdict::model::{DeviceFacts, Mode, Num};
 
 /// Faster than this nothing is that does anything: an empty kernel in a graph of launches takes 1.3 us (H100), and a
 /// launch of which that is the larger part is bound by it.
 const MOSTLY_START_NS: f64 = 2_600.0;
-/// Of device memory's peak: no kernel comes much nearer than 90 %.
-const BUSY: f64 = 0.6;
 /// With at most this share of the multiprocessors at work, the others are what is missing.
 const FEW: f64 = 0.5;
 /// With this share of the multiprocessors idle over the last wave, on average.
@@ -27,10 +25,12 @@ pub fn diagnose(view: &View, device: &DeviceFacts) -> Diagnosis {
     });
     let bound = bound(view.p50_ns, residency.as_ref(), use_of_dram);
     let is_dram = matches!(bound, Bound::Resource { .. });
-    let mut diagnosis = Diagnosis {
+    let waste = Waste::default();
+    Diagnosis {
         basis: Basis::Times {
             gpu: device.name.clone(),
         },
+        advice: advice(&bound, &waste, residency.as_ref()),
         bound: match (bound, peaks) {
             (Bound::Unknown { .. }, None) => Bound::Unknown {
                 why: Unknown::Gpu {
@@ -50,10 +50,8 @@ pub fn diagnose(view: &View, device: &DeviceFacts) -> Diagnosis {
         time_ns: view.p50_ns.map(Num),
         estimated_ns: None,
         least_ns: None,
-        advice: Vec::new(),
-    };
-    diagnosis.advice = advice(&diagnosis);
-    diagnosis
+        stalls: BTreeMap::new(),
+    }
 }
 
 fn bound(p50_ns: Option<f64>, residency: Option<&Residency>, use_of_dram: Option<f64>) -> Bound {
@@ -71,11 +69,10 @@ fn bound(p50_ns: Option<f64>, residency: Option<&Residency>, use_of_dram: Option
         return Bound::Launch;
     }
     if let Some(on) = residency {
-        let share = on.blocks as f64 / f64::from(on.multiprocessors);
-        if share <= FEW {
+        if on.share_with_blocks() <= FEW {
             return Bound::FewBlocks { busy: None };
         }
-        if on.waves.0 > 1.0 && 1.0 - on.waves.0 / on.waves.0.ceil() >= LOST {
+        if on.lost_by_waves() >= LOST {
             return Bound::Tail;
         }
     }
@@ -87,16 +84,14 @@ fn bound(p50_ns: Option<f64>, residency: Option<&Residency>, use_of_dram: Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::diagnosis::Limiter;
 
     fn on(blocks: u64, waves: f64) -> Residency {
         Residency {
             blocks,
             multiprocessors: 132,
-            blocks_per_sm: 2,
             waves: Num(waves),
-            occupancy: Num(0.5),
-            limiter: Limiter::Registers,
+            theoretical: None,
+            achieved: None,
         }
     }
 

@@ -1,11 +1,11 @@
 //! What a record knows of one case of one side.
 
 use super::peaks::Peaks;
-use super::{Limiter, Moved, Residency, Traffic, Unknown};
+use super::{Limiter, Moved, Residency, Theoretical, Traffic, Unknown};
 use verdict::judge::{unit_for, unit_to_simulate};
 use verdict::model::{
     Arch, BuildFacts, Case, CaseId, Counter, DeviceFacts, Environment, Evidence, Launch, Mode,
-    Plan, Record, Resources, Role, SimulationFacts, TimeFacts, Unit, UnitId,
+    Plan, ProfileFacts, Record, Resources, Role, SimulationFacts, TimeFacts, Unit, UnitId,
 };
 use verdict::occupancy::{self, Demand, occupancy};
 
@@ -28,6 +28,8 @@ pub struct View<'a> {
     /// Of the first seed that was simulated.
     pub simulation: Option<&'a SimulationFacts>,
     pub p50_ns: Option<f64>,
+    /// All repeats; none where it was not profiled.
+    pub profiles: Vec<&'a ProfileFacts>,
     /// Bytes of all tensors that have to be read or written once.
     pub compulsory_bytes: f64,
     pub mode: Mode,
@@ -77,6 +79,7 @@ impl<'a> Side<'a> {
             entry: build.and_then(|build| only_entry(case, build)),
             simulation: self.simulation(id, build),
             p50_ns: self.p50_ns(id),
+            profiles: self.profiles(id),
             compulsory_bytes: compulsory_bytes(case),
             mode: self.plan.timing.mode,
         })
@@ -120,6 +123,15 @@ impl<'a> Side<'a> {
             }
             _ => None,
         })
+    }
+
+    fn profiles(&self, id: &CaseId) -> Vec<&'a ProfileFacts> {
+        let pieces = self.evidence.iter();
+        let profiles = pieces.filter_map(|piece| match piece {
+            Evidence::Profile { case, facts, .. } if case == id => facts.got(),
+            _ => None,
+        });
+        profiles.collect()
     }
 
     /// Median over processes of their medians.
@@ -233,16 +245,19 @@ impl View<'_> {
         (at_once > 0).then(|| Residency {
             blocks,
             multiprocessors,
-            blocks_per_sm: fits.blocks_per_sm,
             waves: (blocks as f64 / at_once as f64).into(),
-            occupancy: fits.share().into(),
-            limiter: match fits.limiter {
-                occupancy::Limiter::Warps => Limiter::Warps,
-                occupancy::Limiter::Blocks => Limiter::Blocks,
-                occupancy::Limiter::Registers => Limiter::Registers,
-                occupancy::Limiter::SharedMemory => Limiter::SharedMemory,
-                occupancy::Limiter::Barriers => Limiter::Barriers,
-            },
+            achieved: None,
+            theoretical: Some(Theoretical {
+                occupancy: fits.share().into(),
+                blocks_per_sm: fits.blocks_per_sm,
+                limiter: match fits.limiter {
+                    occupancy::Limiter::Warps => Limiter::Warps,
+                    occupancy::Limiter::Blocks => Limiter::Blocks,
+                    occupancy::Limiter::Registers => Limiter::Registers,
+                    occupancy::Limiter::SharedMemory => Limiter::SharedMemory,
+                    occupancy::Limiter::Barriers => Limiter::Barriers,
+                },
+            }),
         })
     }
 }
