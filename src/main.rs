@@ -29,6 +29,7 @@ fn main() -> ExitCode {
             cmd::baseline::show(&config, &filters)
         }
         Command::History(args) => cmd::history::run(&args),
+        Command::Site(args) => cmd::site::run(&args),
         Command::Validate(args) => cmd::config::validate(&args),
         Command::Init(args) => cmd::config::init(&args),
         Command::Schema => cmd::config::schema(),

@@ -29,6 +29,7 @@ pub struct Section<'a> {
     /// In a comment: at its end, and one click away.
     pub is_folded: bool,
     pub in_terminal: bool,
+    /// In a comment, and in a page for a browser.
     pub in_comment: bool,
 }
 

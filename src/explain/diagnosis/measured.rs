@@ -221,7 +221,7 @@ impl Reading {
     /// Of a launch that the plan does not know. What limits it is not known then.
     fn residency(&self, multiprocessors: u32) -> Option<Residency> {
         let waves = self.get(ProfileMetric::Waves)?;
-        (self.blocks > 0 && waves > 0.0).then(|| Residency {
+        (self.blocks > 0 && waves > 0.0).then_some(Residency {
             blocks: self.blocks,
             multiprocessors,
             waves: Num(waves),
