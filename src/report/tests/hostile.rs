@@ -314,11 +314,14 @@ fn every_format(record: &Record, text: &str) {
     let ladders = ladder::ladders(record, &judgement);
     let groups = || ladder::lay_out(record, &judgement, &ladders);
     let history = history(text);
+    let diagnoses = crate::explain::diagnosis::beside::all(record);
+    let bounds = || diagnosis::lay_out(&diagnoses);
 
     gives_no_orders(&terminal::render(record, &judgement, PLAIN), "terminal");
     let (base, head) = sides();
     gives_no_orders(&terminal::sides(base, head), "sides");
     gives_no_orders(&terminal::render_groups(&groups(), PLAIN), "ladder");
+    gives_no_orders(&terminal::render_groups(&bounds(), PLAIN), "diagnosis");
     let told = crate::report::history::lay_out(&history);
     gives_no_orders(&terminal::render_groups(&told, PLAIN), "history");
     let mistake = Diagnostic::new(format!("wrong{text}"))
@@ -332,6 +335,10 @@ fn every_format(record: &Record, text: &str) {
     let (base, head) = sides();
     is_markdown_of_ours(&markdown::sides(base, head), "sides");
     is_markdown_of_ours(&markdown::render_groups(ladder::TITLE, &groups()), "ladder");
+    is_markdown_of_ours(
+        &markdown::render_groups(diagnosis::TITLE, &bounds()),
+        "diagnosis",
+    );
     let told = crate::report::history::lay_out(&history);
     is_markdown_of_ours(&markdown::render_groups("history", &told), "history");
 
@@ -352,6 +359,7 @@ fn every_format(record: &Record, text: &str) {
         json::render(record, &judgement),
         ladder::json(record, &ladders),
         crate::report::history::json(&history),
+        diagnosis::json(diagnoses.clone()),
     ];
     for document in documents {
         let document = document.unwrap();
