@@ -17,7 +17,7 @@ pub mod signature;
 use self::cache::{Artifacts, Stored};
 use self::command::{NvccCall, Way};
 use self::compile::{Compiled, Workshop};
-pub use self::compile::{in_toolkit, is_of_system};
+pub use self::compile::{TOOLKIT, in_toolkit, is_of_system};
 use self::files::Files;
 use self::inputs::{Dependencies, HeaderSearch};
 use crate::cache::Cache;

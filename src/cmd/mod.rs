@@ -7,6 +7,7 @@ pub mod config;
 pub mod doctor;
 pub mod history;
 pub mod judge;
+pub mod profile;
 pub mod run;
 pub mod toolchain;
 

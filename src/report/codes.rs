@@ -191,7 +191,7 @@ const UNDECIDED: &[Entry] = &[
     entry("too-few-launches", &[Inconclusive], "Too few single launches to tell two modes from one.", "Raise `timing: {singles: ...}`."),
     entry("throttled", &[Inconclusive], "Too many timing processes ran on a throttled GPU.", "Let it cool, raise its power limit, or run again."),
     entry("not-in-profile", &[Inconclusive], "The profile lacks the figure.", "Record the run again."),
-    entry("too-few-profiles", &[Inconclusive], "A relative limit needs what profiles of the same code differ by.", "Record the run again with more repeats: `--repeats 3`."),
+    entry("too-few-profiles", &[Inconclusive], "A relative limit needs what profiles of the same code differ by.", "Run with `--profile` and update the baseline: a case with such a limit is profiled three times."),
     entry("repeats-disagree", &[Inconclusive], "Profiles of the same code differ by more than the limit allows, so that it would hold or not by chance.", "Widen the limit, or gate a count that repeats exactly."),
     entry("clock-unknown", &[Inconclusive], "The SM clock was not measured, and cycles needs it.", "Run where NVML works; `gatekeeper doctor` tells."),
     entry("clock-too-coarse", &[Inconclusive], "The sample is too short for the clock's step.", "Raise `timing: {batch: ...}`, or use a larger shape."),

@@ -17,6 +17,7 @@ pub mod nvbench;
 mod page;
 mod printed;
 mod problems;
+pub mod profile;
 pub mod progress;
 pub mod reasons;
 mod rivals;

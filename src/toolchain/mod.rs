@@ -1,15 +1,17 @@
-//! Where nvcc and its host compiler are, which they are, and how a machine without them gets them.
+//! Where nvcc, its host compiler and the profiler are, which they are, and how a machine without a compiler gets one.
 //!
 //! May know nothing of gates.yaml beyond the pinned version, and nothing of kernels.
 
 mod breakage;
 mod install;
 mod probe;
+mod profiler;
 #[doc(hidden)]
 pub mod testing;
 
 pub use breakage::find_breakage;
 pub use install::install;
+pub use profiler::{Profiler, find_profiler, may_read_counters};
 
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
