@@ -3,10 +3,13 @@
 mod beside;
 #[cfg(test)]
 mod codes;
+pub mod diagnosis;
 pub mod escape;
+pub mod explain;
 mod figures;
 pub mod github;
 pub mod history;
+pub mod html;
 pub mod json;
 pub mod junit;
 pub mod ladder;

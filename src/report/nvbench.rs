@@ -109,6 +109,7 @@ fn processes(evidence: &[Evidence]) -> Processes<'_> {
             | Evidence::Check { .. }
             | Evidence::Simulation { .. }
             | Evidence::Driver { .. }
+            | Evidence::Code { .. }
             | Evidence::Reference { .. }
             | Evidence::Rival { .. }
             | Evidence::Profile { .. }

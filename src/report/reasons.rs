@@ -779,6 +779,7 @@ fn fault_kind(kind: FaultKind) -> &'static str {
         FaultKind::DeviceFault => "kernel faulted",
         FaultKind::Hang => "hung past its deadline",
         FaultKind::WorkerDied => "worker died",
+        FaultKind::Disassembler => "nvdisasm broke",
         FaultKind::Reference => "no reference",
         FaultKind::Base => "the base revision broke",
         FaultKind::Rival => "the rival broke",
@@ -814,6 +815,7 @@ pub fn not_run(why: &NotRun) -> String {
         NotRun::NoArtifact => "nothing was built for this device".to_owned(),
         NotRun::DriverNotAsked => "the worker ended before it asked the driver".to_owned(),
         NotRun::DeviceNotAsked => "this run used no device".to_owned(),
+        NotRun::NoDisassembler => "there is no nvdisasm, which takes machine code apart (`gatekeeper toolchain install` installs it)".to_owned(),
         NotRun::OtherProgram { program } => {
             format!("{program} does not say what built the kernels")
         }
@@ -841,6 +843,7 @@ pub fn unsupported(why: &Unsupported) -> String {
         Unsupported::Clusters => "the simulator does not run clusters of blocks".to_owned(),
         Unsupported::Cubin => "the source is a cubin; the simulator runs PTX only".to_owned(),
         Unsupported::NotInCubin => "the source is a cubin, which does not say it".to_owned(),
+        Unsupported::LauncherCode => "the machine code of a launcher's kernels is inside its library and is not read".to_owned(),
         Unsupported::Ptx { problem } => problem.clone(),
         Unsupported::OutOfMemory { problem } => format!("out of memory: {problem}"),
         Unsupported::Clock => {

@@ -724,6 +724,7 @@ fn all_reasons() -> Vec<Reason> {
             Unsupported::Clusters,
             Unsupported::Cubin,
             Unsupported::NotInCubin,
+            Unsupported::LauncherCode,
             Unsupported::Ptx { problem: problem() },
             Unsupported::OutOfMemory { problem: problem() },
             Unsupported::Clock,
@@ -763,6 +764,7 @@ fn all_reasons() -> Vec<Reason> {
             NotRun::NoArtifact,
             NotRun::DriverNotAsked,
             NotRun::DeviceNotAsked,
+            NotRun::NoDisassembler,
             NotRun::OtherProgram { program: program() },
             NotRun::PassedOver {
                 said: Some(problem()),

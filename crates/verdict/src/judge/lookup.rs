@@ -149,6 +149,8 @@ impl<'a> Lookup<'a> {
             }
             // For comparing two records, which asks them itself.
             Evidence::Reference { .. } => {}
+            // For explaining verdicts, not for giving them.
+            Evidence::Code { .. } => {}
             Evidence::Check {
                 case,
                 arch,
@@ -548,6 +550,7 @@ pub(super) fn got<T>(seen: &Seen<T>) -> Found<&T> {
 fn outcome_of(fault: FaultKind) -> Outcome {
     match fault {
         FaultKind::Environment
+        | FaultKind::Disassembler
         | FaultKind::ProfilerMissing
         | FaultKind::CountersLocked
         | FaultKind::ProfilerLocked

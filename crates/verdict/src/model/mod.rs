@@ -1,7 +1,9 @@
 //! Plain data: plan, evidence, policy, record and verdicts. No behaviour beyond parsing and display.
 
 mod arch;
+mod arithmetic;
 mod baseline;
+mod code;
 mod counter;
 mod evidence;
 mod filter;
@@ -18,7 +20,9 @@ mod seen;
 mod verdict;
 
 pub use arch::*;
+pub use arithmetic::*;
 pub use baseline::*;
+pub use code::*;
 pub use counter::*;
 pub use evidence::*;
 pub use filter::*;

@@ -83,6 +83,8 @@ pub enum NotRun {
     /// The worker ended before it asked the driver.
     DriverNotAsked,
     DeviceNotAsked,
+    /// There is no nvdisasm, which takes machine code apart.
+    NoDisassembler,
     /// Another program ran the kernels and does not say.
     OtherProgram {
         program: String,
@@ -104,6 +106,7 @@ codes! { NotRun:
     NoArtifact => "no-artifact",
     DriverNotAsked => "driver-not-asked",
     DeviceNotAsked => "device-not-asked",
+    NoDisassembler => "no-disassembler",
     OtherProgram => "other-program",
     PassedOver => "passed-over",
 }
@@ -120,6 +123,8 @@ pub enum Unsupported {
     Cubin,
     /// A figure that PTXAS tells and the machine code does not.
     NotInCubin,
+    /// The machine code of a launcher's kernels, which is inside its library.
+    LauncherCode,
     /// An instruction that the simulator does not have, or PTX that it does not understand.
     Ptx { problem: String },
     /// Of the device or of the simulator.
@@ -156,6 +161,7 @@ codes! { Unsupported:
     Clusters => "clusters-not-simulated",
     Cubin => "cubin-not-simulated",
     NotInCubin => "not-in-cubin",
+    LauncherCode => "launcher-code-not-read",
     Ptx => "ptx-not-simulated",
     OutOfMemory => "out-of-memory",
     Clock => "no-clock",
@@ -195,6 +201,8 @@ pub enum FaultKind {
     Hang,
     /// The worker process died without a word of its own (signal or exit code in the message).
     WorkerDied,
+    /// nvdisasm broke, or what it wrote is not what is expected of it.
+    Disassembler,
     /// The reference could not be computed.
     Reference,
     /// The base revision's kernel broke where head's was timed beside it.
@@ -214,13 +222,14 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Compile,
         Self::EntryNotFound,
         Self::LaunchRefused,
         Self::DeviceFault,
         Self::Hang,
         Self::WorkerDied,
+        Self::Disassembler,
         Self::Reference,
         Self::Base,
         Self::Rival,
@@ -240,6 +249,7 @@ impl FaultKind {
             Self::DeviceFault => "kernel-faulted",
             Self::Hang => "hung",
             Self::WorkerDied => "worker-died",
+            Self::Disassembler => "disassembler-broke",
             Self::Reference => "no-reference",
             Self::Base => "base-broke",
             Self::Rival => "rival-broke",
