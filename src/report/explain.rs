@@ -112,7 +112,7 @@ pub fn line(cause: &Cause) -> String {
 }
 
 /// How much of the slowdown, or that nobody knows.
-fn share(cause: &Cause) -> String {
+pub fn share(cause: &Cause) -> String {
     match cause.share {
         Some(share) => format!(
             "accounts for about {:.0} % of the slowdown",
