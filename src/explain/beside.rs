@@ -56,7 +56,7 @@ impl Pile {
 }
 
 /// A file of base beside the same of head.
-type Pair = HashMap<u32, u32>;
+pub type Pair = HashMap<u32, u32>;
 
 /// How much more there is of some kinds.
 #[derive(Debug)]
@@ -179,7 +179,7 @@ impl Beside {
 }
 
 /// The innermost line that is the user's own.
-fn own_line(place: &CodePlace) -> Option<&CodeLine> {
+pub fn own_line(place: &CodePlace) -> Option<&CodeLine> {
     let mut chain = std::iter::once(&place.line).chain(&place.inlined_at);
     chain.find(|line| !is_of_system(&line.file))
 }
@@ -197,7 +197,7 @@ fn depth(entry: &EntryCode, in_loop: Option<usize>) -> i32 {
 }
 
 /// Lines of base by file, with the number that each has in head.
-fn pair_files(base: &CodeFacts, head: &CodeFacts) -> HashMap<String, Pair> {
+pub fn pair_files(base: &CodeFacts, head: &CodeFacts) -> HashMap<String, Pair> {
     let lines = |facts: &CodeFacts| {
         let mut files: BTreeMap<String, BTreeMap<u32, Option<String>>> = BTreeMap::new();
         for line in crate::build::code::own_lines(facts) {

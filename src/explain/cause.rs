@@ -1,5 +1,6 @@
+use super::counts::Counted;
 use serde::Serialize;
-use verdict::model::{CodeLine, Counter, InstructionKind, Num};
+use verdict::model::{CodeLine, Counter, InstructionKind, Num, ProfileMetric};
 
 /// One reason why head is not what base is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,6 +32,11 @@ impl Cause {
     pub fn at(mut self, places: impl IntoIterator<Item = CausePlace>) -> Self {
         self.places.extend(places);
         self
+    }
+
+    /// What the simulator counted.
+    pub fn with_count(self, counter: Counter, counted: Counted) -> Self {
+        self.with(Measure::Counter(counter), counted.base, counted.head)
     }
 
     pub fn with(mut self, measure: Measure, base: impl Into<f64>, head: impl Into<f64>) -> Self {
@@ -98,6 +104,8 @@ pub enum Measure {
     /// How often the GPU is filled with blocks.
     Waves,
     SmMhz,
+    /// Of the GPU's own counters, over a launch.
+    Profile(ProfileMetric),
 }
 
 /// What kind of reason. Names are stable: programs match on them.
@@ -127,18 +135,22 @@ pub enum CauseClass {
     LoopInvariant,
     LaunchBound,
     MoreInstructions,
+    /// More is read from global memory or written there, in accesses as good as before.
+    MoreTraffic,
     /// The tensors, seeds or arguments of the case are other ones.
     Data,
     Launch,
     Compiler,
     Driver,
     Clocks,
+    /// The machine code is another one, and nothing that is known of it says that it is slower.
+    CodeChanged,
     /// Machine code, launch, arguments, compiler, GPU and driver are the same.
     NothingChanged,
 }
 
 impl CauseClass {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::BarrierAdded,
         Self::UnrollLost,
         Self::VectorAccessNarrowed,
@@ -160,11 +172,13 @@ impl CauseClass {
         Self::LoopInvariant,
         Self::LaunchBound,
         Self::MoreInstructions,
+        Self::MoreTraffic,
         Self::Data,
         Self::Launch,
         Self::Compiler,
         Self::Driver,
         Self::Clocks,
+        Self::CodeChanged,
         Self::NothingChanged,
     ];
 
@@ -191,11 +205,13 @@ impl CauseClass {
             Self::LoopInvariant => "loop-invariant",
             Self::LaunchBound => "launch-bound",
             Self::MoreInstructions => "more-instructions",
+            Self::MoreTraffic => "more-traffic",
             Self::Data => "data",
             Self::Launch => "launch",
             Self::Compiler => "compiler",
             Self::Driver => "driver",
             Self::Clocks => "clocks",
+            Self::CodeChanged => "code-changed",
             Self::NothingChanged => "nothing-changed",
         }
     }

@@ -7,7 +7,10 @@
 mod beside;
 mod cause;
 mod causes;
+mod counts;
 pub mod diagnosis;
+mod places;
+mod residency;
 mod side;
 
 pub use beside::Beside;
@@ -22,7 +25,12 @@ pub fn explain(sides: &Sides) -> Vec<Cause> {
         .flat_map(|rule| rule(sides, &beside))
         .collect();
     if causes.is_empty() {
-        causes.push(Cause::new(CauseClass::NothingChanged, 0.0));
+        let identity = |side: &Side| side.build.map(|build| build.identity.clone());
+        let class = match identity(&sides.base) == identity(&sides.head) {
+            true => CauseClass::NothingChanged,
+            false => CauseClass::CodeChanged,
+        };
+        causes.push(Cause::new(class, 0.0));
     }
     causes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     causes
