@@ -135,7 +135,10 @@ fn problem(problem: &Problem) -> Vec<String> {
         format!("**{}**<br><sub>{}</sub>", problem.outcome, problem.code),
         code(&problem.subjects),
         gates.join(", "),
-        cell(&problem.why),
+        match &problem.cause {
+            Some(cause) => cell(&format!("{}\ncause: {cause}", problem.why)),
+            None => cell(&problem.why),
+        },
         problem.command.as_deref().map_or(String::new(), code),
     ]
 }
