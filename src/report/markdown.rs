@@ -10,7 +10,12 @@ use std::fmt::Write;
 use verdict::model::{Judgement, Outcome, Record};
 
 pub fn render(record: &Record, judgement: &Judgement) -> String {
-    let page = page::lay_out(record, judgement);
+    render_beside(None, record, judgement)
+}
+
+/// The same, compared with another record.
+pub fn render_beside(base: Option<&Record>, record: &Record, judgement: &Judgement) -> String {
+    let page = page::lay_out(record, base, judgement);
     let mut out = format!("## gatekeeper: {}\n\n", text(&page.headline));
     line(&mut out, &text(&page.circumstances));
     sections(&mut out, &page.sections);

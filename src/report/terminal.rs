@@ -45,7 +45,17 @@ impl Options {
 }
 
 pub fn render(record: &Record, judgement: &Judgement, options: Options) -> String {
-    let page = page::lay_out(record, judgement);
+    render_beside(None, record, judgement, options)
+}
+
+/// The same, compared with another record.
+pub fn render_beside(
+    base: Option<&Record>,
+    record: &Record,
+    judgement: &Judgement,
+    options: Options,
+) -> String {
+    let page = page::lay_out(record, base, judgement);
     let mut out = sections(&page.sections, options);
     labelled(&mut out, "on", &[page.circumstances], options);
     labelled(&mut out, "time", &[page.costs], options);
