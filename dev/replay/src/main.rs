@@ -15,7 +15,7 @@ const USAGE: &str = "usage: replay search SPACES SEEDS STRATEGY...
        replay tables SPACES TRACES...
        replay convert RECORDING OUT
 SPACES is a directory of kernel_tuner caches, *.json.gz. A recording whose name has _T4 in it is in the T4 format.
-Strategies: random, elite, guided, guided:FIRST, guided+launch";
+Strategies: random, elite, guided, guided:FIRST, guided+launch, guided+built:FEATURES";
 
 /// Evaluations of a search.
 const BUDGET: usize = 220;
@@ -92,18 +92,23 @@ fn start(
             first: first.parse()?,
             ..Settings::default()
         })),
-        ("guided+launch", "") => {
-            let mut guided = guided(Settings::default());
-            let Some(facts) = Facts::of_launch(recorded) else {
-                return Ok(None);
-            };
-            for (point, row) in facts.iter() {
-                guided.know(point, row);
-            }
-            Box::new(guided)
+        ("guided+launch", "") => match Facts::of_launch(recorded) {
+            Some(facts) => Box::new(inform(guided(Settings::default()), &facts)),
+            None => return Ok(None),
+        },
+        ("guided+built", features) => {
+            let facts = Facts::of_build(recorded, &fs::read_to_string(features)?)?;
+            Box::new(inform(guided(Settings::default()), &facts))
         }
         _ => return Err(format!("{name} is no strategy\n{USAGE}").into()),
     }))
+}
+
+fn inform(mut guided: Guided, facts: &Facts) -> Guided {
+    for (point, row) in facts.iter() {
+        guided.know(point, row);
+    }
+    guided
 }
 
 fn print(spaces: &Path, files: &[&str]) -> Result<(), Box<dyn Error>> {
