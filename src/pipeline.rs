@@ -3,7 +3,9 @@
 //! `verdict::judge`.
 
 mod base;
+mod changed;
 mod check;
+mod code;
 mod moved;
 mod past;
 mod plan;
@@ -13,6 +15,7 @@ mod sources;
 mod time;
 
 pub use base::Asked;
+pub use changed::find_changed;
 
 use crate::build::Artifact;
 use crate::cache::Cache;
@@ -67,7 +70,7 @@ pub fn run(
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
     let mut crews = Crews::new(request.device, &waiting)?;
     let prepared = prepare::prepare(request, &planned, &mut crews, cache, on)?;
-    let mut record = execute(request, &planned, prepared, crews, on)?;
+    let mut record = execute(request, &planned, prepared, crews, cache, on)?;
     record.costs.total_ms = milliseconds(began.elapsed());
     let judgement = judge::judge(
         &record.plan,
@@ -84,6 +87,7 @@ fn execute(
     planned: &Planned,
     prepared: Prepared,
     mut crews: Crews,
+    cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Record> {
     let started_beside_compiler = prepared.started_beside_compiler();
@@ -96,6 +100,11 @@ fn execute(
         costs: prepared.costs(),
     };
     let ready = prepared.file_builds(&mut record.evidence, &mut record.costs);
+    let began = Instant::now();
+    let changed = code::Changed::of(&record);
+    let code = changed.read(planned, &ready, cache, request.provision, on);
+    record.evidence.extend(code);
+    record.costs.compiler_ms += milliseconds(began.elapsed());
     let began = Instant::now();
     let beside = planned.compare_references(&record.environment.device);
     record.evidence.extend(beside);

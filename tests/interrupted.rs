@@ -206,6 +206,26 @@ fn tree(dir: &Path) -> std::collections::BTreeMap<PathBuf, String> {
     found
 }
 
+/// What is removed is made again, and nothing is half there.
+#[test]
+fn a_pruned_cache_is_whole_wherever_it_was_killed() {
+    let (project, cache) = (project(), fresh_cache(""));
+    let dir = project.path();
+    let run = || start(dir, cache.path(), &["run", "copy"]).wait().unwrap();
+    assert!(run().success());
+    let first = verdicts(dir);
+    let prune = ["cache", "prune", "--max-size", "0"];
+    interrupt(dir, cache.path(), &prune, times(), || {
+        assert!(run().success());
+        assert_eq!(verdicts(dir), first);
+    });
+    assert!(start(dir, cache.path(), &prune).wait().unwrap().success());
+    for part in ["build/objects", "build/manifests", "references", "inputs"] {
+        let left = fs::read_dir(cache.path().join(part)).unwrap();
+        assert_eq!(left.count(), 0, "{part}");
+    }
+}
+
 #[test]
 fn a_comparison_with_a_base_that_was_killed_anywhere_can_be_made_again() {
     let (project, cache) = (project(), fresh_cache(""));

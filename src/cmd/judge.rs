@@ -4,6 +4,7 @@ use super::{history, make_empty, print, remark, say, terminal_options};
 use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs, ReportFormat};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
+use crate::explain::diagnosis::beside;
 use crate::report::html::Told;
 use crate::{report, store};
 use std::path::Path;
@@ -22,6 +23,10 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
     if args.ladder {
         print(&ladder(args, &record)?)?;
+        return Ok(Exit::Held);
+    }
+    if args.diagnosis {
+        print(&diagnosis(args, &record)?)?;
         return Ok(Exit::Held);
     }
     match (args.format.printed(), &args.out) {
@@ -71,6 +76,26 @@ fn ladder(args: &ReportArgs, record: &Record) -> Result<String> {
         (ReportFormat::Json, None) => report::ladder::json(record, &ladders),
         _ => Err(Error::Usage(
             Diagnostic::new("--ladder is printed as terminal, markdown or json")
+                .help("without --format it is markdown"),
+        )),
+    }
+}
+
+/// What bounds each case.
+fn diagnosis(args: &ReportArgs, record: &Record) -> Result<String> {
+    let found = beside::all(record);
+    match (args.format, &args.out) {
+        (ReportFormat::Terminal, None) => Ok(report::terminal::render_groups(
+            &report::diagnosis::lay_out(&found),
+            terminal_options(),
+        )),
+        (ReportFormat::Markdown, None) => Ok(report::markdown::render_groups(
+            report::diagnosis::TITLE,
+            &report::diagnosis::lay_out(&found),
+        )),
+        (ReportFormat::Json, None) => report::diagnosis::json(found),
+        _ => Err(Error::Usage(
+            Diagnostic::new("--diagnosis is printed as terminal, markdown or json")
                 .help("without --format it is markdown"),
         )),
     }

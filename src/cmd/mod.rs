@@ -2,9 +2,11 @@
 //! that prints.
 
 pub mod baseline;
+pub mod cache;
 pub mod calibrate;
 pub mod config;
 pub mod doctor;
+pub mod explain;
 pub mod history;
 pub mod judge;
 pub mod run;

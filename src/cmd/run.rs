@@ -1,9 +1,9 @@
 //! `run`: the main job.
 
-use super::{history, print, remark, write_file};
+use super::{counted, history, print, remark, write_file};
 use crate::cache::Cache;
 use crate::cli::RunArgs;
-use crate::config::{self, Selection};
+use crate::config::{self, Loaded, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::pipeline::{self, Asked, Outcome, Request};
@@ -11,6 +11,7 @@ use crate::report;
 use crate::report::html::Told;
 use crate::report::progress::Progress;
 use crate::store;
+use std::collections::BTreeSet;
 use std::path::Path;
 use verdict::model::Loosening;
 
@@ -31,12 +32,25 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         sim_budget: args.sim_budget,
     };
     // A command typed in the wrong directory leaves no directories behind.
-    let loaded = config::load(&args.config.config, &selection)?;
+    let mut loaded = config::load(&args.config.config, &selection)?;
+    let cache = Cache::open()?;
     // A directory that cannot be written is an error before an hour of GPU time, not after it.
     make_dir("--out", &args.out)?;
     remove_earlier(&args.out)?;
     if let Some(dump) = &args.dump {
         make_dir("--dump", dump)?;
+    }
+    if let Some(revision) = &args.changed {
+        let filters = changed_cases(revision, &loaded, args, &cache)?;
+        if filters.is_empty() {
+            remark("nothing to run");
+            return Ok(Exit::Held);
+        }
+        let changed = Selection {
+            filters,
+            ..selection.clone()
+        };
+        loaded = config::load(&args.config.config, &changed)?;
     }
     let request = Request {
         config: args.config.config.clone(),
@@ -60,9 +74,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         command: command_line(),
     };
     let progress = Progress::default();
-    let outcome = pipeline::run(&request, loaded, &Cache::open()?, &|event| {
-        progress.on(event)
-    });
+    let outcome = pipeline::run(&request, loaded, &cache, &|event| progress.on(event));
     progress.clear();
     let Outcome { record, judgement } = outcome?;
 
@@ -90,6 +102,41 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     print(&super::judge::terminal(&record, &judgement))?;
     remark(&format!("record and reports: {}", shown(&args.out)));
     Ok(judgement.conclusion.into())
+}
+
+/// Filters for the cases of `loaded` whose kernel differs from the revision's.
+fn changed_cases(
+    revision: &str,
+    loaded: &Loaded,
+    args: &RunArgs,
+    cache: &Cache,
+) -> Result<Vec<String>> {
+    let asked = Asked {
+        revision: revision.to_owned(),
+        // Nothing is judged beside it.
+        loosening: Loosening::Allowed,
+        unchanged: false,
+        instead: Selection {
+            filters: Vec::new(),
+            seeds: args.seeds.clone(),
+            iters: args.iters,
+            sim_budget: args.sim_budget,
+        },
+    };
+    let whole = config::load(&args.config.config, &asked.instead)?;
+    let changed = pipeline::find_changed(&asked, &whole, cache)?;
+    let all: BTreeSet<_> = loaded.all.iter().map(|id| &id.kernel).collect();
+    remark(&format!(
+        "{} of {} differ from {revision}'s",
+        changed.len(),
+        counted(all.len(), "kernel")
+    ));
+    let cases = loaded.plan.cases.iter();
+    let here = cases.filter(|case| changed.contains(&case.id.kernel));
+    Ok(match args.filters.is_empty() {
+        true => changed.into_iter().collect(),
+        false => here.map(|case| case.id.to_string()).collect(),
+    })
 }
 
 fn make_dir(option: &str, dir: &Path) -> Result<()> {

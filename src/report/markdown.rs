@@ -31,9 +31,9 @@ pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
 /// What is folded comes last.
 fn sections(out: &mut String, all: &[Section]) {
     let (folded, open): (Vec<_>, Vec<_>) = all.iter().partition(|section| section.is_folded);
-    let is_empty = |section: &&Section| section.parts.iter().all(Part::is_empty);
+    let has_any = |section: &&Section| section.parts.iter().any(|part| !part.is_empty());
     let all = open.into_iter().chain(folded);
-    for section in all.filter(|section| !is_empty(section)) {
+    for section in all.filter(|it| it.in_comment && has_any(it)) {
         self::section(out, section);
     }
 }

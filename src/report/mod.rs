@@ -3,7 +3,9 @@
 mod beside;
 #[cfg(test)]
 mod codes;
+pub mod diagnosis;
 pub mod escape;
+pub mod explain;
 mod figures;
 pub mod github;
 pub mod history;

@@ -3,7 +3,7 @@
 use super::beside::{self, LoosenedGates};
 use super::printed::{self, Printed};
 use super::problems::{self, Problem};
-use super::{figures, notes, rivals, standing, summary, targets, words};
+use super::{diagnosis, figures, notes, rivals, standing, summary, targets, words};
 use std::collections::BTreeSet;
 use verdict::model::{
     BesideBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict,
@@ -29,6 +29,7 @@ pub struct Section<'a> {
     /// In a comment: at its end, and one click away.
     pub is_folded: bool,
     pub in_terminal: bool,
+    pub in_comment: bool,
 }
 
 pub enum Part<'a> {
@@ -112,6 +113,7 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         ),
         comment_only("Beside each contestant", rivals::all(judgement), true),
     ];
+    let [bounds, bounds_beside] = diagnosis::section(record, judgement);
     let base = judgement.base.as_ref();
     let base = base.map(|base| of_base(record, judgement, base));
     let rest = [
@@ -136,6 +138,8 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         Section::new("targets", "Targets", targets::parts(record, judgement)),
         lines("missed", "Missed targets", targets::missed(judgement)),
         lines("note", "Notes", notes::lines(record, judgement)),
+        bounds,
+        bounds_beside,
         lines("skipped", "Not judged", summary::skipped(record, judgement)),
         comment_only(&unchanged_title, comparison(&unchanged), true),
     ];
@@ -157,6 +161,7 @@ impl<'a> Section<'a> {
             parts,
             is_folded: false,
             in_terminal: true,
+            in_comment: true,
         }
     }
 }

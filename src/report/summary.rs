@@ -99,6 +99,7 @@ enum Kind {
     Findings,
     Counters,
     Times,
+    Profiles,
     Conditions,
 }
 
@@ -112,6 +113,7 @@ impl fmt::Display for Kind {
             Self::Findings => "memory and races",
             Self::Counters => "counters",
             Self::Times => "times",
+            Self::Profiles => "profiles",
             Self::Conditions => "conditions",
         })
     }
@@ -128,6 +130,7 @@ fn kind(rule: &Rule) -> Kind {
             Facet::Correctness => Kind::Correctness,
             Facet::Times => Kind::Times,
             Facet::Counters => Kind::Counters,
+            Facet::Profile => Kind::Profiles,
         },
         Rule::NoFindings => Kind::Findings,
         Rule::Counters { .. } => Kind::Counters,

@@ -16,8 +16,9 @@ use verdict::model::{
     Case, CheckFacts, DeviceFacts, DriverFacts, Fault, FaultKind, PairFacts, Seen, TimeFacts,
 };
 
-/// A driver without persistence mode takes seconds to wake up eight GPUs.
+/// How long the driver may take to start. One without persistence mode takes seconds to wake up eight GPUs.
 const START: Duration = Duration::from_secs(120);
+const START_VARIABLE: &str = "GATEKEEPER_DRIVER_TIMEOUT";
 const KNOWN_GOOD: Duration = Duration::from_secs(60);
 const COUNT: Duration = Duration::from_secs(60);
 
@@ -365,6 +366,10 @@ impl<'a> Crew<'a> {
 
     /// For a job with a launcher, confined.
     fn start(&mut self, launcher: Option<&Job>) -> Seen<DeviceFacts> {
+        let deadline = match start_deadline() {
+            Ok(deadline) => deadline,
+            Err(message) => return environment(message),
+        };
         let began = Instant::now();
         let mut command = (self.command)();
         if let Some(job) = launcher
@@ -379,7 +384,7 @@ impl<'a> Crew<'a> {
                 return environment(format!("no worker process could be started: {error}"));
             }
         };
-        let greeting = worker.greeting(START);
+        let greeting = worker.greeting(deadline);
         self.costs.workers += 1;
         self.costs.process += began.elapsed();
         match greeting {
@@ -390,8 +395,23 @@ impl<'a> Crew<'a> {
             Ok(Frame::Ready(Ready::Absent(problem))) => Seen::NotRun(NotRun::NoDevice { problem }),
             Ok(Frame::Ready(Ready::Broken(message))) => environment(message),
             Ok(other) => environment(format!("the worker's first frame is {other:?}")),
-            Err(Lost::Hang(message) | Lost::Died(message)) => environment(message),
+            Err(Lost::Hang(message)) => environment(format!(
+                "the GPU's driver hangs (libcuda or libnvidia-ml): {message}"
+            )),
+            Err(Lost::Died(message)) => environment(message),
         }
+    }
+}
+
+fn start_deadline() -> std::result::Result<Duration, String> {
+    let Ok(text) = std::env::var(START_VARIABLE) else {
+        return Ok(START);
+    };
+    match text.parse() {
+        Ok(seconds @ 1..=3600) => Ok(Duration::from_secs(seconds)),
+        _ => Err(format!(
+            "{START_VARIABLE} is `{text}`, and a number of seconds is expected, 1 to 3600"
+        )),
     }
 }
 
@@ -411,12 +431,7 @@ fn confine(command: &mut Command, job: &Job) -> std::io::Result<()> {
         "RUST_",
         "RAYON_",
     ];
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if !told.iter().any(|prefix| text.starts_with(prefix)) {
-            command.env_remove(&name);
-        }
-    }
+    confine::tell(command, &told);
     let rules = Rules {
         writes: &writes,
         sockets: Sockets::Local,

@@ -21,6 +21,7 @@ mod best;
 mod conclusion;
 mod lookup;
 mod notes;
+mod profile;
 mod proof;
 mod rests;
 mod review;

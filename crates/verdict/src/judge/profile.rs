@@ -1,0 +1,56 @@
+//! Floor 2: figures of a case's profiles.
+
+use super::lookup::{Found, got, inconclusive, unsupported};
+use super::value::{MetricValue, Repeats, Spread, Values, misplaced};
+use crate::model::*;
+
+impl Values<'_> {
+    /// The median of the repeats, with the smallest and the largest of them.
+    pub(super) fn profiled(&self, id: &CaseId, metric: Metric) -> Found<MetricValue> {
+        let Metric::Profile(of) = metric else {
+            return misplaced(metric);
+        };
+        self.lookup.device()?;
+        let profiles = self.lookup.profiled(id)?;
+        self.timeable(id)?;
+        let mut figures = Vec::new();
+        for profile in profiles {
+            figures.push(figure(profile, of)?);
+        }
+        figures.sort_unstable_by(f64::total_cmp);
+        let (Some(&low), Some(&high)) = (figures.first(), figures.last()) else {
+            return inconclusive(Reason::NotInProfile { metric });
+        };
+        let number = match figures.iter().any(|figure| figure.is_nan()) {
+            true => f64::NAN,
+            false => figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN),
+        };
+        Ok(MetricValue {
+            number,
+            spread: Some(Spread::Repeats(Repeats {
+                low,
+                high,
+                count: figures.len(),
+            })),
+        })
+    }
+}
+
+/// Of all kernels of the launch.
+pub fn figure(profile: &ProfileFacts, of: ProfileMetric) -> Found<f64> {
+    let metric = Metric::Profile(of);
+    let figures = profile.kernels.iter();
+    let figures = figures.map(|kernel| match kernel.metrics.get(&of) {
+        Some(seen) => got(seen).map(|value| value.0),
+        None => inconclusive(Reason::NotInProfile { metric }),
+    });
+    let figures = figures.collect::<Found<Vec<f64>>>()?;
+    match (figures.as_slice(), of.joined()) {
+        ([], _) => inconclusive(Reason::NotInProfile { metric }),
+        ([one], _) => Ok(*one),
+        (all, Joined::Sum) => Ok(all.iter().sum()),
+        (all, Joined::Apart) => unsupported(Reason::Unsupported(Unsupported::SeveralKernels {
+            kernels: u32::try_from(all.len()).unwrap_or(u32::MAX),
+        })),
+    }
+}
