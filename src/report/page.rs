@@ -3,7 +3,7 @@
 use super::beside::{self, LoosenedGates};
 use super::printed::{self, Printed};
 use super::problems::{self, Problem};
-use super::{diagnosis, figures, notes, rivals, standing, summary, targets, words};
+use super::{causes, diagnosis, figures, notes, rivals, standing, summary, targets, words};
 use std::collections::BTreeSet;
 use verdict::model::{
     BesideBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict,
@@ -130,6 +130,18 @@ pub fn lay_out<'a>(record: &Record, base: Option<&Record>, judgement: &'a Judgem
             "Fell back on another variant",
             problems::replaced(record, judgement),
         ),
+        Section {
+            is_folded: true,
+            in_terminal: false,
+            ..Section::new(
+                "",
+                "Why",
+                causes::table(record, judgement)
+                    .map(Part::Table)
+                    .into_iter()
+                    .collect(),
+            )
+        },
         comment_only("What changed", comparison(&changed), is_long(changed.len())),
         {
             let is_folded = is_long(counters.rows.len());

@@ -129,6 +129,9 @@ fn problem(out: &mut Vec<String>, problem: &Problem, options: Options) {
     let title = format!("{outcome} {}: {gates} [{code}]", problem.subjects);
     painted(out, &outcome, &title, paint, options);
     out.extend(wrapped(&problem.why, INDENT, options.width));
+    if let Some(cause) = &problem.cause {
+        out.extend(wrapped(&format!("cause: {cause}"), INDENT, options.width));
+    }
     if let Some(declared) = &problem.declared {
         out.extend(wrapped(&format!("by {declared}"), INDENT, options.width));
     }
