@@ -46,9 +46,9 @@ impl Shared {
     }
 }
 
-/// Whether a page shows anything of it.
+/// Whether a page shows anything of it: it has what a comment has.
 pub fn is_shown(section: &Section) -> bool {
-    section.parts.iter().any(|part| !part.is_empty())
+    section.in_comment && section.parts.iter().any(|part| !part.is_empty())
 }
 
 /// `id`: where a link leads to it.
