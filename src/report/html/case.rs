@@ -63,8 +63,13 @@ impl<'a> Cases<'a> {
         for series in told.history.iter().flat_map(|it| &it.series) {
             history.entry(&series.subject).or_default().push(series);
         }
-        let why = notable(told.record, told.judgement).into_iter();
-        let why = why.map(|it| (it.case.clone(), diagnosis::lines(told.record, &it)));
+        let why = notable(told.record, told.base, told.judgement).into_iter();
+        let why = why.map(|it| {
+            (
+                it.case.clone(),
+                diagnosis::lines(told.record, told.base, &it),
+            )
+        });
         Self {
             told,
             why: why.collect(),

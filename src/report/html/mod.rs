@@ -55,7 +55,7 @@ pub fn render(told: &Told) -> String {
 }
 
 fn render_within(told: &Told, room: Room) -> String {
-    let page = page::lay_out(told.record, told.judgement);
+    let page = page::lay_out(told.record, told.base, told.judgement);
     let cases = Cases::new(told);
     let shared = Shared {
         links: cases.links(),
