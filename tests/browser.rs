@@ -1,5 +1,5 @@
 //! The page of a record in Chromium: at the width of a phone and of a desk, in a light and a dark scheme.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use gatekeeper::report::html::{Told, render};
 use sha2::{Digest, Sha256};

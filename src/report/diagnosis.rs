@@ -162,12 +162,31 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
 
 /// Of what explains the change, the first.
 fn cause(record: &Record, base: Option<&Record>, id: &CaseId) -> String {
+    let causes = causes(record, base, id);
+    causes.into_iter().next().unwrap_or("-".to_owned())
+}
+
+fn causes(record: &Record, base: Option<&Record>, id: &CaseId) -> Vec<String> {
     let sides = match base {
         Some(base) => Sides::of_two(base, record, id),
         None => Sides::of_run(record, id),
     };
     let causes = sides.map(|sides| explain(&sides)).unwrap_or_default();
-    causes.first().map_or("-".to_owned(), super::explain::line)
+    causes.iter().map(super::explain::line).collect()
+}
+
+/// Of one case: what bounds it, before and now, what moved, what explains that, and what to try.
+pub fn lines(record: &Record, base: Option<&Record>, of: &Diagnosed) -> Vec<String> {
+    let before = of.before.as_ref();
+    let before = before.map(|it| format!("before: bounded by {}", bound(it)));
+    let now = format!("now: bounded by {}", bound(&of.after));
+    let moved = of.changes.iter().map(change);
+    let causes = causes(record, base, &of.case).into_iter();
+    let causes = causes.map(|cause| format!("cause: {cause}"));
+    let advice = advice(&of.after).into_iter();
+    let advice = advice.map(|what| format!("to try: {what}"));
+    let all = before.into_iter().chain([now]);
+    all.chain(moved).chain(causes).chain(advice).collect()
 }
 
 #[derive(Serialize)]

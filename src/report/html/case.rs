@@ -5,10 +5,11 @@ use super::chart::{self, Bar, Change, Level, Process, Samples};
 use super::part::{self, Links, Shared};
 use super::svg::Ink;
 use super::{Told, site};
+use crate::explain::diagnosis::beside::notable;
 use crate::history::Series;
 use crate::report::ladder::{self, Figure, Ladder};
 use crate::report::page::{Kind, Table};
-use crate::report::{figures, reasons, summary, words};
+use crate::report::{diagnosis, figures, reasons, summary, words};
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::judge::Values;
@@ -27,6 +28,8 @@ pub struct Cases<'a> {
     times: BTreeMap<&'a CaseId, Vec<Process>>,
     simulated: BTreeMap<&'a CaseId, Vec<(u64, &'a SimulationFacts)>>,
     history: BTreeMap<&'a Subject, Vec<&'a Series>>,
+    /// Of those that failed or are better than their baseline.
+    why: BTreeMap<CaseId, Vec<String>>,
 }
 
 /// A case as the page shows it.
@@ -60,8 +63,16 @@ impl<'a> Cases<'a> {
         for series in told.history.iter().flat_map(|it| &it.series) {
             history.entry(&series.subject).or_default().push(series);
         }
+        let why = notable(told.record, told.base, told.judgement).into_iter();
+        let why = why.map(|it| {
+            (
+                it.case.clone(),
+                diagnosis::lines(told.record, told.base, &it),
+            )
+        });
         Self {
             told,
+            why: why.collect(),
             values: figures::values(told.record),
             verdicts,
             times: times(told),
@@ -183,6 +194,9 @@ impl<'a> Cases<'a> {
                 }
                 div id=(anchor(shown.at)) {
                     (self.verdicts(shown))
+                    @if let Some(lines) = self.why.get(&shown.case.id) {
+                        (fold("Why", html! { ul { @for line in lines { li { (line) } } } }))
+                    }
                     (self.findings(&shown.case.id))
                     (self.times(shown))
                     (self.resources(&shown.case.id))

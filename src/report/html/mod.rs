@@ -9,7 +9,7 @@ mod part;
 pub mod site;
 mod svg;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use super::page::{self, Section};
 use super::{escape, ladder, summary};

@@ -46,7 +46,7 @@ impl Shared {
     }
 }
 
-/// Whether a page shows anything of it.
+/// Whether a page shows anything of it: it has what a comment has.
 pub fn is_shown(section: &Section) -> bool {
     section.in_comment && section.parts.iter().any(|part| !part.is_empty())
 }

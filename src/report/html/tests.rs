@@ -112,6 +112,24 @@ fn hash(text: &str) -> String {
     format!("{}=", &text[..43])
 }
 
+/// Whatever texts it has: whole, with the script and the style that its policy names, and nothing that runs or loads.
+pub fn is_ours(page: &str) {
+    let parsed = parse(page);
+    assert_eq!((parsed.count("script"), parsed.count("style")), (1, 1));
+    let foreign = ["img", "iframe", "object", "link", "base", "form", "sub"];
+    for tag in foreign {
+        assert_eq!(parsed.count(tag), 0, "{tag}: {page}");
+    }
+    let attributes = parsed.elements.iter().flat_map(|(_, all)| all);
+    for (name, value) in attributes {
+        let runs = name.starts_with("on") || ["style", "src", "srcset"].contains(&name.as_str());
+        assert!(!runs, "{name}={value}");
+        let leads = ["#", "cases/", "../index.html"];
+        let stays = leads.iter().any(|start| value.starts_with(start));
+        assert!(name != "href" || stays, "{name}={value}");
+    }
+}
+
 #[test]
 fn the_policy_names_the_one_script_and_the_one_style() {
     assert_eq!(hash("abc"), "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=");

@@ -277,6 +277,35 @@ fn gives_no_orders(shown: &str, what: &str) {
     }
 }
 
+/// A span ends with as many backticks as it began with, and without these it is none.
+fn outside_of_spans(line: &str, kept: &mut String) {
+    let mut rest = line;
+    while let Some(at) = rest.find('`') {
+        let (before, from) = rest.split_at(at);
+        kept.push_str(before);
+        let after = from.trim_start_matches('`');
+        let ticks = &from[..from.len() - after.len()];
+        let pieces = after.split_inclusive(|c| c != '`');
+        let mut end = 0;
+        let mut has_ended = false;
+        // Each a run of backticks, which may be empty, with the character behind it.
+        for piece in pieces {
+            let run = piece.trim_end_matches(|c| c != '`');
+            end += piece.len();
+            has_ended = run == ticks;
+            if has_ended {
+                end -= piece.len() - run.len();
+                break;
+            }
+        }
+        rest = match has_ended {
+            true => &after[end..],
+            false => after,
+        };
+    }
+    kept.push_str(rest);
+}
+
 /// Of GitHub's markdown: what is neither in a code span nor in a block of code.
 fn prose(shown: &str) -> String {
     let mut in_block = false;
@@ -287,8 +316,7 @@ fn prose(shown: &str) -> String {
             continue;
         }
         if !in_block {
-            let outside = line.split('`').step_by(2);
-            kept.extend(outside);
+            outside_of_spans(line, &mut kept);
             kept.push('\n');
         }
     }
@@ -355,6 +383,21 @@ fn every_format(record: &Record, text: &str) {
     // This reader knows no entity by its number.
     let junit = junit.replace("&#35;", "#");
     quick_junit::Report::deserialize_from_str(&junit).unwrap();
+    let page = html::render(&html::Told {
+        record,
+        judgement: &judgement,
+        base: Some(record),
+        history: Some(&history),
+    });
+    gives_no_orders(&page, "html");
+    html::tests::is_ours(&page);
+    for page in html::site::pages(&history) {
+        gives_no_orders(&page.text, "site");
+        html::tests::is_ours(&page.text);
+        let name = page.path.strip_prefix("cases/").unwrap_or(&page.path);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        assert!(name.chars().all(is_plain), "{name}");
+    }
     let documents = [
         json::render(record, &judgement),
         ladder::json(record, &ladders),
