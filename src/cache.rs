@@ -1,17 +1,72 @@
 //! The one directory that gatekeeper writes to outside the repository.
+//!
+//! A second one can be read beside it: what a pull request leaves in its own directory never reaches the one that all
+//! share.
+
+pub mod evict;
 
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use crate::temporary::{TemporaryFile, sweep};
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
+    /// Of others: read and never written.
+    shared: Option<PathBuf>,
+    /// Of both: held while they are used, so that nothing is removed meanwhile. `None` where the file system has no
+    /// locks.
+    lock: Option<Arc<File>>,
+    _shared_lock: Option<Arc<File>>,
 }
+
+/// A directory of the cache, and the one of the same name in the shared cache.
+#[derive(Clone, Debug)]
+pub struct CacheDir {
+    own: PathBuf,
+    shared: Option<PathBuf>,
+}
+
+impl CacheDir {
+    /// Where this run writes.
+    pub fn own(&self) -> &Path {
+        &self.own
+    }
+
+    /// Where a file of this name may be: in the shared cache first, so that nothing in the own one stands before it.
+    /// It may be damaged in the one and whole in the other.
+    pub fn places(&self, name: &str) -> impl Iterator<Item = PathBuf> + use<> {
+        let shared = self.shared.as_ref().map(|dir| dir.join(name));
+        shared.into_iter().chain([self.own.join(name)])
+    }
+}
+
+impl CacheDir {
+    /// So that it is among the last to go. What is another's stays as it is.
+    pub fn touch(&self, place: &Path) {
+        if place.starts_with(&self.own) {
+            // It may be gone, and then it is old no more.
+            let _ = File::open(place).and_then(|file| file.set_modified(SystemTime::now()));
+        }
+    }
+}
+
+impl From<PathBuf> for CacheDir {
+    fn from(own: PathBuf) -> Self {
+        Self { own, shared: None }
+    }
+}
+
+const SHARED: &str = "GATEKEEPER_SHARED_CACHE";
 
 impl Cache {
     /// `$GATEKEEPER_CACHE`, else `$XDG_CACHE_HOME/gatekeeper`, else `~/.cache/gatekeeper`; made and tried
-    /// for writing, because a read-only home is better said now than by nvcc later.
+    /// for writing, because a read-only home is better said now than by nvcc later. Beside it
+    /// `$GATEKEEPER_SHARED_CACHE` is read, if there is one.
     pub fn open() -> Result<Self> {
         let from = |name: &str| {
             std::env::var_os(name)
@@ -27,7 +82,11 @@ impl Cache {
                         .help("set GATEKEEPER_CACHE to a directory that can be written"),
                 )
             })?;
-        Self::at(&root)
+        let cache = Self::at(&root)?;
+        match from(SHARED) {
+            Some(shared) => cache.beside(&shared),
+            None => Ok(cache),
+        }
     }
 
     /// # Errors
@@ -45,22 +104,50 @@ impl Cache {
                 .help("set GATEKEEPER_CACHE to a directory that can be written"),
             )
         })?;
-        // nvcc passes its paths to a shell in double quotes, and puts its own directory into PATH.
-        let is_read = |c: &char| matches!(c, '"' | '$' | '`' | ':') || c.is_control();
-        match root.to_string_lossy().chars().find(is_read) {
-            None => Ok(Self { root }),
-            Some(c) => Err(Error::Environment(
-                Diagnostic::new(format!(
-                    "the path of the cache directory {} has a {c:?}, which nvcc's shell would read",
-                    root.display()
-                ))
-                .help("set GATEKEEPER_CACHE to a directory without one in its path"),
-            )),
-        }
+        check_path(&root, "GATEKEEPER_CACHE")?;
+        sweep(&root);
+        Ok(Self {
+            lock: hold(&root, true),
+            _shared_lock: None,
+            root,
+            shared: None,
+        })
+    }
+
+    /// With another cache to read from. One that is not there yet is an empty one.
+    ///
+    /// # Errors
+    /// Environment, where its path cannot be used.
+    pub fn beside(self, shared: &Path) -> Result<Self> {
+        let Ok(shared) = shared.canonicalize() else {
+            return Ok(self);
+        };
+        check_path(&shared, SHARED)?;
+        let shared = (shared != self.root).then_some(shared);
+        Ok(Self {
+            _shared_lock: shared.as_deref().and_then(|shared| hold(shared, false)),
+            shared,
+            ..self
+        })
     }
 
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    pub fn shared(&self) -> Option<&Path> {
+        self.shared.as_deref()
+    }
+
+    /// As [`Self::dir`], to be read in the shared cache, too.
+    ///
+    /// # Errors
+    /// Environment, where the own one cannot be made.
+    pub fn layered(&self, name: &str) -> Result<CacheDir> {
+        Ok(CacheDir {
+            own: self.dir(name)?,
+            shared: self.shared.as_ref().map(|shared| shared.join(name)),
+        })
     }
 
     /// A subdirectory, made if it is not there, without what killed processes left in it.
@@ -72,6 +159,34 @@ impl Cache {
             .map_err(|error| {
                 Error::environment(format!("{} cannot be made: {error}", dir.display()))
             })
+    }
+}
+
+/// Shared by all that use a cache; waits for the one that removes from it.
+fn hold(root: &Path, make: bool) -> Option<Arc<File>> {
+    let path = root.join("use.lock");
+    if make {
+        let _ = File::options().create_new(true).write(true).open(&path);
+    }
+    let lock = files::open(&path).ok()?;
+    lock.lock_shared().ok()?;
+    Some(Arc::new(lock))
+}
+
+/// nvcc passes its paths to a shell in double quotes, and puts its own directory into PATH.
+fn check_path(root: &Path, variable: &str) -> Result<()> {
+    let is_read = |c: &char| matches!(c, '"' | '$' | '`' | ':') || c.is_control();
+    match root.to_string_lossy().chars().find(is_read) {
+        None => Ok(()),
+        Some(c) => Err(Error::Environment(
+            Diagnostic::new(format!(
+                "the path of the cache directory {} has a {c:?}, which nvcc's shell would read",
+                root.display()
+            ))
+            .help(format!(
+                "set {variable} to a directory without one in its path"
+            )),
+        )),
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Cli {
 pub enum Command {
     /// Build, check, measure and judge the kernels of gates.yaml
     Run(RunArgs),
+    /// Read the GPU's counters for correct cases, with Nsight Compute
+    Profile(ProfileArgs),
     /// Judge one record against another: BASE is the old state, HEAD the new one
     Compare(CompareArgs),
     /// Judge a stored record again, with the gates and baselines of its run
@@ -48,18 +50,18 @@ pub enum Command {
     Baseline(BaselineCommand),
     /// Print a stored record as a report
     Report(ReportArgs),
+    /// Say why cases of a record are not what they were at the base: causes, with source lines
+    Explain(ExplainArgs),
     /// Show how the figures of the committed baselines moved, commit by commit
     History(HistoryArgs),
+    /// Write how the committed baselines moved as pages for a browser: an index, and a page for each case
+    Site(SiteArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
     Validate(ValidateArgs),
     /// Write a commented gates.yaml to start from
     Init(InitArgs),
     /// Report what this machine has and what it lacks
-    #[command(after_help = "Example:
-  gatekeeper doctor    cache, gates.yaml, compiler and GPUs, a line each
-
-Exit codes: 0, 2 for a mistake in gates.yaml, 4 for any other problem. No GPU is not a problem.")]
-    Doctor(ConfigArg),
+    Doctor(DoctorArgs),
     /// Install or show the compiler
     #[command(
         subcommand,
@@ -68,6 +70,14 @@ Exit codes: 0, 2 for a mistake in gates.yaml, 4 for any other problem. No GPU is
   gatekeeper toolchain show       which nvcc `run` uses"
     )]
     Toolchain(ToolchainCommand),
+    /// Show what the cache directory holds, or remove what was not used for long
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  gatekeeper cache show
+  gatekeeper cache prune --max-size 10GiB --older-than 30d"
+    )]
+    Cache(CacheCommand),
     /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
     Calibrate(CalibrateArgs),
     /// Print the JSON Schema of gates.yaml, for editors
@@ -83,6 +93,13 @@ and as the first line of gates.yaml, for the YAML language server:
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write the manual pages into a directory, one for each command
+    #[command(after_help = "Example:
+  gatekeeper man ~/.local/share/man/man1 && man gatekeeper-run")]
+    Man {
+        /// The directory; made if it is not there
+        dir: PathBuf,
+    },
     /// The process that runs kernels; started by `run`
     #[command(name = crate::worker::SUBCOMMAND, hide = true)]
     Worker { device: DeviceChoice },
@@ -97,10 +114,25 @@ pub struct ConfigArg {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  gatekeeper doctor            cache, gates.yaml, compiler and GPUs, a line each
+  gatekeeper doctor --peaks    also what the first GPU reaches, beside what the tables of diagnoses have
+
+Exit codes: 0, 2 for a mistake in gates.yaml, 4 for any other problem. No GPU is not a problem.")]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Measure the peaks of the first GPU with built-in kernels: FP32, tensor cores, DRAM and L2
+    #[arg(long)]
+    pub peaks: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
   gatekeeper run                                  every case of gates.yaml
   gatekeeper run sdpa_fp8/stage2@mission          one case
   gatekeeper run 'sdpa_*@{small,ragged}'          globs: these kernels, at these shapes
   gatekeeper run --base origin/main               a pull request: timed interleaved with its base
+  gatekeeper run --changed HEAD                   before a commit: only the kernels that it changes
   gatekeeper run --provision                      install the compiler first, if there is none
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/
 
@@ -131,6 +163,10 @@ pub struct RunArgs {
     /// measured interleaved with it on this GPU, and gates looser than the base's fail
     #[arg(long, value_name = "REF")]
     pub base: Option<String>,
+    /// Only kernels that differ from this revision's: in sources, headers, definitions, launch, gates, baselines or
+    /// references; for the edit loop and for git hooks
+    #[arg(long, value_name = "REF")]
+    pub changed: Option<String>,
     /// Allow gates looser than the base's, and list them; meant for a workflow that sets it from a label that only
     /// maintainers can add
     #[arg(long, requires = "base")]
@@ -145,15 +181,44 @@ pub struct RunArgs {
     /// Without a usable GPU, fail with exit code 4 instead of skipping what needs one
     #[arg(long)]
     pub require_gpu: bool,
+    /// After all timings, profile correct cases with Nsight Compute, for gates on its metrics; needs a GPU
+    #[arg(long)]
+    pub profile: bool,
     /// Install the pinned compiler into the cache directory if there is none
     #[arg(long)]
     pub provision: bool,
-    /// Directory for record.json, report.json, report.md and junit.xml
+    /// Directory for record.json, report.json, report.md, report.html and junit.xml
     #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
     pub out: PathBuf,
     /// Write inputs, outputs and references of every checked case as .npy files into this directory
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper profile                          every case of gates.yaml
+  gatekeeper profile sdpa_fp8/stage2@mission  one case
+  gatekeeper profile --format json > profile.json
+
+Needs a GPU and ncu of Nsight Compute. Builds and checks first; a case that is not correct is not profiled.
+
+Exit codes: 0, 2 wrong usage, 3 a case has no profile, 4 environment (`gatekeeper --help`).")]
+pub struct ProfileArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Only these cases, as for `run`
+    #[arg(value_name = "FILTER")]
+    pub filters: Vec<String>,
+    /// Which GPU: auto, cuda or cuda:N
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
+    pub device: DeviceChoice,
+    /// Install the pinned compiler into the cache directory if there is none
+    #[arg(long)]
+    pub provision: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal)]
+    pub format: ProfileFormat,
 }
 
 #[derive(Debug, Args)]
@@ -183,6 +248,27 @@ pub struct CompareArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper run --base origin/main && gatekeeper explain gatekeeper-out/record.json
+  gatekeeper explain gatekeeper-out/record.json sdpa_fp8/stage2@mission    one case
+  gatekeeper explain pr.json --base main.json 'rmsnorm*'                   of two runs of one machine
+
+Exit codes: 0 whatever the causes are, 2 wrong usage, 4 environment.")]
+pub struct ExplainArgs {
+    /// The record.json that `run` wrote
+    pub record: PathBuf,
+    /// Cases, as for `run` [default: all]
+    #[arg(value_name = "FILTER")]
+    pub cases: Vec<String>,
+    /// The record of the old state, for a run without --base
+    #[arg(long, value_name = "RECORD")]
+    pub base: Option<PathBuf>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
+    pub format: HistoryFormat,
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = "Example:
   gatekeeper judge gatekeeper-out/record.json    the same verdicts and exit code as the run's
 
@@ -199,7 +285,9 @@ pub struct JudgeArgs {
 #[command(after_help = "Examples:
   gatekeeper report gatekeeper-out/record.json > comment.md
   gatekeeper report gatekeeper-out/record.json --format terminal
+  gatekeeper report gatekeeper-out/record.json --format html > report.html
   gatekeeper report gatekeeper-out/record.json --ladder --format terminal
+  gatekeeper report gatekeeper-out/record.json --diagnosis
   gatekeeper report gatekeeper-out/record.json --format nvbench --out nvbench
 
 Exit codes: 0 whatever the verdicts are, 2 wrong usage, 4 environment.")]
@@ -207,17 +295,23 @@ pub struct ReportArgs {
     /// The record.json that `run` wrote; or NVBench's JSON (--jsonbin), or a directory of it with one file
     /// per process
     pub record: PathBuf,
-    /// Output format; github: annotations, for the standard output of a workflow's step; nvbench: the times
-    /// as NVBench's JSON with its binary samples, into the directory --out
+    /// Output format; html: one page for a browser; github: annotations, for the standard output of a workflow's step;
+    /// nvbench: the times as NVBench's JSON with its binary samples, into the directory --out
     #[arg(long, value_enum, default_value_t = ReportFormat::Markdown)]
     pub format: ReportFormat,
     /// Each variant of a kernel beside the one before it in gates.yaml and beside the first, with what it adds; as
     /// terminal, markdown or json
     #[arg(long)]
     pub ladder: bool,
+    /// What bounds each case, with its figures and what to try; as terminal, markdown or json
+    #[arg(long, conflicts_with = "ladder")]
+    pub diagnosis: bool,
     /// Directory for the files of --format nvbench
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// The gates file beside whose baselines git has the history that --format html shows
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub config: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -236,6 +330,23 @@ pub struct HistoryArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
     pub format: HistoryFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper site public             all baselines that git has, to be put on a pages host
+  gatekeeper site public 'sdpa_*'    these cases
+
+Exit codes: 0, 2 wrong usage or no history, 4 environment.")]
+pub struct SiteArgs {
+    /// The directory; made if it is not there, and empty if it is
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Only these cases, as for `run`; they need not be in gates.yaml any more
+    #[arg(value_name = "FILTER")]
+    pub filters: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -354,13 +465,47 @@ pub enum ToolchainCommand {
     Show(ConfigArg),
 }
 
+#[derive(Debug, Subcommand)]
+pub enum CacheCommand {
+    /// Print how much there is of what, and for how long it was not used
+    #[command(after_help = "Example:
+  gatekeeper cache show    compilers, builds, expected outputs, inputs, base revisions")]
+    Show,
+    /// Remove what was not used for longest; nothing while another gatekeeper uses the cache
+    #[command(after_help = "Examples:
+  gatekeeper cache prune --max-size 10GiB      until so much is left
+  gatekeeper cache prune --older-than 30d      what was not used for a month
+  gatekeeper cache prune --max-size 0 --dry-run
+
+Exit codes: 0, 2 wrong usage, 4 environment.")]
+    Prune {
+        /// Bytes that may stay, for example 10GiB or 500MiB
+        #[arg(long, value_name = "SIZE", value_parser = size)]
+        max_size: Option<u64>,
+        /// How long what stays may not have been used, for example 30d or 12h
+        #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+        older_than: Option<std::time::Duration>,
+        /// Only say what would be removed
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Terminal,
     Markdown,
+    Html,
     Json,
     Junit,
     Github,
+}
+
+/// A profile has no verdicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProfileFormat {
+    Terminal,
+    Json,
 }
 
 /// What is no judgement has no annotations.
@@ -376,6 +521,7 @@ pub enum HistoryFormat {
 pub enum ReportFormat {
     Terminal,
     Markdown,
+    Html,
     Json,
     Junit,
     Github,
@@ -388,12 +534,32 @@ impl ReportFormat {
         match self {
             Self::Terminal => Some(Format::Terminal),
             Self::Markdown => Some(Format::Markdown),
+            Self::Html => Some(Format::Html),
             Self::Json => Some(Format::Json),
             Self::Junit => Some(Format::Junit),
             Self::Github => Some(Format::Github),
             Self::Nvbench => None,
         }
     }
+}
+
+/// `10GiB` in bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match text.get(digits.len()..) {
+        Some("" | "B") => 1,
+        Some("KiB") => 1 << 10,
+        Some("MiB") => 1 << 20,
+        Some("GiB") => 1 << 30,
+        Some("TiB") => 1 << 40,
+        _ => return Err("write a size with its unit: 500MiB, 10GiB".to_owned()),
+    };
+    let count: u64 = digits
+        .parse()
+        .map_err(|_| "write a whole number with its unit: 500MiB, 10GiB".to_owned())?;
+    count
+        .checked_mul(unit)
+        .ok_or_else(|| "that is more than any disk holds".to_owned())
 }
 
 /// `+2%` as a share.
@@ -426,5 +592,14 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("0"), Ok(0));
+        assert_eq!(size("10GiB"), Ok(10 << 30));
+        for wrong in ["", "GiB", "10GB", "1.5GiB", "-1", "10 GiB", "99999999TiB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
     }
 }

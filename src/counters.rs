@@ -1,8 +1,8 @@
 //! The simulator's counters as the counters of gates. Only this file knows both.
 
-use ptxsim::{Counter as Own, Counters, Tier};
+use ptxsim::{Arithmetic as OwnArithmetic, Counter as Own, Counters, Tier};
 use std::collections::BTreeMap;
-use verdict::model::{Counter, Doubt, LineCount, Withheld};
+use verdict::model::{Arithmetic, Counter, Doubt, LineCount, Withheld, Work};
 
 /// Version of how the simulator counts: part of the key of their baselines.
 pub use ptxsim::COUNTER_MODEL;
@@ -35,6 +35,27 @@ fn counter(own: Own) -> Counter {
     }
 }
 
+fn computed((own, work): (&OwnArithmetic, &ptxsim::Work)) -> (Arithmetic, Work) {
+    let kind = match own {
+        OwnArithmetic::Fp16 => Arithmetic::Fp16,
+        OwnArithmetic::Fp32 => Arithmetic::Fp32,
+        OwnArithmetic::Fp64 => Arithmetic::Fp64,
+        OwnArithmetic::Special => Arithmetic::Special,
+        OwnArithmetic::TensorF16 => Arithmetic::TensorF16,
+        OwnArithmetic::TensorBf16 => Arithmetic::TensorBf16,
+        OwnArithmetic::TensorTf32 => Arithmetic::TensorTf32,
+        OwnArithmetic::TensorFp8 => Arithmetic::TensorFp8,
+        OwnArithmetic::TensorFp64 => Arithmetic::TensorFp64,
+        OwnArithmetic::TensorInt8 => Arithmetic::TensorInt8,
+        OwnArithmetic::TensorNarrow => Arithmetic::TensorNarrow,
+    };
+    let work = Work {
+        issued: work.issued,
+        operations: work.operations,
+    };
+    (kind, work)
+}
+
 fn doubt(own: ptxsim::Doubt) -> Doubt {
     match own {
         ptxsim::Doubt::Polls => Doubt::Polls,
@@ -60,6 +81,7 @@ pub struct Counted {
     pub information: BTreeMap<Counter, u64>,
     pub withheld: BTreeMap<Counter, Withheld>,
     pub lines: BTreeMap<Counter, Vec<LineCount>>,
+    pub computed: BTreeMap<Arithmetic, Work>,
 }
 
 /// Lines of each counter that are kept: where to look, and not a profile.
@@ -95,6 +117,7 @@ pub fn counted(counters: &Counters, doubts: &BTreeMap<Own, ptxsim::Withheld>) ->
         information: of(false),
         withheld: withheld.collect(),
         lines: lines.filter(|(_, lines)| !lines.is_empty()).collect(),
+        computed: counters.computed.iter().map(computed).collect(),
     }
 }
 

@@ -3,6 +3,9 @@
 //! The way of a case through the house: `config` -> `build` -> `check` -> `measure` -> record ->
 //! `verdict::judge` -> `report` -> exit code. `pipeline` alone knows that order.
 
+// Outside of tests every file is read through `files`.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod build;
 pub mod cache;
 pub mod calibrate;
@@ -14,11 +17,14 @@ pub mod counters;
 pub mod device;
 pub mod error;
 pub mod exit;
+pub mod explain;
+pub mod files;
 pub mod history;
 pub mod limits;
 pub mod measure;
 pub mod pipeline;
 pub mod process;
+mod profiler;
 pub mod repo;
 pub mod report;
 mod rivals;

@@ -1,7 +1,8 @@
 //! The program: a command in, an exit code out.
 
 use clap::Parser;
-use gatekeeper::cli::{BaselineCommand, Cli, Command, ToolchainCommand};
+use gatekeeper::cache::evict::Limits;
+use gatekeeper::cli::{BaselineCommand, CacheCommand, Cli, Command, ToolchainCommand};
 use gatekeeper::exit::Exit;
 use gatekeeper::process::children;
 use gatekeeper::{cmd, limits, worker};
@@ -15,9 +16,11 @@ fn main() -> ExitCode {
     }
     let outcome = match command {
         Command::Run(args) => cmd::run::run(&args),
+        Command::Profile(args) => cmd::profile::run(&args),
         Command::Compare(args) => cmd::judge::compare(&args),
         Command::Judge(args) => cmd::judge::judge(&args),
         Command::Report(args) => cmd::judge::report(&args),
+        Command::Explain(args) => cmd::explain::run(&args),
         Command::Baseline(BaselineCommand::Update {
             record,
             config,
@@ -27,14 +30,28 @@ fn main() -> ExitCode {
             cmd::baseline::show(&config, &filters)
         }
         Command::History(args) => cmd::history::run(&args),
+        Command::Site(args) => cmd::site::run(&args),
         Command::Validate(args) => cmd::config::validate(&args),
         Command::Init(args) => cmd::config::init(&args),
         Command::Schema => cmd::config::schema(),
-        Command::Doctor(config) => cmd::doctor::run(&config),
+        Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Toolchain(ToolchainCommand::Install) => cmd::toolchain::install(),
         Command::Toolchain(ToolchainCommand::Show(config)) => cmd::toolchain::show(&config),
+        Command::Cache(CacheCommand::Show) => cmd::cache::show(),
+        Command::Cache(CacheCommand::Prune {
+            max_size,
+            older_than,
+            dry_run,
+        }) => {
+            let limits = Limits {
+                bytes: max_size,
+                age: older_than,
+            };
+            cmd::cache::prune(limits, dry_run)
+        }
         Command::Calibrate(args) => cmd::calibrate::run(&args),
         Command::Completions { shell } => cmd::completions(shell),
+        Command::Man { dir } => cmd::write_manual(&dir),
         Command::Worker { device } => return worker::child::main(device),
     };
     match outcome {

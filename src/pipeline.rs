@@ -3,16 +3,20 @@
 //! `verdict::judge`.
 
 mod base;
+mod changed;
 mod check;
+mod code;
 mod moved;
 mod past;
 mod plan;
 mod prepare;
+mod profile;
 mod simulate;
 mod sources;
 mod time;
 
 pub use base::Asked;
+pub use changed::find_changed;
 
 use crate::build::Artifact;
 use crate::cache::Cache;
@@ -42,11 +46,22 @@ pub struct Request {
     pub require_gpu: bool,
     pub allow_fallback: bool,
     pub provision: bool,
+    pub profile: Profile,
     pub dump: Option<PathBuf>,
     /// The revision to compare with.
     pub base: Option<Asked>,
     /// The command line, for the record.
     pub command: String,
+}
+
+/// Whether cases are profiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    No,
+    /// After all timings.
+    Too,
+    /// In the place of timings.
+    Only,
 }
 
 pub struct Outcome {
@@ -67,7 +82,7 @@ pub fn run(
     let waiting = |text: &str| on(Event::Waiting(text.to_owned()));
     let mut crews = Crews::new(request.device, &waiting)?;
     let prepared = prepare::prepare(request, &planned, &mut crews, cache, on)?;
-    let mut record = execute(request, &planned, prepared, crews, on)?;
+    let mut record = execute(request, &planned, prepared, crews, cache, on)?;
     record.costs.total_ms = milliseconds(began.elapsed());
     let judgement = judge::judge(
         &record.plan,
@@ -84,6 +99,7 @@ fn execute(
     planned: &Planned,
     prepared: Prepared,
     mut crews: Crews,
+    cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Record> {
     let started_beside_compiler = prepared.started_beside_compiler();
@@ -96,6 +112,11 @@ fn execute(
         costs: prepared.costs(),
     };
     let ready = prepared.file_builds(&mut record.evidence, &mut record.costs);
+    let began = Instant::now();
+    let changed = code::Changed::of(&record);
+    let code = changed.read(planned, &ready, cache, request.provision, on);
+    record.evidence.extend(code);
+    record.costs.compiler_ms += milliseconds(began.elapsed());
     let began = Instant::now();
     let beside = planned.compare_references(&record.environment.device);
     record.evidence.extend(beside);
@@ -118,6 +139,14 @@ fn execute(
         record.evidence.extend(digests);
         check::check_all(&mut work, base_references, &mut crews, &mut record, on);
         time::time_all(&work, &planned.root, crews.first(), &mut record, on);
+        if record.plan.profiling.is_some() {
+            // The GPU is free for the profiler's own worker.
+            crews.retire();
+            let base = planned.base.as_ref().map(|base| base.tree.root.as_path());
+            let roots: Vec<_> = [planned.root.as_path()].into_iter().chain(base).collect();
+            let trees = profile::Trees::new(&roots, &planned.toolchain.include);
+            profile::profile_all(&work, planned.profiler.as_ref(), &trees, &mut record, on);
+        }
     } else if record.environment.simulator.is_some() {
         let references = &planned.references;
         let mut sources = Sources::new(&planned.root, &planned.toolchain.include);

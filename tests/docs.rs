@@ -71,6 +71,7 @@ fn every_yaml_block_on_a_page_loads() {
                 text if text.starts_with("variants:") => loads_as_variants(&text),
                 text if text.starts_with("    sequence:") => loads_as_sequence(&text),
                 text if text.starts_with("on:") => is_a_workflow(&text),
+                text if text.starts_with("repos:") => names_a_hook(&text),
                 text => panic!("{page}: no test knows what this is:\n{text}"),
             }
             other += 1;
@@ -177,6 +178,18 @@ fn loads_as_acceptances(text: &str) {
 }
 
 /// A workflow whose steps give the action inputs that it has.
+fn names_a_hook(text: &str) {
+    let used: serde_json::Value = serde_yaml::from_str(text).unwrap();
+    let ours: serde_json::Value = serde_yaml::from_str(&read(".pre-commit-hooks.yaml")).unwrap();
+    let id = &used["repos"][0]["hooks"][0]["id"];
+    assert!(
+        ours.as_array()
+            .unwrap()
+            .iter()
+            .any(|hook| hook["id"] == *id)
+    );
+}
+
 fn is_a_workflow(text: &str) {
     let action: serde_json::Value = serde_yaml::from_str(&read("action.yml")).unwrap();
     let workflow: serde_json::Value = serde_yaml::from_str(text).unwrap();

@@ -3,24 +3,25 @@
 //! is found without a preprocessor run, as in ccache's direct mode, and never a stale one.
 //!
 //! Everything is written beside its place and renamed, so that runs at the same time do no harm; the worst
-//! that a race costs is one compilation. An artifact that does not have the digest it was stored with is
-//! none.
+//! that a race costs is one compilation. An artifact that does not have the digest it was stored with, or was
+//! stored for another request, is none.
 
 use super::command::{NvccCall, TEMPLATE};
 use super::compile::Compiled;
 use super::files::Files;
 use super::inputs::Dependencies;
-use crate::cache::{Cache, write_atomically};
+use crate::cache::{Cache, CacheDir, write_atomically};
 use crate::error::{Error, Result};
+use crate::files;
 use crate::temporary::TemporaryDir;
 use crate::toolchain::Toolchain;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use verdict::model::{BuildFacts, Unit};
 
 pub struct Artifacts {
-    manifests: PathBuf,
-    objects: PathBuf,
+    manifests: CacheDir,
+    objects: CacheDir,
 }
 
 /// An artifact in its place.
@@ -92,18 +93,22 @@ pub fn request_key(unit: &Unit, request: &NvccCall, toolchain: &Toolchain) -> Re
 impl Artifacts {
     pub fn open(cache: &Cache) -> Result<Self> {
         Ok(Self {
-            manifests: cache.dir("build/manifests")?,
-            objects: cache.dir("build/objects")?,
+            manifests: cache.layered("build/manifests")?,
+            objects: cache.layered("build/objects")?,
         })
     }
 
     /// The artifact of this request for the files as they are now.
     pub fn find(&self, key: &str, files: &Files) -> Option<Stored> {
-        self.manifest(key)
-            .compilations
-            .iter()
-            .filter(|compilation| compilation.inputs.hold(files))
-            .find_map(|compilation| self.load(&compilation.artifact))
+        self.manifests
+            .places(&manifest_name(key))
+            .find_map(|place| {
+                let earlier = manifest(&place).compilations.into_iter();
+                let found = earlier
+                    .filter(|compilation| compilation.inputs.hold(files))
+                    .find_map(|compilation| self.load(key, &compilation.artifact));
+                found.inspect(|_| self.manifests.touch(&place))
+            })
     }
 
     /// Copies what was compiled into its place. Without inputs no request finds it again.
@@ -119,13 +124,14 @@ impl Artifacts {
             ptx,
             ..
         } = compiled;
+        let objects = self.objects.own();
         let failed = |error: std::io::Error| {
             Error::environment(format!(
                 "the artifact cannot be written to {}: {error}",
-                self.objects.display()
+                objects.display()
             ))
         };
-        let bytes = std::fs::read(&output).map_err(failed)?;
+        let bytes = files::read(&output, files::made()).map_err(failed)?;
         let ptx = ptx.unwrap_or_default();
         let artifact = content_address(key, &bytes, ptx.as_bytes());
         facts.artifact.clone_from(&artifact);
@@ -134,7 +140,7 @@ impl Artifacts {
             |name| name.to_string_lossy().into_owned(),
         );
 
-        let staging = TemporaryDir::new_in(&self.objects).map_err(failed)?;
+        let staging = TemporaryDir::new_in(objects).map_err(failed)?;
         let new = staging.path().join("object");
         std::fs::create_dir(&new).map_err(failed)?;
         std::fs::write(new.join(&file), &bytes).map_err(failed)?;
@@ -145,10 +151,10 @@ impl Artifacts {
             .map_err(|error| failed(error.into()))?;
         std::fs::write(new.join(SIDECAR), sidecar).map_err(failed)?;
 
-        let place = self.objects.join(&artifact);
+        let place = objects.join(&artifact);
         if std::fs::rename(&new, &place).is_err() {
             // Another run was first, or what lies there is damaged.
-            if self.load(&artifact).is_none() {
+            if load(&place, key, &artifact).is_none() {
                 std::fs::rename(&place, staging.path().join("damaged")).map_err(failed)?;
                 std::fs::rename(&new, &place).map_err(failed)?;
             }
@@ -156,7 +162,7 @@ impl Artifacts {
         if let Some(inputs) = inputs {
             self.remember(key, inputs, &artifact)?;
         }
-        self.load(&artifact).ok_or_else(|| {
+        load(&place, key, &artifact).ok_or_else(|| {
             Error::environment(format!(
                 "{} was written but cannot be read back",
                 place.display()
@@ -165,7 +171,8 @@ impl Artifacts {
     }
 
     fn remember(&self, key: &str, inputs: Dependencies, artifact: &str) -> Result<()> {
-        let mut manifest = self.manifest(key);
+        let file = self.manifests.own().join(manifest_name(key));
+        let mut manifest = manifest(&file);
         manifest
             .compilations
             .retain(|compilation| compilation.inputs != inputs);
@@ -179,38 +186,44 @@ impl Artifacts {
         manifest.compilations.truncate(KEPT);
         let bytes = serde_json::to_vec(&manifest)
             .map_err(|error| Error::environment(format!("manifest: {error}")))?;
-        write_atomically(&self.manifest_file(key), &bytes)
+        write_atomically(&file, &bytes)
     }
 
-    fn manifest_file(&self, key: &str) -> PathBuf {
-        self.manifests.join(format!("{key}.json"))
+    pub fn load(&self, key: &str, artifact: &str) -> Option<Stored> {
+        self.objects
+            .places(artifact)
+            .find_map(|place| load(&place, key, artifact).inspect(|_| self.objects.touch(&place)))
     }
+}
 
-    /// Empty where there is none or it is damaged: that costs a compilation.
-    fn manifest(&self, key: &str) -> Manifest {
-        std::fs::read(self.manifest_file(key))
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default()
-    }
+fn manifest_name(key: &str) -> String {
+    format!("{key}.json")
+}
 
-    /// `None` where it is missing, cut short or changed.
-    fn load(&self, artifact: &str) -> Option<Stored> {
-        let dir = self.objects.join(artifact);
-        let sidecar: Sidecar =
-            serde_json::from_slice(&std::fs::read(dir.join(SIDECAR)).ok()?).ok()?;
-        let file = dir.join(&sidecar.file);
-        let ptx = dir.join(PTX);
-        let (bytes, text) = (std::fs::read(&file).ok()?, std::fs::read(&ptx).ok()?);
-        let whole = seal(&sidecar.facts, &bytes, &text)? == sidecar.seal
-            && sidecar.facts.artifact == artifact;
-        let is_known = sidecar.facts.ptx.is_some();
-        whole.then_some(Stored {
-            facts: sidecar.facts,
-            file,
-            ptx: is_known.then_some(ptx),
-        })
-    }
+/// Empty where there is none or it is damaged: that costs a compilation.
+fn manifest(file: &Path) -> Manifest {
+    files::read(file, files::made())
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default()
+}
+
+/// `None` where it is missing, cut short, changed, or of another request.
+fn load(dir: &Path, key: &str, artifact: &str) -> Option<Stored> {
+    let read = |file: &Path| files::read(file, files::made());
+    let sidecar: Sidecar = serde_json::from_slice(&read(&dir.join(SIDECAR)).ok()?).ok()?;
+    let file = dir.join(&sidecar.file);
+    let ptx = dir.join(PTX);
+    let (bytes, text) = (read(&file).ok()?, read(&ptx).ok()?);
+    let whole = seal(&sidecar.facts, &bytes, &text)? == sidecar.seal
+        && sidecar.facts.artifact == artifact
+        && content_address(key, &bytes, &text) == artifact;
+    let is_known = sidecar.facts.ptx.is_some();
+    whole.then_some(Stored {
+        facts: sidecar.facts,
+        file,
+        ptx: is_known.then_some(ptx),
+    })
 }
 
 /// Of the bytes themselves, so that two outcomes of one request can never be taken for each other; with

@@ -1,6 +1,7 @@
 //! Units through the compiler: run it, and read what came out.
 
 use super::Outside;
+use super::bounds::launch_bounds;
 use super::command::{self, NvccCall, Way};
 use super::cut::PtxModule;
 use super::depend::list_files;
@@ -9,6 +10,7 @@ use super::identity::{self, Cubin};
 use super::inputs::lexical;
 use super::ptxas::PtxasReport;
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use crate::process::confine::{Rules, Sockets};
 use crate::process::{self, Ended};
 use crate::toolchain::{Toolchain, clean_command, find_breakage};
@@ -18,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 use verdict::model::{
-    BuildFacts, Callable, Constant, ConstantFacts, EntryFacts, Fault, FaultKind, Unit,
+    BuildFacts, Callable, Constant, ConstantFacts, EntryFacts, Fault, FaultKind, LaunchBounds, Unit,
 };
 
 /// Longest time that one run of nvcc may take; heavily templated kernels take minutes.
@@ -403,7 +405,7 @@ fn failed(path: &Path, error: std::io::Error) -> Error {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| failed(path, error))
+    files::read(path, LARGEST_FILE).map_err(|error| failed(path, error))
 }
 
 /// Every file that any pass of the preprocessor read. Not asked of nvcc's `-MD`: that costs another pass over all
@@ -413,7 +415,7 @@ fn list_included(intermediates: &Path) -> std::io::Result<Vec<String>> {
     for entry in std::fs::read_dir(intermediates)? {
         let path = entry?.path();
         if path.extension().is_some_and(|it| it == "ii") {
-            let text = std::fs::read(path)?;
+            let text = files::read(&path, LARGEST_FILE)?;
             files.extend(list_files(&String::from_utf8_lossy(&text)));
         }
     }
@@ -471,7 +473,7 @@ fn is_report(line: &str) -> bool {
 }
 
 /// The toolkit's own headers, as `canonical` names them.
-const TOOLKIT: &str = "cuda/include/";
+pub const TOOLKIT: &str = "cuda/include/";
 
 /// Whether a file that the line tables of [`Compiled::ptx`] name is a header of the toolkit or of the
 /// operating system, and none of the user's.
@@ -559,7 +561,7 @@ impl Machine<'_> {
             Said::ByPtxas(log) => {
                 let report = PtxasReport::parse(log);
                 (
-                    entries_by_ptxas(unit, names, &report)?,
+                    entries_by_ptxas(unit, names, &report, ptx)?,
                     warnings(log, report.warnings),
                 )
             }
@@ -650,16 +652,23 @@ fn constants(unit: &Unit, cubin: &Cubin) -> std::result::Result<Vec<ConstantFact
 
 type Entries = std::result::Result<Vec<EntryFacts>, Fault>;
 
-fn entries_by_ptxas(unit: &Unit, names: Vec<(String, String)>, report: &PtxasReport) -> Entries {
+fn entries_by_ptxas(
+    unit: &Unit,
+    names: Vec<(String, String)>,
+    report: &PtxasReport,
+    ptx: Option<&str>,
+) -> Entries {
     let arch = unit.id.arch.to_string();
     let entries = names.into_iter().map(|(name, symbol)| {
         let resources = report
             .resources(&symbol, &arch)
             .map_err(|why| not_found(format!("entry `{name}` ({symbol}) at {arch}: {why}")))?;
+        let bounds = ptx.map(|ptx| launch_bounds(ptx, &symbol));
         Ok(EntryFacts {
             name,
             symbol,
             resources,
+            bounds: bounds.unwrap_or_default(),
         })
     });
     entries.collect()
@@ -681,6 +690,7 @@ fn entries_by_cubin(unit: &Unit, names: Vec<(String, String)>, cubin: &Cubin) ->
             name,
             symbol,
             resources,
+            bounds: LaunchBounds::default(),
         })
     });
     entries.collect()

@@ -1,5 +1,6 @@
 //! Files as they were when first looked at: contents and names below one root, each read once.
 
+use crate::files;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,7 @@ impl Files {
         if let Some(known) = lock(&self.digests).get(file) {
             return known.clone();
         }
-        let digest = std::fs::read(self.root.join(file))
+        let digest = files::read(&self.root.join(file), files::SOURCE)
             .ok()
             .map(|bytes| blake3::hash(&bytes).to_hex().to_string());
         lock(&self.digests).insert(file.to_owned(), digest.clone());
@@ -33,7 +34,7 @@ impl Files {
     }
 
     pub fn read(&self, file: &str) -> Option<String> {
-        std::fs::read(self.root.join(file))
+        files::read(&self.root.join(file), files::SOURCE)
             .ok()
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }

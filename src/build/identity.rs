@@ -83,6 +83,14 @@ impl<'data> Cubin<'data> {
             .ok_or_else(|| format!("the cubin has no entry {entry}"))
     }
 
+    /// Its place in the symbol table.
+    ///
+    /// # Errors
+    /// Where the entry is not there.
+    pub fn symbol_index(&self, entry: &str) -> Result<usize> {
+        Ok(self.entry(entry)?.index().0)
+    }
+
     /// # Errors
     /// Where the entry is not there, or the file contradicts itself.
     pub fn identity(&self, entry: &str) -> Result<[u8; 32]> {

@@ -2,7 +2,9 @@
 //!
 //! Knows nvcc's command line, its output and a cache of both. Knows nothing of limits or devices.
 
+mod bounds;
 mod cache;
+pub mod code;
 mod command;
 mod compile;
 mod cut;
@@ -17,7 +19,7 @@ pub mod signature;
 use self::cache::{Artifacts, Stored};
 use self::command::{NvccCall, Way};
 use self::compile::{Compiled, Workshop};
-pub use self::compile::{in_toolkit, is_of_system};
+pub use self::compile::{TOOLKIT, in_toolkit, is_of_system};
 use self::files::Files;
 use self::inputs::{Dependencies, HeaderSearch};
 use crate::cache::Cache;
@@ -140,6 +142,27 @@ pub fn build_all(
     let mut built: Vec<(usize, Built)> = built?.into_iter().flatten().collect();
     built.sort_by_key(|(index, _)| *index);
     Ok(built.into_iter().map(|(_, built)| built).collect())
+}
+
+/// The content address of each unit's artifact, as far as the cache has it for the files below `root` as they are now.
+///
+/// # Errors
+/// Environment, where the cache cannot be opened.
+pub fn find_all(
+    root: &Path,
+    toolchain: &Toolchain,
+    cache: &Cache,
+    units: &[Unit],
+) -> Result<Vec<Option<String>>> {
+    let artifacts = Artifacts::open(cache)?;
+    let files = Files::below(root);
+    let find = |unit: &Unit| {
+        let local = on_this_machine(unit);
+        let key = cache::request_key(unit, &NvccCall::of(&local), toolchain)?;
+        let stored = artifacts.find(&key, &files);
+        Ok(stored.map(|stored| stored.facts.artifact))
+    };
+    units.iter().map(find).collect()
 }
 
 /// With directories as nvcc finds them. A variable that is gone meanwhile stays as it was written, which nvcc does
@@ -339,6 +362,22 @@ impl Builder<'_> {
         let settled = included.iter().all(|file| !now.touched_since(file, before));
         settled.then_some(inputs)
     }
+}
+
+/// What was built once, if the cache still has it.
+///
+/// # Errors
+/// Environment, where the cache cannot be used.
+pub fn stored(
+    cache: &Cache,
+    toolchain: &Toolchain,
+    unit: &Unit,
+    facts: &BuildFacts,
+) -> Result<Option<Artifact>> {
+    let local = on_this_machine(unit);
+    let key = cache::request_key(unit, &NvccCall::of(&local), toolchain)?;
+    let stored = Artifacts::open(cache)?.load(&key, &facts.artifact);
+    Ok(stored.map(|stored| artifact(&local, &stored)))
 }
 
 fn artifact(unit: &Unit, stored: &Stored) -> Artifact {

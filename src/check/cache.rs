@@ -10,8 +10,9 @@ use super::inputs::{self, Inputs, View};
 use super::reference::user::{self, Functions, ReferenceProgram};
 use super::reference::{NoAnswer, REFERENCES, built_in};
 use super::{Outputs, Values, elem, sealed};
-use crate::cache::{Cache, write_atomically};
+use crate::cache::{Cache, CacheDir, write_atomically};
 use crate::error::Result;
+use crate::files;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ pub enum Answer {
 /// The references of one run. Not for calls from many threads at once: each call uses all cores, and two
 /// that want the same answer would both compute it.
 pub struct References {
-    dir: PathBuf,
+    dir: CacheDir,
     functions: Functions,
     /// Files that this run has written or checked.
     good: Mutex<BTreeSet<PathBuf>>,
@@ -55,7 +56,7 @@ impl References {
         foreign: Option<&Path>,
     ) -> Result<Self> {
         Ok(Self {
-            dir: cache.dir("references")?,
+            dir: cache.layered("references")?,
             functions: Functions::new(root, host_compiler, foreign, cache)?,
             good: Mutex::default(),
         })
@@ -105,16 +106,19 @@ impl References {
         let program = self.program(case)?;
         let mut made: Option<Inputs> = None;
         let mut one = |view| -> std::result::Result<PathBuf, NoAnswer> {
-            let path = self.dir.join(key(case, seed, view, program.as_ref())?);
-            if !self.is_good(&path) {
-                let inputs = match made.take() {
-                    Some(inputs) => inputs,
-                    None => inputs::generate(case, seed)
-                        .map_err(|error| NoAnswer::Reference(error.to_string()))?,
-                };
-                self.keep(&path, &compute(case, &inputs, view, program.as_ref())?)?;
-                made = Some(inputs);
+            let key = key(case, seed, view, program.as_ref())?;
+            if let Some(path) = self.dir.places(&key).find(|path| self.is_good(path)) {
+                self.dir.touch(&path);
+                return Ok(path);
             }
+            let inputs = match made.take() {
+                Some(inputs) => inputs,
+                None => inputs::generate(case, seed)
+                    .map_err(|error| NoAnswer::Reference(error.to_string()))?,
+            };
+            let path = self.dir.own().join(key);
+            self.keep(&path, &compute(case, &inputs, view, program.as_ref())?)?;
+            made = Some(inputs);
             Ok(path)
         };
         Ok(Answer::Files {
@@ -132,7 +136,8 @@ impl References {
             return true;
         }
         // What is whole is what was written: nothing has to be taken apart.
-        let whole = std::fs::read(path).is_ok_and(|bytes| open(path, &bytes).is_some());
+        let whole =
+            files::read(path, files::made()).is_ok_and(|bytes| open(path, &bytes).is_some());
         if whole {
             good().insert(path.to_owned());
         }
@@ -236,7 +241,7 @@ pub enum Unreadable {
 /// # Errors
 /// A file that cannot be read, or is not what was written.
 pub fn read(path: &Path) -> std::result::Result<Outputs, Unreadable> {
-    let bytes = std::fs::read(path).map_err(|error| Unreadable::Io {
+    let bytes = files::read(path, files::made()).map_err(|error| Unreadable::Io {
         path: path.to_owned(),
         error,
     })?;
@@ -469,6 +474,36 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         files(references.answer(&plain(), 1));
         assert_eq!(read(&path).unwrap(), right);
+    }
+
+    #[test]
+    fn the_shared_cache_stands_before_the_own_one_and_is_never_written() {
+        let (shared, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let beside = || {
+            let cache = Cache::at(own.path()).unwrap().beside(shared.path());
+            References::open(own.path(), &cache.unwrap(), None, None).unwrap()
+        };
+        // Nothing is shared yet: computed, and kept in the own one.
+        let (path, _) = files(beside().answer(&plain(), 1));
+        assert!(path.starts_with(own.path().canonicalize().unwrap()));
+        assert_eq!(std::fs::read_dir(shared.path()).unwrap().count(), 0);
+        let right = read(&path).unwrap();
+
+        // What a pull request plants in its own cache, whole and under the right name.
+        let planted = Outputs::from([("y".to_owned(), Values::F32(vec![7.0; 35]))]);
+        write(&path, &planted).unwrap();
+        let all = Cache::at(shared.path()).unwrap();
+        let all = References::open(shared.path(), &all, None, None).unwrap();
+        let (common, _) = files(all.answer(&plain(), 1));
+        assert_eq!(read(&common).unwrap(), right);
+        assert_eq!(files(beside().answer(&plain(), 1)).0, common);
+
+        // A damaged one is passed by and left as it is.
+        let whole = std::fs::read(&common).unwrap();
+        std::fs::write(&common, &whole[1..]).unwrap();
+        write(&path, &right).unwrap();
+        assert_eq!(files(beside().answer(&plain(), 1)).0, path);
+        assert_eq!(std::fs::read(&common).unwrap(), &whole[1..]);
     }
 
     #[test]

@@ -7,15 +7,16 @@
 use super::generator::GENERATOR;
 use super::inputs::{self, TensorData};
 use super::{Recent, sealed};
-use crate::cache::write_atomically;
+use crate::cache::{CacheDir, write_atomically};
 use crate::error::{Error, Result};
+use crate::files;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use verdict::model::{Case, Tensor};
 
-const MAGIC: sealed::Magic = b"gatekeeper inputs/1\n";
+const MAGIC: sealed::Magic = b"gatekeeper inputs/2\n";
 
 /// One tensor, and what belongs to its codec.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,13 +33,13 @@ pub struct Image {
 pub type InputImages = BTreeMap<String, Arc<Image>>;
 
 pub struct InputCache {
-    dir: Option<PathBuf>,
+    dir: Option<CacheDir>,
     recent: Recent<String, Image>,
 }
 
 impl InputCache {
     /// Without a directory only memory remembers; `most_bytes` bounds what it does.
-    pub fn new(dir: Option<PathBuf>, most_bytes: usize) -> Self {
+    pub fn new(dir: Option<CacheDir>, most_bytes: usize) -> Self {
         Self {
             dir,
             recent: Recent::new(most_bytes),
@@ -65,7 +66,7 @@ impl InputCache {
             return;
         };
         if self.recent.get(&key).is_none()
-            && let Some(image) = read(&dir.join(&key))
+            && let Some(image) = find(dir, &key)
         {
             let bytes = image.len();
             self.recent.put(key, image, bytes);
@@ -78,17 +79,16 @@ impl InputCache {
         if let Some(Some(image)) = found {
             return Ok(Some(image));
         }
-        let file = self.dir.as_ref().map(|dir| dir.join(&key));
-        let kept = file.as_deref().filter(|_| tensor.is_drawn());
-        let image = match kept.and_then(read) {
+        let kept = self.dir.as_ref().filter(|_| tensor.is_drawn());
+        let image = match kept.and_then(|dir| find(dir, &key)) {
             Some(image) => image,
             None => {
                 let Some(data) = inputs::draw(case, tensor, seed)? else {
                     return Ok(None);
                 };
                 let image = Image::from(data);
-                if let Some(file) = &file {
-                    let _ = write_atomically(file, &image.sealed());
+                if let Some(dir) = &self.dir {
+                    let _ = write_atomically(&dir.own().join(&key), &image.sealed(&key));
                 }
                 image
             }
@@ -118,8 +118,13 @@ fn key(tensor: &Tensor, seed: u64) -> Result<String> {
     Ok(blake3::hash(&text).to_hex().to_string())
 }
 
-fn read(file: &Path) -> Option<Image> {
-    Image::parse(std::fs::read(file).ok()?)
+fn find(dir: &CacheDir, key: &str) -> Option<Image> {
+    dir.places(key)
+        .find_map(|file| read(&file, key).inspect(|_| dir.touch(&file)))
+}
+
+fn read(file: &Path, key: &str) -> Option<Image> {
+    Image::parse(files::read(file, files::made()).ok()?, key)
 }
 
 impl Image {
@@ -128,18 +133,22 @@ impl Image {
         self.bytes.len() + size(&self.scales) + size(&self.zero_points)
     }
 
-    /// What is absent and what is empty differ in the flag before.
-    fn sealed(&self) -> Vec<u8> {
+    /// With its key: another's image is sealed as well. What is absent and what is empty differ in the flag before.
+    fn sealed(&self, key: &str) -> Vec<u8> {
         let optional = |part: &Option<Vec<u8>>| u8::from(part.is_some());
         let present = [optional(&self.scales), optional(&self.zero_points)];
         let bytes = |part: &'_ Option<Vec<u8>>| part.clone().unwrap_or_default();
         let (scales, zero_points) = (bytes(&self.scales), bytes(&self.zero_points));
-        sealed::seal(MAGIC, [&present, &*self.bytes, &*scales, &*zero_points])
+        let parts: [&[u8]; 5] = [key.as_bytes(), &present, &self.bytes, &scales, &zero_points];
+        sealed::seal(MAGIC, parts)
     }
 
     /// Elements stay in the memory that they were read into: fresh memory costs more than moving them.
-    fn parse(mut bytes: Vec<u8>) -> Option<Self> {
+    fn parse(mut bytes: Vec<u8>, key: &str) -> Option<Self> {
         let mut rest = sealed::open(MAGIC, &bytes)?;
+        if sealed::part(&mut rest)? != key.as_bytes() {
+            return None;
+        }
         let present = sealed::part(&mut rest)?;
         let elements = sealed::part(&mut rest)?.len();
         let end = bytes.len() - rest.len();
@@ -183,6 +192,7 @@ impl From<TensorData> for Image {
 mod tests {
     use super::*;
     use crate::check::testing::{case, input, output};
+    use std::path::PathBuf;
     use verdict::model::{Codec, CodecScheme, ElemType, Role};
 
     const ROOM: usize = 1 << 20;
@@ -214,7 +224,7 @@ mod tests {
     #[test]
     fn files_and_memory_give_what_the_generator_gives() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = || InputCache::new(Some(dir.path().to_owned()), ROOM);
+        let cache = || InputCache::new(Some(dir.path().to_owned().into()), ROOM);
         let mut first = cache();
         for seed in [1, 2] {
             let want = generated(&coded(), seed);
@@ -231,39 +241,47 @@ mod tests {
     #[test]
     fn a_hit_is_not_made_again_and_a_damaged_file_is() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = || InputCache::new(Some(dir.path().to_owned()), ROOM);
+        let cache = || InputCache::new(Some(dir.path().to_owned().into()), ROOM);
         let want = generated(&coded(), 1);
         cache().images(&coded(), 1).unwrap();
         // This is in the file alone.
-        let file = dir.path().join(key(&coded().tensors[0], 1).unwrap());
+        let key = key(&coded().tensors[0], 1).unwrap();
+        let file = dir.path().join(&key);
         let mut planted = Image::clone(&want["x"]);
         planted.bytes[3] ^= 1;
-        std::fs::write(&file, planted.sealed()).unwrap();
+        std::fs::write(&file, planted.sealed(&key)).unwrap();
         assert_eq!(*cache().images(&coded(), 1).unwrap()["x"], planted);
 
-        let whole = planted.sealed();
+        let whole = planted.sealed(&key);
         for at in 0..whole.len() {
-            assert!(Image::parse(whole[..at].to_vec()).is_none(), "cut at {at}");
+            assert!(
+                Image::parse(whole[..at].to_vec(), &key).is_none(),
+                "cut at {at}"
+            );
             let mut bad = whole.clone();
             bad[at] ^= 0x10;
-            assert!(Image::parse(bad).is_none(), "changed at {at}");
+            assert!(Image::parse(bad, &key).is_none(), "changed at {at}");
         }
+        assert!(
+            Image::parse(whole.clone(), "other").is_none(),
+            "of another tensor"
+        );
         std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
         assert_eq!(cache().images(&coded(), 1).unwrap(), want);
-        assert_eq!(read(&file).as_ref(), Some(&*want["x"]), "and mended");
+        assert_eq!(read(&file, &key).as_ref(), Some(&*want["x"]), "and mended");
     }
 
     #[test]
     fn reading_ahead_takes_what_a_file_has_and_makes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let tensor = &coded().tensors[0];
-        let mut cache = InputCache::new(Some(dir.path().to_owned()), ROOM);
+        let mut cache = InputCache::new(Some(dir.path().to_owned().into()), ROOM);
         cache.read_ahead(tensor, 1);
         assert!(
             files(dir.path()).is_empty() && cache.recent.get(&key(tensor, 1).unwrap()).is_none()
         );
 
-        let want = InputCache::new(Some(dir.path().to_owned()), ROOM)
+        let want = InputCache::new(Some(dir.path().to_owned().into()), ROOM)
             .images(&coded(), 1)
             .unwrap();
         let file = dir.path().join(key(tensor, 1).unwrap());
@@ -322,7 +340,7 @@ mod tests {
     fn a_place_that_cannot_be_written_costs_nothing_but_time() {
         let dir = tempfile::tempdir().unwrap();
         let gone = dir.path().join("gone");
-        let images = InputCache::new(Some(gone), ROOM)
+        let images = InputCache::new(Some(gone.into()), ROOM)
             .images(&coded(), 1)
             .unwrap();
         assert_eq!(images, generated(&coded(), 1));

@@ -7,10 +7,10 @@ use crate::cli::CalibrateArgs;
 use crate::config::{self, Loaded, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
+use crate::files;
 use crate::report::progress::Progress;
 use crate::store::NewFile;
 use calibration::{Recording, Settings, analyse, packed};
-use std::fs::File;
 use std::path::Path;
 
 pub fn run(args: &CalibrateArgs) -> Result<Exit> {
@@ -57,7 +57,7 @@ fn read(file: &Path) -> Result<Recording> {
                 .help("`gatekeeper calibrate` writes one"),
         )
     };
-    let open = File::open(file).map_err(|error| unreadable(error.to_string()))?;
+    let open = files::open(file).map_err(|error| unreadable(error.to_string()))?;
     packed::read(open).map_err(|error| unreadable(error.to_string()))
 }
 

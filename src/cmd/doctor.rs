@@ -2,7 +2,8 @@
 
 use super::{has_no_gates, say};
 use crate::cache::Cache;
-use crate::cli::ConfigArg;
+use crate::calibrate::peaks::{self, Kernel, Measured};
+use crate::cli::DoctorArgs;
 use crate::config::{self, Selection};
 use crate::device::DeviceChoice;
 use crate::device::choice::driver_problem;
@@ -11,7 +12,7 @@ use crate::error::Result;
 use crate::exit::Exit;
 use crate::process::confine::Support;
 use crate::report::{reasons, words};
-use crate::toolchain;
+use crate::toolchain::{self, Profiler, Toolchain};
 use crate::worker::Crew;
 use std::fmt::Write;
 use verdict::model::{DeviceFacts, OtherProcess, Seen};
@@ -24,7 +25,8 @@ enum Status {
     Bad(String),
 }
 
-pub fn run(config: &ConfigArg) -> Result<Exit> {
+pub fn run(args: &DoctorArgs) -> Result<Exit> {
+    let config = &args.config;
     let cache = Cache::open();
     let gates = config::load(&config.config, &Selection::default());
     let pin = gates
@@ -42,6 +44,9 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
     let others = others(&mut crew, &device)?;
     crew.retire();
 
+    let peaks = args
+        .peaks
+        .then(|| peaks(&cache, compiler.as_ref().ok(), &device));
     let version = compiler
         .as_ref()
         .ok()
@@ -50,7 +55,14 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
         (
             "cache".to_owned(),
             match &cache {
-                Ok(cache) => Status::Good(cache.root().display().to_string()),
+                Ok(cache) => Status::Good(match cache.shared() {
+                    Some(shared) => format!(
+                        "{}\nreads {}, too",
+                        cache.root().display(),
+                        shared.display()
+                    ),
+                    None => cache.root().display().to_string(),
+                }),
                 Err(error) => Status::Bad(error.to_string()),
             },
         ),
@@ -82,11 +94,21 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
             "device".to_owned(),
             device_status(&device, version.as_deref()),
         ),
+        (
+            "profiler".to_owned(),
+            profiler(toolchain::find_profiler(), toolchain::may_read_counters()),
+        ),
     ];
     lines.extend(others.iter().zip(1..).map(|(device, ordinal)| {
         let name = format!("cuda:{ordinal}");
         (name, device_status(device, version.as_deref()))
     }));
+    lines.extend(
+        peaks
+            .into_iter()
+            .flatten()
+            .map(|it| ("peak".to_owned(), it)),
+    );
     let mut text = String::new();
     for (what, status) in &lines {
         let (word, detail) = match status {
@@ -113,7 +135,42 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
     })
 }
 
-/// What keeps compilers, references and launchers from the rest of the machine.
+/// What the first GPU reaches, beside what the tables have of it.
+fn peaks(
+    cache: &Result<Cache>,
+    compiler: Option<&Toolchain>,
+    device: &Seen<DeviceFacts>,
+) -> Vec<Status> {
+    let (Ok(cache), Some(compiler), Seen::Got(device)) = (cache, compiler, device) else {
+        let lacks = "they are measured where there are a cache, a compiler and a GPU";
+        return vec![Status::Missing(lacks.to_owned())];
+    };
+    match peaks::measure(compiler, cache, device) {
+        Ok(measured) => measured.iter().map(|it| Status::Good(peak(it))).collect(),
+        Err(error) => vec![Status::Bad(error.to_string())],
+    }
+}
+
+/// `DRAM: 2.99 TB/s of 3.35 TB/s, 89 %`.
+fn peak(measured: &Measured) -> String {
+    let (what, unit) = match measured.kernel {
+        Kernel::Fp32 => ("FP32", "TFLOP/s"),
+        Kernel::Tensor => ("tensor cores, f16 by mma.sync", "TFLOP/s"),
+        Kernel::Dram => ("DRAM, copy", "TB/s"),
+        Kernel::L2 => ("L2, read", "TB/s"),
+    };
+    let tera = |value: f64| format!("{:.2} {unit}", value / 1e12);
+    let reached = tera(measured.reached);
+    match measured.peak {
+        Some(peak) => {
+            let share = measured.reached / peak * 100.0;
+            format!("{what}: {reached} of {}, {share:.0} %", tera(peak))
+        }
+        None => format!("{what}: {reached}; the tables do not have this GPU"),
+    }
+}
+
+/// What keeps compilers, references, launchers and rivals from the rest of the machine.
 fn confinement(support: Support) -> Status {
     let all = [
         (
@@ -132,11 +189,27 @@ fn confinement(support: Support) -> Status {
         .map(|(_, what)| *what);
     match missing.collect::<Vec<_>>() {
         missing if missing.is_empty() => Status::Good(
-            "compilers, references and launchers: in files, processes and network".to_owned(),
+            "compilers, references, launchers and rivals: in files, processes and network"
+                .to_owned(),
         ),
         missing => Status::Missing(format!(
             "nothing keeps a reference or a compiler's flags from {}; see SECURITY.md",
             missing.join(", nor from ")
+        )),
+    }
+}
+
+/// Not an error: only `--profile` and `profile` need one.
+fn profiler(found: Result<Profiler>, may_read: Option<bool>) -> Status {
+    match (found, may_read) {
+        (Err(error), _) => Status::Missing(error.to_string()),
+        (Ok(_), Some(false)) => Status::Missing(
+            "the driver lets administrators alone read the GPU's counters; set its option NVreg_RestrictProfilingToAdminUsers=0, or run as root, in a container with the capability SYS_ADMIN".to_owned(),
+        ),
+        (Ok(profiler), _) => Status::Good(format!(
+            "Nsight Compute {}, {}",
+            profiler.version,
+            profiler.program.display()
         )),
     }
 }
@@ -167,7 +240,7 @@ fn device_status(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Status {
                     facts.arch(),
                     facts.driver,
                     facts.multiprocessors,
-                    busy(&nvml::computing_on(&facts.uuid).unwrap_or_default())
+                    busy(&computing_on(&facts.uuid))
                 )),
             }
         }
@@ -178,6 +251,15 @@ fn device_status(device: &Seen<DeviceFacts>, compiler: Option<&str>) -> Status {
             reasons::not_run(why)
         )),
     }
+}
+
+/// The management library is asked on a thread: it may hang where the driver did not.
+fn computing_on(uuid: &str) -> Vec<OtherProcess> {
+    let (said, heard) = std::sync::mpsc::channel();
+    let uuid = uuid.to_owned();
+    std::thread::spawn(move || said.send(nvml::computing_on(&uuid)));
+    let answer = heard.recv_timeout(std::time::Duration::from_secs(10));
+    answer.ok().flatten().unwrap_or_default()
 }
 
 /// Not an error: a measurement waits for other gatekeepers only.
@@ -194,6 +276,43 @@ fn busy(others: &[OtherProcess]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn counters_that_are_locked_are_told_before_a_profile() {
+        let found = || {
+            Ok(Profiler {
+                program: "/usr/local/cuda/bin/ncu".into(),
+                version: "2025.3.1.0".into(),
+            })
+        };
+        let is_good = |status| matches!(status, Status::Good(text) if text == "Nsight Compute 2025.3.1.0, /usr/local/cuda/bin/ncu");
+        assert!(is_good(profiler(found(), Some(true))));
+        assert!(is_good(profiler(found(), None)));
+        let locked = profiler(found(), Some(false));
+        assert!(
+            matches!(locked, Status::Missing(text) if text.contains("NVreg_RestrictProfilingToAdminUsers=0"))
+        );
+        let missing = profiler(Err(Error::environment("no profiler")), Some(true));
+        assert!(matches!(missing, Status::Missing(text) if text.contains("no profiler")));
+    }
+
+    #[test]
+    fn a_peak_stands_beside_that_of_the_tables() {
+        let measured = |peak| Measured {
+            kernel: Kernel::Dram,
+            reached: 2.99e12,
+            peak,
+        };
+        assert_eq!(
+            peak(&measured(Some(3.352e12))),
+            "DRAM, copy: 2.99 TB/s of 3.35 TB/s, 89 %"
+        );
+        assert_eq!(
+            peak(&measured(None)),
+            "DRAM, copy: 2.99 TB/s; the tables do not have this GPU"
+        );
+    }
 
     #[test]
     fn who_computes_on_the_gpu_is_named() {

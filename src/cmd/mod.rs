@@ -2,16 +2,20 @@
 //! that prints.
 
 pub mod baseline;
+pub mod cache;
 pub mod calibrate;
 pub mod config;
 pub mod doctor;
+pub mod explain;
 pub mod history;
 pub mod judge;
+pub mod profile;
 pub mod run;
+pub mod site;
 pub mod toolchain;
 
 use crate::cli::{Cli, ConfigArg};
-use crate::error::{Error, Result};
+use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::report::{escape, terminal};
 use clap::CommandFactory;
@@ -65,6 +69,23 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
     })
 }
 
+/// A directory for files that stand alone. `problem` says what becomes of those that are there.
+fn make_empty(dir: &Path, problem: &str) -> Result<()> {
+    let failed = |error: std::io::Error| {
+        Error::environment(format!("{} cannot be written: {error}", dir.display()))
+    };
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    let there = std::fs::read_dir(dir).map_err(failed)?.next();
+    if there.is_some() {
+        return Err(Error::Usage(
+            Diagnostic::new(problem)
+                .at(dir.display().to_string())
+                .help("name a new one"),
+        ));
+    }
+    Ok(())
+}
+
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
@@ -73,5 +94,14 @@ pub fn completions(shell: clap_complete::Shell) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "gatekeeper", &mut script);
     print(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Held)
+}
+
+pub fn write_manual(dir: &Path) -> Result<Exit> {
+    std::fs::create_dir_all(dir)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), dir))
+        .map_err(|error| {
+            Error::environment(format!("{} cannot be written: {error}", dir.display()))
+        })?;
     Ok(Exit::Held)
 }

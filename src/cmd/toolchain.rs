@@ -9,7 +9,9 @@ use crate::exit::Exit;
 use crate::toolchain::{self, Toolchain};
 
 pub fn install() -> Result<Exit> {
-    let toolchain = toolchain::install(&Cache::open()?, &|line| remark(line))?;
+    let cache = Cache::open()?;
+    let toolchain = toolchain::install(&cache, &|line| remark(line))?;
+    toolchain::install_disassembler(&cache, &|line| remark(line))?;
     say(&describe(&toolchain))?;
     Ok(Exit::Held)
 }

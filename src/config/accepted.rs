@@ -9,6 +9,7 @@ use super::select::parse_filter;
 use super::yaml::{Problem, Source, Spot};
 use super::{Loaded, check_version};
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use std::collections::BTreeMap;
 use verdict::model::{
     Acceptance, Allowance, Bound, CaseId, Facet, Filter, FindingKind, KnownFinding, Limit, Rule,
@@ -83,7 +84,7 @@ impl Spot<AcceptedEntry> {
 /// # Errors
 /// Usage, for anything wrong with the file, with line, column and key.
 pub fn load_acceptances(loaded: &Loaded) -> Result<Vec<Acceptance>> {
-    let text = match std::fs::read_to_string(loaded.root.join(ACCEPTED)) {
+    let text = match files::read_text(&loaded.root.join(ACCEPTED), files::WRITTEN) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         read => read.map_err(|error| {
             Error::Usage(Diagnostic::new(format!("cannot be read: {error}")).at(ACCEPTED))

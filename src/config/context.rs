@@ -190,8 +190,8 @@ fn read_metric(spot: &Spot<String>, text: &str) -> Result<Metric, Problem> {
     })
 }
 
-/// What a name that is no metric may have been meant to be: one like it, else all, but for the counters,
-/// which docs/gates.md lists.
+/// What a name that is no metric may have been meant to be: one like it, else all, but for the counters
+/// of the simulator and of profiles, which docs/gates.md lists.
 pub fn suggest_metric<'a>(name: &str, others: &[&'a str]) -> Suggestion<'a> {
     let others = others.iter().copied();
     let all = Metric::ALL.iter().map(|metric| metric.name());
@@ -201,6 +201,6 @@ pub fn suggest_metric<'a>(name: &str, others: &[&'a str]) -> Suggestion<'a> {
     }
     let metrics = Metric::ALL
         .iter()
-        .filter(|metric| metric.facet() != Facet::Counters);
+        .filter(|metric| !matches!(metric.facet(), Facet::Counters | Facet::Profile));
     suggest(name, metrics.map(|metric| metric.name()).chain(others))
 }

@@ -14,6 +14,7 @@ use super::shape::{NamedShape, check_file_name, check_identifier, choose_shapes,
 use super::target;
 use super::tensor::{self, Declared};
 use super::yaml::{Ordered, Position, Problem, Spot, suggest};
+use crate::files;
 use crate::sources::{self, Made, NoDirectory};
 use std::collections::BTreeMap;
 use verdict::model::{
@@ -73,6 +74,10 @@ pub struct Shared<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
     File,
+    /// More than any source has.
+    LargeFile,
+    /// A FIFO, a device or a socket.
+    Special,
     Directory,
 }
 
@@ -650,7 +655,7 @@ fn check_include_dir(spot: &Spot<String>, shared: &Shared<'_>) -> Result<String,
             "" => Ok("/".to_owned()),
             written => Ok(written.to_owned()),
         },
-        Some(PathKind::File) => Err(problem(format!("{means} is not a directory"))),
+        Some(_) => Err(problem(format!("{means} is not a directory"))),
         None => Err(problem(format!("{means} does not exist"))),
     }
 }
@@ -684,10 +689,18 @@ fn check_path(
     };
     match ((shared.disk)(&text), wanted) {
         (Some(found), wanted) if found == wanted => Ok(text),
-        (Some(_), PathKind::File) => Err(Problem::new(spot.at, format!("{text} is a directory"))),
         (Some(_), PathKind::Directory) => {
             Err(Problem::new(spot.at, format!("{text} is not a directory")))
         }
+        (Some(PathKind::Special), _) => Err(Problem::new(
+            spot.at,
+            format!("{text} is a pipe, a device or a socket, not a file"),
+        )),
+        (Some(PathKind::LargeFile), _) => Err(Problem::new(
+            spot.at,
+            format!("{text} has more than {} MiB", files::SOURCE >> 20),
+        )),
+        (Some(_), _) => Err(Problem::new(spot.at, format!("{text} is a directory"))),
         (None, _) => Err(Problem::new(spot.at, format!("{text} does not exist"))
             .help("paths are relative to the directory of gates.yaml")),
     }

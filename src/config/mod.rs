@@ -38,6 +38,7 @@ pub use limit::parse_change;
 pub use select::parse_filters;
 
 use crate::error::{Diagnostic, Error, Result};
+use crate::files::{self, Kind};
 use crate::sources;
 use kernel::{PathKind, Shared};
 use raw::RawSimulation;
@@ -114,7 +115,7 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     };
-    let bytes = std::fs::read(path).map_err(|error| {
+    let bytes = files::read(path, files::WRITTEN).map_err(|error| {
         let diagnostic =
             Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
         Error::Usage(match error.kind() {
@@ -142,10 +143,11 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
     })?;
     let disk = |path: &str| {
         let metadata = std::fs::metadata(root.join(path)).ok()?;
-        Some(if metadata.is_dir() {
-            PathKind::Directory
-        } else {
-            PathKind::File
+        Some(match Kind::of(&metadata) {
+            Kind::Directory => PathKind::Directory,
+            Kind::File if metadata.len() > files::SOURCE => PathKind::LargeFile,
+            Kind::File => PathKind::File,
+            Kind::Special => PathKind::Special,
         })
     };
     let mut resolved = parse(&file, &text, &disk, &sources::of_process).map_err(Error::Usage)?;
@@ -252,6 +254,7 @@ fn resolve_file(
             timing: resolve_timing(&raw.timing)?,
             simulation: resolve_simulation(&raw.simulation)?,
             pairing: None,
+            profiling: None,
             rivals: Vec::new(),
             filters: Vec::new(),
             left_out: BTreeSet::new(),

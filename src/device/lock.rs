@@ -3,6 +3,7 @@
 //! The lock is advisory and ends with the process that holds it.
 
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -59,7 +60,7 @@ impl GpuLock {
             Ok(()) => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
             Err(TryLockError::WouldBlock) => {
-                let holders = std::fs::read_to_string("/proc/locks")
+                let holders = files::read_text(Path::new("/proc/locks"), files::WRITTEN)
                     .map(|locks| holders(&locks, &file))
                     .unwrap_or_default();
                 let names: Vec<_> = holders.iter().map(|pid| described(pid)).collect();
@@ -104,7 +105,8 @@ fn tried_for(
 
 /// `pid 4711 (gatekeeper run --base main)`, or the number alone of a process that does not show its command.
 fn described(pid: &str) -> String {
-    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let command =
+        files::read(Path::new(&format!("/proc/{pid}/cmdline")), files::WRITTEN).unwrap_or_default();
     let words: Vec<_> = command
         .split(|byte| *byte == 0)
         .filter(|word| !word.is_empty())
@@ -142,7 +144,7 @@ fn holders(locks: &str, file: &File) -> Vec<String> {
 
 /// Opens before it creates: Linux refuses `O_CREAT` on another user's file in a sticky directory.
 fn open(path: &PathBuf) -> io::Result<File> {
-    match OpenOptions::new().read(true).open(path) {
+    match files::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         opened => return opened,
     }
@@ -158,9 +160,7 @@ fn open(path: &PathBuf) -> io::Result<File> {
             file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
             Ok(file)
         }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            OpenOptions::new().read(true).open(path)
-        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => files::open(path),
         Err(error) => Err(error),
     }
 }

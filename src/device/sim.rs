@@ -7,6 +7,7 @@ use super::{
 use crate::build::{Artifact, is_of_system};
 use crate::counters::counted;
 use crate::device::args::PackedArg;
+use crate::files;
 use crate::report::words::instructions;
 use ptxsim::memory::Variables;
 use ptxsim::{Counters, Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
@@ -268,6 +269,7 @@ impl Shown {
             information: counted.information,
             withheld: counted.withheld,
             lines: counted.lines,
+            computed: counted.computed,
             printed: printed(&self.printed),
         }
     }
@@ -439,7 +441,7 @@ fn side_by_side(places: &[(u32, u32)], args: &[PackedArg]) -> String {
 }
 
 fn load(path: &Path) -> Result<Module> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = files::read_text(path, files::made()).map_err(|error| {
         Failure::of_case(
             FaultKind::Environment,
             format!("the PTX {} cannot be read: {error}", path.display()),

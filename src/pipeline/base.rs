@@ -159,6 +159,7 @@ fn nothing() -> Plan {
         timing: config::default_timing(),
         simulation: Simulation { budget: 0 },
         pairing: None,
+        profiling: None,
         rivals: Vec::new(),
         filters: Vec::new(),
         left_out: BTreeSet::new(),

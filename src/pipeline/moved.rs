@@ -5,6 +5,7 @@
 
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use crate::repo;
 use std::path::{Path, PathBuf};
 use verdict::model::{CaseId, GoneGates};
@@ -95,7 +96,7 @@ fn files(top: &Path) -> Result<Vec<String>> {
 }
 
 fn is_gates(path: &Path) -> bool {
-    std::fs::read_to_string(path).is_ok_and(|text| config::is_gates(&text))
+    files::read_text(path, files::WRITTEN).is_ok_and(|text| config::is_gates(&text))
 }
 
 /// Whether a file of gates is at this very path, not through a link.

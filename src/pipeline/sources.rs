@@ -2,9 +2,10 @@
 //! numbers move with every edit; and the judge reads no files.
 
 use crate::build::in_toolkit;
+use crate::files;
 use std::collections::HashMap;
 use std::path::Path;
-use verdict::model::{Evidence, Seen, SourceLine};
+use verdict::model::{Evidence, Seen};
 
 /// No source is larger. A `#line` can name anything that this machine has.
 const MOST_BYTES: u64 = 16 << 20;
@@ -39,31 +40,28 @@ impl<'a> Sources<'a> {
             };
             let places = facts.findings.iter_mut().flat_map(|it| &mut it.places);
             for line in places.filter_map(|place| place.line.as_mut()) {
-                line.text = self.text(line);
+                line.text = self.line(&line.file, line.number);
             }
         }
     }
 
-    fn text(&mut self, line: &SourceLine) -> Option<String> {
+    /// What stands on a line, but for the space around it.
+    pub fn line(&mut self, file: &str, number: u32) -> Option<String> {
         let (root, toolkit) = (self.root, self.toolkit);
-        let lines = self.read.entry(line.file.clone()).or_insert_with(|| {
-            let path = match in_toolkit(&line.file) {
+        let lines = self.read.entry(file.to_owned()).or_insert_with(|| {
+            let path = match in_toolkit(file) {
                 Some(header) => toolkit.join(header),
-                None => root.join(&line.file),
+                None => root.join(file),
             };
             read_lines(&path)
         });
-        let index = usize::try_from(line.number.checked_sub(1)?).ok()?;
+        let index = usize::try_from(number.checked_sub(1)?).ok()?;
         Some(lines.as_ref()?.get(index)?.trim().to_owned())
     }
 }
 
 fn read_lines(path: &Path) -> Option<Vec<String>> {
-    let about = std::fs::metadata(path).ok()?;
-    if !about.is_file() || about.len() > MOST_BYTES {
-        return None;
-    }
-    let text = std::fs::read(path).ok()?;
+    let text = files::read(path, MOST_BYTES).ok()?;
     let text = String::from_utf8_lossy(&text);
     Some(text.lines().map(str::to_owned).collect())
 }

@@ -2,7 +2,7 @@
 
 use super::{Why, Work, milliseconds};
 use crate::report::progress::{Event, Phase};
-use crate::rivals;
+use crate::rivals::Rivals;
 use crate::worker::{Arm, Crew, Job, PairJob, TimeJob};
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,6 +18,7 @@ pub fn time_all(
     on: &(dyn Fn(Event) + Sync),
 ) {
     let mut processes: HashMap<CaseId, u32> = HashMap::new();
+    let mut rivals = Rivals::default();
     let mut rivals_took = Duration::ZERO;
     // The judge bounds the processes of each case; every round brings at least one nearer to its bound.
     loop {
@@ -71,7 +72,7 @@ pub fn time_all(
             for turn in turns {
                 let began = Instant::now();
                 if crew.is_measuring() {
-                    evidence.extend(rival(turn, root, record));
+                    evidence.extend(rival(&mut rivals, turn, root, record));
                 }
                 rivals_took += began.elapsed();
                 stepped(format!("{} beside {kernel}", turn.rival.name));
@@ -83,12 +84,12 @@ pub fn time_all(
 }
 
 /// One process of a rival. The GPU is ours still, and idle.
-fn rival(turn: &RivalTurn, root: &Path, record: &Record) -> Vec<Evidence> {
+fn rival(rivals: &mut Rivals, turn: &RivalTurn, root: &Path, record: &Record) -> Vec<Evidence> {
     let Some(device) = record.environment.device.got() else {
         return Vec::new();
     };
     let tasks: Vec<&CaseId> = turn.tasks.iter().map(|(task, _)| *task).collect();
-    let answered = rivals::run(turn.rival, root, device, &record.plan, &tasks);
+    let answered = rivals.run(turn.rival, root, device, &record.plan, &tasks);
     let evidence = turn.tasks.iter().map(|(task, process)| Evidence::Rival {
         rival: turn.rival.name.clone(),
         task: (*task).clone(),
@@ -148,7 +149,7 @@ fn timed(
 }
 
 impl Work {
-    fn timing(
+    pub(super) fn timing(
         &self,
         record: &Record,
         case: &Case,
@@ -182,7 +183,7 @@ impl Work {
         })
     }
 
-    fn base_arm(&self, record: &Record, id: &CaseId) -> std::result::Result<Arm, Why> {
+    pub(super) fn base_arm(&self, record: &Record, id: &CaseId) -> std::result::Result<Arm, Why> {
         let lacking = || Why::lost(&format!("the base's {id} was not built for this device"));
         let base = record.policy.base.as_ref().ok_or_else(lacking)?;
         let device = record.environment.device.got().ok_or_else(lacking)?;

@@ -80,6 +80,17 @@ fn landlock_version() -> libc::c_long {
     }
 }
 
+/// Of the environment of this process the program sees what begins with one of `told` alone: tokens of a runner are
+/// there, too.
+pub fn tell(command: &mut Command, told: &[&str]) {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if !told.iter().any(|prefix| text.starts_with(prefix)) {
+            command.env_remove(&name);
+        }
+    }
+}
+
 /// The rules are in force when the program begins.
 ///
 /// # Errors

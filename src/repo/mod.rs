@@ -57,7 +57,8 @@ fn git(dir: &Path, args: &[&str]) -> Result<String, String> {
 }
 
 pub fn host() -> Host {
-    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpu = crate::files::read_text(Path::new("/proc/cpuinfo"), crate::files::WRITTEN)
+        .unwrap_or_default();
     let model = cpu
         .lines()
         .find_map(|line| line.strip_prefix("model name"))

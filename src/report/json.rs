@@ -1,8 +1,9 @@
 //! For programs. Field names are those of the judgement and stay as they are within one schema.
 
-use super::{escape, reasons, summary, words};
+use super::{diagnosis, escape, reasons, summary, words};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::explain::diagnosis::beside;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use verdict::model::{
@@ -30,6 +31,8 @@ struct Report<'a> {
     targets: Vec<Entry<'a, Aimed>>,
     counters: &'a [CounterChange],
     notes: &'a [Note],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    diagnoses: Vec<diagnosis::Entry>,
     skipped: Vec<String>,
     environment: &'a Environment,
     costs: &'a Costs,
@@ -51,6 +54,18 @@ struct Entry<'a, T> {
 /// # Errors
 /// Environment, where it cannot be written as JSON.
 pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
+    render_beside(None, record, judgement)
+}
+
+/// The same, compared with another record.
+///
+/// # Errors
+/// Environment, where it cannot be written as JSON.
+pub fn render_beside(
+    base: Option<&Record>,
+    record: &Record,
+    judgement: &Judgement,
+) -> Result<String> {
     let environment = &record.environment;
     let verdicts = judgement.verdicts.iter().map(|it| Entry {
         gate: words::question(&it.question),
@@ -91,6 +106,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
         targets: targets.collect(),
         counters: &judgement.counters,
         notes: &judgement.notes,
+        diagnoses: diagnosis::entries(beside::notable(record, base, judgement)),
         skipped: summary::skipped(record, judgement),
         environment: &record.environment,
         costs: &record.costs,

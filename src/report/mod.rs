@@ -1,12 +1,16 @@
 //! What a person or a program reads of a judgement. Decides nothing.
 
 mod beside;
+mod causes;
 #[cfg(test)]
 mod codes;
+pub mod diagnosis;
 pub mod escape;
+pub mod explain;
 mod figures;
 pub mod github;
 pub mod history;
+pub mod html;
 pub mod json;
 pub mod junit;
 pub mod ladder;
@@ -17,6 +21,7 @@ pub mod nvbench;
 mod page;
 mod printed;
 mod problems;
+pub mod profile;
 pub mod progress;
 pub mod reasons;
 mod rivals;

@@ -109,8 +109,10 @@ fn processes(evidence: &[Evidence]) -> Processes<'_> {
             | Evidence::Check { .. }
             | Evidence::Simulation { .. }
             | Evidence::Driver { .. }
+            | Evidence::Code { .. }
             | Evidence::Reference { .. }
             | Evidence::Rival { .. }
+            | Evidence::Profile { .. }
             | Evidence::BaseReference { .. } => {}
         }
     }

@@ -247,6 +247,7 @@ impl Context<'_> {
             R::NotSimulated => {
                 "not simulated, as this run used a GPU; `--device sim` simulates".to_owned()
             }
+            R::NotProfiled => "not profiled; `--profile` does that, on a GPU".to_owned(),
             R::NoSibling => "this run has no other variant to compare with".to_owned(),
             R::DeclaredNondeterministic { because } => {
                 format!("declared non-deterministic: {because}")
@@ -290,6 +291,16 @@ impl Context<'_> {
                 "{}, too few to tell two modes from one; {} are needed",
                 plural(*have, "single launch"),
                 verdict::stats::modes::LEAST
+            ),
+            R::NotInProfile { metric } => format!("the profile has no {metric}"),
+            R::TooFewProfiles { metric, have, needed } => format!(
+                "{} of {metric}; a relative limit needs {needed}, to know what they differ by",
+                plural(*have, "profile")
+            ),
+            R::RepeatsDisagree { metric, low, high, repeats } => format!(
+                "{repeats} profiles of the same code have {metric} from {} to {}, and the limit lies between them",
+                quantity(*metric, low.0),
+                quantity(*metric, high.0)
             ),
             R::Throttled { throttled, processes, needed, causes } => format!(
                 "{throttled} of {} ran on a throttled GPU ({}); {needed} unthrottled ones are needed",
@@ -712,6 +723,7 @@ fn key_field(field: KeyField) -> &'static str {
         KeyField::ClockPolicy => "clock policy",
         KeyField::TimingProtocol => "timing protocol",
         KeyField::Mode => "mode",
+        KeyField::Profiler => "profiler",
     }
 }
 
@@ -723,6 +735,7 @@ fn piece(piece: &Piece) -> String {
         Piece::Driver(case) => format!("driver figures of {case}"),
         Piece::BaseReference(case) => format!("comparison of {case}'s reference with the base's"),
         Piece::Timing(case) => format!("timing of {case}"),
+        Piece::Profile { case, repeat } => format!("profile {repeat} of {case}"),
         Piece::Rival { rival, task } => format!("timing of {rival} beside {task}"),
     }
 }
@@ -766,9 +779,14 @@ fn fault_kind(kind: FaultKind) -> &'static str {
         FaultKind::DeviceFault => "kernel faulted",
         FaultKind::Hang => "hung past its deadline",
         FaultKind::WorkerDied => "worker died",
+        FaultKind::Disassembler => "nvdisasm broke",
         FaultKind::Reference => "no reference",
         FaultKind::Base => "the base revision broke",
         FaultKind::Rival => "the rival broke",
+        FaultKind::ProfilerMissing => "no profiler",
+        FaultKind::CountersLocked => "the GPU's counters are locked",
+        FaultKind::ProfilerLocked => "the profiler is locked",
+        FaultKind::ProfilerBroke => "the profiler broke",
         FaultKind::Environment => "environment failed",
     }
 }
@@ -797,6 +815,8 @@ pub fn not_run(why: &NotRun) -> String {
         NotRun::NoArtifact => "nothing was built for this device".to_owned(),
         NotRun::DriverNotAsked => "the worker ended before it asked the driver".to_owned(),
         NotRun::DeviceNotAsked => "this run used no device".to_owned(),
+        NotRun::CodeNotKept => "the build cache no longer has it".to_owned(),
+        NotRun::NoDisassembler => "there is no nvdisasm, which takes machine code apart (`gatekeeper toolchain install` installs it)".to_owned(),
         NotRun::OtherProgram { program } => {
             format!("{program} does not say what built the kernels")
         }
@@ -824,6 +844,7 @@ pub fn unsupported(why: &Unsupported) -> String {
         Unsupported::Clusters => "the simulator does not run clusters of blocks".to_owned(),
         Unsupported::Cubin => "the source is a cubin; the simulator runs PTX only".to_owned(),
         Unsupported::NotInCubin => "the source is a cubin, which does not say it".to_owned(),
+        Unsupported::LauncherCode => "the machine code of a launcher's kernels is inside its library and is not read".to_owned(),
         Unsupported::Ptx { problem } => problem.clone(),
         Unsupported::OutOfMemory { problem } => format!("out of memory: {problem}"),
         Unsupported::Clock => {
@@ -841,6 +862,14 @@ pub fn unsupported(why: &Unsupported) -> String {
         }
         Unsupported::SamplesNotKept { program } => {
             format!("{program} kept no samples of it; with `--jsonbin` it does")
+        }
+        Unsupported::NotCounted => "this GPU has no counter for it".to_owned(),
+        Unsupported::SeveralKernels { kernels } => format!(
+            "the case launches {}, and shares of each give none of all; counts add up",
+            plural(*kernels as usize, "kernel")
+        ),
+        Unsupported::ProfiledConfined => {
+            "a launcher runs confined, and a profiler cannot work there".to_owned()
         }
     }
 }

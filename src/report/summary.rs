@@ -99,6 +99,7 @@ enum Kind {
     Findings,
     Counters,
     Times,
+    Profiles,
     Conditions,
 }
 
@@ -112,6 +113,7 @@ impl fmt::Display for Kind {
             Self::Findings => "memory and races",
             Self::Counters => "counters",
             Self::Times => "times",
+            Self::Profiles => "profiles",
             Self::Conditions => "conditions",
         })
     }
@@ -128,6 +130,7 @@ fn kind(rule: &Rule) -> Kind {
             Facet::Correctness => Kind::Correctness,
             Facet::Times => Kind::Times,
             Facet::Counters => Kind::Counters,
+            Facet::Profile => Kind::Profiles,
         },
         Rule::NoFindings => Kind::Findings,
         Rule::Counters { .. } => Kind::Counters,
@@ -238,7 +241,7 @@ pub fn win(record: &Record, win: &Win) -> String {
 pub fn costs(costs: &Costs) -> String {
     let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1000.0);
     format!(
-        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}{}, simulator {}, {}{} started and ended {}, own {}",
+        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}{}, simulator {}, {}{}{} started and ended {}, own {}",
         seconds(costs.total_ms),
         seconds(costs.compiler_ms),
         costs.compiled,
@@ -253,6 +256,10 @@ pub fn costs(costs: &Costs) -> String {
         match costs.rivals_ms {
             0 => String::new(),
             ms => format!("rivals {}, ", seconds(ms)),
+        },
+        match costs.profiler_ms {
+            0 => String::new(),
+            ms => format!("profiler {}, ", seconds(ms)),
         },
         plural(costs.workers as usize, "worker"),
         seconds(costs.worker_start_ms),

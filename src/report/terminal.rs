@@ -45,7 +45,17 @@ impl Options {
 }
 
 pub fn render(record: &Record, judgement: &Judgement, options: Options) -> String {
-    let page = page::lay_out(record, judgement);
+    render_beside(None, record, judgement, options)
+}
+
+/// The same, compared with another record.
+pub fn render_beside(
+    base: Option<&Record>,
+    record: &Record,
+    judgement: &Judgement,
+    options: Options,
+) -> String {
+    let page = page::lay_out(record, base, judgement);
     let mut out = sections(&page.sections, options);
     labelled(&mut out, "on", &[page.circumstances], options);
     labelled(&mut out, "time", &[page.costs], options);
@@ -119,6 +129,9 @@ fn problem(out: &mut Vec<String>, problem: &Problem, options: Options) {
     let title = format!("{outcome} {}: {gates} [{code}]", problem.subjects);
     painted(out, &outcome, &title, paint, options);
     out.extend(wrapped(&problem.why, INDENT, options.width));
+    if let Some(cause) = &problem.cause {
+        out.extend(wrapped(&format!("cause: {cause}"), INDENT, options.width));
+    }
     if let Some(declared) = &problem.declared {
         out.extend(wrapped(&format!("by {declared}"), INDENT, options.width));
     }
@@ -165,8 +178,9 @@ fn labelled(out: &mut Vec<String>, label: &str, lines: &[String], options: Optio
 
 /// The two records of a comparison by their names, and what each was made on: before its report.
 pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
-    let side =
-        |(name, record): (&str, &Record)| format!("{name}: {}", summary::circumstances(record));
+    let side = |(name, record): (&str, &Record)| {
+        escape::within_line(&format!("{name}: {}", summary::circumstances(record)))
+    };
     format!("BASE {}\nHEAD {}\n\n", side(base), side(head))
 }
 
@@ -222,7 +236,8 @@ fn table(table: &page::Table, width: usize) -> Vec<String> {
     let lines = drawn.to_string();
     lines
         .lines()
-        .map(|line| line.trim_end().to_owned())
+        // A cell may go on in a line of its own.
+        .map(|line| escape::line_start(line.trim_end().to_owned()))
         .chain([String::new()])
         .collect()
 }

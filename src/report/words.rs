@@ -336,6 +336,23 @@ pub fn key(key: &BaselineKey) -> String {
             ],
             flags,
         ),
+        BaselineKey::Profile {
+            gpu,
+            driver_branch,
+            clock_policy,
+            profiler,
+            compiler,
+            flags,
+        } => (
+            vec![
+                gpu.clone(),
+                format!("driver {driver_branch}"),
+                clock_policy.clone(),
+                profiler.clone(),
+                format!("nvcc {compiler}"),
+            ],
+            flags,
+        ),
     };
     if !flags.is_empty() {
         parts.push(flags.clone());

@@ -1,43 +1,68 @@
-//! Rivals: other programs that do the work of a kernel. One process of one: started with what it is to do
+//! Rivals: other programs that do the work of a kernel. One process of one: started confined, with what it is to do
 //! on its standard input, held to a deadline, its answer checked. Knows nothing of gates; what the answer may be is
 //! in `protocol`.
 
 mod protocol;
 
 use crate::process;
+use crate::process::confine::{self, Rules, Sockets};
+use crate::temporary::TemporaryDir;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use verdict::model::{CaseId, DeviceFacts, Fault, FaultKind, Plan, Rival, RivalFacts};
 
-/// One process, over all of these tasks.
-///
-/// # Errors
-/// A [`FaultKind::Rival`], whatever breaks: no kernel is wrong for it.
-pub fn run(
-    rival: &Rival,
-    root: &Path,
-    device: &DeviceFacts,
-    plan: &Plan,
-    tasks: &[&CaseId],
-) -> Result<BTreeMap<CaseId, RivalFacts>, Fault> {
-    ask(rival, root, device, plan, tasks).map_err(|problem| Fault {
-        kind: FaultKind::Rival,
-        message: format!("{}: {problem}", rival.name),
-    })
+/// The rivals of one run.
+#[derive(Default)]
+pub struct Rivals {
+    /// What they may write to: one process finds what another has compiled. Made for the first.
+    scratch: Option<TemporaryDir>,
+}
+
+impl Rivals {
+    /// One process, over all of these tasks.
+    ///
+    /// # Errors
+    /// A [`FaultKind::Rival`], whatever breaks: no kernel is wrong for it.
+    pub fn run(
+        &mut self,
+        rival: &Rival,
+        root: &Path,
+        device: &DeviceFacts,
+        plan: &Plan,
+        tasks: &[&CaseId],
+    ) -> Result<BTreeMap<CaseId, RivalFacts>, Fault> {
+        let scratch = self.scratch();
+        let answer = scratch.and_then(|scratch| ask(rival, root, scratch, device, plan, tasks));
+        answer.map_err(|problem| Fault {
+            kind: FaultKind::Rival,
+            message: format!("{}: {problem}", rival.name),
+        })
+    }
+
+    fn scratch(&mut self) -> Result<&Path, String> {
+        let made = match self.scratch.take() {
+            Some(scratch) => scratch,
+            None => TemporaryDir::new_in(&std::env::temp_dir())
+                .map_err(|error| format!("it has no directory to write to: {error}"))?,
+        };
+        Ok(self.scratch.insert(made).path())
+    }
 }
 
 fn ask(
     rival: &Rival,
     root: &Path,
+    scratch: &Path,
     device: &DeviceFacts,
     plan: &Plan,
     tasks: &[&CaseId],
 ) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
     let request = protocol::Request::of(rival, device, plan, tasks);
     let text = serde_json::to_vec(&request).map_err(|error| error.to_string())?;
-    let command = command(rival, root, device)?;
+    let mut command = command(rival, root, device)?;
+    confine(&mut command, scratch).map_err(|error| format!("it cannot be confined: {error}"))?;
     let deadline = Duration::from_millis(rival.deadline_ms);
     let most = request.longest_answer();
     let answered = process::ask(command, &text, deadline, most);
@@ -76,6 +101,55 @@ fn command(rival: &Rival, root: &Path, device: &DeviceFacts) -> Result<Command, 
     // As for our own workers: it would put the host into the times.
     command.env_remove("CUDA_LAUNCH_BLOCKING");
     Ok(command)
+}
+
+/// A larger file is none that a compiler makes of a kernel.
+const LARGEST_FILE: u64 = 4 << 30;
+
+/// What a rival may see of the environment, by how names begin: where programs and libraries are, and how they use the
+/// GPU.
+const TOLD: [&str; 17] = [
+    "PATH",
+    "HOME",
+    "LD_LIBRARY_PATH",
+    "LANG",
+    "LC_",
+    "PYTHON",
+    "VIRTUAL_ENV",
+    "CONDA_",
+    "CUDA_",
+    "CUDNN_",
+    "CUBLAS",
+    "NVIDIA_",
+    "OMP_",
+    "MKL_",
+    "TORCH",
+    "PYTORCH_",
+    "TRITON_",
+];
+
+/// A rival is a stranger's code as much as a launcher: it reaches the GPU and its services, and writes what it compiles
+/// to a directory of the run.
+fn confine(command: &mut Command, scratch: &Path) -> std::io::Result<()> {
+    confine::tell(command, &TOLD);
+    for name in [
+        "TMPDIR",
+        "XDG_CACHE_HOME",
+        "CUDA_CACHE_PATH",
+        "TRITON_CACHE_DIR",
+        "TORCHINDUCTOR_CACHE_DIR",
+    ] {
+        command.env(name, scratch);
+    }
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    let rules = Rules {
+        writes: &[scratch, Path::new("/dev")],
+        sockets: Sockets::Local,
+        // A CUDA process reserves more than the machine has.
+        memory: None,
+        file: Some(LARGEST_FILE),
+    };
+    confine::confine(command, &rules)
 }
 
 /// This GPU alone, by the name that whoever started us gave it: an instance of a divided GPU has another.

@@ -19,10 +19,13 @@ fn answer_of(rival: &Rival) -> Result<BTreeMap<CaseId, RivalFacts>, String> {
     let (plan, device) = (fixture::plan(), fixture::device());
     let task = fixture::case_id("direct", "small");
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    run(rival, root, &device, &plan, &[&task]).map_err(|fault| {
-        assert_eq!(fault.kind, FaultKind::Rival);
-        fault.message
-    })
+    let mut rivals = Rivals::default();
+    rivals
+        .run(rival, root, &device, &plan, &[&task])
+        .map_err(|fault| {
+            assert_eq!(fault.kind, FaultKind::Rival);
+            fault.message
+        })
 }
 
 /// What a script that writes this comes to.
@@ -217,6 +220,37 @@ fn a_rival_is_told_what_to_do_and_on_which_gpu() {
         right()
     );
     answer_of(&rival(&script)).unwrap();
+}
+
+#[test]
+fn a_rival_writes_to_its_scratch_alone_and_sees_no_token() {
+    let answer = format!("printf %s '{}'", right());
+    // What it compiles stays for its next process.
+    let mut rivals = Rivals::default();
+    let (plan, device) = (fixture::plan(), fixture::device());
+    let task = fixture::case_id("direct", "small");
+    let mut of =
+        |script: String| rivals.run(&rival(&script), Path::new("."), &device, &plan, &[&task]);
+    of(format!("cat > \"$TMPDIR/kept\"; {answer}")).unwrap();
+    of(format!(
+        "test -s \"$TRITON_CACHE_DIR/kept\" || exit 9; {answer}"
+    ))
+    .unwrap();
+    // Cargo's own stand for the runner's.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    of(format!(
+        "test -z \"$CARGO_MANIFEST_DIR\" || exit 9; {answer}"
+    ))
+    .unwrap();
+
+    if !confine::is_confining() {
+        return;
+    }
+    let other = tempfile::tempdir().unwrap();
+    let path = other.path().join("planted");
+    let planted = of(format!("echo x > {}; {answer}", path.display()));
+    planted.unwrap();
+    assert!(!path.exists());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::once::keys_stand_once;
 use super::record;
 use crate::config::ACCEPTED;
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use crate::report::{reasons, words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -50,6 +51,9 @@ fn place(kernel: &str, variant: &str, key: &BaselineKey) -> Result<PathBuf> {
         } => {
             format!("{gpu}-{driver_branch}-{mode}")
         }
+        BaselineKey::Profile {
+            gpu, driver_branch, ..
+        } => format!("{gpu}-{driver_branch}"),
     };
     let name = format!(
         "{}-{}-{digest}.json",
@@ -172,7 +176,7 @@ fn directory_only(root: &Path, path: PathBuf) -> Result<PathBuf> {
 }
 
 fn load(root: &Path, file: &Path) -> std::result::Result<Baseline, FileProblem> {
-    let text = std::fs::read_to_string(root.join(file))
+    let text = files::read_text(&root.join(file), files::WRITTEN)
         .map_err(|error| FileProblem::of(format!("it cannot be read: {error}")))?;
     parse(file, &text)
 }

@@ -3,6 +3,7 @@
 use super::file::{FileProblem, expect_schema, write_whole};
 use super::nvbench;
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
@@ -79,7 +80,7 @@ pub fn read_record(path: &Path) -> Result<Record> {
 }
 
 fn text(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|error| {
+    files::read_text(path, files::made()).map_err(|error| {
         Error::Usage(
             Diagnostic::new(format!("the record cannot be read: {error}"))
                 .at(path.display().to_string())

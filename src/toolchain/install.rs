@@ -3,6 +3,7 @@
 use super::{Search, Toolchain, find_in, output_of};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use crate::temporary::{self, TemporaryDir};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,17 +15,49 @@ use std::process::{Command, Stdio};
 /// What `nvcc --version` of the wheels below says.
 pub(super) const NVCC_VERSION: &str = "13.0.88";
 
+/// Wheels that are installed together, in a directory of their own.
+struct Package {
+    what: &'static str,
+    version: &'static str,
+    /// Of the directory, before the version.
+    name: &'static str,
+    wheels: &'static [&'static str],
+    /// Without it nothing is installed.
+    program: &'static str,
+    size: &'static str,
+}
+
 /// CUDA 13.0 update 2, exactly. nvvm and crt are pinned because nvcc's own wheel asks for them without an
 /// upper bound, and nvvm 13.5 writes PTX that ptxas 13.0 refuses. The `cuda-toolkit` package is only a
 /// list of these, so they are named and nothing is resolved.
-const WHEELS: [&str; 5] = [
-    "nvidia-cuda-nvcc==13.0.88",
-    "nvidia-nvvm==13.0.88",
-    "nvidia-cuda-crt==13.0.88",
-    "nvidia-cuda-runtime==13.0.96",
-    "nvidia-cuda-cccl==13.0.85",
-];
+const COMPILER: Package = Package {
+    what: "CUDA",
+    version: NVCC_VERSION,
+    name: "cuda",
+    wheels: &[
+        "nvidia-cuda-nvcc==13.0.88",
+        "nvidia-nvvm==13.0.88",
+        "nvidia-cuda-crt==13.0.88",
+        "nvidia-cuda-runtime==13.0.96",
+        "nvidia-cuda-cccl==13.0.85",
+    ],
+    program: "bin/nvcc",
+    size: "105 MB to fetch, 270 MB on disk",
+};
 
+/// Takes machine code apart, for `explain`. In a place of its own, because nothing else needs it. Its first wheel is of
+/// CUDA 13.2; each reads the machine code of all CUDA releases before it.
+const DISASSEMBLER: Package = Package {
+    what: "nvdisasm",
+    version: "13.5.37",
+    name: "nvdisasm",
+    wheels: &["nvidia-cuda-nvdisasm==13.5.37"],
+    program: "bin/nvdisasm",
+    size: "5 MB to fetch, 6 MB on disk",
+};
+
+/// Of the cache.
+pub(super) const DIR: &str = "toolchains";
 /// Where the wheels put the toolkit.
 const TOOLKIT: &str = "nvidia/cu13";
 /// Written last; an install without it is none.
@@ -36,33 +69,49 @@ struct Complete {
     files: BTreeMap<String, u64>,
 }
 
-fn home(cache: &Cache) -> Result<PathBuf> {
-    Ok(cache
-        .dir("toolchains")?
-        .join(format!("cuda-{NVCC_VERSION}")))
+impl Package {
+    /// The name of its directory.
+    fn home_name(&self) -> String {
+        format!("{}-{}", self.name, self.version)
+    }
+
+    /// Its program, if it is there and whole.
+    fn installed(&self, cache: &Cache) -> Result<Option<PathBuf>> {
+        let dir = cache.layered(DIR)?;
+        let whole = dir
+            .places(&self.home_name())
+            .find(|home| self.is_complete(home))
+            .inspect(|home| dir.touch(home));
+        Ok(whole.map(|home| home.join(TOOLKIT).join(self.program)))
+    }
+
+    /// Sizes, not contents: contents of the parts that compile are in the toolchain's digest.
+    fn is_complete(&self, home: &Path) -> bool {
+        let Some(complete) = files::read(&home.join(MARKER), files::WRITTEN)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<Complete>(&bytes).ok())
+        else {
+            return false;
+        };
+        complete
+            .files
+            .contains_key(&format!("{TOOLKIT}/{}", self.program))
+            && complete.files.iter().all(|(file, &size)| {
+                home.join(file)
+                    .metadata()
+                    .is_ok_and(|meta| meta.len() == size)
+            })
+    }
 }
 
 /// nvcc of the provisioned compiler, if it is there and whole.
 pub(super) fn installed(cache: &Cache) -> Result<Option<PathBuf>> {
-    let home = home(cache)?;
-    let whole = is_complete(&home);
-    Ok(whole.then(|| home.join(TOOLKIT).join("bin/nvcc")))
+    COMPILER.installed(cache)
 }
 
-/// Sizes, not contents: contents of the parts that compile are in the toolchain's digest.
-fn is_complete(home: &Path) -> bool {
-    let Some(complete) = std::fs::read(home.join(MARKER))
-        .ok()
-        .and_then(|bytes| serde_json::from_slice::<Complete>(&bytes).ok())
-    else {
-        return false;
-    };
-    complete.files.contains_key(&format!("{TOOLKIT}/bin/nvcc"))
-        && complete.files.iter().all(|(file, &size)| {
-            home.join(file)
-                .metadata()
-                .is_ok_and(|meta| meta.len() == size)
-        })
+/// nvdisasm, if it is there and whole.
+pub(super) fn installed_disassembler(cache: &Cache) -> Result<Option<PathBuf>> {
+    DISASSEMBLER.installed(cache)
 }
 
 /// Installs CUDA 13.0's compiler into the cache unless it is there. Two at once wait for each other.
@@ -81,16 +130,16 @@ pub(super) fn install_in(
 ) -> Result<Toolchain> {
     // Said before anything is fetched.
     search.host_compiler()?;
-    if installed(cache)?.is_none() {
-        let dir = cache.dir("toolchains")?;
-        let lock = lock(&dir, progress)?;
-        // Whoever held the lock may have done it.
-        if installed(cache)?.is_none() {
-            fetch(cache, &dir, progress, search)?;
-        }
-        drop(lock);
-    }
+    COMPILER.install(cache, progress, search)?;
     find_in(Some(NVCC_VERSION), cache, search)
+}
+
+/// Installs nvdisasm into the cache unless there is one.
+///
+/// # Errors
+/// As of [`install`].
+pub fn install_disassembler(cache: &Cache, progress: &dyn Fn(&str)) -> Result<()> {
+    DISASSEMBLER.install(cache, progress, &Search::from_environment())
 }
 
 /// Held until dropped; the kernel releases it where a process dies.
@@ -112,62 +161,79 @@ fn lock(dir: &Path, progress: &dyn Fn(&str)) -> Result<File> {
     Ok(lock)
 }
 
-fn fetch(cache: &Cache, dir: &Path, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
-    let python = python_with_pip(search)?;
-    let unwritable = |error: std::io::Error| {
-        Error::Environment(
-            Diagnostic::new(format!(
-                "the compiler cannot be written to {}: {error}",
-                dir.display()
-            ))
-            .help("set GATEKEEPER_CACHE to a directory with 500 MB free"),
-        )
-    };
-    // Left by an install that was killed: the lock is ours, so none is in use.
-    for entry in std::fs::read_dir(dir).map_err(unwritable)? {
-        let path = entry.map_err(unwritable)?.path();
-        let name = path.file_name().unwrap_or_default();
-        if name
-            .as_encoded_bytes()
-            .starts_with(temporary::PREFIX.as_bytes())
-        {
-            std::fs::remove_dir_all(&path).map_err(unwritable)?;
+impl Package {
+    fn install(&self, cache: &Cache, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
+        if self.installed(cache)?.is_none() {
+            let dir = cache.dir(DIR)?;
+            let lock = lock(&dir, progress)?;
+            // Whoever held the lock may have done it.
+            if self.installed(cache)?.is_none() {
+                self.fetch(&dir, progress, search)?;
+            }
+            drop(lock);
         }
+        Ok(())
     }
-    let staging = TemporaryDir::new_in(dir).map_err(unwritable)?;
-    let new = staging.path().join("new");
-    let temporary = staging.path().join("tmp");
-    std::fs::create_dir(&temporary).map_err(unwritable)?;
 
-    progress(&format!(
-        "installing CUDA {NVCC_VERSION} (105 MB to fetch, 270 MB on disk)"
-    ));
-    pip_install(&python, &new, &temporary, progress)?;
+    fn fetch(&self, dir: &Path, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
+        let python = python_with_pip(search)?;
+        let unwritable = |error: std::io::Error| {
+            Error::Environment(
+                Diagnostic::new(format!(
+                    "the compiler cannot be written to {}: {error}",
+                    dir.display()
+                ))
+                .help("set GATEKEEPER_CACHE to a directory with 500 MB free"),
+            )
+        };
+        // Left by an install that was killed: the lock is ours, so none is in use.
+        for entry in std::fs::read_dir(dir).map_err(unwritable)? {
+            let path = entry.map_err(unwritable)?.path();
+            let name = path.file_name().unwrap_or_default();
+            if name
+                .as_encoded_bytes()
+                .starts_with(temporary::PREFIX.as_bytes())
+            {
+                std::fs::remove_dir_all(&path).map_err(unwritable)?;
+            }
+        }
+        let staging = TemporaryDir::new_in(dir).map_err(unwritable)?;
+        let new = staging.path().join("new");
+        let temporary = staging.path().join("tmp");
+        std::fs::create_dir(&temporary).map_err(unwritable)?;
 
-    let mut complete = Complete {
-        files: BTreeMap::new(),
-    };
-    list(&new, &new, &mut complete.files).map_err(unwritable)?;
-    let marker = serde_json::to_vec(&complete)
-        .map_err(|error| Error::environment(format!("{MARKER}: {error}")))?;
-    std::fs::write(new.join(MARKER), marker).map_err(unwritable)?;
-    if !is_complete(&new) {
-        return Err(Error::Environment(
-            Diagnostic::new(format!(
-                "the wheels contain no {TOOLKIT}/bin/nvcc for this platform"
-            ))
-            .help("install CUDA 13 by hand and put nvcc on PATH"),
+        progress(&format!(
+            "installing {} {} ({})",
+            self.what, self.version, self.size
         ));
-    }
+        pip_install(&python, self.wheels, &new, &temporary, progress)?;
 
-    let home = home(cache)?;
-    if home.exists() {
-        // Damaged, or `installed` would have found it. Moved first: a removal can be interrupted.
-        std::fs::rename(&home, staging.path().join("damaged")).map_err(unwritable)?;
+        let mut complete = Complete {
+            files: BTreeMap::new(),
+        };
+        list(&new, &new, &mut complete.files).map_err(unwritable)?;
+        let marker = serde_json::to_vec(&complete)
+            .map_err(|error| Error::environment(format!("{MARKER}: {error}")))?;
+        std::fs::write(new.join(MARKER), marker).map_err(unwritable)?;
+        if !self.is_complete(&new) {
+            return Err(Error::Environment(
+                Diagnostic::new(format!(
+                    "the wheels contain no {TOOLKIT}/{} for this platform",
+                    self.program
+                ))
+                .help("install CUDA 13 by hand and put nvcc on PATH"),
+            ));
+        }
+
+        let home = dir.join(self.home_name());
+        if home.exists() {
+            // Damaged, or `installed` would have found it. Moved first: a removal can be interrupted.
+            std::fs::rename(&home, staging.path().join("damaged")).map_err(unwritable)?;
+        }
+        std::fs::rename(&new, &home).map_err(unwritable)?;
+        progress(&format!("installed {} {}", self.what, self.version));
+        Ok(())
     }
-    std::fs::rename(&new, &home).map_err(unwritable)?;
-    progress(&format!("installed CUDA {NVCC_VERSION}"));
-    Ok(())
 }
 
 fn list(root: &Path, dir: &Path, files: &mut BTreeMap<String, u64>) -> std::io::Result<()> {
@@ -209,7 +275,7 @@ fn python_with_pip(search: &Search) -> Result<PathBuf> {
 }
 
 /// What a line of pip's output says of how far it is.
-fn step(line: &str, downloads: &mut usize) -> Option<String> {
+fn step(line: &str, downloads: &mut usize, of: usize) -> Option<String> {
     if line.starts_with("Installing collected") {
         return Some("unpacking".to_owned());
     }
@@ -223,12 +289,13 @@ fn step(line: &str, downloads: &mut usize) -> Option<String> {
     let size = size.trim_end_matches(')');
     Some(format!(
         "downloading {package}, {size} ({downloads} of {})",
-        WHEELS.len()
+        of
     ))
 }
 
 fn pip_install(
     python: &Path,
+    wheels: &[&str],
     target: &Path,
     temporary: &Path,
     progress: &dyn Fn(&str),
@@ -254,7 +321,7 @@ fn pip_install(
         .args(["--disable-pip-version-check", "--progress-bar", "off"])
         .arg("--target")
         .arg(target)
-        .args(WHEELS)
+        .args(wheels)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -280,7 +347,7 @@ fn pip_install(
         let lines = BufReader::new(stdout).lines();
         let mut downloads = 0;
         for line in lines.map_while(std::io::Result::ok) {
-            if let Some(told) = step(line.trim(), &mut downloads) {
+            if let Some(told) = step(line.trim(), &mut downloads, wheels.len()) {
                 progress(&told);
             }
         }
@@ -307,7 +374,7 @@ mod tests {
     #[test]
     fn pip_says_how_far_it_is() {
         let mut downloads = 0;
-        let mut of = |line| step(line, &mut downloads);
+        let mut of = |line| step(line, &mut downloads, 5);
         assert_eq!(of("Collecting nvidia-nvvm==13.0.88"), None);
         let metadata = "Downloading nvidia_nvvm-13.0.88-py3-none-any.whl.metadata (1.7 kB)";
         assert_eq!(of(metadata), None);

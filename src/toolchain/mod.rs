@@ -1,15 +1,19 @@
-//! Where nvcc and its host compiler are, which they are, and how a machine without them gets them.
+//! Where nvcc, its host compiler and the profiler are, which they are, and how a machine without a compiler gets one.
 //!
 //! May know nothing of gates.yaml beyond the pinned version, and nothing of kernels.
 
 mod breakage;
+mod disassembler;
 mod install;
 mod probe;
+mod profiler;
 #[doc(hidden)]
 pub mod testing;
 
 pub use breakage::find_breakage;
-pub use install::install;
+pub use disassembler::{Disassembler, find_disassembler};
+pub use install::{install, install_disassembler};
+pub use profiler::{Profiler, find_profiler, may_read_counters};
 
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
@@ -71,13 +75,14 @@ impl Search {
             .find(|file| is_executable(file))
     }
 
-    fn nvccs(&self) -> impl Iterator<Item = PathBuf> {
-        self.program("nvcc").into_iter().chain(
-            self.homes
-                .iter()
-                .map(|home| home.join("bin/nvcc"))
-                .filter(|file| is_executable(file)),
-        )
+    /// Programs of CUDA toolkits: of PATH, then of each root.
+    fn programs(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        let of_homes = self
+            .homes
+            .iter()
+            .map(move |home| home.join("bin").join(name));
+        let of_path = self.program(name).into_iter();
+        of_path.chain(of_homes.filter(|file| is_executable(file)))
     }
 
     /// # Errors
@@ -125,7 +130,9 @@ pub fn find(pin: Option<&str>, cache: &Cache) -> Result<Toolchain> {
 }
 
 pub(crate) fn find_in(pin: Option<&str>, cache: &Cache, search: &Search) -> Result<Toolchain> {
-    let candidates = install::installed(cache)?.into_iter().chain(search.nvccs());
+    let candidates = install::installed(cache)?
+        .into_iter()
+        .chain(search.programs("nvcc"));
     let mut others = Vec::new();
     for nvcc in candidates {
         let version = probe::nvcc_version(&nvcc)?;

@@ -1,8 +1,10 @@
 //! What a compiler is: its version, its parts, and a digest of them.
 
+use super::install::DIR;
 use super::{Toolchain, compiler, output_of};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -167,10 +169,17 @@ impl Memo {
 
     fn load(cache: &Cache) -> Result<Self> {
         // A memo that is missing or damaged costs one reading of the compiler, nothing else.
-        Ok(std::fs::read(cache.dir("toolchains")?.join(Self::FILE))
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default())
+        let read = |file: PathBuf| -> Option<Self> {
+            serde_json::from_slice(&files::read(&file, files::WRITTEN).ok()?).ok()
+        };
+        let mut memos = cache.layered(DIR)?.places(Self::FILE).filter_map(read);
+        let mut memo = memos.next().unwrap_or_default();
+        for own in memos {
+            for (file, digest) in own.files {
+                memo.files.entry(file).or_insert(digest);
+            }
+        }
+        Ok(memo)
     }
 
     fn digest(&mut self, file: &Path) -> Result<String> {
@@ -194,7 +203,7 @@ impl Memo {
             return Ok(known.digest.clone());
         }
         let mut hasher = blake3::Hasher::new();
-        std::fs::File::open(file)
+        files::open(file)
             .and_then(|open| hasher.update_reader(open).map(drop))
             .map_err(unreadable)?;
         let digest = hasher.finalize().to_hex().to_string();
@@ -213,7 +222,7 @@ impl Memo {
         if !self.changed {
             return Ok(());
         }
-        let dir = cache.dir("toolchains")?;
+        let dir = cache.dir(DIR)?;
         crate::cache::write_atomically(
             &dir.join(Self::FILE),
             &serde_json::to_vec(self)

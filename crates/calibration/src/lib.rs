@@ -6,6 +6,7 @@
 //! no files, clock or device (clippy.toml bans them).
 
 #![forbid(unsafe_code)]
+#![warn(clippy::disallowed_methods)]
 
 mod analysis;
 mod dice;

@@ -72,6 +72,7 @@
 //! Each refuses the kernels that may come to it ([`Module::kernel`]); what belongs to no kernel (a
 //! `.texref`, a word that the grammar does not have) refuses the module.
 
+mod arithmetic;
 mod check;
 mod counters;
 mod decode;
@@ -88,6 +89,7 @@ mod quick;
 mod report;
 mod schedule;
 
+pub use arithmetic::{Arithmetic, Computed, Work};
 pub use counters::{COUNTER_MODEL, Counter, Tier};
 pub use decode::LoadError;
 pub use doubt::{Doubt, Withheld};

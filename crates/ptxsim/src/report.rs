@@ -1,5 +1,6 @@
 //! What a launch tells: findings, counters, or the fault that stopped it.
 
+use crate::arithmetic::{self, Computed};
 use crate::counters::Counter;
 use crate::doubt::Withheld;
 use crate::program::{AddressSpace, Op, Program};
@@ -316,6 +317,7 @@ pub struct Counters {
     /// By source line, "file:line": the innermost of the user's own files, whatever of others was inlined
     /// there.
     pub by_line: BTreeMap<String, LineCost>,
+    pub computed: Computed,
 }
 
 /// What the instructions of one source line cost.
@@ -345,6 +347,9 @@ impl Counters {
             all.total += cost;
             let kind = kind_of(&inst.op, &source.form);
             *all.by_kind.entry(kind).or_default() += cost;
+            if let Some((kind, work)) = arithmetic::work(&source.form, cost.issued, cost.lanes) {
+                *all.computed.entry(kind).or_default() += work;
+            }
             let (own, inlined) = lines
                 .entry(source.loc)
                 .or_insert_with(|| program.lines.own(source.loc))
@@ -367,6 +372,9 @@ impl std::ops::AddAssign for Counters {
         };
         self.total += other.total;
         join(&mut self.by_kind, other.by_kind);
+        for (kind, work) in other.computed {
+            *self.computed.entry(kind).or_default() += work;
+        }
         for (line, cost) in other.by_line {
             let own = self.by_line.entry(line).or_default();
             own.total += cost.total;

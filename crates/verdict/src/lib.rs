@@ -4,6 +4,7 @@
 //! bans them). A record written on one machine is judged to the same bytes on any other.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::disallowed_methods)]
 
 pub mod expr;
 pub mod judge;

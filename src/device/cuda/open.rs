@@ -5,6 +5,7 @@ use super::error::{check, describe};
 use crate::device::choice::{DeviceChoice, Init, Presence, Traces};
 use crate::device::nvml::Monitor;
 use crate::device::{Failure, Result};
+use crate::files;
 use crate::report::reasons;
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, CUresult};
 use std::ffi::CStr;
@@ -180,10 +181,13 @@ fn uuid_text(bytes: &[u8; 16]) -> String {
 
 /// Where there is no NVML: the kernel module's own word.
 fn kernel_module_version() -> Option<String> {
-    std::fs::read_to_string("/sys/module/nvidia/version")
-        .ok()
-        .map(|text| text.trim().to_owned())
-        .filter(|text| !text.is_empty())
+    files::read_text(
+        std::path::Path::new("/sys/module/nvidia/version"),
+        files::WRITTEN,
+    )
+    .ok()
+    .map(|text| text.trim().to_owned())
+    .filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::graph::Graph;
 use crate::build::Artifact;
 use crate::device::args::PackedArg;
 use crate::device::{Address, Call, Failure, Result, no_variable};
+use crate::files;
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUresult};
 use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
@@ -227,7 +228,7 @@ fn load_cubin(
     entries: &[(String, String)],
     facts: &DeviceFacts,
 ) -> Result<LoadedArtifact> {
-    let image = std::fs::read(path).map_err(|error| {
+    let image = files::read(path, files::made()).map_err(|error| {
         Failure::of_case(
             FaultKind::Environment,
             format!("the cubin {} cannot be read: {error}", path.display()),

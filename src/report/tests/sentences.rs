@@ -409,6 +409,7 @@ fn all_reasons() -> Vec<Reason> {
             arch: fixture::arch(),
         },
         R::NotSimulated,
+        R::NotProfiled,
         R::NoSibling,
         R::DeclaredNondeterministic {
             because: "atomics add in any order".into(),
@@ -452,6 +453,20 @@ fn all_reasons() -> Vec<Reason> {
             processes: 6,
             needed: 6,
             causes: Vec::new(),
+        },
+        R::NotInProfile {
+            metric: Metric::Profile(ProfileMetric::Waves),
+        },
+        R::TooFewProfiles {
+            metric: Metric::Profile(ProfileMetric::DramThroughput),
+            have: 1,
+            needed: 2,
+        },
+        R::RepeatsDisagree {
+            metric: Metric::Profile(ProfileMetric::DramThroughput),
+            low: Num(0.488),
+            high: Num(0.513),
+            repeats: 3,
         },
         R::ClockUnknown,
         R::ClockTooCoarse {
@@ -657,6 +672,10 @@ fn all_reasons() -> Vec<Reason> {
             Piece::Check { case: case(), seed },
             Piece::Simulation { case: case(), seed },
             Piece::Driver(case()),
+            Piece::Profile {
+                case: case(),
+                repeat: 2,
+            },
             Piece::Rival {
                 rival: "torch".into(),
                 task: case(),
@@ -705,6 +724,7 @@ fn all_reasons() -> Vec<Reason> {
             Unsupported::Clusters,
             Unsupported::Cubin,
             Unsupported::NotInCubin,
+            Unsupported::LauncherCode,
             Unsupported::Ptx { problem: problem() },
             Unsupported::OutOfMemory { problem: problem() },
             Unsupported::Clock,
@@ -718,6 +738,9 @@ fn all_reasons() -> Vec<Reason> {
                 why: Box::new(Unsupported::Clusters),
             },
             Unsupported::SamplesNotKept { program: program() },
+            Unsupported::NotCounted,
+            Unsupported::SeveralKernels { kernels: 2 },
+            Unsupported::ProfiledConfined,
         ]
         .map(R::Unsupported),
     );
@@ -741,6 +764,8 @@ fn all_reasons() -> Vec<Reason> {
             NotRun::NoArtifact,
             NotRun::DriverNotAsked,
             NotRun::DeviceNotAsked,
+            NotRun::CodeNotKept,
+            NotRun::NoDisassembler,
             NotRun::OtherProgram { program: program() },
             NotRun::PassedOver {
                 said: Some(problem()),

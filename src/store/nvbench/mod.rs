@@ -11,6 +11,7 @@ mod samples;
 mod tests;
 
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use file::File;
 use format::Device;
 use serde::Deserialize;
@@ -88,7 +89,7 @@ pub(super) fn read_dir(dir: &Path) -> Result<Record> {
     }
     let mut files = Vec::new();
     for path in paths {
-        let text = std::fs::read_to_string(&path)
+        let text = files::read_text(&path, files::made())
             .map_err(|error| refused(&path, format!("it cannot be read: {error}")))?;
         if !is_nvbench(&text) {
             return Err(refused(
@@ -161,6 +162,7 @@ fn record(files: Vec<File>) -> Result<Record> {
             timing,
             simulation: Simulation { budget: 0 },
             pairing: None,
+            profiling: None,
             rivals: Vec::new(),
             filters: Vec::new(),
             left_out: BTreeSet::new(),

@@ -1,5 +1,6 @@
 //! The files beside the JSON: little-endian float32, as many as the JSON says, and nothing else.
 
+use crate::files;
 use std::path::{Component, Path, PathBuf};
 
 /// Longest sample believed, in s: a day.
@@ -38,7 +39,7 @@ fn read(json: &Path, name: &str, size: u64) -> Read<f32> {
             "{name} has {bytes} bytes, and {size} values of 4 bytes were written"
         ));
     }
-    let bytes = std::fs::read(&path).map_err(failed)?;
+    let bytes = files::read(&path, bytes).map_err(failed)?;
     let (values, _) = bytes.as_chunks::<4>();
     Ok(values.iter().copied().map(f32::from_le_bytes).collect())
 }

@@ -3,7 +3,7 @@
 
 use super::buffers::Buffers;
 use super::orders::Orders;
-use crate::cache::Cache;
+use crate::cache::{Cache, CacheDir};
 use crate::check::images::{InputCache, InputImages};
 use crate::check::{Outputs, Recent, Values, cache};
 use crate::device::{Failure, Result};
@@ -34,11 +34,11 @@ impl JobCache {
     /// With files in the cache that the host has opened too: where it cannot be, that is said there, and
     /// here inputs are just made again.
     pub fn open(orders: Arc<Orders>) -> Self {
-        let inputs = Cache::open().and_then(|cache| cache.dir("inputs")).ok();
+        let inputs = Cache::open().and_then(|cache| cache.layered("inputs")).ok();
         Self::new(inputs, orders)
     }
 
-    pub fn new(inputs: Option<PathBuf>, orders: Arc<Orders>) -> Self {
+    pub fn new(inputs: Option<CacheDir>, orders: Arc<Orders>) -> Self {
         Self {
             buffers: Buffers::default(),
             shared: Arc::new(Shared {
@@ -95,7 +95,7 @@ impl Shared {
             Job::Check(job) => (&job.case, job.seed),
             Job::Estimate(job) => (&job.case, job.seed),
             Job::Simulate(job) => (&job.check.case, job.check.seed),
-            Job::Time(job) => (&job.case, job.seed),
+            Job::Time(job) | Job::Profile(job) => (&job.case, job.seed),
             Job::Pair(job) => (&job.head.case, job.seed),
         };
         if let Job::Check(job) = next

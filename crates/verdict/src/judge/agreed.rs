@@ -3,7 +3,7 @@
 use super::lookup::{Executor, Found, Ruling, fail, inconclusive, skipped};
 use super::rules::Refusals;
 use super::sessions::between_sessions;
-use super::value::Values;
+use super::value::{Repeats, Spread, Values};
 use crate::model::*;
 use crate::stats::{Between, Group};
 use std::mem::discriminant;
@@ -15,8 +15,8 @@ pub const ANY_SHAPE: &str = "*";
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AgreedOn {
     pub value: f64,
-    /// Of times.
-    pub group: Option<Group>,
+    /// Of times and of profiles.
+    pub spread: Option<Spread>,
     /// Of times that were taken in several sessions.
     pub between: Option<Between>,
 }
@@ -85,6 +85,7 @@ impl Values<'_> {
                 },
             },
             Facet::Times => return self.times_key(compiler, flags),
+            Facet::Profile => return self.profile_key(subject, compiler, flags),
         })
     }
 
@@ -96,6 +97,30 @@ impl Values<'_> {
             clock_policy: device.clock_policy.clone(),
             protocol: self.lookup.environment.timing_protocol,
             mode: self.lookup.plan.timing.mode,
+            compiler,
+            flags,
+        })
+    }
+
+    fn profile_key(
+        &self,
+        subject: &Subject,
+        compiler: String,
+        flags: String,
+    ) -> Found<BaselineKey> {
+        let Subject::Case(id) = subject else {
+            return inconclusive(Reason::Misplaced { metric: None });
+        };
+        let device = self.lookup.device()?;
+        let profiles = self.lookup.profiled(id)?;
+        let Some(profile) = profiles.first() else {
+            return skipped(Reason::NotProfiled);
+        };
+        Ok(BaselineKey::Profile {
+            gpu: device.name.clone(),
+            driver_branch: device.driver_branch().to_owned(),
+            clock_policy: profile.clock_policy.clone(),
+            profiler: profile.profiler.clone(),
             compiler,
             flags,
         })
@@ -314,29 +339,45 @@ pub(super) fn usable(metric: Metric, agreed: &Agreed, of: &Against) -> Found<Agr
     if value.0 < 0.0 {
         return broken(FigureProblem::Negative(value));
     }
-    if metric.facet() != Facet::Times {
+    if !matches!(metric.facet(), Facet::Times | Facet::Profile) {
         return Ok(AgreedOn {
             value: value.0,
-            group: None,
+            spread: None,
             between: None,
         });
     }
     let (Some(spread), Some(processes)) = (agreed.spread, agreed.processes) else {
         return broken(FigureProblem::NoSpread);
     };
+    let bad = FigureProblem::BadSpread {
+        value,
+        spread,
+        processes,
+    };
+    if metric.facet() == Facet::Profile {
+        if !(spread.0 >= 0.0 && spread.0.is_finite()) {
+            return broken(bad);
+        }
+        return Ok(AgreedOn {
+            value: value.0,
+            // The median lies anywhere in between.
+            spread: Some(Spread::Repeats(Repeats {
+                low: value.0 - spread.0,
+                high: value.0 + spread.0,
+                count: processes as usize,
+            })),
+            between: None,
+        });
+    }
     match Group::from_summary(value.0, spread.0, processes) {
         Some(group) => Ok(AgreedOn {
             value: value.0,
-            group: Some(group),
+            spread: Some(Spread::Processes(group)),
             between: agreed.sessions.as_ref().and_then(|sessions| {
                 let least = group.ln_deviation() / f64::from(processes).sqrt();
                 between_sessions(sessions, least)
             }),
         }),
-        None => broken(FigureProblem::BadSpread {
-            value,
-            spread,
-            processes,
-        }),
+        None => broken(bad),
     }
 }

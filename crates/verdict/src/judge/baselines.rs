@@ -3,7 +3,7 @@
 use super::agreed::{ANY_SHAPE, is_over_shapes, usable};
 use super::lookup::{Found, Ruling, inconclusive, skipped};
 use super::rules::Refusals;
-use super::value::Values;
+use super::value::{Spread, Values};
 use crate::model::*;
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -103,6 +103,7 @@ fn wanted<'v, 'a>(values: &'v Values<'a>) -> Vec<(Subject, Facet, &'v Values<'a>
             Some(Facet::Correctness),
             case.timed.then_some(Facet::Times),
             is_counted.then_some(Facet::Counters),
+            plan.profiling.is_some().then_some(Facet::Profile),
         ];
         let facets = facets.into_iter().flatten();
         facets.map(move |facet| (Subject::Case(case.id.clone()), facet, values))
@@ -154,8 +155,8 @@ fn agree(
             .and_then(|value| {
                 let agreed = Agreed {
                     value: Num(value.number),
-                    spread: value.group.map(|group| Num(group.ln_deviation())),
-                    processes: value.group.map(|group| group.processes()),
+                    spread: value.spread.map(|spread| Num(spread.to_keep())),
+                    processes: value.spread.map(Spread::count),
                     sessions: session(Num(value.number)),
                 };
                 usable(metric, &agreed, &Against::Baseline).map(|_| agreed)

@@ -2,10 +2,12 @@
 //! thing at a time. Behind the feature `fixture`, for the tests of other crates.
 
 mod beside;
+mod profiled;
 mod rivals;
 mod simulated;
 
 pub use beside::*;
+pub use profiled::*;
 pub use rivals::*;
 pub use simulated::*;
 
@@ -101,6 +103,7 @@ pub fn plan() -> Plan {
         },
         simulation: Simulation { budget: 0 },
         pairing: None,
+        profiling: None,
         rivals: Vec::new(),
         filters: Vec::new(),
         left_out: BTreeSet::new(),
@@ -331,6 +334,7 @@ pub fn build_facts(variant: &str) -> BuildFacts {
                 static_shared: 4096,
                 ..Resources::default()
             },
+            bounds: LaunchBounds::default(),
         }],
         constants: Vec::new(),
         identity: format!("code of {variant}"),
@@ -507,6 +511,7 @@ pub fn record() -> Record {
             gpu_ms: 2500,
             gpus: 1,
             rivals_ms: 0,
+            profiler_ms: 0,
             worker_start_ms: 1600,
             workers: 4,
             total_ms: 8900,

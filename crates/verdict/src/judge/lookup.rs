@@ -45,6 +45,7 @@ pub(super) struct Lookup<'a> {
     simulations: HashMap<Run<'a>, Vec<&'a Seen<SimulationFacts>>>,
     drivers: HashMap<&'a CaseId, Vec<&'a Seen<DriverFacts>>>,
     times: HashMap<&'a CaseId, Vec<(u32, &'a Seen<TimeFacts>)>>,
+    profiles: HashMap<&'a CaseId, Vec<(u32, &'a Seen<ProfileFacts>)>>,
     pairs: HashMap<&'a CaseId, Vec<(u32, &'a Seen<PairFacts>)>>,
     rivals: HashMap<&'a str, OfTasks<'a>>,
     /// Where figures of two sides are compared, the plan of the other: what it does not have too, case or
@@ -93,6 +94,7 @@ impl<'a> Lookup<'a> {
             simulations: HashMap::new(),
             drivers: HashMap::new(),
             times: HashMap::new(),
+            profiles: HashMap::new(),
             pairs: HashMap::new(),
             rivals: HashMap::new(),
             other: None,
@@ -103,6 +105,8 @@ impl<'a> Lookup<'a> {
         }
         let times = lookup.times.values_mut();
         times.for_each(|it| it.sort_by_key(|(process, _)| *process));
+        let profiles = lookup.profiles.values_mut();
+        profiles.for_each(|it| it.sort_by_key(|(repeat, _)| *repeat));
         let pairs = lookup.pairs.values_mut();
         pairs.for_each(|it| it.sort_by_key(|(process, _)| *process));
         let rivals = lookup.rivals.values_mut().flat_map(HashMap::values_mut);
@@ -145,6 +149,8 @@ impl<'a> Lookup<'a> {
             }
             // For comparing two records, which asks them itself.
             Evidence::Reference { .. } => {}
+            // For explaining verdicts, not for giving them.
+            Evidence::Code { .. } => {}
             Evidence::Check {
                 case,
                 arch,
@@ -172,6 +178,14 @@ impl<'a> Lookup<'a> {
                 facts,
             } => {
                 self.times.entry(case).or_default().push((*process, facts));
+            }
+            Evidence::Profile {
+                case,
+                repeat,
+                facts,
+            } => {
+                let profiles = self.profiles.entry(case).or_default();
+                profiles.push((*repeat, facts));
             }
             Evidence::Pair {
                 case,
@@ -410,6 +424,37 @@ impl<'a> Lookup<'a> {
         self.times.get(id).map_or(&[], Vec::as_slice)
     }
 
+    /// Profiles of a case, in order.
+    ///
+    /// # Errors
+    /// Skipped where none was asked for; else with what stood in the way of one.
+    pub fn profiled(&self, id: &CaseId) -> Found<Vec<&'a ProfileFacts>> {
+        self.required(id)?;
+        self.device()?;
+        if self.plan.profiling.is_none() {
+            return skipped(Reason::NotProfiled);
+        }
+        let seen = self.profiles.get(id).map_or(&[][..], Vec::as_slice);
+        let mut facts = Vec::new();
+        for (at, (repeat, seen)) in seen.iter().enumerate() {
+            let piece = || Piece::Profile {
+                case: id.clone(),
+                repeat: *repeat,
+            };
+            if usize::try_from(*repeat) != Ok(at) {
+                return missing(piece());
+            }
+            facts.push(self.admitted(id, &[*seen], piece)?);
+        }
+        match facts.is_empty() {
+            true => missing(Piece::Profile {
+                case: id.clone(),
+                repeat: 0,
+            }),
+            false => Ok(facts),
+        }
+    }
+
     /// Processes that timed a case beside the base, in order.
     pub fn timed_beside(&self, id: &CaseId) -> &[(u32, &'a Seen<PairFacts>)] {
         self.pairs.get(id).map_or(&[], Vec::as_slice)
@@ -504,7 +549,12 @@ pub(super) fn got<T>(seen: &Seen<T>) -> Found<&T> {
 
 fn outcome_of(fault: FaultKind) -> Outcome {
     match fault {
-        FaultKind::Environment => Outcome::Environment,
+        FaultKind::Environment
+        | FaultKind::Disassembler
+        | FaultKind::ProfilerMissing
+        | FaultKind::CountersLocked
+        | FaultKind::ProfilerLocked
+        | FaultKind::ProfilerBroke => Outcome::Environment,
         FaultKind::Compile
         | FaultKind::EntryNotFound
         | FaultKind::LaunchRefused

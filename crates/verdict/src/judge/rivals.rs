@@ -2,7 +2,7 @@
 
 use super::lookup::{Found, Ruling, inconclusive, missing, skipped};
 use super::series::{check_counts, in_order};
-use super::value::{MetricValue, Samples, Values, value_of};
+use super::value::{MetricValue, Samples, Spread, Values, value_of};
 use crate::model::*;
 use crate::stats::Group;
 use std::collections::BTreeMap;
@@ -175,7 +175,7 @@ impl MetricValue {
         let logs: f64 = values.iter().map(|value| value.ln()).sum();
         Self {
             number: group.map_or((logs / values.len() as f64).exp(), |group| group.value()),
-            group,
+            spread: group.map(Spread::Processes),
         }
     }
 }

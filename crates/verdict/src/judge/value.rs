@@ -18,15 +18,69 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub struct MetricValue {
     /// Ratios and shares as such, times in ns, sizes in bytes. May be NaN: no limit holds for it.
     pub number: f64,
-    /// Of times, where more than one process took them.
-    pub group: Option<Group>,
+    /// `None` of what repeats exactly, and of what was seen once.
+    pub spread: Option<Spread>,
+}
+
+/// What observations of one code differ by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Spread {
+    /// Of times, between processes.
+    Processes(Group),
+    /// Of profiles, between repeats.
+    Repeats(Repeats),
+}
+
+/// The smallest and the largest of some profiles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Repeats {
+    pub low: f64,
+    pub high: f64,
+    pub count: usize,
+}
+
+impl Spread {
+    pub fn group(self) -> Option<Group> {
+        match self {
+            Self::Processes(group) => Some(group),
+            Self::Repeats(_) => None,
+        }
+    }
+
+    /// As a baseline keeps it.
+    pub(super) fn to_keep(self) -> f64 {
+        match self {
+            Self::Processes(group) => group.ln_deviation(),
+            Self::Repeats(repeats) => repeats.high - repeats.low,
+        }
+    }
+
+    pub(super) fn count(self) -> u32 {
+        match self {
+            Self::Processes(group) => group.processes(),
+            Self::Repeats(repeats) => count(repeats.count),
+        }
+    }
+
+    pub fn repeats(self) -> Option<Repeats> {
+        match self {
+            Self::Processes(_) => None,
+            Self::Repeats(repeats) => Some(repeats),
+        }
+    }
+}
+
+impl MetricValue {
+    pub fn group(&self) -> Option<Group> {
+        self.spread.and_then(Spread::group)
+    }
 }
 
 impl From<f64> for MetricValue {
     fn from(number: f64) -> Self {
         Self {
             number,
-            group: None,
+            spread: None,
         }
     }
 }
@@ -257,6 +311,14 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// As `timeable`, of a side of which anything was proven: the base is held to what it shows.
+    pub(super) fn proven(&self, id: &CaseId) -> Found<()> {
+        match self.proofs.is_empty() {
+            true => Ok(()),
+            false => self.timeable(id),
+        }
+    }
+
     /// Green before fast: only a case that is right is timed. What failed has its own gate; here it
     /// is the reason of a skip.
     pub(super) fn timeable(&self, id: &CaseId) -> Found<()> {
@@ -292,12 +354,14 @@ impl<'a> Values<'a> {
                 self.error(case, metric).map(MetricValue::from)
             }
             (Subject::Case(case), Facet::Times) => self.time(case, metric),
+            (Subject::Case(case), Facet::Profile) => self.profiled(case, metric),
             (Subject::Case(case), Facet::Counters) => {
                 self.counter(case, metric).map(MetricValue::from)
             }
-            (Subject::Unit(_), Facet::Correctness | Facet::Times | Facet::Counters) => {
-                misplaced(metric)
-            }
+            (
+                Subject::Unit(_),
+                Facet::Correctness | Facet::Times | Facet::Counters | Facet::Profile,
+            ) => misplaced(metric),
         }
     }
 
@@ -671,7 +735,7 @@ pub(super) fn resident(
 }
 
 /// A metric of a subject, or evidence, that does not have it.
-fn misplaced<T>(metric: Metric) -> Found<T> {
+pub(super) fn misplaced<T>(metric: Metric) -> Found<T> {
     inconclusive(Reason::Misplaced {
         metric: Some(metric),
     })

@@ -63,6 +63,15 @@ pub enum BaselineKey {
         compiler: String,
         flags: String,
     },
+    Profile {
+        gpu: String,
+        driver_branch: String,
+        clock_policy: String,
+        /// With its version.
+        profiler: String,
+        compiler: String,
+        flags: String,
+    },
 }
 
 impl BaselineKey {
@@ -72,17 +81,18 @@ impl BaselineKey {
             Self::Correctness { .. } | Self::SimulatedCorrectness { .. } => Facet::Correctness,
             Self::Counters { .. } => Facet::Counters,
             Self::Times { .. } => Facet::Times,
+            Self::Profile { .. } => Facet::Profile,
         }
     }
 
-    /// What it was compiled for; times are of whatever ran.
+    /// What it was compiled for; times and profiles are of whatever ran.
     pub fn arch(&self) -> Option<Arch> {
         match self {
             Self::Resources { arch, .. }
             | Self::Correctness { arch, .. }
             | Self::SimulatedCorrectness { arch, .. }
             | Self::Counters { arch, .. } => Some(*arch),
-            Self::Times { .. } => None,
+            Self::Times { .. } | Self::Profile { .. } => None,
         }
     }
 
@@ -93,7 +103,8 @@ impl BaselineKey {
             | Self::Correctness { flags, .. }
             | Self::SimulatedCorrectness { flags, .. }
             | Self::Counters { flags, .. }
-            | Self::Times { flags, .. } => flags,
+            | Self::Times { flags, .. }
+            | Self::Profile { flags, .. } => flags,
         }
     }
 
@@ -147,6 +158,21 @@ impl BaselineKey {
                 (KeyField::Compiler, compiler.clone()),
                 (KeyField::Flags, flags.clone()),
             ],
+            Self::Profile {
+                gpu,
+                driver_branch,
+                clock_policy,
+                profiler,
+                compiler,
+                flags,
+            } => vec![
+                (KeyField::Gpu, gpu.clone()),
+                (KeyField::DriverBranch, driver_branch.clone()),
+                (KeyField::ClockPolicy, clock_policy.clone()),
+                (KeyField::Profiler, profiler.clone()),
+                (KeyField::Compiler, compiler.clone()),
+                (KeyField::Flags, flags.clone()),
+            ],
         }
     }
 
@@ -174,6 +200,9 @@ impl BaselineKey {
                 compiler, flags, ..
             }
             | Self::Times {
+                compiler, flags, ..
+            }
+            | Self::Profile {
                 compiler, flags, ..
             } => {
                 other_compiler.clone_into(compiler);
@@ -203,7 +232,8 @@ pub struct Origin {
 #[serde(deny_unknown_fields)]
 pub struct Agreed {
     pub value: Num,
-    /// For times: standard deviation of ln(value) between processes, and how many there were.
+    /// For times: standard deviation of ln(value) between processes, and how many there were. For profiles: by how
+    /// much repeats differed at most, in the metric's unit, and how many there were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Num>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

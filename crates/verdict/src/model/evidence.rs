@@ -1,6 +1,9 @@
 //! What was observed. Appended to a record in the order of observation, never changed.
 
-use super::{Arch, CaseId, Counter, Launch, Mode, Num, RivalFacts, Seen, UnitId};
+use super::{
+    Arch, Arithmetic, CaseId, CodeFacts, Counter, Launch, Mode, Num, ProfileFacts, RivalFacts,
+    Seen, UnitId, Work,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,6 +43,18 @@ pub enum Evidence {
         /// Counted from 0, without gaps for each case.
         process: u32,
         facts: Seen<TimeFacts>,
+    },
+    /// The machine code of a unit, where the base's is another. No verdict depends on it.
+    Code {
+        unit: UnitId,
+        facts: Seen<CodeFacts>,
+    },
+    /// One case under a profiler, in a process of its own that times nothing.
+    Profile {
+        case: CaseId,
+        /// Counted from 0, without gaps for each case.
+        repeat: u32,
+        facts: Seen<ProfileFacts>,
     },
     /// What the reference of one seed gives: a digest of each output.
     Reference {
@@ -173,6 +188,30 @@ pub struct EntryFacts {
     /// As in the cubin.
     pub symbol: String,
     pub resources: Resources,
+    #[serde(default, skip_serializing_if = "LaunchBounds::is_none")]
+    pub bounds: LaunchBounds,
+}
+
+/// What the source promises PTXAS of every launch of an entry: `__launch_bounds__` and `__maxnreg__`. None where
+/// nobody said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchBounds {
+    /// The most of a block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// The fewest that an SM has to hold at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u32>,
+    /// The most of a thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registers: Option<u32>,
+}
+
+impl LaunchBounds {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A `__constant__` variable of the machine code.
@@ -269,6 +308,9 @@ pub struct SimulationFacts {
     /// Of each counter the source lines that count most of it, the largest first, a few of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lines: BTreeMap<Counter, Vec<LineCount>>,
+    /// Arithmetic, for the reader.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub computed: BTreeMap<Arithmetic, Work>,
     /// `None` where nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed: Option<Printed>,

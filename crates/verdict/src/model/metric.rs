@@ -1,4 +1,4 @@
-use super::Counter;
+use super::{Counter, ProfileMetric};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
@@ -50,6 +50,8 @@ pub enum Metric {
     SlowShare,
     /// Of one launch, counted by the simulator.
     Counter(Counter),
+    /// Of one launch, read by a profiler from the GPU's own counters.
+    Profile(ProfileMetric),
 }
 
 impl Serialize for Metric {
@@ -76,14 +78,16 @@ pub enum Facet {
     Correctness,
     Times,
     Counters,
+    Profile,
 }
 
 impl Facet {
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Resources,
         Self::Correctness,
         Self::Times,
         Self::Counters,
+        Self::Profile,
     ];
 }
 
@@ -125,14 +129,19 @@ impl Metric {
         Self::SlowShare,
     ];
 
-    /// Counters come last.
-    pub const ALL: [Self; Self::NAMED.len() + Counter::ALL.len()] = {
-        let mut all = [Self::Registers; Self::NAMED.len() + Counter::ALL.len()];
+    const COUNTED: usize = Self::NAMED.len() + Counter::ALL.len();
+
+    /// Counters of the simulator come behind, and those of a profile last.
+    pub const ALL: [Self; Self::COUNTED + ProfileMetric::ALL.len()] = {
+        let mut all = [Self::Registers; Self::COUNTED + ProfileMetric::ALL.len()];
         let mut at = 0;
         while at < all.len() {
-            all[at] = match at < Self::NAMED.len() {
-                true => Self::NAMED[at],
-                false => Self::Counter(Counter::ALL[at - Self::NAMED.len()]),
+            all[at] = if at < Self::NAMED.len() {
+                Self::NAMED[at]
+            } else if at < Self::COUNTED {
+                Self::Counter(Counter::ALL[at - Self::NAMED.len()])
+            } else {
+                Self::Profile(ProfileMetric::ALL[at - Self::COUNTED])
             };
             at += 1;
         }
@@ -165,6 +174,7 @@ impl Metric {
             Self::Cv => "cv",
             Self::SlowShare => "slow_share",
             Self::Counter(counter) => counter.name(),
+            Self::Profile(metric) => metric.name(),
         }
     }
 
@@ -213,6 +223,7 @@ impl Metric {
             | Self::Cv
             | Self::SlowShare => Facet::Times,
             Self::Counter(_) => Facet::Counters,
+            Self::Profile(_) => Facet::Profile,
         }
     }
 
@@ -220,6 +231,9 @@ impl Metric {
         match self {
             Self::Registers | Self::BlocksPerSm | Self::Cycles | Self::Counter(_) => Measure::Count,
             Self::Shared | Self::Spills | Self::Stack => Measure::Bytes,
+            Self::Profile(metric) if metric.is_share() => Measure::Share,
+            Self::Profile(metric) if metric.is_bytes() => Measure::Bytes,
+            Self::Profile(_) => Measure::Count,
             Self::Occupancy | Self::OverTolerance | Self::Cv | Self::SlowShare | Self::RelL2 => {
                 Measure::Share
             }
@@ -250,7 +264,10 @@ impl Metric {
 
     /// Whether a larger value is the better one. Decides which direction is a regression.
     pub fn larger_is_better(self) -> bool {
-        matches!(self, Self::Occupancy | Self::BlocksPerSm)
+        match self {
+            Self::Profile(metric) => metric.larger_is_better(),
+            _ => matches!(self, Self::Occupancy | Self::BlocksPerSm),
+        }
     }
 }
 
@@ -273,6 +290,7 @@ impl fmt::Display for Facet {
             Self::Correctness => "correctness",
             Self::Times => "times",
             Self::Counters => "counters",
+            Self::Profile => "profile",
         })
     }
 }

@@ -1,7 +1,9 @@
 //! Plain data: plan, evidence, policy, record and verdicts. No behaviour beyond parsing and display.
 
 mod arch;
+mod arithmetic;
 mod baseline;
+mod code;
 mod counter;
 mod evidence;
 mod filter;
@@ -10,6 +12,7 @@ mod metric;
 mod number;
 mod plan;
 mod policy;
+mod profile;
 mod reason;
 mod record;
 mod rival;
@@ -17,7 +20,9 @@ mod seen;
 mod verdict;
 
 pub use arch::*;
+pub use arithmetic::*;
 pub use baseline::*;
+pub use code::*;
 pub use counter::*;
 pub use evidence::*;
 pub use filter::*;
@@ -26,6 +31,7 @@ pub use metric::*;
 pub use number::*;
 pub use plan::*;
 pub use policy::*;
+pub use profile::*;
 pub use reason::*;
 pub use record::*;
 pub use rival::*;

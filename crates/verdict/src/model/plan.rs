@@ -17,6 +17,9 @@ pub struct Plan {
     pub simulation: Simulation,
     /// How head and base are timed side by side; `None` where no base was named.
     pub pairing: Option<Pairing>,
+    /// How cases are profiled; `None` where nobody asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiling: Option<Profiling>,
     /// Of the kernels here, in the order of gates.yaml.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<Rival>,
@@ -759,6 +762,15 @@ pub enum Binary {
 pub struct Simulation {
     /// Warp instructions of one case, over all its seeds: one that is estimated to take more is skipped.
     pub budget: u64,
+}
+
+/// How cases are profiled; one for the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profiling {
+    /// Profiles of a case that a relative limit rests on, each in a process of its own, so that what they
+    /// differ by is known. Any other case has one.
+    pub repeats: u32,
 }
 
 /// How times are taken; one for the run.

@@ -179,6 +179,7 @@ pub enum Piece {
     Driver(CaseId),
     BaseReference(CaseId),
     Timing(CaseId),
+    Profile { case: CaseId, repeat: u32 },
     Rival { rival: String, task: CaseId },
 }
 
@@ -313,6 +314,7 @@ pub enum KeyField {
     ClockPolicy,
     TimingProtocol,
     Mode,
+    Profiler,
 }
 
 /// What there is no baseline of.
@@ -575,6 +577,7 @@ pub enum Reason {
         arch: Arch,
     },
     NotSimulated,
+    NotProfiled,
     NoSibling,
     DeclaredNondeterministic {
         because: String,
@@ -628,6 +631,22 @@ pub enum Reason {
         processes: usize,
         needed: usize,
         causes: Vec<String>,
+    },
+    /// The profile has no entry for it, not even that it cannot be had.
+    NotInProfile {
+        metric: Metric,
+    },
+    TooFewProfiles {
+        metric: Metric,
+        have: usize,
+        needed: usize,
+    },
+    /// Profiles of one code disagree on whether the limit holds: it lies inside their spread.
+    RepeatsDisagree {
+        metric: Metric,
+        low: Num,
+        high: Num,
+        repeats: usize,
     },
     ClockUnknown,
     ClockTooCoarse {
@@ -857,6 +876,7 @@ codes! {
     NotInPlan => "not-in-plan",
     NoArchitecture => "no-architecture",
     NotSimulated => "not-simulated",
+    NotProfiled => "not-profiled",
     NoSibling => "no-sibling",
     DeclaredNondeterministic => "declared-nondeterministic",
     RepeatsByConstruction => "repeats-by-construction",
@@ -873,6 +893,9 @@ codes! {
     TooFewSingles => "too-few-singles",
     TooFewLaunches => "too-few-launches",
     Throttled => "throttled",
+    NotInProfile => "not-in-profile",
+    TooFewProfiles => "too-few-profiles",
+    RepeatsDisagree => "repeats-disagree",
     ClockUnknown => "clock-unknown",
     ClockTooCoarse => "clock-too-coarse",
     NoSpread => "no-spread",

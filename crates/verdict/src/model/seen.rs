@@ -83,6 +83,10 @@ pub enum NotRun {
     /// The worker ended before it asked the driver.
     DriverNotAsked,
     DeviceNotAsked,
+    /// The build cache no longer has the machine code.
+    CodeNotKept,
+    /// There is no nvdisasm, which takes machine code apart.
+    NoDisassembler,
     /// Another program ran the kernels and does not say.
     OtherProgram {
         program: String,
@@ -104,6 +108,8 @@ codes! { NotRun:
     NoArtifact => "no-artifact",
     DriverNotAsked => "driver-not-asked",
     DeviceNotAsked => "device-not-asked",
+    CodeNotKept => "code-not-kept",
+    NoDisassembler => "no-disassembler",
     OtherProgram => "other-program",
     PassedOver => "passed-over",
 }
@@ -120,6 +126,8 @@ pub enum Unsupported {
     Cubin,
     /// A figure that PTXAS tells and the machine code does not.
     NotInCubin,
+    /// The machine code of a launcher's kernels, which is inside its library.
+    LauncherCode,
     /// An instruction that the simulator does not have, or PTX that it does not understand.
     Ptx { problem: String },
     /// Of the device or of the simulator.
@@ -143,6 +151,12 @@ pub enum Unsupported {
     },
     /// Another program took times and kept no samples.
     SamplesNotKept { program: String },
+    /// The GPU's architecture has no such counter, or the profiler knows none.
+    NotCounted,
+    /// A share of each of several kernels, of which there is none of all together.
+    SeveralKernels { kernels: u32 },
+    /// What is run confined cannot be profiled.
+    ProfiledConfined,
 }
 
 codes! { Unsupported:
@@ -150,6 +164,7 @@ codes! { Unsupported:
     Clusters => "clusters-not-simulated",
     Cubin => "cubin-not-simulated",
     NotInCubin => "not-in-cubin",
+    LauncherCode => "launcher-code-not-read",
     Ptx => "ptx-not-simulated",
     OutOfMemory => "out-of-memory",
     Clock => "no-clock",
@@ -160,6 +175,9 @@ codes! { Unsupported:
     Simulation => "gpu-does-not-simulate",
     ReferenceVariant => "reference-unsupported",
     SamplesNotKept => "samples-not-kept",
+    NotCounted => "not-counted",
+    SeveralKernels => "several-kernels",
+    ProfiledConfined => "confined-not-profiled",
 }
 
 /// Something broke while a kernel was built, launched, checked or timed.
@@ -186,27 +204,42 @@ pub enum FaultKind {
     Hang,
     /// The worker process died without a word of its own (signal or exit code in the message).
     WorkerDied,
+    /// nvdisasm broke, or what it wrote is not what is expected of it.
+    Disassembler,
     /// The reference could not be computed.
     Reference,
     /// The base revision's kernel broke where head's was timed beside it.
     Base,
     /// A rival's process broke, or what it wrote is not what the protocol asks for.
     Rival,
+    /// No profiler is installed.
+    ProfilerMissing,
+    /// The driver lets administrators alone read the GPU's counters.
+    CountersLocked,
+    /// Another user's profiler left a file that keeps others out.
+    ProfilerLocked,
+    /// The profiler cannot profile this GPU with this driver, or wrote what cannot be read.
+    ProfilerBroke,
     /// A known-good kernel failed as well: device, driver or machine, not the kernel under gate.
     Environment,
 }
 
 impl FaultKind {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 15] = [
         Self::Compile,
         Self::EntryNotFound,
         Self::LaunchRefused,
         Self::DeviceFault,
         Self::Hang,
         Self::WorkerDied,
+        Self::Disassembler,
         Self::Reference,
         Self::Base,
         Self::Rival,
+        Self::ProfilerMissing,
+        Self::CountersLocked,
+        Self::ProfilerLocked,
+        Self::ProfilerBroke,
         Self::Environment,
     ];
 
@@ -219,9 +252,14 @@ impl FaultKind {
             Self::DeviceFault => "kernel-faulted",
             Self::Hang => "hung",
             Self::WorkerDied => "worker-died",
+            Self::Disassembler => "disassembler-broke",
             Self::Reference => "no-reference",
             Self::Base => "base-broke",
             Self::Rival => "rival-broke",
+            Self::ProfilerMissing => "no-profiler",
+            Self::CountersLocked => "counters-locked",
+            Self::ProfilerLocked => "profiler-locked",
+            Self::ProfilerBroke => "profiler-broke",
             Self::Environment => "environment-failed",
         }
     }

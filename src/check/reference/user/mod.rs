@@ -11,6 +11,7 @@ use crate::cache::{Cache, write_atomically};
 use crate::check::inputs::{Inputs, View};
 use crate::check::{Outputs, elem, layout, poison};
 use crate::error::Result;
+use crate::files;
 use crate::process::confine::{Rules, Sockets, memory_of_machine};
 use crate::process::{self, Ended};
 use crate::temporary::TemporaryDir;
@@ -184,12 +185,12 @@ impl Functions {
             }
             error => error,
         })?;
-        let bytes = std::fs::read(&program).map_err(broken)?;
+        let bytes = files::read(&program, LARGEST_FILE).map_err(broken)?;
         let mut hasher = blake3::Hasher::new();
         hasher.update(&bytes);
         let executable = self.programs.join(hasher.finalize().to_hex().as_str());
-        // What lies there may have been emptied, cut or replaced.
-        if !std::fs::read(&executable).is_ok_and(|there| there == bytes) {
+        // What lies there may have been emptied, cut or replaced; what is new is used last, for whoever prunes the cache.
+        if !files::read(&executable, LARGEST_FILE).is_ok_and(|there| there == bytes) {
             std::fs::File::open(&program)
                 .and_then(|file| file.sync_all())
                 .and_then(|()| std::fs::rename(&program, &executable))
@@ -244,7 +245,7 @@ impl Functions {
                     path.display()
                 )));
             }
-            std::fs::read(&path).map_err(|error| {
+            files::read(&path, LARGEST_FILE).map_err(|error| {
                 NoAnswer::Environment(format!("{what}: {}: {error}", path.display()))
             })
         };

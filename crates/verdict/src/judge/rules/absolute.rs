@@ -3,8 +3,8 @@
 
 use super::condition::evaluate_bound;
 use super::{Refusals, Ruled, relative_change};
-use crate::judge::lookup::{Found, Lookup, fail};
-use crate::judge::value::Values;
+use crate::judge::lookup::{Found, Lookup, fail, inconclusive};
+use crate::judge::value::{Spread, Values};
 use crate::model::*;
 
 pub fn compare(
@@ -38,7 +38,7 @@ fn judge_value(
     let subject = &gate.subject;
     let value = values.metric(subject, metric)?;
     verdict.measured = Some(Num(value.number));
-    verdict.smallest_visible = value.group.map(|group| Num(group.smallest_visible()));
+    verdict.smallest_visible = value.group().map(|group| Num(group.smallest_visible()));
     if let Ok(agreed) = values.agreed_on(subject, metric, refusals) {
         verdict.baseline = Some(Num(agreed.value));
         verdict.change = Some(Num(relative_change(value.number, agreed.value)));
@@ -48,6 +48,16 @@ fn judge_value(
         Bound::Expr(expr) => evaluate_bound(values, subject, metric, expr)?,
     };
     verdict.limit = Some(Num(bound));
+    if let Some(repeats) = value.spread.and_then(Spread::repeats)
+        && op.holds(repeats.low, bound) != op.holds(repeats.high, bound)
+    {
+        return inconclusive(Reason::RepeatsDisagree {
+            metric,
+            low: Num(repeats.low),
+            high: Num(repeats.high),
+            repeats: repeats.count,
+        });
+    }
     if op.holds(value.number, bound) {
         return Ok(match metric {
             Metric::SlowShare if value.number == 0.0 => Reason::OneMode,

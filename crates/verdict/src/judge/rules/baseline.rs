@@ -4,7 +4,7 @@ use super::absolute::not_a_number;
 use super::{Refusals, Ruled, check_change, relative_change};
 use crate::judge::agreed::{AgreedOn, Lack, is_over_shapes};
 use crate::judge::lookup::{Found, Ruling, fail, inconclusive, skipped};
-use crate::judge::value::{MetricValue, Values};
+use crate::judge::value::{MetricValue, Repeats, Spread, Values};
 use crate::model::*;
 use crate::stats;
 
@@ -44,14 +44,14 @@ pub fn compare_to_figure(
     gate: &Gate,
     metric: Metric,
     allowed: f64,
-    was: f64,
+    was: MetricValue,
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = (|| {
         let value = measure(values, &mut ruled, gate, metric, allowed)?;
         let was = AgreedOn {
-            value: was,
-            group: None,
+            value: was.number,
+            spread: was.spread,
             between: None,
         };
         let limit = Relative {
@@ -218,6 +218,7 @@ impl Relative {
         }
         let interval = match metric.facet() {
             Facet::Times => Some(interval_of(value, agreed, ruled)?),
+            Facet::Profile => Some(range_of(value, agreed, metric, ruled)?),
             Facet::Resources | Facet::Correctness | Facet::Counters => None,
         };
         let [low, high] = interval.unwrap_or([change, change]);
@@ -234,7 +235,7 @@ impl Relative {
             interval: ruled.verdict.interval,
             allowed: Num(allowed),
             sessions: agreed.between.as_ref().map(|between| between.sessions),
-            processes: value.group.map(|group| group.processes()),
+            processes: value.group().map(|group| group.processes()),
         });
         if least > allowed {
             return fail(Reason::BeyondChange(comparison));
@@ -252,6 +253,14 @@ impl Relative {
         if most <= allowed {
             return Ok(Reason::WithinChange(comparison));
         }
+        if let Some(repeats) = value.spread.and_then(Spread::repeats) {
+            return inconclusive(Reason::RepeatsDisagree {
+                metric,
+                low: Num(repeats.low),
+                high: Num(repeats.high),
+                repeats: repeats.count,
+            });
+        }
         ruled.open = true;
         inconclusive(Reason::Undecided {
             comparison,
@@ -263,7 +272,8 @@ impl Relative {
 
 /// Of the relative change of a time, with what could have been seen.
 fn interval_of(value: MetricValue, agreed: &AgreedOn, ruled: &mut Ruled) -> Found<[f64; 2]> {
-    let (Some(head), Some(base)) = (value.group, agreed.group) else {
+    let base = agreed.spread.and_then(Spread::group);
+    let (Some(head), Some(base)) = (value.group(), base) else {
         ruled.open = true;
         return inconclusive(Reason::NoSpread);
     };
@@ -276,4 +286,42 @@ fn interval_of(value: MetricValue, agreed: &AgreedOn, ruled: &mut Ruled) -> Foun
     ruled.verdict.interval = Some(interval.map(Num));
     ruled.verdict.smallest_visible = Some(Num(comparison.smallest_visible));
     Ok(interval)
+}
+
+/// Fewer profiles do not show what they differ by.
+const LEAST_PROFILES: usize = 2;
+
+/// Of the relative change of a figure of profiles: all that the repeats of both sides allow.
+fn range_of(
+    value: MetricValue,
+    agreed: &AgreedOn,
+    metric: Metric,
+    ruled: &mut Ruled,
+) -> Found<[f64; 2]> {
+    let exactly = |number: f64| Repeats {
+        low: number,
+        high: number,
+        count: LEAST_PROFILES,
+    };
+    let of = |spread: Option<Spread>, number: f64| {
+        let repeats = spread.and_then(Spread::repeats);
+        let repeats = repeats.unwrap_or(exactly(number));
+        match repeats.count {
+            have if have < LEAST_PROFILES => inconclusive(Reason::TooFewProfiles {
+                metric,
+                have,
+                needed: LEAST_PROFILES,
+            }),
+            _ => Ok(repeats),
+        }
+    };
+    let (head, base) = (
+        of(value.spread, value.number)?,
+        of(agreed.spread, agreed.value)?,
+    );
+    // By how far the two ranges are apart at least and at most, over the figure that was agreed.
+    let share = |difference: f64| relative_change(agreed.value + difference, agreed.value);
+    let range = [share(head.low - base.high), share(head.high - base.low)];
+    ruled.verdict.interval = Some(range.map(Num));
+    Ok(range)
 }

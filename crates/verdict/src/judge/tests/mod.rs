@@ -13,6 +13,7 @@ mod loosened;
 mod measured;
 mod modes;
 mod pairs;
+mod profiled;
 mod properties;
 mod rivals;
 mod rules;

@@ -115,9 +115,10 @@ fn broken(mut record: Record, breaks: &[Break]) -> Record {
                     }
                 }
                 Some(Evidence::Pair { facts, .. }) => *facts = not_seen(*how),
+                Some(Evidence::Profile { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::Rival { facts, .. }) => *facts = not_seen(*how),
                 Some(Evidence::BaseReference { facts, .. }) => *facts = not_seen(*how),
-                Some(Evidence::Reference { .. }) | None => {}
+                Some(Evidence::Reference { .. } | Evidence::Code { .. }) | None => {}
             },
             Break::Throttled { case, process } => {
                 retime(&mut record, &nth(*case), |of, facts| {

@@ -1,0 +1,187 @@
+//! What a launch computes: operations by the unit that a GPU has for them, as PTX names them. For reading, and
+//! never gated: ptxas may join, split and drop arithmetic.
+
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Arithmetic {
+    /// Additions, products and both in one, of floats of 16 bits.
+    Fp16,
+    Fp32,
+    Fp64,
+    /// Exponentials, logarithms, roots, reciprocals, quotients, sines.
+    Special,
+    /// Products of matrices, by the type of what is multiplied.
+    TensorF16,
+    TensorBf16,
+    TensorTf32,
+    TensorFp8,
+    TensorFp64,
+    TensorInt8,
+    /// Integers of less than eight bits.
+    TensorNarrow,
+}
+
+/// How much of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Instructions that warps issued.
+    pub issued: u64,
+    /// Of all lanes that took part; a product added to something is two.
+    pub operations: u64,
+}
+
+impl std::ops::AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.issued += other.issued;
+        self.operations += other.operations;
+    }
+}
+
+pub type Computed = BTreeMap<Arithmetic, Work>;
+
+/// What an instruction of this form computes, each time that a warp issues it with so many lanes. `None` where it
+/// is no arithmetic of floats, and no product of matrices.
+pub(crate) fn work(form: &str, issued: u64, lanes: u64) -> Option<(Arithmetic, Work)> {
+    let words: Vec<&str> = form.split('.').collect();
+    let (&name, &last) = (words.first()?, words.last()?);
+    if name == "mma" || (name == "wmma" && words.get(1) == Some(&"mma")) {
+        let (kind, operations) = product(&words)?;
+        let operations = issued.saturating_mul(operations);
+        return Some((kind, Work { issued, operations }));
+    }
+    let (kind, packed) = match last {
+        "f16" | "bf16" => (Arithmetic::Fp16, 1),
+        "f16x2" | "bf16x2" => (Arithmetic::Fp16, 2),
+        "f32" => (Arithmetic::Fp32, 1),
+        "f32x2" => (Arithmetic::Fp32, 2),
+        "f64" => (Arithmetic::Fp64, 1),
+        _ => return None,
+    };
+    let (kind, each) = match name {
+        "add" | "sub" | "mul" => (kind, 1),
+        "fma" | "mad" => (kind, 2),
+        // Those of 64 bits are sequences of additions and products.
+        "ex2" | "lg2" | "sin" | "cos" | "rcp" | "sqrt" | "rsqrt" | "tanh" | "div"
+            if kind != Arithmetic::Fp64 =>
+        {
+            (Arithmetic::Special, 1)
+        }
+        _ => return None,
+    };
+    let operations = lanes.saturating_mul(each * packed);
+    Some((kind, Work { issued, operations }))
+}
+
+/// Of a product of matrices: of what, and how many operations of the whole warp.
+fn product(words: &[&str]) -> Option<(Arithmetic, u64)> {
+    let extents = words.iter().find_map(|word| extents(word))?;
+    let kind = |word: &&str| {
+        Some(match *word {
+            "f16" => Arithmetic::TensorF16,
+            "bf16" => Arithmetic::TensorBf16,
+            // Sums are of 32 bits, too; what is multiplied stands behind the first.
+            "tf32" => Arithmetic::TensorTf32,
+            "e4m3" | "e5m2" => Arithmetic::TensorFp8,
+            "f64" => Arithmetic::TensorFp64,
+            "s8" | "u8" => Arithmetic::TensorInt8,
+            "s4" | "u4" | "b1" => Arithmetic::TensorNarrow,
+            _ => return None,
+        })
+    };
+    let is_type = |word: &&&str| matches!(**word, "f32" | "s32") || kind(word).is_some();
+    let types: Vec<_> = words.iter().filter(is_type).collect();
+    let multiplied = match types.as_slice() {
+        [_, a, _, _] => kind(a)?,
+        // `wmma` names the sums alone where halves are multiplied.
+        [_, _] => Arithmetic::TensorF16,
+        _ => return None,
+    };
+    Some((multiplied, 2 * extents))
+}
+
+/// The product of the three numbers of `m16n8k16`.
+fn extents(word: &str) -> Option<u64> {
+    let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
+    let (n, k) = rest.split_once('k')?;
+    let number = |text: &str| text.parse::<u64>().ok().filter(|n| *n <= 1024);
+    Some(number(m)? * number(n)? * number(k)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(form: &str) -> Option<(Arithmetic, u64)> {
+        work(form, 1, 32).map(|(kind, work)| (kind, work.operations))
+    }
+
+    #[test]
+    fn forms_are_known_by_what_they_compute() {
+        use Arithmetic::*;
+        for (form, want) in [
+            ("fma.rn.f32", Some((Fp32, 64))),
+            ("fma.rn.ftz.f32", Some((Fp32, 64))),
+            ("add.f32", Some((Fp32, 32))),
+            ("mul.rn.f64", Some((Fp64, 32))),
+            ("fma.rn.f16x2", Some((Fp16, 128))),
+            ("add.bf16", Some((Fp16, 32))),
+            ("ex2.approx.ftz.f32", Some((Special, 32))),
+            ("ex2.approx.f16x2", Some((Special, 64))),
+            ("div.full.f32", Some((Special, 32))),
+            (
+                "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+                Some((TensorF16, 4096)),
+            ),
+            (
+                "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
+                Some((TensorTf32, 2048)),
+            ),
+            (
+                "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.u8.s32",
+                Some((TensorInt8, 8192)),
+            ),
+            (
+                "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32",
+                Some((TensorFp8, 8192)),
+            ),
+            (
+                "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64",
+                Some((TensorFp64, 512)),
+            ),
+            (
+                "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32",
+                Some((TensorF16, 8192)),
+            ),
+            (
+                "wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32",
+                Some((TensorBf16, 8192)),
+            ),
+            ("wmma.load.a.sync.aligned.row.m16n16k16.shared.f16", None),
+            ("max.f32", None),
+            ("add.s32", None),
+            ("mov.f32", None),
+            ("ld.global.f32", None),
+            ("div.rn.f64", None),
+            (
+                "mma.sync.aligned.m99999n99999k99999.row.col.f32.f16.f16.f32",
+                None,
+            ),
+            ("mma", None),
+            ("", None),
+        ] {
+            assert_eq!(of(form), want, "{form}");
+        }
+    }
+
+    #[test]
+    fn lanes_that_are_off_compute_nothing_and_products_of_matrices_are_of_the_warp() {
+        let work = |form| work(form, 3, 5).unwrap().1;
+        assert_eq!(
+            (work("fma.rn.f32").issued, work("fma.rn.f32").operations),
+            (3, 10)
+        );
+        let product = work("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32");
+        assert_eq!(product.operations, 3 * 4096);
+    }
+}

@@ -1,0 +1,201 @@
+//! Lines of text into instructions. As `nvdisasm -c -gi` of CUDA 12 and 13 writes them:
+//!
+//! ```text
+//!     .section    .text._Z1kPf,"ax",@progbits
+//! .L_x_4:
+//!     //## File "/src/common.cuh", line 84 inlined at "/src/reduce.cu", line 30
+//!     //## File "/src/reduce.cu", line 30
+//!         /*0440*/              @!P1 BRA `(.L_x_4) ;
+//! ```
+
+use std::collections::HashMap;
+use verdict::model::{CodeLine, CodePlace};
+
+/// A whole cubin: one section for each entry.
+#[derive(Debug, Default)]
+pub struct Listing<'a> {
+    pub sections: Vec<Section<'a>>,
+}
+
+/// The code of one entry, with the functions that it calls.
+#[derive(Debug, Default)]
+pub struct Section<'a> {
+    /// Symbol of the entry.
+    pub name: &'a str,
+    pub(crate) instructions: Vec<Instruction<'a>>,
+    /// Where a label stands: the index of the next instruction.
+    pub(crate) labels: HashMap<&'a str, usize>,
+    /// Where functions begin, and their names; the entry's own is first.
+    pub(crate) functions: Vec<(usize, &'a str)>,
+    pub(crate) places: Vec<CodePlace>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Instruction<'a> {
+    /// `@!P1` without the at sign.
+    pub predicate: Option<&'a str>,
+    /// `LDG.E.128.CONSTANT`.
+    pub opcode: &'a str,
+    pub operands: &'a str,
+    /// Index into the places of its section.
+    pub place: Option<usize>,
+}
+
+impl Instruction<'_> {
+    /// `LDG` of `LDG.E.128.CONSTANT`.
+    pub fn mnemonic(&self) -> &str {
+        self.opcode.split('.').next().unwrap_or(self.opcode)
+    }
+
+    pub fn modifiers(&self) -> impl Iterator<Item = &str> {
+        self.opcode.split('.').skip(1)
+    }
+
+    /// Operands as they are written, without what is in brackets being split.
+    pub fn operands(&self) -> impl Iterator<Item = &str> {
+        self.operands.split(',').map(str::trim)
+    }
+
+    /// Labels that it names, of jump tables too.
+    pub fn targets(&self) -> impl Iterator<Item = &str> {
+        let named = self.operands.split("`(").skip(1);
+        let named = named.filter_map(|rest| {
+            let label = rest.split_once(')')?.0;
+            Some(label.trim_start_matches('('))
+        });
+        let table = self.operands.split_once("BRANCH_TARGETS ");
+        let table = table.and_then(|(_, rest)| rest.split('"').next());
+        let table = table.unwrap_or_default().split(',').map(str::trim);
+        named.chain(table.filter(|label| !label.is_empty()))
+    }
+}
+
+impl<'a> Listing<'a> {
+    pub fn parse(text: &'a str) -> Self {
+        let mut listing = Self::default();
+        let mut reader: Option<Reader<'a>> = None;
+        for line in text.lines() {
+            let trimmed = line.trim();
+            if let Some(rest) = trimmed.strip_prefix(".section") {
+                listing.sections.extend(reader.take().map(Reader::end));
+                let name = rest.trim().split(',').next().unwrap_or_default();
+                reader = name.strip_prefix(".text.").map(Reader::new);
+            } else if let Some(reader) = &mut reader {
+                reader.line(trimmed);
+            }
+        }
+        listing.sections.extend(reader.map(Reader::end));
+        listing
+    }
+
+    pub fn section(&self, symbol: &str) -> Option<&Section<'a>> {
+        self.sections.iter().find(|section| section.name == symbol)
+    }
+}
+
+struct Reader<'a> {
+    section: Section<'a>,
+    known: HashMap<CodePlace, usize>,
+    place: Option<usize>,
+    /// Lines of a comment that is still going on, from inside to outside.
+    chain: Vec<CodeLine>,
+    declared: Vec<&'a str>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(name: &'a str) -> Self {
+        Self {
+            section: Section {
+                name,
+                ..Section::default()
+            },
+            known: HashMap::new(),
+            place: None,
+            chain: Vec::new(),
+            declared: Vec::new(),
+        }
+    }
+
+    fn end(self) -> Section<'a> {
+        self.section
+    }
+
+    fn line(&mut self, line: &'a str) {
+        if let Some(comment) = line.strip_prefix("//##") {
+            self.chain.extend(source_line(comment));
+            return;
+        }
+        if !self.chain.is_empty() {
+            let mut lines = std::mem::take(&mut self.chain).into_iter();
+            self.place = lines.next().map(|line| {
+                let place = CodePlace {
+                    line,
+                    inlined_at: lines.collect(),
+                };
+                let places = &mut self.section.places;
+                *self.known.entry(place).or_insert_with_key(|place| {
+                    places.push(place.clone());
+                    places.len() - 1
+                })
+            });
+        }
+        let next = self.section.instructions.len();
+        if let Some(rest) = line.strip_prefix(".type") {
+            let declared = rest.trim().strip_suffix(",@function");
+            self.declared.extend(declared);
+        } else if let Some(label) = line.strip_suffix(':') {
+            self.section.labels.insert(label, next);
+            if self.declared.contains(&label) {
+                self.section.functions.push((next, label));
+                // Of the runtime's own functions no line is told: not that of what stands before them.
+                self.place = None;
+            }
+        } else if let Some(instruction) = instruction(line) {
+            self.section.instructions.push(Instruction {
+                place: self.place,
+                ..instruction
+            });
+        }
+    }
+}
+
+/// `File "/src/k.cu", line 12 inlined at "/src/k.cu", line 40`: the first of the two; the second follows on a line of
+/// its own.
+fn source_line(comment: &str) -> Option<CodeLine> {
+    let rest = comment.trim().strip_prefix("File \"")?;
+    let rest = match rest.split_once(" inlined at \"") {
+        Some((inner, _)) => inner,
+        None => rest,
+    };
+    let (file, number) = rest.rsplit_once("\", line ")?;
+    Some(CodeLine {
+        file: file.to_owned(),
+        number: number.trim().parse().ok()?,
+    })
+}
+
+/// `/*0440*/  @!P1 BRA `(.L_x_4) ;`
+fn instruction(line: &str) -> Option<Instruction<'_>> {
+    let (address, rest) = line.strip_prefix("/*")?.split_once("*/")?;
+    if address.is_empty() || !address.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let rest = rest.trim_start().trim_start_matches('{').trim_start();
+    let (body, _) = rest.rsplit_once(';').unwrap_or((rest, ""));
+    let body = body.trim();
+    let (predicate, body) = match body.strip_prefix('@') {
+        Some(rest) => {
+            let (predicate, rest) = rest.split_once(char::is_whitespace)?;
+            (Some(predicate), rest.trim_start())
+        }
+        None => (None, body),
+    };
+    let (opcode, operands) = body.split_once(char::is_whitespace).unwrap_or((body, ""));
+    let is_opcode = opcode.starts_with(|c: char| c.is_ascii_uppercase());
+    is_opcode.then_some(Instruction {
+        predicate,
+        opcode,
+        operands: operands.trim(),
+        place: None,
+    })
+}

@@ -1,0 +1,47 @@
+use serde::{Deserialize, Serialize};
+
+/// What a launch computes, by the unit that a GPU has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arithmetic {
+    /// Additions, products and both in one, of floats of 16 bits.
+    Fp16,
+    Fp32,
+    Fp64,
+    /// Exponentials, logarithms, roots, reciprocals, quotients, sines.
+    Special,
+    /// Products of matrices, by the type of what is multiplied.
+    TensorF16,
+    TensorBf16,
+    TensorTf32,
+    TensorFp8,
+    TensorFp64,
+    TensorInt8,
+    /// Integers of less than eight bits.
+    TensorNarrow,
+}
+
+impl Arithmetic {
+    pub fn is_tensor(self) -> bool {
+        matches!(
+            self,
+            Self::TensorF16
+                | Self::TensorBf16
+                | Self::TensorTf32
+                | Self::TensorFp8
+                | Self::TensorFp64
+                | Self::TensorInt8
+                | Self::TensorNarrow
+        )
+    }
+}
+
+/// How much of one kind, as PTX names it: ptxas may join, split and drop arithmetic. For reading, never gated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Work {
+    /// Instructions that warps issued.
+    pub issued: u64,
+    /// Of all lanes that took part; a product added to something is two.
+    pub operations: u64,
+}

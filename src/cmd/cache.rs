@@ -1,0 +1,94 @@
+//! `cache`: what it holds, and less of it.
+
+use super::say;
+use crate::cache::Cache;
+use crate::cache::evict::{Entry, Limits};
+use crate::error::{Diagnostic, Error, Result};
+use crate::exit::Exit;
+use std::fmt::Write;
+use std::time::SystemTime;
+
+pub fn show() -> Result<Exit> {
+    let cache = Cache::open()?;
+    let entries = cache.entries()?;
+    let mut text = format!("{}: {}\n", cache.root().display(), size(total(&entries)));
+    let mut parts: Vec<&str> = entries.iter().map(|entry| entry.part).collect();
+    parts.dedup();
+    for part in parts {
+        let of_part: Vec<Entry> = entries
+            .iter()
+            .filter(|entry| entry.part == part)
+            .cloned()
+            .collect();
+        let oldest = of_part.iter().map(|entry| entry.used).min();
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{part:<18} {:>6} {:>10}   not used for up to {}",
+            of_part.len(),
+            size(total(&of_part)),
+            oldest.map_or_else(String::new, days)
+        );
+    }
+    say(text.trim_end())?;
+    Ok(Exit::Held)
+}
+
+pub fn prune(limits: Limits, is_dry: bool) -> Result<Exit> {
+    if limits.bytes.is_none() && limits.age.is_none() {
+        return Err(Error::Usage(
+            Diagnostic::new("what is to remain is not said")
+                .help("name a size, an age, or both: --max-size 10GiB --older-than 30d"),
+        ));
+    }
+    let cache = Cache::open()?;
+    let there = cache.entries()?;
+    let count = there.len();
+    let goes = match is_dry {
+        true => limits.choose(there, SystemTime::now()),
+        false => cache.prune(limits)?,
+    };
+    let mut text = String::new();
+    if is_dry {
+        for entry in &goes {
+            let _ = writeln!(
+                text,
+                "{:>10}   {:>8}   {}",
+                size(entry.bytes),
+                days(entry.used),
+                entry.path.display()
+            );
+        }
+    }
+    let _ = write!(
+        text,
+        "{} {} of {} entries, {}",
+        if is_dry { "would remove" } else { "removed" },
+        goes.len(),
+        count,
+        size(total(&goes))
+    );
+    say(&text)?;
+    Ok(Exit::Held)
+}
+
+fn total(entries: &[Entry]) -> u64 {
+    entries.iter().map(|entry| entry.bytes).sum()
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
+    }
+}
+
+/// Since then.
+fn days(then: SystemTime) -> String {
+    let age = SystemTime::now().duration_since(then).unwrap_or_default();
+    match age.as_secs() / (24 * 3600) {
+        1 => "1 day".to_owned(),
+        days => format!("{days} days"),
+    }
+}

@@ -1,0 +1,164 @@
+//! `explain`: why the cases of a record are not what they were.
+
+use super::print;
+use crate::build::{self, code::Reader};
+use crate::cache::Cache;
+use crate::cli::{ExplainArgs, HistoryFormat};
+use crate::error::{Diagnostic, Error, Result};
+use crate::exit::Exit;
+use crate::explain::{self, Sides};
+use crate::report::explain::{self as words, Explanation};
+use crate::report::reasons;
+use crate::store;
+use crate::toolchain::{self, Disassembler};
+use verdict::model::{
+    BuildFacts, Case, CodeFacts, Evidence, Filter, NotRun, Record, Seen, Unit, UnitId,
+};
+
+pub fn run(args: &ExplainArgs) -> Result<Exit> {
+    let mut record = store::read(&args.record)?;
+    let mut base = args
+        .base
+        .as_ref()
+        .map(|path| store::read(path))
+        .transpose()?;
+    if base.is_none() && record.policy.base.is_none() {
+        return Err(Error::Usage(
+            Diagnostic::new(
+                "the record is of a run without a base: there is nothing to compare with",
+            )
+            .at(args.record.display().to_string())
+            .help("name the record of the old state: --base RECORD")
+            .help("or make the record with `gatekeeper run --base REF`"),
+        ));
+    }
+    if let Some(base) = &mut base {
+        read_code(base, &mut record)?;
+    }
+    let cases = selected(&record, &args.cases)?;
+    let explanations: Vec<Explanation> = cases
+        .into_iter()
+        .map(|case| explained(&record, base.as_ref(), case))
+        .collect();
+    print(&match args.format {
+        HistoryFormat::Terminal => words::terminal(&explanations),
+        HistoryFormat::Markdown => words::markdown(&explanations),
+        HistoryFormat::Json => words::json(&explanations)?,
+    })?;
+    Ok(Exit::Held)
+}
+
+fn selected<'a>(record: &'a Record, filters: &[String]) -> Result<Vec<&'a Case>> {
+    let parsed: Vec<Filter> = filters
+        .iter()
+        .map(|text| {
+            text.parse()
+                .map_err(|error| Error::Usage(Diagnostic::new(format!("{error}"))))
+        })
+        .collect::<Result<_>>()?;
+    let cases = record.plan.cases.iter();
+    let fits = |case: &&Case| parsed.is_empty() || parsed.iter().any(|it| it.fits(&case.id));
+    let cases: Vec<&Case> = cases.filter(fits).collect();
+    match cases.is_empty() {
+        false => Ok(cases),
+        true => Err(Error::Usage(
+            Diagnostic::new(format!(
+                "no case of the record matches {}",
+                filters.join(" ")
+            ))
+            .help("`gatekeeper report RECORD --format terminal` lists its cases"),
+        )),
+    }
+}
+
+fn explained(record: &Record, base: Option<&Record>, case: &Case) -> Explanation {
+    let sides = match base {
+        Some(base) => Sides::of_two(base, record, &case.id),
+        None => Sides::of_run(record, &case.id),
+    };
+    let id = case.id.clone();
+    match sides {
+        Ok(sides) => Explanation {
+            case: id,
+            causes: explain::explain(&sides),
+            gaps: gaps(&sides),
+        },
+        Err(why) => Explanation {
+            case: id,
+            causes: Vec::new(),
+            gaps: vec![words::unexplained(&why).to_owned()],
+        },
+    }
+}
+
+/// The machine code of what is not the same in two runs, from the build cache: a record alone has its digest.
+fn read_code(base: &mut Record, head: &mut Record) -> Result<()> {
+    let differs = |unit: &&Unit| match (built(base, &unit.id), built(head, &unit.id)) {
+        (Some(base), Some(head)) => base.identity != head.identity,
+        _ => false,
+    };
+    let units = head.plan.units.iter().filter(differs);
+    let units: Vec<UnitId> = units.map(|unit| unit.id.clone()).collect();
+    if units.is_empty() {
+        return Ok(());
+    }
+    let cache = Cache::open()?;
+    let disassembler = toolchain::find_disassembler(&cache);
+    for record in [base, head] {
+        let missing = units.iter().filter(|unit| !has_code(record, unit)).cloned();
+        for unit in missing.collect::<Vec<_>>() {
+            let facts = code_of(record, &unit, disassembler.as_ref(), &cache)?;
+            record.evidence.push(Evidence::Code { unit, facts });
+        }
+    }
+    Ok(())
+}
+
+fn has_code(record: &Record, wanted: &UnitId) -> bool {
+    let mut evidence = record.evidence.iter();
+    evidence.any(|it| matches!(it, Evidence::Code { unit, .. } if unit == wanted))
+}
+
+fn code_of(
+    record: &Record,
+    id: &UnitId,
+    disassembler: Option<&Disassembler>,
+    cache: &Cache,
+) -> Result<Seen<CodeFacts>> {
+    let Some(disassembler) = disassembler else {
+        return Ok(Seen::NotRun(NotRun::NoDisassembler));
+    };
+    let (Some(unit), Some(facts)) = (record.plan.unit(id), built(record, id)) else {
+        return Ok(Seen::NotRun(NotRun::NoArtifact));
+    };
+    // What was built is kept under what built it.
+    let version = record.environment.compiler.got().map(|it| &it.version);
+    let Ok(toolchain) = toolchain::find(version.map(String::as_str), cache) else {
+        return Ok(Seen::NotRun(NotRun::CodeNotKept));
+    };
+    match build::stored(cache, &toolchain, unit, facts)? {
+        Some(artifact) => Ok(Reader::open(disassembler, cache)?.read(&artifact)),
+        None => Ok(Seen::NotRun(NotRun::CodeNotKept)),
+    }
+}
+
+fn built<'a>(record: &'a Record, id: &UnitId) -> Option<&'a BuildFacts> {
+    record.evidence.iter().find_map(|piece| match piece {
+        Evidence::Build { unit, facts } if unit == id => facts.got(),
+        _ => None,
+    })
+}
+
+fn gaps(sides: &Sides) -> Vec<String> {
+    let code = [sides.base.code, sides.head.code];
+    let missing = code.into_iter().flatten().find_map(|code| match code {
+        Seen::Got(_) => None,
+        Seen::Fault(fault) => Some(reasons::fault(fault)),
+        Seen::Unsupported(why) => Some(reasons::unsupported(why)),
+        Seen::NotRun(why) => Some(reasons::not_run(why)),
+    });
+    missing
+        .into_iter()
+        .map(|why| format!("machine code: {why}"))
+        .collect()
+}

@@ -1,0 +1,106 @@
+//! Which kernels differ from another revision's: what `run --changed` runs. A kernel is unchanged only where that is
+//! known: what gates.yaml asks of it, its baselines and its references are the same, and the build cache has the
+//! artifact of both sides' files, which is one.
+
+use super::base::{self, Asked, Head};
+use crate::cache::Cache;
+use crate::check::cache::References;
+use crate::config::{self, Loaded};
+use crate::error::Result;
+use crate::{build, store, toolchain};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
+use verdict::model::{Baseline, Gate, Plan};
+
+/// Names of the kernels of `loaded`, which is all of gates.yaml, that `asked.revision` has otherwise or lacks.
+///
+/// # Errors
+/// Usage, where there is no such revision or its gates.yaml cannot be read.
+pub fn find_changed(asked: &Asked, loaded: &Loaded, cache: &Cache) -> Result<BTreeSet<String>> {
+    let head = Head {
+        file: &loaded.file,
+        all: &loaded.all,
+    };
+    let found = base::find(asked, &loaded.root, &head, cache)?;
+    let all: BTreeSet<String> = loaded.all.iter().map(|id| id.kernel.clone()).collect();
+    let (pin, accepted) = (&loaded.toolchain.cuda, config::load_acceptances(loaded)?);
+    if found.pin != *pin || found.base.accepted != accepted {
+        return Ok(all);
+    }
+    // Without a compiler the cache cannot be asked: the run then installs one, or says what is missing.
+    let Ok(toolchain) = toolchain::find(pin.as_deref(), cache) else {
+        return Ok(all);
+    };
+    let side = |root: &Path, plan, gates, baselines| {
+        let compiler = Some(toolchain.host_compiler.as_path());
+        Ok(Side {
+            plan,
+            gates,
+            baselines,
+            artifacts: build::find_all(root, &toolchain, cache, &plan.units)?,
+            references: References::open(root, cache, compiler, None)?,
+        })
+    };
+    let (baselines, _) = store::load_baselines(&loaded.root)?;
+    let ours = side(&loaded.root, &loaded.plan, &loaded.gates, &baselines)?;
+    let base = &found.base;
+    let theirs = side(&found.tree.root, &base.plan, &base.gates, &base.baselines)?;
+    let is_changed = |kernel: &String| match (ours.state(kernel), theirs.state(kernel)) {
+        (Some(ours), Some(theirs)) => ours != theirs,
+        _ => true,
+    };
+    Ok(all.into_iter().filter(is_changed).collect())
+}
+
+/// Head, or the base.
+struct Side<'a> {
+    plan: &'a Plan,
+    gates: &'a [Gate],
+    baselines: &'a [Baseline],
+    /// Of the plan's units, in their order.
+    artifacts: Vec<Option<String>>,
+    references: References,
+}
+
+impl Side<'_> {
+    /// All that a verdict on a kernel follows from; `None` where it is not known.
+    fn state(&self, kernel: &str) -> Option<Value> {
+        let units = self.plan.units.iter().zip(&self.artifacts);
+        let units = units.filter(|(unit, _)| unit.id.kernel == kernel);
+        let units = units.map(|(unit, artifact)| Some((unit, artifact.as_ref()?)));
+        let cases = self.plan.cases.iter().filter(|it| it.id.kernel == kernel);
+        let cases = cases.map(|case| {
+            let seeds = case.seeds.iter();
+            let names = seeds.map(|seed| self.references.names(case, *seed).ok());
+            Some((case, names.collect::<Option<Vec<_>>>()?))
+        });
+        let gates = self.gates.iter();
+        let gates = gates.filter(|gate| gate.subject.kernel() == kernel);
+        let mut state = json!({
+            "units": units.collect::<Option<Vec<_>>>()?,
+            "cases": cases.collect::<Option<Vec<_>>>()?,
+            "gates": gates.collect::<Vec<_>>(),
+            "expected": self.plan.expected.iter().filter(|it| it.kernel == kernel).collect::<Vec<_>>(),
+            "fallbacks": self.plan.fallbacks.iter().filter(|it| it.kernel == kernel).collect::<Vec<_>>(),
+            "rivals": self.plan.rivals.iter().filter(|it| it.kernel == kernel).collect::<Vec<_>>(),
+            "baselines": self.baselines.iter().filter(|it| it.kernel == kernel).collect::<Vec<_>>(),
+            "timing": self.plan.timing,
+            "simulation": self.plan.simulation,
+        });
+        forget_lines(&mut state);
+        Some(state)
+    }
+}
+
+/// Where something was declared moves with every line above it.
+fn forget_lines(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("declared");
+            fields.values_mut().for_each(forget_lines);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_lines),
+        _ => {}
+    }
+}

@@ -1,0 +1,119 @@
+//! The machine code of what a change compiles otherwise than the base, for whoever explains the verdicts.
+
+use super::Of;
+use super::plan::Planned;
+use super::prepare::{Artifacts, Ready};
+use super::sources::Sources;
+use crate::build::code::{self, Reader};
+use crate::cache::Cache;
+use crate::report::progress::Event;
+use crate::toolchain::{self, Disassembler};
+use rayon::prelude::*;
+use std::collections::HashMap;
+use verdict::model::{CodeFacts, Evidence, NotRun, Record, Seen, UnitId};
+
+/// Units of head that the base has, too, and that are not the same.
+pub(super) struct Changed(Vec<UnitId>);
+
+impl Changed {
+    pub fn of(record: &Record) -> Self {
+        let head = identities(record.evidence.iter());
+        let base = identities(record.evidence.iter().filter_map(Evidence::of_base));
+        let units = record.plan.units.iter().map(|unit| &unit.id);
+        let differs = |unit: &&UnitId| match (base.get(unit), head.get(unit)) {
+            (Some(base), Some(head)) => base != head,
+            _ => false,
+        };
+        Self(units.filter(differs).cloned().collect())
+    }
+
+    /// The machine code of each, on both sides.
+    pub fn read(
+        &self,
+        planned: &Planned,
+        ready: &Ready,
+        cache: &Cache,
+        provision: bool,
+        on: &(dyn Fn(Event) + Sync),
+    ) -> Vec<Evidence> {
+        let Some(base) = planned.base.as_ref().filter(|_| !self.0.is_empty()) else {
+            return Vec::new();
+        };
+        let found = find(cache, provision, on);
+        let found = found.as_ref();
+        let theirs = Sources::new(&base.tree.root, &base.toolchain.include);
+        let ours = Sources::new(&planned.root, &planned.toolchain.include);
+        let mut evidence = Vec::new();
+        let pieces = self.read_side(found, cache, &ready.base_artifacts, theirs);
+        Of::Base.file(pieces, &mut evidence);
+        let pieces = self.read_side(found, cache, &ready.artifacts, ours);
+        Of::Head.file(pieces, &mut evidence);
+        evidence
+    }
+
+    fn read_side(
+        &self,
+        disassembler: Option<&Disassembler>,
+        cache: &Cache,
+        artifacts: &Artifacts,
+        mut sources: Sources,
+    ) -> Vec<Evidence> {
+        let reader = disassembler.and_then(|it| Reader::open(it, cache).ok());
+        let read = |unit: &UnitId| match (&reader, artifacts.get(unit)) {
+            (None, _) => Seen::NotRun(NotRun::NoDisassembler),
+            (_, None) => Seen::NotRun(NotRun::NoArtifact),
+            (Some(reader), Some(artifact)) => reader.read(artifact),
+        };
+        let facts: Vec<Seen<CodeFacts>> = self.0.par_iter().map(read).collect();
+        let pieces = self
+            .0
+            .iter()
+            .zip(facts)
+            .map(|(unit, facts)| Evidence::Code {
+                unit: unit.clone(),
+                facts: facts.map(|facts| quoted(facts, &mut sources)),
+            });
+        pieces.collect()
+    }
+}
+
+fn identities<'a>(evidence: impl Iterator<Item = &'a Evidence>) -> HashMap<&'a UnitId, &'a str> {
+    let built = evidence.filter_map(|piece| match piece {
+        Evidence::Build {
+            unit,
+            facts: Seen::Got(facts),
+        } => Some((unit, facts.identity.as_str())),
+        _ => None,
+    });
+    built.collect()
+}
+
+fn find(cache: &Cache, provision: bool, on: &(dyn Fn(Event) + Sync)) -> Option<Disassembler> {
+    let found = toolchain::find_disassembler(cache);
+    if found.is_some() || !provision {
+        return found;
+    }
+    let say = |line: &str| on(Event::Waiting(line.to_owned()));
+    if let Err(error) = toolchain::install_disassembler(cache, &say) {
+        say(&format!(
+            "machine code is not explained, for want of nvdisasm: {}",
+            error.diagnostic().message
+        ));
+    }
+    toolchain::find_disassembler(cache)
+}
+
+/// With the text of its source lines.
+fn quoted(mut facts: CodeFacts, sources: &mut Sources) -> CodeFacts {
+    let lines: Vec<_> = code::own_lines(&facts).cloned().collect();
+    for line in lines {
+        if let Some(text) = sources.line(&line.file, line.number) {
+            facts
+                .text
+                .entry(line.file)
+                .or_default()
+                .insert(line.number, text);
+        }
+    }
+    facts
+}

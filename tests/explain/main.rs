@@ -1,0 +1,349 @@
+//! Labelled regressions: edits of kernels that make them slower and leave them right, each with the cause that has
+//! to be named first. Head is an edited copy, and its base the commit before the edit.
+//!
+//! `GATEKEEPER_ROWS=pad cargo test --test explain` runs the rows alone whose name has `pad` in it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests; the table, where it is asked for"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod table;
+
+use common::{RECORD, copy, gatekeeper, git, root, run, stderr, stdout};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+use table::{CLASSES, Edit, HARMLESS, Harmless, MARKER, REGRESSIONS, Reached, Regression};
+use verdict::model::{BuildFacts, CheckFacts, Evidence, Record, SimulationFacts};
+
+/// What both tables have in common.
+#[derive(Clone, Copy)]
+struct Pair {
+    name: &'static str,
+    unit: &'static str,
+    base: &'static [Edit],
+    head: &'static [Edit],
+}
+
+impl From<&Regression> for Pair {
+    fn from(row: &Regression) -> Self {
+        let Regression {
+            name,
+            unit,
+            base,
+            head,
+            ..
+        } = *row;
+        Self {
+            name,
+            unit,
+            base,
+            head,
+        }
+    }
+}
+
+impl From<&Harmless> for Pair {
+    fn from(row: &Harmless) -> Self {
+        let Harmless {
+            name,
+            unit,
+            base,
+            head,
+            ..
+        } = *row;
+        Self {
+            name,
+            unit,
+            base,
+            head,
+        }
+    }
+}
+
+/// Head of a pair, run in the simulator beside its base, and explained.
+struct Made {
+    record: Record,
+    report: Value,
+    /// The marked line of head.
+    marked: Option<Line>,
+    causes: Vec<First>,
+}
+
+type Line = (String, i64);
+
+/// A cause: its class and its first line.
+#[derive(Debug, PartialEq)]
+struct First {
+    class: String,
+    line: Option<Line>,
+}
+
+impl Pair {
+    fn make(self) -> Result<Made, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path();
+        copy(&root().join("kernels"), &path.join("kernels"));
+        copy(&root().join("tests/explain/fixtures"), &path.join("small"));
+        fs::rename(path.join("small/gates.yaml"), path.join("gates.yaml")).unwrap();
+        fs::write(path.join(".gitignore"), "gatekeeper-out\n").unwrap();
+        self.base.iter().try_for_each(|edit| apply(path, edit))?;
+        git(path, &["init", "--quiet"]);
+        git(path, &["add", "--all"]);
+        git(path, &["commit", "--quiet", "-m", "base"]);
+        self.head.iter().try_for_each(|edit| apply(path, edit))?;
+        let case = format!("{}@sim", self.unit);
+        let args = [
+            "run",
+            "--provision",
+            "--device",
+            "sim",
+            "--base",
+            "HEAD",
+            &case,
+        ];
+        let output = gatekeeper().current_dir(path).args(args).output().unwrap();
+        // Counters and resources that got worse fail, and that is what the rows are for.
+        if !matches!(output.status.code(), Some(0 | 1)) {
+            return Err(format!("{}{}", stdout(&output), stderr(&output)));
+        }
+        Ok(Made {
+            record: gatekeeper::store::read_record(&path.join(RECORD)).unwrap(),
+            report: serde_json::from_str(&common::report(path)).unwrap(),
+            marked: self.marked(path),
+            causes: causes(path, &case),
+        })
+    }
+
+    fn marked(self, dir: &Path) -> Option<Line> {
+        let file = self
+            .head
+            .iter()
+            .find(|edit| edit.new.contains(MARKER))?
+            .file;
+        let text = fs::read_to_string(dir.join(file)).unwrap();
+        let at = text.lines().position(|line| line.contains(MARKER)).unwrap();
+        Some((file.to_owned(), at as i64 + 1))
+    }
+}
+
+fn causes(dir: &Path, case: &str) -> Vec<First> {
+    let args = ["explain", RECORD, case, "--format", "json"];
+    let explained: Value = serde_json::from_str(&stdout(&run(dir, &args, 0))).unwrap();
+    let causes = explained["cases"][0]["causes"].as_array().unwrap();
+    let first = |cause: &Value| {
+        let line = &cause["places"][0]["line"];
+        let at = |file: &str| (file.to_owned(), line["number"].as_i64().unwrap());
+        First {
+            class: cause["class"].as_str().unwrap().to_owned(),
+            line: line["file"].as_str().map(at),
+        }
+    };
+    causes.iter().map(first).collect()
+}
+
+fn apply(dir: &Path, edit: &Edit) -> Result<(), String> {
+    let path = dir.join(edit.file);
+    let text = fs::read_to_string(&path).unwrap();
+    match text.matches(edit.old).count() {
+        1 => fs::write(path, text.replace(edit.old, edit.new)).map_err(|error| error.to_string()),
+        found => Err(format!(
+            "{found} times in {}, and not once:\n{}",
+            edit.file, edit.old
+        )),
+    }
+}
+
+impl Made {
+    /// What head's and the base's evidence say of the first case: head's, and the base's where it was asked for.
+    fn sides(&self) -> (Side<'_>, Side<'_>) {
+        let (mut head, mut base) = (Side::default(), Side::default());
+        for piece in &self.record.evidence {
+            match piece.of_base() {
+                Some(piece) => base.take(piece),
+                None => head.take(piece),
+            }
+        }
+        (head, base)
+    }
+
+    /// Why a side is not right: what it errs by, and what the simulator found.
+    fn wrong(&self) -> Vec<String> {
+        let verdicts = self.report["verdicts"].as_array().unwrap();
+        let named = |gate: &str| {
+            verdicts
+                .iter()
+                .find(|verdict| verdict["gate"].as_str().unwrap().starts_with(gate))
+                .unwrap()
+        };
+        let mut wrong = Vec::new();
+        for gate in [
+            "built",
+            "finite",
+            "written",
+            "inputs intact",
+            "memory and races",
+            "max_err",
+        ] {
+            if named(gate)["outcome"] != "pass" {
+                wrong.push(format!("head: {gate}: {}", named(gate)["message"]));
+            }
+        }
+        let (_, base) = self.sides();
+        let limit = named("max_err")["limit"].as_f64().unwrap();
+        if let Some(check) = base.check {
+            let right = check.error.non_finite == 0
+                && check.error.max_err.0 <= limit
+                && check.unwritten == 0;
+            if !right {
+                wrong.push(format!("base: errs by {}", check.error.max_err));
+            }
+        }
+        if let Some(simulation) = base.simulation
+            && !simulation.findings.is_empty()
+        {
+            wrong.push(format!("base: {:?}", simulation.findings));
+        }
+        wrong
+    }
+}
+
+/// Of one side, and of its one case, what was observed.
+#[derive(Default)]
+struct Side<'a> {
+    build: Option<&'a BuildFacts>,
+    check: Option<&'a CheckFacts>,
+    simulation: Option<&'a SimulationFacts>,
+}
+
+impl<'a> Side<'a> {
+    fn take(&mut self, piece: &'a Evidence) {
+        match piece {
+            Evidence::Build { facts, .. } => self.build = facts.got(),
+            Evidence::Check { facts, .. } => self.check = facts.got(),
+            Evidence::Simulation { facts, .. } => self.simulation = facts.got(),
+            _ => {}
+        }
+    }
+}
+
+/// All rows, made once for the tests here: by name, with what came of it.
+fn all() -> &'static BTreeMap<&'static str, Result<Made, String>> {
+    static ALL: OnceLock<BTreeMap<&'static str, Result<Made, String>>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let wanted = std::env::var("GATEKEEPER_ROWS").unwrap_or_default();
+        let regressions = REGRESSIONS.iter().map(Pair::from);
+        let rows = regressions.chain(HARMLESS.iter().map(Pair::from));
+        let rows = Mutex::new(rows.filter(|row| row.name.contains(&wanted)));
+        let made = Mutex::new(BTreeMap::new());
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        std::thread::scope(|scope| {
+            for _ in 0..cores {
+                scope.spawn(|| {
+                    loop {
+                        let Some(row) = rows.lock().unwrap().next() else {
+                            break;
+                        };
+                        let result = row.make();
+                        let before = made.lock().unwrap().insert(row.name, result);
+                        assert!(before.is_none(), "two rows `{}`", row.name);
+                    }
+                });
+            }
+        });
+        made.into_inner().unwrap()
+    })
+}
+
+/// A regression is slow and not wrong; what changes a launch alone leaves the machine code as it is, and nothing
+/// else does.
+#[test]
+fn rows_are_right_on_both_sides_and_their_code_differs_as_they_say() {
+    let regressions = REGRESSIONS
+        .iter()
+        .map(|row| (row.name, !has_marker(row.head)));
+    let harmless = HARMLESS.iter().map(|row| (row.name, row.same_code));
+    let same_code: BTreeMap<&str, bool> = regressions.chain(harmless).collect();
+    let mut problems = Vec::new();
+    for (name, made) in all() {
+        let made = match made {
+            Ok(made) => made,
+            Err(problem) => {
+                problems.push(format!("{name}: {problem}"));
+                continue;
+            }
+        };
+        problems.extend(made.wrong().into_iter().map(|why| format!("{name}: {why}")));
+        let (head, base) = made.sides();
+        let identities = (&head.build.unwrap().identity, &base.build.unwrap().identity);
+        if (identities.0 == identities.1) != same_code[name] {
+            problems.push(format!(
+                "{name}: the same code on both sides: {}",
+                !same_code[name]
+            ));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// How far from the marked line the line of a cause may be.
+const NEAR: i64 = 3;
+
+fn reached(row: &Regression, made: &Made) -> Reached {
+    let Made { causes, marked, .. } = made;
+    let first = &causes[0];
+    if std::env::var_os("GATEKEEPER_SHOW").is_some() {
+        println!("| {} | {} | {marked:?} | {causes:?} |", row.name, row.class);
+    }
+    if first.class != row.class {
+        return Reached::Other(CLASSES.iter().find(|class| **class == first.class).unwrap());
+    }
+    let is_near = match (marked, &first.line) {
+        (Some((file, at)), Some((found, number))) => file == found && (at - number).abs() <= NEAR,
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    match is_near {
+        true => Reached::Cause,
+        false => Reached::ClassAlone,
+    }
+}
+
+/// The score: what is named first for each regression, exactly as it is reached. A row that gets better or worse is
+/// edited.
+#[test]
+fn the_first_cause_of_each_regression() {
+    let wrong = REGRESSIONS.iter().filter_map(|row| {
+        let made = all().get(row.name)?.as_ref().unwrap();
+        let reached = reached(row, made);
+        (reached != row.reached).then(|| {
+            format!(
+                "{}: {reached:?}, and the table has {:?}",
+                row.name, row.reached
+            )
+        })
+    });
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Nothing is said to be slower where nothing is. What changed is said.
+#[test]
+fn nothing_is_the_cause_where_nothing_is_slower() {
+    let wrong = HARMLESS.iter().filter_map(|row| {
+        let made = all().get(row.name)?.as_ref().unwrap();
+        let classes: Vec<&str> = made.causes.iter().map(|it| it.class.as_str()).collect();
+        (classes != [row.said]).then(|| format!("{}: {:?}", row.name, made.causes))
+    });
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn has_marker(edits: &[Edit]) -> bool {
+    edits.iter().any(|edit| edit.new.contains(MARKER))
+}
