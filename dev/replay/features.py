@@ -8,7 +8,7 @@ shared bytes, spilled bytes (stores and loads). A configuration that does not bu
 
 The recordings' convolution has a parameter that the published source lacks: use_shmem. With use_shmem=0 this script
 reads the input where the source reads its tile of it, and leaves the tile out. That is a guess at the source that was
-recorded. The header of dedispersion is not published either: its sizes are those of the hub's input file.
+recorded. The header of dedispersion is missing too: its sizes are those of a public example with the same problem.
 """
 
 import argparse

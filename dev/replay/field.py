@@ -25,7 +25,7 @@ import kernel_tuner
 import kernel_tuner.interface
 import numpy as np
 
-# All that run without further packages, at their defaults. `diff_evo` has the tuned defaults of this version.
+# All that run without further packages, at the defaults of this version.
 # `minimize` ends in the first local optimum, after about 30 evaluations.
 STRATEGIES = [
     "random_sample", "diff_evo", "hybrid_vndx", "adaptive_tabu_greywolf", "genetic_algorithm", "greedy_ils",

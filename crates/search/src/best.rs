@@ -3,22 +3,27 @@
 use crate::space::Point;
 use crate::strategy::Outcome;
 
-/// As many as EvoEngineer-Full keeps.
-const ELITES: usize = 3;
-
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Best {
+    most: usize,
     /// Best first.
     elites: Vec<(f64, Point)>,
 }
 
 impl Best {
+    pub fn of(most: usize) -> Self {
+        Self {
+            most,
+            elites: Vec::new(),
+        }
+    }
+
     pub fn tell(&mut self, point: Point, outcome: Outcome) {
         if let Some(cost) = outcome.cost() {
             self.elites.retain(|(_, it)| *it != point);
             self.elites.push((cost, point));
             self.elites.sort_by(|a, b| a.0.total_cmp(&b.0));
-            self.elites.truncate(ELITES);
+            self.elites.truncate(self.most);
         }
     }
 

@@ -8,6 +8,8 @@ use crate::strategy::{Outcome, Strategy};
 use crate::unasked::Unasked;
 use std::sync::Arc;
 
+/// As many as EvoEngineer-Full keeps.
+const ELITES: usize = 3;
 /// Configurations of generation 0, which no elite was changed into.
 const FIRST: usize = 9;
 /// Changes of an elite that are tried before a configuration is drawn instead: most of them were asked for.
@@ -32,7 +34,7 @@ impl Elite {
             unasked: Unasked::all(&space),
             space,
             dice,
-            best: Best::default(),
+            best: Best::of(ELITES),
             first: first.into_iter(),
         }
     }

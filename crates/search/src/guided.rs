@@ -1,8 +1,9 @@
 //! Search guided by a model: a random forest learns cost from parameters, and from what is known of a
 //! configuration before it is timed. It proposes what it expects most of.
 //!
-//! Half of the proposals are neighbours of the best so far. The other half is from anywhere: the forest alone stays
-//! where it is sure, and neighbours alone stay in the first valley.
+//! Half of the proposals are neighbours of one of the best so far, the other half is from anywhere: the forest alone
+//! misses what its trees do not expect, and neighbours alone stay in the first valley. The figures behind this and
+//! behind the constants are in `dev/replay/README.md`.
 
 use crate::best::Best;
 use crate::dice::Dice;
@@ -35,6 +36,8 @@ impl Default for Settings {
     }
 }
 
+/// The best whose neighbours are proposed.
+const ELITES: usize = 8;
 /// An unknown figure. Known ones are never below 0.
 const UNKNOWN: f64 = -1.0;
 
@@ -67,7 +70,7 @@ impl Guided {
             width: 0,
             unasked: Unasked::all(&space),
             dice,
-            best: Best::default(),
+            best: Best::of(ELITES),
             first: first.into_iter(),
             told: Vec::new(),
             proposed: Vec::new().into_iter(),
@@ -86,15 +89,15 @@ impl Guided {
         row
     }
 
-    /// The neighbours of the best, and drawn ones. All of them unasked.
-    fn candidates(&mut self) -> (BTreeSet<Point>, BTreeSet<Point>) {
-        let near: BTreeSet<Point> = self
-            .best
-            .points()
-            .flat_map(|point| self.space.neighbours(point))
-            .filter(|&point| self.unasked.contains(point))
-            .collect();
-        let mut all = near.clone();
+    /// The neighbours of each of the best, and all candidates: those and drawn ones. All of them are unasked.
+    fn candidates(&mut self) -> (Vec<BTreeSet<Point>>, BTreeSet<Point>) {
+        let neighbours = |point| {
+            let mut near = self.space.neighbours(point);
+            near.retain(|&point| self.unasked.contains(point));
+            BTreeSet::from_iter(near)
+        };
+        let near: Vec<BTreeSet<Point>> = self.best.points().map(neighbours).collect();
+        let mut all: BTreeSet<Point> = near.iter().flatten().copied().collect();
         let unasked = self.unasked.points();
         if unasked.len() <= self.settings.pool {
             all.extend(unasked);
@@ -144,10 +147,13 @@ impl Guided {
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut batch: Vec<Point> = Vec::new();
         for _ in 0..self.settings.batch {
-            let from_near = self.dice.below(2) == 0;
+            let around = match self.dice.below(2) {
+                0 => near.get(self.dice.below(near.len())),
+                _ => None,
+            };
             let fresh = |point: &Point| !batch.contains(point);
             let ranked = || ranked.iter().map(|(_, point)| *point).filter(fresh);
-            let local = ranked().find(|point| from_near && near.contains(point));
+            let local = around.and_then(|near| ranked().find(|point| near.contains(point)));
             batch.extend(local.or_else(|| ranked().next()));
         }
         batch

@@ -15,7 +15,7 @@ const USAGE: &str = "usage: replay search SPACES SEEDS STRATEGY...
        replay tables SPACES TRACES...
        replay convert RECORDING OUT
 SPACES is a directory of kernel_tuner caches, *.json.gz. A recording whose name has _T4 in it is in the T4 format.
-Strategies: random, elite, guided, guided:FIRST, guided+launch, guided+built:FEATURES";
+Strategies: random, elite, guided, guided+launch, guided+built:FEATURES";
 
 /// Evaluations of a search.
 const BUDGET: usize = 220;
@@ -83,22 +83,18 @@ fn start(
     seed: u64,
 ) -> Result<Option<Box<dyn Strategy>>, Box<dyn Error>> {
     let space = recorded.space.clone();
-    let guided = |settings| Guided::new(space.clone(), seed, &[], settings);
+    let guided = || Guided::new(space.clone(), seed, &[], Settings::default());
     Ok(Some(match name.split_once(':').unwrap_or((name, "")) {
         ("random", "") => Box::new(Random::new(&space, seed)),
         ("elite", "") => Box::new(Elite::new(space, seed, &[])),
-        ("guided", "") => Box::new(guided(Settings::default())),
-        ("guided", first) => Box::new(guided(Settings {
-            first: first.parse()?,
-            ..Settings::default()
-        })),
+        ("guided", "") => Box::new(guided()),
         ("guided+launch", "") => match Facts::of_launch(recorded) {
-            Some(facts) => Box::new(inform(guided(Settings::default()), &facts)),
+            Some(facts) => Box::new(inform(guided(), &facts)),
             None => return Ok(None),
         },
         ("guided+built", features) => {
             let facts = Facts::of_build(recorded, &fs::read_to_string(features)?)?;
-            Box::new(inform(guided(Settings::default()), &facts))
+            Box::new(inform(guided(), &facts))
         }
         _ => return Err(format!("{name} is no strategy\n{USAGE}").into()),
     }))

@@ -1,5 +1,7 @@
 //! The tool on a small recording, made here.
 
+#![allow(clippy::unwrap_used)]
+
 use replay::{Facts, Recorded, Trace, replay, table};
 use search::exchange::{Evaluation, Failure, Recording, Spent};
 use search::{Exhaustive, Parameter, Random, Value};
