@@ -40,7 +40,7 @@ pub fn lines(text: &str) -> String {
 }
 
 /// In markdown, on one line: neither HTML, nor a link or an image, nor the end of a cell, nor a mention of a user or
-/// of an issue.
+/// of an issue, nor the beginning of a headline or of a block, nor of code that would end in what follows.
 pub(super) fn markdown(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw.trim_end().chars().peekable();
@@ -64,7 +64,56 @@ pub(super) fn markdown(raw: &str) -> String {
             c => out.push(c),
         }
     }
-    out
+    let out = close_code(&out);
+    match out.trim_start().starts_with(['#', '~']) {
+        true => format!("\\{}", out.trim_start()),
+        false => out,
+    }
+}
+
+/// Backticks that have no end within the text are none: they would turn the code that follows into text.
+fn close_code(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('`') {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let run = from.len() - from.trim_start_matches('`').len();
+        let (ticks, after) = from.split_at(run);
+        // A backslash would take the first of them away.
+        let end = match before.ends_with('\\') {
+            true => None,
+            false => end_of_code(after, run),
+        };
+        match end {
+            Some(end) => {
+                let (code, after) = after.split_at(end);
+                out.push_str(ticks);
+                out.push_str(code);
+                rest = after;
+            }
+            None => {
+                out.push_str(&"'".repeat(run));
+                rest = after;
+            }
+        }
+    }
+    out + rest
+}
+
+/// Behind the first run of as many backticks.
+fn end_of_code(text: &str, run: usize) -> Option<usize> {
+    let mut at = 0;
+    while let Some(found) = text.get(at..)?.find('`') {
+        let start = at + found;
+        let ticks = text.get(start..)?;
+        let length = ticks.len() - ticks.trim_start_matches('`').len();
+        at = start + length;
+        if length == run {
+            return Some(at);
+        }
+    }
+    None
 }
 
 /// In one cell, with its line breaks.
@@ -117,6 +166,26 @@ pub(super) fn xml(text: &str) -> String {
     text.replace("##[", "&#35;#[")
 }
 
+/// A whole page of HTML, in which the markup is escaped already: no text in it hides a character or turns the direction
+/// of others, and where a runner's log shows the page, none is a command.
+pub(super) fn html(page: &str) -> String {
+    let mut out = String::with_capacity(page.len());
+    for line in page.lines() {
+        let shown = visible(line).replace("##[", "&#35;#[");
+        let start = shown.trim_start();
+        match start.strip_prefix("::") {
+            Some(rest) => {
+                out.push_str(&shown[..shown.len() - start.len()]);
+                out.push_str("&#58;:");
+                out.push_str(rest);
+            }
+            None => out.push_str(&shown),
+        }
+        out.push('\n');
+    }
+    out
+}
+
 /// Bytes of a text from outside that a report shows.
 const MOST: usize = 8 << 10;
 
@@ -134,7 +203,34 @@ pub(super) fn cut(text: String) -> String {
 }
 
 #[cfg(test)]
+pub(super) mod testing {
+    use proptest::prelude::*;
+
+    /// Pieces that could matter, and any text between.
+    pub fn hostile() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            Just("::".to_owned()),
+            Just("\n::error ::x".to_owned()),
+            Just("\r::set-output::".to_owned()),
+            Just("##[group]".to_owned()),
+            Just("###[".to_owned()),
+            Just(" @octocat ".to_owned()),
+            Just(" \t".to_owned()),
+            Just("\u{1b}[2J".to_owned()),
+            Just("|`<&".to_owned()),
+            Just("\n\n```\n<img src=x>\n# a\n".to_owned()),
+            Just("</sub></details><script>".to_owned()),
+            Just("\n~~~\n".to_owned()),
+            Just("]]>".to_owned()),
+            ".*",
+        ];
+        proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+    }
+}
+
+#[cfg(test)]
 mod tests {
+    use super::testing::hostile;
     use super::*;
     use proptest::prelude::*;
 
@@ -150,6 +246,16 @@ mod tests {
             "ask @\u{200b}nvidia of #\u{200b}12, a@b &lt;img&gt; \\| ![x]\\(y)"
         );
         assert_eq!(markdown_cell("a\n@b\n"), "a<br>@\u{200b}b");
+        for (text, shown) in [
+            ("run `a b`, or ``c`d``", "run `a b`, or ``c`d``"),
+            ("a ` b", "a ' b"),
+            ("``` a `", "''' a '"),
+            ("\\`a`", "\\'a'"),
+            ("# PASS", "\\# PASS"),
+            ("~~~", "\\~~~"),
+        ] {
+            assert_eq!(markdown(text), shown);
+        }
         assert_eq!(markdown_code("a`b|c\nd"), "`a'b\\|c d`");
         let value = serde_json::json!({ "##[error]": "x##[y" });
         let text = json(&value.to_string());
@@ -159,6 +265,10 @@ mod tests {
             value
         );
         assert_eq!(xml("<a>##[b</a>"), "<a>&#35;#[b</a>");
+        assert_eq!(
+            html("<p>a\u{202e}b\u{1b} ##[c\n  ::error ::d</p>"),
+            "<p>a\\u{202e}b\\u{1b} &#35;#[c\n  &#58;:error ::d</p>\n"
+        );
     }
 
     #[test]
@@ -169,23 +279,6 @@ mod tests {
         let left = long.len() - MOST;
         assert!(shown.ends_with(&format!("... and {left} bytes more, which the record has")));
         assert_eq!(cut("short".to_owned()), "short");
-    }
-
-    /// Pieces that could matter, and any text between.
-    fn hostile() -> impl Strategy<Value = String> {
-        let piece = prop_oneof![
-            Just("::".to_owned()),
-            Just("\n::error ::x".to_owned()),
-            Just("\r::set-output::".to_owned()),
-            Just("##[group]".to_owned()),
-            Just("###[".to_owned()),
-            Just("@octocat ".to_owned()),
-            Just(" \t".to_owned()),
-            Just("\u{1b}[2J".to_owned()),
-            Just("|`<&".to_owned()),
-            ".*",
-        ];
-        proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
     }
 
     proptest! {

@@ -168,8 +168,9 @@ fn labelled(out: &mut Vec<String>, label: &str, lines: &[String], options: Optio
 
 /// The two records of a comparison by their names, and what each was made on: before its report.
 pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
-    let side =
-        |(name, record): (&str, &Record)| format!("{name}: {}", summary::circumstances(record));
+    let side = |(name, record): (&str, &Record)| {
+        escape::within_line(&format!("{name}: {}", summary::circumstances(record)))
+    };
     format!("BASE {}\nHEAD {}\n\n", side(base), side(head))
 }
 
@@ -225,7 +226,8 @@ fn table(table: &page::Table, width: usize) -> Vec<String> {
     let lines = drawn.to_string();
     lines
         .lines()
-        .map(|line| line.trim_end().to_owned())
+        // A cell may go on in a line of its own.
+        .map(|line| escape::line_start(line.trim_end().to_owned()))
         .chain([String::new()])
         .collect()
 }

@@ -87,7 +87,9 @@ fn a_slow_mode_that_grows_from_30_to_45_per_cent() {
 #[test]
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn the_same_slow_mode_in_other_code() {
-    let project = project_with("      slow_share: +5% of base\n");
+    // A process has 64 launches of each side, so 35 of them know the difference of two shares of 30 % to 1.4 points, and
+    // their interval ends 4 points beyond what they saw. Within 5 points it ends three times in four, within 10 always.
+    let project = project_with("      slow_share: +10% of base\n");
     let dir = project.path();
     now_and_then(dir, 38, 200);
     commit(dir);
@@ -97,7 +99,7 @@ fn the_same_slow_mode_in_other_code() {
         "if (i < n) y[i] = value + zero;",
     );
     gate(dir, &["dial", "--base", "HEAD", "--require-gpu"], 0);
-    let same = of_dial(dir, "slow_share +5% of base");
+    let same = of_dial(dir, "slow_share +10% of base");
     println!("{same:?}");
     assert_eq!(same.0, "pass", "{same:?}");
 }

@@ -1,6 +1,13 @@
 //! What a source, a reason or a name says can neither break a report nor give orders to what reads it.
 
+use super::escape::testing::hostile as texts;
 use super::*;
+use crate::error::{Diagnostic, Error};
+use crate::history::{History, Point, Series, Unreadable, Variant};
+use crate::repo::Commit;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use verdict::model::BrokenBaseline;
 
 /// A compiler's message and a condition are the freest texts that a report shows.
 fn hostile(record: &Record, at: usize, message: &str, condition: &str) -> Judgement {
@@ -123,4 +130,287 @@ proptest! {
         prop_assert!(json::render(&record, &judgement).is_ok());
         prop_assert!(junit::render(&record, &judgement).is_ok());
     }
+}
+
+/// Places of strings in a document, with indices left out: what is free in one element is free in all.
+fn strings(value: &Value, at: &str, found: &mut BTreeSet<(String, String)>) {
+    match value {
+        Value::String(text) => {
+            found.insert((at.to_owned(), text.clone()));
+        }
+        Value::Array(items) => {
+            let at = format!("{at}/*");
+            items.iter().for_each(|item| strings(item, &at, found));
+        }
+        Value::Object(items) => {
+            let items = items.iter();
+            items.for_each(|(key, item)| strings(item, &format!("{at}/{key}"), found));
+        }
+        _ => {}
+    }
+}
+
+/// Where a record takes any text: places of strings, and keys.
+#[derive(Default)]
+struct Free {
+    places: BTreeSet<String>,
+    keys: BTreeSet<String>,
+}
+
+impl Free {
+    /// Tried, not listed, so that a new place is among them.
+    fn of(record: &Record) -> Self {
+        let whole = serde_json::to_value(record).unwrap();
+        let mut all = BTreeSet::new();
+        strings(&whole, "", &mut all);
+        let is_free = |free: &Self| {
+            let mut changed = whole.clone();
+            free.poison(&mut changed, "", "x");
+            serde_json::from_value::<Record>(changed).is_ok()
+        };
+        let place = |place: &String| Self {
+            places: [place.clone()].into(),
+            ..Self::default()
+        };
+        let key = |key: &String| Self {
+            keys: [key.clone()].into(),
+            ..Self::default()
+        };
+        let (places, values): (BTreeSet<_>, BTreeSet<_>) = all.into_iter().unzip();
+        Self {
+            places: places
+                .into_iter()
+                .filter(|it| is_free(&place(it)))
+                .collect(),
+            // A name as a key: of a shape, of a contestant.
+            keys: values.into_iter().filter(|it| is_free(&key(it))).collect(),
+        }
+    }
+
+    /// Each with `text` behind it: names still name the same.
+    fn poison(&self, value: &mut Value, at: &str, text: &str) {
+        match value {
+            Value::String(own) if self.places.contains(at) => own.push_str(text),
+            Value::Array(items) => {
+                let at = format!("{at}/*");
+                items
+                    .iter_mut()
+                    .for_each(|item| self.poison(item, &at, text));
+            }
+            Value::Object(items) => {
+                for (mut key, mut item) in std::mem::take(items) {
+                    self.poison(&mut item, &format!("{at}/{key}"), text);
+                    if self.keys.contains(&key) {
+                        key.push_str(text);
+                    }
+                    items.insert(key, item);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn poisoned(&self, record: &Record, text: &str) -> Record {
+        let mut whole = serde_json::to_value(record).unwrap();
+        self.poison(&mut whole, "", text);
+        serde_json::from_value(whole).unwrap()
+    }
+}
+
+fn history(text: &str) -> History {
+    let name = |name: &str| format!("{name}{text}");
+    let at = Commit {
+        day: "2026-11-22".into(),
+        commit: "0a34415".into(),
+    };
+    let mut subject = fixture::case_id("fast", "small");
+    subject.kernel += text;
+    subject.shape += text;
+    let variant = |variant| Variant {
+        kernel: name("k"),
+        variant: name(variant),
+    };
+    let mut key = fixture::baselines().remove(0).key;
+    let mut document = serde_json::to_value(&key).unwrap();
+    if let Some(compiler) = document.as_object_mut().unwrap().get_mut("compiler")
+        && compiler.is_string()
+    {
+        *compiler = name("13.0").into();
+    }
+    key = serde_json::from_value(document).unwrap();
+    let point = |value| Point {
+        at: at.clone(),
+        value: Some(Num(value)),
+    };
+    History {
+        series: vec![Series {
+            subject: Subject::Case(subject),
+            metric: Metric::P50,
+            key,
+            points: vec![point(1.0), point(2.0)],
+        }],
+        renamed: vec![crate::history::Renamed {
+            at: at.clone(),
+            from: variant("a"),
+            to: variant("b"),
+        }],
+        unreadable: vec![Unreadable {
+            at: at.clone(),
+            broken: BrokenBaseline {
+                path: name("baselines/k/fast/times.json"),
+                kernel: name("k"),
+                variant: name("fast"),
+                facet: None,
+                problem: name("it is cut short"),
+            },
+        }],
+        shallow_since: Some(at),
+    }
+}
+
+fn gives_no_orders(shown: &str, what: &str) {
+    for line in shown.lines() {
+        assert!(!line.trim_start().starts_with("::"), "{what}: {line:?}");
+        assert!(!line.contains("##["), "{what}: {line:?}");
+        let is_plain = |c: char| c == '\t' || !c.is_control();
+        assert!(line.chars().all(is_plain), "{what}: {line:?}");
+    }
+}
+
+/// Of GitHub's markdown: what is neither in a code span nor in a block of code.
+fn prose(shown: &str) -> String {
+    let mut in_block = false;
+    let mut kept = String::new();
+    for line in shown.lines() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+            continue;
+        }
+        if !in_block {
+            let outside = line.split('`').step_by(2);
+            kept.extend(outside);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+fn is_markdown_of_ours(shown: &str, what: &str) {
+    gives_no_orders(shown, what);
+    let prose = prose(shown);
+    for foreign in ["<img", "<script", " @octocat", "\n# ", "\n~~~", "- ~~~"] {
+        assert!(!prose.contains(foreign), "{what}: {foreign:?} in {shown}");
+    }
+    let tags = |tag: &str| prose.matches(tag).count();
+    assert_eq!(tags("<details>"), tags("</details>"), "{what}: {shown}");
+    assert_eq!(tags("<sub>"), tags("</sub>"), "{what}: {shown}");
+}
+
+/// All that is made of a record and of a history for people and programs, with text that wants more in every place that
+/// takes any.
+fn every_format(record: &Record, text: &str) {
+    let judgement = judged(record);
+    let sides = || (("base", record), (text, record));
+    let ladders = ladder::ladders(record, &judgement);
+    let groups = || ladder::lay_out(record, &judgement, &ladders);
+    let history = history(text);
+
+    gives_no_orders(&terminal::render(record, &judgement, PLAIN), "terminal");
+    let (base, head) = sides();
+    gives_no_orders(&terminal::sides(base, head), "sides");
+    gives_no_orders(&terminal::render_groups(&groups(), PLAIN), "ladder");
+    let told = crate::report::history::lay_out(&history);
+    gives_no_orders(&terminal::render_groups(&told, PLAIN), "history");
+    let mistake = Diagnostic::new(format!("wrong{text}"))
+        .at(format!("gates{text}.yaml"))
+        .key(format!("kernels.{text}"))
+        .help(format!("try{text}"));
+    let mistake = format!("error: {}", Error::Usage(mistake));
+    gives_no_orders(&escape::lines(&mistake), "error");
+
+    is_markdown_of_ours(&markdown::render(record, &judgement), "markdown");
+    let (base, head) = sides();
+    is_markdown_of_ours(&markdown::sides(base, head), "sides");
+    is_markdown_of_ours(&markdown::render_groups(ladder::TITLE, &groups()), "ladder");
+    let told = crate::report::history::lay_out(&history);
+    is_markdown_of_ours(&markdown::render_groups("history", &told), "history");
+
+    for line in github::render(record, &judgement)
+        .split('\n')
+        .filter(|line| !line.is_empty())
+    {
+        let kinds = ["::error ", "::warning ", "::notice "];
+        assert!(kinds.iter().any(|kind| line.starts_with(kind)), "{line:?}");
+        assert!(!line.contains('\r'), "{line:?}");
+    }
+    let junit = junit::render(record, &judgement).unwrap();
+    assert!(!junit.contains("##["), "{junit}");
+    // This reader knows no entity by its number.
+    let junit = junit.replace("&#35;", "#");
+    quick_junit::Report::deserialize_from_str(&junit).unwrap();
+    let documents = [
+        json::render(record, &judgement),
+        ladder::json(record, &ladders),
+        crate::report::history::json(&history),
+    ];
+    for document in documents {
+        let document = document.unwrap();
+        gives_no_orders(&document, "json");
+        serde_json::from_str::<Value>(&document).unwrap();
+    }
+}
+
+#[test]
+fn no_text_in_any_place_gives_orders_in_any_format() {
+    let mut simulated = fixture::record_simulated();
+    let at = fixture::case_id("direct", "small");
+    fixture::resimulate(&mut simulated, &at, |_, facts| {
+        if let Seen::Got(facts) = facts {
+            facts.printed = Some(verdict::model::Printed {
+                text: "x".into(),
+                left_out: 0,
+            });
+        }
+    });
+    let mut skipping = fixture::record_beside_rival();
+    fixture::rerival(&mut skipping, |_, seen| {
+        *seen = Seen::Fault(Fault {
+            kind: FaultKind::Rival,
+            message: "torch: failed".into(),
+        });
+    });
+    let mut accepted = fixture::record_beside_base();
+    fixture::rebuild(&mut accepted, "direct", |facts| {
+        facts.entries[0].resources.registers = 129
+    });
+    let most = fixture::at_most(Metric::Registers, 130.0);
+    accepted.policy.accepted = vec![accepted_registers(most)];
+    let records = [
+        broken(),
+        with_targets(fixture::record()),
+        simulated,
+        fixture::record_without_gpu(),
+        fixture::record_beside_rival(),
+        skipping,
+        accepted,
+    ]
+    .map(|record| {
+        let free = Free::of(&record);
+        assert!(free.places.len() > 20, "{:?}", free.places);
+        assert!(free.keys.contains("small"), "{:?}", free.keys);
+        (record, free)
+    });
+    let config = ProptestConfig {
+        cases: 12,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let mut runner = proptest::test_runner::TestRunner::new(config);
+    let done = runner.run(&texts(), |text| {
+        for (record, free) in &records {
+            every_format(&free.poisoned(record, &text), &text);
+        }
+        Ok(())
+    });
+    done.unwrap();
 }
