@@ -123,7 +123,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "unroll-lost",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "unrolling lost, lines moved",
@@ -143,7 +143,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "unroll-lost",
         needs: Needs::Code,
-        reached: Reached::Other("code-changed"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "tile loads of 4 bytes",
@@ -156,7 +156,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "vector-access-narrowed",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "float4 read as four floats",
@@ -169,7 +169,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "vector-access-narrowed",
         needs: Needs::Code,
-        reached: Reached::Other("more-traffic"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "half2 read as two halves",
@@ -288,7 +288,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "occupancy-registers",
         needs: Needs::Code,
-        reached: Reached::Cause,
+        reached: Reached::ClassAlone,
     },
     Regression {
         name: "a buffer for the largest block",
@@ -327,7 +327,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "spills",
         needs: Needs::Code,
-        reached: Reached::ClassAlone,
+        reached: Reached::Cause,
     },
     Regression {
         name: "four columns to a thread",
@@ -390,7 +390,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "local-array",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "counts indexed by a value",
@@ -403,7 +403,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "local-array",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "every other thread of a warp",
@@ -438,7 +438,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "divergence",
         needs: Needs::Simulator,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "a constant in double precision",
@@ -451,7 +451,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "double-precision",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "a sum in double precision",
@@ -471,7 +471,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "double-precision",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "divided, not multiplied",
@@ -484,7 +484,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "slow-division",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "divided exactly",
@@ -497,7 +497,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "slow-division",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "an index divided by an argument",
@@ -510,7 +510,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "slow-division",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "exp2f where an instruction would do",
@@ -523,7 +523,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "slow-special-function",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "expf, not __expf",
@@ -539,7 +539,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "slow-special-function",
         needs: Needs::Code,
-        reached: Reached::Other("code-changed"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "blocks along columns, not along rows",
@@ -601,7 +601,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "reload",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "a gain that may be an output",
@@ -621,7 +621,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "reload",
         needs: Needs::Code,
-        reached: Reached::Other("more-traffic"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "copied by way of registers",
@@ -638,7 +638,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "async-copy-synchronous",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "waited for at once",
@@ -651,7 +651,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "async-copy-synchronous",
         needs: Needs::Code,
-        reached: Reached::Other("more-instructions"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "read again in every turn",
@@ -667,7 +667,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "loop-invariant",
         needs: Needs::Code,
-        reached: Reached::Other("more-traffic"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "resident blocks no longer asked for",
@@ -709,7 +709,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "predicated-access",
         needs: Needs::Code,
-        reached: Reached::Other("divergence"),
+        reached: Reached::Cause,
     },
     Regression {
         name: "codes by way of f32",
@@ -762,7 +762,7 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
             edit(GEMM, "    __shared__ __align__(16) float tile_b[TILE_K][TILE_N];\n", ""),
         ],
-        class: "more-traffic",
+        class: "staging-lost",
         needs: Needs::Simulator,
         reached: Reached::Cause,
     },
@@ -951,9 +951,10 @@ pub const CLASSES: &[&str] = &[
     "async-copy-synchronous",
     "loop-invariant",
     "launch-bound",
+    "predicated-access",
+    "staging-lost",
     "more-instructions",
     "more-traffic",
-    "predicated-access",
     "data",
     "launch",
     "compiler",
