@@ -124,8 +124,10 @@ fn lines(side: &Side, counter: Counter) -> Vec<(CodeLine, f64)> {
 fn line(place: &str) -> Option<CodeLine> {
     let innermost = place.split(' ').next()?;
     let (file, number) = innermost.rsplit_once(':')?;
+    // 0 is how nvcc writes that it is of no line.
+    let number = number.parse().ok().filter(|number| *number > 0)?;
     Some(CodeLine {
         file: file.to_owned(),
-        number: number.parse().ok()?,
+        number,
     })
 }

@@ -37,7 +37,9 @@ fn causes(record: &Record, case: &CaseId) -> Vec<Cause> {
         return Vec::new();
     };
     let mut causes = causes_of(&sides);
-    causes.retain(|cause| cause.class != CauseClass::NothingChanged);
+    let says_nothing =
+        |class| matches!(class, CauseClass::NothingChanged | CauseClass::CodeChanged);
+    causes.retain(|cause| !says_nothing(cause.class));
     causes
 }
 

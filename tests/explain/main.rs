@@ -18,8 +18,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
-use table::{CLASSES, Edit, HARMLESS, Harmless, MARKER, REGRESSIONS, Reached, Regression};
+use table::{
+    CLASSES, Edit, HARMLESS, HELD_OUT, Harmless, MARKER, Needs, REGRESSIONS, Reached, Regression,
+};
 use verdict::model::{BuildFacts, CheckFacts, Evidence, Record, SimulationFacts};
+use verdict::stats::Sample;
+
+fn regressions() -> impl Iterator<Item = &'static Regression> {
+    REGRESSIONS.iter().chain(HELD_OUT)
+}
 
 /// What both tables have in common.
 #[derive(Clone, Copy)]
@@ -85,18 +92,28 @@ struct First {
 }
 
 impl Pair {
+    /// The base in `dir`, committed there.
+    fn start(self, dir: &Path) -> Result<(), String> {
+        copy(&root().join("kernels"), &dir.join("kernels"));
+        copy(&root().join("tests/explain/fixtures"), &dir.join("small"));
+        fs::rename(dir.join("small/gates.yaml"), dir.join("gates.yaml")).unwrap();
+        fs::write(dir.join(".gitignore"), "gatekeeper-out\nbase.json\n").unwrap();
+        self.base.iter().try_for_each(|edit| apply(dir, edit))?;
+        git(dir, &["init", "--quiet"]);
+        git(dir, &["add", "--all"]);
+        git(dir, &["commit", "--quiet", "-m", "base"]);
+        Ok(())
+    }
+
+    fn change(self, dir: &Path) -> Result<(), String> {
+        self.head.iter().try_for_each(|edit| apply(dir, edit))
+    }
+
     fn make(self) -> Result<Made, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path();
-        copy(&root().join("kernels"), &path.join("kernels"));
-        copy(&root().join("tests/explain/fixtures"), &path.join("small"));
-        fs::rename(path.join("small/gates.yaml"), path.join("gates.yaml")).unwrap();
-        fs::write(path.join(".gitignore"), "gatekeeper-out\n").unwrap();
-        self.base.iter().try_for_each(|edit| apply(path, edit))?;
-        git(path, &["init", "--quiet"]);
-        git(path, &["add", "--all"]);
-        git(path, &["commit", "--quiet", "-m", "base"]);
-        self.head.iter().try_for_each(|edit| apply(path, edit))?;
+        self.start(path)?;
+        self.change(path)?;
         let case = format!("{}@sim", self.unit);
         let args = [
             "run",
@@ -116,7 +133,7 @@ impl Pair {
             record: gatekeeper::store::read_record(&path.join(RECORD)).unwrap(),
             report: serde_json::from_str(&common::report(path)).unwrap(),
             marked: self.marked(path),
-            causes: causes(path, &case),
+            causes: causes(path, &[&case]),
         })
     }
 
@@ -132,8 +149,8 @@ impl Pair {
     }
 }
 
-fn causes(dir: &Path, case: &str) -> Vec<First> {
-    let args = ["explain", RECORD, case, "--format", "json"];
+fn causes(dir: &Path, args: &[&str]) -> Vec<First> {
+    let args = [&["explain", RECORD, "--format", "json"], args].concat();
     let explained: Value = serde_json::from_str(&stdout(&run(dir, &args, 0))).unwrap();
     let causes = explained["cases"][0]["causes"].as_array().unwrap();
     let first = |cause: &Value| {
@@ -237,7 +254,7 @@ fn all() -> &'static BTreeMap<&'static str, Result<Made, String>> {
     static ALL: OnceLock<BTreeMap<&'static str, Result<Made, String>>> = OnceLock::new();
     ALL.get_or_init(|| {
         let wanted = std::env::var("GATEKEEPER_ROWS").unwrap_or_default();
-        let regressions = REGRESSIONS.iter().map(Pair::from);
+        let regressions = regressions().map(Pair::from);
         let rows = regressions.chain(HARMLESS.iter().map(Pair::from));
         let rows = Mutex::new(rows.filter(|row| row.name.contains(&wanted)));
         let made = Mutex::new(BTreeMap::new());
@@ -264,9 +281,7 @@ fn all() -> &'static BTreeMap<&'static str, Result<Made, String>> {
 /// else does.
 #[test]
 fn rows_are_right_on_both_sides_and_their_code_differs_as_they_say() {
-    let regressions = REGRESSIONS
-        .iter()
-        .map(|row| (row.name, !has_marker(row.head)));
+    let regressions = regressions().map(|row| (row.name, !has_marker(row.head)));
     let harmless = HARMLESS.iter().map(|row| (row.name, row.same_code));
     let same_code: BTreeMap<&str, bool> = regressions.chain(harmless).collect();
     let mut problems = Vec::new();
@@ -318,7 +333,7 @@ fn reached(row: &Regression, made: &Made) -> Reached {
 /// edited.
 #[test]
 fn the_first_cause_of_each_regression() {
-    let wrong = REGRESSIONS.iter().filter_map(|row| {
+    let wrong = regressions().filter_map(|row| {
         let made = all().get(row.name)?.as_ref().unwrap();
         let reached = reached(row, made);
         (reached != row.reached).then(|| {
@@ -330,6 +345,20 @@ fn the_first_cause_of_each_regression() {
     });
     let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What only a profile can know is said to be unknown, and no other cause is named for it.
+#[test]
+fn what_needs_a_profile_is_not_guessed() {
+    let rows = regressions().filter(|row| row.needs == Needs::Profile);
+    for row in rows {
+        let Some(made) = all().get(row.name) else {
+            continue;
+        };
+        let causes = &made.as_ref().unwrap().causes;
+        assert_eq!(causes.len(), 1, "{}: {causes:?}", row.name);
+        assert_eq!(causes[0].class, "code-changed", "{}", row.name);
+    }
 }
 
 /// Nothing is said to be slower where nothing is. What changed is said.
@@ -346,4 +375,65 @@ fn nothing_is_the_cause_where_nothing_is_slower() {
 
 fn has_marker(edits: &[Edit]) -> bool {
     edits.iter().any(|edit| edit.new.contains(MARKER))
+}
+
+/// How much slower each regression is on a GPU, and what is named first there: without the simulator's counters, and
+/// for those rows with a profile that need one. On a machine with a GPU and nvcc:
+///
+/// `cargo test --test explain on_a_gpu -- --ignored --nocapture`
+///
+/// Elsewhere built, with `GATEKEEPER_BIN` and `GATEKEEPER_ROOT`.
+#[test]
+#[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
+fn on_a_gpu_each_regression_is_slower() {
+    let wanted = std::env::var("GATEKEEPER_ROWS").unwrap_or_default();
+    let mut faster = Vec::new();
+    for row in regressions().filter(|row| row.name.contains(&wanted)) {
+        let (slower, causes) = on_a_gpu(row).unwrap();
+        println!(
+            "| {} | {slower:.2} | {} | {causes:?} |",
+            row.name, row.class
+        );
+        if slower <= 1.0 {
+            faster.push(row.name);
+        }
+        if row.needs == Needs::Profile {
+            assert_eq!(causes[0].class, row.class, "{causes:?}");
+        }
+    }
+    assert!(faster.is_empty(), "no slower: {faster:?}");
+}
+
+/// Time of head over that of base, and the causes.
+fn on_a_gpu(row: &Regression) -> Result<(f64, Vec<First>), String> {
+    let pair = Pair::from(row);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let case = format!("{}@gpu", row.unit);
+    let profile: &[&str] = match row.needs {
+        Needs::Profile => &["--profile"],
+        Needs::Code | Needs::Simulator => &[],
+    };
+    let args = [&["run", "--require-gpu", &case], profile].concat();
+    let timed = || {
+        let output = gatekeeper().current_dir(path).args(&args).output().unwrap();
+        let record = gatekeeper::store::read_record(&path.join(RECORD));
+        let record = record.map_err(|_| format!("{}{}", stdout(&output), stderr(&output)))?;
+        let times = record.evidence.iter().find_map(|piece| match piece {
+            Evidence::Time { facts, .. } => facts.got(),
+            _ => None,
+        });
+        let times = times.ok_or_else(|| format!("{}{}", stdout(&output), stderr(&output)))?;
+        let median = Sample::new(&times.batched_ns).unwrap().median();
+        Ok::<f64, String>(median / f64::from(times.launches_per_sample))
+    };
+    pair.start(path)?;
+    let before = timed()?;
+    fs::rename(path.join(RECORD), path.join("base.json")).unwrap();
+    pair.change(path)?;
+    let after = timed()?;
+    Ok((
+        after / before,
+        causes(path, &["--base", "base.json", &case]),
+    ))
 }

@@ -54,6 +54,7 @@ fn loads_of_more_sectors_each_no_longer_coalesce() {
     let mut head = counting(&loads(1000, 32_000, 4000));
     at_line(&mut base, Counter::GlobalLoadSectors, "k.cu:3", 3000);
     at_line(&mut base, Counter::GlobalLoadSectors, "k.cu:5", 1000);
+    at_line(&mut head, Counter::GlobalLoadSectors, "k.cu:0", 30_000);
     at_line(&mut head, Counter::GlobalLoadSectors, "k.cu:5", 29_000);
     at_line(
         &mut head,
