@@ -52,16 +52,14 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Show how the figures of the committed baselines moved, commit by commit
     History(HistoryArgs),
+    /// Write how the committed baselines moved as pages for a browser: an index, and a page for each case
+    Site(SiteArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
     Validate(ValidateArgs),
     /// Write a commented gates.yaml to start from
     Init(InitArgs),
     /// Report what this machine has and what it lacks
-    #[command(after_help = "Example:
-  gatekeeper doctor    cache, gates.yaml, compiler and GPUs, a line each
-
-Exit codes: 0, 2 for a mistake in gates.yaml, 4 for any other problem. No GPU is not a problem.")]
-    Doctor(ConfigArg),
+    Doctor(DoctorArgs),
     /// Install or show the compiler
     #[command(
         subcommand,
@@ -110,6 +108,20 @@ pub struct ConfigArg {
     /// The gates file
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper doctor            cache, gates.yaml, compiler and GPUs, a line each
+  gatekeeper doctor --peaks    also what the first GPU reaches, beside what the tables of diagnoses have
+
+Exit codes: 0, 2 for a mistake in gates.yaml, 4 for any other problem. No GPU is not a problem.")]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Measure the peaks of the first GPU with built-in kernels: FP32, tensor cores, DRAM and L2
+    #[arg(long)]
+    pub peaks: bool,
 }
 
 #[derive(Debug, Args)]
@@ -170,7 +182,7 @@ pub struct RunArgs {
     /// Install the pinned compiler into the cache directory if there is none
     #[arg(long)]
     pub provision: bool,
-    /// Directory for record.json, report.json, report.md and junit.xml
+    /// Directory for record.json, report.json, report.md, report.html and junit.xml
     #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
     pub out: PathBuf,
     /// Write inputs, outputs and references of every checked case as .npy files into this directory
@@ -242,6 +254,7 @@ pub struct JudgeArgs {
 #[command(after_help = "Examples:
   gatekeeper report gatekeeper-out/record.json > comment.md
   gatekeeper report gatekeeper-out/record.json --format terminal
+  gatekeeper report gatekeeper-out/record.json --format html > report.html
   gatekeeper report gatekeeper-out/record.json --ladder --format terminal
   gatekeeper report gatekeeper-out/record.json --diagnosis
   gatekeeper report gatekeeper-out/record.json --format nvbench --out nvbench
@@ -251,8 +264,8 @@ pub struct ReportArgs {
     /// The record.json that `run` wrote; or NVBench's JSON (--jsonbin), or a directory of it with one file
     /// per process
     pub record: PathBuf,
-    /// Output format; github: annotations, for the standard output of a workflow's step; nvbench: the times
-    /// as NVBench's JSON with its binary samples, into the directory --out
+    /// Output format; html: one page for a browser; github: annotations, for the standard output of a workflow's step;
+    /// nvbench: the times as NVBench's JSON with its binary samples, into the directory --out
     #[arg(long, value_enum, default_value_t = ReportFormat::Markdown)]
     pub format: ReportFormat,
     /// Each variant of a kernel beside the one before it in gates.yaml and beside the first, with what it adds; as
@@ -265,6 +278,9 @@ pub struct ReportArgs {
     /// Directory for the files of --format nvbench
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// The gates file beside whose baselines git has the history that --format html shows
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub config: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -283,6 +299,23 @@ pub struct HistoryArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = HistoryFormat::Terminal)]
     pub format: HistoryFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper site public             all baselines that git has, to be put on a pages host
+  gatekeeper site public 'sdpa_*'    these cases
+
+Exit codes: 0, 2 wrong usage or no history, 4 environment.")]
+pub struct SiteArgs {
+    /// The directory; made if it is not there, and empty if it is
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Only these cases, as for `run`; they need not be in gates.yaml any more
+    #[arg(value_name = "FILTER")]
+    pub filters: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -431,6 +464,7 @@ Exit codes: 0, 2 wrong usage, 4 environment.")]
 pub enum Format {
     Terminal,
     Markdown,
+    Html,
     Json,
     Junit,
     Github,
@@ -449,6 +483,7 @@ pub enum HistoryFormat {
 pub enum ReportFormat {
     Terminal,
     Markdown,
+    Html,
     Json,
     Junit,
     Github,
@@ -461,6 +496,7 @@ impl ReportFormat {
         match self {
             Self::Terminal => Some(Format::Terminal),
             Self::Markdown => Some(Format::Markdown),
+            Self::Html => Some(Format::Html),
             Self::Json => Some(Format::Json),
             Self::Junit => Some(Format::Junit),
             Self::Github => Some(Format::Github),

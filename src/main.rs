@@ -29,10 +29,11 @@ fn main() -> ExitCode {
             cmd::baseline::show(&config, &filters)
         }
         Command::History(args) => cmd::history::run(&args),
+        Command::Site(args) => cmd::site::run(&args),
         Command::Validate(args) => cmd::config::validate(&args),
         Command::Init(args) => cmd::config::init(&args),
         Command::Schema => cmd::config::schema(),
-        Command::Doctor(config) => cmd::doctor::run(&config),
+        Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Toolchain(ToolchainCommand::Install) => cmd::toolchain::install(),
         Command::Toolchain(ToolchainCommand::Show(config)) => cmd::toolchain::show(&config),
         Command::Cache(CacheCommand::Show) => cmd::cache::show(),

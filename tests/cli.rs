@@ -316,7 +316,13 @@ fn without_a_gpu_resources_are_judged_and_the_rest_is_skipped_by_name() {
     let (before, after) = all.split_once("\non ").unwrap();
     let (_, headline) = after.split_once("\n\n").unwrap();
     insta::assert_snapshot!("without_a_gpu", format!("{before}\n\n{headline}"));
-    for file in ["record.json", "report.json", "report.md", "junit.xml"] {
+    for file in [
+        "record.json",
+        "report.json",
+        "report.md",
+        "report.html",
+        "junit.xml",
+    ] {
         let file = project.path().join("gatekeeper-out").join(file);
         assert!(
             fs::metadata(&file).unwrap().len() > 100,

@@ -124,6 +124,74 @@ fn a_figure_is_told_commit_by_commit_and_each_key_by_itself() {
 }
 
 #[test]
+fn a_site_has_a_page_for_each_case_and_its_links_lead_to_them() {
+    let repository = repository();
+    let dir = repository.path();
+    run(dir, &["site", "public/gates"], 0);
+    let site = dir.join("public/gates");
+    let mut pages = vec!["index.html".to_owned()];
+    for entry in std::fs::read_dir(site.join("cases")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        pages.push(format!("cases/{name}"));
+    }
+    pages[1..].sort();
+    assert_eq!(
+        pages,
+        [
+            "index.html",
+            "cases/k--direct--large.html",
+            "cases/k--direct--small.html",
+            "cases/k--fast--large.html",
+            "cases/k--fast--small.html",
+            "cases/k--plain--large.html",
+            "cases/k--plain--small.html",
+        ]
+    );
+    let read = |page: &str| std::fs::read_to_string(site.join(page)).unwrap();
+    for page in &pages {
+        let text = read(page);
+        let links: Vec<_> = text.split("href=\"").skip(1).collect();
+        assert!(!links.is_empty(), "{page}");
+        for link in links {
+            let target = link.split('"').next().unwrap();
+            let target = site.join(page).parent().unwrap().join(target);
+            assert!(target.is_file(), "{page}: {}", target.display());
+        }
+    }
+    let index = read("index.html");
+    assert!(index.contains("k/direct was renamed to k/plain"));
+    // 80 to 60 to 63 us on one GPU, and 50 us on another, which is no chart.
+    let case = masked(dir, &read("cases/k--fast--small.html"));
+    assert_eq!(
+        case.matches("p50 of k/fast@small, us: 3 versions").count(),
+        1
+    );
+    assert_eq!(
+        case.matches("p50 of k/fast@small, us: 1 version").count(),
+        1
+    );
+    for cell in ["60 us", "25.0 % faster", "5.0 % slower", "commit-00003"] {
+        assert!(
+            case.contains(&format!("<td>{cell}</td>")) || case.contains(cell),
+            "{cell}"
+        );
+    }
+    let charts = case.matches("<svg").count();
+    let lists = case.matches("version").count();
+    assert!(charts > 1 && charts < lists, "{charts}, {lists}");
+
+    refused(
+        dir,
+        &["site", "public/gates"],
+        "error: public/gates: the directory is not empty; pages of cases that are gone would stay in it\n  help: name a new one\n",
+    );
+    run(dir, &["site", "few", "k/fast@small"], 0);
+    assert_eq!(std::fs::read_dir(dir.join("few/cases")).unwrap().count(), 1);
+    run(dir, &["site", "none", "nothing"], 2);
+    assert!(!dir.join("none").exists());
+}
+
+#[test]
 fn a_kernel_with_a_new_name_is_two_series_and_said_to_be_renamed() {
     let repository = repository();
     let dir = repository.path();

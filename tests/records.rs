@@ -19,6 +19,7 @@ fn judge_repeats_the_report_of_the_run_byte_for_byte() {
     for (format, file) in [
         ("json", "report.json"),
         ("markdown", "report.md"),
+        ("html", "report.html"),
         ("junit", "junit.xml"),
     ] {
         let written = fs::read_to_string(project.path().join("gatekeeper-out").join(file)).unwrap();

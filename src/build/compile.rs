@@ -1,6 +1,7 @@
 //! Units through the compiler: run it, and read what came out.
 
 use super::Outside;
+use super::bounds::launch_bounds;
 use super::command::{self, NvccCall, Way};
 use super::cut::PtxModule;
 use super::depend::list_files;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 use verdict::model::{
-    BuildFacts, Callable, Constant, ConstantFacts, EntryFacts, Fault, FaultKind, Unit,
+    BuildFacts, Callable, Constant, ConstantFacts, EntryFacts, Fault, FaultKind, LaunchBounds, Unit,
 };
 
 /// Longest time that one run of nvcc may take; heavily templated kernels take minutes.
@@ -560,7 +561,7 @@ impl Machine<'_> {
             Said::ByPtxas(log) => {
                 let report = PtxasReport::parse(log);
                 (
-                    entries_by_ptxas(unit, names, &report)?,
+                    entries_by_ptxas(unit, names, &report, ptx)?,
                     warnings(log, report.warnings),
                 )
             }
@@ -651,16 +652,23 @@ fn constants(unit: &Unit, cubin: &Cubin) -> std::result::Result<Vec<ConstantFact
 
 type Entries = std::result::Result<Vec<EntryFacts>, Fault>;
 
-fn entries_by_ptxas(unit: &Unit, names: Vec<(String, String)>, report: &PtxasReport) -> Entries {
+fn entries_by_ptxas(
+    unit: &Unit,
+    names: Vec<(String, String)>,
+    report: &PtxasReport,
+    ptx: Option<&str>,
+) -> Entries {
     let arch = unit.id.arch.to_string();
     let entries = names.into_iter().map(|(name, symbol)| {
         let resources = report
             .resources(&symbol, &arch)
             .map_err(|why| not_found(format!("entry `{name}` ({symbol}) at {arch}: {why}")))?;
+        let bounds = ptx.map(|ptx| launch_bounds(ptx, &symbol));
         Ok(EntryFacts {
             name,
             symbol,
             resources,
+            bounds: bounds.unwrap_or_default(),
         })
     });
     entries.collect()
@@ -682,6 +690,7 @@ fn entries_by_cubin(unit: &Unit, names: Vec<(String, String)>, cubin: &Cubin) ->
             name,
             symbol,
             resources,
+            bounds: LaunchBounds::default(),
         })
     });
     entries.collect()

@@ -2,6 +2,7 @@
 //!
 //! Knows nvcc's command line, its output and a cache of both. Knows nothing of limits or devices.
 
+mod bounds;
 mod cache;
 pub mod code;
 mod command;

@@ -2,7 +2,8 @@
 
 use super::{has_no_gates, say};
 use crate::cache::Cache;
-use crate::cli::ConfigArg;
+use crate::calibrate::peaks::{self, Kernel, Measured};
+use crate::cli::DoctorArgs;
 use crate::config::{self, Selection};
 use crate::device::DeviceChoice;
 use crate::device::choice::driver_problem;
@@ -11,7 +12,7 @@ use crate::error::Result;
 use crate::exit::Exit;
 use crate::process::confine::Support;
 use crate::report::{reasons, words};
-use crate::toolchain;
+use crate::toolchain::{self, Toolchain};
 use crate::worker::Crew;
 use std::fmt::Write;
 use verdict::model::{DeviceFacts, OtherProcess, Seen};
@@ -24,7 +25,8 @@ enum Status {
     Bad(String),
 }
 
-pub fn run(config: &ConfigArg) -> Result<Exit> {
+pub fn run(args: &DoctorArgs) -> Result<Exit> {
+    let config = &args.config;
     let cache = Cache::open();
     let gates = config::load(&config.config, &Selection::default());
     let pin = gates
@@ -42,6 +44,9 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
     let others = others(&mut crew, &device)?;
     crew.retire();
 
+    let peaks = args
+        .peaks
+        .then(|| peaks(&cache, compiler.as_ref().ok(), &device));
     let version = compiler
         .as_ref()
         .ok()
@@ -94,6 +99,12 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
         let name = format!("cuda:{ordinal}");
         (name, device_status(device, version.as_deref()))
     }));
+    lines.extend(
+        peaks
+            .into_iter()
+            .flatten()
+            .map(|it| ("peak".to_owned(), it)),
+    );
     let mut text = String::new();
     for (what, status) in &lines {
         let (word, detail) = match status {
@@ -118,6 +129,41 @@ pub fn run(config: &ConfigArg) -> Result<Exit> {
     } else {
         Exit::Environment
     })
+}
+
+/// What the first GPU reaches, beside what the tables have of it.
+fn peaks(
+    cache: &Result<Cache>,
+    compiler: Option<&Toolchain>,
+    device: &Seen<DeviceFacts>,
+) -> Vec<Status> {
+    let (Ok(cache), Some(compiler), Seen::Got(device)) = (cache, compiler, device) else {
+        let lacks = "they are measured where there are a cache, a compiler and a GPU";
+        return vec![Status::Missing(lacks.to_owned())];
+    };
+    match peaks::measure(compiler, cache, device) {
+        Ok(measured) => measured.iter().map(|it| Status::Good(peak(it))).collect(),
+        Err(error) => vec![Status::Bad(error.to_string())],
+    }
+}
+
+/// `DRAM: 2.99 TB/s of 3.35 TB/s, 89 %`.
+fn peak(measured: &Measured) -> String {
+    let (what, unit) = match measured.kernel {
+        Kernel::Fp32 => ("FP32", "TFLOP/s"),
+        Kernel::Tensor => ("tensor cores, f16 by mma.sync", "TFLOP/s"),
+        Kernel::Dram => ("DRAM, copy", "TB/s"),
+        Kernel::L2 => ("L2, read", "TB/s"),
+    };
+    let tera = |value: f64| format!("{:.2} {unit}", value / 1e12);
+    let reached = tera(measured.reached);
+    match measured.peak {
+        Some(peak) => {
+            let share = measured.reached / peak * 100.0;
+            format!("{what}: {reached} of {}, {share:.0} %", tera(peak))
+        }
+        None => format!("{what}: {reached}; the tables do not have this GPU"),
+    }
 }
 
 /// What keeps compilers, references, launchers and rivals from the rest of the machine.
@@ -211,6 +257,23 @@ fn busy(others: &[OtherProcess]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peak_stands_beside_that_of_the_tables() {
+        let measured = |peak| Measured {
+            kernel: Kernel::Dram,
+            reached: 2.99e12,
+            peak,
+        };
+        assert_eq!(
+            peak(&measured(Some(3.352e12))),
+            "DRAM, copy: 2.99 TB/s of 3.35 TB/s, 89 %"
+        );
+        assert_eq!(
+            peak(&measured(None)),
+            "DRAM, copy: 2.99 TB/s; the tables do not have this GPU"
+        );
+    }
 
     #[test]
     fn who_computes_on_the_gpu_is_named() {

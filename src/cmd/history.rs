@@ -1,6 +1,6 @@
-//! `history`: how the committed baselines moved, from git's log.
+//! `history`: how the committed baselines moved, from git's log. `site` and pages of records show it, too.
 
-use super::{print, terminal_options};
+use super::{print, remark, terminal_options};
 use crate::cli::{HistoryArgs, HistoryFormat};
 use crate::config;
 use crate::error::{Diagnostic, Error, Result};
@@ -11,14 +11,23 @@ use crate::store;
 use std::path::Path;
 
 pub fn run(args: &HistoryArgs) -> Result<Exit> {
-    let root = args.config.config.parent().unwrap_or(Path::new(""));
-    let root = if root.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        root
-    };
-    let past = store::past(root, &history_model::is_told, usize::MAX)?;
-    let Some(past) = past else {
+    let all = load(&args.config.config, &args.filters)?;
+    print(&match args.format {
+        HistoryFormat::Json => history::json(&all)?,
+        HistoryFormat::Markdown => markdown::render_groups(history::TITLE, &history::lay_out(&all)),
+        HistoryFormat::Terminal => {
+            terminal::render_groups(&history::lay_out(&all), terminal_options())
+        }
+    })?;
+    Ok(Exit::Held)
+}
+
+/// What filters pick of it.
+///
+/// # Errors
+/// Usage, where git has none or a filter picks nothing.
+pub fn load(config: &Path, filters: &[String]) -> Result<History> {
+    let Some(past) = past(config)? else {
         return Err(Error::Usage(
             Diagnostic::new("there is no git history here: no repository, or no commit yet")
                 .help("`gatekeeper baseline show` lists the baselines that are there"),
@@ -32,14 +41,29 @@ pub fn run(args: &HistoryArgs) -> Result<Exit> {
             ),
         ));
     }
-    let filters = config::parse_filters(&all.cases(), &args.filters).map_err(Error::Usage)?;
+    let filters = config::parse_filters(&all.cases(), filters).map_err(Error::Usage)?;
     all.keep(&filters);
-    print(&match args.format {
-        HistoryFormat::Json => history::json(&all)?,
-        HistoryFormat::Markdown => markdown::render_groups(history::TITLE, &history::lay_out(&all)),
-        HistoryFormat::Terminal => {
-            terminal::render_groups(&history::lay_out(&all), terminal_options())
+    Ok(all)
+}
+
+/// For a page that shows it beside something else: what cannot be had is left out.
+pub fn beside(config: &Path) -> Option<History> {
+    match past(config) {
+        Ok(past) => past.map(|past| History::of(&past)),
+        Err(error) => {
+            remark(&format!("the page has no history of baselines: {error}"));
+            None
         }
-    })?;
-    Ok(Exit::Held)
+    }
+}
+
+/// All versions of the baselines beside a gates file.
+fn past(config: &Path) -> Result<Option<store::Past>> {
+    let root = config.parent().unwrap_or(Path::new(""));
+    let root = if root.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        root
+    };
+    store::past(root, &history_model::is_told, usize::MAX)
 }

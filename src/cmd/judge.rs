@@ -1,10 +1,11 @@
 //! `judge`, `compare` and `report`: stored records in, verdicts out. No GPU, no compiler.
 
-use super::{print, remark, say, terminal_options};
+use super::{history, make_empty, print, remark, say, terminal_options};
 use crate::cli::{CompareArgs, Format, JudgeArgs, ReportArgs, ReportFormat};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::explain::diagnosis::beside;
+use crate::report::html::Told;
 use crate::{report, store};
 use std::path::Path;
 use verdict::judge;
@@ -13,7 +14,7 @@ use verdict::model::{Gate, Judgement, Limit, Loosening, Metric, Num, Record, Rul
 pub fn judge(args: &JudgeArgs) -> Result<Exit> {
     let record = store::read(&args.record)?;
     let judgement = judged(&record);
-    print(&render(args.format, &record, &judgement)?)?;
+    print(&render(args.format, &told(&record, &judgement))?)?;
     Ok(judgement.conclusion.into())
 }
 
@@ -29,7 +30,18 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
         return Ok(Exit::Held);
     }
     match (args.format.printed(), &args.out) {
-        (Some(format), None) => print(&render(format, &record, &judged(&record))?)?,
+        (Some(format), None) => {
+            let history = match format {
+                Format::Html => history::beside(&args.config),
+                _ => None,
+            };
+            let judgement = judged(&record);
+            let told = Told {
+                history: history.as_ref(),
+                ..told(&record, &judgement)
+            };
+            print(&render(format, &told)?)?;
+        }
         (None, Some(dir)) => write_nvbench(&record, dir)?,
         (None, None) => {
             return Err(Error::Usage(
@@ -95,19 +107,10 @@ fn write_nvbench(record: &Record, dir: &Path) -> Result<()> {
     let failed = |path: &Path, error: std::io::Error| {
         Error::environment(format!("{} cannot be written: {error}", path.display()))
     };
-    std::fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
-    let there = std::fs::read_dir(dir)
-        .map_err(|error| failed(dir, error))?
-        .next();
-    if there.is_some() {
-        return Err(Error::Usage(
-            Diagnostic::new(
-                "the directory is not empty; its files would be read as processes of this record",
-            )
-            .at(dir.display().to_string())
-            .help("name a new one"),
-        ));
-    }
+    make_empty(
+        dir,
+        "the directory is not empty; its files would be read as processes of this record",
+    )?;
     let mut written = 0usize;
     for file in files {
         let path = dir.join(&file.path);
@@ -156,14 +159,18 @@ pub fn compare(args: &CompareArgs) -> Result<Exit> {
     if base == head {
         remark("BASE and HEAD are the same record");
     }
-    let report = render(args.format, &head, &judgement)?;
+    let told = Told {
+        base: Some(&base),
+        ..told(&head, &judgement)
+    };
+    let report = render(args.format, &told)?;
     let names = [&args.base, &args.head].map(|path| path.display().to_string());
     let [of_base, of_head] = &names;
     let sides = ((of_base.as_str(), &base), (of_head.as_str(), &head));
     print(&match args.format {
         Format::Terminal => report::terminal::sides(sides.0, sides.1) + &report,
         Format::Markdown => report + &report::markdown::sides(sides.0, sides.1),
-        Format::Json | Format::Junit | Format::Github => report,
+        Format::Html | Format::Json | Format::Junit | Format::Github => report,
     })?;
     Ok(judgement.conclusion.into())
 }
@@ -234,16 +241,28 @@ fn judged(record: &Record) -> Judgement {
     )
 }
 
-pub fn render(format: Format, record: &Record, judgement: &Judgement) -> Result<String> {
+/// A record alone.
+fn told<'a>(record: &'a Record, judgement: &'a Judgement) -> Told<'a> {
+    Told {
+        record,
+        judgement,
+        base: None,
+        history: None,
+    }
+}
+
+fn render(format: Format, told: &Told) -> Result<String> {
+    let (record, judgement) = (told.record, told.judgement);
     match format {
-        Format::Terminal => Ok(report::terminal::render(
-            record,
-            judgement,
-            terminal_options(),
-        )),
+        Format::Terminal => Ok(terminal(record, judgement)),
         Format::Markdown => Ok(report::markdown::render(record, judgement)),
+        Format::Html => Ok(report::html::render(told)),
         Format::Json => report::json::render(record, judgement),
         Format::Junit => report::junit::render(record, judgement),
         Format::Github => Ok(report::github::render(record, judgement)),
     }
+}
+
+pub fn terminal(record: &Record, judgement: &Judgement) -> String {
+    report::terminal::render(record, judgement, terminal_options())
 }

@@ -10,10 +10,11 @@ pub mod explain;
 pub mod history;
 pub mod judge;
 pub mod run;
+pub mod site;
 pub mod toolchain;
 
 use crate::cli::{Cli, ConfigArg};
-use crate::error::{Error, Result};
+use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::report::{escape, terminal};
 use clap::CommandFactory;
@@ -65,6 +66,23 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|error| {
         Error::environment(format!("{} cannot be written: {error}", path.display()))
     })
+}
+
+/// A directory for files that stand alone. `problem` says what becomes of those that are there.
+fn make_empty(dir: &Path, problem: &str) -> Result<()> {
+    let failed = |error: std::io::Error| {
+        Error::environment(format!("{} cannot be written: {error}", dir.display()))
+    };
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    let there = std::fs::read_dir(dir).map_err(failed)?.next();
+    if there.is_some() {
+        return Err(Error::Usage(
+            Diagnostic::new(problem)
+                .at(dir.display().to_string())
+                .help("name a new one"),
+        ));
+    }
+    Ok(())
 }
 
 fn counted(count: usize, what: &str) -> String {

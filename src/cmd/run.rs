@@ -1,13 +1,14 @@
 //! `run`: the main job.
 
-use super::{counted, print, remark, write_file};
+use super::{counted, history, print, remark, write_file};
 use crate::cache::Cache;
-use crate::cli::{Format, RunArgs};
+use crate::cli::RunArgs;
 use crate::config::{self, Loaded, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::pipeline::{self, Asked, Outcome, Request};
 use crate::report;
+use crate::report::html::Told;
 use crate::report::progress::Progress;
 use crate::store;
 use std::collections::BTreeSet;
@@ -17,10 +18,11 @@ use verdict::model::Loosening;
 const RECORD: &str = "record.json";
 const JSON: &str = "report.json";
 const MARKDOWN: &str = "report.md";
+const HTML: &str = "report.html";
 const JUNIT: &str = "junit.xml";
 
 /// All that a run leaves in `--out`.
-const WRITTEN: [&str; 4] = [RECORD, JSON, MARKDOWN, JUNIT];
+const WRITTEN: [&str; 5] = [RECORD, JSON, MARKDOWN, HTML, JUNIT];
 
 pub fn run(args: &RunArgs) -> Result<Exit> {
     let selection = Selection {
@@ -89,11 +91,15 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         &args.out.join(JUNIT),
         &report::junit::render(&record, &judgement)?,
     )?;
-    print(&super::judge::render(
-        Format::Terminal,
-        &record,
-        &judgement,
-    )?)?;
+    let history = history::beside(&args.config.config);
+    let told = Told {
+        record: &record,
+        judgement: &judgement,
+        base: None,
+        history: history.as_ref(),
+    };
+    write_file(&args.out.join(HTML), &report::html::render(&told))?;
+    print(&super::judge::terminal(&record, &judgement))?;
     remark(&format!("record and reports: {}", shown(&args.out)));
     Ok(judgement.conclusion.into())
 }

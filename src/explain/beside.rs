@@ -1,12 +1,11 @@
 //! The machine code of two sides, line beside line and loop beside loop.
 
-use super::{CausePlace, Of, Sides};
+use super::{CausePlace, Of, Side, Sides, loops};
 use crate::build::is_of_system;
 use std::collections::{BTreeMap, HashMap};
-use verdict::model::{CodeFacts, CodeLine, CodePlace, EntryCode, InstructionKind};
-
-/// What a turn of a loop counts for where nobody knows how many there are.
-const TURNS: f64 = 8.0;
+use verdict::model::{
+    CodeFacts, CodeLine, CodePlace, Counter, EntryCode, InstructionKind, LineCode, Mix,
+};
 
 /// Lines of source longer than this are compared no further.
 const MOST_LINES: usize = 4096;
@@ -15,6 +14,7 @@ const MOST_LINES: usize = 4096;
 #[derive(Debug, Default)]
 pub struct Beside {
     lines: BTreeMap<Line, Spot>,
+    loops: Vec<LoopPair>,
     sizes: (u32, u32),
 }
 
@@ -27,6 +27,20 @@ enum Line {
     Unknown,
 }
 
+/// A loop of both sides, or of one.
+#[derive(Debug)]
+pub struct LoopPair {
+    pub place: Option<CausePlace>,
+    /// Turns that head takes for one of base's: more than 1 where it is unrolled less.
+    pub turns: f64,
+    /// How often head comes to its end, by a guess.
+    pub runs: f64,
+    pub base_step: Option<i64>,
+    pub head_step: Option<i64>,
+    pub base_size: u32,
+    pub head_size: u32,
+}
+
 #[derive(Debug, Default)]
 struct Spot {
     text: Option<String>,
@@ -36,34 +50,87 @@ struct Spot {
 
 /// Instructions of one line on one side.
 #[derive(Debug, Default)]
-struct Pile(BTreeMap<InstructionKind, Counted>);
+pub struct Pile {
+    kinds: BTreeMap<InstructionKind, Counted>,
+    predicated: Counted,
+    calls: BTreeMap<String, Counted>,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    count: u32,
-    /// By a guess of how often they run.
-    runs: f64,
+pub struct Counted {
+    pub count: u32,
+    /// By a guess of how often a warp runs them.
+    pub runs: f64,
+}
+
+impl Counted {
+    fn add(&mut self, count: u32, runs: f64) {
+        self.count += count;
+        self.runs += f64::from(count) * runs;
+    }
 }
 
 impl Pile {
-    fn of(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Counted {
-        let fitting = self.0.iter().filter(|(kind, _)| wanted(**kind));
+    pub fn of(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Counted {
+        let fitting = self.kinds.iter().filter(|(kind, _)| wanted(**kind));
         fitting.fold(Counted::default(), |sum, (_, it)| Counted {
             count: sum.count + it.count,
             runs: sum.runs + it.runs,
         })
     }
+
+    pub fn runs(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> f64 {
+        self.of(wanted).runs
+    }
+
+    /// Accesses to memory under a predicate.
+    pub fn predicated(&self) -> Counted {
+        self.predicated
+    }
+
+    /// The others.
+    pub fn unconditional(&self) -> Counted {
+        let all = self.of(&|kind| kind.width().is_some());
+        Counted {
+            count: all.count.saturating_sub(self.predicated.count),
+            runs: all.runs - self.predicated.runs,
+        }
+    }
+
+    pub fn calls(&self) -> impl Iterator<Item = (&str, Counted)> {
+        self.calls.iter().map(|(name, it)| (name.as_str(), *it))
+    }
+
+    fn add(&mut self, line: &LineCode, runs: f64) {
+        for (kind, count) in &line.mix {
+            self.kinds.entry(*kind).or_default().add(*count, runs);
+        }
+        self.predicated.add(line.predicated, runs);
+        for (name, count) in &line.calls {
+            self.calls
+                .entry(name.clone())
+                .or_default()
+                .add(*count, runs);
+        }
+    }
+
+    fn scale(&mut self, factor: f64) {
+        let kinds = self.kinds.values_mut().chain(self.calls.values_mut());
+        for counted in kinds.chain([&mut self.predicated]) {
+            counted.runs *= factor;
+        }
+    }
 }
 
 /// A file of base beside the same of head.
-type Pair = HashMap<u32, u32>;
+pub type Pair = HashMap<u32, u32>;
 
 /// How much more there is of some kinds.
 #[derive(Debug)]
 pub struct Growth {
     /// With more of them than before, the most first.
     pub lines: Vec<LineGrowth>,
-    /// By a guess of how often they run; of what is less on other lines, too.
+    /// By a guess of how often a warp runs them; of what is less on other lines, too.
     pub total: f64,
 }
 
@@ -82,31 +149,51 @@ impl Growth {
     pub fn places(&self) -> impl Iterator<Item = CausePlace> {
         self.lines.iter().take(PLACES).map(|it| it.place.clone())
     }
+
+    /// Instructions of the line with most of it.
+    pub fn first_counts(&self) -> (u32, u32) {
+        let first = self.lines.first();
+        first.map_or((0, 0), |it| (it.base_count, it.head_count))
+    }
 }
 
 impl Beside {
     pub fn of(sides: &Sides) -> Self {
         match (sides.base.facts(), sides.head.facts()) {
-            (Some(base), Some(head)) => Self::of_code(base, head),
+            (Some(base), Some(head)) => {
+                let mut beside = Self::of_code(base, head);
+                beside.scale(&sides.head);
+                beside
+            }
             _ => Self::default(),
         }
     }
 
     fn of_code(base: &CodeFacts, head: &CodeFacts) -> Self {
-        let pairs = pair_files(base, head);
+        let files = Files {
+            pairs: pair_files(base, head),
+            base,
+            head,
+        };
+        let in_head = |line: &CodeLine| files.in_head(line);
         let mut beside = Self::default();
-        for entry in &base.entries {
-            beside.pile_up(entry, Of::Base, base, &|line| {
-                let pairs = pairs.get(&line.file)?;
-                let number = *pairs.get(&line.number)?;
-                Some(CodeLine {
-                    number,
-                    ..line.clone()
-                })
+        for (base_entry, head_entry) in base.entries.iter().zip(&head.entries) {
+            let turns = loops::pair(base_entry, head_entry, &in_head);
+            beside.pile_up(base_entry, Of::Base, base, &turns.base, &|place| {
+                files.key_of_base(place)
             });
-        }
-        for entry in &head.entries {
-            beside.pile_up(entry, Of::Head, head, &|line| Some(line.clone()));
+            beside.pile_up(head_entry, Of::Head, head, &turns.head, &|place| {
+                files.key_of_head(place)
+            });
+            let quoted = turns.pairs.into_iter().map(|(pair, line)| LoopPair {
+                place: line.map(|line| CausePlace {
+                    of: Of::Head,
+                    text: text(head, &line),
+                    line,
+                }),
+                ..pair
+            });
+            beside.loops.extend(quoted);
         }
         beside
     }
@@ -116,29 +203,43 @@ impl Beside {
         entry: &EntryCode,
         of: Of,
         facts: &CodeFacts,
-        in_head: &dyn Fn(&CodeLine) -> Option<CodeLine>,
+        turns: &[f64],
+        key: &dyn Fn(&CodePlace) -> Line,
     ) {
         for line in &entry.lines {
-            let own = line.place.as_ref().and_then(own_line);
-            let key = match own.map(|own| (own, in_head(own))) {
-                None => Line::Unknown,
-                Some((_, Some(line))) => Line::Head(line),
-                Some((own, None)) => Line::Base(own.clone()),
+            let key = line.place.as_ref().map_or(Line::Unknown, key);
+            let quoted = match (&key, of) {
+                (Line::Base(line), Of::Base) | (Line::Head(line), Of::Head) => text(facts, line),
+                _ => None,
             };
-            let runs = TURNS.powi(depth(entry, line.in_loop));
+            let runs = line.in_loop.and_then(|at| turns.get(at)).copied();
             let spot = self.lines.entry(key).or_default();
-            let text = own.and_then(|own| facts.text.get(&own.file)?.get(&own.number));
-            spot.text = text.cloned().or_else(|| spot.text.take());
+            spot.text = quoted.or_else(|| spot.text.take());
             let (pile, size) = match of {
                 Of::Base => (&mut spot.base, &mut self.sizes.0),
                 Of::Head => (&mut spot.head, &mut self.sizes.1),
             };
-            for (kind, count) in &line.mix {
-                *size += count;
-                let counted = pile.0.entry(*kind).or_default();
-                counted.count += count;
-                counted.runs += f64::from(*count) * runs;
-            }
+            *size += size_of(&line.mix);
+            pile.add(line, runs.unwrap_or(1.0));
+        }
+    }
+
+    /// What the simulator counted for a warp of head corrects the guess of how often loops turn, on average.
+    fn scale(&mut self, head: &Side) {
+        let guessed: f64 = self.lines.values().map(|it| it.head.runs(&|_| true)).sum();
+        let Some(counted) = instructions_per_warp(head) else {
+            return;
+        };
+        let factor = counted / guessed;
+        if !factor.is_finite() || factor <= 0.0 {
+            return;
+        }
+        for spot in self.lines.values_mut() {
+            spot.base.scale(factor);
+            spot.head.scale(factor);
+        }
+        for pair in &mut self.loops {
+            pair.runs *= factor;
         }
     }
 
@@ -147,12 +248,31 @@ impl Beside {
         self.sizes
     }
 
+    pub fn loops(&self) -> &[LoopPair] {
+        &self.loops
+    }
+
     /// Of which instructions of some kinds there are more at head.
     pub fn growth(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> Growth {
+        self.growth_of(&|pile| pile.of(wanted))
+    }
+
+    /// Of what there is more at head.
+    pub fn growth_of(&self, counted: &dyn Fn(&Pile) -> Counted) -> Growth {
+        self.growth_where(&|base, head| Some((counted(base), counted(head))))
+    }
+
+    /// The same of those lines alone that `counted` wants.
+    pub fn growth_where(
+        &self,
+        counted: &dyn Fn(&Pile, &Pile) -> Option<(Counted, Counted)>,
+    ) -> Growth {
         let mut total = 0.0;
         let mut lines = Vec::new();
         for (line, spot) in &self.lines {
-            let (base, head) = (spot.base.of(wanted), spot.head.of(wanted));
+            let Some((base, head)) = counted(&spot.base, &spot.head) else {
+                continue;
+            };
             let runs = head.runs - base.runs;
             total += runs;
             let (of, line) = match line {
@@ -176,37 +296,140 @@ impl Beside {
         lines.sort_by(|a, b| b.runs.total_cmp(&a.runs));
         Growth { lines, total }
     }
+
+    /// Instructions of one kind, all of base's and all of head's.
+    pub fn counts(&self, kind: InstructionKind) -> (u32, u32) {
+        let is_kind = |it: InstructionKind| it == kind;
+        let spots = self.lines.values();
+        spots.fold((0, 0), |(base, head), spot| {
+            let (was, is) = (spot.base.of(&is_kind), spot.head.of(&is_kind));
+            (base + was.count, head + is.count)
+        })
+    }
+
+    /// Runs of some kinds on both sides.
+    pub fn runs(&self, wanted: &dyn Fn(InstructionKind) -> bool) -> (f64, f64) {
+        let spots = self.lines.values();
+        spots.fold((0.0, 0.0), |(base, head), spot| {
+            (base + spot.base.runs(wanted), head + spot.head.runs(wanted))
+        })
+    }
+}
+
+pub fn size_of(mix: &Mix) -> u32 {
+    mix.values().sum()
+}
+
+fn text(facts: &CodeFacts, line: &CodeLine) -> Option<String> {
+    facts.text.get(&line.file)?.get(&line.number).cloned()
+}
+
+/// Of all seeds on average.
+fn instructions_per_warp(side: &Side) -> Option<f64> {
+    let counts: Vec<f64> = side
+        .simulations
+        .iter()
+        .filter_map(|facts| {
+            let all = [&facts.counters, &facts.information];
+            let count = all.iter().find_map(|it| it.get(&Counter::Instructions))?;
+            Some(*count as f64)
+        })
+        .collect();
+    let warps: u64 = side
+        .case
+        .steps
+        .iter()
+        .filter_map(|step| step.launch)
+        .map(|launch| {
+            let blocks: u64 = launch.grid.iter().map(|&n| u64::from(n)).product();
+            blocks * launch.threads_per_block().div_ceil(32)
+        })
+        .sum();
+    let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+    (!counts.is_empty() && warps > 0).then(|| mean / warps as f64)
+}
+
+/// Lines of base in head.
+struct Files<'a> {
+    pairs: HashMap<String, Pair>,
+    base: &'a CodeFacts,
+    head: &'a CodeFacts,
+}
+
+impl Files<'_> {
+    fn in_head(&self, line: &CodeLine) -> Option<CodeLine> {
+        let number = *self.pairs.get(&line.file)?.get(&line.number)?;
+        Some(CodeLine {
+            number,
+            ..line.clone()
+        })
+    }
+
+    /// Whether the two lines, of base and of head, say something else.
+    fn is_edited(&self, base: &CodeLine, head: &CodeLine) -> bool {
+        let (was, is) = (text(self.base, base), text(self.head, head));
+        was.as_deref().map(code_of) != is.as_deref().map(code_of)
+    }
+
+    /// Of code that was inlined: the innermost line that was edited, else the innermost one.
+    fn key_of_base(&self, place: &CodePlace) -> Line {
+        let keys = own_lines_of(place).map(|line| match self.in_head(line) {
+            None => (Line::Base(line.clone()), true),
+            Some(head) => {
+                let is_edited = self.is_edited(line, &head);
+                (Line::Head(head), is_edited)
+            }
+        });
+        innermost(keys)
+    }
+
+    fn key_of_head(&self, place: &CodePlace) -> Line {
+        let keys = own_lines_of(place).map(|line| {
+            let pairs = self.pairs.get(&line.file);
+            let mut pairs = pairs.into_iter().flatten();
+            let was = pairs.find(|(_, head)| **head == line.number);
+            let is_edited = was.is_none_or(|(number, _)| {
+                let base = CodeLine {
+                    number: *number,
+                    ..line.clone()
+                };
+                self.is_edited(&base, line)
+            });
+            (Line::Head(line.clone()), is_edited)
+        });
+        innermost(keys)
+    }
+}
+
+fn innermost(keys: impl Iterator<Item = (Line, bool)>) -> Line {
+    let mut first = None;
+    for (line, is_edited) in keys {
+        if is_edited {
+            return line;
+        }
+        first.get_or_insert(line);
+    }
+    first.unwrap_or(Line::Unknown)
+}
+
+fn own_lines_of(place: &CodePlace) -> impl Iterator<Item = &CodeLine> {
+    let chain = std::iter::once(&place.line).chain(&place.inlined_at);
+    chain.filter(|line| !is_of_system(&line.file))
 }
 
 /// The innermost line that is the user's own.
-fn own_line(place: &CodePlace) -> Option<&CodeLine> {
-    let mut chain = std::iter::once(&place.line).chain(&place.inlined_at);
-    chain.find(|line| !is_of_system(&line.file))
-}
-
-fn depth(entry: &EntryCode, in_loop: Option<usize>) -> i32 {
-    let mut depth = 0;
-    let mut at = in_loop;
-    while let Some(index) = at {
-        depth += 1;
-        let parent = entry.loops.get(index).and_then(|it| it.parent);
-        // Outer loops come first.
-        at = parent.filter(|parent| *parent < index);
-    }
-    depth
+pub fn own_line(place: &CodePlace) -> Option<&CodeLine> {
+    own_lines_of(place).next()
 }
 
 /// Lines of base by file, with the number that each has in head.
-fn pair_files(base: &CodeFacts, head: &CodeFacts) -> HashMap<String, Pair> {
+pub fn pair_files(base: &CodeFacts, head: &CodeFacts) -> HashMap<String, Pair> {
     let lines = |facts: &CodeFacts| {
         let mut files: BTreeMap<String, BTreeMap<u32, Option<String>>> = BTreeMap::new();
         for line in crate::build::code::own_lines(facts) {
-            let text = facts
-                .text
-                .get(&line.file)
-                .and_then(|it| it.get(&line.number));
+            let text = text(facts, line);
             let file = files.entry(line.file.clone()).or_default();
-            file.insert(line.number, text.cloned());
+            file.insert(line.number, text);
         }
         files
     };
@@ -220,6 +443,13 @@ fn pair_files(base: &CodeFacts, head: &CodeFacts) -> HashMap<String, Pair> {
 
 type Lines = BTreeMap<u32, Option<String>>;
 
+/// Without the comment at its end.
+fn code_of(text: &str) -> &str {
+    text.split_once("//")
+        .map_or(text, |(code, _)| code)
+        .trim_end()
+}
+
 /// The longest common subsequence of lines by their text; between two that are common, those that are left over stand
 /// beside each other in their order where they are as many. Where texts are not known, numbers have to do.
 fn pair_lines(base: &Lines, head: &Lines) -> Pair {
@@ -231,11 +461,14 @@ fn pair_lines(base: &Lines, head: &Lines) -> Pair {
     let b: Vec<_> = head.iter().take(MOST_LINES).collect();
     let width = b.len() + 1;
     let mut longest = vec![0u32; (a.len() + 1) * width];
+    let same = |a: &Option<String>, b: &Option<String>| {
+        a.as_deref().map(code_of) == b.as_deref().map(code_of)
+    };
     let at = |i: usize, j: usize| i * width + j;
     let value = |table: &[u32], i: usize, j: usize| table.get(at(i, j)).copied().unwrap_or(0);
     for (i, (_, left)) in a.iter().enumerate().rev() {
         for (j, (_, right)) in b.iter().enumerate().rev() {
-            let best = match left == right {
+            let best = match same(left, right) {
                 true => value(&longest, i + 1, j + 1) + 1,
                 false => value(&longest, i + 1, j).max(value(&longest, i, j + 1)),
             };
@@ -256,7 +489,7 @@ fn pair_lines(base: &Lines, head: &Lines) -> Pair {
     };
     loop {
         match (a.get(i), b.get(j)) {
-            (Some((left, x)), Some((right, y))) if x == y => {
+            (Some((left, x)), Some((right, y))) if same(x, y) => {
                 settle(&mut of_base, &mut of_head, &mut pairs);
                 pairs.insert(**left, **right);
                 (i, j) = (i + 1, j + 1);

@@ -78,6 +78,12 @@ pub enum Measure {
     Calls(String),
     /// What one turn of a loop moves its counter by.
     Step,
+    /// Instructions of one turn, without loops in it.
+    LoopSize,
+    /// Arithmetic around a special function, at the places of the cause.
+    Around,
+    /// Accesses to memory under a condition, at the places of the cause.
+    PredicatedAccesses,
     /// Per thread.
     Registers,
     /// Bytes of one thread.
@@ -126,6 +132,10 @@ pub enum CauseClass {
     /// What does not change in a loop is computed or read in every turn.
     LoopInvariant,
     LaunchBound,
+    /// Accesses under a condition where they had none.
+    PredicatedAccess,
+    /// What was kept in shared memory is read from global memory every time.
+    StagingLost,
     MoreInstructions,
     /// The tensors, seeds or arguments of the case are other ones.
     Data,
@@ -138,7 +148,7 @@ pub enum CauseClass {
 }
 
 impl CauseClass {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::BarrierAdded,
         Self::UnrollLost,
         Self::VectorAccessNarrowed,
@@ -159,6 +169,8 @@ impl CauseClass {
         Self::AsyncCopySynchronous,
         Self::LoopInvariant,
         Self::LaunchBound,
+        Self::PredicatedAccess,
+        Self::StagingLost,
         Self::MoreInstructions,
         Self::Data,
         Self::Launch,
@@ -190,6 +202,8 @@ impl CauseClass {
             Self::AsyncCopySynchronous => "async-copy-synchronous",
             Self::LoopInvariant => "loop-invariant",
             Self::LaunchBound => "launch-bound",
+            Self::PredicatedAccess => "predicated-access",
+            Self::StagingLost => "staging-lost",
             Self::MoreInstructions => "more-instructions",
             Self::Data => "data",
             Self::Launch => "launch",

@@ -8,6 +8,7 @@ mod beside;
 mod cause;
 mod causes;
 pub mod diagnosis;
+mod loops;
 mod side;
 
 pub use beside::Beside;

@@ -7,6 +7,7 @@ use crate::explain::diagnosis::beside::{self, Change, Diagnosed, Figure, Standin
 use crate::explain::diagnosis::{
     Advice, Basis, Bound, Diagnosis, Limiter, Moved, Residency, Resource, Unknown,
 };
+use crate::explain::{Sides, explain};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use verdict::model::{Arithmetic, CaseId, Judgement, Metric, Num, Record, Stall};
@@ -37,7 +38,7 @@ pub struct Try {
 
 pub fn entries(found: Vec<Diagnosed>) -> Vec<Entry> {
     let entry = |it: Diagnosed| Entry {
-        message: with_basis(&it.after),
+        message: sentence(&it.after),
         advice: it.after.advice.iter().map(|advice| rule(*advice)).collect(),
         case: it.case,
         standing: it.standing,
@@ -57,7 +58,7 @@ pub fn section<'a>(record: &Record, judgement: &Judgement) -> [Section<'a>; 2] {
     let failed: Vec<_> = found
         .iter()
         .filter(|it| it.standing == Standing::Failed && it.after.is_known())
-        .map(|it| format!("{}: {}", it.case, with_basis(&it.after)))
+        .map(|it| format!("{}: {}", it.case, sentence(&it.after)))
         .collect();
     let more = failed.len().saturating_sub(MOST);
     let mut lines: Vec<_> = failed.into_iter().take(MOST).collect();
@@ -73,14 +74,15 @@ pub fn section<'a>(record: &Record, judgement: &Judgement) -> [Section<'a>; 2] {
     };
     let has_before = found.iter().any(|it| it.before.is_some());
     let rows = found.iter().map(|it| {
-        let before = it.before.as_ref().map(with_basis);
+        let before = it.before.as_ref().map(bound);
         let before = has_before.then(|| before.unwrap_or("-".to_owned()));
         let changes: Vec<_> = it.changes.iter().map(change).collect();
         let changes = has_before.then(|| changes.join("\n"));
         std::iter::once(it.case.to_string())
             .chain(before)
-            .chain([with_basis(&it.after)])
+            .chain([bound(&it.after)])
             .chain(changes)
+            .chain(has_before.then(|| cause(record, &it.case)))
             .chain([advice(&it.after).join("\n")])
             .collect()
     });
@@ -89,8 +91,14 @@ pub fn section<'a>(record: &Record, judgement: &Judgement) -> [Section<'a>; 2] {
         .chain(has_before.then_some(("bounded before by", Kind::Text)))
         .chain([("bounded by", Kind::Text)])
         .chain(has_before.then_some(("what moved", Kind::Text)))
+        .chain(has_before.then_some(("first cause", Kind::Text)))
         .chain([("to try", Kind::Text)]);
     let table = Table::new(columns, rows.collect());
+    let sides = found
+        .iter()
+        .flat_map(|it| it.before.iter().chain([&it.after]));
+    let bases: BTreeSet<_> = sides.filter_map(basis).collect();
+    let notes = Part::Lines(bases.into_iter().collect());
     let title = match has_before {
         true => "What bounds them, before and now",
         false => "What bounds them",
@@ -98,7 +106,7 @@ pub fn section<'a>(record: &Record, judgement: &Judgement) -> [Section<'a>; 2] {
     let comment = Section {
         is_folded: true,
         in_terminal: false,
-        ..Section::new("", title, vec![Part::Table(table)])
+        ..Section::new("", title, vec![Part::Table(table), notes])
     };
     [terminal, comment]
 }
@@ -109,7 +117,7 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
         let of = &it.after;
         vec![
             it.case.to_string(),
-            bounded_by(of),
+            bound(of),
             uses(of),
             roofline(of).unwrap_or("-".to_owned()),
             time(of.time_ns.or(of.estimated_ns)),
@@ -148,6 +156,13 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
     ]]
 }
 
+/// Of what explains the change, the first.
+fn cause(record: &Record, id: &CaseId) -> String {
+    let sides = Sides::of_run(record, id);
+    let causes = sides.map(|sides| explain(&sides)).unwrap_or_default();
+    causes.first().map_or("-".to_owned(), super::explain::line)
+}
+
 #[derive(Serialize)]
 struct Document {
     schema: &'static str,
@@ -166,31 +181,21 @@ pub fn json(found: Vec<Diagnosed>) -> Result<String> {
         .map_err(|error| Error::environment(format!("the diagnosis cannot be written: {error}")))
 }
 
-/// `bounded by issue slots, 74 % of its peak`.
-fn bounded_by(of: &Diagnosis) -> String {
+/// `issue slots, 74 % of its peak`.
+fn bound(of: &Diagnosis) -> String {
     match &of.bound {
         Bound::Resource { resource } => match of.reached {
-            Some(share) => format!(
-                "bounded by {}, {} of its peak",
-                name(*resource),
-                percent(share)
-            ),
-            None => format!("bounded by {}", name(*resource)),
+            Some(share) => format!("{}, {} of its peak", name(*resource), percent(share)),
+            None => name(*resource).to_owned(),
         },
         Bound::Latency { stall } => {
             let most = most_used(of).map_or(String::new(), |(resource, share)| {
-                format!(
-                    "; nothing is used to its end: most is {}, {}",
-                    name(resource),
-                    percent(share)
-                )
+                let (name, share) = (name(resource), percent(share));
+                format!(", and the most used, {name}, is at {share} of its peak")
             });
-            format!(
-                "bounded by latency: warps mostly wait {}{most}",
-                waits(*stall)
-            )
+            format!("latency: warps mostly wait {}{most}", waits(*stall))
         }
-        Bound::Launch => "bounded by its launch, which takes longer than its work".to_owned(),
+        Bound::Launch => "its launch, which takes longer than its work".to_owned(),
         Bound::FewBlocks { busy } => {
             let blocks = blocks(of.residency.as_ref());
             let busy = busy.as_deref().map_or(String::new(), |busy| match busy {
@@ -202,16 +207,19 @@ fn bounded_by(of: &Diagnosis) -> String {
                 }
                 _ => String::new(),
             });
-            format!("bounded by too few blocks{blocks}{busy}")
+            format!("too few blocks{blocks}{busy}")
         }
-        Bound::Tail => format!("bounded by a tail{}", waves(of.residency.as_ref())),
+        Bound::Tail => format!("a tail{}", waves(of.residency.as_ref())),
         Bound::Unknown { why } => unknown(why),
     }
 }
 
-/// The same where no note says how it was made.
-fn with_basis(of: &Diagnosis) -> String {
-    let said = bounded_by(of);
+/// `bounded by issue slots, 74 % of its peak (estimate for NVIDIA L4)`: where no note says how it was made.
+fn sentence(of: &Diagnosis) -> String {
+    let said = match of.is_known() {
+        true => format!("bounded by {}", bound(of)),
+        false => bound(of),
+    };
     match &of.basis {
         Basis::Estimate { gpu } => format!("{said} (estimate for {gpu})"),
         Basis::Profile { .. } | Basis::Times { .. } | Basis::Nothing => said,
@@ -227,7 +235,8 @@ fn unknown(why: &Unknown) -> String {
             format!("not known: gatekeeper has no GPU of {arch} to estimate for")
         }
         Unknown::NoStalls => {
-            "not known: nothing is used to its end, and the profile does not tell what warps wait for".to_owned()
+            "not known: nothing is near its peak, and the profile does not tell what warps wait for"
+                .to_owned()
         }
         Unknown::SeveralKernels => {
             "not known: several kernels, or host code that launches them".to_owned()
@@ -533,6 +542,7 @@ fn rule(code: Advice) -> Try {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn everything_to_try_names_who_says_so() {
@@ -546,5 +556,94 @@ mod tests {
             );
             assert!(messages.insert(it.message), "{advice:?}");
         }
+    }
+
+    fn diagnosis(bound: Bound) -> Diagnosis {
+        let blocks = match bound {
+            Bound::FewBlocks { .. } => 20,
+            _ => 61,
+        };
+        Diagnosis {
+            basis: Basis::Estimate {
+                gpu: "NVIDIA L4".to_owned(),
+            },
+            bound,
+            uses: BTreeMap::from([(Resource::IssueSlots, Num(0.34)), (Resource::L2, Num(0.07))]),
+            reached: Some(Num(0.738)),
+            roofline: None,
+            residency: Some(Residency {
+                blocks,
+                multiprocessors: 58,
+                waves: Num(blocks as f64 / 58.0),
+                theoretical: None,
+                achieved: None,
+            }),
+            traffic: Default::default(),
+            stalls: BTreeMap::new(),
+            time_ns: None,
+            estimated_ns: Some(Num(1234.5)),
+            least_ns: None,
+            advice: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_bound_is_a_sentence() {
+        let latency = Bound::Latency {
+            stall: Stall::Barrier,
+        };
+        let resource = Bound::Resource {
+            resource: Resource::SharedMemory,
+        };
+        let few = |busy| Bound::FewBlocks { busy };
+        let unknown = [
+            Unknown::NotSeen,
+            Unknown::NotProfiled,
+            Unknown::Gpu {
+                name: "NVIDIA H300".to_owned(),
+            },
+            Unknown::Architecture {
+                arch: "sm_87".to_owned(),
+            },
+            Unknown::SeveralKernels,
+            Unknown::NoStalls,
+        ];
+        let unknown = unknown.map(|why| Diagnosis {
+            basis: Basis::Nothing,
+            ..diagnosis(Bound::Unknown { why })
+        });
+        let known = [
+            resource.clone(),
+            latency.clone(),
+            Bound::Launch,
+            few(None),
+            few(Some(Box::new(resource))),
+            few(Some(Box::new(latency))),
+            Bound::Tail,
+        ];
+        let said = known.into_iter().map(diagnosis).chain(unknown);
+        let said: Vec<_> = said.map(|it| sentence(&it)).collect();
+        insta::assert_snapshot!("bounds", said.join("\n"));
+    }
+
+    #[test]
+    fn what_moved_has_both_of_its_values() {
+        let moved = |figure, before, after| {
+            change(&Change {
+                figure,
+                before: Num(before),
+                after: Num(after),
+            })
+        };
+        let use_of_l2 = Figure::Use(Resource::L2);
+        assert_eq!(moved(use_of_l2, 0.07, 0.66), "use of L2: 7 % -> 66 %");
+        assert_eq!(
+            moved(Figure::LoadSectors, 4096.0, 32768.0),
+            "load sectors: 4096 -> 32768"
+        );
+        assert_eq!(
+            moved(Figure::EstimatedTime, 1234.5, 20_000.0),
+            "estimated time: 1.234 us -> 20 us"
+        );
     }
 }

@@ -156,14 +156,44 @@ pub(super) fn workflow_property(text: &str) -> String {
     workflow_data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// JSON that is read from a runner's log as well. It means the same: outside of strings there is no `#`.
+/// JSON that is read from a terminal or a runner's log as well. It means the same: outside of strings there are no such
+/// characters.
 pub(super) fn json(text: &str) -> String {
-    text.replace("##[", "\\u0023#[")
+    let mut out = String::with_capacity(text.len());
+    for c in text.replace("##[", "\\u0023#[").chars() {
+        match c {
+            c if c != '\n' && (c.is_control() || turns(c)) => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// As `json`, of XML.
 pub(super) fn xml(text: &str) -> String {
     text.replace("##[", "&#35;#[")
+}
+
+/// A whole page of HTML, in which the markup is escaped already: no text in it hides a character or turns the direction
+/// of others, and where a runner's log shows the page, none is a command.
+pub(super) fn html(page: &str) -> String {
+    let mut out = String::with_capacity(page.len());
+    for line in page.lines() {
+        let shown = visible(line).replace("##[", "&#35;#[");
+        let start = shown.trim_start();
+        match start.strip_prefix("::") {
+            Some(rest) => {
+                out.push_str(&shown[..shown.len() - start.len()]);
+                out.push_str("&#58;:");
+                out.push_str(rest);
+            }
+            None => out.push_str(&shown),
+        }
+        out.push('\n');
+    }
+    out
 }
 
 /// Bytes of a text from outside that a report shows.
@@ -244,7 +274,12 @@ mod tests {
             serde_json::from_str::<serde_json::Value>(&text).unwrap(),
             value
         );
+        assert_eq!(json("\"a\u{7f}\u{202e}\",\n"), "\"a\\u007f\\u202e\",\n");
         assert_eq!(xml("<a>##[b</a>"), "<a>&#35;#[b</a>");
+        assert_eq!(
+            html("<p>a\u{202e}b\u{1b} ##[c\n  ::error ::d</p>"),
+            "<p>a\\u{202e}b\\u{1b} &#35;#[c\n  &#58;:error ::d</p>\n"
+        );
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub fn title(class: CauseClass) -> &'static str {
         CauseClass::AsyncCopySynchronous => "asynchronous copies became synchronous",
         CauseClass::LoopInvariant => "a loop repeats what does not change in it",
         CauseClass::LaunchBound => "the launch bounds are other ones",
+        CauseClass::PredicatedAccess => "accesses under a condition that had none",
+        CauseClass::StagingLost => "what shared memory kept is read from global memory every time",
         CauseClass::MoreInstructions => "more instructions",
         CauseClass::Data => "other data",
         CauseClass::Launch => "another launch",
@@ -65,6 +67,9 @@ fn measure(measure: &Measure) -> String {
         Measure::Code(kind) => format!("{kind} instructions"),
         Measure::CodeSize => "instructions in the code".to_owned(),
         Measure::Calls(function) => format!("calls of {function}"),
+        Measure::LoopSize => "instructions of a turn".to_owned(),
+        Measure::Around => "instructions around it".to_owned(),
+        Measure::PredicatedAccesses => "accesses under a condition".to_owned(),
         Measure::Step => "step of the loop".to_owned(),
         Measure::Registers => "registers".to_owned(),
         Measure::Stack => "stack".to_owned(),
@@ -174,6 +179,6 @@ pub fn json(explanations: &[Explanation]) -> Result<String> {
         cases: explanations,
     };
     let text = serde_json::to_string_pretty(&file);
-    text.map(|text| text + "\n")
+    text.map(|text| escape::json(&text) + "\n")
         .map_err(|error| Error::environment(format!("the explanation is no JSON: {error}")))
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use verdict::judge::Values;
 use verdict::model::{Case, Counter, Judgement, Metric, Outcome, Record, Subject, Verdict};
 
-const UNIT_METRICS: [Metric; 5] = [
+pub const UNIT_METRICS: [Metric; 5] = [
     Metric::Registers,
     Metric::Shared,
     Metric::Spills,
@@ -57,7 +57,7 @@ pub fn units(record: &Record, judgement: &Judgement) -> Table {
     let rows = units.map(|unit| {
         let subject = Subject::Unit(unit.id.clone());
         let cells = cells(&values, &subject, UNIT_METRICS);
-        row(&subject, cells, worst(judgement, &subject))
+        row(&subject, cells, worst(of(judgement, &subject)))
     });
     table("unit", UNIT_METRICS.map(Metric::name), rows.collect())
 }
@@ -109,7 +109,7 @@ pub fn cases(record: &Record, judgement: &Judgement) -> Table {
         if !is_simulated(record) {
             cells.push(p50_to_base(judgement, &subject));
         }
-        let worst = worst(judgement, &subject);
+        let worst = worst(of(judgement, &subject));
         if worst != Some(Outcome::Skipped) || cells.iter().any(|cell| cell != "-") {
             rows.push(row(&subject, cells, worst));
         }
@@ -125,13 +125,15 @@ fn p50_to_base(judgement: &Judgement, subject: &Subject) -> String {
             && verdict.change.is_some()
     };
     beside::p50(judgement, subject)
-        .or_else(|| judgement.verdicts.iter().find(compared).map(to_baseline))
+        .or_else(|| {
+            let verdict = judgement.verdicts.iter().find(compared)?;
+            Some(self::compared(verdict, verdict.change?.0))
+        })
         .unwrap_or("-".to_owned())
 }
 
 /// A change within its own interval is none, and what could have been seen says what that is worth.
-fn to_baseline(verdict: &Verdict) -> String {
-    let change = verdict.change.map_or(f64::NAN, |change| change.0);
+pub fn compared(verdict: &Verdict, change: f64) -> String {
     match (verdict.interval, verdict.smallest_visible) {
         (Some([low, high]), Some(visible)) if low.0 <= 0.0 && high.0 >= 0.0 => {
             format!("same to {}", words::percent(visible.0))
@@ -149,7 +151,7 @@ pub fn values(record: &Record) -> Values<'_> {
     )
 }
 
-fn cells(
+pub fn cells(
     values: &Values,
     subject: &Subject,
     metrics: impl IntoIterator<Item = Metric>,
@@ -168,22 +170,28 @@ fn cells(
     metrics.into_iter().map(cell).collect()
 }
 
-/// What was said of a subject: a pass before what was not judged, and what keeps the run from passing before both.
-fn worst(judgement: &Judgement, subject: &Subject) -> Option<Outcome> {
+fn of<'a>(
+    judgement: &'a Judgement,
+    subject: &'a Subject,
+) -> impl Iterator<Item = &'a Verdict> + use<'a> {
     let verdicts = judgement.verdicts.iter();
-    let said: BTreeSet<_> = verdicts
-        .filter(|verdict| verdict.subject == *subject)
-        .map(|verdict| verdict.outcome)
-        .collect();
-    let order = [
-        Outcome::Fail,
-        Outcome::Environment,
-        Outcome::Inconclusive,
-        Outcome::Replaced,
-        Outcome::Expected,
-        Outcome::Pass,
-        Outcome::Unsupported,
-        Outcome::Skipped,
-    ];
-    order.into_iter().find(|outcome| said.contains(outcome))
+    verdicts.filter(move |verdict| verdict.subject == *subject)
+}
+
+/// A pass before what was not judged, and what keeps the run from passing before both.
+pub const WORST_FIRST: [Outcome; 8] = [
+    Outcome::Fail,
+    Outcome::Environment,
+    Outcome::Inconclusive,
+    Outcome::Replaced,
+    Outcome::Expected,
+    Outcome::Pass,
+    Outcome::Unsupported,
+    Outcome::Skipped,
+];
+
+/// What was said of a subject.
+pub fn worst<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Option<Outcome> {
+    let said: BTreeSet<_> = verdicts.map(|verdict| verdict.outcome).collect();
+    WORST_FIRST.into_iter().find(|it| said.contains(it))
 }

@@ -75,7 +75,7 @@ fn of_key(facet: Facet, key: &BaselineKey, all: &[&Series]) -> Vec<Section<'stat
 }
 
 /// One for each commit that moved the figure.
-fn rows(series: &Series) -> Vec<Vec<String>> {
+pub(super) fn rows(series: &Series) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let (mut first, mut before): (Option<Num>, Option<Num>) = (None, None);
     let mut last: Option<&Point> = None;
@@ -162,7 +162,7 @@ fn chart(series: &Series) -> Option<Chart> {
     })
 }
 
-fn notes(history: &History) -> Vec<String> {
+pub(super) fn notes(history: &History) -> Vec<String> {
     let mut notes: Vec<String> = history
         .renamed
         .iter()

@@ -122,10 +122,7 @@ pub fn ladders(record: &Record, judgement: &Judgement) -> Vec<Ladder> {
         record,
         judgement,
         values: figures::values(record),
-        of_case: match figures::is_simulated(record) {
-            true => &SIMULATED,
-            false => &TIMED,
-        },
+        of_case: metrics(record),
     };
     let plan = &record.plan;
     let mut kernels: Vec<&str> = Vec::new();
@@ -364,11 +361,7 @@ pub fn lay_out(
         let none = Section::new("ladder", "No ladder", vec![Part::Lines(vec![none])]);
         return vec![vec![none]];
     }
-    let of_case: &[Metric] = match figures::is_simulated(record) {
-        true => &SIMULATED,
-        false => &TIMED,
-    };
-    let groups = ladders.iter().map(|ladder| group(ladder, of_case));
+    let groups = ladders.iter().map(|ladder| sections(record, ladder));
     let mut groups: Vec<_> = groups.collect();
     let mut lines: Vec<String> = Vec::new();
     if figures::is_simulated(record) {
@@ -388,7 +381,17 @@ pub fn lay_out(
     groups
 }
 
-fn group(ladder: &Ladder, of_case: &[Metric]) -> Vec<Section<'static>> {
+/// What it shows of a case: figures of a GPU, or of the simulator where there was none. The first says how fast it is.
+pub fn metrics(record: &Record) -> &'static [Metric] {
+    match figures::is_simulated(record) {
+        true => &SIMULATED,
+        false => &TIMED,
+    }
+}
+
+/// Of one ladder: what each step adds, and a table for each shape.
+pub fn sections(record: &Record, ladder: &Ladder) -> Vec<Section<'static>> {
+    let of_case = metrics(record);
     let heading = format!(
         "{}: {}, in the order of gates.yaml",
         ladder.kernel,

@@ -9,6 +9,7 @@ pub mod explain;
 mod figures;
 pub mod github;
 pub mod history;
+pub mod html;
 pub mod json;
 pub mod junit;
 pub mod ladder;

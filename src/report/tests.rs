@@ -18,7 +18,7 @@ const PLAIN: Options = Options {
     width: 100,
 };
 
-fn judged(record: &Record) -> Judgement {
+pub fn judged(record: &Record) -> Judgement {
     judge(
         &record.plan,
         &record.environment,
@@ -28,7 +28,7 @@ fn judged(record: &Record) -> Judgement {
 }
 
 /// Slower by 3 %, faster by 10 %, NaN, a register too many, and a launch that faults.
-fn broken() -> Record {
+pub fn broken() -> Record {
     let mut record = fixture::record();
     fixture::slow(&mut record, &fixture::case_id("fast", "small"), 82_400);
     fixture::slow(&mut record, &fixture::case_id("fast", "large"), 72_000);

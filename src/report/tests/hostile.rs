@@ -306,6 +306,37 @@ fn is_markdown_of_ours(shown: &str, what: &str) {
     assert_eq!(tags("<sub>"), tags("</sub>"), "{what}: {shown}");
 }
 
+/// Its scripts and styles are held by their digests.
+fn is_page_of_ours(shown: &str, what: &str) {
+    for line in shown.lines() {
+        assert!(!line.trim_start().starts_with("::"), "{what}: {line:?}");
+        assert!(!line.contains("##["), "{what}: {line:?}");
+    }
+    for foreign in ["<img", "</details><script>", "</sub>"] {
+        assert!(!shown.contains(foreign), "{what}: {foreign}");
+    }
+    assert_eq!(
+        shown.matches("<script").count(),
+        shown.matches("</script>").count()
+    );
+    assert!(shown.matches("<script").count() <= 1, "{what}");
+}
+
+fn explained(record: &Record) -> Vec<explain::Explanation> {
+    let cases = record.plan.cases.iter();
+    let explained = cases.map(|case| {
+        let sides = crate::explain::Sides::of_two(record, record, &case.id);
+        explain::Explanation {
+            case: case.id.clone(),
+            causes: sides
+                .map(|sides| crate::explain::explain(&sides))
+                .unwrap_or_default(),
+            gaps: vec![format!("machine code: {}", case.id)],
+        }
+    });
+    explained.collect()
+}
+
 /// All that is made of a record and of a history for people and programs, with text that wants more in every place that
 /// takes any.
 fn every_format(record: &Record, text: &str) {
@@ -343,6 +374,28 @@ fn every_format(record: &Record, text: &str) {
         assert!(kinds.iter().any(|kind| line.starts_with(kind)), "{line:?}");
         assert!(!line.contains('\r'), "{line:?}");
     }
+    let bounds = || crate::explain::diagnosis::beside::all(record);
+    let groups = diagnosis::lay_out(&bounds());
+    gives_no_orders(&terminal::render_groups(&groups, PLAIN), "diagnosis");
+    is_markdown_of_ours(
+        &markdown::render_groups(diagnosis::TITLE, &groups),
+        "diagnosis",
+    );
+    let explained = explained(record);
+    gives_no_orders(&explain::terminal(&explained), "explain");
+    is_markdown_of_ours(&explain::markdown(&explained), "explain");
+
+    let told = html::Told {
+        record,
+        judgement: &judgement,
+        base: Some(record),
+        history: Some(&history),
+    };
+    is_page_of_ours(&html::render(&told), "page");
+    for page in html::site::pages(&history) {
+        is_page_of_ours(&page.text, &page.path);
+    }
+
     let junit = junit::render(record, &judgement).unwrap();
     assert!(!junit.contains("##["), "{junit}");
     // This reader knows no entity by its number.
@@ -352,6 +405,8 @@ fn every_format(record: &Record, text: &str) {
         json::render(record, &judgement),
         ladder::json(record, &ladders),
         crate::report::history::json(&history),
+        diagnosis::json(bounds()),
+        explain::json(&explained),
     ];
     for document in documents {
         let document = document.unwrap();

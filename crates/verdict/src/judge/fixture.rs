@@ -334,6 +334,7 @@ pub fn build_facts(variant: &str) -> BuildFacts {
                 static_shared: 4096,
                 ..Resources::default()
             },
+            bounds: LaunchBounds::default(),
         }],
         constants: Vec::new(),
         identity: format!("code of {variant}"),

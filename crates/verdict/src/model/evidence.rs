@@ -188,6 +188,30 @@ pub struct EntryFacts {
     /// As in the cubin.
     pub symbol: String,
     pub resources: Resources,
+    #[serde(default, skip_serializing_if = "LaunchBounds::is_none")]
+    pub bounds: LaunchBounds,
+}
+
+/// What the source promises PTXAS of every launch of an entry: `__launch_bounds__` and `__maxnreg__`. None where
+/// nobody said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchBounds {
+    /// The most of a block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// The fewest that an SM has to hold at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u32>,
+    /// The most of a thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registers: Option<u32>,
+}
+
+impl LaunchBounds {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A `__constant__` variable of the machine code.

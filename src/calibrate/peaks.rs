@@ -1,0 +1,271 @@
+//! Measures what the tables of peaks say of this GPU: built-in kernels that keep one resource busy each.
+
+use super::{got, time};
+use crate::build::{self, Built};
+use crate::cache::{self, Cache};
+use crate::device::DeviceChoice;
+use crate::error::{Error, Result};
+use crate::explain::diagnosis::peaks::Peaks;
+use crate::toolchain::Toolchain;
+use crate::worker::Crew;
+use std::collections::BTreeMap;
+use verdict::model::{
+    Arch, Arg, Arithmetic, Callable, Case, CaseId, Determinism, DeviceFacts, ElemType, Launch,
+    Reference, Role, ScalarType, ScalarValue, Step, Tensor, Unary, Unit, UnitId,
+};
+
+const SOURCE: &str = include_str!("peaks.cu");
+const FILE: &str = "peaks.cu";
+
+const BLOCK: u32 = 256;
+const DEADLINE_MS: u64 = 60_000;
+
+/// What a kernel keeps busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    Fp32,
+    Tensor,
+    Dram,
+    L2,
+}
+
+/// One peak as measured, and as the tables have it.
+#[derive(Debug, PartialEq)]
+pub struct Measured {
+    pub kernel: Kernel,
+    /// Operations or bytes a second.
+    pub reached: f64,
+    /// `None` where the tables do not have this GPU.
+    pub peak: Option<f64>,
+}
+
+/// Work of one launch.
+struct Work {
+    /// Blocks for each multiprocessor: as many as keep its schedulers busy.
+    blocks: u32,
+    /// Elements of 16 bytes, and rounds over them or steps.
+    elements: u32,
+    rounds: u32,
+}
+
+impl Kernel {
+    pub const ALL: [Self; 4] = [Self::Fp32, Self::Tensor, Self::Dram, Self::L2];
+
+    fn entry(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Tensor => "tensor",
+            Self::Dram => "dram",
+            Self::L2 => "l2",
+        }
+    }
+
+    /// A tenth of a millisecond or more, of every GPU in the tables.
+    fn work(self) -> Work {
+        let work = |blocks, elements, rounds| Work {
+            blocks,
+            elements,
+            rounds,
+        };
+        match self {
+            Self::Fp32 => work(8, 0, 16_384),
+            Self::Tensor => work(4, 0, 8_192),
+            // 256 MiB read, and as much written: no L2 holds that.
+            Self::Dram => work(8, 16 << 20, 1),
+            // 4 MiB, which the smallest L2 holds.
+            Self::L2 => work(8, 1 << 18, 256),
+        }
+    }
+
+    /// Operations or bytes of one launch.
+    fn amount(self, device: &DeviceFacts) -> f64 {
+        let work = self.work();
+        let threads = f64::from(device.multiprocessors * work.blocks * BLOCK);
+        let [elements, rounds] = [work.elements, work.rounds].map(f64::from);
+        match self {
+            Self::Fp32 => threads * rounds * 8.0 * 2.0,
+            Self::Tensor => threads / 32.0 * rounds * 8.0 * 4096.0,
+            Self::Dram => elements * 16.0 * 2.0,
+            Self::L2 => elements * 16.0 * rounds,
+        }
+    }
+
+    fn peak(self, peaks: &Peaks) -> Option<f64> {
+        match self {
+            Self::Fp32 => Some(peaks.fp32),
+            Self::Tensor => peaks.arithmetic(Arithmetic::TensorF16),
+            Self::Dram => Some(peaks.dram_bytes),
+            Self::L2 => Some(peaks.l2.bytes),
+        }
+    }
+
+    fn unit(self, arch: Arch) -> Unit {
+        Unit {
+            id: UnitId {
+                kernel: self.entry().to_owned(),
+                variant: "default".to_owned(),
+                arch,
+            },
+            source: FILE.to_owned(),
+            include_dirs: Vec::new(),
+            defines: BTreeMap::new(),
+            flags: vec!["-O3".to_owned()],
+            call: Callable::Entries {
+                names: vec![self.entry().to_owned()],
+                constants: Vec::new(),
+            },
+        }
+    }
+
+    fn case(self, device: &DeviceFacts) -> Case {
+        let work = self.work();
+        let blocks = device.multiprocessors * work.blocks;
+        let threads = (blocks * BLOCK) as usize;
+        let elements = 4 * work.elements as usize;
+        let tensor = |name: &str, len: usize| Tensor {
+            name: name.to_owned(),
+            role: Role::Scratch,
+            elem: ElemType::F32,
+            dims: vec![len],
+            strides: None,
+            fill: None,
+            codec: None,
+            compare: None,
+        };
+        let pointer = |name: &str| Arg::Tensor {
+            name: name.to_owned(),
+        };
+        let integer = |value: u32| Arg::Scalar {
+            elem: ScalarType::I32,
+            value: ScalarValue::Int(value.into()),
+        };
+        let (input, output) = (pointer("in"), pointer("out"));
+        let (tensors, args) = match self {
+            Self::Fp32 | Self::Tensor => (
+                vec![tensor("out", threads)],
+                vec![output, integer(work.rounds)],
+            ),
+            Self::Dram => (
+                vec![tensor("in", elements), tensor("out", elements)],
+                vec![input, output, integer(work.elements)],
+            ),
+            Self::L2 => (
+                vec![tensor("in", elements), tensor("out", threads)],
+                vec![input, output, integer(work.elements), integer(work.rounds)],
+            ),
+        };
+        Case {
+            id: CaseId {
+                kernel: self.entry().to_owned(),
+                variant: "default".to_owned(),
+                shape: "peak".to_owned(),
+            },
+            dims: BTreeMap::new(),
+            tensors,
+            steps: vec![Step {
+                args,
+                launch: Some(Launch {
+                    grid: [blocks, 1, 1],
+                    block: [BLOCK, 1, 1],
+                    cluster: None,
+                    cooperative: false,
+                    dynamic_shared: 0,
+                }),
+            }],
+            seeds: vec![1],
+            // Never checked: only its time is of interest.
+            reference: Reference::Unary {
+                x: "in".to_owned(),
+                out: "out".to_owned(),
+                op: Unary::Copy,
+            },
+            tolerance: None,
+            determinism: Determinism::BitExact,
+            launches: 1,
+            deadline_ms: DEADLINE_MS,
+            timed: true,
+        }
+    }
+}
+
+/// Each kernel on the first GPU.
+///
+/// # Errors
+/// Environment, where a kernel is not built or breaks.
+pub fn measure(
+    toolchain: &Toolchain,
+    cache: &Cache,
+    device: &DeviceFacts,
+) -> Result<Vec<Measured>> {
+    let root = cache.dir("calibrate")?;
+    cache::write_atomically(&root.join(FILE), SOURCE.as_bytes())?;
+    let units = Kernel::ALL.map(|kernel| kernel.unit(device.arch()));
+    let built = build::build_all(&root, toolchain, cache, &units, units.len(), &|_, _| {})?;
+    let mut crew = Crew::new(DeviceChoice::Auto)?;
+    let peaks = Peaks::of(device);
+    let mut measured = Vec::new();
+    for (kernel, built) in Kernel::ALL.into_iter().zip(built) {
+        let Built {
+            facts, artifact, ..
+        } = built;
+        got(facts, kernel.entry())?;
+        let artifact = artifact
+            .ok_or_else(|| Error::environment(format!("{} was not built", kernel.entry())))?;
+        let ns = time(&mut crew, &kernel.case(device), &artifact)?;
+        measured.push(Measured {
+            kernel,
+            reached: kernel.amount(device) / ns * 1e9,
+            peak: peaks.as_ref().and_then(|peaks| kernel.peak(peaks)),
+        });
+    }
+    crew.retire();
+    Ok(measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toolchain::testing::toolchain;
+    use verdict::judge::fixture;
+
+    /// By the code that nvcc makes of them for every architecture in the tables, as far as this compiler has it.
+    #[test]
+    fn the_kernels_are_built_for_every_architecture_and_keep_their_work() {
+        let cache = Cache::open().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join(FILE), SOURCE).unwrap();
+        let archs = [
+            "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120",
+        ];
+        let units = archs.map(|arch| arch.parse().unwrap());
+        let units: Vec<_> = units
+            .into_iter()
+            .flat_map(|arch| Kernel::ALL.map(|kernel| kernel.unit(arch)))
+            .collect();
+        let toolchain = toolchain();
+        let built = build::build_all(root.path(), &toolchain, &cache, &units, 1, &|_, _| {});
+        for (unit, built) in units.iter().zip(built.unwrap()) {
+            let facts = got(built.facts, &unit.id.to_string()).unwrap();
+            let resources = &facts.entries[0].resources;
+            assert_eq!(resources.spill_stores, Some(0), "{}", unit.id);
+            // Eight chains are in registers of their own: nothing was folded away.
+            let least = match unit.id.kernel.as_str() {
+                "fp32" => 12,
+                "tensor" => 34,
+                _ => 8,
+            };
+            assert!(resources.registers >= least, "{}: {resources:?}", unit.id);
+        }
+    }
+
+    #[test]
+    fn the_work_of_a_launch_takes_long_enough_to_be_measured() {
+        let device = fixture::device();
+        let peaks = Peaks::of(&device).unwrap();
+        for kernel in Kernel::ALL {
+            let ns = kernel.amount(&device) / kernel.peak(&peaks).unwrap() * 1e9;
+            // Beside that the start of a launch is about a hundredth.
+            assert!((1e5..1e7).contains(&ns), "{kernel:?}: {ns}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// What tests/browser.rs asks of a page from within it. Answers go to the frame around it.
+"use strict";
+const refused = [];
+addEventListener("securitypolicyviolation", (event) => refused.push(event.violatedDirective + " " + event.sourceFile));
+const broken = [];
+addEventListener("error", (event) => broken.push(String(event.message)));
+addEventListener("load", () => {
+  const all = (what) => Array.from(document.querySelectorAll(what));
+  const shown = (what) => all(what).filter((it) => it.getClientRects().length > 0).length;
+  const channel = (value) => {
+    const share = value / 255;
+    return share > 0.03928 ? ((share + 0.055) / 1.055) ** 2.4 : share / 12.92;
+  };
+  const light = (color) => {
+    const [red, green, blue] = color.match(/[\d.]+/g).map(Number);
+    return 0.2126 * channel(red) + 0.7152 * channel(green) + 0.0722 * channel(blue);
+  };
+  const back = getComputedStyle(document.body).backgroundColor;
+  const contrast = (color) => {
+    const [a, b] = [light(color), light(back)].sort();
+    return (b + 0.05) / (a + 0.05);
+  };
+  all("details").forEach((it) => { it.open = true; });
+  // Of one wide drawing and one narrow one text could differ in size; none is too small to be read.
+  const letters = all("svg text").map((it) => {
+    const scale = it.ownerSVGElement.getBoundingClientRect().width / it.ownerSVGElement.viewBox.baseVal.width;
+    return parseFloat(getComputedStyle(it).fontSize) * scale;
+  });
+  const outside = all("svg text").filter((it) => {
+    const [own, room] = [it.getBoundingClientRect(), it.ownerSVGElement.getBoundingClientRect()];
+    return own.left + 1 < room.left || own.right > room.right + 1 || own.bottom > room.bottom + 1;
+  });
+  const answer = {
+    width: innerWidth,
+    overflow: document.documentElement.scrollWidth - innerWidth,
+    dark: matchMedia("(prefers-color-scheme: dark)").matches,
+    back,
+    contrast: Math.min(...["body", ".muted", "a", ".badge", "svg text"].map((what) => {
+      const style = getComputedStyle(document.querySelector(what));
+      return contrast(what === "svg text" ? style.fill : style.color);
+    })),
+    charts: all("svg").length,
+    narrowest: Math.min(...all("svg").map((it) => it.getBoundingClientRect().width)),
+    letters: Math.min(...letters),
+    outside: outside.map((it) => it.textContent),
+    cases: shown("details.case"),
+    tools: shown(".tools input"),
+    images: all("img").length,
+    hacked: "hacked" in window,
+    refused,
+    broken,
+  };
+  const search = document.querySelector(".tools input");
+  search.value = "FAST small";
+  search.dispatchEvent(new Event("input"));
+  answer.filtered = shown("details.case");
+  search.value = "";
+  search.dispatchEvent(new Event("input"));
+  const state = document.querySelector(".tools select");
+  state.value = "pass";
+  state.dispatchEvent(new Event("change"));
+  answer.passed = shown("details.case");
+  const table = all("table").find((it) => it.querySelector("th").textContent === "case");
+  const sorted = () => Array.from(table.tBodies[0].rows, (row) => row.cells[2].textContent);
+  const head = table.querySelectorAll("th button")[2];
+  head.click();
+  answer.ascending = sorted();
+  head.click();
+  answer.descending = sorted();
+  parent.postMessage(JSON.stringify(answer), "*");
+});
