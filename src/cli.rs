@@ -34,6 +34,8 @@ pub struct Cli {
 pub enum Command {
     /// Build, check, measure and judge the kernels of gates.yaml
     Run(RunArgs),
+    /// Read the GPU's counters for correct cases, with Nsight Compute
+    Profile(ProfileArgs),
     /// Judge one record against another: BASE is the old state, HEAD the new one
     Compare(CompareArgs),
     /// Judge a stored record again, with the gates and baselines of its run
@@ -179,6 +181,9 @@ pub struct RunArgs {
     /// Without a usable GPU, fail with exit code 4 instead of skipping what needs one
     #[arg(long)]
     pub require_gpu: bool,
+    /// After all timings, profile correct cases with Nsight Compute, for gates on its metrics; needs a GPU
+    #[arg(long)]
+    pub profile: bool,
     /// Install the pinned compiler into the cache directory if there is none
     #[arg(long)]
     pub provision: bool,
@@ -188,6 +193,32 @@ pub struct RunArgs {
     /// Write inputs, outputs and references of every checked case as .npy files into this directory
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper profile                          every case of gates.yaml
+  gatekeeper profile sdpa_fp8/stage2@mission  one case
+  gatekeeper profile --format json > profile.json
+
+Needs a GPU and ncu of Nsight Compute. Builds and checks first; a case that is not correct is not profiled.
+
+Exit codes: 0, 2 wrong usage, 3 a case has no profile, 4 environment (`gatekeeper --help`).")]
+pub struct ProfileArgs {
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Only these cases, as for `run`
+    #[arg(value_name = "FILTER")]
+    pub filters: Vec<String>,
+    /// Which GPU: auto, cuda or cuda:N
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
+    pub device: DeviceChoice,
+    /// Install the pinned compiler into the cache directory if there is none
+    #[arg(long)]
+    pub provision: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal)]
+    pub format: ProfileFormat,
 }
 
 #[derive(Debug, Args)]
@@ -468,6 +499,13 @@ pub enum Format {
     Json,
     Junit,
     Github,
+}
+
+/// A profile has no verdicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProfileFormat {
+    Terminal,
+    Json,
 }
 
 /// What is no judgement has no annotations.

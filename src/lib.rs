@@ -24,6 +24,7 @@ pub mod limits;
 pub mod measure;
 pub mod pipeline;
 pub mod process;
+mod profiler;
 pub mod repo;
 pub mod report;
 mod rivals;

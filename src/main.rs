@@ -16,6 +16,7 @@ fn main() -> ExitCode {
     }
     let outcome = match command {
         Command::Run(args) => cmd::run::run(&args),
+        Command::Profile(args) => cmd::profile::run(&args),
         Command::Compare(args) => cmd::judge::compare(&args),
         Command::Judge(args) => cmd::judge::judge(&args),
         Command::Report(args) => cmd::judge::report(&args),

@@ -10,6 +10,7 @@ mod moved;
 mod past;
 mod plan;
 mod prepare;
+mod profile;
 mod simulate;
 mod sources;
 mod time;
@@ -45,11 +46,22 @@ pub struct Request {
     pub require_gpu: bool,
     pub allow_fallback: bool,
     pub provision: bool,
+    pub profile: Profile,
     pub dump: Option<PathBuf>,
     /// The revision to compare with.
     pub base: Option<Asked>,
     /// The command line, for the record.
     pub command: String,
+}
+
+/// Whether cases are profiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    No,
+    /// After all timings.
+    Too,
+    /// In the place of timings.
+    Only,
 }
 
 pub struct Outcome {
@@ -127,6 +139,14 @@ fn execute(
         record.evidence.extend(digests);
         check::check_all(&mut work, base_references, &mut crews, &mut record, on);
         time::time_all(&work, &planned.root, crews.first(), &mut record, on);
+        if record.plan.profiling.is_some() {
+            // The GPU is free for the profiler's own worker.
+            crews.retire();
+            let base = planned.base.as_ref().map(|base| base.tree.root.as_path());
+            let roots: Vec<_> = [planned.root.as_path()].into_iter().chain(base).collect();
+            let trees = profile::Trees::new(&roots, &planned.toolchain.include);
+            profile::profile_all(&work, planned.profiler.as_ref(), &trees, &mut record, on);
+        }
     } else if record.environment.simulator.is_some() {
         let references = &planned.references;
         let mut sources = Sources::new(&planned.root, &planned.toolchain.include);

@@ -465,6 +465,7 @@ fn help_is_as_agreed() {
     for command in [
         &[][..],
         &["run"],
+        &["profile"],
         &["compare"],
         &["judge"],
         &["baseline"],

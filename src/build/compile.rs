@@ -473,7 +473,7 @@ fn is_report(line: &str) -> bool {
 }
 
 /// The toolkit's own headers, as `canonical` names them.
-const TOOLKIT: &str = "cuda/include/";
+pub const TOOLKIT: &str = "cuda/include/";
 
 /// Whether a file that the line tables of [`Compiled::ptx`] name is a header of the toolkit or of the
 /// operating system, and none of the user's.

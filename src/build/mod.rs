@@ -19,7 +19,7 @@ pub mod signature;
 use self::cache::{Artifacts, Stored};
 use self::command::{NvccCall, Way};
 use self::compile::{Compiled, Workshop};
-pub use self::compile::{in_toolkit, is_of_system};
+pub use self::compile::{TOOLKIT, in_toolkit, is_of_system};
 use self::files::Files;
 use self::inputs::{Dependencies, HeaderSearch};
 use crate::cache::Cache;
@@ -362,6 +362,22 @@ impl Builder<'_> {
         let settled = included.iter().all(|file| !now.touched_since(file, before));
         settled.then_some(inputs)
     }
+}
+
+/// What was built once, if the cache still has it.
+///
+/// # Errors
+/// Environment, where the cache cannot be used.
+pub fn stored(
+    cache: &Cache,
+    toolchain: &Toolchain,
+    unit: &Unit,
+    facts: &BuildFacts,
+) -> Result<Option<Artifact>> {
+    let local = on_this_machine(unit);
+    let key = cache::request_key(unit, &NvccCall::of(&local), toolchain)?;
+    let stored = Artifacts::open(cache)?.load(&key, &facts.artifact);
+    Ok(stored.map(|stored| artifact(&local, &stored)))
 }
 
 fn artifact(unit: &Unit, stored: &Stored) -> Artifact {

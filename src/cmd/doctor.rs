@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::exit::Exit;
 use crate::process::confine::Support;
 use crate::report::{reasons, words};
-use crate::toolchain::{self, Toolchain};
+use crate::toolchain::{self, Profiler, Toolchain};
 use crate::worker::Crew;
 use std::fmt::Write;
 use verdict::model::{DeviceFacts, OtherProcess, Seen};
@@ -93,6 +93,10 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
         (
             "device".to_owned(),
             device_status(&device, version.as_deref()),
+        ),
+        (
+            "profiler".to_owned(),
+            profiler(toolchain::find_profiler(), toolchain::may_read_counters()),
         ),
     ];
     lines.extend(others.iter().zip(1..).map(|(device, ordinal)| {
@@ -195,6 +199,21 @@ fn confinement(support: Support) -> Status {
     }
 }
 
+/// Not an error: only `--profile` and `profile` need one.
+fn profiler(found: Result<Profiler>, may_read: Option<bool>) -> Status {
+    match (found, may_read) {
+        (Err(error), _) => Status::Missing(error.to_string()),
+        (Ok(_), Some(false)) => Status::Missing(
+            "the driver lets administrators alone read the GPU's counters; set its option NVreg_RestrictProfilingToAdminUsers=0, or run as root, in a container with the capability SYS_ADMIN".to_owned(),
+        ),
+        (Ok(profiler), _) => Status::Good(format!(
+            "Nsight Compute {}, {}",
+            profiler.version,
+            profiler.program.display()
+        )),
+    }
+}
+
 /// What there is beside the first device.
 fn others(crew: &mut Crew, first: &Seen<DeviceFacts>) -> Result<Vec<Seen<DeviceFacts>>> {
     if first.got().is_none() {
@@ -257,6 +276,26 @@ fn busy(others: &[OtherProcess]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn counters_that_are_locked_are_told_before_a_profile() {
+        let found = || {
+            Ok(Profiler {
+                program: "/usr/local/cuda/bin/ncu".into(),
+                version: "2025.3.1.0".into(),
+            })
+        };
+        let is_good = |status| matches!(status, Status::Good(text) if text == "Nsight Compute 2025.3.1.0, /usr/local/cuda/bin/ncu");
+        assert!(is_good(profiler(found(), Some(true))));
+        assert!(is_good(profiler(found(), None)));
+        let locked = profiler(found(), Some(false));
+        assert!(
+            matches!(locked, Status::Missing(text) if text.contains("NVreg_RestrictProfilingToAdminUsers=0"))
+        );
+        let missing = profiler(Err(Error::environment("no profiler")), Some(true));
+        assert!(matches!(missing, Status::Missing(text) if text.contains("no profiler")));
+    }
 
     #[test]
     fn a_peak_stands_beside_that_of_the_tables() {

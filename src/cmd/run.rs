@@ -6,7 +6,7 @@ use crate::cli::RunArgs;
 use crate::config::{self, Loaded, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
-use crate::pipeline::{self, Asked, Outcome, Request};
+use crate::pipeline::{self, Asked, Outcome, Profile, Request};
 use crate::report;
 use crate::report::html::Told;
 use crate::report::progress::Progress;
@@ -58,6 +58,10 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         require_gpu: args.require_gpu,
         allow_fallback: args.allow_fallback,
         provision: args.provision,
+        profile: match args.profile {
+            true => Profile::Too,
+            false => Profile::No,
+        },
         dump: args.dump.clone(),
         base: args.base.as_ref().map(|revision| Asked {
             revision: revision.clone(),

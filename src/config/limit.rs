@@ -158,10 +158,14 @@ fn read_bound(
         )));
     }
     let mut metrics = references.iter().map(Reference::metric);
-    let time = metrics.find(|metric| metric.facet() == Facet::Times);
-    if let (Some(time), Facet::Correctness) = (time, metric.facet()) {
+    let later = metrics.find(|metric| matches!(metric.facet(), Facet::Times | Facet::Profile));
+    if let (Some(later), Facet::Correctness) = (later, metric.facet()) {
         return Err(problem(format!(
-            "a limit on {metric} cannot depend on {time}: a kernel that is wrong is never timed"
+            "a limit on {metric} cannot depend on {later}: a kernel that is wrong is never {}",
+            match later.facet() {
+                Facet::Profile => "profiled",
+                _ => "timed",
+            }
         )));
     }
     if !references.is_empty() {
@@ -271,6 +275,12 @@ fn check_breakable(
         Metric::Occupancy if value > 1.0 => Some("occupancy is a share: write 25% or 0.25"),
         Metric::Occupancy | Metric::BlocksPerSm if value == 0.0 => Some("every kernel passes this"),
         Metric::OverTolerance if value >= 1.0 => Some("every kernel passes this"),
+        Metric::Profile(of) if of.is_share() && value > 1.0 => {
+            Some("it is a share: write 50% or 0.5")
+        }
+        Metric::Profile(of) if of.larger_is_better() && value == 0.0 => {
+            Some("every kernel passes this")
+        }
         _ if metric.facet() == Facet::Times && value == 0.0 => Some("every kernel fails this"),
         _ => None,
     };

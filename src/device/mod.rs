@@ -169,6 +169,9 @@ pub trait Timer {
     /// Launches that are not timed, and waits for them.
     fn warm_up(&mut self, side: Side, launches: u32) -> Result<()>;
 
+    /// One launch between the marks that a profiler around this process goes by.
+    fn profiled(&mut self, side: Side) -> Result<()>;
+
     /// Prepares `launches` calls back to back that can be run without the host between them.
     fn batch(&mut self, side: Side, launches: u32) -> Result<()>;
 

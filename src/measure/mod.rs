@@ -175,6 +175,9 @@ mod tests {
             assert!(launches > 0);
             Ok(())
         }
+        fn profiled(&mut self, _: Side) -> Result<()> {
+            Ok(())
+        }
         fn batch(&mut self, _: Side, launches: u32) -> Result<()> {
             self.batch = Some(launches);
             Ok(())

@@ -321,6 +321,9 @@ mod tests {
         fn warm_up(&mut self, side: Side, _: u32) -> Result<()> {
             self.takes(side, 1).map(drop)
         }
+        fn profiled(&mut self, _: Side) -> Result<()> {
+            Ok(())
+        }
         fn batch(&mut self, _: Side, launches: u32) -> Result<()> {
             self.launches.push(launches);
             Ok(())

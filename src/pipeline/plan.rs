@@ -1,15 +1,18 @@
 //! What a run is to do, before anything is built: the plan with its policy, the base's tree, the compiler.
 
-use super::{Request, base, past, simulate};
+use super::{Profile, Request, base, past, simulate};
 use crate::cache::Cache;
 use crate::check::cache::References;
 use crate::config::{self, Loaded};
 use crate::error::{Diagnostic, Error, Result};
 use crate::report::progress::Event;
-use crate::toolchain::{self, Toolchain};
+use crate::toolchain::{self, Profiler, Toolchain};
 use crate::{repo, store};
 use std::path::{Path, PathBuf};
-use verdict::model::{Base, Case, CompilerFacts, DeviceFacts, Evidence, Plan, Policy, Seen, Unit};
+use verdict::model::{
+    Base, Case, CompilerFacts, DeviceFacts, Evidence, Fault, FaultKind, Plan, Policy, Profiling,
+    Seen, Unit,
+};
 
 /// Everything that a run goes by.
 pub(super) struct Planned {
@@ -22,7 +25,12 @@ pub(super) struct Planned {
     pub toolchain: Toolchain,
     pub references: References,
     pub base: Option<BaseTree>,
+    /// Only where it is asked for.
+    pub profiler: std::result::Result<Profiler, Fault>,
 }
+
+/// Profiles of a case that a relative limit rests on.
+const REPEATS: u32 = 3;
 
 /// What the base is built of.
 pub(super) struct BaseTree {
@@ -52,6 +60,7 @@ pub(super) fn plan(
         all,
         ..
     } = loaded;
+    let profiler = find_profiler(request, &mut plan);
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
     let found = request.base.as_ref().map(|asked| {
         plan.pairing = Some(config::pairing(asked.unchanged));
@@ -62,7 +71,10 @@ pub(super) fn plan(
         base::find(asked, &root, &head, cache)
     });
     let found = found.transpose()?;
-    let (tree, base) = found.map(|it| ((it.tree, it.pin), it.base)).unzip();
+    let (tree, mut base) = found.map(|it| ((it.tree, it.pin), it.base)).unzip();
+    if let Some(base) = &mut base {
+        base.plan.profiling = plan.profiling;
+    }
     let commit = repo::commit(&root);
     if let Some(base) = &base {
         warn_of_base(&root, base, commit.as_deref(), on);
@@ -103,7 +115,28 @@ pub(super) fn plan(
         toolchain,
         references,
         base: tree,
+        profiler,
     })
+}
+
+/// What the plan is to do about profiles, and what does it. That there is no profiler is a verdict of every gate that
+/// needs one, and no end of the run.
+fn find_profiler(request: &Request, plan: &mut Plan) -> std::result::Result<Profiler, Fault> {
+    let missing = |message: String| Fault {
+        kind: FaultKind::ProfilerMissing,
+        message,
+    };
+    if request.profile == Profile::No {
+        return Err(missing("none was asked for".to_owned()));
+    }
+    plan.profiling = Some(Profiling { repeats: REPEATS });
+    if request.profile == Profile::Only {
+        plan.rivals.clear();
+        for case in &mut plan.cases {
+            case.timed = false;
+        }
+    }
+    toolchain::find_profiler().map_err(|error| missing(error.to_string()))
 }
 
 /// A base that is ahead of head, or the same, compares other than its name says.

@@ -149,7 +149,7 @@ fn timed(
 }
 
 impl Work {
-    fn timing(
+    pub(super) fn timing(
         &self,
         record: &Record,
         case: &Case,
@@ -183,7 +183,7 @@ impl Work {
         })
     }
 
-    fn base_arm(&self, record: &Record, id: &CaseId) -> std::result::Result<Arm, Why> {
+    pub(super) fn base_arm(&self, record: &Record, id: &CaseId) -> std::result::Result<Arm, Why> {
         let lacking = || Why::lost(&format!("the base's {id} was not built for this device"));
         let base = record.policy.base.as_ref().ok_or_else(lacking)?;
         let device = record.environment.device.got().ok_or_else(lacking)?;

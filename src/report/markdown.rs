@@ -12,7 +12,12 @@ use std::fmt::Write;
 use verdict::model::{Judgement, Outcome, Record};
 
 pub fn render(record: &Record, judgement: &Judgement) -> String {
-    let page = page::lay_out(record, judgement);
+    render_beside(None, record, judgement)
+}
+
+/// The same, compared with another record.
+pub fn render_beside(base: Option<&Record>, record: &Record, judgement: &Judgement) -> String {
+    let page = page::lay_out(record, base, judgement);
     let mut out = format!("## gatekeeper: {}\n\n", text(&cut(page.headline)));
     line(&mut out, &text(&cut(page.circumstances)));
     sections(&mut out, &page.sections);
@@ -158,7 +163,10 @@ fn problem(problem: &Problem) -> Vec<String> {
         format!("**{}**<br><sub>{}</sub>", problem.outcome, problem.code),
         code(&problem.subjects),
         gates.join(", "),
-        cell(&problem.why),
+        match &problem.cause {
+            Some(cause) => cell(&format!("{}\ncause: {cause}", problem.why)),
+            None => cell(&problem.why),
+        },
         problem.command.as_deref().map_or(String::new(), code),
     ]
 }

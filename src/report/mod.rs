@@ -1,6 +1,7 @@
 //! What a person or a program reads of a judgement. Decides nothing.
 
 mod beside;
+mod causes;
 #[cfg(test)]
 mod codes;
 pub mod diagnosis;
@@ -20,6 +21,7 @@ pub mod nvbench;
 mod page;
 mod printed;
 mod problems;
+pub mod profile;
 pub mod progress;
 pub mod reasons;
 mod rivals;

@@ -31,6 +31,7 @@ pub enum Phase {
     Estimate,
     Simulate,
     Time,
+    Profile,
 }
 
 impl fmt::Display for Phase {
@@ -42,6 +43,7 @@ impl fmt::Display for Phase {
             Self::Estimate => "estimating",
             Self::Simulate => "simulating",
             Self::Time => "timing",
+            Self::Profile => "profiling",
         })
     }
 }

@@ -241,7 +241,7 @@ pub fn win(record: &Record, win: &Win) -> String {
 pub fn costs(costs: &Costs) -> String {
     let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1000.0);
     format!(
-        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}{}, simulator {}, {}{} started and ended {}, own {}",
+        "{}: compiler {} ({} compiled, {} cached), reference {}, GPU work {}{}, simulator {}, {}{}{} started and ended {}, own {}",
         seconds(costs.total_ms),
         seconds(costs.compiler_ms),
         costs.compiled,
@@ -256,6 +256,10 @@ pub fn costs(costs: &Costs) -> String {
         match costs.rivals_ms {
             0 => String::new(),
             ms => format!("rivals {}, ", seconds(ms)),
+        },
+        match costs.profiler_ms {
+            0 => String::new(),
+            ms => format!("profiler {}, ", seconds(ms)),
         },
         plural(costs.workers as usize, "worker"),
         seconds(costs.worker_start_ms),

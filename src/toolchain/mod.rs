@@ -1,4 +1,4 @@
-//! Where nvcc and its host compiler are, which they are, and how a machine without them gets them.
+//! Where nvcc, its host compiler and the profiler are, which they are, and how a machine without a compiler gets one.
 //!
 //! May know nothing of gates.yaml beyond the pinned version, and nothing of kernels.
 
@@ -6,12 +6,14 @@ mod breakage;
 mod disassembler;
 mod install;
 mod probe;
+mod profiler;
 #[doc(hidden)]
 pub mod testing;
 
 pub use breakage::find_breakage;
 pub use disassembler::{Disassembler, find_disassembler};
 pub use install::{install, install_disassembler};
+pub use profiler::{Profiler, find_profiler, may_read_counters};
 
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};

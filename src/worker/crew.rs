@@ -1,13 +1,14 @@
 //! Workers one after another: a fault ends one, a known-good kernel in a fresh one tells whether it was
 //! the kernel or the machine, and the next job goes on there.
 
-use super::host::{Lost, Sent, Worker};
+use super::host::{FAREWELL, Lost, Sent, Worker};
 use super::protocol::{CheckJob, Frame, Job, PairJob, Ready, TimeJob};
 use crate::device::lock::{GpuLock, SHARED, Use};
 use crate::device::{DeviceChoice, Failure};
 use crate::error::Error;
 use crate::process::confine::{self, Rules, Sockets};
 use crate::report::reasons;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -21,6 +22,9 @@ const START: Duration = Duration::from_secs(120);
 const START_VARIABLE: &str = "GATEKEEPER_DRIVER_TIMEOUT";
 const KNOWN_GOOD: Duration = Duration::from_secs(60);
 const COUNT: Duration = Duration::from_secs(60);
+
+/// A profiler writes its report at the end.
+const WRITING: Duration = Duration::from_secs(60);
 
 /// Wall time of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +78,8 @@ pub struct Crew<'a> {
     costs: WorkerCosts,
     /// The job after the next.
     announced: Option<Job>,
+    /// How long a worker may take to end.
+    farewell: Duration,
     /// What the worker has been sent ahead of time.
     sent: Option<(Job, Sent)>,
 }
@@ -99,6 +105,27 @@ impl<'a> Crew<'a> {
         Self::of(command, SHARED.into())
     }
 
+    /// Workers are this executable, started by another program that hands on standard input and output.
+    ///
+    /// # Errors
+    /// Environment, where the system does not tell where this executable is.
+    pub fn wrapped(wrapper: Vec<OsString>, ordinal: u32) -> crate::error::Result<Self> {
+        let program = this_program()?;
+        let command = move || {
+            let mut words = wrapper.iter();
+            let mut command = Command::new(words.next().map_or(program.as_os_str(), |it| it));
+            command.args(words).arg(&program);
+            let choice = DeviceChoice::Cuda { ordinal };
+            command.arg(super::SUBCOMMAND).arg(choice.to_string());
+            command.env_remove("CUDA_LAUNCH_BLOCKING");
+            command
+        };
+        Ok(Self {
+            farewell: WRITING,
+            ..Self::of(command, SHARED.into())
+        })
+    }
+
     pub(super) fn of(command: impl Fn() -> Command + Send + 'static, locks: PathBuf) -> Self {
         Self {
             command: Box::new(command),
@@ -111,6 +138,7 @@ impl<'a> Crew<'a> {
             broken: None,
             costs: WorkerCosts::default(),
             announced: None,
+            farewell: FAREWELL,
             sent: None,
         }
     }
@@ -192,6 +220,16 @@ impl<'a> Crew<'a> {
         })
     }
 
+    /// One launch for the profiler that wraps the worker. For a fresh process call `retire` first.
+    pub fn profile(&mut self, job: TimeJob, deadline: Duration) -> Seen<()> {
+        let job = Job::Profile(Box::new(job));
+        let end = self.run(Use::Measure, &job, deadline, |_| {});
+        answer(end, |frame| match frame {
+            Frame::Profiled => Ok(()),
+            other => Err(Box::new(other)),
+        })
+    }
+
     /// As `time`, of head and base side by side.
     pub fn pair(&mut self, job: PairJob) -> Seen<PairFacts> {
         let deadline = deadline(&job.head.case);
@@ -230,7 +268,9 @@ impl<'a> Crew<'a> {
     fn end_worker(&mut self) -> String {
         self.sent = None;
         let began = Instant::now();
-        let said = self.worker.take().map(Worker::end).unwrap_or_default();
+        let farewell = self.farewell;
+        let said = self.worker.take().map(|it| it.end(farewell));
+        let said = said.unwrap_or_default();
         self.costs.process += began.elapsed();
         said
     }

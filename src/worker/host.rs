@@ -19,7 +19,7 @@ const STDERR_TAIL: usize = 4096;
 const STDERR_LINES: usize = 4;
 
 /// How long a worker may take to end once its input is closed.
-const FAREWELL: Duration = Duration::from_secs(5);
+pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// How long a killed worker may take to be gone.
 const REAPING: Duration = Duration::from_secs(30);
@@ -229,9 +229,9 @@ impl Worker {
     }
 
     /// Ends it, and returns what it left on standard error: empty, or `; stderr: ...`.
-    pub fn end(mut self) -> String {
+    pub fn end(mut self, patience: Duration) -> String {
         self.input = None;
-        if self.ended_within(FAREWELL).is_none() {
+        if self.ended_within(patience).is_none() {
             self.kill();
         }
         self.stderr.quoted()

@@ -27,6 +27,8 @@ pub enum Job {
     Check(Box<CheckJob>),
     Time(Box<TimeJob>),
     Pair(Box<PairJob>),
+    /// One launch for a profiler around this worker, on buffers prepared as for timing.
+    Profile(Box<TimeJob>),
     Estimate(Box<EstimateJob>),
     Simulate(Box<SimulateJob>),
 }
@@ -38,7 +40,7 @@ impl Job {
         match self {
             Self::KnownGood | Self::Count => false,
             Self::Check(job) => job.artifacts().any(is_launcher),
-            Self::Time(job) => is_launcher(&job.artifact),
+            Self::Time(job) | Self::Profile(job) => is_launcher(&job.artifact),
             Self::Pair(job) => [&job.head, &job.base]
                 .iter()
                 .any(|arm| is_launcher(&arm.artifact)),
@@ -175,6 +177,8 @@ pub enum Frame {
     Checked(Box<CheckFacts>),
     Timed(Box<TimeFacts>),
     Paired(Box<PairFacts>),
+    /// The launch is over. What was counted is with the profiler.
+    Profiled,
     /// Warp instructions of the whole launch; `None` where a sample of its blocks alone passed the limit.
     Estimated(Option<u64>),
     Simulated(Box<Simulated>),
@@ -204,6 +208,7 @@ impl Frame {
             | Self::Checked(_)
             | Self::Timed(_)
             | Self::Paired(_)
+            | Self::Profiled
             | Self::Estimated(_)
             | Self::Simulated(_)
             | Self::Failed(_) => true,

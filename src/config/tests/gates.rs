@@ -312,3 +312,24 @@ fn the_tolerance_is_the_tightest_absolute_max_err() {
     assert_eq!(tolerance("max_err: \"<= N\""), Some(Num(4096.0)));
     assert_eq!(tolerance("rel_l2: 1e-3"), None);
 }
+
+#[test]
+fn limits_on_profiles() {
+    let resolved = right(
+        "registers: 128\n",
+        "registers: 128\n      tensor_active: [50%, -2%]\n      bank_conflicts: 0\n      dram_bytes: +2%\n",
+    );
+    let first = resolved.plan.cases[0].id.to_string();
+    let asked = written_for(&resolved, &first);
+    for limit in [
+        "tensor_active >= 0.5",
+        "tensor_active by 0.02",
+        "bank_conflicts <= 0",
+        "dram_bytes by 0.02",
+    ] {
+        let is_there = asked
+            .iter()
+            .any(|line| line.starts_with(&format!("{limit} :")));
+        assert!(is_there, "{limit}: {asked:#?}");
+    }
+}

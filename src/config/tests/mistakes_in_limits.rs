@@ -124,6 +124,11 @@ fn limits() {
     );
     check(
         "max_err: 1e-6",
+        "max_err: \"<= 1e-9 * dram_bytes\"",
+        "gates.yaml:23:20: kernels.scale.gates.max_err: a limit on max_err cannot depend on dram_bytes: a kernel that is wrong is never profiled",
+    );
+    check(
+        "max_err: 1e-6",
         "max_err: .nan",
         "gates.yaml:23:16: kernels.scale.gates.max_err: `.nan`: a number starts with a digit: `0.5`",
     );
@@ -288,4 +293,36 @@ fn a_tail_of_few_launches_is_said_before_they_are_measured() {
             (other, _) => panic!("{singles} {limit}: {}", other.is_ok()),
         }
     }
+}
+
+#[test]
+fn limits_on_profiles() {
+    let mistake = |limit: &str, said: &str| {
+        let metric = limit.split(':').next().unwrap();
+        check(
+            "registers: 128",
+            limit,
+            &format!(
+                "gates.yaml:22:{}: kernels.scale.gates.{metric}: {said}",
+                metric.len() + 9
+            ),
+        );
+    };
+    mistake(
+        "tensor_active: 150%",
+        "`150%`: it is a share: write 50% or 0.5",
+    );
+    mistake("tensor_active: 0", "`0`: every kernel passes this");
+    mistake(
+        "dram_throughput: \"<= 60%\"",
+        "`<= 60%` is the wrong way round for dram_throughput: a worse kernel would pass\n  help: write `>= 60%`, or put it under `conditions`",
+    );
+    mistake(
+        "bank_conflicts: \"-2%\"",
+        "`-2%` would require bank_conflicts to be better than its baseline\n  help: write how much worse it may be: `+2%`",
+    );
+    mistake(
+        "tensor_active: \"-1% of base\"",
+        "`of base` is for times only, and tensor_active is not a time\n  help: write `-1%` to compare with the baseline",
+    );
 }

@@ -187,6 +187,18 @@ impl Timer for CudaTimer<'_> {
         self.device.sync()
     }
 
+    fn profiled(&mut self, side: Side) -> Result<()> {
+        let target = self.target(side)?;
+        self.restore(target)?;
+        self.device.sync()?;
+        // SAFETY: marks a place in the process; there is nothing to hold to.
+        check("cuProfilerStart", unsafe { sys::cuProfilerStart() })?;
+        let launched = self.launch(target).and_then(|()| self.device.sync());
+        // SAFETY: as above.
+        let stopped = check("cuProfilerStop", unsafe { sys::cuProfilerStop() });
+        launched.and(stopped)
+    }
+
     fn batch(&mut self, side: Side, launches: u32) -> Result<()> {
         let target = self.target(side)?;
         self.timed(side)?.batch = None;

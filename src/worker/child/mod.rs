@@ -6,6 +6,7 @@ mod job_cache;
 mod metered;
 mod orders;
 mod pair;
+mod profile;
 mod simulate;
 mod stage;
 #[cfg(test)]
@@ -22,7 +23,11 @@ use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use verdict::model::Unsupported;
+
+/// A profiler's handlers write what it counted.
+static ENDS_IN_ORDER: AtomicBool = AtomicBool::new(false);
 
 /// Takes orders on standard input until it is closed.
 pub fn main(choice: DeviceChoice) -> ExitCode {
@@ -77,6 +82,13 @@ fn run(device: &mut CudaDevice, cache: &mut JobCache, job: &Job, frames: &mut Fr
             let facts = pair::pair(device, cache, job, say)?;
             Ok(Frame::Paired(Box::new(facts)))
         }),
+        Job::Profile(job) => {
+            ENDS_IN_ORDER.store(true, Ordering::Relaxed);
+            metered(device, frames, |device, say| {
+                profile::launch_once(device, cache, job, say)?;
+                Ok(Frame::Profiled)
+            })
+        }
         Job::Estimate(_) | Job::Simulate(_) => {
             Frame::Failed(Failure::Unsupported(Unsupported::Simulation))
         }
@@ -130,6 +142,9 @@ fn keep_memory() {
 
 /// Without destructors and exit handlers: the CUDA runtime's own would wait for a kernel that hangs.
 fn leave(code: i32) -> ! {
+    if ENDS_IN_ORDER.load(Ordering::Relaxed) {
+        std::process::exit(code);
+    }
     // SAFETY: ends the process; nothing is left half written, frames are flushed line by line.
     unsafe { nix::libc::_exit(code) }
 }

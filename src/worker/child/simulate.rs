@@ -59,9 +59,12 @@ fn run(
             let say = &mut |frame| frames.send(frame);
             simulate(device, cache, job, say).map(|simulated| Frame::Simulated(Box::new(simulated)))
         }
-        Job::KnownGood | Job::Count | Job::Check(_) | Job::Time(_) | Job::Pair(_) => {
-            Err(Failure::Unsupported(Unsupported::Clock))
-        }
+        Job::KnownGood
+        | Job::Count
+        | Job::Check(_)
+        | Job::Time(_)
+        | Job::Pair(_)
+        | Job::Profile(_) => Err(Failure::Unsupported(Unsupported::Clock)),
     }
 }
 

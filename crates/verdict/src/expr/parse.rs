@@ -102,6 +102,16 @@ fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
+/// Whether what follows a number makes it per cent: a sign right behind it, and no second operand that would make
+/// the sign a remainder.
+fn is_percent(tail: &str) -> bool {
+    let Some(rest) = tail.strip_prefix('%').map(str::trim_start) else {
+        return false;
+    };
+    rest.is_empty()
+        || rest.starts_with([')', ',', '<', '>', '=', '!', '&', '|', '+', '*', '/', '%'])
+}
+
 /// A number at the start of `text`, and its length in bytes.
 fn number(text: &str) -> Result<(Token, usize), String> {
     let tail = |from: usize| text.get(from..).unwrap_or("");
@@ -122,6 +132,12 @@ fn number(text: &str) -> Result<(Token, usize), String> {
         }
     }
     let literal = text.get(..length).unwrap_or("");
+    if is_percent(tail(length)) {
+        let too_large = || format!("{literal}% is too large");
+        let value = literal.parse::<f64>().map_err(|_| too_large())? / 100.0;
+        let value = finite(value, "").map_err(|_| too_large())?;
+        return Ok((Token::Number(value), length + 1));
+    }
     let suffix: String = tail(length)
         .chars()
         .take_while(|&char| is_name_part(char) || matches!(char, 'µ' | 'μ'))

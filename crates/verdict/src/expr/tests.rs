@@ -65,6 +65,20 @@ fn numbers() {
 }
 
 #[test]
+fn a_number_per_cent_is_no_remainder() {
+    assert_eq!(value("50%"), Ok(0.5.into()));
+    assert_eq!(value("2.5%"), Ok(0.025.into()));
+    assert_eq!(value("50% + 25%"), Ok(0.75.into()));
+    assert_eq!(value("(50%)"), Ok(0.5.into()));
+    // With a second operand the sign is a remainder, as it was.
+    assert_eq!(value("50 % 7"), Ok(1.into()));
+    assert_eq!(value("50%7"), Ok(1.into()));
+    assert_eq!(value("50 % (3 + 4)"), Ok(1.into()));
+    assert!(truth("a >= 50% || b >= 70%", &[("a", 0.4), ("b", 0.7)]).unwrap());
+    assert!(!truth("a >= 50% && b >= 70%", &[("a", 0.4), ("b", 0.7)]).unwrap());
+}
+
+#[test]
 fn nothing_is_truncated_or_wrapped() {
     let integer = |text: &str| {
         Expression::parse(text)

@@ -511,6 +511,7 @@ pub fn record() -> Record {
             gpu_ms: 2500,
             gpus: 1,
             rivals_ms: 0,
+            profiler_ms: 0,
             worker_start_ms: 1600,
             workers: 4,
             total_ms: 8900,

@@ -43,6 +43,7 @@ pub use agreed::ANY_SHAPE;
 pub use baselines::{Refused, acceptable};
 pub use best::best;
 pub use lookup::{Found, Ruling, unit_for, unit_to_simulate};
+pub use profile::{Profiled, figure as profile_figure, to_profile};
 pub use review::references::comparable;
 pub use rules::relative_change;
 pub use schedule::{

@@ -311,6 +311,14 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// As `timeable`, of a side of which anything was proven: the base is held to what it shows.
+    pub(super) fn proven(&self, id: &CaseId) -> Found<()> {
+        match self.proofs.is_empty() {
+            true => Ok(()),
+            false => self.timeable(id),
+        }
+    }
+
     /// Green before fast: only a case that is right is timed. What failed has its own gate; here it
     /// is the reason of a skip.
     pub(super) fn timeable(&self, id: &CaseId) -> Found<()> {

@@ -98,6 +98,9 @@ pub struct Costs {
     /// While rivals ran: other programs, beside the timing processes.
     #[serde(default, skip_serializing_if = "is_none")]
     pub rivals_ms: u64,
+    /// While the profiler ran, its workers included.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub profiler_ms: u64,
     /// From spawning workers until their device is open, and from telling them to end until they are gone:
     /// as `gpu_ms`, of several GPUs on the busiest.
     pub worker_start_ms: u64,
@@ -119,7 +122,8 @@ impl Costs {
             + self.reference_ms
             + self.gpu_ms
             + self.simulator_ms
-            + self.rivals_ms;
+            + self.rivals_ms
+            + self.profiler_ms;
         self.total_ms.saturating_sub(parts)
     }
 }

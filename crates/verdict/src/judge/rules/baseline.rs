@@ -44,14 +44,14 @@ pub fn compare_to_figure(
     gate: &Gate,
     metric: Metric,
     allowed: f64,
-    was: f64,
+    was: MetricValue,
 ) -> Ruled {
     let mut ruled = Ruled::blank(gate);
     let found = (|| {
         let value = measure(values, &mut ruled, gate, metric, allowed)?;
         let was = AgreedOn {
-            value: was,
-            spread: None,
+            value: was.number,
+            spread: was.spread,
             between: None,
         };
         let limit = Relative {

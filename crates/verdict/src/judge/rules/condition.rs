@@ -3,14 +3,16 @@
 use super::Ruled;
 use crate::expr::{Env, EvalError, Expression, Name};
 use crate::judge::lookup::{Found, Ruling, fail, inconclusive};
-use crate::judge::value::Values;
+use crate::judge::value::{Repeats, Spread, Values};
 use crate::model::*;
 
 pub fn check_condition(values: &Values, gate: &Gate, expr: &Expr) -> Ruled {
     let found = (|| {
-        let (expression, env) = prepare(values, &gate.subject, expr, Facet::Times)?;
+        let (expression, env, spreads) = prepare(values, &gate.subject, expr, Facet::Times)?;
         let operands = operands_of(expr, &expression, &env);
-        match evaluated(expr, expression.truth(&env))? {
+        let holds = evaluated(expr, expression.truth(&env))?;
+        check_repeats(expr, &expression, &env, &spreads, holds)?;
+        match holds {
             true => Ok(Reason::ConditionHolds { operands }),
             false => fail(Reason::ConditionBroken { operands }),
         }
@@ -25,7 +27,7 @@ pub fn evaluate_bound(
     metric: Metric,
     expr: &Expr,
 ) -> Found<f64> {
-    let (expression, env) = prepare(values, subject, expr, metric.facet())?;
+    let (expression, env, _) = prepare(values, subject, expr, metric.facet())?;
     evaluated(expr, expression.number(&env))
 }
 
@@ -61,9 +63,56 @@ fn metric_of(name: &Name) -> Option<Metric> {
     }
 }
 
+/// A figure of profiles that differ.
+struct Repeated {
+    name: Name,
+    metric: Metric,
+    repeats: Repeats,
+}
+
+/// Of more figures that differ between profiles not every combination is tried.
+const MOST_REPEATED: usize = 8;
+
+/// Whether a condition is as true at either end of what repeated profiles gave: else it holds or not by chance.
+fn check_repeats(
+    expr: &Expr,
+    expression: &Expression,
+    env: &Env,
+    spreads: &[Repeated],
+    holds: bool,
+) -> Found<()> {
+    let spreads = spreads.get(..MOST_REPEATED).unwrap_or(spreads);
+    for ends in 0..1_u32 << spreads.len() {
+        let mut env = env.clone();
+        for (at, it) in spreads.iter().enumerate() {
+            let end = match ends >> at & 1 {
+                0 => it.repeats.low,
+                _ => it.repeats.high,
+            };
+            env.insert(it.name.clone(), end.into());
+        }
+        if evaluated(expr, expression.truth(&env))? != holds
+            && let Some(it) = spreads.first()
+        {
+            return inconclusive(Reason::RepeatsDisagree {
+                metric: it.metric,
+                low: Num(it.repeats.low),
+                high: Num(it.repeats.high),
+                repeats: it.repeats.count,
+            });
+        }
+    }
+    Ok(())
+}
+
 /// The expression with a value for each of its names. The first name without one decides: the whole is
 /// as unknown as that.
-fn prepare(values: &Values, subject: &Subject, expr: &Expr, of: Facet) -> Found<(Expression, Env)> {
+fn prepare(
+    values: &Values,
+    subject: &Subject,
+    expr: &Expr,
+    of: Facet,
+) -> Found<(Expression, Env, Vec<Repeated>)> {
     let text = || expr.text.clone();
     let expression = match Expression::parse(&expr.text) {
         Ok(expression) => expression,
@@ -75,6 +124,7 @@ fn prepare(values: &Values, subject: &Subject, expr: &Expr, of: Facet) -> Found<
         }
     };
     let mut env = Env::new();
+    let mut spreads = Vec::new();
     for name in expression.names() {
         if let Some(constant) = expr.constants.get(&name.to_string()) {
             // Whole numbers stay whole, as divisions depend on it.
@@ -94,7 +144,7 @@ fn prepare(values: &Values, subject: &Subject, expr: &Expr, of: Facet) -> Found<
             });
         };
         // Whether a kernel is right decides whether it is timed, so times cannot decide whether it is right.
-        if of == Facet::Correctness && metric.facet() == Facet::Times {
+        if of == Facet::Correctness && matches!(metric.facet(), Facet::Times | Facet::Profile) {
             return inconclusive(Reason::TimeInCorrectness {
                 text: text(),
                 metric,
@@ -118,8 +168,17 @@ fn prepare(values: &Values, subject: &Subject, expr: &Expr, of: Facet) -> Found<
             },
         })?;
         env.insert(name.clone(), value.number.into());
+        if let Some(repeats) = value.spread.and_then(Spread::repeats)
+            && repeats.low != repeats.high
+        {
+            spreads.push(Repeated {
+                name: name.clone(),
+                metric,
+                repeats,
+            });
+        }
     }
-    Ok((expression, env))
+    Ok((expression, env, spreads))
 }
 
 fn sibling(subject: &Subject, variant: &str) -> Subject {

@@ -80,7 +80,7 @@ fn compare_to_base(values: &Values, gate: &Gate) -> Option<Ruled> {
             limit: Limit::Baseline { change },
         } => {
             let was = base.metric(subject, metric).ok()?;
-            baseline::compare_to_figure(head, gate, metric, change.0, was.number)
+            baseline::compare_to_figure(head, gate, metric, change.0, was)
         }
         Rule::Counters { change } => {
             let Subject::Case(id) = subject else {

@@ -232,3 +232,125 @@ fn another_profiler_is_another_key() {
     assert_eq!(verdict.outcome, Outcome::Inconclusive);
     assert_eq!(verdict.reason.code(), "other-key");
 }
+
+#[test]
+fn a_condition_that_holds_in_some_repeats_is_no_coin_toss() {
+    let either = |record: &Record, text: &str| {
+        let rule = Rule::Condition { expr: expr(text) };
+        let verdict = judged(record.clone(), rule);
+        (verdict.outcome, verdict.reason.code())
+    };
+    let mut record = record_profiled();
+    reprofile(&mut record, &id(), |repeat, facts| {
+        set(
+            facts,
+            ProfileMetric::TensorActive,
+            0.49 + 0.01 * f64::from(repeat),
+        );
+    });
+    let open = (Outcome::Inconclusive, "repeats-disagree");
+    assert_eq!(
+        either(&record, "tensor_active >= 50% || dram_throughput >= 70%"),
+        open
+    );
+    // The other side decides it whatever this one is.
+    let holds = either(&record, "tensor_active >= 50% || dram_throughput >= 20%");
+    assert_eq!(holds.0, Outcome::Pass);
+    let breaks = either(&record, "tensor_active >= 60% || dram_throughput >= 70%");
+    assert_eq!(breaks.0, Outcome::Fail);
+}
+
+#[test]
+fn only_right_cases_are_profiled_and_several_times_where_a_limit_compares() {
+    let asked = |record: &Record| {
+        to_profile(
+            &record.plan,
+            &record.environment,
+            &record.policy,
+            &record.evidence,
+        )
+    };
+    let mut fresh = record();
+    assert_eq!(asked(&fresh), []);
+    fresh.plan.profiling = Some(Profiling { repeats: 3 });
+    let all = asked(&fresh);
+    assert_eq!(all.len(), fresh.plan.cases.len());
+    assert!(all.iter().all(|it| it.repeats == 1 && !it.beside_base));
+    let subject = Subject::Case(id());
+    fresh.policy.gates.push(gate(subject, within(TENSOR, 0.02)));
+    let repeats = |record: &Record, of: &CaseId| {
+        let all = asked(record);
+        all.iter().find(|it| it.case == *of).map(|it| it.repeats)
+    };
+    assert_eq!(repeats(&fresh, &id()), Some(3));
+    assert_eq!(repeats(&fresh, &case_id("fast", "small")), Some(1));
+    recheck(&mut fresh, &id(), |_, facts| facts.error.non_finite = 1);
+    assert_eq!(repeats(&fresh, &id()), None);
+}
+
+/// Both sides profiled alike, of other code for `direct`, without baselines.
+fn beside_base() -> Record {
+    let mut record = record_profiled();
+    record.policy.baselines.clear();
+    record.policy.base = Some(Base {
+        revision: "origin/main".into(),
+        commit: "0a34415aaaaa".into(),
+        plan: record.plan.clone(),
+        gates: Vec::new(),
+        baselines: Vec::new(),
+        accepted: Vec::new(),
+        gone: Vec::new(),
+        loosening: Loosening::Fails,
+    });
+    let theirs = record.evidence.clone().into_iter();
+    let theirs = theirs.map(|piece| Evidence::Base(Box::new(piece)));
+    record.evidence.extend(theirs.collect::<Vec<_>>());
+    rebuild(&mut record, "direct", |facts| {
+        facts.identity = "after the change".into()
+    });
+    record
+}
+
+#[test]
+fn without_a_baseline_the_base_of_the_same_run_decides() {
+    let verdict = judged(beside_base(), within(TENSOR, 0.02));
+    assert_eq!(verdict.outcome, Outcome::Pass);
+    assert_eq!(comparison(&verdict.reason).against, Against::Base);
+    let mut slower = beside_base();
+    reprofile(&mut slower, &id(), |_, facts| {
+        set(facts, ProfileMetric::TensorActive, 0.4)
+    });
+    let verdict = judged(slower, within(TENSOR, 0.02));
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    assert_eq!(comparison(&verdict.reason).against, Against::Base);
+    // A base that was not profiled says nothing: there is no baseline yet.
+    let mut alone = beside_base();
+    alone.evidence.retain(|piece| {
+        let base = piece.of_base();
+        !base.is_some_and(|it| matches!(it, Evidence::Profile { .. }))
+    });
+    let verdict = judged(alone, within(TENSOR, 0.02));
+    assert_eq!(
+        (verdict.outcome, verdict.reason.code()),
+        (Outcome::Skipped, "new")
+    );
+}
+
+#[test]
+fn what_changed_since_the_base_is_profiled_on_both_sides() {
+    let mut record = beside_base();
+    let is_other = |piece: &Evidence| {
+        let piece = piece.of_base().unwrap_or(piece);
+        !matches!(piece, Evidence::Profile { .. })
+    };
+    record.evidence.retain(is_other);
+    let asked = to_profile(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    );
+    let beside: Vec<_> = asked.iter().filter(|it| it.beside_base).collect();
+    assert!(beside.iter().all(|it| it.case.variant == "direct"));
+    assert_eq!((asked.len(), beside.len()), (4, 2));
+}

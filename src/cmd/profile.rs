@@ -1,0 +1,84 @@
+//! `profile`: what the GPU's own counters say of correct cases. Judges nothing and writes no record.
+
+use super::run::command_line;
+use super::{print, say};
+use crate::cache::Cache;
+use crate::cli::{ProfileArgs, ProfileFormat};
+use crate::config::{self, Selection};
+use crate::error::{Diagnostic, Error, Result};
+use crate::exit::Exit;
+use crate::pipeline::{self, Profile, Request};
+use crate::report::progress::Progress;
+use crate::report::{profile, reasons};
+use crate::toolchain;
+use verdict::model::{Evidence, Record, Seen};
+
+pub fn run(args: &ProfileArgs) -> Result<Exit> {
+    let selection = Selection {
+        filters: args.filters.clone(),
+        ..Selection::default()
+    };
+    let loaded = config::load(&args.config.config, &selection)?;
+    // Said before anything is built.
+    toolchain::find_profiler()?;
+    let request = Request {
+        config: args.config.config.clone(),
+        device: args.device,
+        // A simulator has no counters of a GPU.
+        require_gpu: true,
+        allow_fallback: false,
+        provision: args.provision,
+        profile: Profile::Only,
+        dump: None,
+        base: None,
+        command: command_line(),
+    };
+    let progress = Progress::default();
+    let outcome = pipeline::run(&request, loaded, &Cache::open()?, &|event| {
+        progress.on(event);
+    });
+    progress.clear();
+    let record = outcome?.record;
+    let device = match &record.environment.device {
+        Seen::Got(device) => device,
+        Seen::Fault(fault) => return Err(Error::environment(reasons::fault(fault))),
+        Seen::Unsupported(why) => return Err(no_gpu(&reasons::unsupported(why))),
+        Seen::NotRun(why) => return Err(no_gpu(&reasons::not_run(why))),
+    };
+    let cases = profile::of_cases(&record);
+    match args.format {
+        ProfileFormat::Json => print(&profile::json(device, &cases)?)?,
+        ProfileFormat::Terminal => say(profile::text(device, &cases).trim_end())?,
+    }
+    Ok(exit(
+        &record,
+        cases.iter().any(|case| case.problem.is_some()),
+    ))
+}
+
+fn no_gpu(why: &str) -> Error {
+    Error::Environment(
+        Diagnostic::new(format!("there is no GPU to profile on: {why}"))
+            .help("`gatekeeper run` counts memory traffic in the simulator, without a GPU"),
+    )
+}
+
+/// 4 where the profiler or the device broke, 3 where a case has no profile for another reason.
+fn exit(record: &Record, has_problem: bool) -> Exit {
+    let is_broken = |piece: &Evidence| {
+        matches!(
+            piece,
+            Evidence::Profile {
+                facts: Seen::Fault(_),
+                ..
+            }
+        )
+    };
+    if record.evidence.iter().any(is_broken) {
+        return Exit::Environment;
+    }
+    match has_problem {
+        true => Exit::Undecided,
+        false => Exit::Held,
+    }
+}

@@ -1,0 +1,155 @@
+//! Profiles, when everything is timed: each in a process of its own, and none beside a timing.
+
+use super::{Work, milliseconds};
+use crate::build::TOOLKIT;
+use crate::profiler;
+use crate::report::progress::{Event, Phase};
+use crate::toolchain::Profiler;
+use crate::worker::TimeJob;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use verdict::judge::{self, Timing};
+use verdict::model::{CaseId, Evidence, Fault, ProfileFacts, Record, Seen};
+
+/// Files a profile of each case that the judge asks for, or why there is none.
+pub(super) fn profile_all(
+    work: &Work,
+    profiler: Result<&Profiler, &Fault>,
+    trees: &Trees,
+    record: &mut Record,
+    on: &(dyn Fn(Event) + Sync),
+) {
+    let began = Instant::now();
+    let (plan, environment, policy) = (&record.plan, &record.environment, &record.policy);
+    let wanted = judge::to_profile(plan, environment, policy, &record.evidence);
+    let sides = |beside_base: bool| match beside_base {
+        true => 2,
+        false => 1,
+    };
+    let steps = wanted
+        .iter()
+        .map(|it| u64::from(it.repeats) * sides(it.beside_base));
+    on(Event::Began {
+        phase: Phase::Profile,
+        steps: steps.sum(),
+    });
+    let mut evidence = Vec::new();
+    for it in &wanted {
+        for repeat in 0..it.repeats {
+            let profile = |job: Result<TimeJob, super::Why>| {
+                let facts = match (profiler, job) {
+                    (Err(fault), _) => Seen::Fault(fault.clone()),
+                    (Ok(_), Err(why)) => why.into_seen(),
+                    (Ok(profiler), Ok(job)) => trees.without_paths(run(profiler, job, record)),
+                };
+                on(Event::Stepped {
+                    phase: Phase::Profile,
+                    what: it.case.to_string(),
+                });
+                Evidence::Profile {
+                    case: it.case.clone(),
+                    repeat,
+                    facts,
+                }
+            };
+            evidence.push(profile(work.own_job(record, &it.case)));
+            if it.beside_base {
+                let of_base = profile(work.job_of_base(record, &it.case));
+                evidence.push(Evidence::Base(Box::new(of_base)));
+            }
+        }
+    }
+    record.evidence.append(&mut evidence);
+    record.costs.profiler_ms = milliseconds(began.elapsed());
+}
+
+/// Where sources lie on this machine, and what stands for that in a record: nothing for the directory of gates.yaml,
+/// of head or base.
+pub(super) struct Trees(Vec<(PathBuf, &'static str)>);
+
+impl Trees {
+    pub fn new(roots: &[&Path], toolkit: &Path) -> Self {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let roots = roots.iter().map(|root| match root.as_os_str().is_empty() {
+            true => (real(Path::new(".")), ""),
+            false => (real(root), ""),
+        });
+        Self(roots.chain([(real(toolkit), TOOLKIT)]).collect())
+    }
+
+    fn without_paths(&self, mut facts: Seen<ProfileFacts>) -> Seen<ProfileFacts> {
+        if let Seen::Got(facts) = &mut facts {
+            let lines = facts.kernels.iter_mut().flat_map(|it| &mut it.lines);
+            for line in lines {
+                line.place = self.name(&line.place);
+            }
+        }
+        facts
+    }
+
+    /// `kernels/k.cu:12` of a line below one of these, or its file alone where that lies elsewhere.
+    fn name(&self, place: &str) -> String {
+        let path = Path::new(place);
+        let known = self.0.iter().find_map(|(root, name)| {
+            let below = path.strip_prefix(root).ok()?;
+            Some(format!("{name}{}", below.display()))
+        });
+        match (known, path.is_absolute(), path.file_name()) {
+            (Some(known), _, _) => known,
+            (None, true, Some(file)) => file.to_string_lossy().into_owned(),
+            (None, _, _) => place.to_owned(),
+        }
+    }
+}
+
+fn run(profiler: &Profiler, job: TimeJob, record: &Record) -> Seen<ProfileFacts> {
+    match &record.environment.device {
+        Seen::Got(device) => profiler::profile(profiler, job, device),
+        Seen::Fault(fault) => Seen::Fault(fault.clone()),
+        Seen::Unsupported(why) => Seen::Unsupported(why.clone()),
+        Seen::NotRun(why) => Seen::NotRun(why.clone()),
+    }
+}
+
+impl Work {
+    fn own_job(&self, record: &Record, id: &CaseId) -> Result<TimeJob, super::Why> {
+        let lost = || super::Why::lost("no job was made for it");
+        let case = record.plan.case(id).ok_or_else(lost)?;
+        match self.timing(record, case, 0, Timing::Alone)? {
+            crate::worker::Job::Time(job) => Ok(*job),
+            _ => Err(lost()),
+        }
+    }
+
+    fn job_of_base(&self, record: &Record, id: &CaseId) -> Result<TimeJob, super::Why> {
+        let head = self.own_job(record, id)?;
+        let base = self.base_arm(record, id)?;
+        Ok(TimeJob {
+            case: base.case,
+            artifact: base.artifact,
+            ..head
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_path_of_this_machine_is_in_a_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        for below in ["head", "base", "cuda"] {
+            std::fs::create_dir(real.join(below)).unwrap();
+        }
+        let (head, base) = (real.join("head"), real.join("base"));
+        let trees = Trees::new(&[&head, &base], &real.join("cuda"));
+        let name = |path: &str| trees.name(&real.join(path).display().to_string());
+        assert_eq!(name("head/kernels/k.cu:12"), "kernels/k.cu:12");
+        assert_eq!(name("base/kernels/k.cu:12"), "kernels/k.cu:12");
+        assert_eq!(name("cuda/cuda_fp16.hpp:7"), "cuda/include/cuda_fp16.hpp:7");
+        assert_eq!(name("elsewhere/k.cu:3"), "k.cu:3");
+        assert_eq!(trees.name("kernels/k.cu:12"), "kernels/k.cu:12");
+    }
+}

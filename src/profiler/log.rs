@@ -1,0 +1,108 @@
+//! What the profiler says of itself, in its log: by which words its troubles are known.
+
+use verdict::model::{Fault, FaultKind};
+
+/// How much of a log stands in a message.
+const LINES: usize = 6;
+
+/// What kept it from profiling, where something did.
+pub fn find_trouble(log: &str) -> Option<Fault> {
+    let said = |words: &[&str]| {
+        log.lines()
+            .find(|line| words.iter().all(|word| line.contains(word)))
+    };
+    let (kind, line) = if let Some(line) = said(&["ERR_NVGPUCTRPERM"]) {
+        (FaultKind::CountersLocked, line)
+    } else if let Some(line) = said(&["nsight-compute-lock"]).or(said(&["lock file"])) {
+        (FaultKind::ProfilerLocked, line)
+    } else if let Some(line) = said(&["==ERROR=="]).or(said(&["No kernels were profiled"])) {
+        (FaultKind::ProfilerBroke, line)
+    } else {
+        return None;
+    };
+    let message = line.trim_start_matches(['=', ' ']);
+    let message = message
+        .trim_start_matches("ERROR==")
+        .trim_start_matches("WARNING==");
+    let mut message = message.trim().to_owned();
+    message.push_str(mend(kind));
+    Some(Fault { kind, message })
+}
+
+/// What to do, beside what is wrong: whoever reads it has the machine before them.
+fn mend(kind: FaultKind) -> &'static str {
+    match kind {
+        FaultKind::CountersLocked => {
+            "; set the driver's option NVreg_RestrictProfilingToAdminUsers=0 and load it again, or run as root, in a container with the capability SYS_ADMIN"
+        }
+        FaultKind::ProfilerLocked => {
+            "; another user's profiler left it: have its owner remove it, or set TMPDIR to a directory of your own"
+        }
+        _ => "",
+    }
+}
+
+/// The end of a log, for a message.
+pub fn end(log: &str) -> String {
+    let lines: Vec<&str> = log
+        .lines()
+        .map(str::trim)
+        .filter(|it| !it.is_empty())
+        .collect();
+    match lines.get(lines.len().saturating_sub(LINES)..) {
+        Some(last) if !last.is_empty() => format!("it said: {}", last.join("\n")),
+        _ => "it said nothing".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As ncu 2025.3.1 wrote it on an H100: every word of it is no trouble.
+    const GOOD: &str = include_str!("captured/good.log");
+    const NOTHING: &str = include_str!("captured/nothing.log");
+
+    #[test]
+    fn a_log_of_a_profile_is_no_trouble() {
+        assert_eq!(find_trouble(GOOD), None);
+    }
+
+    #[test]
+    fn where_nothing_was_profiled_it_says_so() {
+        let fault = find_trouble(NOTHING).unwrap();
+        assert_eq!(fault.kind, FaultKind::ProfilerBroke);
+        assert_eq!(fault.message, "No kernels were profiled.");
+    }
+
+    /// The words are NVIDIA's documentation's: a machine with locked counters was not at hand.
+    #[test]
+    fn troubles_of_the_machine_have_their_mend() {
+        let log = "==PROF== Connected to process 12 (/usr/bin/gatekeeper)\n\
+            ==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the target device 0.\n";
+        let fault = find_trouble(log).unwrap();
+        assert_eq!(fault.kind, FaultKind::CountersLocked);
+        assert!(fault.message.starts_with("ERR_NVGPUCTRPERM - The user"));
+        assert!(
+            fault
+                .message
+                .contains("NVreg_RestrictProfilingToAdminUsers=0")
+        );
+        let log = "==ERROR== Failed to open/create lock file /tmp/nsight-compute-lock. Please check that this process has write permissions on the file.\n";
+        let fault = find_trouble(log).unwrap();
+        assert_eq!(fault.kind, FaultKind::ProfilerLocked);
+        assert!(
+            fault.message.contains("/tmp/nsight-compute-lock") && fault.message.contains("TMPDIR")
+        );
+        let log = "==ERROR== Profiling is not supported on device 0. To find out supported GPUs refer --list-chips option.\n";
+        let fault = find_trouble(log).unwrap();
+        assert_eq!(fault.kind, FaultKind::ProfilerBroke);
+        assert!(fault.message.starts_with("Profiling is not supported"));
+    }
+
+    #[test]
+    fn the_end_of_a_log_is_short() {
+        assert_eq!(end(" \n"), "it said nothing");
+        assert_eq!(end(GOOD).lines().count(), LINES);
+    }
+}

@@ -1,0 +1,430 @@
+//! The profiler's pages, as it writes them with `--csv`: the raw one with a row for each kernel, and those of its
+//! machine code and sources. Pure.
+//!
+//! It does not escape what it quotes: a source line with a quotation mark breaks its row. So rows are read one by
+//! one, and columns of sources are counted from the end.
+
+use super::counters::{self, Access, CLOCK, DURATION, Source, samples_of, source};
+use std::collections::BTreeMap;
+use verdict::model::{KernelProfile, LineProfile, Num, ProfileMetric, Seen, Stall, Unsupported};
+
+/// What the three pages say of each kernel. Without lines where their page has none.
+///
+/// # Errors
+/// Where the first two cannot be read, or are not of the same kernels.
+pub fn kernels(raw: &str, code: &str, lines: &str) -> Result<Vec<KernelProfile>, String> {
+    let raw = read_raw(raw)?;
+    let code = read_code(code);
+    if raw.is_empty() {
+        return Err("its report has no kernel".to_owned());
+    }
+    if raw.len() != code.len() {
+        let (all, of_code) = (raw.len(), code.len());
+        return Err(format!(
+            "its report has {all} kernels, and machine code of {of_code}"
+        ));
+    }
+    let mut lines = read_lines(lines, &raw);
+    let kernels = raw.into_iter().zip(code).enumerate();
+    kernels
+        .map(|(at, (raw, code))| raw.profile(&code, lines.remove(&at).unwrap_or_default()))
+        .collect()
+}
+
+/// One row of the raw page.
+#[derive(Debug)]
+struct Raw {
+    entry: String,
+    grid: [u32; 3],
+    block: [u32; 3],
+    /// Those that are numbers, by their names.
+    values: BTreeMap<String, f64>,
+}
+
+fn read_raw(text: &str) -> Result<Vec<Raw>, String> {
+    let mut rows = text.lines().filter(|line| line.starts_with('"')).map(row);
+    let header = rows.next().ok_or("the raw page of its report is empty")?;
+    // The second row has the units; with base units they follow from the names.
+    let rows = rows.skip(1);
+    rows.map(|row| {
+        let cell = |name: &str| {
+            let at = header.iter().position(|it| it == name)?;
+            row.get(at).map(String::as_str)
+        };
+        let needed = |name: &str| {
+            cell(name).ok_or_else(|| format!("the raw page of its report has no `{name}`"))
+        };
+        let numbers = header.iter().zip(&row);
+        Ok(Raw {
+            entry: needed("Kernel Name")?.to_owned(),
+            grid: dimensions(needed("Grid Size")?)?,
+            block: dimensions(needed("Block Size")?)?,
+            values: numbers
+                .filter_map(|(name, value)| Some((name.clone(), number(value)?)))
+                .collect(),
+        })
+    })
+    .collect()
+}
+
+/// `(132, 1, 1)`.
+fn dimensions(text: &str) -> Result<[u32; 3], String> {
+    let inner = text.trim_start_matches('(').trim_end_matches(')');
+    let parts: Result<Vec<u32>, _> = inner.split(',').map(|part| part.trim().parse()).collect();
+    parts
+        .ok()
+        .and_then(|parts| parts.try_into().ok())
+        .ok_or_else(|| format!("the raw page of its report has a size of `{text}`"))
+}
+
+/// Of one line of text.
+fn row(line: &str) -> Vec<String> {
+    let mut reader = csv::ReaderBuilder::new();
+    let mut reader = reader
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(line.as_bytes());
+    let first = reader.records().next();
+    match first {
+        Some(Ok(record)) => record.iter().map(str::to_owned).collect(),
+        Some(Err(_)) | None => Vec::new(),
+    }
+}
+
+/// `1,309,440` and `0.25`; `None` of `n/a` and of words.
+fn number(text: &str) -> Option<f64> {
+    let digits = text.replace(',', "");
+    digits.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+/// One instruction of a kernel's machine code.
+#[derive(Debug, Default)]
+struct Instruction {
+    /// `LDG` of `@!P0 LDG.E.128 R4, ...`.
+    operation: String,
+    executed: u64,
+    access: String,
+    /// Passes through shared memory beyond the fewest; `None` where the profiler does not know them.
+    excess: Option<f64>,
+}
+
+/// Instructions of each kernel, in their order.
+fn read_code(text: &str) -> Vec<Vec<Instruction>> {
+    let mut kernels = Vec::new();
+    let mut header = Vec::new();
+    for line in text.lines() {
+        let cells = row(line);
+        match cells.first().map(String::as_str) {
+            Some("Kernel Name") => kernels.push(Vec::new()),
+            Some("Address") => header = cells,
+            Some(address) if address.starts_with("0x") => {
+                let Some(kernel) = kernels.last_mut() else {
+                    continue;
+                };
+                let cell = |name: &str| {
+                    let at = header.iter().position(|it| it == name)?;
+                    cells.get(at).map(String::as_str)
+                };
+                kernel.push(Instruction {
+                    operation: operation(cell("Source").unwrap_or_default()).to_owned(),
+                    executed: count(cell("Instructions Executed")),
+                    access: cell("Access Operation").unwrap_or_default().to_owned(),
+                    excess: cell("L1 Wavefronts Shared Excessive").and_then(number),
+                });
+            }
+            _ => {}
+        }
+    }
+    kernels
+}
+
+fn count(cell: Option<&str>) -> u64 {
+    cell.and_then(number)
+        .map_or(0, |value| value.max(0.0) as u64)
+}
+
+fn operation(assembly: &str) -> &str {
+    let mut words = assembly.split_whitespace();
+    let first = words
+        .find(|word| !word.starts_with('@'))
+        .unwrap_or_default();
+    let name = first.split('.').next().unwrap_or_default();
+    name.trim_end_matches(';')
+}
+
+/// Lines of each kernel that its page names, by its place among all. A function's lines stand file by file, and the
+/// next kernel begins with another function, or with a file that this one has had.
+fn read_lines(text: &str, kernels: &[Raw]) -> BTreeMap<usize, Vec<LineProfile>> {
+    let mut all: BTreeMap<usize, Vec<LineProfile>> = BTreeMap::new();
+    let mut at: Option<(usize, Vec<String>)> = None;
+    let mut file = String::new();
+    let mut header: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let cells = row(line);
+        match (cells.first().map(String::as_str), cells.get(1)) {
+            (Some("File Path" | "File Name"), Some(path)) => file.clone_from(path),
+            (Some("Function Name"), Some(name)) => {
+                at = Some(match at.take() {
+                    None => (0, vec![file.clone()]),
+                    Some((kernel, mut files))
+                        if kernels.get(kernel).is_some_and(|it| it.entry == *name)
+                            && !files.contains(&file) =>
+                    {
+                        files.push(file.clone());
+                        (kernel, files)
+                    }
+                    Some((kernel, _)) => (kernel + 1, vec![file.clone()]),
+                });
+            }
+            (Some("Line No"), _) => header = cells,
+            (Some(number), _) if number.parse::<u32>().is_ok() => {
+                let Some((kernel, _)) = &at else { continue };
+                // From the end: what the source says may have broken the row before.
+                let cell = |name: &str| {
+                    let from_end = header.len() - header.iter().position(|it| it == name)?;
+                    cells
+                        .get(cells.len().checked_sub(from_end)?)
+                        .map(String::as_str)
+                };
+                let samples = Stall::ALL.into_iter().filter_map(|stall| {
+                    let samples = count(cell(samples_of(stall)));
+                    (samples > 0).then_some((stall, samples))
+                });
+                let line = LineProfile {
+                    place: format!("{file}:{number}"),
+                    instructions: count(cell("Instructions Executed")),
+                    samples: samples.collect(),
+                };
+                if line.instructions > 0 || !line.samples.is_empty() {
+                    all.entry(*kernel).or_default().push(line);
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+impl Raw {
+    fn profile(
+        self,
+        code: &[Instruction],
+        lines: Vec<LineProfile>,
+    ) -> Result<KernelProfile, String> {
+        let duration = self.value(DURATION);
+        let mut instructions = BTreeMap::new();
+        for one in code.iter().filter(|one| one.executed > 0) {
+            *instructions.entry(one.operation.clone()).or_default() += one.executed;
+        }
+        let stalls = Stall::ALL.into_iter().filter_map(|stall| {
+            let cycles = self.value(&counters::of_stall(stall)?)?;
+            Some((stall, Num(cycles)))
+        });
+        let metrics = ProfileMetric::ALL.into_iter().map(|metric| {
+            let value = self.metric(metric, code);
+            let seen = value.map_or(Seen::Unsupported(Unsupported::NotCounted), |value| {
+                Seen::Got(Num(value))
+            });
+            (metric, seen)
+        });
+        Ok(KernelProfile {
+            duration_ns: Num(duration.ok_or("its report has no duration")?),
+            sm_mhz: self.value(CLOCK).map(|hertz| Num(hertz / 1e6)),
+            metrics: metrics.collect(),
+            stalls: stalls.collect(),
+            instructions,
+            lines,
+            grid: self.grid,
+            block: self.block,
+            entry: self.entry,
+        })
+    }
+
+    fn value(&self, name: &str) -> Option<f64> {
+        self.values.get(name).copied()
+    }
+
+    /// `None` where the chip has no counter for it.
+    fn metric(&self, metric: ProfileMetric, code: &[Instruction]) -> Option<f64> {
+        match source(metric) {
+            Source::Percent(name) => Some(self.value(name)? / 100.0),
+            Source::Value(name) => self.value(name),
+            Source::Sum(parts) => {
+                let parts = parts.iter();
+                let values = parts.map(|(name, weight)| Some(self.value(name)? * weight));
+                values.sum()
+            }
+            Source::Some(names) => {
+                let there: Vec<f64> = names.iter().filter_map(|name| self.value(name)).collect();
+                (!there.is_empty()).then(|| there.iter().sum())
+            }
+            Source::Excess(access) => {
+                let is_meant = |one: &&Instruction| match access {
+                    Access::Any => true,
+                    Access::Load => one.access.contains("Load"),
+                    Access::Store => one.access.contains("Store"),
+                };
+                let excess = code.iter().filter(|one| one.excess.is_some());
+                excess.clone().next()?;
+                Some(excess.filter(is_meant).filter_map(|one| one.excess).sum())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RAW: &str = include_str!("captured/raw.csv");
+    const CODE: &str = include_str!("captured/code.csv");
+    const LINES: &str = include_str!("captured/lines.csv");
+
+    fn all() -> Vec<KernelProfile> {
+        kernels(RAW, CODE, LINES).unwrap()
+    }
+
+    fn of(kernels: &[KernelProfile], entry: &str) -> KernelProfile {
+        let mut kernels = kernels.iter();
+        kernels
+            .find(|it| it.entry.starts_with(entry))
+            .unwrap()
+            .clone()
+    }
+
+    fn got(kernel: &KernelProfile, metric: ProfileMetric) -> f64 {
+        kernel.metrics[&metric].got().unwrap().0
+    }
+
+    #[test]
+    fn figures_of_kernels_are_read_as_the_profiler_wrote_them() {
+        use ProfileMetric as M;
+        let all = all();
+        assert_eq!(all.len(), 6);
+        let tensor = of(&all, "tensor");
+        assert_eq!((tensor.grid, tensor.block), ([528, 1, 1], [256, 1, 1]));
+        assert_eq!(tensor.duration_ns, Num(56_992.0));
+        assert_eq!(tensor.sm_mhz, Some(Num(1825.933_903)));
+        assert_eq!(got(&tensor, M::TensorActive), 98.66 / 100.0);
+        // 528 blocks of 8 warps, 2048 products of 16 x 8 x 16 each, two operations an element.
+        let operations = 528.0 * 8.0 * 2048.0 * (16.0 * 8.0 * 16.0 * 2.0);
+        assert_eq!(got(&tensor, M::TensorOperations), operations);
+        assert_eq!(tensor.stalls[&Stall::MathPipeThrottle], Num(19.67));
+        let copy = of(&all, "copy");
+        assert_eq!(got(&copy, M::DramThroughput), 84.85 / 100.0);
+        assert_eq!(got(&copy, M::SectorsPerLoad), 16.0);
+        assert_eq!(got(&copy, M::DramBytes), 134_013_696.0);
+        let local = of(&all, "local");
+        assert_eq!(got(&local, M::LocalSectors), 2.0 * 1_081_344.0);
+        let half = of(&all, "half2s");
+        assert_eq!(
+            got(&half, M::Fp16Operations),
+            2.0 * 135_168.0 + 4.0 * 69_341_184.0
+        );
+    }
+
+    #[test]
+    fn bank_conflicts_are_those_that_instructions_ask_for() {
+        use ProfileMetric as M;
+        let all = all();
+        let conflict = of(&all, "conflict");
+        // 42,240 warps, whose loads and stores take 31 passes more than the one that they need.
+        assert_eq!(got(&conflict, M::BankConflictsLoad), 42_240.0 * 31.0);
+        assert_eq!(got(&conflict, M::BankConflictsStore), 42_240.0 * 31.0);
+        assert_eq!(got(&conflict, M::BankConflicts), 42_240.0 * 62.0);
+        // The hardware's own counter has 367 of this one.
+        assert_eq!(got(&of(&all, "padded"), M::BankConflicts), 0.0);
+    }
+
+    #[test]
+    fn what_was_not_counted_is_unsupported_and_never_zero() {
+        let without = RAW.replace("sm__pipe_fp64_cycles_active", "sm__pipe_other");
+        let without = without.replace("sm__ops_path_tensor_src_fp16.sum", "sm__ops_other");
+        let all = kernels(&without, CODE, LINES).unwrap();
+        for metric in [ProfileMetric::Fp64Active, ProfileMetric::TensorOperations] {
+            let seen = &all[0].metrics[&metric];
+            assert_eq!(
+                *seen,
+                Seen::Unsupported(Unsupported::NotCounted),
+                "{metric}"
+            );
+        }
+        assert_eq!(all[0].metrics.len(), ProfileMetric::ALL.len());
+        let without = CODE.replace("L1 Wavefronts Shared Excessive", "another");
+        let all = kernels(RAW, &without, LINES).unwrap();
+        let seen = &all[0].metrics[&ProfileMetric::BankConflicts];
+        assert_eq!(*seen, Seen::Unsupported(Unsupported::NotCounted));
+        // Nor is a word a number.
+        let words = RAW.replace("\"98.66\"", "\"n/a\"");
+        let all = kernels(&words, CODE, LINES).unwrap();
+        let seen = &of(&all, "tensor").metrics[&ProfileMetric::TensorActive];
+        assert_eq!(*seen, Seen::Unsupported(Unsupported::NotCounted));
+    }
+
+    #[test]
+    fn instructions_are_counted_by_their_operation() {
+        let conflict = of(&all(), "conflict");
+        let executed = |name: &str| conflict.instructions.get(name).copied();
+        assert_eq!(executed("LDS"), Some(42_240));
+        assert_eq!(executed("IMAD"), Some(5 * 42_240));
+        // What never ran is none of them.
+        assert_eq!(executed("BRA"), None);
+        let sum: u64 = conflict.instructions.values().sum();
+        assert_eq!(
+            sum as f64,
+            got(&conflict, ProfileMetric::ExecutedInstructions)
+        );
+        assert_eq!(
+            operation("      @!P0 LDG.E.128 R4, desc[UR6][R2.64]"),
+            "LDG"
+        );
+        assert_eq!(operation("EXIT;"), "EXIT");
+    }
+
+    #[test]
+    fn stalls_stand_by_their_source_line() {
+        let all = all();
+        let conflict = of(&all, "conflict");
+        let line = |place: &str| conflict.lines.iter().find(|it| it.place == place).cloned();
+        let store = line("/work/demo.cu:13").unwrap();
+        assert_eq!(store.instructions, 633_600);
+        assert_eq!(store.samples[&Stall::LongScoreboard], 134);
+        assert_eq!(store.samples[&Stall::ShortScoreboard], 115);
+        let samples = conflict.lines.iter().flat_map(|it| it.samples.values());
+        assert_eq!(samples.sum::<u64>(), 1518);
+        // Two files of one kernel, and the next kernel after them.
+        let half = of(&all, "half2s");
+        assert!(
+            half.lines
+                .iter()
+                .any(|it| it.place.contains("cuda_fp16.hpp:"))
+        );
+        assert!(
+            half.lines
+                .iter()
+                .any(|it| it.place.starts_with("/work/demo.cu:"))
+        );
+        assert!(!of(&all, "local").lines.is_empty());
+    }
+
+    #[test]
+    fn a_quotation_mark_in_a_source_line_does_not_shift_its_row() {
+        let broken = LINES.replace("tile[lane * 32 + warp] =", "p(\"a,b\", '\"'); t =");
+        let conflict = of(&kernels(RAW, CODE, &broken).unwrap(), "conflict");
+        let intact = of(&all(), "conflict");
+        assert_eq!(conflict.lines, intact.lines);
+    }
+
+    #[test]
+    fn pages_that_do_not_fit_are_refused() {
+        assert!(kernels("", CODE, LINES).is_err());
+        let fewer = CODE.replacen("\"Kernel Name\"", "\"No Kernel\"", 1);
+        let why = kernels(RAW, &fewer, LINES).unwrap_err();
+        assert_eq!(why, "its report has 6 kernels, and machine code of 5");
+        let why = kernels(&RAW.replace("(528, 1, 1)", "(528, 1)"), CODE, LINES).unwrap_err();
+        assert!(why.contains("a size of `(528, 1)`"), "{why}");
+        // Without lines there is a profile all the same.
+        let all = kernels(RAW, CODE, "").unwrap();
+        assert!(all.iter().all(|it| it.lines.is_empty()));
+    }
+}
