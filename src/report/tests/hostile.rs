@@ -284,15 +284,34 @@ fn prose(shown: &str) -> String {
     for line in shown.lines() {
         if line.trim_start().starts_with("```") {
             in_block = !in_block;
-            continue;
-        }
-        if !in_block {
-            let outside = line.split('`').step_by(2);
-            kept.extend(outside);
+        } else if !in_block {
+            kept.push_str(&outside_of_code(line));
             kept.push('\n');
         }
     }
     kept
+}
+
+/// A span ends at the next run of as many backticks as it began with; without one it is none.
+fn outside_of_code(line: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find('`') {
+        let (before, from) = rest.split_at(at);
+        kept.push_str(before);
+        let after = from.trim_start_matches('`');
+        let ticks = &from[..from.len() - after.len()];
+        let mut runs = after.match_indices(ticks);
+        let end = runs.find(|(at, _)| {
+            let is_begun = after[..*at].ends_with('`');
+            !is_begun && !after[at + ticks.len()..].starts_with('`')
+        });
+        rest = match end {
+            Some((at, _)) => &after[at + ticks.len()..],
+            None => after,
+        };
+    }
+    kept + rest
 }
 
 fn is_markdown_of_ours(shown: &str, what: &str) {
