@@ -156,9 +156,19 @@ pub(super) fn workflow_property(text: &str) -> String {
     workflow_data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// JSON that is read from a runner's log as well. It means the same: outside of strings there is no `#`.
+/// JSON that is read from a terminal or a runner's log as well. It means the same: outside of strings there are no such
+/// characters.
 pub(super) fn json(text: &str) -> String {
-    text.replace("##[", "\\u0023#[")
+    let mut out = String::with_capacity(text.len());
+    for c in text.replace("##[", "\\u0023#[").chars() {
+        match c {
+            c if c != '\n' && (c.is_control() || turns(c)) => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// As `json`, of XML.
@@ -264,6 +274,7 @@ mod tests {
             serde_json::from_str::<serde_json::Value>(&text).unwrap(),
             value
         );
+        assert_eq!(json("\"a\u{7f}\u{202e}\",\n"), "\"a\\u007f\\u202e\",\n");
         assert_eq!(xml("<a>##[b</a>"), "<a>&#35;#[b</a>");
         assert_eq!(
             html("<p>a\u{202e}b\u{1b} ##[c\n  ::error ::d</p>"),

@@ -184,6 +184,6 @@ pub fn json(explanations: &[Explanation]) -> Result<String> {
         cases: explanations,
     };
     let text = serde_json::to_string_pretty(&file);
-    text.map(|text| text + "\n")
+    text.map(|text| escape::json(&text) + "\n")
         .map_err(|error| Error::environment(format!("the explanation is no JSON: {error}")))
 }

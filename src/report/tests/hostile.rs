@@ -277,35 +277,6 @@ fn gives_no_orders(shown: &str, what: &str) {
     }
 }
 
-/// A span ends with as many backticks as it began with, and without these it is none.
-fn outside_of_spans(line: &str, kept: &mut String) {
-    let mut rest = line;
-    while let Some(at) = rest.find('`') {
-        let (before, from) = rest.split_at(at);
-        kept.push_str(before);
-        let after = from.trim_start_matches('`');
-        let ticks = &from[..from.len() - after.len()];
-        let pieces = after.split_inclusive(|c| c != '`');
-        let mut end = 0;
-        let mut has_ended = false;
-        // Each a run of backticks, which may be empty, with the character behind it.
-        for piece in pieces {
-            let run = piece.trim_end_matches(|c| c != '`');
-            end += piece.len();
-            has_ended = run == ticks;
-            if has_ended {
-                end -= piece.len() - run.len();
-                break;
-            }
-        }
-        rest = match has_ended {
-            true => &after[end..],
-            false => after,
-        };
-    }
-    kept.push_str(rest);
-}
-
 /// Of GitHub's markdown: what is neither in a code span nor in a block of code.
 fn prose(shown: &str) -> String {
     let mut in_block = false;
@@ -313,14 +284,34 @@ fn prose(shown: &str) -> String {
     for line in shown.lines() {
         if line.trim_start().starts_with("```") {
             in_block = !in_block;
-            continue;
-        }
-        if !in_block {
-            outside_of_spans(line, &mut kept);
+        } else if !in_block {
+            kept.push_str(&outside_of_code(line));
             kept.push('\n');
         }
     }
     kept
+}
+
+/// A span ends at the next run of as many backticks as it began with; without one it is none.
+fn outside_of_code(line: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find('`') {
+        let (before, from) = rest.split_at(at);
+        kept.push_str(before);
+        let after = from.trim_start_matches('`');
+        let ticks = &from[..from.len() - after.len()];
+        let mut runs = after.match_indices(ticks);
+        let end = runs.find(|(at, _)| {
+            let is_begun = after[..*at].ends_with('`');
+            !is_begun && !after[at + ticks.len()..].starts_with('`')
+        });
+        rest = match end {
+            Some((at, _)) => &after[at + ticks.len()..],
+            None => after,
+        };
+    }
+    kept + rest
 }
 
 fn is_markdown_of_ours(shown: &str, what: &str) {
@@ -334,6 +325,21 @@ fn is_markdown_of_ours(shown: &str, what: &str) {
     assert_eq!(tags("<sub>"), tags("</sub>"), "{what}: {shown}");
 }
 
+fn explained(record: &Record) -> Vec<explain::Explanation> {
+    let cases = record.plan.cases.iter();
+    let explained = cases.map(|case| {
+        let sides = crate::explain::Sides::of_two(record, record, &case.id);
+        explain::Explanation {
+            case: case.id.clone(),
+            causes: sides
+                .map(|sides| crate::explain::explain(&sides))
+                .unwrap_or_default(),
+            gaps: vec![format!("machine code: {}", case.id)],
+        }
+    });
+    explained.collect()
+}
+
 /// All that is made of a record and of a history for people and programs, with text that wants more in every place that
 /// takes any.
 fn every_format(record: &Record, text: &str) {
@@ -342,14 +348,11 @@ fn every_format(record: &Record, text: &str) {
     let ladders = ladder::ladders(record, &judgement);
     let groups = || ladder::lay_out(record, &judgement, &ladders);
     let history = history(text);
-    let diagnoses = crate::explain::diagnosis::beside::all(record);
-    let bounds = || diagnosis::lay_out(&diagnoses);
 
     gives_no_orders(&terminal::render(record, &judgement, PLAIN), "terminal");
     let (base, head) = sides();
     gives_no_orders(&terminal::sides(base, head), "sides");
     gives_no_orders(&terminal::render_groups(&groups(), PLAIN), "ladder");
-    gives_no_orders(&terminal::render_groups(&bounds(), PLAIN), "diagnosis");
     let told = crate::report::history::lay_out(&history);
     gives_no_orders(&terminal::render_groups(&told, PLAIN), "history");
     let mistake = Diagnostic::new(format!("wrong{text}"))
@@ -363,10 +366,6 @@ fn every_format(record: &Record, text: &str) {
     let (base, head) = sides();
     is_markdown_of_ours(&markdown::sides(base, head), "sides");
     is_markdown_of_ours(&markdown::render_groups(ladder::TITLE, &groups()), "ladder");
-    is_markdown_of_ours(
-        &markdown::render_groups(diagnosis::TITLE, &bounds()),
-        "diagnosis",
-    );
     let told = crate::report::history::lay_out(&history);
     is_markdown_of_ours(&markdown::render_groups("history", &told), "history");
 
@@ -378,17 +377,24 @@ fn every_format(record: &Record, text: &str) {
         assert!(kinds.iter().any(|kind| line.starts_with(kind)), "{line:?}");
         assert!(!line.contains('\r'), "{line:?}");
     }
-    let junit = junit::render(record, &judgement).unwrap();
-    assert!(!junit.contains("##["), "{junit}");
-    // This reader knows no entity by its number.
-    let junit = junit.replace("&#35;", "#");
-    quick_junit::Report::deserialize_from_str(&junit).unwrap();
-    let page = html::render(&html::Told {
+    let bounds = || crate::explain::diagnosis::beside::all(record);
+    let groups = diagnosis::lay_out(&bounds());
+    gives_no_orders(&terminal::render_groups(&groups, PLAIN), "diagnosis");
+    is_markdown_of_ours(
+        &markdown::render_groups(diagnosis::TITLE, &groups),
+        "diagnosis",
+    );
+    let explained = explained(record);
+    gives_no_orders(&explain::terminal(&explained), "explain");
+    is_markdown_of_ours(&explain::markdown(&explained), "explain");
+
+    let told = html::Told {
         record,
         judgement: &judgement,
         base: Some(record),
         history: Some(&history),
-    });
+    };
+    let page = html::render(&told);
     gives_no_orders(&page, "html");
     html::tests::is_ours(&page);
     for page in html::site::pages(&history) {
@@ -398,11 +404,18 @@ fn every_format(record: &Record, text: &str) {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         assert!(name.chars().all(is_plain), "{name}");
     }
+
+    let junit = junit::render(record, &judgement).unwrap();
+    assert!(!junit.contains("##["), "{junit}");
+    // This reader knows no entity by its number.
+    let junit = junit.replace("&#35;", "#");
+    quick_junit::Report::deserialize_from_str(&junit).unwrap();
     let documents = [
         json::render(record, &judgement),
         ladder::json(record, &ladders),
         crate::report::history::json(&history),
-        diagnosis::json(diagnoses.clone()),
+        diagnosis::json(bounds()),
+        explain::json(&explained),
     ];
     for document in documents {
         let document = document.unwrap();
