@@ -9,6 +9,8 @@
 mod counters;
 mod log;
 mod page;
+#[cfg(test)]
+mod tests;
 
 use crate::process;
 use crate::toolchain::Profiler;
@@ -63,7 +65,14 @@ pub fn profile(profiler: &Profiler, job: TimeJob, device: &DeviceFacts) -> Seen<
         (Some(trouble), Seen::Fault(fault))
             if trouble.kind == FaultKind::ProfilerBroke && fault.kind != FaultKind::Environment => {
         }
-        (Some(trouble), _) => return Seen::Fault(trouble),
+        (Some(trouble), _) => {
+            // Of a lock its words are not known of every version.
+            let lock = match trouble.kind {
+                FaultKind::ProfilerBroke => log::find_lock(&std::env::temp_dir()),
+                _ => None,
+            };
+            return Seen::Fault(lock.unwrap_or(trouble));
+        }
         (None, _) => {}
     }
     let done = match done {
