@@ -529,6 +529,7 @@ fn keys(action: &Path, cache: &Path, pull: &str) -> Vec<(String, String)> {
         .env("RUNNER_ARCH", "X64")
         .env("GATEKEEPER_CACHE", cache)
         .env("PULL", pull)
+        .env("COMMENT", "")
         .output()
         .unwrap();
     assert!(done.status.success(), "{done:?}");
@@ -634,4 +635,185 @@ fn without_cargo_the_build_says_what_to_do() {
         said,
         "install\n--locked\n--path\n/an action\n--root\n/runner temp/gatekeeper\n"
     );
+}
+
+/// What became of the step that comments.
+struct Commented {
+    code: Option<i32>,
+    said: String,
+    /// How GitHub was called to change something.
+    wrote: Vec<String>,
+    body: String,
+}
+
+const GH: &str = r#"#!/bin/bash
+filter= endpoint= method=GET body=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --jq) filter=$2; shift ;;
+    --method) method=$2; shift ;;
+    -F | -f) case $2 in body=@*) body=${2#body=@} ;; esac; shift ;;
+    repos/*) endpoint=$1 ;;
+  esac
+  shift
+done
+if [ "$method" != GET ]; then
+  echo "$method $endpoint" >> "$DATA/wrote"
+  cp "$body" "$DATA/body"
+  exit "${FAILS:-0}"
+fi
+case $endpoint in
+  */pulls) file=pulls.json ;;
+  */artifacts) file=artifacts.json ;;
+  */zip) cat "$DATA/artifact.zip"; exit ;;
+  */comments) file=comments.json ;;
+esac
+jq -r "$filter" "$DATA/$file"
+"#;
+
+/// With a GitHub that has this, and a record of this text in the artifact.
+fn commented(pulls: &Value, comments: &Value, size: u64, record: &str, fails: &str) -> Commented {
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join(name);
+    program(&at("bin/gh"), GH);
+    program(
+        &at("gatekeeper/bin/gatekeeper"),
+        "#!/bin/bash\ngrep -q good \"$2\" && echo '## gatekeeper: PASS'\n",
+    );
+    fs::write(at("pulls.json"), pulls.to_string()).unwrap();
+    fs::write(at("comments.json"), comments.to_string()).unwrap();
+    let artifacts = serde_json::json!({"artifacts": [{"id": 5, "size_in_bytes": size}]});
+    fs::write(at("artifacts.json"), artifacts.to_string()).unwrap();
+    fs::write(at("record.json"), record).unwrap();
+    let zip = Command::new("python3")
+        .current_dir(temp.path())
+        .args(["-m", "zipfile", "-c", "artifact.zip", "record.json"])
+        .status();
+    assert!(zip.unwrap().success());
+    let path = std::env::var("PATH").unwrap();
+    let done = bash(&script("Comment on the pull request"))
+        .env("PATH", format!("{}:{path}", at("bin").display()))
+        .env("RUNNER_TEMP", temp.path())
+        .env("DATA", temp.path())
+        .env("FAILS", fails)
+        .envs([
+            ("ARTIFACT", "gatekeeper"),
+            ("REPOSITORY", "o/r"),
+            ("RUN", "9"),
+            ("RUN_URL", "https://github.com/o/r/actions/runs/9"),
+            ("HEAD", "aaaaaaaaaaaaaaaa"),
+            ("OWNER", "mallory"),
+            ("BRANCH", "main; rm -rf $(x)"),
+        ])
+        .output()
+        .unwrap();
+    let read = |name: &str| fs::read_to_string(at(name)).unwrap_or_default();
+    Commented {
+        code: done.status.code(),
+        said: String::from_utf8(done.stdout).unwrap(),
+        wrote: read("wrote").lines().map(str::to_owned).collect(),
+        body: read("body"),
+    }
+}
+
+/// As GitHub's own runners have them.
+fn has_tools() -> bool {
+    ["jq", "unzip"].iter().all(|tool| {
+        let asked = Command::new("which").arg(tool).output();
+        asked.is_ok_and(|asked| asked.status.success())
+    })
+}
+
+#[test]
+fn a_comment_is_made_once_on_the_pull_request_of_the_commit() {
+    if !has_tools() {
+        return;
+    }
+    let pull = |number: u32, sha: &str| serde_json::json!({"number": number, "head": {"sha": sha}});
+    let pulls = serde_json::json!([pull(8, "bbbb"), pull(7, "aaaaaaaaaaaaaaaa")]);
+    let none = serde_json::json!([]);
+    let first = commented(&pulls, &none, 1000, "good", "0");
+    assert_eq!(first.code, Some(0), "{}", first.said);
+    assert_eq!(first.wrote, ["POST repos/o/r/issues/7/comments"]);
+    let body = "<!-- gatekeeper: gatekeeper -->\n## gatekeeper: PASS\n\n\
+                <sub>[The run](https://github.com/o/r/actions/runs/9) of aaaaaaaaaaaa</sub>\n";
+    assert_eq!(first.body, body);
+
+    // Its own, not one that another wrote to look like it.
+    let comment = |id: u32, login: &str, body: &str| serde_json::json!({"id": id, "user": {"login": login}, "body": body});
+    let comments = serde_json::json!([
+        comment(1, "mallory", body),
+        comment(2, "github-actions[bot]", "of another workflow"),
+        comment(3, "github-actions[bot]", body),
+    ]);
+    let again = commented(&pulls, &comments, 1000, "good", "0");
+    assert_eq!(again.wrote, ["PATCH repos/o/r/issues/comments/3"]);
+
+    // Commits were added since: their own run comments.
+    let newer = commented(
+        &serde_json::json!([pull(7, "cccc")]),
+        &none,
+        1000,
+        "good",
+        "0",
+    );
+    assert_eq!(
+        (newer.code, newer.wrote.len()),
+        (Some(0), 0),
+        "{}",
+        newer.said
+    );
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_said_and_a_comment_that_fails_changes_nothing() {
+    if !has_tools() {
+        return;
+    }
+    let pulls = serde_json::json!([{"number": 7, "head": {"sha": "aaaaaaaaaaaaaaaa"}}]);
+    let none = serde_json::json!([]);
+    let large = 64 << 20;
+    for (record, size) in [("forged", 1000), ("good", large + 1)] {
+        let told = commented(&pulls, &none, size, record, "0");
+        assert_eq!(told.code, Some(0), "{}", told.said);
+        assert!(
+            told.body.contains("## gatekeeper: no report\n"),
+            "{}",
+            told.body
+        );
+    }
+    let failed = commented(&pulls, &none, 1000, "good", "1");
+    assert_eq!(failed.code, Some(0));
+    assert!(
+        failed
+            .said
+            .contains("::warning title=gatekeeper::no comment: ")
+    );
+}
+
+/// A job that may write runs nothing of a pull request, and none of the gates.
+#[test]
+fn the_workflow_that_comments_checks_out_the_default_branch_alone() {
+    let workflow = parsed(".github/workflows/comment.yml");
+    let steps = workflow["jobs"]["comment"]["steps"].as_array().unwrap();
+    for step in steps {
+        let uses = step["uses"].as_str().unwrap();
+        if uses.starts_with("actions/checkout@") {
+            assert!(step["with"]["ref"].is_null() && step["with"]["repository"].is_null());
+        } else {
+            assert_eq!(step["with"]["comment"], "gatekeeper");
+        }
+    }
+    let run = |name: &str| {
+        let step = step_named(name);
+        step["if"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(run("Run the gates"), "inputs.comment == ''");
+    assert!(run("Provide the compiler").starts_with("inputs.comment == '' && "));
+    assert_eq!(run("Comment on the pull request"), "inputs.comment != ''");
+}
+
+fn step_named(name: &str) -> Value {
+    let found = steps().into_iter().find(|step| step["name"] == name);
+    found.unwrap()
 }

@@ -32,7 +32,7 @@ addEventListener("load", () => {
   });
   const answer = {
     width: innerWidth,
-    overflow: document.documentElement.scrollWidth - innerWidth,
+    overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     dark: matchMedia("(prefers-color-scheme: dark)").matches,
     back,
     contrast: Math.min(...["body", ".muted", "a", ".badge", "svg text"].map((what) => {

@@ -78,6 +78,75 @@ fn where_nothing_changed_that_is_said() {
 }
 
 #[test]
+fn two_runs_are_compared_by_what_the_cache_has() {
+    let project = committed();
+    let dir = project.path();
+    let head = dir.join("copy.cu");
+    run(dir, &["run", "--provision", "--device", "sim", "copy"], 0);
+    std::fs::rename(dir.join(RECORD), dir.join("old.json")).unwrap();
+    edit(
+        &head,
+        "    if (i < n) y[i] = staged[255 - threadIdx.x];\n",
+        "    __syncthreads();\n    if (i < n) y[i] = staged[255 - threadIdx.x] * float(1.0 + 1e-12 * n);\n",
+    );
+    run(dir, &["run", "--provision", "--device", "sim", "copy"], 0);
+    let causes = causes(dir, &["--base", "old.json"]);
+    let classes: Vec<_> = causes.iter().map(|it| it["class"].clone()).collect();
+    assert!(classes.contains(&"double-precision".into()), "{classes:?}");
+    assert!(classes.contains(&"barrier-added".into()), "{classes:?}");
+
+    // On a machine that built neither, that is said, and is no answer.
+    let elsewhere = common::fresh_cache("gatekeeper-explain-");
+    let output = common::gatekeeper()
+        .current_dir(dir)
+        .env("GATEKEEPER_CACHE", elsewhere.path())
+        .args(["explain", RECORD, "--base", "old.json"])
+        .output()
+        .unwrap();
+    let said = stdout(&output);
+    assert!(
+        said.contains("not compared: machine code: the build cache no longer has it"),
+        "{said}"
+    );
+    assert!(
+        !said.contains("nothing in code or launch changed"),
+        "{said}"
+    );
+}
+
+/// The gate that fails says why, once; the table of the comment has all causes.
+#[test]
+fn a_gate_that_fails_prints_its_cause() {
+    let project = committed();
+    let dir = project.path();
+    edit(
+        &dir.join("copy.cu"),
+        "    if (i < n) y[i] = staged[255 - threadIdx.x];\n",
+        "    if (i >= n) return;\n    float kept[8];\n    #pragma unroll 1\n    for (int k = 0; k < 8; ++k)\n        \
+         kept[(k * n) & 7] = k == 7 ? staged[255 - threadIdx.x] : x[k];\n    \
+         y[i] = kept[(7 * n + blockDim.y - 1) & 7];\n",
+    );
+    let args = [
+        "run",
+        "--provision",
+        "--device",
+        "sim",
+        "--base",
+        "HEAD",
+        "copy",
+    ];
+    let said = stdout(&run(dir, &args, 1)).replace("\n     ", " ");
+    assert!(
+        said.contains("cause: an array is in local memory at copy.cu:"),
+        "{said}"
+    );
+    assert_eq!(said.matches("cause: ").count(), 1, "{said}");
+    let comment = std::fs::read_to_string(dir.join("gatekeeper-out/report.md")).unwrap();
+    assert!(comment.contains("<summary>Why</summary>"), "{comment}");
+    assert!(comment.contains("local-array"), "{comment}");
+}
+
+#[test]
 fn a_record_without_a_base_is_refused_with_what_to_do() {
     let project = project();
     let dir = project.path();

@@ -7,6 +7,7 @@ mod common;
 use common::{binary, edit, fresh_cache, git, project, report, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -122,6 +123,7 @@ fn interrupt(dir: &Path, cache: &Path, args: &[&str], times: u32, check: impl Fn
         whole: began.elapsed(),
         state: u64::from(times),
     };
+    let mut ended: BTreeMap<String, u32> = BTreeMap::new();
     for time in 0..times {
         let signal = match time % 3 {
             0 => Signal::SIGTERM,
@@ -133,13 +135,18 @@ fn interrupt(dir: &Path, cache: &Path, args: &[&str], times: u32, check: impl Fn
         let is_expected =
             matches!(status.signal(), Some(9 | 15)) || matches!(status.code(), Some(0 | 1 | 143));
         assert!(is_expected, "{args:?} at {at:?}: {status}");
+        *ended.entry(status.to_string()).or_default() += 1;
         check();
     }
+    println!("{args:?}, {:?} long: {ended:?}", points.whole);
 }
 
-/// `GATEKEEPER_INTERRUPTIONS=50 cargo test --test interrupted -- --include-ignored` makes two hundred of them.
+/// Of each of the four commands below. `GATEKEEPER_INTERRUPTIONS=200 cargo test --test interrupted -- --nocapture` makes
+/// two hundred in all, and says how they ended.
 fn times() -> u32 {
-    std::env::var("GATEKEEPER_INTERRUPTIONS").map_or(4, |text| text.parse().unwrap())
+    let all: u32 =
+        std::env::var("GATEKEEPER_INTERRUPTIONS").map_or(16, |text| text.parse().unwrap());
+    all.div_ceil(4)
 }
 
 #[test]
@@ -193,8 +200,8 @@ fn an_update_that_was_killed_anywhere_leaves_baselines_whole() {
 }
 
 /// Files with their content; what is temporary is not looked for.
-fn tree(dir: &Path) -> std::collections::BTreeMap<PathBuf, String> {
-    let mut found = std::collections::BTreeMap::new();
+fn tree(dir: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).into_iter().flatten() {
         let path = entry.unwrap().path();
         if path.is_dir() {

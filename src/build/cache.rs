@@ -189,7 +189,7 @@ impl Artifacts {
         write_atomically(&file, &bytes)
     }
 
-    fn load(&self, key: &str, artifact: &str) -> Option<Stored> {
+    pub fn load(&self, key: &str, artifact: &str) -> Option<Stored> {
         self.objects
             .places(artifact)
             .find_map(|place| load(&place, key, artifact).inspect(|_| self.objects.touch(&place)))

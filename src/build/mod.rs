@@ -364,6 +364,22 @@ impl Builder<'_> {
     }
 }
 
+/// What was built once, if the cache still has it.
+///
+/// # Errors
+/// Environment, where the cache cannot be used.
+pub fn stored(
+    cache: &Cache,
+    toolchain: &Toolchain,
+    unit: &Unit,
+    facts: &BuildFacts,
+) -> Result<Option<Artifact>> {
+    let local = on_this_machine(unit);
+    let key = cache::request_key(unit, &NvccCall::of(&local), toolchain)?;
+    let stored = Artifacts::open(cache)?.load(&key, &facts.artifact);
+    Ok(stored.map(|stored| artifact(&local, &stored)))
+}
+
 fn artifact(unit: &Unit, stored: &Stored) -> Artifact {
     let entries = stored.facts.entries.iter();
     let entries = entries

@@ -1,6 +1,8 @@
 //! `explain`: why the cases of a record are not what they were.
 
 use super::print;
+use crate::build::{self, code::Reader};
+use crate::cache::Cache;
 use crate::cli::{ExplainArgs, HistoryFormat};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
@@ -8,11 +10,14 @@ use crate::explain::{self, Sides};
 use crate::report::explain::{self as words, Explanation};
 use crate::report::reasons;
 use crate::store;
-use verdict::model::{Case, Filter, Record, Seen};
+use crate::toolchain::{self, Disassembler};
+use verdict::model::{
+    BuildFacts, Case, CodeFacts, Evidence, Filter, NotRun, Record, Seen, Unit, UnitId,
+};
 
 pub fn run(args: &ExplainArgs) -> Result<Exit> {
-    let record = store::read(&args.record)?;
-    let base = args
+    let mut record = store::read(&args.record)?;
+    let mut base = args
         .base
         .as_ref()
         .map(|path| store::read(path))
@@ -26,6 +31,9 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
             .help("name the record of the old state: --base RECORD")
             .help("or make the record with `gatekeeper run --base REF`"),
         ));
+    }
+    if let Some(base) = &mut base {
+        read_code(base, &mut record)?;
     }
     let cases = selected(&record, &args.cases)?;
     let explanations: Vec<Explanation> = cases
@@ -81,6 +89,64 @@ fn explained(record: &Record, base: Option<&Record>, case: &Case) -> Explanation
             gaps: vec![words::unexplained(&why).to_owned()],
         },
     }
+}
+
+/// The machine code of what is not the same in two runs, from the build cache: a record alone has its digest.
+fn read_code(base: &mut Record, head: &mut Record) -> Result<()> {
+    let differs = |unit: &&Unit| match (built(base, &unit.id), built(head, &unit.id)) {
+        (Some(base), Some(head)) => base.identity != head.identity,
+        _ => false,
+    };
+    let units = head.plan.units.iter().filter(differs);
+    let units: Vec<UnitId> = units.map(|unit| unit.id.clone()).collect();
+    if units.is_empty() {
+        return Ok(());
+    }
+    let cache = Cache::open()?;
+    let disassembler = toolchain::find_disassembler(&cache);
+    for record in [base, head] {
+        let missing = units.iter().filter(|unit| !has_code(record, unit)).cloned();
+        for unit in missing.collect::<Vec<_>>() {
+            let facts = code_of(record, &unit, disassembler.as_ref(), &cache)?;
+            record.evidence.push(Evidence::Code { unit, facts });
+        }
+    }
+    Ok(())
+}
+
+fn has_code(record: &Record, wanted: &UnitId) -> bool {
+    let mut evidence = record.evidence.iter();
+    evidence.any(|it| matches!(it, Evidence::Code { unit, .. } if unit == wanted))
+}
+
+fn code_of(
+    record: &Record,
+    id: &UnitId,
+    disassembler: Option<&Disassembler>,
+    cache: &Cache,
+) -> Result<Seen<CodeFacts>> {
+    let Some(disassembler) = disassembler else {
+        return Ok(Seen::NotRun(NotRun::NoDisassembler));
+    };
+    let (Some(unit), Some(facts)) = (record.plan.unit(id), built(record, id)) else {
+        return Ok(Seen::NotRun(NotRun::NoArtifact));
+    };
+    // What was built is kept under what built it.
+    let version = record.environment.compiler.got().map(|it| &it.version);
+    let Ok(toolchain) = toolchain::find(version.map(String::as_str), cache) else {
+        return Ok(Seen::NotRun(NotRun::CodeNotKept));
+    };
+    match build::stored(cache, &toolchain, unit, facts)? {
+        Some(artifact) => Ok(Reader::open(disassembler, cache)?.read(&artifact)),
+        None => Ok(Seen::NotRun(NotRun::CodeNotKept)),
+    }
+}
+
+fn built<'a>(record: &'a Record, id: &UnitId) -> Option<&'a BuildFacts> {
+    record.evidence.iter().find_map(|piece| match piece {
+        Evidence::Build { unit, facts } if unit == id => facts.got(),
+        _ => None,
+    })
 }
 
 fn gaps(sides: &Sides) -> Vec<String> {

@@ -252,12 +252,17 @@ fn told<'a>(record: &'a Record, judgement: &'a Judgement) -> Told<'a> {
 }
 
 fn render(format: Format, told: &Told) -> Result<String> {
-    let (record, judgement) = (told.record, told.judgement);
+    let (base, record, judgement) = (told.base, told.record, told.judgement);
     match format {
-        Format::Terminal => Ok(terminal(record, judgement)),
-        Format::Markdown => Ok(report::markdown::render(record, judgement)),
+        Format::Terminal => {
+            let options = terminal_options();
+            Ok(report::terminal::render_beside(
+                base, record, judgement, options,
+            ))
+        }
+        Format::Markdown => Ok(report::markdown::render_beside(base, record, judgement)),
         Format::Html => Ok(report::html::render(told)),
-        Format::Json => report::json::render(record, judgement),
+        Format::Json => report::json::render_beside(base, record, judgement),
         Format::Junit => report::junit::render(record, judgement),
         Format::Github => Ok(report::github::render(record, judgement)),
     }

@@ -1,5 +1,6 @@
+use super::counts::Counted;
 use serde::Serialize;
-use verdict::model::{CodeLine, Counter, InstructionKind, Num};
+use verdict::model::{CodeLine, Counter, InstructionKind, Num, ProfileMetric};
 
 /// One reason why head is not what base is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,6 +32,11 @@ impl Cause {
     pub fn at(mut self, places: impl IntoIterator<Item = CausePlace>) -> Self {
         self.places.extend(places);
         self
+    }
+
+    /// What the simulator counted.
+    pub fn with_count(self, counter: Counter, counted: Counted) -> Self {
+        self.with(Measure::Counter(counter), counted.base, counted.head)
     }
 
     pub fn with(mut self, measure: Measure, base: impl Into<f64>, head: impl Into<f64>) -> Self {
@@ -104,6 +110,8 @@ pub enum Measure {
     /// How often the GPU is filled with blocks.
     Waves,
     SmMhz,
+    /// Of the GPU's own counters, over a launch.
+    Profile(ProfileMetric),
 }
 
 /// What kind of reason. Names are stable: programs match on them.
@@ -137,18 +145,22 @@ pub enum CauseClass {
     /// What was kept in shared memory is read from global memory every time.
     StagingLost,
     MoreInstructions,
+    /// More is read from global memory or written there, in accesses as good as before.
+    MoreTraffic,
     /// The tensors, seeds or arguments of the case are other ones.
     Data,
     Launch,
     Compiler,
     Driver,
     Clocks,
+    /// The machine code is another one, and nothing that is known of it says that it is slower.
+    CodeChanged,
     /// Machine code, launch, arguments, compiler, GPU and driver are the same.
     NothingChanged,
 }
 
 impl CauseClass {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::BarrierAdded,
         Self::UnrollLost,
         Self::VectorAccessNarrowed,
@@ -172,13 +184,32 @@ impl CauseClass {
         Self::PredicatedAccess,
         Self::StagingLost,
         Self::MoreInstructions,
+        Self::MoreTraffic,
         Self::Data,
         Self::Launch,
         Self::Compiler,
         Self::Driver,
         Self::Clocks,
+        Self::CodeChanged,
         Self::NothingChanged,
     ];
+
+    /// Classes that bring this one about.
+    pub fn origins(self) -> &'static [Self] {
+        match self {
+            Self::LoopInvariant | Self::Reload => &[Self::StagingLost, Self::Spills],
+            Self::StagingLost => &[Self::AsyncCopySynchronous],
+            Self::MoreTraffic => &[
+                Self::VectorAccessNarrowed,
+                Self::Reload,
+                Self::LoopInvariant,
+                Self::StagingLost,
+                Self::AsyncCopySynchronous,
+            ],
+            Self::OccupancyRegisters => &[Self::LaunchBound],
+            _ => &[],
+        }
+    }
 
     pub fn name(self) -> &'static str {
         match self {
@@ -205,11 +236,13 @@ impl CauseClass {
             Self::PredicatedAccess => "predicated-access",
             Self::StagingLost => "staging-lost",
             Self::MoreInstructions => "more-instructions",
+            Self::MoreTraffic => "more-traffic",
             Self::Data => "data",
             Self::Launch => "launch",
             Self::Compiler => "compiler",
             Self::Driver => "driver",
             Self::Clocks => "clocks",
+            Self::CodeChanged => "code-changed",
             Self::NothingChanged => "nothing-changed",
         }
     }

@@ -183,8 +183,8 @@ fn turns(base: &Seen, head: &Seen) -> f64 {
     }
 }
 
-/// How many times the work of head is in base: the median over its kinds, each as often as there are instructions of it,
-/// as an edit changes one of them and unrolling all. `None` where they have no work in common.
+/// How many times the work of head is in base. An edit changes some kinds of it, unrolling all: where the median over the
+/// kinds or over their instructions has not moved, there is as much as before. `None` where they have no work in common.
 fn ratio(base: &Mix, head: &Mix) -> Option<f64> {
     let (base, head) = (work(base), work(head));
     let mut ratios: Vec<(f64, f64)> = base
@@ -195,15 +195,22 @@ fn ratio(base: &Mix, head: &Mix) -> Option<f64> {
         })
         .collect();
     ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let half = ratios.iter().map(|(_, count)| count).sum::<f64>() / 2.0;
-    let mut sum = 0.0;
-    let middle = ratios.iter().find_map(|(ratio, count)| {
-        sum += count;
-        (sum >= half).then_some(*ratio)
-    })?;
-    Some(match (0.8..=1.25).contains(&middle) {
+    let of_kinds = median(&ratios, |_| 1.0)?;
+    let of_instructions = median(&ratios, |count| count)?;
+    let is_same = |ratio: f64| (0.8..=1.25).contains(&ratio);
+    Some(match is_same(of_kinds) || is_same(of_instructions) {
         true => 1.0,
-        false => middle,
+        false => of_instructions,
+    })
+}
+
+/// Of ratios in their order, each with a count of which `weight` is what it counts for.
+fn median(ratios: &[(f64, f64)], weight: fn(f64) -> f64) -> Option<f64> {
+    let half = ratios.iter().map(|(_, count)| weight(*count)).sum::<f64>() / 2.0;
+    let mut sum = 0.0;
+    ratios.iter().find_map(|(ratio, count)| {
+        sum += weight(*count);
+        (sum >= half).then_some(*ratio)
     })
 }
 

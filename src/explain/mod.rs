@@ -7,8 +7,11 @@
 mod beside;
 mod cause;
 mod causes;
+mod counts;
 pub mod diagnosis;
 mod loops;
+mod places;
+mod residency;
 mod side;
 
 pub use beside::Beside;
@@ -23,8 +26,27 @@ pub fn explain(sides: &Sides) -> Vec<Cause> {
         .flat_map(|rule| rule(sides, &beside))
         .collect();
     if causes.is_empty() {
-        causes.push(Cause::new(CauseClass::NothingChanged, 0.0));
+        let identity = |side: &Side| side.build.map(|build| build.identity.clone());
+        let class = match identity(&sides.base) == identity(&sides.head) {
+            true => CauseClass::NothingChanged,
+            false => CauseClass::CodeChanged,
+        };
+        causes.push(Cause::new(class, 0.0));
     }
+    come_after_origins(&mut causes);
     causes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     causes
+}
+
+/// What another cause of them brings about comes after that one, however much it is.
+fn come_after_origins(causes: &mut [Cause]) {
+    let weights: Vec<(CauseClass, f64)> = causes.iter().map(|it| (it.class, it.weight)).collect();
+    for cause in causes {
+        let origins = cause.class.origins();
+        let known = weights.iter().filter(|(class, _)| origins.contains(class));
+        let most = known.map(|(_, weight)| *weight).reduce(f64::max);
+        if let Some(most) = most {
+            cause.weight = cause.weight.min(most * 0.9);
+        }
+    }
 }

@@ -3,8 +3,9 @@
 use verdict::judge::{unit_for, unit_to_simulate};
 use verdict::model::{
     BuildFacts, Case, CaseId, CodeFacts, CompilerFacts, DeviceFacts, DriverFacts, Environment,
-    Evidence, Plan, Record, Seen, SimulationFacts, Unit, UnitId,
+    Evidence, Plan, ProfileFacts, Record, Seen, SimulationFacts, TimeFacts, Unit, UnitId,
 };
+use verdict::stats::Sample;
 
 /// Head and base of one case.
 #[derive(Debug)]
@@ -26,6 +27,10 @@ pub struct Side<'a> {
     /// One for each seed.
     pub simulations: Vec<&'a SimulationFacts>,
     pub driver: Option<&'a DriverFacts>,
+    /// One for each timing process.
+    pub times: Vec<&'a TimeFacts>,
+    /// One for each repeat.
+    pub profiles: Vec<&'a ProfileFacts>,
 }
 
 impl Side<'_> {
@@ -36,6 +41,38 @@ impl Side<'_> {
 
     pub fn device(&self) -> Option<&DeviceFacts> {
         self.environment.device.got()
+    }
+
+    /// Time of one launch: of the processes' medians the median.
+    pub fn p50_ns(&self) -> Option<f64> {
+        let medians = self.times.iter().filter_map(|facts| {
+            let launches = f64::from(facts.launches_per_sample.max(1));
+            Some(Sample::new(&facts.batched_ns)?.median() / launches)
+        });
+        middle(medians.collect())
+    }
+
+    /// SM clock while it was timed.
+    pub fn sm_mhz(&self) -> Option<f64> {
+        let clocks = self.times.iter().flat_map(|facts| {
+            let gpu = &facts.gpu;
+            [gpu.sm_mhz_before, gpu.sm_mhz_after].into_iter().flatten()
+        });
+        middle(clocks.map(|mhz| mhz.0).collect())
+    }
+}
+
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+impl Sides<'_> {
+    /// By how much a launch takes longer: 0.1 where it takes a tenth more. `None` where it was not timed, or is no
+    /// slower.
+    pub fn slowdown(&self) -> Option<f64> {
+        let slowdown = self.head.p50_ns()? / self.base.p50_ns()? - 1.0;
+        (slowdown.is_finite() && slowdown > 0.0).then_some(slowdown)
     }
 }
 
@@ -64,12 +101,21 @@ impl<'a> Sides<'a> {
         let compiler = environment.compiler.got();
         let theirs = environment.base_compiler.as_ref().or(compiler);
         let head = side(environment, compiler, &record.plan, case, of_head);
-        let head = head?;
+        let mut head = head?;
         let base = side(environment, theirs, &base.plan, case, of_base);
-        Ok(Self {
-            base: base.map_err(of_base_side)?,
-            head,
-        })
+        let mut base = base.map_err(of_base_side)?;
+        for piece in &record.evidence {
+            if let Evidence::Pair {
+                case: of, facts, ..
+            } = piece
+                && of == case
+                && let Some(pair) = facts.got()
+            {
+                head.times.push(&pair.head);
+                base.times.push(&pair.base);
+            }
+        }
+        Ok(Self { base, head })
     }
 
     /// Of two runs.
@@ -123,6 +169,8 @@ fn side<'a>(
         code: None,
         simulations: Vec::new(),
         driver: None,
+        times: Vec::new(),
+        profiles: Vec::new(),
     };
     for piece in evidence {
         side.file(piece, id, &unit.id);
@@ -136,6 +184,10 @@ impl<'a> Side<'a> {
             Evidence::Build { unit, facts } if unit == of => self.build = facts.got(),
             Evidence::Code { unit, facts } if unit == of => self.code = Some(facts),
             Evidence::Driver { case, facts } if case == id => self.driver = facts.got(),
+            Evidence::Time { case, facts, .. } if case == id => self.times.extend(facts.got()),
+            Evidence::Profile { case, facts, .. } if case == id => {
+                self.profiles.extend(facts.got());
+            }
             Evidence::Simulation {
                 case, arch, facts, ..
             } if case == id && arch.is_none_or(|arch| arch == of.arch) => {

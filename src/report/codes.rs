@@ -161,6 +161,7 @@ const NOT_RUN: &[Entry] = &[
     entry("no-artifact", &[Skipped], "Nothing was built for this device.", "Add its architecture to `architectures`."),
     entry("driver-not-asked", &[Skipped], "The worker ended before it asked the driver.", "See the fault of the same case."),
     entry("device-not-asked", &[Skipped], "This run used no device.", "-"),
+    entry("code-not-kept", &[Skipped], "Machine code is not explained: the build cache of this machine does not have it, or has it no longer.", "Explain on the machine that made both records, or run with `--base`."),
     entry("no-disassembler", &[Skipped], "Machine code is not explained: there is no nvdisasm beside nvcc or on PATH.", "Run `gatekeeper toolchain install`, or install the cuda-nvdisasm package of your CUDA toolkit."),
     entry("other-program", &[Skipped], "Another program ran the kernels and does not say.", "-"),
     entry("passed-over", &[Skipped], "Another program skipped it. The message is that program's.", "-"),

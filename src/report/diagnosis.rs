@@ -53,8 +53,12 @@ pub fn entries(found: Vec<Diagnosed>) -> Vec<Entry> {
 const MOST: usize = 8;
 
 /// Of cases that failed a line each, and all in a comment, folded: before and now, what moved, what to try.
-pub fn section<'a>(record: &Record, judgement: &Judgement) -> [Section<'a>; 2] {
-    let found = beside::notable(record, judgement);
+pub fn section<'a>(
+    record: &Record,
+    base: Option<&Record>,
+    judgement: &Judgement,
+) -> [Section<'a>; 2] {
+    let found = beside::notable(record, base, judgement);
     let failed: Vec<_> = found
         .iter()
         .filter(|it| it.standing == Standing::Failed && it.after.is_known())
@@ -82,7 +86,7 @@ pub fn section<'a>(record: &Record, judgement: &Judgement) -> [Section<'a>; 2] {
             .chain(before)
             .chain([bound(&it.after)])
             .chain(changes)
-            .chain(has_before.then(|| cause(record, &it.case)))
+            .chain(has_before.then(|| cause(record, base, &it.case)))
             .chain([advice(&it.after).join("\n")])
             .collect()
     });
@@ -157,8 +161,11 @@ pub fn lay_out(found: &[Diagnosed]) -> Vec<Vec<Section<'static>>> {
 }
 
 /// Of what explains the change, the first.
-fn cause(record: &Record, id: &CaseId) -> String {
-    let sides = Sides::of_run(record, id);
+fn cause(record: &Record, base: Option<&Record>, id: &CaseId) -> String {
+    let sides = match base {
+        Some(base) => Sides::of_two(base, record, id),
+        None => Sides::of_run(record, id),
+    };
     let causes = sides.map(|sides| explain(&sides)).unwrap_or_default();
     causes.first().map_or("-".to_owned(), super::explain::line)
 }

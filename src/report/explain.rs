@@ -44,11 +44,15 @@ pub fn title(class: CauseClass) -> &'static str {
         CauseClass::PredicatedAccess => "accesses under a condition that had none",
         CauseClass::StagingLost => "what shared memory kept is read from global memory every time",
         CauseClass::MoreInstructions => "more instructions",
+        CauseClass::MoreTraffic => "more is read from global memory or written there",
         CauseClass::Data => "other data",
         CauseClass::Launch => "another launch",
         CauseClass::Compiler => "another compiler",
         CauseClass::Driver => "another GPU or driver",
         CauseClass::Clocks => "other clocks",
+        CauseClass::CodeChanged => {
+            "the machine code is another one, and what it costs cannot be known without a profile"
+        }
         CauseClass::NothingChanged => "nothing in code or launch changed",
     }
 }
@@ -84,6 +88,7 @@ fn measure(measure: &Measure) -> String {
         Measure::ThreadsPerBlock => "threads per block".to_owned(),
         Measure::Waves => "waves".to_owned(),
         Measure::SmMhz => "SM clock (MHz)".to_owned(),
+        Measure::Profile(metric) => metric.to_string(),
     }
 }
 
@@ -112,7 +117,7 @@ pub fn line(cause: &Cause) -> String {
 }
 
 /// How much of the slowdown, or that nobody knows.
-fn share(cause: &Cause) -> String {
+pub fn share(cause: &Cause) -> String {
     match cause.share {
         Some(share) => format!(
             "accounts for about {:.0} % of the slowdown",

@@ -5,30 +5,73 @@ use super::{beside, page, problems, reasons, words};
 use std::path::Path;
 use verdict::model::{Judgement, Outcome, Record};
 
+/// GitHub shows so many of a step, and drops the others without a word.
+const MOST: usize = 10;
+
+/// Worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Error,
+    Warning,
+    Notice,
+}
+
+impl Level {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Notice => "notice",
+        }
+    }
+}
+
 /// Workflow commands, one a line, for standard output of a step.
 pub fn render(record: &Record, judgement: &Judgement) -> String {
+    let mut all = annotations(record, judgement);
+    all.sort_by_key(|(level, _)| *level);
+    let left = match all.len() {
+        0..=MOST => Vec::new(),
+        _ => all.split_off(MOST - 1),
+    };
     let mut out = String::new();
+    for (level, rest) in &all {
+        out.push_str(&format!("::{} {rest}\n", level.word()));
+    }
+    if let Some((worst, _)) = left.first() {
+        out.push_str(&format!(
+            "::{} title=gatekeeper::and {} more: the summary of the job and the JSON report have them\n",
+            worst.word(),
+            left.len()
+        ));
+    }
+    out
+}
+
+/// What follows the level, with it.
+fn annotations(record: &Record, judgement: &Judgement) -> Vec<(Level, String)> {
+    let mut all = Vec::new();
     let fallen = problems::ended(record, judgement, &[Outcome::Replaced]);
     let problems = problems::problems(record, judgement).into_iter();
     for problem in problems.chain(fallen) {
         let level = match problem.outcome {
-            Outcome::Fail | Outcome::Environment => "error",
-            _ => "warning",
+            Outcome::Fail | Outcome::Environment => Level::Error,
+            _ => Level::Warning,
         };
         let place = place(record, problem.place);
         let title = format!("{}: {}", problem.subjects, problem.gates.join(", "));
         let title = property(&title);
         let command = problem.command.map(|command| format!("\n{command}"));
         let message = data(&(problem.why + &command.unwrap_or_default()));
-        out.push_str(&format!("::{level} {place}title={title}::{message}\n"));
+        all.push((level, format!("{place}title={title}::{message}")));
     }
     for accepted in &judgement.accepted {
         let (file, line) = accepted
             .declared
             .split_once(':')
             .unwrap_or((&accepted.declared, "1"));
-        out.push_str(&format!(
-            "::warning file={},line={},title={}::{}\n",
+        let rest = format!(
+            "file={},line={},title={}::{}",
             property(&within_repository(record, file)),
             property(line),
             property(&format!(
@@ -41,12 +84,13 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
                 &accepted.subject,
                 &accepted.reason
             ))
-        ));
+        );
+        all.push((Level::Warning, rest));
     }
     for gate in beside::loosened(judgement) {
         let level = match gate.outcome {
-            Outcome::Pass => "notice",
-            _ => "error",
+            Outcome::Pass => Level::Notice,
+            _ => Level::Error,
         };
         let title = property(&format!(
             "gate loosened: {}: {}",
@@ -59,15 +103,15 @@ pub fn render(record: &Record, judgement: &Judgement) -> String {
         };
         let message = data(&format!("{}\n{allows}", gate.now()));
         let place = place(record, gate.declared);
-        out.push_str(&format!("::{level} {place}title={title}::{message}\n"));
+        all.push((level, format!("{place}title={title}::{message}")));
     }
     if let Some(base) = &judgement.base {
         let lines = page::base_lines(record, judgement, base);
         let title = property("compared with the base");
         let message = data(&lines.join("\n"));
-        out.push_str(&format!("::notice title={title}::{message}\n"));
+        all.push((Level::Notice, format!("title={title}::{message}")));
     }
-    out
+    all
 }
 
 /// The line of a file that GitHub shows it at; nothing where none is known.

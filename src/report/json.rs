@@ -54,6 +54,18 @@ struct Entry<'a, T> {
 /// # Errors
 /// Environment, where it cannot be written as JSON.
 pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
+    render_beside(None, record, judgement)
+}
+
+/// The same, compared with another record.
+///
+/// # Errors
+/// Environment, where it cannot be written as JSON.
+pub fn render_beside(
+    base: Option<&Record>,
+    record: &Record,
+    judgement: &Judgement,
+) -> Result<String> {
     let environment = &record.environment;
     let verdicts = judgement.verdicts.iter().map(|it| Entry {
         gate: words::question(&it.question),
@@ -94,7 +106,7 @@ pub fn render(record: &Record, judgement: &Judgement) -> Result<String> {
         targets: targets.collect(),
         counters: &judgement.counters,
         notes: &judgement.notes,
-        diagnoses: diagnosis::entries(beside::notable(record, judgement)),
+        diagnoses: diagnosis::entries(beside::notable(record, base, judgement)),
         skipped: summary::skipped(record, judgement),
         environment: &record.environment,
         costs: &record.costs,

@@ -1,7 +1,9 @@
 //! For a pull request: the verdict on top, failures first, changes next, everything unchanged folded.
 
 use super::beside::LoosenedGates;
-use super::escape::{chart_text, markdown as text, markdown_cell as cell, markdown_code as code};
+use super::escape::{
+    chart_text, cut, markdown as text, markdown_cell as cell, markdown_code as code,
+};
 use super::page::{self, Chart, Kind, Part, Section};
 use super::printed::Printed;
 use super::problems::Problem;
@@ -10,9 +12,14 @@ use std::fmt::Write;
 use verdict::model::{Judgement, Outcome, Record};
 
 pub fn render(record: &Record, judgement: &Judgement) -> String {
-    let page = page::lay_out(record, judgement);
-    let mut out = format!("## gatekeeper: {}\n\n", text(&page.headline));
-    line(&mut out, &text(&page.circumstances));
+    render_beside(None, record, judgement)
+}
+
+/// The same, compared with another record.
+pub fn render_beside(base: Option<&Record>, record: &Record, judgement: &Judgement) -> String {
+    let page = page::lay_out(record, base, judgement);
+    let mut out = format!("## gatekeeper: {}\n\n", text(&cut(page.headline)));
+    line(&mut out, &text(&cut(page.circumstances)));
     sections(&mut out, &page.sections);
     out.push('\n');
     line(&mut out, &format!("<sub>{}</sub>", text(&page.costs)));
@@ -47,7 +54,8 @@ pub fn sides(base: (&str, &Record), head: (&str, &Record)) -> String {
     format!("\n<sub>BASE {}<br>HEAD {}</sub>\n", side(base), side(head))
 }
 
-/// Bytes. A comment on GitHub holds 65,536 characters; what is folded is what can be missed.
+/// Bytes. A comment on GitHub holds 65,536 characters, and the summary of a job a megabyte: above it GitHub drops all.
+/// What is folded is what can be missed.
 const MOST: usize = 60_000;
 
 fn section(out: &mut String, section: &Section) {
@@ -68,8 +76,28 @@ fn section(out: &mut String, section: &Section) {
             out,
             "\n<details><summary>{title}</summary>\n\n{inner}\n</details>\n"
         ),
-        false => write!(out, "\n### {title}\n\n{inner}"),
+        false => write!(out, "\n### {title}\n\n{}", fitting(&inner, out.len())),
     };
+}
+
+/// The lines that there is room for behind so many bytes; the worst are the first.
+fn fitting(inner: &str, behind: usize) -> String {
+    let mut room = MOST.saturating_sub(behind);
+    if inner.len() <= room {
+        return inner.to_owned();
+    }
+    let all = inner.lines().count();
+    let fits = |line: &&str| {
+        let fits = line.len() < room;
+        room = room.saturating_sub(line.len() + 1);
+        fits
+    };
+    let kept: Vec<&str> = inner.lines().take_while(fits).collect();
+    let left = all - kept.len();
+    format!(
+        "{}\n\n... and {left} lines more: too many for a comment; the JSON report has them.\n",
+        kept.join("\n")
+    )
 }
 
 fn part(part: &Part) -> String {
@@ -135,7 +163,10 @@ fn problem(problem: &Problem) -> Vec<String> {
         format!("**{}**<br><sub>{}</sub>", problem.outcome, problem.code),
         code(&problem.subjects),
         gates.join(", "),
-        cell(&problem.why),
+        match &problem.cause {
+            Some(cause) => cell(&format!("{}\ncause: {cause}", problem.why)),
+            None => cell(&problem.why),
+        },
         problem.command.as_deref().map_or(String::new(), code),
     ]
 }

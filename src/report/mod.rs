@@ -1,6 +1,7 @@
 //! What a person or a program reads of a judgement. Decides nothing.
 
 mod beside;
+mod causes;
 #[cfg(test)]
 mod codes;
 pub mod diagnosis;

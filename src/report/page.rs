@@ -3,7 +3,7 @@
 use super::beside::{self, LoosenedGates};
 use super::printed::{self, Printed};
 use super::problems::{self, Problem};
-use super::{diagnosis, figures, notes, rivals, standing, summary, targets, words};
+use super::{causes, diagnosis, figures, notes, rivals, standing, summary, targets, words};
 use std::collections::BTreeSet;
 use verdict::model::{
     BesideBase, Conclusion, Facet, Judgement, Metric, Outcome, Record, Subject, Verdict,
@@ -74,7 +74,8 @@ pub enum Kind {
 /// In a run in which nothing failed, more rows than this are folded.
 const MOST_ROWS: usize = 8;
 
-pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
+/// `base`: the record that this one is compared with, if it is.
+pub fn lay_out<'a>(record: &Record, base: Option<&Record>, judgement: &'a Judgement) -> Page<'a> {
     let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
     let accepted = judgement.accepted.iter();
     let accepted = accepted.map(|it| standing::accepted(&record.environment, it));
@@ -113,7 +114,7 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
         ),
         comment_only("Beside each contestant", rivals::all(judgement), true),
     ];
-    let [bounds, bounds_beside] = diagnosis::section(record, judgement);
+    let [bounds, bounds_beside] = diagnosis::section(record, base, judgement);
     let base = judgement.base.as_ref();
     let base = base.map(|base| of_base(record, judgement, base));
     let rest = [
@@ -128,6 +129,18 @@ pub fn lay_out<'a>(record: &Record, judgement: &'a Judgement) -> Page<'a> {
             "Fell back on another variant",
             problems::replaced(record, judgement),
         ),
+        Section {
+            is_folded: true,
+            in_terminal: false,
+            ..Section::new(
+                "",
+                "Why",
+                causes::table(record, judgement)
+                    .map(Part::Table)
+                    .into_iter()
+                    .collect(),
+            )
+        },
         comment_only("What changed", comparison(&changed), is_long(changed.len())),
         {
             let is_folded = is_long(counters.rows.len());

@@ -2,7 +2,7 @@
 
 use super::names::named;
 use super::reasons::Context;
-use super::{beside, summary, words};
+use super::{beside, causes, summary, words};
 use std::collections::BTreeSet;
 use verdict::model::{Facet, Judgement, Outcome, Reason, Record, Subject, Verdict};
 
@@ -17,6 +17,8 @@ pub struct Problem<'a> {
     pub gates: Vec<String>,
     /// In one sentence; of figures that have one cause, a line each.
     pub why: String,
+    /// What made it so, where it is about speed and the base is known: `more barriers at k.cu:12`. Said once.
+    pub cause: Option<String>,
     /// `gates.yaml:7, gates.yaml:19`.
     pub declared: Option<String>,
     /// The first of them.
@@ -39,7 +41,9 @@ pub fn ended<'a>(
     outcomes: &[Outcome],
 ) -> Vec<Problem<'a>> {
     let groups = groups(judgement, outcomes).into_iter();
+    let mut said: BTreeSet<String> = BTreeSet::new();
     let problems = groups.map(|group| Problem {
+        cause: causes::first(record, &group.verdicts).filter(|cause| said.insert(cause.clone())),
         outcome: group.outcome,
         code: group.reason.code(),
         subjects: named(&record.plan, &group.subjects),

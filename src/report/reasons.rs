@@ -815,6 +815,7 @@ pub fn not_run(why: &NotRun) -> String {
         NotRun::NoArtifact => "nothing was built for this device".to_owned(),
         NotRun::DriverNotAsked => "the worker ended before it asked the driver".to_owned(),
         NotRun::DeviceNotAsked => "this run used no device".to_owned(),
+        NotRun::CodeNotKept => "the build cache no longer has it".to_owned(),
         NotRun::NoDisassembler => "there is no nvdisasm, which takes machine code apart (`gatekeeper toolchain install` installs it)".to_owned(),
         NotRun::OtherProgram { program } => {
             format!("{program} does not say what built the kernels")

@@ -45,7 +45,17 @@ impl Options {
 }
 
 pub fn render(record: &Record, judgement: &Judgement, options: Options) -> String {
-    let page = page::lay_out(record, judgement);
+    render_beside(None, record, judgement, options)
+}
+
+/// The same, compared with another record.
+pub fn render_beside(
+    base: Option<&Record>,
+    record: &Record,
+    judgement: &Judgement,
+    options: Options,
+) -> String {
+    let page = page::lay_out(record, base, judgement);
     let mut out = sections(&page.sections, options);
     labelled(&mut out, "on", &[page.circumstances], options);
     labelled(&mut out, "time", &[page.costs], options);
@@ -119,6 +129,9 @@ fn problem(out: &mut Vec<String>, problem: &Problem, options: Options) {
     let title = format!("{outcome} {}: {gates} [{code}]", problem.subjects);
     painted(out, &outcome, &title, paint, options);
     out.extend(wrapped(&problem.why, INDENT, options.width));
+    if let Some(cause) = &problem.cause {
+        out.extend(wrapped(&format!("cause: {cause}"), INDENT, options.width));
+    }
     if let Some(declared) = &problem.declared {
         out.extend(wrapped(&format!("by {declared}"), INDENT, options.width));
     }

@@ -2,20 +2,23 @@
 //! to be named first. Head is an edited copy, and its base the commit before the edit.
 //!
 //! `GATEKEEPER_ROWS=pad cargo test --test explain` runs the rows alone whose name has `pad` in it.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests; the table, where it is asked for"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;
 mod table;
 
-use common::{RECORD, copy, gatekeeper, git, root, stderr, stdout};
+use common::{RECORD, copy, gatekeeper, git, root, run, stderr, stdout};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
-use table::{Edit, HARMLESS, Harmless, MARKER, REGRESSIONS, Regression};
-use tempfile::TempDir;
+use table::{CLASSES, Edit, HARMLESS, Harmless, MARKER, REGRESSIONS, Reached, Regression};
 use verdict::model::{BuildFacts, CheckFacts, Evidence, Record, SimulationFacts};
 
 /// What both tables have in common.
@@ -63,10 +66,22 @@ impl From<&Harmless> for Pair {
     }
 }
 
-/// Head of a pair, run in the simulator beside its base.
+/// Head of a pair, run in the simulator beside its base, and explained.
 struct Made {
-    dir: TempDir,
     record: Record,
+    report: Value,
+    /// The marked line of head.
+    marked: Option<Line>,
+    causes: Vec<First>,
+}
+
+type Line = (String, i64);
+
+/// A cause: its class and its first line.
+#[derive(Debug, PartialEq)]
+struct First {
+    class: String,
+    line: Option<Line>,
 }
 
 impl Pair {
@@ -97,9 +112,39 @@ impl Pair {
         if !matches!(output.status.code(), Some(0 | 1)) {
             return Err(format!("{}{}", stdout(&output), stderr(&output)));
         }
-        let record = gatekeeper::store::read_record(&path.join(RECORD)).unwrap();
-        Ok(Made { dir, record })
+        Ok(Made {
+            record: gatekeeper::store::read_record(&path.join(RECORD)).unwrap(),
+            report: serde_json::from_str(&common::report(path)).unwrap(),
+            marked: self.marked(path),
+            causes: causes(path, &case),
+        })
     }
+
+    fn marked(self, dir: &Path) -> Option<Line> {
+        let file = self
+            .head
+            .iter()
+            .find(|edit| edit.new.contains(MARKER))?
+            .file;
+        let text = fs::read_to_string(dir.join(file)).unwrap();
+        let at = text.lines().position(|line| line.contains(MARKER)).unwrap();
+        Some((file.to_owned(), at as i64 + 1))
+    }
+}
+
+fn causes(dir: &Path, case: &str) -> Vec<First> {
+    let args = ["explain", RECORD, case, "--format", "json"];
+    let explained: Value = serde_json::from_str(&stdout(&run(dir, &args, 0))).unwrap();
+    let causes = explained["cases"][0]["causes"].as_array().unwrap();
+    let first = |cause: &Value| {
+        let line = &cause["places"][0]["line"];
+        let at = |file: &str| (file.to_owned(), line["number"].as_i64().unwrap());
+        First {
+            class: cause["class"].as_str().unwrap().to_owned(),
+            line: line["file"].as_str().map(at),
+        }
+    };
+    causes.iter().map(first).collect()
 }
 
 fn apply(dir: &Path, edit: &Edit) -> Result<(), String> {
@@ -129,8 +174,7 @@ impl Made {
 
     /// Why a side is not right: what it errs by, and what the simulator found.
     fn wrong(&self) -> Vec<String> {
-        let report: Value = serde_json::from_str(&common::report(self.dir.path())).unwrap();
-        let verdicts = report["verdicts"].as_array().unwrap();
+        let verdicts = self.report["verdicts"].as_array().unwrap();
         let named = |gate: &str| {
             verdicts
                 .iter()
@@ -245,6 +289,59 @@ fn rows_are_right_on_both_sides_and_their_code_differs_as_they_say() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// How far from the marked line the line of a cause may be.
+const NEAR: i64 = 3;
+
+fn reached(row: &Regression, made: &Made) -> Reached {
+    let Made { causes, marked, .. } = made;
+    let first = &causes[0];
+    if std::env::var_os("GATEKEEPER_SHOW").is_some() {
+        println!("| {} | {} | {marked:?} | {causes:?} |", row.name, row.class);
+    }
+    if first.class != row.class {
+        return Reached::Other(CLASSES.iter().find(|class| **class == first.class).unwrap());
+    }
+    let is_near = match (marked, &first.line) {
+        (Some((file, at)), Some((found, number))) => file == found && (at - number).abs() <= NEAR,
+        (Some(_), None) => false,
+        (None, _) => true,
+    };
+    match is_near {
+        true => Reached::Cause,
+        false => Reached::ClassAlone,
+    }
+}
+
+/// The score: what is named first for each regression, exactly as it is reached. A row that gets better or worse is
+/// edited.
+#[test]
+fn the_first_cause_of_each_regression() {
+    let wrong = REGRESSIONS.iter().filter_map(|row| {
+        let made = all().get(row.name)?.as_ref().unwrap();
+        let reached = reached(row, made);
+        (reached != row.reached).then(|| {
+            format!(
+                "{}: {reached:?}, and the table has {:?}",
+                row.name, row.reached
+            )
+        })
+    });
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Nothing is said to be slower where nothing is. What changed is said.
+#[test]
+fn nothing_is_the_cause_where_nothing_is_slower() {
+    let wrong = HARMLESS.iter().filter_map(|row| {
+        let made = all().get(row.name)?.as_ref().unwrap();
+        let classes: Vec<&str> = made.causes.iter().map(|it| it.class.as_str()).collect();
+        (classes != [row.said]).then(|| format!("{}: {:?}", row.name, made.causes))
+    });
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 fn has_marker(edits: &[Edit]) -> bool {

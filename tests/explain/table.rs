@@ -34,6 +34,17 @@ pub struct Regression {
     /// The class of the first cause. Its line is the marked one; an edit without a marker is one of the launch.
     pub class: &'static str,
     pub needs: Needs,
+    /// What is named in truth.
+    pub reached: Reached,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// The class, and the line within three.
+    Cause,
+    ClassAlone,
+    /// Another class.
+    Other(&'static str),
 }
 
 pub struct Harmless {
@@ -43,6 +54,8 @@ pub struct Harmless {
     pub head: &'static [Edit],
     /// Whether the machine code is the same.
     pub same_code: bool,
+    /// The class of all that is said: what changed, and no cause of slowness.
+    pub said: &'static str,
 }
 
 const fn edit(file: &'static str, old: &'static str, new: &'static str) -> Edit {
@@ -81,6 +94,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "barrier-added",
         needs: Needs::Code,
+        reached: Reached::Cause,
     },
     Regression {
         name: "barrier after every phase",
@@ -96,6 +110,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "barrier-added",
         needs: Needs::Code,
+        reached: Reached::Cause,
     },
     Regression {
         name: "unrolling lost",
@@ -108,6 +123,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "unroll-lost",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "unrolling lost, lines moved",
@@ -127,6 +143,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "unroll-lost",
         needs: Needs::Code,
+        reached: Reached::Other("code-changed"),
     },
     Regression {
         name: "tile loads of 4 bytes",
@@ -139,6 +156,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "vector-access-narrowed",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "float4 read as four floats",
@@ -151,6 +169,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "vector-access-narrowed",
         needs: Needs::Code,
+        reached: Reached::Other("more-traffic"),
     },
     Regression {
         name: "half2 read as two halves",
@@ -163,6 +182,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "vector-access-narrowed",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "a stretch of a row to each thread",
@@ -177,6 +197,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "coalescing-lost",
         needs: Needs::Simulator,
+        reached: Reached::Cause,
     },
     Regression {
         name: "a stretch of a sparse row to each lane",
@@ -191,6 +212,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "coalescing-lost",
         needs: Needs::Simulator,
+        reached: Reached::Cause,
     },
     Regression {
         name: "transposed without a tile",
@@ -217,6 +239,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "coalescing-lost",
         needs: Needs::Simulator,
+        reached: Reached::Cause,
     },
     Regression {
         name: "pad of a tile removed, stores",
@@ -232,6 +255,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "bank-conflicts",
         needs: Needs::Simulator,
+        reached: Reached::Cause,
     },
     Regression {
         name: "pad of a tile removed, loads",
@@ -243,6 +267,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "bank-conflicts",
         needs: Needs::Simulator,
+        reached: Reached::Cause,
     },
     Regression {
         name: "too many partial sums",
@@ -263,6 +288,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "occupancy-registers",
         needs: Needs::Code,
+        reached: Reached::Cause,
     },
     Regression {
         name: "a buffer for the largest block",
@@ -275,6 +301,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "occupancy-shared",
         needs: Needs::Code,
+        reached: Reached::Cause,
     },
     Regression {
         name: "more shared memory in the launch",
@@ -287,6 +314,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "occupancy-shared",
         needs: Needs::Code,
+        reached: Reached::Cause,
     },
     Regression {
         name: "a bound that is too tight",
@@ -299,6 +327,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "spills",
         needs: Needs::Code,
+        reached: Reached::ClassAlone,
     },
     Regression {
         name: "four columns to a thread",
@@ -340,6 +369,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "spills",
         needs: Needs::Code,
+        reached: Reached::Cause,
     },
     Regression {
         name: "a patch indexed by a loop",
@@ -360,6 +390,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "local-array",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "counts indexed by a value",
@@ -372,6 +403,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "local-array",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "every other thread of a warp",
@@ -390,6 +422,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "divergence",
         needs: Needs::Simulator,
+        reached: Reached::Cause,
     },
     Regression {
         name: "a row of scores to one lane",
@@ -405,6 +438,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "divergence",
         needs: Needs::Simulator,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "a constant in double precision",
@@ -417,6 +451,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "double-precision",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "a sum in double precision",
@@ -436,6 +471,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "double-precision",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "divided, not multiplied",
@@ -448,6 +484,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "slow-division",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "divided exactly",
@@ -460,6 +497,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "slow-division",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "an index divided by an argument",
@@ -472,6 +510,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "slow-division",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "exp2f where an instruction would do",
@@ -484,6 +523,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "slow-special-function",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "expf, not __expf",
@@ -499,6 +539,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "slow-special-function",
         needs: Needs::Code,
+        reached: Reached::Other("code-changed"),
     },
     Regression {
         name: "blocks along columns, not along rows",
@@ -518,6 +559,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "l2-reuse",
         needs: Needs::Profile,
+        reached: Reached::Other("code-changed"),
     },
     Regression {
         name: "a few blocks more than one wave",
@@ -526,6 +568,7 @@ pub const REGRESSIONS: &[Regression] = &[
         head: &[edit(GATES, "define: {BLOCKS: 2112}", "define: {BLOCKS: 2200}")],
         class: "tail-wave",
         needs: Needs::Code,
+        reached: Reached::Cause,
     },
     Regression {
         name: "counted in global memory",
@@ -538,6 +581,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "atomics-contended",
         needs: Needs::Code,
+        reached: Reached::Cause,
     },
     Regression {
         name: "weights that may be outputs",
@@ -557,6 +601,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "reload",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "a gain that may be an output",
@@ -576,6 +621,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "reload",
         needs: Needs::Code,
+        reached: Reached::Other("more-traffic"),
     },
     Regression {
         name: "copied by way of registers",
@@ -592,6 +638,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "async-copy-synchronous",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "waited for at once",
@@ -604,6 +651,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "async-copy-synchronous",
         needs: Needs::Code,
+        reached: Reached::Other("more-instructions"),
     },
     Regression {
         name: "read again in every turn",
@@ -619,6 +667,7 @@ pub const REGRESSIONS: &[Regression] = &[
         ],
         class: "loop-invariant",
         needs: Needs::Code,
+        reached: Reached::Other("more-traffic"),
     },
     Regression {
         name: "resident blocks no longer asked for",
@@ -639,6 +688,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "launch-bound",
         needs: Needs::Code,
+        reached: Reached::Cause,
     },
     Regression {
         name: "a guard in the hot loop",
@@ -659,6 +709,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "predicated-access",
         needs: Needs::Code,
+        reached: Reached::Other("divergence"),
     },
     Regression {
         name: "codes by way of f32",
@@ -672,6 +723,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "more-instructions",
         needs: Needs::Code,
+        reached: Reached::Cause,
     },
     Regression {
         name: "multiplied and added apart",
@@ -684,6 +736,7 @@ pub const REGRESSIONS: &[Regression] = &[
         )],
         class: "more-instructions",
         needs: Needs::Code,
+        reached: Reached::Cause,
     },
     Regression {
         name: "B read from global memory for every row",
@@ -709,8 +762,9 @@ pub const REGRESSIONS: &[Regression] = &[
             ),
             edit(GEMM, "    __shared__ __align__(16) float tile_b[TILE_K][TILE_N];\n", ""),
         ],
-        class: "staging-lost",
+        class: "more-traffic",
         needs: Needs::Simulator,
+        reached: Reached::Cause,
     },
 ];
 
@@ -734,6 +788,7 @@ pub const HARMLESS: &[Harmless] = &[
             edit(SPMV, "y[row] = sum;", "y[row] = total;"),
         ],
         same_code: true,
+        said: "nothing-changed",
     },
     Harmless {
         name: "a function moved",
@@ -762,6 +817,7 @@ pub const HARMLESS: &[Harmless] = &[
             ),
         ],
         same_code: true,
+        said: "nothing-changed",
     },
     Harmless {
         name: "a comment",
@@ -773,6 +829,7 @@ pub const HARMLESS: &[Harmless] = &[
             "// The order of the additions over K is fixed.\n//\n// Launch: grid",
         )],
         same_code: true,
+        said: "nothing-changed",
     },
     Harmless {
         name: "other inputs",
@@ -784,6 +841,7 @@ pub const HARMLESS: &[Harmless] = &[
             "      gain: {type: f32, shape: [R], fill: {constant: 0.5}}\n      shift: ",
         )],
         same_code: true,
+        said: "data",
     },
     Harmless {
         name: "more blocks, and no tail",
@@ -795,6 +853,7 @@ pub const HARMLESS: &[Harmless] = &[
             "define: {BLOCKS: 528}",
         )],
         same_code: true,
+        said: "launch",
     },
     Harmless {
         name: "another constant",
@@ -806,6 +865,7 @@ pub const HARMLESS: &[Harmless] = &[
             "out[i] = 0.2000001f * (sum + in[i]);",
         )],
         same_code: false,
+        said: "code-changed",
     },
     Harmless {
         name: "statements in another order",
@@ -821,6 +881,7 @@ pub const HARMLESS: &[Harmless] = &[
 ",
         )],
         same_code: true,
+        said: "nothing-changed",
     },
     Harmless {
         name: "operands in another order",
@@ -832,6 +893,7 @@ pub const HARMLESS: &[Harmless] = &[
             "        sum += weights[4] * middle[right] + weights[3] * middle[left];\n",
         )],
         same_code: false,
+        said: "code-changed",
     },
     Harmless {
         name: "a pad added where it was missing",
@@ -847,6 +909,7 @@ pub const HARMLESS: &[Harmless] = &[
             "float tile[TILE][TILE + 1];",
         )],
         same_code: false,
+        said: "code-changed",
     },
     Harmless {
         name: "a division removed",
@@ -862,5 +925,40 @@ pub const HARMLESS: &[Harmless] = &[
             "0.01f * __fdividef(mean[i], sqrtf(square[i]) + 1e-3f);",
         )],
         same_code: false,
+        said: "code-changed",
     },
+];
+
+/// Classes of causes, as `explain` writes them.
+pub const CLASSES: &[&str] = &[
+    "barrier-added",
+    "unroll-lost",
+    "vector-access-narrowed",
+    "coalescing-lost",
+    "bank-conflicts",
+    "occupancy-registers",
+    "occupancy-shared",
+    "spills",
+    "local-array",
+    "divergence",
+    "double-precision",
+    "slow-division",
+    "slow-special-function",
+    "l2-reuse",
+    "tail-wave",
+    "atomics-contended",
+    "reload",
+    "async-copy-synchronous",
+    "loop-invariant",
+    "launch-bound",
+    "more-instructions",
+    "more-traffic",
+    "predicated-access",
+    "data",
+    "launch",
+    "compiler",
+    "driver",
+    "clocks",
+    "code-changed",
+    "nothing-changed",
 ];

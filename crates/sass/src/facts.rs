@@ -78,11 +78,9 @@ fn plain_name<'a>(entry: &str, name: &'a str) -> &'a str {
     let name = name.strip_prefix(entry).unwrap_or(name);
     let name = name.strip_prefix('$').unwrap_or(name);
     let numbered = name.strip_prefix("__internal_").and_then(|rest| {
-        let (number, rest) = rest.split_once('$')?;
-        number
-            .bytes()
-            .all(|byte| byte.is_ascii_digit())
-            .then_some(rest)
+        let (number, rest) = rest.split_once("_$")?;
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then_some(rest)
     });
     numbered.unwrap_or(name)
 }

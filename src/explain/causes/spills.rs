@@ -1,6 +1,6 @@
 //! Registers that do not fit, and are kept on the stack meanwhile.
 
-use crate::explain::{Beside, Cause, CauseClass, Measure, Sides};
+use crate::explain::{Beside, Cause, CauseClass, Measure, Sides, places};
 use verdict::model::{InstructionKind, Resources};
 
 /// Cycles of an access to the stack that finds it in the cache, where some of it is hidden.
@@ -31,9 +31,27 @@ pub fn rule(sides: &Sides, beside: &Beside) -> Vec<Cause> {
     let growth = beside.growth(&is_of_stack);
     // Where the machine code is not known, that there are any at all.
     let weight = (growth.total * CYCLES).max(CYCLES);
+    // Of a kernel that is given fewer registers, that is why.
+    let declared = is_tighter(sides).then(|| places::entry(sides)).flatten();
     let cause = Cause::new(CauseClass::Spills, weight)
+        .at(declared)
         .at(growth.places())
         .with(Measure::SpillStores, stores.0, stores.1)
         .with(Measure::SpillLoads, loads.0, loads.1);
     vec![cause]
+}
+
+/// Whether the source leaves a thread fewer registers than it did.
+fn is_tighter(sides: &Sides) -> bool {
+    let entries = sides.base.build.zip(sides.head.build);
+    let mut pairs = entries
+        .into_iter()
+        .flat_map(|(base, head)| base.entries.iter().zip(&head.entries));
+    pairs.any(|(base, head)| {
+        let (was, is) = (base.bounds, head.bounds);
+        let most = |registers: Option<u32>| registers.unwrap_or(u32::MAX);
+        is.blocks.unwrap_or(0) > was.blocks.unwrap_or(0)
+            || is.threads.unwrap_or(0) > was.threads.unwrap_or(0)
+            || most(is.registers) < most(was.registers)
+    })
 }

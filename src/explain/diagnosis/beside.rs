@@ -61,7 +61,7 @@ impl Figure {
 
 /// Cases whose time, counters or resources broke a gate, and those that are better than their baseline; of those
 /// what is known on either side.
-pub fn notable(record: &Record, judgement: &Judgement) -> Vec<Diagnosed> {
+pub fn notable(record: &Record, base: Option<&Record>, judgement: &Judgement) -> Vec<Diagnosed> {
     let failed = judgement.verdicts.iter().filter(|it| costs(it));
     let failed = cases(record, failed.map(|verdict| &verdict.subject));
     let improved = cases(record, judgement.wins.iter().map(|win| &win.subject));
@@ -75,7 +75,7 @@ pub fn notable(record: &Record, judgement: &Judgement) -> Vec<Diagnosed> {
     let found = record.plan.cases.iter();
     let found = found.filter_map(|case| Some((standing(&case.id)?, &case.id)));
     let mut found: Vec<_> = found
-        .map(|(standing, id)| diagnosed(record, id, standing))
+        .map(|(standing, id)| diagnosed(record, base, id, standing))
         .collect();
     found.retain(|it| it.after.is_known() || it.before.as_ref().is_some_and(Diagnosis::is_known));
     // What failed stands first, in the order of gates.yaml.
@@ -87,13 +87,15 @@ pub fn notable(record: &Record, judgement: &Judgement) -> Vec<Diagnosed> {
 pub fn all(record: &Record) -> Vec<Diagnosed> {
     let cases = record.plan.cases.iter();
     cases
-        .map(|case| diagnosed(record, &case.id, Standing::Held))
+        .map(|case| diagnosed(record, None, &case.id, Standing::Held))
         .collect()
 }
 
-fn diagnosed(record: &Record, id: &CaseId, standing: Standing) -> Diagnosed {
+/// `base`: the record that it is compared with, where it is not the run itself that has a base.
+fn diagnosed(record: &Record, base: Option<&Record>, id: &CaseId, standing: Standing) -> Diagnosed {
     let after = diagnose(&Side::head(record), id);
-    let base = Side::base(record).filter(|side| side.has(id));
+    let base = base.map(Side::head).or_else(|| Side::base(record));
+    let base = base.filter(|side| side.has(id));
     let before = base.map(|side| diagnose(&side, id));
     let changes = match &before {
         Some(before) => changes(before, &after),

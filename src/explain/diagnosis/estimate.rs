@@ -4,7 +4,7 @@
 //! needs for its own chain of instructions. The start and the chain were fitted to p50 of this repository's kernels
 //! on an H100, in cycles (docs/diagnosis.md has the table): 106 cases, 19 % off on average, a factor of 2 at worst.
 
-use super::peaks::{L2_PORT_BYTES, Peaks};
+use super::peaks::Peaks;
 use super::view::View;
 use super::{BUSY, Basis, Bound, Diagnosis, FEW, LOST, Residency, Resource, Roofline, Unknown};
 use super::{Moved, Traffic, Waste, advice};
@@ -151,10 +151,8 @@ impl Launch {
         let blocks = residency.blocks as f64;
         // The most blocks that a multiprocessor has over what an even share would be.
         let spread = (blocks / all).ceil() / (blocks / all);
-        let through_ports = bytes / L2_PORT_BYTES / blocks.min(all);
         let of_sm = |(resource, cycles): (&Resource, &f64)| match resource {
-            Resource::L2 => (*resource, cycles.max(through_ports)),
-            Resource::Dram => (*resource, *cycles),
+            Resource::Dram | Resource::L2 => (*resource, *cycles),
             _ => (*resource, cycles * spread),
         };
         let warps = blocks * (view.threads()? as f64 / WARP).ceil();

@@ -19,15 +19,15 @@ const MOST_SECTORS: f64 = 16.0;
 const CONFLICTS: f64 = 0.25;
 
 /// Resources of a multiprocessor, whose use is of the time in which it has work.
-const OF_SM: [(Resource, ProfileMetric); 6] = [
+const OF_SM: [(Resource, ProfileMetric); 5] = [
     (Resource::Tensor, ProfileMetric::TensorActive),
     (Resource::Fp32, ProfileMetric::Fp32Active),
     (Resource::Fp64, ProfileMetric::Fp64Active),
     (Resource::SpecialFunctions, ProfileMetric::SpecialActive),
     (Resource::IssueSlots, ProfileMetric::IssueActive),
-    (Resource::SharedMemory, ProfileMetric::SharedThroughput),
 ];
 
+/// Of the whole launch, as the GPU counts them.
 const OF_GPU: [(Resource, ProfileMetric); 2] = [
     (Resource::L2, ProfileMetric::L2Throughput),
     (Resource::Dram, ProfileMetric::DramThroughput),
@@ -175,13 +175,20 @@ impl Reading {
         let read = |(resource, metric): (Resource, ProfileMetric)| {
             Some((resource, Num(self.get(metric)?)))
         };
+        let active = self
+            .get(ProfileMetric::SmActive)
+            .filter(|share| *share > 0.0);
+        let active = active.unwrap_or(1.0);
+        let over = |share: Num, by: f64| Num((share.0 / by).min(1.0));
+        // Passes through shared memory are of multiprocessors, and counted over the whole launch.
+        let shared = read((Resource::SharedMemory, ProfileMetric::SharedThroughput));
         let of_gpu = || OF_GPU.into_iter().filter_map(read);
         let of_sm = || OF_SM.into_iter().filter_map(read);
-        let active = self.get(ProfileMetric::SmActive).unwrap_or(1.0);
+        let busy = shared.map(|(resource, share)| (resource, over(share, active)));
         let whole = of_sm().map(|(resource, share)| (resource, Num(share.0 * active)));
         (
-            of_sm().chain(of_gpu()).collect(),
-            whole.chain(of_gpu()).collect(),
+            of_sm().chain(busy).chain(of_gpu()).collect(),
+            whole.chain(shared).chain(of_gpu()).collect(),
         )
     }
 

@@ -30,8 +30,9 @@ struct Sm {
 pub const SCHEDULERS: f64 = 4.0;
 const SHARED_BYTES: f64 = 128.0;
 /// Between L2 and one SM, each cycle: Nsight Compute, Profiling Guide, "Memory Chart"; NVIDIA, GTC 2018 S81006,
-/// "Volta: Architecture and Performance Optimization". No GPU has all of it from L2 at once.
-pub const L2_PORT_BYTES: f64 = 64.0;
+/// "Volta: Architecture and Performance Optimization". No GPU has all of it from L2 at once. One multiprocessor of an
+/// H100 takes in more (74 bytes a cycle: `reduce/default@all`), so for Hopper it is not taken.
+const L2_PORT_BYTES: f64 = 64.0;
 
 /// Measured on an H100: kernels/NOTES.md; Luo et al., arXiv 2402.13499, have the same.
 const HOPPER_SYNCHRONOUS: f64 = 0.62;

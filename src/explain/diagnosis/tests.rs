@@ -4,9 +4,9 @@ use super::beside::{self, Standing};
 use super::estimate::estimate;
 use super::view::View;
 use super::*;
-use verdict::judge::{fixture, judge};
+use verdict::judge::{compare, fixture, judge};
 use verdict::model::{
-    Arithmetic, BuildFacts, Counter, Evidence, Launch, Mode, Record, Resources, Seen,
+    Arithmetic, BuildFacts, Counter, Evidence, Launch, Loosening, Mode, Record, Resources, Seen,
     SimulationFacts, Stall, Work,
 };
 
@@ -335,8 +335,9 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
             &record.policy,
             &record.evidence,
         );
-        beside::notable(record, &judgement)
+        beside::notable(record, None, &judgement)
     };
+    let before = record.clone();
     assert_eq!(shown(&record), []);
     let of = fixture::case_id("fast", "small");
     fixture::resimulate(&mut record, &of, |_, facts| {
@@ -347,6 +348,20 @@ fn a_failed_gate_on_a_counter_is_shown_and_one_that_holds_is_not() {
     assert_eq!(cases, [(&of, Standing::Failed)]);
     assert_eq!(found[0].before, None);
     assert!(found[0].after.is_known());
+    // Beside the record of before it has one, and what moved.
+    let judgement = compare(&before, &record, Loosening::Fails);
+    let found = beside::notable(&record, Some(&before), &judgement);
+    let [found] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    let sectors: Vec<_> = found
+        .changes
+        .iter()
+        .filter(|it| it.figure == beside::Figure::LoadSectors)
+        .collect();
+    let warps = KERNEL.warps() as f64;
+    let [before, after] = [40.0, 320.0].map(|each| Num(each * warps));
+    assert_eq!((sectors[0].before, sectors[0].after), (before, after));
 }
 
 mod profiled {

@@ -237,7 +237,9 @@ impl<'a> Cases<'a> {
             }
         }
         told.sort_by_key(|it| rank(Some(it.outcome)));
-        let has_reasons = told.iter().any(|it| it.outcome != Outcome::Pass);
+        let has_baselines = told.iter().any(|it| it.baseline.is_some());
+        let has_reason = |it: &Verdict| it.outcome != Outcome::Pass || it.measured.is_none();
+        let has_reasons = told.iter().any(|it| has_reason(it));
         let command = summary::reproduce(self.told.record, self.told.judgement, &shown.subject);
         html! {
             @if !told.is_empty() {
@@ -248,8 +250,10 @@ impl<'a> Cases<'a> {
                                 th scope="col" { "gate" }
                                 th scope="col" { "verdict" }
                                 th.number scope="col" { "measured" }
-                                th.number scope="col" { "against" }
-                                th scope="col" { "change" }
+                                @if has_baselines {
+                                    th.number scope="col" { "against" }
+                                    th scope="col" { "change" }
+                                }
                                 @if has_reasons { th scope="col" { "why" } }
                             }
                         }
@@ -262,10 +266,12 @@ impl<'a> Cases<'a> {
                                     }
                                     td { (part::outcome(it.outcome)) }
                                     td.number { (quantity(it, it.measured.map(|it| it.0))) }
-                                    td.number { (quantity(it, it.baseline.map(|it| it.0))) }
-                                    td { (change(it)) }
+                                    @if has_baselines {
+                                        td.number { (quantity(it, it.baseline.map(|it| it.0))) }
+                                        td { (change(it)) }
+                                    }
                                     @if has_reasons {
-                                        td.why { @if it.outcome != Outcome::Pass { (reasons::verdict(environment, it)) } }
+                                        td.why.long { @if has_reason(it) { (reasons::verdict(environment, it)) } }
                                     }
                                 }
                             }
@@ -457,7 +463,7 @@ impl<'a> Cases<'a> {
             &title,
             html! {
                 div.charts { @for it in &drawn { (it) } }
-                @for section in &groups { (part::section(section, &shared)) }
+                @for section in &groups { (part::section(section, None, &shared)) }
             },
         )
     }

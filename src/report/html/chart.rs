@@ -177,13 +177,10 @@ pub fn changes(title: &str, rows: &[Change]) -> Markup {
             share => format!("{share:+.digits$} %"),
         };
         let mut mesh = plot.configure_mesh();
-        mesh.x_labels(5).disable_y_mesh().disable_y_axis();
+        mesh.x_labels(5).disable_mesh().disable_y_axis();
         mesh.x_label_formatter(&percent);
         mesh.axis_style(stroke(Ink::Axis)).label_style(label());
-        mesh.bold_line_style(stroke(Ink::Grid)).max_light_lines(0);
         mesh.draw()?;
-        let zero = vec![(0.0, 0.0), (0.0, count)];
-        plot.draw_series([PathElement::new(zero, stroke(Ink::Zero))])?;
         for (at, row) in rows.iter().enumerate() {
             let top = count - at as f64;
             let ink = match row.is_bad {
@@ -191,6 +188,9 @@ pub fn changes(title: &str, rows: &[Change]) -> Markup {
                 false => Ink::Head,
             };
             let (bar, thick) = (top - 0.72, 0.09);
+            // Not through the label.
+            let zero = vec![(0.0, bar - 0.2), (0.0, bar + 0.2)];
+            plot.draw_series([PathElement::new(zero, stroke(Ink::Zero))])?;
             let [from, to] = row.interval.map(|end| end.clamp(range.start, range.end));
             let interval = [(from, bar + thick), (to, bar - thick)];
             plot.draw_series([Rectangle::new(interval, ink.color().filled())])?;
@@ -219,12 +219,12 @@ pub fn bars(title: &str, rows: &[Bar], text: &dyn Fn(f64) -> String) -> Markup {
         let mut plot = plot?;
         for (at, row) in rows.iter().enumerate() {
             let top = count - at as f64;
-            let corners = [(0.0, top - 0.5), (row.value.max(0.0), top - 0.86)];
+            let corners = [(0.0, top - 0.54), (row.value.max(0.0), top - 0.84)];
             plot.draw_series([Rectangle::new(corners, Ink::Head.color().filled())])?;
             write(
                 &plot,
                 &format!("{}: {}", row.label, text(row.value)),
-                (0.0, top),
+                (0.0, top - 0.12),
             )?;
         }
         Ok(())
@@ -291,7 +291,7 @@ fn plot<'a, 'b>(
     ChartBuilder::on(area)
         .margin_top(12)
         .margin_right(12)
-        .set_label_area_size(LabelAreaPosition::Left, 84)
+        .set_label_area_size(LabelAreaPosition::Left, 108)
         .set_label_area_size(LabelAreaPosition::Bottom, 40)
         .build_cartesian_2d(along, up)
 }

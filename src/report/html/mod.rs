@@ -25,7 +25,7 @@ const SCRIPT: &str = include_str!("script.js");
 
 /// SHA-256 of these two, as the page's own policy has them: a browser runs no other script and takes no other style,
 /// wherever it came from. A test says what they are.
-const STYLE_HASH: &str = "6B6z9obpSJWjVL2hyKRDFgx+EBr7z972BlbXavOW4FY=";
+const STYLE_HASH: &str = "mciqlo0JICrFWZZ2Lhb2/VUi1FogMgWN7LEiojRPV00=";
 const SCRIPT_HASH: &str = "Y8/4v9Tl3tWpPolZLStH8TgEkSrNXmVR9SFLMoFHZ4w=";
 
 /// What a page tells.
@@ -55,14 +55,17 @@ pub fn render(told: &Told) -> String {
 }
 
 fn render_within(told: &Told, room: Room) -> String {
-    let page = page::lay_out(told.record, told.judgement);
+    let page = page::lay_out(told.record, told.base, told.judgement);
     let cases = Cases::new(told);
     let shared = Shared {
         links: cases.links(),
         room: Cell::new(room.sections),
     };
-    let (folded, open): (Vec<&Section>, Vec<&Section>) =
-        page.sections.iter().partition(|section| section.is_folded);
+    let sections = page.sections.iter().enumerate();
+    let sections = sections.map(|(at, section)| (format!("section-{}", at + 1), section));
+    let (folded, open): (Vec<Placed>, Vec<Placed>) = sections
+        .filter(|(_, section)| part::is_shown(section))
+        .partition(|(_, section)| section.is_folded);
     let ladders = ladder::ladders(told.record, told.judgement);
     let title = format!("{} - gatekeeper", page.headline);
     let body = html! {
@@ -72,16 +75,24 @@ fn render_within(told: &Told, room: Room) -> String {
             @if let Some(base) = told.base {
                 p { "compared with " (summary::circumstances(base)) }
             }
+            nav {
+                @for (id, section) in &open { a href=(format!("#{id}")) { (section.title) } }
+                @if !told.record.plan.cases.is_empty() { a href="#cases" { "Cases" } }
+                @for (id, section) in &folded { a href=(format!("#{id}")) { (section.title) } }
+            }
         }
         main {
-            @for section in open { (part::section(section, &shared)) }
+            @for (id, section) in &open { (part::section(section, Some(id), &shared)) }
             (cases.render(&ladders, room.cases))
-            @for section in folded { (part::section(section, &shared)) }
+            @for (id, section) in &folded { (part::section(section, Some(id), &shared)) }
         }
         footer { (page.costs) }
     };
     document(&title, &body)
 }
+
+/// A section and where it is.
+type Placed<'a> = (String, &'a Section<'a>);
 
 fn conclusion(conclusion: Conclusion) -> &'static str {
     match conclusion {

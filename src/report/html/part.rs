@@ -13,6 +13,9 @@ use verdict::model::Outcome;
 /// Where a page says more of a subject, by its name.
 pub type Links = BTreeMap<String, String>;
 
+/// Letters of a cell of text that is a sentence.
+const LONG: usize = 24;
+
 /// What the sections of one page share.
 pub struct Shared {
     pub links: Links,
@@ -43,7 +46,13 @@ impl Shared {
     }
 }
 
-pub fn section(section: &Section, shared: &Shared) -> Markup {
+/// Whether a page shows anything of it.
+pub fn is_shown(section: &Section) -> bool {
+    section.parts.iter().any(|part| !part.is_empty())
+}
+
+/// `id`: where a link leads to it.
+pub fn section(section: &Section, id: Option<&str>, shared: &Shared) -> Markup {
     let parts = section.parts.iter().filter(|part| !part.is_empty());
     let parts: Vec<_> = parts.map(|it| part(it, shared)).collect();
     if parts.is_empty() {
@@ -53,9 +62,9 @@ pub fn section(section: &Section, shared: &Shared) -> Markup {
     html! {
         section {
             @if section.is_folded {
-                details { summary { h2 { (section.title) } } (inner) }
+                details { summary { h2 id=[id] { (section.title) } } (inner) }
             } @else {
-                h2 { (section.title) }
+                h2 id=[id] { (section.title) }
                 (inner)
             }
         }
@@ -134,11 +143,16 @@ fn printed(printed: &Printed) -> Markup {
 
 pub fn table(table: &Table, shared: &Shared) -> Markup {
     let class = |kind: Kind| (kind == Kind::Number).then_some("number");
+    // In a narrow window a sentence would be a word a line.
+    let class_of = |kind: Kind, raw: &str| match raw.len() > LONG && kind == Kind::Text {
+        true => Some("long"),
+        false => class(kind),
+    };
     let row = |row: &Vec<String>| {
         html! {
             tr {
                 @for (raw, column) in row.iter().zip(&table.columns) {
-                    td class=[class(column.kind)] {
+                    td class=[class_of(column.kind, raw)] {
                         @match (column.kind, named(raw)) {
                             (Kind::Name, _) => (names(raw, &shared.links)),
                             (_, Some(known)) => (outcome(known)),

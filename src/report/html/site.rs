@@ -2,7 +2,7 @@
 
 use super::chart;
 use super::part::{self, Links, Shared};
-use crate::history::{History, Point, Series};
+use crate::history::{History, METRICS, Point, Series};
 use crate::report::page::{Kind, Table};
 use crate::report::{history, words};
 use maud::{Markup, html};
@@ -188,14 +188,39 @@ fn moves(history: &History) -> Table {
 
 fn case(id: &CaseId, all: &[&Series]) -> String {
     let title = name(id);
-    let (gone, here): (Vec<&Series>, Vec<&Series>) = all.iter().partition(|it| it.gone().is_some());
+    let mut all = all.to_vec();
+    all.sort_by_key(|it| METRICS.iter().position(|metric| *metric == it.metric));
+    let (gone, here): (Vec<&Series>, Vec<&Series>) =
+        all.into_iter().partition(|it| it.gone().is_some());
+    let (several, single): (Vec<&Series>, Vec<&Series>) =
+        here.into_iter().partition(|it| it.points.len() > 1);
+    let single = single.into_iter().map(|it| {
+        let only = it.points.first();
+        let value = only.and_then(|point| point.value);
+        vec![
+            it.metric.to_string(),
+            value.map_or("-".to_owned(), |value| words::quantity(it.metric, value.0)),
+            version(only),
+            words::key(&it.key),
+        ]
+    });
+    let columns = [
+        ("metric", Kind::Text),
+        ("value", Kind::Number),
+        ("since", Kind::Text),
+        ("key", Kind::Text),
+    ];
+    let single = Table::new(columns, single.collect());
     let body = html! {
         header {
             h1 { (title) }
             p { a href="../index.html" { "All cases" } }
         }
         main {
-            @for it in here { (whole(it)) }
+            @for it in several { (whole(it)) }
+            @if !single.rows.is_empty() {
+                section { h2 { "Of one version" } (part::table(&single, &Shared::unbounded())) }
+            }
             @if !gone.is_empty() {
                 section {
                     details { summary { h2 { "Gone" } } @for it in &gone { (whole(it)) } }
@@ -228,6 +253,11 @@ fn whole(series: &Series) -> Markup {
     }
 }
 
+fn version(point: Option<&Point>) -> String {
+    let at = point.map(|point| &point.at);
+    at.map_or(String::new(), |at| format!("{} {}", at.day, at.commit))
+}
+
 /// One figure under one key, commit by commit.
 pub fn series(series: &Series) -> Markup {
     let values = series.points.iter().filter_map(|point| point.value);
@@ -239,17 +269,12 @@ pub fn series(series: &Series) -> Markup {
         "" => format!("{} of {}", series.metric, series.subject),
         unit => format!("{} of {}, {unit}", series.metric, series.subject),
     };
-    let at = |point: Option<&Point>| {
-        point.map_or(String::new(), |it| {
-            format!("{} {}", it.at.day, it.at.commit)
-        })
-    };
     html! {
         figure {
             @if values.len() > 1 { (chart::line(&title, &scaled)) }
             figcaption {
                 (title) ": " (words::plural(values.len(), "version"))
-                " from " (at(series.points.first())) " to " (at(series.points.last()))
+                " from " (version(series.points.first())) " to " (version(series.points.last()))
                 br; (words::key(&series.key))
             }
         }

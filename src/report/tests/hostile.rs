@@ -414,3 +414,35 @@ fn no_text_in_any_place_gives_orders_in_any_format() {
     });
     done.unwrap();
 }
+
+/// A change that breaks everything in its own way.
+#[test]
+fn reports_of_thousands_of_failures_keep_within_what_github_takes() {
+    let record = fixture::record();
+    let mut judgement = judged(&record);
+    let failing = hostile(&record, 0, "0", "p50 > 0").verdicts[0].clone();
+    for number in 0..3000 {
+        let mut verdict = failing.clone();
+        verdict.reason = Reason::Fault(Fault {
+            kind: FaultKind::Compile,
+            message: format!("error number {number} of this change"),
+        });
+        judgement.verdicts.push(verdict);
+    }
+    let text = markdown::render(&record, &judgement);
+    assert!(text.len() < 65_536, "{}", text.len());
+    assert!(text.contains("error number 0 of"), "failures first");
+    assert!(text.contains(" lines more: too many for a comment; the JSON report has them."));
+
+    let annotations = github::render(&record, &judgement);
+    assert_eq!(annotations.lines().count(), 10);
+    let last = annotations.lines().last().unwrap();
+    assert!(
+        last.starts_with("::error title=gatekeeper::and ") && last.contains(" more: "),
+        "{last}"
+    );
+    let errors = annotations
+        .lines()
+        .take_while(|line| line.starts_with("::error "));
+    assert_eq!(errors.count(), 10, "the worst first");
+}

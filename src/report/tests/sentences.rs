@@ -764,6 +764,7 @@ fn all_reasons() -> Vec<Reason> {
             NotRun::NoArtifact,
             NotRun::DriverNotAsked,
             NotRun::DeviceNotAsked,
+            NotRun::CodeNotKept,
             NotRun::NoDisassembler,
             NotRun::OtherProgram { program: program() },
             NotRun::PassedOver {

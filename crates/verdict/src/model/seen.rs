@@ -83,6 +83,8 @@ pub enum NotRun {
     /// The worker ended before it asked the driver.
     DriverNotAsked,
     DeviceNotAsked,
+    /// The build cache no longer has the machine code.
+    CodeNotKept,
     /// There is no nvdisasm, which takes machine code apart.
     NoDisassembler,
     /// Another program ran the kernels and does not say.
@@ -106,6 +108,7 @@ codes! { NotRun:
     NoArtifact => "no-artifact",
     DriverNotAsked => "driver-not-asked",
     DeviceNotAsked => "device-not-asked",
+    CodeNotKept => "code-not-kept",
     NoDisassembler => "no-disassembler",
     OtherProgram => "other-program",
     PassedOver => "passed-over",

@@ -1,0 +1,114 @@
+use super::*;
+
+/// As Kernel Tuner 1.x writes it: the old way of an error, and the new one.
+const CACHE: &str = r#"{
+"device_name": "a GPU",
+"kernel_name": "copy",
+"problem_size": [4096, 4096],
+"tune_params_keys": ["threads", "cached", "layout", "share"],
+"tune_params": {"threads": [32, 64], "cached": [true, false], "layout": ["rows", "columns"], "share": [0.5, 1.0]},
+"objective": "time",
+"cache": {
+"64,True,rows,0.5": {"threads": 64, "cached": true, "layout": "rows", "share": 0.5, "time": 1.25, "times": [1.0, 1.5], "compile_time": 900.5, "verification_time": 0, "benchmark_time": 12.5, "GFLOP/s": 7.0, "strategy_time": 0, "framework_time": 1.5, "timestamp": "2026-11-22 09:54:05+00:00"},
+"32,True,rows,1.0": {"threads": 32, "cached": true, "layout": "rows", "share": 1.0, "time": "RuntimeFailedConfig"},
+"32,False,columns,0.5": {"threads": 32, "cached": false, "layout": "columns", "share": 0.5, "time": "InvalidConfig", "__error__": "CompilationFailedConfig"}}
+}"#;
+
+#[test]
+fn a_cache_says_what_came_of_each_configuration() {
+    let recording = read_cache(CACHE).unwrap();
+    let results: Vec<_> = recording.evaluations.iter().map(|it| it.result).collect();
+    assert_eq!(
+        results,
+        [Ok(1.25), Err(Failure::Runtime), Err(Failure::Compile)]
+    );
+    let first = &recording.evaluations[0];
+    assert_eq!(first.runtimes, [1.0, 1.5]);
+    assert_eq!(first.spent.compile, Some(900.5));
+    assert_eq!(first.spent.verification, Some(0.0));
+    assert_eq!(recording.problem_size, [4096, 4096]);
+    let (space, outcomes) = recording.space().unwrap();
+    assert_eq!(space.len(), 3);
+    assert_eq!(outcomes[1], Outcome::Failed);
+}
+
+#[test]
+fn both_formats_give_back_what_was_written() {
+    let recording = read_cache(CACHE).unwrap();
+    let text = write_cache(&recording).unwrap();
+    assert_eq!(read_cache(&text).unwrap(), recording);
+    // By this Kernel Tuner knows that a cache is finished.
+    assert!(text.ends_with("}}}"));
+    // Its keys are Python's words for the values.
+    assert!(text.contains(r#""32,True,rows,1.0":"#), "{text}");
+
+    let t4 = read_t4(&write_t4(&recording).unwrap()).unwrap();
+    let mut known = recording.clone();
+    // T4 has no place for these.
+    known.device.clear();
+    known.kernel.clear();
+    known.problem_size.clear();
+    for evaluation in &mut known.evaluations {
+        evaluation.spent.benchmark = None;
+    }
+    // And of a parameter's values those that occur, by size.
+    known.parameters[1].values.reverse();
+    assert_eq!(t4, known);
+}
+
+#[test]
+fn an_interrupted_cache_ends_where_it_was_cut() {
+    let (cut, _) = CACHE.split_once("\n\"32,False").unwrap();
+    assert!(cut.ends_with(','));
+    assert_eq!(read_cache(cut).unwrap().evaluations.len(), 2);
+    // Inside a configuration it cannot be mended.
+    let (cut, _) = CACHE.split_once("\"InvalidConfig\"").unwrap();
+    assert!(matches!(read_cache(cut), Err(Unreadable::Json(_))));
+}
+
+#[test]
+fn what_constraints_exclude_is_not_in_the_space() {
+    let text = CACHE.replace("\"RuntimeFailedConfig\"", "\"InvalidConfig\"");
+    let recording = read_cache(&text).unwrap();
+    assert_eq!(recording.evaluations.len(), 3);
+    assert_eq!(recording.space().unwrap().0.len(), 2);
+}
+
+#[test]
+fn what_is_not_understood_is_refused() {
+    let refusal = |from: &str, to: &str| {
+        assert!(CACHE.contains(from));
+        let read = read_cache(&CACHE.replacen(from, to, 1));
+        read.map(|_| ()).unwrap_err().to_string()
+    };
+    insta::assert_snapshot!(
+        [
+            refusal("\"RuntimeFailedConfig\"", "\"OutOfMemory\""),
+            refusal("\"time\": 1.25", "\"time\": null"),
+            refusal("\"time\": 1.25, ", ""),
+            refusal("\"threads\": 64, ", ""),
+            refusal("\"threads\": 64,", "\"threads\": [64],"),
+            refusal("\"times\": [1.0, 1.5]", "\"times\": 1.0"),
+            refusal("\"32,True,rows,1.0\"", "\"64,True,rows,0.5\""),
+            refusal("\"share\": [0.5, 1.0]", "\"other\": [1]"),
+        ]
+        .join("\n")
+    );
+
+    let t4 = write_t4(&read_cache(CACHE).unwrap()).unwrap();
+    let refusal = |from: &str, to: &str| {
+        assert!(t4.contains(from), "{from} {t4}");
+        let read = read_t4(&t4.replacen(from, to, 1));
+        read.map(|_| ()).unwrap_err().to_string()
+    };
+    insta::assert_snapshot!(
+        [
+            refusal("\"1.0.0\"", "\"2.0.0\""),
+            refusal("\"value\": 1.25", "\"value\": \"fast\""),
+            refusal("\"name\": \"time\"", "\"name\": \"energy\""),
+            refusal("\"threads\": 32", "\"warps\": 1"),
+            refusal("\"correct\"", "\"perhaps\""),
+        ]
+        .join("\n")
+    );
+}

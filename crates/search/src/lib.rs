@@ -1,0 +1,27 @@
+//! Search strategies over the valid configurations of a tuning space.
+//!
+//! A [`Strategy`] is asked for the next configuration and told what came of it. It knows nothing of kernels, gates
+//! or time: a cost is a number, and smaller is better. The same seed and the same answers give the same questions.
+//! `exchange` reads and writes the file formats of other tuners, as text.
+
+#![forbid(unsafe_code)]
+
+mod best;
+mod dice;
+mod elite;
+mod encode;
+pub mod exchange;
+mod forest;
+mod guided;
+mod space;
+mod strategy;
+#[cfg(test)]
+mod tests;
+mod unasked;
+mod value;
+
+pub use elite::Elite;
+pub use guided::{Guided, Settings};
+pub use space::{Parameter, Point, Space, Unusable};
+pub use strategy::{Exhaustive, Outcome, Random, Strategy};
+pub use value::Value;

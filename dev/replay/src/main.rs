@@ -1,0 +1,139 @@
+//! Searches recorded spaces and prints tables. README.md has the commands.
+
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use rayon::prelude::*;
+use replay::{Facts, Recorded, Trace, read_recording, replay, table};
+use search::exchange::{write_cache, write_t4};
+use search::{Elite, Guided, Random, Settings, Strategy};
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: replay search SPACES SEEDS STRATEGY...
+       replay tables SPACES TRACES...
+       replay convert RECORDING OUT
+SPACES is a directory of kernel_tuner caches, *.json.gz. A recording whose name has _T4 in it is in the T4 format.
+Strategies: random, elite, guided, guided:FIRST, guided+launch, guided+built:FEATURES";
+
+/// Evaluations of a search.
+const BUDGET: usize = 220;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args.as_slice() {
+        ["search", spaces, seeds, strategies @ ..] if !strategies.is_empty() => {
+            search(Path::new(spaces), seeds, strategies)
+        }
+        ["tables", spaces, traces @ ..] if !traces.is_empty() => print(Path::new(spaces), traces),
+        ["convert", from, to] => convert(Path::new(from), Path::new(to)),
+        _ => Err(USAGE.into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn read_spaces(folder: &Path) -> Result<Vec<Recorded>, Box<dyn Error>> {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".json.gz") && !name.contains("_T4.") {
+            paths.push(folder.join(name));
+        }
+    }
+    paths.sort();
+    paths.iter().map(|it| Recorded::read(it)).collect()
+}
+
+/// Prints one line of JSON a search.
+fn search(spaces: &Path, seeds: &str, strategies: &[&str]) -> Result<(), Box<dyn Error>> {
+    let seeds: u64 = seeds.parse()?;
+    for recorded in read_spaces(spaces)? {
+        for name in strategies {
+            // Not every space has what a strategy asks for.
+            if start(name, &recorded, 0)?.is_none() {
+                continue;
+            }
+            let traces: Vec<Trace> = (0..seeds)
+                .into_par_iter()
+                .filter_map(|seed| {
+                    let mut strategy = start(name, &recorded, seed).ok()??;
+                    Some(replay(&recorded, &mut *strategy, name, seed, BUDGET))
+                })
+                .collect();
+            for trace in traces {
+                println!("{}", serde_json::to_string(&trace)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `None` where the facts that it needs are not known of this space.
+fn start(
+    name: &str,
+    recorded: &Recorded,
+    seed: u64,
+) -> Result<Option<Box<dyn Strategy>>, Box<dyn Error>> {
+    let space = recorded.space.clone();
+    let guided = |settings| Guided::new(space.clone(), seed, &[], settings);
+    Ok(Some(match name.split_once(':').unwrap_or((name, "")) {
+        ("random", "") => Box::new(Random::new(&space, seed)),
+        ("elite", "") => Box::new(Elite::new(space, seed, &[])),
+        ("guided", "") => Box::new(guided(Settings::default())),
+        ("guided", first) => Box::new(guided(Settings {
+            first: first.parse()?,
+            ..Settings::default()
+        })),
+        ("guided+launch", "") => match Facts::of_launch(recorded) {
+            Some(facts) => Box::new(inform(guided(Settings::default()), &facts)),
+            None => return Ok(None),
+        },
+        ("guided+built", features) => {
+            let facts = Facts::of_build(recorded, &fs::read_to_string(features)?)?;
+            Box::new(inform(guided(Settings::default()), &facts))
+        }
+        _ => return Err(format!("{name} is no strategy\n{USAGE}").into()),
+    }))
+}
+
+fn inform(mut guided: Guided, facts: &Facts) -> Guided {
+    for (point, row) in facts.iter() {
+        guided.know(point, row);
+    }
+    guided
+}
+
+fn print(spaces: &Path, files: &[&str]) -> Result<(), Box<dyn Error>> {
+    let mut traces: Vec<Trace> = Vec::new();
+    for file in files {
+        for line in fs::read_to_string(file)?.lines() {
+            traces.push(serde_json::from_str(line).map_err(|error| format!("{file}: {error}"))?);
+        }
+    }
+    let tables: Vec<String> = read_spaces(spaces)?
+        .iter()
+        .map(|it| table(&it.name, it.optimum, &traces))
+        .collect();
+    println!("{}", tables.join("\n"));
+    Ok(())
+}
+
+/// To T4 where the new name has _T4 in it, else to a cache.
+fn convert(from: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
+    let recording = read_recording(from)?;
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let text = if name.contains("_T4.") {
+        write_t4(&recording)?
+    } else {
+        write_cache(&recording)?
+    };
+    Ok(fs::write(to, text)?)
+}

@@ -1,0 +1,131 @@
+//! What the simulator counted on both sides, over all of a launch and line by line.
+
+use super::places::{Moved, at_head};
+use super::{CausePlace, Side, Sides};
+use verdict::model::{CodeLine, Counter, Launch, SimulationFacts};
+
+/// Of one launch on each side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counted {
+    pub base: f64,
+    pub head: f64,
+}
+
+impl Counted {
+    pub fn growth(self) -> f64 {
+        self.head - self.base
+    }
+
+    /// Of head over base; infinite where base has none.
+    pub fn ratio(self) -> f64 {
+        if self.head == self.base {
+            1.0
+        } else {
+            self.head / self.base
+        }
+    }
+
+    pub fn over(self, other: Self) -> Self {
+        Self {
+            base: self.base / other.base,
+            head: self.head / other.head,
+        }
+    }
+
+    pub fn less(self, other: Self) -> Self {
+        Self {
+            base: self.base - other.base,
+            head: self.head - other.head,
+        }
+    }
+}
+
+/// `None` where a side was not simulated: where nothing can have changed, the base is not.
+pub fn counted(sides: &Sides, counter: Counter) -> Option<Counted> {
+    Some(Counted {
+        base: of_side(&sides.base, counter)?,
+        head: of_side(&sides.head, counter)?,
+    })
+}
+
+/// Over the seeds, on average.
+fn of_side(side: &Side, counter: Counter) -> Option<f64> {
+    let counts = side.simulations.iter().map(|facts| count(facts, counter));
+    let counts = counts.collect::<Option<Vec<u64>>>()?;
+    let sum: u64 = counts.iter().sum();
+    (!counts.is_empty()).then(|| sum as f64 / counts.len() as f64)
+}
+
+fn count(facts: &SimulationFacts, counter: Counter) -> Option<u64> {
+    let counters = [&facts.counters, &facts.information];
+    counters
+        .into_iter()
+        .find_map(|counters| counters.get(&counter).copied())
+}
+
+/// Warps of one launch of all steps. `None` where host code launches.
+pub fn warps(side: &Side) -> Option<f64> {
+    let steps = side.case.steps.iter().map(|step| step.launch.as_ref());
+    let launches = steps.collect::<Option<Vec<&Launch>>>()?;
+    let warps = |launch: &Launch| (blocks(launch) * launch.threads_per_block().div_ceil(32)) as f64;
+    let sum: f64 = launches.into_iter().map(warps).sum();
+    (sum > 0.0).then_some(sum)
+}
+
+pub fn blocks(launch: &Launch) -> u64 {
+    launch.grid.iter().map(|&n| u64::from(n)).product()
+}
+
+/// What it is for one warp of head.
+pub fn per_warp(sides: &Sides, amount: f64) -> f64 {
+    warps(&sides.head).map_or(0.0, |warps| amount / warps)
+}
+
+/// Places that a cause names.
+const PLACES: usize = 3;
+
+/// Lines of head at which a sum of counters is larger than it was, the most first. Records keep the largest lines of each
+/// counter alone: of one that is not among them, nothing was counted.
+pub fn grown_lines(sides: &Sides, more: &[Counter], less: &[Counter]) -> Vec<CausePlace> {
+    let moved = Moved::of(sides);
+    let mut grown: Vec<(CodeLine, f64)> = Vec::new();
+    let mut add = |line: CodeLine, count: f64| match grown.iter_mut().find(|(it, _)| *it == line) {
+        Some((_, sum)) => *sum += count,
+        None => grown.push((line, count)),
+    };
+    for (counters, sign) in [(more, 1.0), (less, -1.0)] {
+        for counter in counters {
+            for (line, count) in lines(&sides.head, *counter) {
+                add(line, sign * count);
+            }
+            for (line, count) in lines(&sides.base, *counter) {
+                if let Some(line) = moved.in_head(&line) {
+                    add(line, -sign * count);
+                }
+            }
+        }
+    }
+    grown.retain(|(_, growth)| *growth > 0.0);
+    grown.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let places = grown.into_iter().map(|(line, _)| at_head(sides, line));
+    places.take(PLACES).collect()
+}
+
+/// Of the first seed.
+fn lines(side: &Side, counter: Counter) -> Vec<(CodeLine, f64)> {
+    let facts = side.simulations.first();
+    let lines = facts.and_then(|facts| facts.lines.get(&counter));
+    let lines = lines.into_iter().flatten();
+    let lines = lines.filter_map(|it| Some((line(&it.place)?, it.count as f64)));
+    lines.collect()
+}
+
+/// The innermost line of a place as the simulator names it: `kernels/k.cu:12 inlined at kernels/k.cu:40`.
+fn line(place: &str) -> Option<CodeLine> {
+    let innermost = place.split(' ').next()?;
+    let (file, number) = innermost.rsplit_once(':')?;
+    Some(CodeLine {
+        file: file.to_owned(),
+        number: number.parse().ok()?,
+    })
+}
