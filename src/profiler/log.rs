@@ -1,9 +1,34 @@
 //! What the profiler says of itself, in its log: by which words its troubles are known.
 
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use verdict::model::{Fault, FaultKind};
 
 /// How much of a log stands in a message.
 const LINES: usize = 6;
+
+/// Below the directory of temporary files; the first is that of versions before 2025.
+const LOCKS: [&str; 2] = ["nsight-compute-lock", "nvidia/nsight_compute/lock"];
+
+/// A lock that is there and that this user cannot take: whatever the log says, it is why nothing was profiled.
+pub fn find_lock(temporary: &Path) -> Option<Fault> {
+    let locks = LOCKS.iter().map(|lock| temporary.join(lock));
+    let is_closed = |path: &PathBuf| match File::options().write(true).open(path) {
+        Ok(_) => false,
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    };
+    let path = locks.into_iter().find(is_closed)?;
+    let kind = FaultKind::ProfilerLocked;
+    Some(Fault {
+        kind,
+        message: format!(
+            "{} cannot be opened for writing{}",
+            path.display(),
+            mend(kind)
+        ),
+    })
+}
 
 /// What kept it from profiling, where something did.
 pub fn find_trouble(log: &str) -> Option<Fault> {
@@ -13,7 +38,7 @@ pub fn find_trouble(log: &str) -> Option<Fault> {
     };
     let (kind, line) = if let Some(line) = said(&["ERR_NVGPUCTRPERM"]) {
         (FaultKind::CountersLocked, line)
-    } else if let Some(line) = said(&["nsight-compute-lock"]).or(said(&["lock file"])) {
+    } else if let Some(line) = LOCKS.iter().find_map(|lock| said(&[*lock])) {
         (FaultKind::ProfilerLocked, line)
     } else if let Some(line) = said(&["==ERROR=="]).or(said(&["No kernels were profiled"])) {
         (FaultKind::ProfilerBroke, line)
@@ -98,6 +123,23 @@ mod tests {
         let fault = find_trouble(log).unwrap();
         assert_eq!(fault.kind, FaultKind::ProfilerBroke);
         assert!(fault.message.starts_with("Profiling is not supported"));
+    }
+
+    #[test]
+    fn a_lock_of_another_user_is_found_where_it_lies() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(find_lock(dir.path()), None);
+        let lock = dir.path().join("nvidia/nsight_compute/lock");
+        std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        std::fs::write(&lock, "").unwrap();
+        assert_eq!(find_lock(dir.path()), None);
+        // Tests run as root, too, whom no mode keeps out: what is no file keeps out everyone.
+        std::fs::remove_file(&lock).unwrap();
+        std::fs::create_dir(&lock).unwrap();
+        let fault = find_lock(dir.path()).unwrap();
+        assert_eq!(fault.kind, FaultKind::ProfilerLocked);
+        assert!(fault.message.starts_with(&lock.display().to_string()));
+        assert!(fault.message.contains("TMPDIR"));
     }
 
     #[test]

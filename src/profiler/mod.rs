@@ -9,7 +9,10 @@
 mod counters;
 mod log;
 mod page;
+#[cfg(test)]
+mod tests;
 
+use crate::files;
 use crate::process;
 use crate::toolchain::Profiler;
 use crate::worker::{Crew, Job, TimeJob};
@@ -23,6 +26,9 @@ use verdict::model::{
 
 /// A report of one launch, as text. That of a kernel with ten thousand instructions has 4 MB.
 const MOST_TEXT: u64 = 256 << 20;
+
+/// The profiler's own words.
+const MOST_LOG: u64 = 16 << 20;
 
 /// For reading a report back: a second, of large kernels some.
 const READING: Duration = Duration::from_secs(120);
@@ -56,14 +62,21 @@ pub fn profile(profiler: &Profiler, job: TimeJob, device: &DeviceFacts) -> Seen<
     let done = crew.profile(*job, deadline);
     // It writes its report when the worker has ended.
     crew.retire();
-    let log = std::fs::read(&log_file).unwrap_or_default();
+    let log = files::read(&log_file, MOST_LOG).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     match (log::find_trouble(&log), &done) {
         // Where the kernel broke there is nothing to profile.
         (Some(trouble), Seen::Fault(fault))
             if trouble.kind == FaultKind::ProfilerBroke && fault.kind != FaultKind::Environment => {
         }
-        (Some(trouble), _) => return Seen::Fault(trouble),
+        (Some(trouble), _) => {
+            // Of a lock its words are not known of every version.
+            let lock = match trouble.kind {
+                FaultKind::ProfilerBroke => log::find_lock(&std::env::temp_dir()),
+                _ => None,
+            };
+            return Seen::Fault(lock.unwrap_or(trouble));
+        }
         (None, _) => {}
     }
     let done = match done {

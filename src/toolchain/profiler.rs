@@ -2,6 +2,7 @@
 
 use super::{Search, clean_command, is_executable, output_of};
 use crate::error::{Diagnostic, Error, Result};
+use crate::files;
 use std::path::{Path, PathBuf};
 
 /// A profiler that was found and said its version.
@@ -11,6 +12,9 @@ pub struct Profiler {
     /// `2025.3.1.0`.
     pub version: String,
 }
+
+/// A few dozen lines.
+const MOST_PARAMS: u64 = 1 << 20;
 
 /// Where NVIDIA's packages put it, a directory for each version.
 const PACKAGES: &str = "/opt/nvidia/nsight-compute";
@@ -78,7 +82,8 @@ fn newest_first(packages: &Path) -> Vec<PathBuf> {
 /// Whether the driver lets this user read the GPU's counters; `None` where it does not say.
 pub fn may_read_counters() -> Option<bool> {
     use std::os::unix::fs::MetadataExt;
-    let text = std::fs::read_to_string("/proc/driver/nvidia/params").ok()?;
+    let params = Path::new("/proc/driver/nvidia/params");
+    let text = files::read_text(params, MOST_PARAMS).ok()?;
     // What a process is, its directory there belongs to.
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
     Some(are_open(&text)? || is_root)
