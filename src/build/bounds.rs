@@ -32,7 +32,7 @@ fn header<'a>(ptx: &'a str, symbol: &str) -> impl Iterator<Item = &'a str> {
         name == Some(symbol)
     };
     let mut lines = ptx.lines();
-    let found = lines.any(|line| is_head(line));
+    let found = lines.any(is_head);
     let lines = lines.take(if found { usize::MAX } else { 0 });
     lines
         .map(str::trim)
