@@ -122,6 +122,9 @@ impl Pile {
     }
 }
 
+/// Of base and of head; `None` of a line that does not count.
+pub type OfBoth = Option<(Counted, Counted)>;
+
 /// A file of base beside the same of head.
 pub type Pair = HashMap<u32, u32>;
 
@@ -263,10 +266,7 @@ impl Beside {
     }
 
     /// The same of those lines alone that `counted` wants.
-    pub fn growth_where(
-        &self,
-        counted: &dyn Fn(&Pile, &Pile) -> Option<(Counted, Counted)>,
-    ) -> Growth {
+    pub fn growth_where(&self, counted: &dyn Fn(&Pile, &Pile) -> OfBoth) -> Growth {
         let mut total = 0.0;
         let mut lines = Vec::new();
         for (line, spot) in &self.lines {

@@ -25,8 +25,7 @@ pub fn rule(_: &Sides, beside: &Beside) -> Vec<Cause> {
         let divides = |kind: Kind| kind == Kind::DivisionCheck;
         let (before, after) = (base.of(&is_around), head.of(&is_around));
         // At least one more for each.
-        let is_more =
-            after.runs - before.runs >= is && !(head.runs(&divides) > base.runs(&divides));
+        let is_more = after.runs - before.runs >= is && head.runs(&divides) <= base.runs(&divides);
         (as_many && is_more).then_some((before, after))
     });
     if growth.total <= 0.0 {
