@@ -5,6 +5,7 @@ use super::identity::Cubin;
 use super::{Artifact, compile};
 use crate::cache::{Cache, CacheDir, write_atomically};
 use crate::error::Result;
+use crate::files;
 use crate::process::{self, confine};
 use crate::toolchain::{Disassembler, clean_command};
 use sass::Listing;
@@ -62,14 +63,14 @@ impl<'a> Reader<'a> {
         ptx: Option<&Path>,
     ) -> std::result::Result<CodeFacts, String> {
         let read = |path: &Path| {
-            std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+            files::read(path, files::made()).map_err(|error| format!("{}: {error}", path.display()))
         };
         let bytes = read(cubin)?;
         let ptx = ptx.map(read).transpose()?.unwrap_or_default();
         let name = self.key(&bytes, symbols, &ptx) + ".json";
         // What is damaged is made again.
         let known = self.kept.places(&name).find_map(|file| {
-            let bytes = std::fs::read(file).ok()?;
+            let bytes = files::read(&file, files::made()).ok()?;
             serde_json::from_slice(&bytes).ok()
         });
         if let Some(known) = known {

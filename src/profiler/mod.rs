@@ -56,7 +56,7 @@ pub fn profile(profiler: &Profiler, job: TimeJob, device: &DeviceFacts) -> Seen<
     let done = crew.profile(*job, deadline);
     // It writes its report when the worker has ended.
     crew.retire();
-    let log = std::fs::read(&log_file).unwrap_or_default();
+    let log = crate::files::read(&log_file, crate::files::made()).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     match (log::find_trouble(&log), &done) {
         // Where the kernel broke there is nothing to profile.

@@ -78,7 +78,11 @@ fn newest_first(packages: &Path) -> Vec<PathBuf> {
 /// Whether the driver lets this user read the GPU's counters; `None` where it does not say.
 pub fn may_read_counters() -> Option<bool> {
     use std::os::unix::fs::MetadataExt;
-    let text = std::fs::read_to_string("/proc/driver/nvidia/params").ok()?;
+    let text = crate::files::read_text(
+        Path::new("/proc/driver/nvidia/params"),
+        crate::files::WRITTEN,
+    )
+    .ok()?;
     // What a process is, its directory there belongs to.
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
     Some(are_open(&text)? || is_root)
