@@ -1,6 +1,6 @@
 //! Ended in the middle, by a signal that it hears and by one that it does not: nothing is lost, and what it may remove
 //! is gone.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 mod common;
 

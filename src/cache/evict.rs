@@ -19,10 +19,11 @@ pub struct Entry {
 }
 
 /// What people call a part, its directory, and how far below it the entries are.
-const PARTS: [(&str, &str, u32); 8] = [
+const PARTS: [(&str, &str, u32); 9] = [
     ("compilers", "toolchains", 1),
     ("builds", "build/objects", 1),
     ("builds", "build/manifests", 1),
+    ("builds", "build/code", 1),
     ("expected outputs", "references", 1),
     ("inputs", "inputs", 1),
     ("reference programs", "reference-programs", 1),
