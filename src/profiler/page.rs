@@ -305,7 +305,7 @@ mod tests {
         let tensor = of(&all, "tensor");
         assert_eq!((tensor.grid, tensor.block), ([528, 1, 1], [256, 1, 1]));
         assert_eq!(tensor.duration_ns, Num(56_992.0));
-        assert_eq!(tensor.sm_mhz, Some(Num(1825.933_903)));
+        assert_eq!(tensor.sm_mhz, Some(Num(1_825.933_903)));
         assert_eq!(got(&tensor, M::TensorActive), 98.66 / 100.0);
         // 528 blocks of 8 warps, 2048 products of 16 x 8 x 16 each, two operations an element.
         let operations = 528.0 * 8.0 * 2048.0 * (16.0 * 8.0 * 16.0 * 2.0);
