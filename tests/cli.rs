@@ -194,7 +194,7 @@ fn no_gates_file_is_wrong_use_and_leaves_nothing_behind() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     fs::create_dir(dir.path().join("gates.yaml")).unwrap();
     let said = stderr(&run(dir.path(), &["run"], 2));
-    assert!(said.contains("Is a directory"), "{said}");
+    assert!(said.contains("is a directory"), "{said}");
     // Of all that doctor finds, a broken gates.yaml counts first.
     assert!(stdout(&run(dir.path(), &["doctor"], 2)).contains("gates     BAD   gates.yaml: "));
 }
