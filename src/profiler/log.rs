@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(fault.message, "No kernels were profiled.");
     }
 
-    /// The words are NVIDIA's documentation's: a machine with locked counters was not at hand.
+    /// From memory of NVIDIA's words: a machine with locked counters was not at hand.
     #[test]
     fn troubles_of_the_machine_have_their_mend() {
         let log = "==PROF== Connected to process 12 (/usr/bin/gatekeeper)\n\

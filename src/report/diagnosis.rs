@@ -211,7 +211,14 @@ pub fn json(found: Vec<Diagnosed>) -> Result<String> {
 fn bound(of: &Diagnosis) -> String {
     match &of.bound {
         Bound::Resource { resource } => match of.reached {
-            Some(share) => format!("{}, {} of its peak", name(*resource), percent(share)),
+            Some(share) => {
+                let of_launch = of.uses.get(resource);
+                let when = match of_launch.is_some_and(|it| it.0 < share.0) {
+                    true => " while multiprocessors have work",
+                    false => "",
+                };
+                format!("{}, {} of its peak{when}", name(*resource), percent(share))
+            }
             None => name(*resource).to_owned(),
         },
         Bound::Latency { stall } => {

@@ -56,7 +56,11 @@ pub fn diagnose(view: &View, device: &DeviceFacts, repeats: &[&ProfileFacts]) ->
     let (busy, whole) = read.uses();
     let bound = bound(&read, &busy, &whole, residency.as_ref());
     let reached = match bound {
-        Bound::Resource { resource } => whole.get(&resource).copied(),
+        // What decided: over the whole launch it can be less, as multiprocessors start and end.
+        Bound::Resource { resource } => {
+            let of_launch = whole.get(&resource).filter(|share| share.0 >= BUSY);
+            of_launch.or_else(|| busy.get(&resource)).copied()
+        }
         _ => None,
     };
     let most = whole.values().map(|share| share.0).fold(0.0, f64::max);
