@@ -127,7 +127,12 @@ impl Pair {
         let output = gatekeeper().current_dir(path).args(args).output().unwrap();
         // Counters and resources that got worse fail, and that is what the rows are for.
         if !matches!(output.status.code(), Some(0 | 1)) {
-            return Err(format!("{}{}", stdout(&output), stderr(&output)));
+            return Err(format!(
+                "{}\n{}{}",
+                output.status,
+                stdout(&output),
+                stderr(&output)
+            ));
         }
         Ok(Made {
             record: gatekeeper::store::read_record(&path.join(RECORD)).unwrap(),
