@@ -38,7 +38,7 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
                 "{} is not in a git repository: {said}",
                 root.display()
             ))
-            .help("--base compares with another revision of the same repository"),
+            .help("--base and --changed name another revision of the same repository"),
         )
     })?;
     let commit = commit_of(root, revision, &format!("--base {revision}"))?;
