@@ -1,6 +1,7 @@
 //! `calibrate`: times unchanged pairs and known slowdowns on this GPU, process after process, as a run would.
 //! The figures that follow from the recording are counted in crates/calibration. `peaks` is for `doctor --peaks`.
 
+mod case;
 pub mod peaks;
 mod slowdown;
 mod tune;

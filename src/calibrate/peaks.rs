@@ -1,5 +1,6 @@
 //! Measures what the tables of peaks say of this GPU: built-in kernels that keep one resource busy each.
 
+use super::case::{BLOCK, case, integer, pointer, tensor};
 use super::{got, time};
 use crate::build::{self, Built};
 use crate::cache::{self, Cache};
@@ -9,16 +10,10 @@ use crate::explain::diagnosis::peaks::Peaks;
 use crate::toolchain::Toolchain;
 use crate::worker::Crew;
 use std::collections::BTreeMap;
-use verdict::model::{
-    Arch, Arg, Arithmetic, Callable, Case, CaseId, Determinism, DeviceFacts, ElemType, Launch,
-    Reference, Role, ScalarType, ScalarValue, Step, Tensor, Unary, Unit, UnitId,
-};
+use verdict::model::{Arch, Arithmetic, Callable, Case, DeviceFacts, Unit, UnitId};
 
 const SOURCE: &str = include_str!("peaks.cu");
 const FILE: &str = "peaks.cu";
-
-const BLOCK: u32 = 256;
-const DEADLINE_MS: u64 = 60_000;
 
 /// What a kernel keeps busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,23 +117,6 @@ impl Kernel {
         let blocks = device.multiprocessors * work.blocks;
         let threads = (blocks * BLOCK) as usize;
         let elements = 4 * work.elements as usize;
-        let tensor = |name: &str, len: usize| Tensor {
-            name: name.to_owned(),
-            role: Role::Scratch,
-            elem: ElemType::F32,
-            dims: vec![len],
-            strides: None,
-            fill: None,
-            codec: None,
-            compare: None,
-        };
-        let pointer = |name: &str| Arg::Tensor {
-            name: name.to_owned(),
-        };
-        let integer = |value: u32| Arg::Scalar {
-            elem: ScalarType::I32,
-            value: ScalarValue::Int(value.into()),
-        };
         let (input, output) = (pointer("in"), pointer("out"));
         let (tensors, args) = match self {
             Self::Fp32 | Self::Tensor => (
@@ -154,37 +132,7 @@ impl Kernel {
                 vec![input, output, integer(work.elements), integer(work.rounds)],
             ),
         };
-        Case {
-            id: CaseId {
-                kernel: self.entry().to_owned(),
-                variant: "default".to_owned(),
-                shape: "peak".to_owned(),
-            },
-            dims: BTreeMap::new(),
-            tensors,
-            steps: vec![Step {
-                args,
-                launch: Some(Launch {
-                    grid: [blocks, 1, 1],
-                    block: [BLOCK, 1, 1],
-                    cluster: None,
-                    cooperative: false,
-                    dynamic_shared: 0,
-                }),
-            }],
-            seeds: vec![1],
-            // Never checked: only its time is of interest.
-            reference: Reference::Unary {
-                x: "in".to_owned(),
-                out: "out".to_owned(),
-                op: Unary::Copy,
-            },
-            tolerance: None,
-            determinism: Determinism::BitExact,
-            launches: 1,
-            deadline_ms: DEADLINE_MS,
-            timed: true,
-        }
+        case(self.entry(), "peak", blocks, tensors, args)
     }
 }
 

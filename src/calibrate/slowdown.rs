@@ -1,19 +1,12 @@
 //! The built-in kernels, whose run time is set by a number of steps: how they are built and called, and how
 //! many steps take how long. Pure.
 
+use super::case::{BLOCK, case, integer, pointer, tensor};
 use std::collections::BTreeMap;
-use verdict::model::{
-    Arch, Arg, Callable, Case, CaseId, Determinism, DeviceFacts, ElemType, Launch, Reference, Role,
-    ScalarType, ScalarValue, Step, Tensor, Unary, Unit, UnitId,
-};
+use verdict::model::{Arch, Callable, Case, DeviceFacts, Unit, UnitId};
 
 pub const SOURCE: &str = include_str!("slowdown.cu");
 pub const FILE: &str = "slowdown.cu";
-
-const BLOCK: u32 = 256;
-
-/// Long enough for a millisecond of memory traffic, samples and settling.
-const DEADLINE_MS: u64 = 60_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
@@ -89,23 +82,6 @@ impl Kernel {
     pub fn case(self, shape: &str, work: Work, device: &DeviceFacts) -> Case {
         let blocks = device.multiprocessors * 4;
         let threads = (blocks * BLOCK) as usize;
-        let tensor = |name: &str, len: usize| Tensor {
-            name: name.to_owned(),
-            role: Role::Scratch,
-            elem: ElemType::F32,
-            dims: vec![len],
-            strides: None,
-            fill: None,
-            codec: None,
-            compare: None,
-        };
-        let pointer = |name: &str| Arg::Tensor {
-            name: name.to_owned(),
-        };
-        let integer = |value: u32| Arg::Scalar {
-            elem: ScalarType::I32,
-            value: ScalarValue::Int(value.into()),
-        };
         let (tensors, args) = match self {
             Self::Compute => (
                 vec![tensor("out", threads)],
@@ -119,37 +95,7 @@ impl Kernel {
                 (tensors, [&pointers[..], &numbers].concat())
             }
         };
-        Case {
-            id: CaseId {
-                kernel: self.name().to_owned(),
-                variant: "default".to_owned(),
-                shape: shape.to_owned(),
-            },
-            dims: BTreeMap::new(),
-            tensors,
-            steps: vec![Step {
-                args,
-                launch: Some(Launch {
-                    grid: [blocks, 1, 1],
-                    block: [BLOCK, 1, 1],
-                    cluster: None,
-                    cooperative: false,
-                    dynamic_shared: 0,
-                }),
-            }],
-            seeds: vec![1],
-            // Never checked: only its time is of interest.
-            reference: Reference::Unary {
-                x: "in".to_owned(),
-                out: "out".to_owned(),
-                op: Unary::Copy,
-            },
-            tolerance: None,
-            determinism: Determinism::BitExact,
-            launches: 1,
-            deadline_ms: DEADLINE_MS,
-            timed: true,
-        }
+        case(self.name(), shape, blocks, tensors, args)
     }
 }
 

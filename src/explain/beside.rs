@@ -23,7 +23,7 @@ pub struct Beside {
 enum Line {
     Head(CodeLine),
     Base(CodeLine),
-    /// Of code that no line is told of.
+    /// Of code whose line is not known.
     Unknown,
 }
 

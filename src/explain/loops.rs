@@ -1,5 +1,5 @@
 //! Loops of base beside those of head: the same line of source, as deep as before. What an unrolled loop does in one
-//! turn takes several of one that is not, so turns are told apart by the work in them.
+//! turn takes several of one that is not, so turns are compared by the work in them.
 
 use super::beside::{LoopPair, own_line, size_of};
 use std::collections::{BTreeMap, BTreeSet};

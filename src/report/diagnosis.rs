@@ -5,12 +5,13 @@ use super::{escape, words};
 use crate::error::{Error, Result};
 use crate::explain::diagnosis::beside::{self, Change, Diagnosed, Figure, Standing};
 use crate::explain::diagnosis::{
-    Advice, Basis, Bound, Diagnosis, Limiter, Moved, Residency, Resource, Unknown,
+    Advice, Basis, Bound, Diagnosis, Moved, Residency, Resource, Unknown,
 };
 use crate::explain::{Sides, explain};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use verdict::model::{Arithmetic, CaseId, Judgement, Metric, Num, Record, Stall};
+use verdict::occupancy::Limiter;
 
 pub const SCHEMA: &str = "gatekeeper.diagnosis/1";
 

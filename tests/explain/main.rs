@@ -39,36 +39,22 @@ struct Pair {
 
 impl From<&Regression> for Pair {
     fn from(row: &Regression) -> Self {
-        let Regression {
-            name,
-            unit,
-            base,
-            head,
-            ..
-        } = *row;
         Self {
-            name,
-            unit,
-            base,
-            head,
+            name: row.name,
+            unit: row.unit,
+            base: row.base,
+            head: row.head,
         }
     }
 }
 
 impl From<&Harmless> for Pair {
     fn from(row: &Harmless) -> Self {
-        let Harmless {
-            name,
-            unit,
-            base,
-            head,
-            ..
-        } = *row;
         Self {
-            name,
-            unit,
-            base,
-            head,
+            name: row.name,
+            unit: row.unit,
+            base: row.base,
+            head: row.head,
         }
     }
 }

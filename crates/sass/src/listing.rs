@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
             self.section.labels.insert(label, next);
             if self.declared.contains(&label) {
                 self.section.functions.push((next, label));
-                // Of the runtime's own functions no line is told: not that of what stands before them.
+                // nvdisasm names no line for the runtime's own functions: they must not get the one before them.
                 self.place = None;
             }
         } else if let Some(instruction) = instruction(line) {

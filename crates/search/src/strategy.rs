@@ -23,7 +23,7 @@ impl Outcome {
     }
 }
 
-/// A search. Several configurations may be asked for before the first is told, so that they can be built ahead.
+/// A search. Several configurations may be asked for before the first outcome is there, so that they can be built ahead.
 pub trait Strategy {
     /// The next configuration to try, never one that was asked for or told before. `None` when all were.
     fn ask(&mut self) -> Option<Point>;

@@ -96,7 +96,7 @@ fn search(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Each valid configuration once and none else, whatever is told, and however many are asked for at a time.
+    /// Each valid configuration once and none else, whatever the outcomes are, and however many are asked for at a time.
     #[test]
     fn a_space_is_exhausted_without_repetition(
         space in spaces(), seed: u64, ahead in 1usize..9, fail_all: bool,

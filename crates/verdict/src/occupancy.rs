@@ -5,6 +5,7 @@
 //! (`cuda_occupancy.h`), which the driver's own query follows.
 
 use crate::model::Arch;
+use serde::Serialize;
 
 /// Threads of a warp, on every architecture.
 const WARP: u64 = 32;
@@ -36,7 +37,8 @@ impl Occupancy {
 }
 
 /// What keeps one more block off the SM; the first of several in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Limiter {
     Warps,
     Blocks,

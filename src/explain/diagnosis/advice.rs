@@ -1,8 +1,9 @@
 //! What to try first, by rules. Where each comes from stands beside its sentence in `report`.
 
-use super::{Bound, Limiter, Residency, Resource, Waste};
+use super::{Bound, Residency, Resource, Waste};
 use serde::Serialize;
 use verdict::model::Stall;
+use verdict::occupancy::Limiter;
 
 /// Stable names: programs match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -251,29 +251,16 @@ fn roofline(facts: &SimulationFacts, view: &View, peaks: &Peaks) -> Option<Roofl
         let peak = peaks.arithmetic(*kind)?;
         Some((*kind, work.operations as f64, peak))
     });
-    let (arithmetic, operations, peak) =
-        parts.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
+    let computed = parts.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
     let sectors =
         view.count(Counter::GlobalLoadSectors)? + view.count(Counter::GlobalStoreSectors)?;
     let through_l2 = sectors as f64 * SECTOR;
     let from_dram = view.dram_bytes(through_l2, peaks);
-    let (memory, bytes, bandwidth) = match from_dram > 0.0 {
+    let moved = match from_dram > 0.0 {
         true => (Resource::Dram, from_dram, peaks.dram_bytes),
         false => (Resource::L2, through_l2, peaks.l2.bytes),
     };
-    (bytes > 0.0).then(|| {
-        let intensity = operations / bytes;
-        Roofline {
-            arithmetic,
-            operations: Num(operations),
-            memory,
-            bytes: Num(bytes),
-            intensity: Num(intensity),
-            ridge: Num(peak / bandwidth),
-            roof: Num(peak.min(intensity * bandwidth)),
-            reached: None,
-        }
-    })
+    Roofline::new(computed, moved, None)
 }
 
 impl View<'_> {

@@ -245,27 +245,15 @@ impl Reading {
         let kinds = kinds
             .into_iter()
             .filter_map(|(kind, metric)| Some((kind, self.get(metric)?, peaks.arithmetic(kind)?)));
-        let (arithmetic, operations, peak) =
-            kinds.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
+        let computed = kinds.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
         let used = |resource| uses.get(&resource).map_or(0.0, |share: &Num| share.0);
         let (memory, metric, bandwidth) = match used(Resource::Dram) >= used(Resource::L2) {
             true => (Resource::Dram, ProfileMetric::DramBytes, peaks.dram_bytes),
             false => (Resource::L2, ProfileMetric::L2Bytes, peaks.l2.bytes),
         };
         let bytes = self.get(metric)?;
-        (bytes > 0.0 && operations > 0.0).then(|| {
-            let intensity = operations / bytes;
-            Roofline {
-                arithmetic,
-                operations: Num(operations),
-                memory,
-                bytes: Num(bytes),
-                intensity: Num(intensity),
-                ridge: Num(peak / bandwidth),
-                roof: Num(peak.min(intensity * bandwidth)),
-                reached: self.duration_ns.map(|ns| Num(operations / ns * 1e9)),
-            }
-        })
+        let reached = self.duration_ns.map(|ns| computed.1 / ns * 1e9);
+        Roofline::new(computed, (memory, bytes, bandwidth), reached)
     }
 }
 

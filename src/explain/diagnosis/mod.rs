@@ -17,6 +17,7 @@ mod view;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use verdict::model::{Arithmetic, CaseId, Num, Stall};
+use verdict::occupancy::Limiter;
 
 pub use advice::{Advice, advice};
 pub use view::Side;
@@ -145,6 +146,30 @@ pub struct Roofline {
     pub roof: Num,
 }
 
+impl Roofline {
+    /// Operations with their peak a second, bytes with theirs, and operations a second that were reached. `None` where
+    /// nothing is moved or computed.
+    fn new(
+        (arithmetic, operations, peak): (Arithmetic, f64, f64),
+        (memory, bytes, bandwidth): (Resource, f64, f64),
+        reached: Option<f64>,
+    ) -> Option<Self> {
+        (bytes > 0.0 && operations > 0.0).then(|| {
+            let intensity = operations / bytes;
+            Self {
+                arithmetic,
+                operations: Num(operations),
+                memory,
+                bytes: Num(bytes),
+                intensity: Num(intensity),
+                ridge: Num(peak / bandwidth),
+                roof: Num(peak.min(intensity * bandwidth)),
+                reached: reached.map(Num),
+            }
+        })
+    }
+}
+
 /// What is on a multiprocessor at a time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Residency {
@@ -180,16 +205,6 @@ pub struct Theoretical {
     pub occupancy: Num,
     pub blocks_per_sm: u32,
     pub limiter: Limiter,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Limiter {
-    Warps,
-    Blocks,
-    Registers,
-    SharedMemory,
-    Barriers,
 }
 
 /// What was moved beside the least that moves as much. `None` where there was none, or it was not counted.

@@ -1,13 +1,13 @@
 //! What a record knows of one case of one side.
 
 use super::peaks::Peaks;
-use super::{Limiter, Moved, Residency, Theoretical, Traffic, Unknown};
+use super::{Moved, Residency, Theoretical, Traffic, Unknown};
 use verdict::judge::{unit_for, unit_to_simulate};
 use verdict::model::{
     Arch, BuildFacts, Case, CaseId, Counter, DeviceFacts, Environment, Evidence, Launch, Mode,
     Plan, ProfileFacts, Record, Resources, Role, SimulationFacts, TimeFacts, Unit, UnitId,
 };
-use verdict::occupancy::{self, Demand, occupancy};
+use verdict::occupancy::{Demand, occupancy};
 
 /// Head or base: what was planned, and what was seen of it.
 pub struct Side<'a> {
@@ -250,13 +250,7 @@ impl View<'_> {
             theoretical: Some(Theoretical {
                 occupancy: fits.share().into(),
                 blocks_per_sm: fits.blocks_per_sm,
-                limiter: match fits.limiter {
-                    occupancy::Limiter::Warps => Limiter::Warps,
-                    occupancy::Limiter::Blocks => Limiter::Blocks,
-                    occupancy::Limiter::Registers => Limiter::Registers,
-                    occupancy::Limiter::SharedMemory => Limiter::SharedMemory,
-                    occupancy::Limiter::Barriers => Limiter::Barriers,
-                },
+                limiter: fits.limiter,
             }),
         })
     }

@@ -3,7 +3,7 @@
 use super::job_cache::JobCache;
 use super::metered::Metered;
 use super::stage::StagedCase;
-use crate::device::{Failure, Result, Target, Targets};
+use crate::device::{Failure, Result, Target, Targets, Timer};
 use crate::measure::measure;
 use crate::worker::protocol::{Frame, TimeJob};
 use verdict::model::TimeFacts;
@@ -17,6 +17,24 @@ pub fn time(
     job: &TimeJob,
     say: &mut dyn FnMut(Frame),
 ) -> Result<TimeFacts> {
+    with_timer(device, cache, job, say, |timer, say| {
+        measure(timer, &job.schedule, &mut |step| {
+            say(Frame::Step(step.to_owned()));
+        })
+    })
+}
+
+/// Does something with a case on buffers prepared for timing.
+///
+/// # Errors
+/// As of [`time`].
+pub fn with_timer<T>(
+    device: &mut Metered,
+    cache: &mut JobCache,
+    job: &TimeJob,
+    say: &mut dyn FnMut(Frame),
+    run: impl FnOnce(&mut dyn Timer, &mut dyn FnMut(Frame)) -> Result<T>,
+) -> Result<T> {
     say(Frame::Step("making the inputs".to_owned()));
     let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
     cache.read_ahead();
@@ -33,8 +51,6 @@ pub fn time(
         let mut timer = device
             .timer(targets)
             .ok_or(Failure::Unsupported(Unsupported::Clock))??;
-        measure(timer.as_mut(), &job.schedule, &mut |step| {
-            say(Frame::Step(step.to_owned()));
-        })
+        run(timer.as_mut(), say)
     })
 }
