@@ -3,6 +3,7 @@
 //! `verdict::judge`.
 
 mod base;
+mod bench;
 mod changed;
 mod check;
 mod code;
@@ -16,6 +17,7 @@ mod sources;
 mod time;
 
 pub use base::Asked;
+pub use bench::{Bench, Proven, Shop};
 pub use changed::find_changed;
 
 use crate::build::Artifact;

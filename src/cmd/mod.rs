@@ -13,6 +13,7 @@ pub mod profile;
 pub mod run;
 pub mod site;
 pub mod toolchain;
+pub mod tune;
 
 use crate::cli::{Cli, ConfigArg};
 use crate::error::{Diagnostic, Error, Result};
