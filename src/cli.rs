@@ -351,7 +351,7 @@ pub struct TuneArgs {
     /// Go on with the log of an earlier search of the same
     #[arg(long)]
     pub resume: bool,
-    /// The log, a line of JSON for each event; the report is written beside it
+    /// The log, a line of JSON for each event; reports are written beside it
     /// [default: gatekeeper-out/tune-KERNEL-VARIANT.jsonl]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,

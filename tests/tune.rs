@@ -5,10 +5,13 @@
 mod common;
 
 use common::{copy_of, edit, refused, run, stderr, stdout};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const LOG: &str = "gatekeeper-out/tune-sums-default.jsonl";
 
@@ -108,6 +111,10 @@ fn what_is_wrong_is_dropped_for_its_own_reason_and_what_is_right_is_ranked() {
     assert!(!best.contains("SHORTCUT=1"), "{best}");
     assert!(page.contains("max_err"), "{page}");
 
+    let html = fs::read_to_string(dir.join(LOG).with_extension("html")).unwrap();
+    assert!(html.contains("<svg"), "the path is drawn");
+    assert!(html.contains("Dropped, by gate"));
+
     // An estimate is no time: others read of no configuration that it succeeded.
     let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
     let recordings = [
@@ -170,6 +177,47 @@ fn a_search_goes_on_where_its_log_ends() {
         stderr(&output)
     );
     assert_eq!(fs::read_to_string(dir.join(LOG)).unwrap(), second);
+}
+
+#[test]
+fn ctrl_c_loses_nothing_that_is_in_the_log() {
+    let project = project();
+    let dir = project.path();
+    let child = std::process::Command::new(common::binary())
+        .current_dir(dir)
+        .args(ALL)
+        .arg("exhaustive")
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn();
+    let mut child = child.unwrap();
+    let whole = |text: &str| {
+        text.lines()
+            .filter(|line| line.contains("evaluated"))
+            .count()
+    };
+    let log = || fs::read_to_string(dir.join(LOG)).unwrap_or_default();
+    let began = Instant::now();
+    while whole(&log()) == 0 {
+        assert!(
+            began.elapsed() < Duration::from_secs(120),
+            "nothing was evaluated"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let id = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    kill(id, Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let left = log();
+    assert!(left.ends_with('\n'), "{left}");
+    let before = evaluated(dir, LOG);
+    assert!((1..14).contains(&before.len()), "{left}");
+    // A worker that was killed with it is no configuration that broke.
+    assert!(!left.contains("worker"), "{left}");
+    run(dir, &[&ALL[..], &["exhaustive", "--resume"]].concat(), 3);
+    let after = evaluated(dir, LOG);
+    assert_eq!(after[..before.len()], before);
+    assert_eq!(after.len(), 14);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::pipeline::{Bench, Profile, Request};
 use crate::report::progress::{Event, Progress};
-use crate::report::{self, markdown, terminal};
+use crate::report::{self, html, markdown, terminal};
 use crate::tune::lab::OnBench;
 use crate::tune::log::{Began, Earlier, Log, SCHEMA};
 use crate::tune::{self, End, Found, Settings, export, sources};
@@ -72,16 +72,16 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
     export_all(args, &began, &found)?;
     let groups = report::tune::lay_out(&began, &found);
     let page = markdown::render_groups(report::tune::TITLE, &groups);
-    let page_path = path.with_extension("md");
-    write_file(&page_path, &page)?;
+    write_file(&path.with_extension("md"), &page)?;
+    let html = html::render_groups(report::tune::TITLE, &groups);
+    write_file(&path.with_extension("html"), &html)?;
     print(&match args.format {
         TuneFormat::Markdown => page,
         TuneFormat::Terminal => terminal::render_groups(&groups, terminal_options()),
     })?;
     remark(&format!(
-        "log: {}; report: {}",
-        path.display(),
-        page_path.display()
+        "log and reports: {}",
+        path.with_extension("{jsonl,md,html}").display()
     ));
     Ok(exit(&found))
 }
