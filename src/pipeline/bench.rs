@@ -8,15 +8,17 @@ use super::{Request, Side, Work, check, environment, simulate};
 use crate::build::{self, Built};
 use crate::cache::Cache;
 use crate::config::{Asked, Loaded};
+use crate::counters::COUNTER_MODEL;
 use crate::error::{Error, Result};
 use crate::report::progress::{Event, Phase};
 use crate::toolchain::Toolchain;
 use crate::worker::{Crews, PairJob};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use verdict::judge;
 use verdict::model::{
-    Costs, DeviceFacts, Environment, Evidence, Judgement, PairFacts, Plan, Policy, RECORD_SCHEMA,
-    Record, Seen, Unit,
+    Costs, DeviceFacts, Environment, Evidence, Judgement, NotRun, PairFacts, Plan, Policy,
+    RECORD_SCHEMA, Record, Seen, Simulator, Unit,
 };
 
 /// Builds, while the bench works on something else.
@@ -60,6 +62,10 @@ pub struct Bench<'a> {
     planned: Planned,
     environment: Environment,
     crews: Crews<'a>,
+    /// The worker has timed something.
+    has_timed: bool,
+    /// Of the last proof, without references.
+    took: Duration,
     on: &'a (dyn Fn(Event) + Sync),
 }
 
@@ -96,6 +102,8 @@ impl<'a> Bench<'a> {
             environment: environment(request, &planned, &device),
             planned,
             crews,
+            has_timed: false,
+            took: Duration::ZERO,
             on,
         };
         Ok((shop, bench))
@@ -115,11 +123,6 @@ impl<'a> Bench<'a> {
         &self.planned.plan
     }
 
-    pub fn root(&self) -> &Path {
-        &self.planned.root
-    }
-
-    /// Directories of headers of the compiler itself.
     pub fn toolchain(&self) -> &Toolchain {
         &self.planned.toolchain
     }
@@ -129,6 +132,29 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// Environment, where no worker can be found.
     pub fn prove(&mut self, batch: &[(&Asked, &[Built])]) -> Result<Proven> {
+        self.prove_in(self.environment.clone(), batch)
+    }
+
+    /// The same in the simulator, though there is a GPU: it sees races that a GPU may not show.
+    ///
+    /// # Errors
+    /// Environment, where no worker can be found.
+    pub fn simulate(&mut self, batch: &[(&Asked, &[Built])]) -> Result<Proven> {
+        let environment = Environment {
+            device: Seen::NotRun(NotRun::SimulatorAsked),
+            simulator: Some(Simulator {
+                counter_model: COUNTER_MODEL,
+            }),
+            ..self.environment.clone()
+        };
+        self.prove_in(environment, batch)
+    }
+
+    fn prove_in(
+        &mut self,
+        environment: Environment,
+        batch: &[(&Asked, &[Built])],
+    ) -> Result<Proven> {
         let mut plan = Plan {
             units: Vec::new(),
             cases: Vec::new(),
@@ -153,13 +179,13 @@ impl<'a> Bench<'a> {
         }
         let mut record = Record {
             schema: RECORD_SCHEMA.to_owned(),
-            environment: self.environment.clone(),
+            environment,
             plan,
             policy,
             evidence,
             costs: Costs::default(),
         };
-        let device = self.device().cloned();
+        let device = record.environment.device.got().cloned();
         let references = &self.planned.references;
         let side = |artifacts, answers| Side {
             device: device.clone(),
@@ -175,7 +201,11 @@ impl<'a> Bench<'a> {
             head: side(artifacts, answers),
             base: side(Artifacts::new(), Answers::default()),
         };
+        let began = Instant::now();
         if device.is_some() {
+            if std::mem::take(&mut self.has_timed) {
+                self.crews.first().retire();
+            }
             check::check_all(&mut work, None, &mut self.crews, &mut record, self.on);
         } else {
             let (root, include) = (&self.planned.root, &self.planned.toolchain.include);
@@ -189,6 +219,7 @@ impl<'a> Bench<'a> {
                 self.on,
             )?;
         }
+        self.took = began.elapsed();
         let judgement = judge::judge(
             &record.plan,
             &record.environment,
@@ -198,12 +229,18 @@ impl<'a> Bench<'a> {
         Ok(Proven { record, judgement })
     }
 
+    /// What the last proof took, without references where there is a GPU.
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+
     /// What follows is timed in a fresh process.
     pub fn fresh(&mut self) {
         self.crews.first().retire();
     }
 
     pub fn pair(&mut self, job: PairJob) -> Seen<PairFacts> {
+        self.has_timed = true;
         self.crews.first().pair(job)
     }
 }

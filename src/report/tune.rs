@@ -20,9 +20,17 @@ pub fn lay_out<'a>(began: &Began, found: &Found) -> Vec<Vec<Section<'a>>> {
     let first = vec![
         lines("tune", "Result", result(began, found)),
         lines("searched", "Searched", searched(began, found)),
-        Section::new("", "The best", vec![Part::Table(best(found))]),
-        Section::new("", "Dropped, by gate", vec![Part::Table(dropped(found))]),
-        Section::new("", "Path of the best", vec![Part::Table(path(found))]),
+        Section::new("", "The best", vec![Part::Table(best(began, found))]),
+        Section::new(
+            "",
+            "Dropped, by gate",
+            vec![Part::Table(dropped(began, found))],
+        ),
+        Section::new(
+            "",
+            "Path of the best",
+            vec![Part::Table(path(began, found))],
+        ),
         Section {
             in_terminal: false,
             ..Section::new("", "The best so far", chart(found).into_iter().collect())
@@ -141,7 +149,7 @@ fn searched(began: &Began, found: &Found) -> Vec<String> {
 }
 
 /// By cost, those of equal cost by what they take.
-fn best(found: &Found) -> Table {
+fn best(began: &Began, found: &Found) -> Table {
     let ranked = |it: &Evaluation| {
         let (registers, shared) = it.figures.map_or((0, 0), |it| (it.registers, it.shared));
         (it.outcome.cost(), registers, shared)
@@ -158,7 +166,7 @@ fn best(found: &Found) -> Table {
     });
     let columns = [
         ("configuration", Kind::Text),
-        ("values", Kind::Text),
+        ("other than the start", Kind::Text),
         ("of the start", Kind::Number),
         ("registers", Kind::Number),
         ("shared", Kind::Number),
@@ -169,7 +177,7 @@ fn best(found: &Found) -> Table {
         let figures = it.figures;
         vec![
             it.number.to_string(),
-            shown(&it.values),
+            shown(began, &it.values),
             cost(&it.outcome),
             figure(figures.map(|it| it.registers.to_string())),
             figure(figures.map(|it| words::quantity(Metric::Shared, it.shared as f64))),
@@ -188,7 +196,7 @@ fn cost(outcome: &Outcome) -> String {
 }
 
 /// How many each gate dropped, with the first of them.
-fn dropped(found: &Found) -> Table {
+fn dropped(began: &Began, found: &Found) -> Table {
     type Gate<'a> = (DroppedBy, &'a str, &'a str);
     let mut by: BTreeMap<Gate, Vec<(&Evaluation, &Dropped)>> = BTreeMap::new();
     for evaluation in &found.evaluations {
@@ -212,16 +220,16 @@ fn dropped(found: &Found) -> Table {
             name.to_owned(),
             code.to_owned(),
             all.len().to_string(),
-            format!("{}: {message}", shown(&first.values)),
+            format!("{}: {message}", shown(began, &first.values)),
         ])
     });
     Table::new(columns, rows.collect())
 }
 
-fn path(found: &Found) -> Table {
+fn path(began: &Began, found: &Found) -> Table {
     let columns = [
         ("configuration", Kind::Text),
-        ("values", Kind::Text),
+        ("other than the start", Kind::Text),
         ("of the start", Kind::Number),
         ("after", Kind::Number),
     ];
@@ -229,7 +237,7 @@ fn path(found: &Found) -> Table {
     let rows = found.bests.iter().filter_map(of).map(|it| {
         vec![
             it.number.to_string(),
-            shown(&it.values),
+            shown(began, &it.values),
             cost(&it.outcome),
             clock(it.at_ms / 1000),
         ]
@@ -288,13 +296,18 @@ fn name(number: u32) -> String {
     format!("configuration {number}")
 }
 
-/// `BLOCK_M=64 NUM_WARPS=4`.
-fn shown(values: &Values) -> String {
+/// What is not the start's: `BLOCK_M=64 NUM_WARPS=4`.
+fn shown(began: &Began, values: &Values) -> String {
+    let is_other = |name: &str, value: i64| began.macros.get(name) != Some(&value.to_string());
     let words: Vec<String> = values
         .iter()
+        .filter(|(name, value)| is_other(name, **value))
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
-    words.join(" ")
+    match words.is_empty() {
+        true => "the start's values".to_owned(),
+        false => words.join(" "),
+    }
 }
 
 /// Of a whole: `87.1 %`.

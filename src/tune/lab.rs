@@ -5,17 +5,18 @@ use super::candidate::{Candidate, dropped};
 use super::outcome::{Dropped, DroppedBy};
 use super::race::{Reading, Track};
 use crate::build::Built;
-use crate::config;
+use crate::config::{self, Asked};
 use crate::error::{Error, Result};
 use crate::explain::diagnosis::{self, Side};
 use crate::pipeline::{Bench, Proven, Shop};
 use crate::report::{reasons, words};
 use crate::worker::{Arm, PairJob};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use verdict::judge::{self, Admission, Stage};
 use verdict::model::{
-    CaseId, Evidence, FaultKind, Gate, Metric, Outcome, PairFacts, Question, Reason, Rule,
-    Schedule, Seen, Singles, Subject, TimeFacts, Unit, Verdict,
+    Case, CaseId, Evidence, FaultKind, Gate, Metric, Outcome, PairFacts, Question, Reason, Rule,
+    Schedule, Seen, Singles, Subject, Tensor, TimeFacts, Unit, Verdict,
 };
 
 /// Compiles, beside whatever else goes on.
@@ -31,11 +32,22 @@ pub trait Lab: Track {
     /// Whether it takes times. Else it gives estimates.
     fn has_clock(&self) -> bool;
 
+    /// What the last proof took, without building and references.
+    fn took(&self) -> Duration;
+
     /// Holds each to its gates, at all shapes.
     ///
     /// # Errors
     /// Environment, where the machine failed and not the kernel.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>>;
+
+    /// Holds one that is right and fast on a GPU to the simulator, before it counts as the best: a race need not show
+    /// on a GPU, and waiting less is a way of being fast.
+    ///
+    /// # Errors
+    /// Environment, where the machine failed.
+    fn look_for_races(&mut self, candidate: &Candidate)
+    -> Result<std::result::Result<(), Dropped>>;
 }
 
 /// All gates held.
@@ -168,19 +180,97 @@ impl Lab for OnBench<'_, '_> {
         self.bench.device().is_some()
     }
 
+    fn took(&self) -> Duration {
+        self.bench.took()
+    }
+
+    /// On a GPU what breaks or is wrong at the first look is not looked at again: a kernel that does not end would
+    /// take its deadline for each seed of each shape.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
-        let mut jobs = Vec::new();
-        for candidate in batch {
-            let asked = candidate.asked.as_ref();
-            let asked = asked.map_err(|why| Error::environment(why.clone()))?;
-            jobs.push((asked, candidate.built.as_slice()));
+        let asked = batch.iter().map(|it| it.asked.as_ref());
+        let asked = asked.collect::<std::result::Result<Vec<&Asked>, _>>();
+        let whole = asked.map_err(|why| Error::environment(why.clone()))?;
+        if !self.has_clock() {
+            return self.judge(batch, &whole);
         }
+        let glances: Vec<Asked> = whole.iter().map(|asked| glance(asked)).collect();
+        let first = self.judge(batch, &glances.iter().collect::<Vec<_>>())?;
+        let is_right = |at: usize| matches!(first.get(at), Some(Ok(_)));
+        let right = batch.iter().zip(&whole).enumerate();
+        let right = right.filter(|(at, _)| is_right(*at)).map(|(_, it)| it);
+        let (right, asked): (Vec<_>, Vec<_>) = right.map(|(it, asked)| (*it, *asked)).unzip();
+        let mut second = match right.is_empty() {
+            true => Vec::new(),
+            false => self.judge(&right, &asked)?,
+        }
+        .into_iter();
+        let both = first.into_iter().map(|first| match first {
+            Err(why) => Err(why),
+            Ok(_) => second.next().unwrap_or_else(|| Err(lost())),
+        });
+        Ok(both.collect())
+    }
+
+    fn look_for_races(
+        &mut self,
+        candidate: &Candidate,
+    ) -> Result<std::result::Result<(), Dropped>> {
+        let asked = candidate.asked.as_ref();
+        let asked = asked.map_err(|why| Error::environment(why.clone()))?;
+        let proven = self
+            .bench
+            .simulate(&[(asked, candidate.built.as_slice())])?;
+        // What the simulator cannot run is no less right than before.
+        Ok(match failure(&proven, &candidate.name()) {
+            Some(why) => Err(why),
+            None => Ok(()),
+        })
+    }
+}
+
+/// The verdict for which one of the simulator's is enough, if there is one.
+fn failure(proven: &Proven, name: &str) -> Option<Dropped> {
+    let verdicts = proven.judgement.verdicts.iter();
+    let mut failed =
+        verdicts.filter(|it| it.subject.variant() == name && it.outcome == Outcome::Fail);
+    let first = failed.clone().find(is_finding).or_else(|| failed.next());
+    first.and_then(|verdict| by_verdict(proven, verdict))
+}
+
+/// The smallest case with its first seed.
+fn glance(asked: &Asked) -> Asked {
+    let elements = |case: &&Case| case.tensors.iter().map(Tensor::len).sum::<usize>();
+    let mut case = asked.cases.iter().min_by_key(elements).cloned();
+    if let Some(case) = &mut case {
+        case.seeds.truncate(1);
+    }
+    let is_here = |gate: &&Gate| match &gate.subject {
+        Subject::Unit(_) => true,
+        Subject::Case(id) => case.as_ref().is_some_and(|case| case.id == *id),
+    };
+    Asked {
+        units: asked.units.clone(),
+        gates: asked.gates.iter().filter(is_here).cloned().collect(),
+        cases: case.into_iter().collect(),
+    }
+}
+
+impl OnBench<'_, '_> {
+    fn judge(
+        &mut self,
+        batch: &[&Candidate],
+        asked: &[&Asked],
+    ) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
         let has_clock = self.has_clock();
+        let jobs = asked.iter().zip(batch);
+        let jobs: Vec<_> = jobs
+            .map(|(asked, candidate)| (*asked, candidate.built.as_slice()))
+            .collect();
         let proven = self.bench.prove(&jobs)?;
         let admitted = admitted(&proven);
-        let judged = batch
-            .iter()
-            .map(|it| judge_one(&proven, &admitted, it, has_clock));
+        let judged = batch.iter().zip(asked).map(|(candidate, asked)| {
+            judge_one(&proven, &admitted, (&candidate.name(), asked), has_clock)
+        });
         judged.collect()
     }
 }
@@ -202,22 +292,40 @@ fn admitted(proven: &Proven) -> Refused {
         .collect()
 }
 
+/// A race is the cause, and what it makes of the output a consequence.
+fn is_finding(verdict: &&Verdict) -> bool {
+    verdict.question == Question::Gate(Rule::NoFindings)
+        && !matches!(verdict.reason, Reason::Fault(_))
+}
+
+fn by_verdict(proven: &Proven, verdict: &Verdict) -> Option<Dropped> {
+    let Question::Gate(rule) = &verdict.question else {
+        return None;
+    };
+    let gate = Gate {
+        subject: verdict.subject.clone(),
+        rule: rule.clone(),
+        declared: verdict.declared.clone(),
+    };
+    let mut message = reasons::verdict(&proven.record.environment, verdict);
+    if let Subject::Case(case) = &verdict.subject {
+        message = format!("at {}: {message}", case.shape);
+    }
+    let what = words::gate(rule);
+    Some(Dropped::by_gate(&gate, &verdict.reason, what, message))
+}
+
 fn judge_one(
     proven: &Proven,
     refused: &Refused,
-    candidate: &Candidate,
+    (name, asked): (&str, &Asked),
     has_clock: bool,
 ) -> Result<std::result::Result<Proof, Dropped>> {
-    let name = candidate.name();
     let environment = &proven.record.environment;
     let verdicts = proven.judgement.verdicts.iter();
     let own: Vec<&Verdict> = verdicts.filter(|it| it.subject.variant() == name).collect();
-    // A race is the cause, and what it makes of the output a consequence.
-    let is_finding = |it: &&&Verdict| {
-        it.question == Question::Gate(Rule::NoFindings) && !matches!(it.reason, Reason::Fault(_))
-    };
     let find = |outcome| {
-        let of_it = || own.iter().filter(|verdict| verdict.outcome == outcome);
+        let of_it = || own.iter().copied().filter(|it| it.outcome == outcome);
         of_it().find(is_finding).or_else(|| of_it().next())
     };
     if let Some(verdict) = find(Outcome::Environment) {
@@ -225,29 +333,10 @@ fn judge_one(
         return Err(Error::environment(format!("{}: {why}", verdict.subject)));
     }
     let broken = [Outcome::Fail, Outcome::Inconclusive, Outcome::Unsupported];
-    if let Some(verdict) = broken.into_iter().find_map(find)
-        && let Question::Gate(rule) = &verdict.question
-    {
-        let gate = Gate {
-            subject: verdict.subject.clone(),
-            rule: rule.clone(),
-            declared: verdict.declared.clone(),
-        };
-        let mut message = reasons::verdict(environment, verdict);
-        if let Subject::Case(case) = &verdict.subject {
-            message = format!("at {}: {message}", case.shape);
-        }
-        let asked = words::gate(rule);
-        return Ok(Err(Dropped::by_gate(
-            &gate,
-            &verdict.reason,
-            asked,
-            message,
-        )));
+    let broken = broken.into_iter().find_map(find);
+    if let Some(why) = broken.and_then(|verdict| by_verdict(proven, verdict)) {
+        return Ok(Err(why));
     }
-    let Ok(asked) = &candidate.asked else {
-        return Ok(Err(lost()));
-    };
     let mut proof = Proof::default();
     let side = Side::head(&proven.record);
     for case in &asked.cases {

@@ -31,6 +31,9 @@ use verdict::model::{Arch, Pairing};
 /// Configurations that are built, checked and timed together. While they are, the next ones are built.
 const BATCH: usize = 4;
 
+/// A process that has just started takes a while before its first kernel runs.
+const LEAST_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Which configuration comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Method {
@@ -145,6 +148,7 @@ pub fn search(
         best: None,
         best_cost: 1.0,
         has_start: start.point.is_some(),
+        patience: LEAST_PATIENCE,
         start_ns: BTreeMap::new(),
         spent: 0,
         next: 1,
@@ -155,6 +159,7 @@ pub fn search(
         Some(why) => Err(why),
         None => first(lab.prove(&[&start])?)?,
     };
+    search.patience = lab.took().max(LEAST_PATIENCE);
     let proof = match proof {
         Ok(proof) => proof,
         Err(why) => return Ok(search.end(End::StartDropped(why), Vec::new())),
@@ -228,6 +233,9 @@ struct Search<'a> {
     best_cost: f64,
     /// The start is a valid configuration.
     has_start: bool,
+    /// How long a configuration may take over one seed: what takes longer than all of the start did is as good as
+    /// one that does not end.
+    patience: Duration,
     /// Estimates of the start, by the shapes that are ranked.
     start_ns: BTreeMap<String, f64>,
     /// Evaluations that count.
@@ -378,7 +386,13 @@ impl Search<'_> {
     }
 
     fn candidate(&self, number: u32, point: Option<Point>, values: Values) -> Candidate {
-        Candidate::new(self.tuning, number, point, values, self.settings.arch)
+        let arch = self.settings.arch;
+        let mut candidate = Candidate::new(self.tuning, number, point, values, arch);
+        let patience = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
+        for case in candidate.asked.iter_mut().flat_map(|it| &mut it.cases) {
+            case.deadline_ms = case.deadline_ms.min(patience);
+        }
+        candidate
     }
 
     fn evaluate(
@@ -454,6 +468,10 @@ impl Search<'_> {
                 Err(why) => self.file(&candidate, Outcome::Dropped(why))?,
                 Ok(timed) => {
                     let (cost, takes_over) = (timed.cost, race::takes_over(&timed));
+                    if takes_over && let Err(why) = lab.look_for_races(&candidate)? {
+                        self.file(&candidate, Outcome::Dropped(why))?;
+                        continue;
+                    }
                     self.file(&candidate, Outcome::Timed(timed))?;
                     // All of a batch were beside the same one, in the same processes.
                     if takes_over && faster.as_ref().is_none_or(|(least, _)| cost < *least) {

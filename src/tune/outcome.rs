@@ -127,8 +127,10 @@ pub struct Timed {
     pub stopped: bool,
     /// To the start's, through what it was timed beside: below 1 is better. It leads the search and proves nothing.
     pub cost: f64,
-    /// Of one launch, by shape: geometric mean over processes.
+    /// Of one launch, by shape: geometric mean over processes. Of other processes than those of other configurations.
     pub p50_ns: BTreeMap<String, f64>,
+    /// Of what it was timed beside, likewise.
+    pub beside_ns: BTreeMap<String, f64>,
 }
 
 /// The winner beside the start, in processes of which the search saw none.

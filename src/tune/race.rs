@@ -93,6 +93,7 @@ impl Lap {
             stopped: self.readings.len() < PROCESSES,
             cost: cost * ratio,
             p50_ns: means(self.readings.iter().map(|it| &it.head_ns)),
+            beside_ns: means(self.readings.iter().map(|it| &it.base_ns)),
         })
     }
 }

@@ -90,6 +90,8 @@ struct FakeLab<F> {
     spread: f64,
     dice: Dice,
     process: u32,
+    /// What the simulator finds a race in.
+    racy: fn(&Values) -> bool,
     /// Who was timed beside whom, in which process.
     read: Vec<(u32, u32, u32)>,
 }
@@ -101,6 +103,7 @@ impl<F: Fn(&Values) -> f64> FakeLab<F> {
             spread,
             dice: Dice::new(seed, "noise"),
             process: 0,
+            racy: |_| false,
             read: Vec::new(),
         }
     }
@@ -157,6 +160,10 @@ impl<F: Fn(&Values) -> f64> Lab for FakeLab<F> {
         true
     }
 
+    fn took(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// What takes no time at all is wrong.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
         let proofs = batch.iter().map(|it| match (self.ns)(&it.values) {
@@ -164,6 +171,16 @@ impl<F: Fn(&Values) -> f64> Lab for FakeLab<F> {
             _ => Ok(Proof::default()),
         });
         Ok(proofs.collect())
+    }
+
+    fn look_for_races(
+        &mut self,
+        candidate: &Candidate,
+    ) -> Result<std::result::Result<(), Dropped>> {
+        Ok(match (self.racy)(&candidate.values) {
+            true => Err(dropped(DroppedBy::Race)),
+            false => Ok(()),
+        })
     }
 }
 
@@ -370,6 +387,30 @@ fn luck_is_not_confirmed() {
 }
 
 #[test]
+fn a_race_that_no_gpu_shows_is_not_the_best() {
+    let dir = project();
+    let mut lab = FakeLab::new(7, 0.001, bowl);
+    lab.racy = |values| (of(values, "A"), of(values, "B")) == (3.0, 2.0);
+    let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+    let it = confirmation(&found);
+    let winner = &evaluation(&found, it.winner).values;
+    // The second best, of which there are two.
+    assert_eq!(of(winner, "A"), 3.0);
+    assert!([1.0, 3.0].contains(&of(winner, "B")), "{winner:?}");
+    let racy = |it: &&Evaluation| (lab.racy)(&it.values) && it.code.is_some();
+    let outcomes: Vec<&Outcome> = found
+        .evaluations
+        .iter()
+        .filter(racy)
+        .map(|it| &it.outcome)
+        .collect();
+    assert!(
+        matches!(outcomes.as_slice(), [Outcome::Dropped(why), Outcome::Same { .. }] if why.gate == DroppedBy::Race),
+        "{outcomes:?}"
+    );
+}
+
+#[test]
 fn where_nothing_is_faster_nothing_is_confirmed() {
     let dir = project();
     let worse = |values: &Values| match (of(values, "A"), of(values, "B")) {
@@ -429,6 +470,33 @@ fn the_budget_counts_what_was_tried() {
     assert_eq!(tried.count(), 10);
     // With each comes the one that is the same code.
     assert!(found.evaluations.len() > 15, "{}", found.evaluations.len());
+}
+
+#[test]
+fn other_tuners_read_the_times_of_interleaved_samples() {
+    let dir = project();
+    let mut lab = FakeLab::new(7, 0.0005, bowl);
+    let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+    let mut began = began();
+    began.parameters = ["A", "B", "C"]
+        .map(|name| (name.to_owned(), vec![0, 1, 2, 3, 4]))
+        .into();
+    let recording = export::recording(&began, &found.evaluations);
+    let read = search::exchange::read_t4(&search::exchange::write_t4(&recording).unwrap()).unwrap();
+    assert_eq!(read.evaluations.len(), 31);
+    for (evaluation, read) in found.evaluations.iter().zip(&read.evaluations) {
+        let expected = bowl(&evaluation.values);
+        match read.result {
+            // Of small and large, which takes nine times as long: three times the one.
+            Ok(ms) => {
+                let share = ms / (expected * 3.0 / 1e6);
+                assert!((share - 1.0).abs() < 0.01, "{evaluation:?}: {ms}");
+            }
+            Err(search::exchange::Failure::Correctness) => assert_eq!(expected, 0.0),
+            Err(search::exchange::Failure::Timeout) => assert_eq!(expected, f64::INFINITY),
+            Err(other) => panic!("{evaluation:?}: {other:?}"),
+        }
+    }
 }
 
 #[test]
