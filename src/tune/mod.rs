@@ -31,6 +31,9 @@ use verdict::model::{Arch, Pairing};
 /// Configurations that are built, checked and timed together. While they are, the next ones are built.
 const BATCH: usize = 4;
 
+/// Of a larger space the model learns from the parameters alone: to build all of it would take too long.
+const MOST_SURVEYED: usize = 256;
+
 /// A process that has just started takes a while before its first kernel runs.
 const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -168,6 +171,10 @@ pub fn search(
     if let Err(why) = search.begin(&start, proof, lab.has_clock()) {
         return Ok(search.end(End::StartDropped(why), unseen));
     }
+    let learns = settings.method == Method::Guided && lab.has_clock();
+    if learns && search.space.len() <= MOST_SURVEYED {
+        search.survey(shop)?;
+    }
     search.replay(earlier, shop)?;
     search.run(&start, shop, lab, say)?;
     let end = match (lab.has_clock(), &search.best) {
@@ -278,7 +285,6 @@ impl Search<'_> {
             self.known.insert(code, 0);
         }
         if let Some(point) = start.point {
-            self.know(point, start);
             self.strategy.tell(point, search::Outcome::Cost(1.0));
         }
         Ok(())
@@ -298,7 +304,6 @@ impl Search<'_> {
             self.next = self.next.max(evaluation.number + 1);
             self.before = self.before.max(Duration::from_millis(evaluation.at_ms));
             if let Some(point) = point_of(&self.space, &evaluation.values) {
-                self.know_figures(point, &evaluation);
                 self.tell(point, &evaluation);
             }
             if self.bests.last() == Some(&evaluation.number) {
@@ -403,9 +408,6 @@ impl Search<'_> {
     ) -> Result<()> {
         let (mut field, mut same) = (Vec::new(), Vec::new());
         for candidate in batch {
-            if let Some(point) = candidate.point {
-                self.know(point, &candidate);
-            }
             let code = candidate.code();
             let known = code.as_ref().and_then(|code| self.known.get(code));
             match (candidate.unbuilt(), known) {
@@ -568,16 +570,22 @@ impl Search<'_> {
         candidate.figures(shape)
     }
 
-    fn know(&mut self, point: Point, candidate: &Candidate) {
-        if let Some(figures) = self.figures(candidate) {
-            self.strategy.know(point, &known(&figures));
+    /// Builds all configurations, so that the model knows the figures of those that were not tried, too: of figures
+    /// that it has of some alone it would learn what was tried.
+    fn survey(&mut self, shop: &impl Builds) -> Result<()> {
+        let points = self.space.points().zip(1..);
+        let mut all: Vec<Candidate> = points
+            .map(|(point, number)| {
+                self.candidate(number, Some(point), values_of(&self.space, point))
+            })
+            .collect();
+        build(shop, &mut all)?;
+        for candidate in &all {
+            if let (Some(point), Some(figures)) = (candidate.point, self.figures(candidate)) {
+                self.strategy.know(point, &known(&figures));
+            }
         }
-    }
-
-    fn know_figures(&mut self, point: Point, evaluation: &Evaluation) {
-        if let Some(figures) = &evaluation.figures {
-            self.strategy.know(point, &known(figures));
-        }
+        Ok(())
     }
 
     fn end(self, end: End, unseen: Vec<String>) -> Found {

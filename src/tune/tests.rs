@@ -13,6 +13,7 @@ use crate::measure::Dice;
 use crate::report;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Mutex;
 use verdict::model::{BuildFacts, EntryFacts, LaunchBounds, Resources, Seen, Unit};
 
 const GATES: &str = r#"version: 1
@@ -36,10 +37,15 @@ kernels:
 "#;
 
 /// Each configuration is other code, but for C.
-struct FakeShop;
+#[derive(Default)]
+struct FakeShop {
+    /// Units of each call.
+    calls: Mutex<Vec<usize>>,
+}
 
 impl Builds for FakeShop {
     fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
+        self.calls.lock().unwrap().push(units.len());
         let built = units.iter().map(|unit| {
             let mut macros = unit.defines.clone();
             macros.remove("C");
@@ -216,6 +222,17 @@ fn search_in<F: Fn(&Values) -> f64>(
     budget: Budget,
     resume: bool,
 ) -> Found {
+    let shop = FakeShop::default();
+    search_with(dir, (&shop, lab), method, budget, resume)
+}
+
+fn search_with<F: Fn(&Values) -> f64>(
+    dir: &Path,
+    (shop, lab): (&FakeShop, &mut FakeLab<F>),
+    method: Method,
+    budget: Budget,
+    resume: bool,
+) -> Found {
     let tuning = config::load_tuning(&dir.join("gates.yaml"), "k", None).unwrap();
     let space = Arc::new(tuning.space().unwrap());
     let settings = Settings {
@@ -235,7 +252,7 @@ fn search_in<F: Fn(&Values) -> f64>(
         space,
         &settings,
         (&mut log, earlier),
-        (&FakeShop, lab),
+        (shop, lab),
         &|_| {},
     )
     .unwrap()
@@ -408,6 +425,19 @@ fn a_race_that_no_gpu_shows_is_not_the_best() {
         matches!(outcomes.as_slice(), [Outcome::Dropped(why), Outcome::Same { .. }] if why.gate == DroppedBy::Race),
         "{outcomes:?}"
     );
+}
+
+#[test]
+fn what_learns_from_figures_has_them_of_all() {
+    for (method, first) in [(Method::Guided, 32), (Method::Elite, 4)] {
+        let dir = project();
+        let shop = FakeShop::default();
+        let mut lab = FakeLab::new(7, 0.001, bowl);
+        let budget = Budget::Evaluations(4);
+        search_with(dir.path(), (&shop, &mut lab), method, budget, false);
+        let calls = shop.calls.into_inner().unwrap();
+        assert_eq!(calls.get(..2), Some([1, first].as_slice()), "{method:?}");
+    }
 }
 
 #[test]
