@@ -215,12 +215,15 @@ fn dropped(began: &Began, found: &Found) -> Table {
     let rows = by.into_iter().filter_map(|((gate, name, code), all)| {
         let (first, why) = all.first()?;
         let message = why.message.lines().next().unwrap_or_default();
+        let fast = why.estimated_cost.map_or(String::new(), |cost| {
+            format!(" (its estimate: {} of the start)", as_percent(cost))
+        });
         Some(vec![
             gate.name().to_owned(),
             name.to_owned(),
             code.to_owned(),
             all.len().to_string(),
-            format!("{}: {message}", shown(began, &first.values)),
+            format!("{}: {message}{fast}", shown(began, &first.values)),
         ])
     });
     Table::new(columns, rows.collect())

@@ -59,12 +59,12 @@ impl Candidate {
     /// Why it goes no further than the compiler, if it does not.
     pub fn unbuilt(&self) -> Option<Dropped> {
         if let Err(message) = &self.asked {
-            return Some(Dropped {
-                gate: DroppedBy::Call,
-                name: "call".to_owned(),
-                code: "call".to_owned(),
-                message: message.clone(),
-            });
+            return Some(Dropped::new(
+                DroppedBy::Call,
+                "call",
+                "call",
+                message.clone(),
+            ));
         }
         let fault = self.built.iter().find_map(|built| match &built.facts {
             Seen::Fault(fault) => Some(fault),
@@ -144,12 +144,7 @@ fn name(number: u32) -> String {
 }
 
 pub fn dropped(gate: DroppedBy, name: &str, fault: &Fault) -> Dropped {
-    Dropped {
-        gate,
-        name: name.to_owned(),
-        code: fault.kind.code().to_owned(),
-        message: reasons::fault(fault),
-    }
+    Dropped::new(gate, name, fault.kind.code(), reasons::fault(fault))
 }
 
 /// The values of a point of the space.

@@ -167,12 +167,7 @@ fn lost() -> Dropped {
 }
 
 fn unread(message: String) -> Dropped {
-    Dropped {
-        gate: DroppedBy::Timing,
-        name: "timing".to_owned(),
-        code: "timing".to_owned(),
-        message,
-    }
+    Dropped::new(DroppedBy::Timing, "timing", "timing", message)
 }
 
 impl Lab for OnBench<'_, '_> {
@@ -312,7 +307,7 @@ fn by_verdict(proven: &Proven, verdict: &Verdict) -> Option<Dropped> {
         message = format!("at {}: {message}", case.shape);
     }
     let what = words::gate(rule);
-    Some(Dropped::by_gate(&gate, &verdict.reason, what, message))
+    Some(Dropped::by_gate(&gate, &verdict.reason, &what, message))
 }
 
 fn judge_one(
@@ -334,9 +329,7 @@ fn judge_one(
     }
     let broken = [Outcome::Fail, Outcome::Inconclusive, Outcome::Unsupported];
     let broken = broken.into_iter().find_map(find);
-    if let Some(why) = broken.and_then(|verdict| by_verdict(proven, verdict)) {
-        return Ok(Err(why));
-    }
+    let broken = broken.and_then(|verdict| by_verdict(proven, verdict));
     let mut proof = Proof::default();
     let side = Side::head(&proven.record);
     for case in &asked.cases {
@@ -344,14 +337,23 @@ fn judge_one(
         if !proven.record.evidence.iter().any(seen) {
             proof.unseen.push(case.id.shape.clone());
         }
-        if has_clock && let Some(code) = refused.get(&case.id) {
-            return Ok(Err(unproven(&case.id.shape, code)));
-        }
         let estimate = diagnosis::diagnose(&side, &case.id).estimated_ns;
         let estimate = estimate.filter(|ns| ns.0.is_finite() && ns.0 > 0.0);
         proof
             .estimated_ns
             .extend(estimate.map(|ns| (case.id.shape.clone(), ns.0)));
+    }
+    if let Some(why) = broken {
+        return Ok(Err(Dropped {
+            estimated_ns: proof.estimated_ns,
+            ..why
+        }));
+    }
+    let mut cases = asked.cases.iter().filter(|_| has_clock);
+    if let Some((shape, code)) =
+        cases.find_map(|case| Some((&case.id.shape, refused.get(&case.id)?)))
+    {
+        return Ok(Err(unproven(shape, code)));
     }
     if proof.unseen.len() == asked.cases.len() {
         return Ok(Err(unproven("all shapes", "not-run")));
@@ -361,10 +363,6 @@ fn judge_one(
 
 /// Not wrong, and not shown to be right.
 fn unproven(shape: &str, code: &str) -> Dropped {
-    Dropped {
-        gate: DroppedBy::Correctness,
-        name: "checked".to_owned(),
-        code: code.to_owned(),
-        message: format!("at {shape}: it was not shown to be right"),
-    }
+    let message = format!("at {shape}: it was not shown to be right");
+    Dropped::new(DroppedBy::Correctness, "checked", code, message)
 }

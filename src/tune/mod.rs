@@ -440,10 +440,13 @@ impl Search<'_> {
         let mut right = Vec::new();
         for (candidate, proof) in field.into_iter().zip(proofs) {
             match proof {
-                Err(why) => self.file(&candidate, Outcome::Dropped(why))?,
+                Err(mut why) => {
+                    why.estimated_cost = self.rank(&why.estimated_ns).map(|it| it.cost);
+                    self.file(&candidate, Outcome::Dropped(why))?;
+                }
                 Ok(_) if lab.has_clock() => right.push(candidate),
                 Ok(proof) => {
-                    let outcome = match self.rank(&proof) {
+                    let outcome = match self.rank(&proof.estimated_ns) {
                         Some(ranked) => Outcome::Ranked(ranked),
                         None => Outcome::Dropped(no_estimate()),
                     };
@@ -499,7 +502,7 @@ impl Search<'_> {
     }
 
     /// By the geometric mean of the ratios to the start's estimates.
-    fn rank(&self, proof: &Proof) -> Option<Ranked> {
+    fn rank(&self, all: &BTreeMap<String, f64>) -> Option<Ranked> {
         let objective = &self.tuning.tune.objective;
         let weight = |shape: &String| {
             let own = objective.iter().find(|(it, _)| it == shape);
@@ -512,13 +515,13 @@ impl Search<'_> {
         let (mut sum, mut weights) = (0.0, 0.0);
         let mut estimated_ns = BTreeMap::new();
         for (shape, start) in &self.start_ns {
-            let ns = *proof.estimated_ns.get(shape)?;
+            let ns = *all.get(shape)?;
             let weight = if is_objective { weight(shape) } else { 1.0 };
             sum += weight * (ns / start).ln();
             weights += weight;
             estimated_ns.insert(shape.clone(), ns);
         }
-        Some(Ranked {
+        (weights > 0.0).then(|| Ranked {
             estimated_ns,
             cost: (sum / weights).exp(),
         })
@@ -614,12 +617,8 @@ fn known(figures: &outcome::Figures) -> [Option<f64>; 5] {
 }
 
 fn no_estimate() -> Dropped {
-    Dropped {
-        gate: DroppedBy::Estimate,
-        name: "estimate".to_owned(),
-        code: "estimate".to_owned(),
-        message: "the simulator gives no estimate to rank it by".to_owned(),
-    }
+    let message = "the simulator gives no estimate to rank it by".to_owned();
+    Dropped::new(DroppedBy::Estimate, "estimate", "estimate", message)
 }
 
 /// Parameters whose value never mattered to what executes, as far as two configurations differ in nothing else.

@@ -58,6 +58,12 @@ pub struct Dropped {
     /// Of the reason (docs/verdicts.md).
     pub code: String,
     pub message: String,
+    /// In the simulator, what it was estimated to take: wrong can be fast.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub estimated_ns: BTreeMap<String, f64>,
+    /// To the start's, by those estimates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimated_cost: Option<f64>,
 }
 
 /// What kind of gate it was.
@@ -171,14 +177,20 @@ impl Outcome {
 }
 
 impl Dropped {
-    /// By a gate that did not hold; `message` is its sentence.
-    pub fn by_gate(gate: &Gate, reason: &Reason, name: String, message: String) -> Self {
+    pub fn new(gate: DroppedBy, name: &str, code: &str, message: String) -> Self {
         Self {
-            gate: kind_of(gate, reason),
-            name,
-            code: reason.code().to_owned(),
+            gate,
+            name: name.to_owned(),
+            code: code.to_owned(),
             message,
+            estimated_ns: BTreeMap::new(),
+            estimated_cost: None,
         }
+    }
+
+    /// By a gate that did not hold; `message` is its sentence.
+    pub fn by_gate(gate: &Gate, reason: &Reason, name: &str, message: String) -> Self {
+        Self::new(kind_of(gate, reason), name, reason.code(), message)
     }
 }
 

@@ -124,12 +124,7 @@ impl<F: Fn(&Values) -> f64> FakeLab<F> {
 }
 
 fn dropped(gate: DroppedBy) -> Dropped {
-    Dropped {
-        gate,
-        name: gate.name().to_owned(),
-        code: gate.name().to_owned(),
-        message: String::new(),
-    }
+    Dropped::new(gate, gate.name(), gate.name(), String::new())
 }
 
 impl<F: Fn(&Values) -> f64> Track for FakeLab<F> {
