@@ -5,7 +5,6 @@
 //! `exchange` reads and writes the file formats of other tuners, as text.
 
 #![warn(clippy::disallowed_methods)]
-
 #![forbid(unsafe_code)]
 
 mod best;
