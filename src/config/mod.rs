@@ -35,7 +35,7 @@ mod yaml;
 
 pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
 pub use limit::parse_change;
-pub use select::parse_filters;
+pub use select::{narrow, parse_filters};
 
 use crate::error::{Diagnostic, Error, Result};
 use crate::files::{self, Kind};
