@@ -88,10 +88,13 @@ impl Machine {
     }
 }
 
+/// Of the environment, as a system sets them.
+type Variables = Vec<(&'static str, String)>;
+
 /// The jobs of a system: without a GPU, one of three shards, and the verdict.
 struct Jobs {
     checks: String,
-    shard: Box<dyn Fn(u32) -> (String, Vec<(&'static str, String)>)>,
+    shard: Box<dyn Fn(u32) -> (String, Variables)>,
     /// What a shard ends with where one of its gates fails.
     red_shard: i32,
     verdict: String,

@@ -79,7 +79,7 @@ fn run_shards(dir: &Path, of: u32, more: &[&str]) -> Vec<i32> {
         let mut gatekeeper = common::gatekeeper();
         let done = gatekeeper.current_dir(dir).args(&all).output().unwrap();
         assert!(
-            stderr(&done).contains(&format!("shard {part}: ")),
+            stderr(&done).contains(&format!("shard {part} of plan ")),
             "{done:?}"
         );
         done.status.code().unwrap()
@@ -147,6 +147,12 @@ fn the_shards_judged_together_are_the_run_judged_whole() {
         let cases: BTreeSet<_> = parts.iter().flat_map(|it| &it.cases).collect();
         assert_eq!(cases.len(), 12);
         assert_eq!(merged.took.len(), 12);
+        let report = fs::read_to_string(dir.join("out/merged/report.md")).unwrap();
+        let told = format!(
+            ", merged from {of} shard{}, ",
+            if of == 1 { "" } else { "s" }
+        );
+        assert!(report.contains(&told), "{report}");
     }
     // Judged again, to the same bytes.
     let again = run(
@@ -177,6 +183,9 @@ fn a_case_that_fails_in_one_shard_fails_the_whole() {
     let mut codes = run_shards(dir, 4, &[]);
     codes.sort_unstable();
     assert_eq!(codes, [0, 0, 0, 1]);
+    // Green by itself is not green.
+    let green = fs::read_to_string(dir.join(out(1, 4)).join("report.md")).unwrap();
+    assert!(green.contains(", shard 1/4, "), "{green}");
     let said = merge(dir, 4, 1);
     assert!(said.contains("FAIL copy/default@n2: max_err"), "{said}");
 }

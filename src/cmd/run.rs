@@ -91,9 +91,10 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     remark(&format!("record and reports: {}", shown(&args.out)));
     if let Some(shard) = &record.shard {
         remark(&format!(
-            "shard {}/{}: {} of {}; `gatekeeper merge` judges the whole",
+            "shard {}/{} of plan {}: {} of {}; `gatekeeper merge` judges the whole",
             shard.number,
             shard.of,
+            shard.whole.id,
             record.plan.cases.len(),
             counted(shard.whole.plan.cases.len(), "case")
         ));

@@ -73,3 +73,29 @@ fn too_many(part: Part, few: &TooMany) -> Error {
         .help(format!("use --shard N/{groups}, or fewer")),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verdict::judge::fixture;
+    use verdict::model::Subject;
+
+    /// Else a shard would stop timing where the whole is still open, or the other way round.
+    #[test]
+    fn a_contest_has_the_same_chance_of_a_false_alarm_in_a_shard_as_in_the_whole() {
+        let all = fixture::record_beside_base().policy.gates;
+        let own: Vec<Gate> = all
+            .iter()
+            .filter(|gate| match &gate.subject {
+                Subject::Case(id) => id.shape == "small",
+                Subject::Unit(_) => true,
+            })
+            .cloned()
+            .collect();
+        let each = |chance: f64, gates: &[Gate]| chance / count_contests(gates) as f64;
+        assert!(count_contests(&own) < count_contests(&all));
+        let of_shard = share(Num(0.01), &own, &all).0;
+        assert!((each(of_shard, &own) / each(0.01, &all) - 1.0).abs() < 1e-12);
+        assert!(of_shard < 0.01);
+    }
+}

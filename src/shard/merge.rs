@@ -112,11 +112,15 @@ fn foreign(first: &Record, other: &Record) -> Option<Foreign> {
     }
     let (plan, policy) = whole(first);
     let (their_plan, their_policy) = whole(other);
-    let gates = |it: &Policy| json(&(&it.gates, &it.targets, &it.accepted, it.require_gpu));
-    if json(&plan) != json(&their_plan) || gates(&policy) != gates(&their_policy) {
+    if json(&plan) != json(&their_plan) {
         return Some(Foreign::Plan);
     }
-    (json(&policy) != json(&their_policy)).then_some(Foreign::Baselines)
+    let agreed = |it: &Policy| json(&(&it.baselines, &it.broken_baselines, &it.anchors));
+    if agreed(&policy) != agreed(&their_policy) {
+        return Some(Foreign::Baselines);
+    }
+    // What is left follows from gates.yaml and the options.
+    (json(&policy) != json(&their_policy)).then_some(Foreign::Plan)
 }
 
 /// As it is stored, where NaN is NaN.
@@ -572,6 +576,10 @@ mod tests {
         );
         assert_eq!(
             is_foreign(&|it| it.policy.require_gpu = true),
+            Some(Foreign::Plan)
+        );
+        assert_eq!(
+            is_foreign(&|it| it.policy.allow_fallback = true),
             Some(Foreign::Plan)
         );
     }
