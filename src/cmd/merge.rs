@@ -1,7 +1,7 @@
 //! `merge`: the shards of a run judged as one, and runs on several GPU models side by side. No GPU, no compiler.
 
 use super::run::{HTML, JSON, MARKDOWN, RECORD, empty_out, shown, write_out};
-use super::{counted, history, print, remark, terminal_options, write_file};
+use super::{counted, history, print, remark, say, terminal_options, write_file};
 use crate::cli::MergeArgs;
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
@@ -65,9 +65,8 @@ fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
     write_file(&args.out.join(MARKDOWN), &told)?;
     write_file(&args.out.join(HTML), &html::render_models(&all))?;
     write_file(&args.out.join(JSON), &models::json(&all)?)?;
-    let mut said = terminal::render_groups(&groups(), terminal_options());
-    said.push_str(&format!("\n{}\n", models::title(&all)));
-    print(&said)?;
+    print(&terminal::render_groups(&groups(), terminal_options()))?;
+    say(&format!("\n{}", models::title(&all)))?;
     remark(&format!(
         "reports side by side: {}; of each in its directory there",
         args.out.display()

@@ -140,6 +140,15 @@ fn broken(models: &[Model]) -> Table {
             }
         }
     }
+    let worst = |(subject, question): &(&Subject, &Question)| {
+        let verdicts = models.iter().flat_map(|it| &it.judgement.verdicts);
+        let own = verdicts.filter(|it| it.subject == **subject && it.question == **question);
+        let worst = figures::worst(own);
+        figures::WORST_FIRST
+            .iter()
+            .position(|it| Some(*it) == worst)
+    };
+    rows.sort_by_key(worst);
     let rows = rows.into_iter().map(|(subject, question)| {
         let said = models.iter().map(|model| {
             let mut verdicts = model.judgement.verdicts.iter();
