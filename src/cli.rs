@@ -2,6 +2,7 @@
 
 use crate::config::Budget;
 use crate::device::DeviceChoice;
+use crate::shard::Part;
 use crate::tune::Method;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Judge a stored record again, with the gates and baselines of its run
     Judge(JudgeArgs),
+    /// Judge the shards of a run (`run --shard`) as one, or runs on several GPUs side by side
+    Merge(MergeArgs),
     /// Show baselines, or accept what a record measured as new baselines
     #[command(
         subcommand,
@@ -138,6 +141,7 @@ pub struct DoctorArgs {
   gatekeeper run --base origin/main               a pull request: timed interleaved with its base
   gatekeeper run --changed HEAD                   before a commit: only the kernels that it changes
   gatekeeper run --provision                      install the compiler first, if there is none
+  gatekeeper run --shard 2/8                      a job of eight that share the cases; see merge
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/
 
 Exit codes: 0 passed, 1 failed, 2 wrong usage, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
@@ -171,6 +175,14 @@ pub struct RunArgs {
     /// references; for the edit loop and for git hooks
     #[arg(long, value_name = "REF")]
     pub changed: Option<String>,
+    /// Only the cases of shard K of N, dealt out the same on every machine; the exit code is of these alone, and
+    /// `gatekeeper merge` judges the whole
+    #[arg(long, value_name = "K/N", conflicts_with = "changed")]
+    pub shard: Option<Part>,
+    /// Deal the shards by what cases cost in this record; the same one for all shards [default: by the bytes of their
+    /// tensors and their seeds]
+    #[arg(long, value_name = "RECORD", requires = "shard")]
+    pub costs: Option<PathBuf>,
     /// Allow gates looser than the base's, and list them; meant for a workflow that sets it from a label that only
     /// maintainers can add
     #[arg(long, requires = "base")]
@@ -283,6 +295,25 @@ pub struct JudgeArgs {
     /// Output format; github: annotations, for the standard output of a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper merge shards/*/record.json --out merged    the shards of one run, judged as one
+  gatekeeper merge h100/record.json l4/record.json      two GPU models, side by side
+
+Exit codes: 0 passed, 1 failed, 2 wrong usage or no whole, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
+pub struct MergeArgs {
+    /// The record.json of every shard, of one or of several GPU models; of a model that ran all cases at once, its one
+    #[arg(required = true)]
+    pub records: Vec<PathBuf>,
+    /// Directory for record.json, report.json, report.md, report.html and junit.xml; of several GPU models one in it for
+    /// each, and reports of all side by side
+    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
+    pub out: PathBuf,
+    /// The gates file beside whose baselines git has the history that report.html shows
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub config: PathBuf,
 }
 
 #[derive(Debug, Args)]

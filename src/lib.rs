@@ -28,6 +28,7 @@ mod profiler;
 pub mod repo;
 pub mod report;
 mod rivals;
+pub mod shard;
 mod sources;
 pub mod store;
 pub mod temporary;

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Profile(args) => cmd::profile::run(&args),
         Command::Compare(args) => cmd::judge::compare(&args),
         Command::Judge(args) => cmd::judge::judge(&args),
+        Command::Merge(args) => cmd::merge::run(&args),
         Command::Report(args) => cmd::judge::report(&args),
         Command::Explain(args) => cmd::explain::run(&args),
         Command::Baseline(BaselineCommand::Update {

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod explain;
 pub mod history;
 pub mod judge;
+pub mod merge;
 pub mod profile;
 pub mod run;
 pub mod site;

@@ -37,7 +37,7 @@ mod yaml;
 pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
 pub use kernel::Asked;
 pub use limit::parse_change;
-pub use select::parse_filters;
+pub use select::{narrow, parse_filters};
 pub use tune::{Budget, Tune, Tuning, load_tuning};
 
 use crate::error::{Diagnostic, Error, Result};

@@ -15,6 +15,7 @@ pub mod json;
 pub mod junit;
 pub mod ladder;
 pub mod markdown;
+pub mod models;
 mod names;
 mod notes;
 pub mod nvbench;
