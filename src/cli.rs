@@ -87,6 +87,8 @@ pub enum Command {
     Cache(CacheCommand),
     /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
     Calibrate(CalibrateArgs),
+    /// Rank tiles of attention by the GPU's own clock: which are right, and how many cycles a query takes
+    Micro(MicroArgs),
     /// Print the JSON Schema of gates.yaml, for editors
     #[command(after_help = "Example:
   gatekeeper schema > gates.schema.json
@@ -501,6 +503,53 @@ pub struct CalibrateArgs {
     pub out: PathBuf,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper micro --provision                             108 configurations: checked, clocked, ranked
+  gatekeeper micro --as STAGES=SMEM_STAGE --top 5          and the 5 best as seeds of a search over SMEM_STAGE
+  gatekeeper micro --stages 2 --format csv > tiles.csv     27 of them
+  gatekeeper micro --from micro.json --against tune.jsonl  how far a ranking goes with measured times
+
+Exit codes: 0, 1 no configuration holds its gates, 2 wrong usage, 3 no GPU to rank by, 4 environment.")]
+pub struct MicroArgs {
+    /// Queries of a block: multiples of 16
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = clap::value_parser!(i64).range(16..=512))]
+    pub block_m: Vec<i64>,
+    /// Keys of a tile: multiples of 16 that divide 512
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = clap::value_parser!(i64).range(16..=512))]
+    pub block_k: Vec<i64>,
+    /// Tiles in shared memory
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [1, 2, 3, 4], value_parser = clap::value_parser!(i64).range(1..=16))]
+    pub stages: Vec<i64>,
+    /// Halves that a thread copies at a time: 2, 4 or 8
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [2, 4, 8], value_parser = clap::value_parser!(i64).range(2..=8))]
+    pub vec_width: Vec<i64>,
+    /// How many of the best are shown, and are seeds in micro.json
+    #[arg(long, default_value_t = 10, value_name = "K")]
+    pub top: usize,
+    /// What a macro of the tile is called in the kernel to be tuned: STAGES=SMEM_STAGE. Can be given several times
+    #[arg(long = "as", value_name = "MACRO=NAME")]
+    pub renames: Vec<String>,
+    /// A log of `gatekeeper tune`: says the rank correlation with its measured times
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
+    /// With --against: a micro.json instead of measuring; needs no GPU
+    #[arg(long, value_name = "FILE", requires = "against", conflicts_with_all = ["device", "provision", "format", "out", "top", "block_m", "block_k", "stages", "vec_width"])]
+    pub from: Option<PathBuf>,
+    /// Which GPU: auto, cuda or cuda:N; sim checks without one, and ranks nothing
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
+    pub device: DeviceChoice,
+    /// Install the pinned compiler if there is none
+    #[arg(long)]
+    pub provision: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = MicroFormat::Terminal)]
+    pub format: MicroFormat,
+    /// Directory for micro.csv and micro.json
+    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
+    pub out: PathBuf,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum BaselineCommand {
     /// Accept what a record measured as the new baselines of its cases
@@ -585,6 +634,9 @@ pub enum Format {
     Json,
     Junit,
     Github,
+    Sarif,
+    Bencher,
+    BenchmarkAction,
 }
 
 /// A profile has no verdicts.
@@ -609,6 +661,14 @@ pub enum HistoryFormat {
     Json,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MicroFormat {
+    Terminal,
+    Markdown,
+    Csv,
+    Json,
+}
+
 /// What `report` can make: everything that is printed, and what takes several files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
@@ -618,6 +678,9 @@ pub enum ReportFormat {
     Json,
     Junit,
     Github,
+    Sarif,
+    Bencher,
+    BenchmarkAction,
     Nvbench,
 }
 
@@ -631,6 +694,9 @@ impl ReportFormat {
             Self::Json => Some(Format::Json),
             Self::Junit => Some(Format::Junit),
             Self::Github => Some(Format::Github),
+            Self::Sarif => Some(Format::Sarif),
+            Self::Bencher => Some(Format::Bencher),
+            Self::BenchmarkAction => Some(Format::BenchmarkAction),
             Self::Nvbench => None,
         }
     }

@@ -22,6 +22,7 @@ pub mod files;
 pub mod history;
 pub mod limits;
 pub mod measure;
+pub mod micro;
 pub mod pipeline;
 pub mod process;
 mod profiler;

@@ -52,6 +52,7 @@ fn main() -> ExitCode {
             cmd::cache::prune(limits, dry_run)
         }
         Command::Calibrate(args) => cmd::calibrate::run(&args),
+        Command::Micro(args) => cmd::micro::run(&args),
         Command::Completions { shell } => cmd::completions(shell),
         Command::Man { dir } => cmd::write_manual(&dir),
         Command::Worker { device } => return worker::child::main(device),

@@ -1,10 +1,10 @@
 //! `run`: the main job.
 
-use super::{counted, history, print, remark, write_file};
+use super::{command_line, counted, history, make_dir, print, remark, write_file};
 use crate::cache::Cache;
 use crate::cli::RunArgs;
 use crate::config::{self, Loaded, Selection};
-use crate::error::{Diagnostic, Error, Result};
+use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::history::History;
 use crate::pipeline::{self, Asked, AskedShard, Outcome, Profile, Request};
@@ -183,22 +183,6 @@ fn changed_cases(
     })
 }
 
-fn make_dir(option: &str, dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir).map_err(|error| {
-        if dir.ancestors().any(Path::is_file) {
-            Error::Usage(
-                Diagnostic::new(format!(
-                    "{option} {}: part of this path is a file",
-                    dir.display()
-                ))
-                .help("name a directory; it is created if it does not exist"),
-            )
-        } else {
-            Error::environment(format!("{} cannot be created: {error}", dir.display()))
-        }
-    })
-}
-
 /// What an earlier run wrote must not be taken for that of one that ended before it had any.
 fn remove_earlier(out: &Path) -> Result<()> {
     for name in WRITTEN {
@@ -218,13 +202,4 @@ fn remove_earlier(out: &Path) -> Result<()> {
 
 pub(super) fn shown(dir: &Path) -> String {
     format!("{}/{{{}}}", dir.display(), WRITTEN.join(","))
-}
-
-/// As typed, with the program by its name: where it lies says nothing about a record.
-pub(super) fn command_line() -> String {
-    let arguments = std::env::args().skip(1);
-    std::iter::once("gatekeeper".to_owned())
-        .chain(arguments)
-        .collect::<Vec<_>>()
-        .join(" ")
 }

@@ -51,7 +51,7 @@ pub use schedule::{
     Admission, RivalTurn, Stage, Timing, admit, needed_of_base, next, next_rivals, to_simulate,
 };
 pub use sessions::joined;
-pub use value::{MetricValue, Values};
+pub use value::{MetricValue, Spread, Values};
 
 use crate::model::*;
 use baselines::{Beside, timed_by_two_protocols};
