@@ -20,6 +20,7 @@ mod gates;
 mod kernel;
 mod limit;
 mod packed;
+mod places;
 mod raw;
 mod reference;
 mod rival;
@@ -35,6 +36,7 @@ mod yaml;
 
 pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
 pub use limit::parse_change;
+pub use places::Places;
 pub use select::parse_filters;
 
 use crate::error::{Diagnostic, Error, Result};
@@ -83,6 +85,7 @@ pub struct Loaded {
     pub root: PathBuf,
     /// Name of the file: `gates.yaml`.
     pub file: String,
+    pub places: Places,
     pub plan: Plan,
     pub gates: Vec<Gate>,
     pub targets: Vec<Target>,
@@ -156,6 +159,10 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
     select::select(&mut resolved, selection).map_err(Error::Usage)?;
     Ok(Loaded {
         root,
+        places: Places {
+            file: file.clone(),
+            text,
+        },
         file,
         plan: resolved.plan,
         gates: resolved.gates,

@@ -298,6 +298,10 @@ impl<'a> Source<'a> {
         matches!(&self.tree.value, Tree::Map(map) if map.get(key).is_some())
     }
 
+    pub fn root(&self) -> &Spot<Tree> {
+        &self.tree
+    }
+
     pub fn start(&self) -> Position {
         self.tree.at
     }

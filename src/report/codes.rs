@@ -95,6 +95,7 @@ const WRONG: &[Entry] = &[
     entry("shared-beyond-declared", &[Fail], "A launcher asks for more dynamic shared memory than it declares.", "Correct `dynamic_shared` under `launches` of the launcher."),
     entry("does-not-compile", &[Fail], "nvcc or the host compiler rejected the source. The message is the compiler's.", "Fix the source, its flags or `include_dirs`."),
     entry("entry-not-found", &[Fail], "The entry is not in the cubin, or its name matches several.", "Correct `entry`; the message lists candidates."),
+    entry("arguments-do-not-fit", &[Fail], "An argument in gates.yaml is of another type or size than the kernel's parameter, or there are more or fewer of them.", "Change `args` at the line that the message names, in the order of the kernel's parameters."),
     entry("launch-refused", &[Fail], "The driver rejected the launch.", "Reduce threads, shared memory or cluster size; a cooperative grid has to fit the GPU as a whole."),
     entry("kernel-faulted", &[Fail], "The kernel faulted: illegal or misaligned address, trap or assert.", "Fix the kernel. The simulator (`--device sim`) names the line."),
     entry("hung", &[Fail], "The kernel did not finish before its deadline, and its process was ended.", "Look for a barrier that not all threads reach, or an endless loop."),

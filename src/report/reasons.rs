@@ -775,6 +775,7 @@ fn fault_kind(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::Compile => "does not compile",
         FaultKind::EntryNotFound => "entry not found",
+        FaultKind::Arguments => "arguments do not fit",
         FaultKind::LaunchRefused => "launch refused",
         FaultKind::DeviceFault => "kernel faulted",
         FaultKind::Hang => "hung past its deadline",
