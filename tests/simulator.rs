@@ -865,6 +865,36 @@ fn arguments_that_are_not_the_kernels_are_refused() {
     }
 }
 
+/// Without a reference everything else is still looked at, and nothing says that the output is right.
+#[test]
+fn a_kernel_without_a_reference_is_never_right() {
+    let kernel = SWAP.replace("{unary: {x: x, out: y, op: copy}}", "none");
+    let project = project_with("swap.cu", &kernel);
+    let dir = project.path();
+    simulate(dir, &[], 3);
+    assert_eq!(
+        verdict(dir, "k@small", "max_err <= 0"),
+        (
+            "inconclusive".to_owned(),
+            "gates.yaml has no reference (`reference: none`): whether the output is right is not known"
+                .to_owned()
+        )
+    );
+    for gate in ["finite", "written", "inputs intact", "memory and races"] {
+        assert_eq!(verdict(dir, "k@small", gate).0, "pass", "{gate}");
+    }
+    let report = fs::read_to_string(dir.join("gatekeeper-out/record.json")).unwrap();
+    assert!(report.contains("\"reference\":\"none\""), "{report}");
+    // What is wrong by itself is found.
+    edit(
+        &dir.join("swap.cu"),
+        "y[start + t] = ",
+        "y[start + t] = t == 7 ? nanf(\"\") : ",
+    );
+    simulate(dir, &[], 1);
+    assert_eq!(failed(dir), ["finite"]);
+}
+
 #[test]
 fn an_argument_of_another_type_is_told_at_its_line() {
     let args = "    args:\n      - {tensor: x}\n      - {tensor: y}\n      - {i32: N}\n";

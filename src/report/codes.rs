@@ -137,6 +137,7 @@ const NOT_RUN: &[Entry] = &[
     entry("environment-failed", &[Environment], "A known-good kernel failed as well: device, driver or machine.", "Run `gatekeeper doctor`."),
     entry("not-built", &[Skipped], "The unit was not built. Its gate `built` says why.", "Fix what that gate reports."),
     entry("not-proven", &[Skipped], "A wrong kernel is not timed.", "Fix what the message names."),
+    entry("unreferenced", &[Inconclusive], "gates.yaml says `reference: none`: nothing is there to compare the output with.", "Write a reference: a built-in one, a C function of yours, or a variant that is known to be right."),
     entry("no-error-limit", &[Inconclusive], "Correctness is not established: no gate sets an absolute limit on the error.", "Add `max_err` or `rel_l2` with an absolute limit."),
     entry("not-selected", &[Skipped], "A filter left it out.", "Run without the filter."),
     entry("not-in-plan", &[Inconclusive], "A gate names a unit or case that the plan does not have.", "Correct the name."),
