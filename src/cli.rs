@@ -3,7 +3,7 @@
 use crate::device::DeviceChoice;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
-use verdict::model::DEFAULT_CONFIG;
+use verdict::model::{Arch, DEFAULT_CONFIG};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -58,7 +58,7 @@ pub enum Command {
     Site(SiteArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
     Validate(ValidateArgs),
-    /// Write a commented gates.yaml to start from
+    /// Write a gates.yaml for the kernels of this directory, or a commented one to start from
     Init(InitArgs),
     /// Report what this machine has and what it lacks
     Doctor(DoctorArgs),
@@ -361,12 +361,24 @@ pub struct ValidateArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper init                    gates.yaml in this directory
-  gatekeeper init gpu/gates.yaml     in another directory; its paths are relative to that one")]
+  gatekeeper init                    gates.yaml in this directory, for the kernels of its .cu and .cuh files
+  gatekeeper init gpu/gates.yaml     in another directory; its paths are relative to that one
+  gatekeeper init --provision        install the compiler first, if there is none
+
+nvcc lists the kernels and their parameters; sizes and launches are tried in the simulator. Without sources the file
+is one to start from.
+
+Exit codes: 0, 2 wrong usage, 4 environment (no compiler, ...).")]
 pub struct InitArgs {
     /// The file to write; an existing file is never overwritten
     #[arg(default_value = "gates.yaml")]
     pub path: PathBuf,
+    /// The architecture to compile for
+    #[arg(long, default_value = "sm_90", value_name = "ARCH")]
+    pub arch: Arch,
+    /// Install the pinned compiler into the cache directory if there is none
+    #[arg(long)]
+    pub provision: bool,
 }
 
 #[derive(Debug, Args)]

@@ -13,6 +13,7 @@ mod entry;
 mod files;
 mod identity;
 mod inputs;
+pub mod inventory;
 pub mod ptxas;
 pub mod signature;
 

@@ -76,7 +76,7 @@ fn other_count(symbol: &str, takes: &[String], args: &[Arg]) -> String {
     let mut said = format!(
         "gates.yaml gives {} arguments, and {} takes {}:",
         args.len(),
-        whole(symbol).unwrap_or_else(|| symbol.to_owned()),
+        whole_name(symbol),
         takes.len()
     );
     for at in 0..takes.len().max(args.len()) {
@@ -307,6 +307,19 @@ fn as_written(arg: &Arg) -> String {
         Arg::Struct { fields } => format!("a struct of {} fields", fields.len()),
         Arg::Pad { bytes } => format!("{bytes} bytes of padding"),
     }
+}
+
+/// `ns::k<float, 4>` of a symbol; the symbol itself where it is not mangled.
+pub fn qualified(symbol: &str) -> String {
+    let options = DemangleOptions::new().no_return_type().no_params();
+    let parsed = Symbol::new(symbol).ok();
+    let name = parsed.and_then(|parsed| parsed.demangle_with_options(&options).ok());
+    name.unwrap_or_else(|| symbol.to_owned())
+}
+
+/// `ns::k<float, 4>(float*, int)` of a symbol; the symbol itself where it is not mangled.
+pub fn whole_name(symbol: &str) -> String {
+    whole(symbol).unwrap_or_else(|| symbol.to_owned())
 }
 
 fn whole(symbol: &str) -> Option<String> {

@@ -8,6 +8,7 @@ pub mod config;
 pub mod doctor;
 pub mod explain;
 pub mod history;
+pub mod init;
 pub mod judge;
 pub mod profile;
 pub mod run;

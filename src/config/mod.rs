@@ -144,15 +144,7 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
         let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
         Error::Usage(Diagnostic::new("not valid UTF-8").at(format!("{file}:{line}")))
     })?;
-    let disk = |path: &str| {
-        let metadata = std::fs::metadata(root.join(path)).ok()?;
-        Some(match Kind::of(&metadata) {
-            Kind::Directory => PathKind::Directory,
-            Kind::File if metadata.len() > files::SOURCE => PathKind::LargeFile,
-            Kind::File => PathKind::File,
-            Kind::Special => PathKind::Special,
-        })
-    };
+    let disk = |path: &str| look(&root, path);
     let mut resolved = parse(&file, &text, &disk, &sources::of_process).map_err(Error::Usage)?;
     let all = resolved.plan.cases.iter().map(|case| case.id.clone());
     let all = all.collect();
@@ -197,6 +189,30 @@ pub fn schema() -> serde_json::Value {
 /// What `gatekeeper init` writes: the smallest useful file, with comments.
 pub fn template() -> &'static str {
     include_str!("template.yaml")
+}
+
+/// Whether a text is a right file of gates in this directory.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(root: &Path, text: &str) -> std::result::Result<(), Diagnostic> {
+    parse(
+        DEFAULT_CONFIG,
+        text,
+        &|path| look(root, path),
+        &sources::of_process,
+    )
+    .map(drop)
+}
+
+fn look(root: &Path, path: &str) -> Option<PathKind> {
+    let metadata = std::fs::metadata(root.join(path)).ok()?;
+    Some(match Kind::of(&metadata) {
+        Kind::Directory => PathKind::Directory,
+        Kind::File if metadata.len() > files::SOURCE => PathKind::LargeFile,
+        Kind::File => PathKind::File,
+        Kind::Special => PathKind::Special,
+    })
 }
 
 struct Resolved {
