@@ -350,13 +350,21 @@ pub struct SiteArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  gatekeeper validate    file, line, column and key of the first mistake
+#[command(after_help = "Examples:
+  gatekeeper validate                       file, line, column and key of the first mistake
+  gatekeeper validate --explain add@small   what the file comes to for a case, and which line says so
 
 Exit codes: 0, or 2 for a mistake.")]
 pub struct ValidateArgs {
     #[command(flatten)]
     pub config: ConfigArg,
+    /// What these cases come to (a filter, as for `run`): compiler, call, arguments, tensors, gates, and where each
+    /// was said
+    #[arg(long, value_name = "CASE")]
+    pub explain: Option<String>,
+    /// Output format of --explain
+    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal, requires = "explain")]
+    pub format: ProfileFormat,
 }
 
 #[derive(Debug, Args)]

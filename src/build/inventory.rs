@@ -482,5 +482,5 @@ fn of_struct(name: &str, bytes: usize) -> Option<(ElemType, usize)> {
         _ => return None,
     };
     let count = bytes / elem.size();
-    (count > 0 && bytes % elem.size() == 0).then_some((elem, count))
+    (count > 0 && bytes.is_multiple_of(elem.size())).then_some((elem, count))
 }

@@ -1,12 +1,16 @@
 //! `validate` and `schema`: what can be said of gates.yaml without building anything.
 
 use super::{counted, print, say};
-use crate::cli::ValidateArgs;
+use crate::cli::{ProfileFormat, ValidateArgs};
 use crate::config::{self, Selection};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
+use crate::{build, report, store};
 
 pub fn validate(args: &ValidateArgs) -> Result<Exit> {
+    if let Some(case) = &args.explain {
+        return explain(args, case);
+    }
     let loaded = config::load(&args.config.config, &Selection::default())?;
     let kernels: std::collections::BTreeSet<_> = loaded
         .plan
@@ -26,6 +30,33 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
         counted(loaded.plan.cases.len(), "case"),
         counted(loaded.gates.len(), "gate")
     ))?;
+    Ok(Exit::Held)
+}
+
+fn explain(args: &ValidateArgs, case: &str) -> Result<Exit> {
+    let selection = Selection {
+        filters: vec![case.to_owned()],
+        ..Selection::default()
+    };
+    let loaded = config::load(&args.config.config, &selection)?;
+    let (baselines, _) = store::load_baselines(&loaded.root)?;
+    let source = report::case::Source {
+        plan: &loaded.plan,
+        gates: &loaded.gates,
+        places: &loaded.places,
+        baselines: &baselines,
+        command: &build::command_line,
+    };
+    let explained = report::case::explain(&source);
+    match args.format {
+        ProfileFormat::Terminal => say(&report::case::text(&explained))?,
+        ProfileFormat::Json => {
+            let text = serde_json::to_string_pretty(&explained).map_err(|error| {
+                Error::environment(format!("the cases cannot be written: {error}"))
+            })?;
+            print(&format!("{text}\n"))?;
+        }
+    }
     Ok(Exit::Held)
 }
 

@@ -36,7 +36,7 @@ mod yaml;
 
 pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
 pub use limit::parse_change;
-pub use places::Places;
+pub use places::{Owner, Places};
 pub use select::parse_filters;
 
 use crate::error::{Diagnostic, Error, Result};

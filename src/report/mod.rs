@@ -1,6 +1,7 @@
 //! What a person or a program reads of a judgement. Decides nothing.
 
 mod beside;
+pub mod case;
 mod causes;
 #[cfg(test)]
 mod codes;
