@@ -133,6 +133,7 @@ pub struct DoctorArgs {
   gatekeeper run 'sdpa_*@{small,ragged}'          globs: these kernels, at these shapes
   gatekeeper run --base origin/main               a pull request: timed interleaved with its base
   gatekeeper run --changed HEAD                   before a commit: only the kernels that it changes
+  gatekeeper run --device sim --watch sdpa_fp8    while editing: again after each save
   gatekeeper run --provision                      install the compiler first, if there is none
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/
 
@@ -193,6 +194,9 @@ pub struct RunArgs {
     /// Write inputs, outputs and references of every checked case as .npy files into this directory
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
+    /// Run again whenever a source or gates file below the directory of gates.yaml is saved, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
 }
 
 #[derive(Debug, Args)]
