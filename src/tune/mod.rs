@@ -35,7 +35,7 @@ const BATCH: usize = 4;
 const MOST_SURVEYED: usize = 256;
 
 /// A process that has just started takes a while before its first kernel runs.
-const LEAST_PATIENCE: Duration = Duration::from_secs(5);
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Which configuration comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
