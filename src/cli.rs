@@ -2,6 +2,7 @@
 
 use crate::config::Budget;
 use crate::device::DeviceChoice;
+use crate::shard::Part;
 use crate::tune::Method;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Judge a stored record again, with the gates and baselines of its run
     Judge(JudgeArgs),
+    /// Judge the shards of a run (`run --shard`) as one, or runs on several GPUs side by side
+    Merge(MergeArgs),
     /// Show baselines, or accept what a record measured as new baselines
     #[command(
         subcommand,
@@ -84,6 +87,8 @@ pub enum Command {
     Cache(CacheCommand),
     /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
     Calibrate(CalibrateArgs),
+    /// Rank tiles of attention by the GPU's own clock: which are right, and how many cycles a query takes
+    Micro(MicroArgs),
     /// Print the JSON Schema of gates.yaml, for editors
     #[command(after_help = "Example:
   gatekeeper schema > gates.schema.json
@@ -138,6 +143,7 @@ pub struct DoctorArgs {
   gatekeeper run --base origin/main               a pull request: timed interleaved with its base
   gatekeeper run --changed HEAD                   before a commit: only the kernels that it changes
   gatekeeper run --provision                      install the compiler first, if there is none
+  gatekeeper run --shard 2/8                      a job of eight that share the cases; see merge
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/
 
 Exit codes: 0 passed, 1 failed, 2 wrong usage, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
@@ -171,6 +177,14 @@ pub struct RunArgs {
     /// references; for the edit loop and for git hooks
     #[arg(long, value_name = "REF")]
     pub changed: Option<String>,
+    /// Only the cases of shard K of N, dealt out the same on every machine; the exit code is of these alone, and
+    /// `gatekeeper merge` judges the whole
+    #[arg(long, value_name = "K/N", conflicts_with = "changed")]
+    pub shard: Option<Part>,
+    /// Deal the shards by what cases cost in this record; the same one for all shards [default: by the bytes of their
+    /// tensors and their seeds]
+    #[arg(long, value_name = "RECORD", requires = "shard")]
+    pub costs: Option<PathBuf>,
     /// Allow gates looser than the base's, and list them; meant for a workflow that sets it from a label that only
     /// maintainers can add
     #[arg(long, requires = "base")]
@@ -283,6 +297,25 @@ pub struct JudgeArgs {
     /// Output format; github: annotations, for the standard output of a workflow's step
     #[arg(long, value_enum, default_value_t = Format::Terminal)]
     pub format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper merge shards/*/record.json --out merged    the shards of one run, judged as one
+  gatekeeper merge h100/record.json l4/record.json      two GPU models, side by side
+
+Exit codes: 0 passed, 1 failed, 2 wrong usage or no whole, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
+pub struct MergeArgs {
+    /// The record.json of every shard, of one or of several GPU models; of a model that ran all cases at once, its one
+    #[arg(required = true)]
+    pub records: Vec<PathBuf>,
+    /// Directory for record.json, report.json, report.md, report.html and junit.xml; of several GPU models one in it for
+    /// each, and reports of all side by side
+    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
+    pub out: PathBuf,
+    /// The gates file beside whose baselines git has the history that report.html shows
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub config: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -470,6 +503,53 @@ pub struct CalibrateArgs {
     pub out: PathBuf,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper micro --provision                             108 configurations: checked, clocked, ranked
+  gatekeeper micro --as STAGES=SMEM_STAGE --top 5          and the 5 best as seeds of a search over SMEM_STAGE
+  gatekeeper micro --stages 2 --format csv > tiles.csv     27 of them
+  gatekeeper micro --from micro.json --against tune.jsonl  how far a ranking goes with measured times
+
+Exit codes: 0, 1 no configuration holds its gates, 2 wrong usage, 3 no GPU to rank by, 4 environment.")]
+pub struct MicroArgs {
+    /// Queries of a block: multiples of 16
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = clap::value_parser!(i64).range(16..=512))]
+    pub block_m: Vec<i64>,
+    /// Keys of a tile: multiples of 16 that divide 512
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = clap::value_parser!(i64).range(16..=512))]
+    pub block_k: Vec<i64>,
+    /// Tiles in shared memory
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [1, 2, 3, 4], value_parser = clap::value_parser!(i64).range(1..=16))]
+    pub stages: Vec<i64>,
+    /// Halves that a thread copies at a time: 2, 4 or 8
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [2, 4, 8], value_parser = clap::value_parser!(i64).range(2..=8))]
+    pub vec_width: Vec<i64>,
+    /// How many of the best are shown, and are seeds in micro.json
+    #[arg(long, default_value_t = 10, value_name = "K")]
+    pub top: usize,
+    /// What a macro of the tile is called in the kernel to be tuned: STAGES=SMEM_STAGE. Can be given several times
+    #[arg(long = "as", value_name = "MACRO=NAME")]
+    pub renames: Vec<String>,
+    /// A log of `gatekeeper tune`: says the rank correlation with its measured times
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
+    /// With --against: a micro.json instead of measuring; needs no GPU
+    #[arg(long, value_name = "FILE", requires = "against", conflicts_with_all = ["device", "provision", "format", "out", "top", "block_m", "block_k", "stages", "vec_width"])]
+    pub from: Option<PathBuf>,
+    /// Which GPU: auto, cuda or cuda:N; sim checks without one, and ranks nothing
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
+    pub device: DeviceChoice,
+    /// Install the pinned compiler if there is none
+    #[arg(long)]
+    pub provision: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = MicroFormat::Terminal)]
+    pub format: MicroFormat,
+    /// Directory for micro.csv and micro.json
+    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
+    pub out: PathBuf,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum BaselineCommand {
     /// Accept what a record measured as the new baselines of its cases
@@ -554,6 +634,9 @@ pub enum Format {
     Json,
     Junit,
     Github,
+    Sarif,
+    Bencher,
+    BenchmarkAction,
 }
 
 /// A profile has no verdicts.
@@ -578,6 +661,14 @@ pub enum HistoryFormat {
     Json,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MicroFormat {
+    Terminal,
+    Markdown,
+    Csv,
+    Json,
+}
+
 /// What `report` can make: everything that is printed, and what takes several files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
@@ -587,6 +678,9 @@ pub enum ReportFormat {
     Json,
     Junit,
     Github,
+    Sarif,
+    Bencher,
+    BenchmarkAction,
     Nvbench,
 }
 
@@ -600,6 +694,9 @@ impl ReportFormat {
             Self::Json => Some(Format::Json),
             Self::Junit => Some(Format::Junit),
             Self::Github => Some(Format::Github),
+            Self::Sarif => Some(Format::Sarif),
+            Self::Bencher => Some(Format::Bencher),
+            Self::BenchmarkAction => Some(Format::BenchmarkAction),
             Self::Nvbench => None,
         }
     }

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Profile(args) => cmd::profile::run(&args),
         Command::Compare(args) => cmd::judge::compare(&args),
         Command::Judge(args) => cmd::judge::judge(&args),
+        Command::Merge(args) => cmd::merge::run(&args),
         Command::Report(args) => cmd::judge::report(&args),
         Command::Explain(args) => cmd::explain::run(&args),
         Command::Baseline(BaselineCommand::Update {
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
             cmd::cache::prune(limits, dry_run)
         }
         Command::Calibrate(args) => cmd::calibrate::run(&args),
+        Command::Micro(args) => cmd::micro::run(&args),
         Command::Completions { shell } => cmd::completions(shell),
         Command::Man { dir } => cmd::write_manual(&dir),
         Command::Worker { device } => return worker::child::main(device),

@@ -37,6 +37,7 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
         profile: Profile::No,
         dump: None,
         base: None,
+        shard: None,
         command: super::run::command_line(),
     };
     let progress = Progress::default();

@@ -4,6 +4,7 @@
 use super::plan::{self, Planned};
 use super::prepare::{Answers, Artifacts, open, usable};
 use super::sources::Sources;
+use super::took::Meter;
 use super::{Request, Side, Work, check, environment, simulate};
 use crate::build::{self, Built};
 use crate::cache::Cache;
@@ -184,6 +185,8 @@ impl<'a> Bench<'a> {
             policy,
             evidence,
             costs: Costs::default(),
+            shard: None,
+            took: Vec::new(),
         };
         let device = record.environment.device.got().cloned();
         let references = &self.planned.references;
@@ -200,6 +203,7 @@ impl<'a> Bench<'a> {
         let mut work = Work {
             head: side(artifacts, answers),
             base: side(Artifacts::new(), Answers::default()),
+            took: Meter::default(),
         };
         let began = Instant::now();
         if device.is_some() {

@@ -1,9 +1,11 @@
 //! What a person or a program reads of a judgement. Decides nothing.
 
+mod annotations;
 mod beside;
 mod causes;
 #[cfg(test)]
 mod codes;
+pub mod dashboards;
 pub mod diagnosis;
 pub mod escape;
 pub mod explain;
@@ -15,6 +17,8 @@ pub mod json;
 pub mod junit;
 pub mod ladder;
 pub mod markdown;
+pub mod micro;
+pub mod models;
 mod names;
 mod notes;
 pub mod nvbench;
@@ -25,6 +29,7 @@ pub mod profile;
 pub mod progress;
 pub mod reasons;
 mod rivals;
+pub mod sarif;
 mod signature;
 mod standing;
 mod summary;
