@@ -9,6 +9,7 @@
 //! to a variant outside the selection pulls nothing in; what is not run is judged as not run.
 
 mod accepted;
+mod apply;
 mod call;
 mod condition;
 mod context;
@@ -18,6 +19,7 @@ mod fallback;
 mod flags;
 mod gates;
 mod kernel;
+mod layout;
 mod limit;
 mod packed;
 mod raw;
@@ -35,6 +37,7 @@ mod tune;
 mod yaml;
 
 pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
+pub use apply::{VariantChange, apply_variant};
 pub use kernel::Asked;
 pub use limit::parse_change;
 pub use select::parse_filters;
