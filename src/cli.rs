@@ -359,6 +359,7 @@ pub struct ReportArgs {
 #[command(after_help = "Examples:
   gatekeeper tune sdpa_f16/mma                          as `tune` of that variant in gates.yaml says
   gatekeeper tune sdpa_f16/mma --budget 10min --resume  go on with the log of an earlier search
+  gatekeeper tune sdpa_f16/mma --apply tuned            the winner becomes a variant in gates.yaml
   gatekeeper tune gemm --device sim                     a ranking by the simulator; exit code 3
 
 Exit codes: 0 a configuration was shown to be faster, 1 the start does not hold its gates, 2 wrong usage,
@@ -392,6 +393,12 @@ pub struct TuneArgs {
     /// [default: gatekeeper-out/tune-KERNEL-VARIANT.jsonl]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// Write the winner into the gates file as a variant of this name, where it was shown to be faster
+    #[arg(long, value_name = "NAME")]
+    pub apply: Option<String>,
+    /// Start from the best configurations that `gatekeeper micro` found; for guided and elite
+    #[arg(long, value_name = "FILE")]
+    pub seeds: Option<PathBuf>,
     /// Write all evaluations as T4 results, too
     #[arg(long, value_name = "FILE")]
     pub t4: Option<PathBuf>,
