@@ -142,13 +142,14 @@ impl Module {
         let mut ast = parse::parse(text)?;
         std::sync::Arc::make_mut(&mut ast.lines).tell_apart(own);
         let variables = std::sync::Arc::new(decode::lay_out(&ast)?);
+        let common = decode::Common::of(&ast);
         let (mut kernels, mut refused) = (Vec::new(), Vec::new());
         for entry in ast
             .functions
             .iter()
             .filter(|f| f.is_entry && f.body.is_some())
         {
-            match decode::decode(&ast, entry, &variables) {
+            match decode::decode(&ast, &common, entry, &variables) {
                 Ok(mut program) => {
                     doubt::see_strides(&mut program);
                     flow::mark_guesses(&mut program);

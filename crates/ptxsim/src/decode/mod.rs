@@ -47,8 +47,28 @@ pub enum LoadError {
 
 pub(crate) type Load<T> = Result<T, LoadError>;
 
-pub fn decode(module: &Module, entry: &Function, variables: &[ModuleVariable]) -> Load<Program> {
-    let mut d = Decoder::new(module, variables);
+/// What all entries of a module have in common, found once: a module may have hundreds.
+pub struct Common {
+    calls: calls::Calls,
+    asks_for_reserved: bool,
+}
+
+impl Common {
+    pub fn of(module: &Module) -> Self {
+        Self {
+            calls: calls::Calls::of(module),
+            asks_for_reserved: asks_for_reserved(module),
+        }
+    }
+}
+
+pub fn decode(
+    module: &Module,
+    common: &Common,
+    entry: &Function,
+    variables: &[ModuleVariable],
+) -> Load<Program> {
+    let mut d = Decoder::new(module, common, variables);
     d.kernel(entry)?;
     d.patch_calls()?;
     let mut frames = vec![Frame::default(); d.frame_numbers.len()];
@@ -145,7 +165,7 @@ struct Decoder<'a> {
     placing: HashSet<String>,
     /// Of functions whose body is placed.
     entries: HashMap<String, u32>,
-    calls: calls::Calls,
+    calls: &'a calls::Calls,
     /// Instruction, which of its targets, function.
     calls_to_patch: Vec<(usize, usize, String)>,
     /// The function at work; none for the kernel, which nobody calls.
@@ -167,8 +187,8 @@ struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    fn new(module: &'a Module, variables: &'a [ModuleVariable]) -> Self {
-        let reserved_shared = match asks_for_reserved(module) {
+    fn new(module: &'a Module, common: &'a Common, variables: &'a [ModuleVariable]) -> Self {
+        let reserved_shared = match common.asks_for_reserved {
             true => RESERVED_SHARED,
             false => 0,
         };
@@ -194,7 +214,7 @@ impl<'a> Decoder<'a> {
             placed: HashMap::new(),
             placing: HashSet::new(),
             entries: HashMap::new(),
-            calls: calls::Calls::of(module),
+            calls: &common.calls,
             calls_to_patch: Vec::new(),
             caller: None,
             frame_numbers: HashMap::new(),
