@@ -4,7 +4,7 @@ use super::{command_line, counted, history, make_dir, print, remark, write_file}
 use crate::cache::Cache;
 use crate::cli::RunArgs;
 use crate::config::{self, Loaded, Selection};
-use crate::error::{Error, Result};
+use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
 use crate::history::History;
 use crate::pipeline::{self, Asked, AskedShard, Outcome, Profile, Request};

@@ -47,7 +47,7 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
         dump: None,
         base: None,
         shard: None,
-        command: super::run::command_line(),
+        command: super::command_line(),
     };
     let progress = Progress::default();
     let on = |event: Event| progress.on(event);
