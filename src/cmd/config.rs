@@ -1,10 +1,12 @@
 //! `validate`, `init` and `schema`: what can be said of gates.yaml without building anything.
 
 use super::{counted, print, say};
-use crate::cli::{InitArgs, ValidateArgs};
+use crate::cli::{InitArgs, SchemaOf, ValidateArgs};
 use crate::config::{self, Selection};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
+use crate::report;
+use crate::store;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -71,8 +73,13 @@ pub fn init(args: &InitArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-pub fn schema() -> Result<Exit> {
-    let text = serde_json::to_string_pretty(&config::schema())
+pub fn schema(of: SchemaOf) -> Result<Exit> {
+    let schema = match of {
+        SchemaOf::Gates => config::schema(),
+        SchemaOf::Record => store::record_schema(),
+        SchemaOf::Report => report::json::schema(),
+    };
+    let text = serde_json::to_string_pretty(&schema)
         .map_err(|error| Error::environment(format!("the schema cannot be written: {error}")))?;
     print(&format!("{text}\n"))?;
     Ok(Exit::Held)

@@ -1,4 +1,5 @@
 use super::{CompilerFacts, DeviceFacts, Evidence, NotRun, Plan, Policy, Seen, Simulator};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub const RECORD_SCHEMA: &str = "gatekeeper.record/1";
@@ -10,7 +11,7 @@ pub const DEFAULT_CONFIG: &str = "gates.yaml";
 pub const TIMING_PROTOCOL: u32 = 1;
 
 /// Everything of one run that a verdict depends on, and what a reader wants to know beside it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     pub schema: String,
@@ -23,7 +24,7 @@ pub struct Record {
     pub costs: Costs,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Environment {
     pub gatekeeper: String,
@@ -68,7 +69,7 @@ impl Environment {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     pub os: String,
@@ -78,7 +79,7 @@ pub struct Host {
 
 /// Wall time in ms. The parts and `own_ms` add up to `total_ms`: time in which two of them ran is counted
 /// once, for the one that comes first here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
     /// While sources were looked up or compiled.
