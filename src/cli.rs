@@ -1,6 +1,9 @@
 //! The command line. No logic.
 
+use crate::config::Budget;
 use crate::device::DeviceChoice;
+use crate::shard::Part;
+use crate::tune::Method;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use verdict::model::DEFAULT_CONFIG;
@@ -40,6 +43,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Judge a stored record again, with the gates and baselines of its run
     Judge(JudgeArgs),
+    /// Judge the shards of a run (`run --shard`) as one, or runs on several GPUs side by side
+    Merge(MergeArgs),
     /// Show baselines, or accept what a record measured as new baselines
     #[command(
         subcommand,
@@ -52,6 +57,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Say why cases of a record are not what they were at the base: causes, with source lines
     Explain(ExplainArgs),
+    /// Search the macros of a variant for a faster configuration that holds every gate
+    Tune(TuneArgs),
     /// Show how the figures of the committed baselines moved, commit by commit
     History(HistoryArgs),
     /// Write how the committed baselines moved as pages for a browser: an index, and a page for each case
@@ -140,6 +147,7 @@ pub struct DoctorArgs {
   gatekeeper run --base origin/main               a pull request: timed interleaved with its base
   gatekeeper run --changed HEAD                   before a commit: only the kernels that it changes
   gatekeeper run --provision                      install the compiler first, if there is none
+  gatekeeper run --shard 2/8                      a job of eight that share the cases; see merge
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/
 
 Exit codes: 0 passed, 1 failed, 2 wrong usage, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
@@ -173,6 +181,14 @@ pub struct RunArgs {
     /// references; for the edit loop and for git hooks
     #[arg(long, value_name = "REF")]
     pub changed: Option<String>,
+    /// Only the cases of shard K of N, dealt out the same on every machine; the exit code is of these alone, and
+    /// `gatekeeper merge` judges the whole
+    #[arg(long, value_name = "K/N", conflicts_with = "changed")]
+    pub shard: Option<Part>,
+    /// Deal the shards by what cases cost in this record; the same one for all shards [default: by the bytes of their
+    /// tensors and their seeds]
+    #[arg(long, value_name = "RECORD", requires = "shard")]
+    pub costs: Option<PathBuf>,
     /// Allow gates looser than the base's, and list them; meant for a workflow that sets it from a label that only
     /// maintainers can add
     #[arg(long, requires = "base")]
@@ -289,6 +305,25 @@ pub struct JudgeArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  gatekeeper merge shards/*/record.json --out merged    the shards of one run, judged as one
+  gatekeeper merge h100/record.json l4/record.json      two GPU models, side by side
+
+Exit codes: 0 passed, 1 failed, 2 wrong usage or no whole, 3 inconclusive, 4 environment (`gatekeeper --help`).")]
+pub struct MergeArgs {
+    /// The record.json of every shard, of one or of several GPU models; of a model that ran all cases at once, its one
+    #[arg(required = true)]
+    pub records: Vec<PathBuf>,
+    /// Directory for record.json, report.json, report.md, report.html and junit.xml; of several GPU models one in it for
+    /// each, and reports of all side by side
+    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
+    pub out: PathBuf,
+    /// The gates file beside whose baselines git has the history that report.html shows
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
   gatekeeper report gatekeeper-out/record.json > comment.md
   gatekeeper report gatekeeper-out/record.json --format terminal
   gatekeeper report gatekeeper-out/record.json --format html > report.html
@@ -318,6 +353,57 @@ pub struct ReportArgs {
     /// The gates file beside whose baselines git has the history that --format html shows
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper tune sdpa_f16/mma                          as `tune` of that variant in gates.yaml says
+  gatekeeper tune sdpa_f16/mma --budget 10min --resume  go on with the log of an earlier search
+  gatekeeper tune gemm --device sim                     a ranking by the simulator; exit code 3
+
+Exit codes: 0 a configuration was shown to be faster, 1 the start does not hold its gates, 2 wrong usage,
+3 none was shown to be faster, or there is no GPU, 4 environment.")]
+pub struct TuneArgs {
+    /// The variant to start from: KERNEL/VARIANT, or KERNEL where one of its variants has a `tune`
+    #[arg(value_name = "KERNEL[/VARIANT]")]
+    pub kernel: String,
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Which configuration comes next
+    #[arg(long, value_enum, default_value_t = Method::Guided)]
+    pub strategy: Method,
+    /// Where the search ends: '200 evaluations', or a time such as 10min [default: that of gates.yaml]
+    #[arg(long, value_name = "BUDGET")]
+    pub budget: Option<Budget>,
+    /// What is drawn at random follows from it
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Where kernels run: auto, cuda, cuda:N, or sim (a ranking, and no times)
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
+    pub device: DeviceChoice,
+    /// Without a GPU, simulate at most this many warp instructions per case, all seeds together
+    /// [default: that of gates.yaml, else 50000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
+    pub sim_budget: Option<u64>,
+    /// Go on with the log of an earlier search of the same
+    #[arg(long)]
+    pub resume: bool,
+    /// The log, a line of JSON for each event; reports are written beside it
+    /// [default: gatekeeper-out/tune-KERNEL-VARIANT.jsonl]
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Write all evaluations as T4 results, too
+    #[arg(long, value_name = "FILE")]
+    pub t4: Option<PathBuf>,
+    /// Write all evaluations as a cache of Kernel Tuner, too
+    #[arg(long, value_name = "FILE")]
+    pub kernel_tuner: Option<PathBuf>,
+    /// Install the pinned compiler into the cache directory if there is none
+    #[arg(long)]
+    pub provision: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = TuneFormat::Terminal)]
+    pub format: TuneFormat,
 }
 
 #[derive(Debug, Args)]
@@ -562,6 +648,13 @@ pub enum Format {
 pub enum ProfileFormat {
     Terminal,
     Json,
+}
+
+/// For programs there is the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TuneFormat {
+    Terminal,
+    Markdown,
 }
 
 /// What is no judgement has no annotations.

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Profile(args) => cmd::profile::run(&args),
         Command::Compare(args) => cmd::judge::compare(&args),
         Command::Judge(args) => cmd::judge::judge(&args),
+        Command::Merge(args) => cmd::merge::run(&args),
         Command::Report(args) => cmd::judge::report(&args),
         Command::Explain(args) => cmd::explain::run(&args),
         Command::Baseline(BaselineCommand::Update {
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Baseline(BaselineCommand::Show { config, filters }) => {
             cmd::baseline::show(&config, &filters)
         }
+        Command::Tune(args) => cmd::tune::run(&args),
         Command::History(args) => cmd::history::run(&args),
         Command::Site(args) => cmd::site::run(&args),
         Command::Validate(args) => cmd::config::validate(&args),

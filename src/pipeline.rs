@@ -3,6 +3,7 @@
 //! `verdict::judge`.
 
 mod base;
+mod bench;
 mod changed;
 mod check;
 mod code;
@@ -11,12 +12,16 @@ mod past;
 mod plan;
 mod prepare;
 mod profile;
+mod shard;
 mod simulate;
 mod sources;
 mod time;
+mod took;
 
 pub use base::Asked;
+pub use bench::{Bench, Proven, Shop};
 pub use changed::find_changed;
+pub use shard::AskedShard;
 
 use crate::build::Artifact;
 use crate::cache::Cache;
@@ -32,6 +37,7 @@ use prepare::{Answers, Artifacts, Prepared};
 use sources::Sources;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use took::Meter;
 use verdict::judge;
 use verdict::model::{
     Arch, CaseId, DeviceFacts, Environment, Evidence, Fault, FaultKind, Judgement, NotRun, Plan,
@@ -50,6 +56,8 @@ pub struct Request {
     pub dump: Option<PathBuf>,
     /// The revision to compare with.
     pub base: Option<Asked>,
+    /// Where a part of the cases is run.
+    pub shard: Option<AskedShard>,
     /// The command line, for the record.
     pub command: String,
 }
@@ -110,6 +118,8 @@ fn execute(
         policy: planned.policy.clone(),
         evidence: Vec::new(),
         costs: prepared.costs(),
+        took: Vec::new(),
+        shard: planned.shard.clone(),
     };
     let ready = prepared.file_builds(&mut record.evidence, &mut record.costs);
     let began = Instant::now();
@@ -131,6 +141,7 @@ fn execute(
     let mut work = Work {
         head: side(ready.artifacts, ready.answers, request.dump.clone()),
         base: side(ready.base_artifacts, Answers::default(), None),
+        took: Meter::default(),
     };
     let base_references = planned.base.as_ref().map(|base| &base.references);
     if device.is_some() {
@@ -159,6 +170,7 @@ fn execute(
             on,
         )?;
     }
+    record.took = work.took.read(&record.plan);
     crews.retire();
     let spent = crews.costs();
     record.costs.workers += spent.workers;
@@ -181,10 +193,12 @@ fn environment(request: &Request, planned: &Planned, device: &Seen<DeviceFacts>)
         config: request.config.display().to_string(),
         host: repo::host(),
         commit: planned.commit.clone(),
+        sources: planned.sources.clone(),
         compiler: Seen::Got(planned.toolchain.facts.clone()),
         base_compiler: planned.base_compiler().cloned(),
         device: device.clone(),
         simulator,
+        parts: Vec::new(),
     }
 }
 
@@ -192,6 +206,7 @@ fn environment(request: &Request, planned: &Planned, device: &Seen<DeviceFacts>)
 struct Work {
     head: Side,
     base: Side,
+    took: Meter,
 }
 
 /// What kernels of head, or of the base, run with.

@@ -11,6 +11,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use verdict::judge::fixture;
+use verdict::model::Seen;
 
 fn parsed(file: &str) -> Value {
     serde_yaml::from_str(&fs::read_to_string(root().join(file)).unwrap()).unwrap()
@@ -94,6 +96,7 @@ fn ran(dir: &Path, inputs: &[(&str, &str)], then: &str) -> Ran {
             ("LOOSENED_LABEL", ""),
             ("LABEL_SET", ""),
             ("IS_LABELED", "false"),
+            ("MERGE", ""),
         ])
         .env_remove("GATEKEEPER_CACHE")
         .env_remove("GATEKEEPER_SHARED_CACHE")
@@ -132,6 +135,94 @@ fn a_run_that_fails_is_reported() {
     let second = ran(dir.path(), &[], "exit 4");
     assert_eq!(second.outputs, "exit-code=4\n");
     assert_eq!(second.summary, "", "of an earlier run");
+}
+
+/// Read from what the program itself writes.
+#[test]
+fn verdict_counts_and_report_are_outputs_for_later_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut right = fixture::record();
+    right.environment.sources = Some("5eed".to_owned());
+    let record = common::write_record(dir.path(), "h100.json", &right);
+    let mut wrong = right.clone();
+    if let Seen::Got(device) = &mut wrong.environment.device {
+        device.name = "NVIDIA L4".to_owned();
+    }
+    let case = fixture::case_id("fast", "small");
+    fixture::recheck(&mut wrong, &case, |_, facts| facts.unwritten = 1);
+    let other = common::write_record(dir.path(), "l4.json", &wrong);
+    let gatekeeper = common::binary();
+    let merges = |records: &str| {
+        let merge = format!("exec {} merge {records} --out out", gatekeeper.display());
+        let ran = ran(dir.path(), &[], &merge);
+        let output = |name: &str| {
+            let found = ran.outputs.lines().find_map(|line| line.strip_prefix(name));
+            found.unwrap().to_owned()
+        };
+        let counts: Value = serde_json::from_str(&output("counts=")).unwrap();
+        let report = fs::read_to_string(output("report=")).unwrap();
+        assert!(report.starts_with("## gatekeeper: "), "{report}");
+        (ran.code, output("verdict="), counts)
+    };
+    let (code, verdict, counts) = merges(&record);
+    assert_eq!((code, &*verdict), (Some(0), "pass"));
+    assert_eq!((&counts["pass"], &counts["fail"]), (&44.into(), &0.into()));
+    // Several GPU models: the worst, and all gates.
+    let (code, verdict, counts) = merges(&format!("{record} {other}"));
+    assert_eq!((code, &*verdict), (Some(1), "fail"));
+    assert_eq!(counts["fail"], 1, "{counts}");
+    // A run that ended before it had a report has none of an earlier one.
+    let ended = ran(dir.path(), &[], "exit 2");
+    assert_eq!(ended.outputs, "exit-code=2\n");
+}
+
+#[test]
+fn records_of_shards_are_merged_and_nothing_is_run() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["1", "2"] {
+        fs::create_dir_all(dir.path().join("shards").join(name)).unwrap();
+        fs::write(dir.path().join("shards").join(name).join("record.json"), "").unwrap();
+    }
+    let log = dir.path().join("log");
+    let then = format!("printf '%s\\n' \"$@\" > {}; exit 3", log.display());
+    let inputs = [
+        ("MERGE", "shards/*/record.json none/*.json"),
+        ("BASE", "HEAD"),
+        ("ARGS", "--require-gpu"),
+    ];
+    let temp = tempfile::tempdir().unwrap();
+    program(
+        &temp.path().join("gatekeeper/bin/gatekeeper"),
+        &format!("#!/bin/bash\n{then}\n"),
+    );
+    let done = bash(&script("Run the gates"))
+        .current_dir(dir.path())
+        .env("RUNNER_TEMP", temp.path())
+        .env("GITHUB_OUTPUT", temp.path().join("outputs"))
+        .env("GITHUB_STEP_SUMMARY", temp.path().join("summary"))
+        .envs(
+            [
+                "PULL",
+                "KEPT",
+                "LOOSENED_LABEL",
+                "LABEL_SET",
+                "ALLOW_FALLBACK",
+            ]
+            .map(|it| (it, "")),
+        )
+        .env("OUT", "out")
+        .envs(inputs)
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(3), "{done:?}");
+    assert_eq!(
+        fs::read_to_string(log).unwrap(),
+        "merge\n--out\nout\n--\nshards/1/record.json\nshards/2/record.json\n"
+    );
+    for name in ["Look for what can be kept", "Provide the compiler"] {
+        let step = steps().into_iter().find(|step| step["name"] == name);
+        assert!(step.unwrap().to_string().contains("inputs.merge"), "{name}");
+    }
 }
 
 /// What the step did that provides a compiler, with a gatekeeper that finds one or ends with this code.

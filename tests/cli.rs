@@ -468,6 +468,7 @@ fn help_is_as_agreed() {
         &["profile"],
         &["compare"],
         &["judge"],
+        &["merge"],
         &["baseline"],
         &["baseline", "update"],
         &["baseline", "show"],

@@ -9,11 +9,13 @@ pub mod doctor;
 pub mod explain;
 pub mod history;
 pub mod judge;
+pub mod merge;
 pub mod micro;
 pub mod profile;
 pub mod run;
 pub mod site;
 pub mod toolchain;
+pub mod tune;
 
 use crate::cli::{Cli, ConfigArg};
 use crate::error::{Diagnostic, Error, Result};

@@ -28,6 +28,7 @@ pub fn run(args: &ProfileArgs) -> Result<Exit> {
         allow_fallback: false,
         provision: args.provision,
         profile: Profile::Only,
+        shard: None,
         dump: None,
         base: None,
         command: command_line(),

@@ -4,21 +4,23 @@ use super::{command_line, counted, history, make_dir, print, remark, write_file}
 use crate::cache::Cache;
 use crate::cli::RunArgs;
 use crate::config::{self, Loaded, Selection};
-use crate::error::{Error, Result};
+use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
-use crate::pipeline::{self, Asked, Outcome, Profile, Request};
+use crate::history::History;
+use crate::pipeline::{self, Asked, AskedShard, Outcome, Profile, Request};
 use crate::report;
 use crate::report::html::Told;
 use crate::report::progress::Progress;
+use crate::shard::Part;
 use crate::store;
 use std::collections::BTreeSet;
 use std::path::Path;
-use verdict::model::Loosening;
+use verdict::model::{Judgement, Loosening, Record};
 
-const RECORD: &str = "record.json";
-const JSON: &str = "report.json";
-const MARKDOWN: &str = "report.md";
-const HTML: &str = "report.html";
+pub(super) const RECORD: &str = "record.json";
+pub(super) const JSON: &str = "report.json";
+pub(super) const MARKDOWN: &str = "report.md";
+pub(super) const HTML: &str = "report.html";
 const JUNIT: &str = "junit.xml";
 
 /// All that a run leaves in `--out`.
@@ -34,9 +36,10 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     // A command typed in the wrong directory leaves no directories behind.
     let mut loaded = config::load(&args.config.config, &selection)?;
     let cache = Cache::open()?;
+    let shard = args.shard.map(|part| asked_shard(part, args, &loaded));
+    let shard = shard.transpose()?;
     // A directory that cannot be written is an error before an hour of GPU time, not after it.
-    make_dir("--out", &args.out)?;
-    remove_earlier(&args.out)?;
+    empty_out(&args.out)?;
     if let Some(dump) = &args.dump {
         make_dir("--dump", dump)?;
     }
@@ -75,37 +78,74 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
                 ..selection.clone()
             },
         }),
+        shard,
         command: command_line(),
     };
     let progress = Progress::default();
     let outcome = pipeline::run(&request, loaded, &cache, &|event| progress.on(event));
     progress.clear();
     let Outcome { record, judgement } = outcome?;
-
-    store::write_record(&args.out.join(RECORD), &record)?;
-    write_file(
-        &args.out.join(JSON),
-        &report::json::render(&record, &judgement)?,
-    )?;
-    write_file(
-        &args.out.join(MARKDOWN),
-        &report::markdown::render(&record, &judgement),
-    )?;
-    write_file(
-        &args.out.join(JUNIT),
-        &report::junit::render(&record, &judgement)?,
-    )?;
     let history = history::beside(&args.config.config);
-    let told = Told {
-        record: &record,
-        judgement: &judgement,
-        base: None,
-        history: history.as_ref(),
-    };
-    write_file(&args.out.join(HTML), &report::html::render(&told))?;
+    write_out(&args.out, &record, &judgement, history.as_ref())?;
     print(&super::judge::terminal(&record, &judgement))?;
     remark(&format!("record and reports: {}", shown(&args.out)));
+    if let Some(shard) = &record.shard {
+        remark(&format!(
+            "shard {}/{} of plan {}: {} of {}; `gatekeeper merge` judges the whole",
+            shard.number,
+            shard.of,
+            shard.whole.id,
+            record.plan.cases.len(),
+            counted(shard.whole.plan.cases.len(), "case")
+        ));
+    }
     Ok(judgement.conclusion.into())
+}
+
+/// Everything that is left in `--out`.
+pub(super) fn write_out(
+    out: &Path,
+    record: &Record,
+    judgement: &Judgement,
+    history: Option<&History>,
+) -> Result<()> {
+    store::write_record(&out.join(RECORD), record)?;
+    write_file(&out.join(JSON), &report::json::render(record, judgement)?)?;
+    write_file(
+        &out.join(MARKDOWN),
+        &report::markdown::render(record, judgement),
+    )?;
+    write_file(&out.join(JUNIT), &report::junit::render(record, judgement)?)?;
+    let told = Told {
+        record,
+        judgement,
+        base: None,
+        history,
+    };
+    write_file(&out.join(HTML), &report::html::render(&told))
+}
+
+/// Which part, and what cases cost in the record that was named.
+fn asked_shard(part: Part, args: &RunArgs, loaded: &Loaded) -> Result<AskedShard> {
+    let Some(path) = &args.costs else {
+        let took = Vec::new();
+        return Ok(AskedShard { part, took });
+    };
+    let took = store::read_record(path)?.took;
+    if !took.iter().any(|it| loaded.plan.case(&it.case).is_some()) {
+        return Err(Error::Usage(
+            Diagnostic::new("the record does not say what any of these cases costs")
+                .at(path.display().to_string())
+                .help("name the record of a run of them, or leave --costs out"),
+        ));
+    }
+    Ok(AskedShard { part, took })
+}
+
+/// A directory in which nothing of an earlier run is left.
+pub(super) fn empty_out(out: &Path) -> Result<()> {
+    make_dir("--out", out)?;
+    remove_earlier(out)
 }
 
 /// Filters for the cases of `loaded` whose kernel differs from the revision's.
@@ -160,6 +200,6 @@ fn remove_earlier(out: &Path) -> Result<()> {
     Ok(())
 }
 
-fn shown(dir: &Path) -> String {
+pub(super) fn shown(dir: &Path) -> String {
     format!("{}/{{{}}}", dir.display(), WRITTEN.join(","))
 }

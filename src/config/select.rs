@@ -5,52 +5,19 @@ use super::{Resolved, Selection};
 use crate::error::Diagnostic;
 use globset::GlobMatcher;
 use std::collections::HashSet;
-use verdict::model::{BadFilter, CaseId, Filter, Rule, Subject};
+use verdict::model::{BadFilter, CaseId, Filter, Gate, Plan, Rule, Subject, Target};
 
 pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diagnostic> {
-    let all: Vec<CaseId> = resolved
-        .plan
-        .cases
-        .iter()
-        .map(|case| case.id.clone())
-        .collect();
+    let cases = resolved.plan.cases.iter();
+    let all: Vec<CaseId> = cases.map(|case| case.id.clone()).collect();
+    let filters = parse_filters(&all, &selection.filters)?;
+    narrow(
+        &mut resolved.plan,
+        &mut resolved.gates,
+        &mut resolved.targets,
+        filters,
+    );
     let plan = &mut resolved.plan;
-    plan.filters = parse_filters(&all, &selection.filters)?;
-    let (chosen, left_out): (Vec<_>, Vec<_>) = all.into_iter().partition(|id| plan.selects(id));
-    plan.left_out = left_out.into_iter().map(|id| id.kernel).collect();
-    for expected in &mut plan.expected {
-        let mut cases = plan.cases.iter().filter(|case| expected.is_of(&case.id));
-        expected.left_out = cases.any(|case| !chosen.contains(&case.id));
-    }
-    plan.cases.retain(|case| chosen.contains(&case.id));
-    plan.expected
-        .retain(|expected| chosen.iter().any(|id| expected.is_of(id)));
-    plan.fallbacks
-        .retain(|fallback| chosen.iter().any(|id| fallback.is_of(id)));
-    let built: HashSet<(&str, &str)> = chosen
-        .iter()
-        .map(|id| (id.kernel.as_str(), id.variant.as_str()))
-        .collect();
-    plan.units
-        .retain(|unit| built.contains(&(unit.id.kernel.as_str(), unit.id.variant.as_str())));
-    resolved.targets.retain(|target| match &target.subject {
-        Subject::Case(id) => chosen.contains(id),
-        Subject::Unit(id) => built.contains(&(id.kernel.as_str(), id.variant.as_str())),
-    });
-    plan.rivals
-        .retain(|rival| built.iter().any(|(kernel, _)| *kernel == rival.kernel));
-    resolved.gates.retain(|gate| match &gate.subject {
-        Subject::Case(id) => chosen.contains(id),
-        Subject::Unit(id) => {
-            let siblings = built
-                .iter()
-                .filter(|(kernel, _)| *kernel == id.kernel)
-                .count();
-            built.contains(&(id.kernel.as_str(), id.variant.as_str()))
-                // Alone, a variant has nothing to differ from.
-                && (gate.rule != Rule::HasEffect || siblings > 1)
-        }
-    });
 
     if let Some(seeds) = &selection.seeds {
         if seeds.is_empty() {
@@ -74,6 +41,53 @@ pub fn select(resolved: &mut Resolved, selection: &Selection) -> Result<(), Diag
         None => {}
     }
     Ok(())
+}
+
+/// Leaves of a plan, and of what it is judged by, what these filters take in.
+pub fn narrow(
+    plan: &mut Plan,
+    gates: &mut Vec<Gate>,
+    targets: &mut Vec<Target>,
+    filters: Vec<Filter>,
+) {
+    plan.filters = filters;
+    let all = plan.cases.iter().map(|case| case.id.clone());
+    let (chosen, left_out): (Vec<_>, Vec<_>) = all.partition(|id| plan.selects(id));
+    plan.left_out
+        .extend(left_out.into_iter().map(|id| id.kernel));
+    for expected in &mut plan.expected {
+        let mut cases = plan.cases.iter().filter(|case| expected.is_of(&case.id));
+        expected.left_out |= cases.any(|case| !chosen.contains(&case.id));
+    }
+    plan.cases.retain(|case| chosen.contains(&case.id));
+    plan.expected
+        .retain(|expected| chosen.iter().any(|id| expected.is_of(id)));
+    plan.fallbacks
+        .retain(|fallback| chosen.iter().any(|id| fallback.is_of(id)));
+    let built: HashSet<(&str, &str)> = chosen
+        .iter()
+        .map(|id| (id.kernel.as_str(), id.variant.as_str()))
+        .collect();
+    plan.units
+        .retain(|unit| built.contains(&(unit.id.kernel.as_str(), unit.id.variant.as_str())));
+    targets.retain(|target| match &target.subject {
+        Subject::Case(id) => chosen.contains(id),
+        Subject::Unit(id) => built.contains(&(id.kernel.as_str(), id.variant.as_str())),
+    });
+    plan.rivals
+        .retain(|rival| built.iter().any(|(kernel, _)| *kernel == rival.kernel));
+    gates.retain(|gate| match &gate.subject {
+        Subject::Case(id) => chosen.contains(id),
+        Subject::Unit(id) => {
+            let siblings = built
+                .iter()
+                .filter(|(kernel, _)| *kernel == id.kernel)
+                .count();
+            built.contains(&(id.kernel.as_str(), id.variant.as_str()))
+                // Alone, a variant has nothing to differ from.
+                && (gate.rule != Rule::HasEffect || siblings > 1)
+        }
+    });
 }
 
 pub(super) fn parse_filter(text: &str) -> Result<Filter, Diagnostic> {

@@ -1,6 +1,7 @@
 //! Every seed of every case on a GPU, or on whichever of several is free: the record does not tell which.
 
 use super::prepare::Answers;
+use super::took::Meter;
 use super::{Of, Side, Why, Work, milliseconds};
 use crate::check::cache::{Answer, References};
 use crate::report::progress::{Event, Phase};
@@ -21,7 +22,7 @@ pub fn check_all(
 ) {
     let cases: Vec<&Case> = record.plan.cases.iter().collect();
     let tried = tried(&work.head, record);
-    let pieces = check_side(&cases, tried, crews, on, Of::Head);
+    let pieces = check_side(&cases, tried, crews, &work.took, on, Of::Head);
     Of::Head.file(pieces, &mut record.evidence);
     let (Some(references), Some(policy)) = (base, &record.policy.base) else {
         return;
@@ -42,7 +43,7 @@ pub fn check_all(
             .map(|&seed| work.base.check_job(plan, case, None, seed))
             .collect()
     });
-    let pieces = check_side(&cases, tried.collect(), crews, on, Of::Base);
+    let pieces = check_side(&cases, tried.collect(), crews, &work.took, on, Of::Base);
     Of::Base.file(pieces, &mut record.evidence);
 }
 
@@ -50,6 +51,7 @@ fn check_side(
     cases: &[&Case],
     tried: Vec<Vec<Tried>>,
     crews: &mut Crews,
+    took: &Meter,
     on: &(dyn Fn(Event) + Sync),
     of: Of,
 ) -> Vec<Evidence> {
@@ -70,7 +72,12 @@ fn check_side(
     for (number, whys) in untried.iter().enumerate() {
         whys.iter().flatten().for_each(|_| stepped(number));
     }
-    let answers = crews.check(&jobs, &stepped);
+    let answers = crews.check(&jobs, &|number, wall| {
+        if let Some(case) = cases.get(number) {
+            took.add(&case.id, wall);
+        }
+        stepped(number);
+    });
     evidence(cases, untried, answers)
 }
 

@@ -1,6 +1,6 @@
 //! What a run is to do, before anything is built: the plan with its policy, the base's tree, the compiler.
 
-use super::{Profile, Request, base, past, simulate};
+use super::{Profile, Request, base, past, shard, simulate};
 use crate::cache::Cache;
 use crate::check::cache::References;
 use crate::config::{self, Loaded};
@@ -11,7 +11,7 @@ use crate::{repo, store};
 use std::path::{Path, PathBuf};
 use verdict::model::{
     Base, Case, CompilerFacts, DeviceFacts, Evidence, Fault, FaultKind, Plan, Policy, Profiling,
-    Seen, Unit,
+    Seen, Shard, Unit,
 };
 
 /// Everything that a run goes by.
@@ -22,6 +22,9 @@ pub(super) struct Planned {
     pub policy: Policy,
     /// Of head.
     pub commit: Option<String>,
+    pub sources: Option<String>,
+    /// Where a part of the cases is run: `plan` and `policy` are that part's.
+    pub shard: Option<Shard>,
     pub toolchain: Toolchain,
     pub references: References,
     pub base: Option<BaseTree>,
@@ -45,25 +48,29 @@ pub(super) struct BaseTree {
 /// What keeps a run from starting at all: baselines, acceptances, the base or an anchor, the compiler.
 pub(super) fn plan(
     request: &Request,
-    loaded: Loaded,
+    mut loaded: Loaded,
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Planned> {
+    let profiler = find_profiler(request, &mut loaded.plan);
+    let pairing = request.base.as_ref();
+    loaded.plan.pairing = pairing.map(|asked| config::pairing(asked.unchanged));
+    let shard = request.shard.as_ref();
+    let shard = shard.map(|asked| shard::take(asked, &mut loaded));
+    let shard = shard.transpose()?;
     let accepted = config::load_acceptances(&loaded)?;
     let Loaded {
         root,
         file,
-        mut plan,
+        plan,
         gates,
         targets,
         toolchain: pin,
         all,
         ..
     } = loaded;
-    let profiler = find_profiler(request, &mut plan);
     let (baselines, broken_baselines) = store::load_baselines(&root)?;
     let found = request.base.as_ref().map(|asked| {
-        plan.pairing = Some(config::pairing(asked.unchanged));
         let head = base::Head {
             file: &file,
             all: &all,
@@ -76,10 +83,13 @@ pub(super) fn plan(
         base.plan.profiling = plan.profiling;
     }
     let commit = repo::commit(&root);
+    let sources = repo::digest(&root);
     if let Some(base) = &base {
         warn_of_base(&root, base, commit.as_deref(), on);
     }
-    let anchors = past::anchors(&root, &gates)?;
+    // The same of every shard.
+    let of_whole = shard.as_ref().map(|shard| &shard.whole.gates);
+    let anchors = past::anchors(&root, of_whole.unwrap_or(&gates))?;
     let toolchain = find_compiler(request, pin.cuda.as_deref(), cache, on)?;
     let tree = tree.map(|(tree, theirs)| {
         let toolchain = match theirs == pin.cuda {
@@ -112,6 +122,8 @@ pub(super) fn plan(
             base,
         },
         commit,
+        sources,
+        shard,
         toolchain,
         references,
         base: tree,

@@ -3,6 +3,7 @@
 
 use super::prepare::Answers;
 use super::sources::Sources;
+use super::took::Meter;
 use super::{Of, Side, Why, Work, milliseconds};
 use crate::check::cache::References;
 use crate::device::sim::MOST_BYTES;
@@ -63,6 +64,7 @@ pub fn simulate_all(
         plan: &record.plan,
         of: Of::Head,
         simulators: &simulators,
+        took: &work.took,
         on,
     };
     let runs = runs_of_head(record);
@@ -76,6 +78,7 @@ pub fn simulate_all(
             plan: &base.plan,
             of: Of::Base,
             simulators: &simulators,
+            took: &work.took,
             on,
         };
         let runs = runs_of_base(record, base);
@@ -101,6 +104,7 @@ struct OneSide<'a> {
     plan: &'a Plan,
     of: Of,
     simulators: &'a Simulators,
+    took: &'a Meter,
     on: &'a (dyn Fn(Event) + Sync),
 }
 
@@ -313,7 +317,14 @@ impl OneSide<'_> {
             phase,
             steps: jobs.len() as u64,
         });
-        self.simulators.run(jobs, &|number| {
+        self.simulators.run(jobs, &|number, wall| {
+            let threads = match jobs.get(number) {
+                Some(Job::Simulate(job)) => u32::try_from(job.threads).unwrap_or(u32::MAX),
+                _ => 1,
+            };
+            if let Some(run) = subject(number) {
+                self.took.add(&run.case.id, wall.saturating_mul(threads));
+            }
             (self.on)(Event::Stepped {
                 phase,
                 what: subject(number).map_or(String::new(), |run| {

@@ -67,7 +67,9 @@ pub fn time_all(
                 false => None,
             };
             crew.announce(next.and_then(|(.., job)| job.as_ref().ok()).cloned());
+            let began = Instant::now();
             evidence.push(timed(crew, case, process, timing, job));
+            work.took.add(&case.id, began.elapsed());
             stepped(case.id.to_string());
             for turn in turns {
                 let began = Instant::now();

@@ -5,6 +5,7 @@ mod history;
 mod worktree;
 
 pub use history::{Commit, commit_of, files, short, versions};
+use worktree::untracked;
 pub use worktree::{Tree, files_with, has_more, revision, top};
 
 use std::path::Path;
@@ -20,6 +21,37 @@ pub fn commit(root: &Path) -> Option<String> {
         head,
         if dirty.is_empty() { "" } else { "+" }
     ))
+}
+
+/// What is compiled, read as gates or run as a rival, where git does not know the file yet.
+const SOURCES: [&str; 18] = [
+    "c", "cc", "cpp", "cu", "cubin", "cuh", "cxx", "fatbin", "h", "hh", "hpp", "hxx", "inc", "inl",
+    "ptx", "py", "yaml", "yml",
+];
+
+/// Digest of the commit, and of what the tree has otherwise: changes of what git tracks, and new sources. `None`
+/// outside git or without git.
+pub fn digest(root: &Path) -> Option<String> {
+    let top = top(root).ok()?;
+    let commit = git(&top, &["rev-parse", "HEAD"]).ok()?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(commit.as_bytes());
+    let changes = [
+        "diff",
+        "--binary",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "HEAD",
+    ];
+    hasher.update(git(&top, &changes).ok()?.as_bytes());
+    for file in untracked(&top, &SOURCES).ok()? {
+        // Its length keeps one file from being taken for two.
+        let bytes = crate::files::read(&top.join(&file), crate::files::made()).ok()?;
+        hasher.update(format!("\0{file}\0{}\0", bytes.len()).as_bytes());
+        hasher.update(&bytes);
+    }
+    Some(hasher.finalize().to_hex().chars().take(32).collect())
 }
 
 /// git in `dir`, and nowhere else: inside a hook, git names the repository and the index that it is at in

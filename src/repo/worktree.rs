@@ -106,22 +106,42 @@ pub fn files_with(top: &Path, word: &str, extensions: &[&str]) -> Result<Vec<Str
         Err(said) if said.is_empty() => String::new(),
         found => found.map_err(Error::environment)?,
     };
-    let has_extension = |name: &&str| {
-        let extension = Path::new(name).extension().and_then(|it| it.to_str());
-        extension.is_some_and(|it| {
-            extensions
-                .iter()
-                .any(|known| it.eq_ignore_ascii_case(known))
-        })
-    };
-    let names = all.split('\0').filter(has_extension);
-    let names: BTreeSet<&str> = names.chain(with_word.split('\0')).collect();
+    let names = all
+        .split('\0')
+        .filter(|name| has_extension(name, extensions));
+    Ok(files_of(top, names.chain(with_word.split('\0'))))
+}
+
+/// Files with one of these extensions that git neither tracks nor ignores; from its top.
+///
+/// # Errors
+/// What git says, where it cannot list them.
+pub fn untracked(top: &Path, extensions: &[&str]) -> std::result::Result<Vec<String>, String> {
+    let names = git(top, &["ls-files", "-z", "--others", "--exclude-standard"])?;
+    let names = names
+        .split('\0')
+        .filter(|name| has_extension(name, extensions));
+    Ok(files_of(top, names))
+}
+
+fn has_extension(name: &str, extensions: &[&str]) -> bool {
+    let extension = Path::new(name).extension().and_then(|it| it.to_str());
+    let mut known = extensions.iter();
+    extension.is_some_and(|it| known.any(|known| it.eq_ignore_ascii_case(known)))
+}
+
+/// Each once, in order; links are none.
+fn files_of<'a>(top: &Path, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let names: BTreeSet<&str> = names.collect();
     let is_file = |name: &&str| {
         let metadata = top.join(name).symlink_metadata();
         !name.is_empty() && metadata.is_ok_and(|it| it.is_file())
     };
-    let names = names.into_iter().filter(is_file);
-    Ok(names.map(str::to_owned).collect())
+    names
+        .into_iter()
+        .filter(is_file)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Held by whoever makes or removes a worktree of one repository.

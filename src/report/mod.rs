@@ -18,6 +18,7 @@ pub mod junit;
 pub mod ladder;
 pub mod markdown;
 pub mod micro;
+pub mod models;
 mod names;
 mod notes;
 pub mod nvbench;
@@ -34,6 +35,7 @@ mod standing;
 mod summary;
 mod targets;
 pub mod terminal;
+pub mod tune;
 pub mod words;
 
 #[cfg(test)]

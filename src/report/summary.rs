@@ -297,5 +297,13 @@ pub fn circumstances(record: &Record) -> String {
     let commit = environment.commit.as_ref().map_or(String::new(), |commit| {
         format!(", commit {}", commit.get(..12).unwrap_or(commit))
     });
-    format!("{device}, {compiler}{commit}, {}", environment.started)
+    let part = match (&record.shard, environment.parts.len()) {
+        (Some(shard), _) => format!(", shard {}/{}", shard.number, shard.of),
+        (None, 0) => String::new(),
+        (None, parts) => format!(", merged from {}", plural(parts, "shard")),
+    };
+    format!(
+        "{device}, {compiler}{commit}{part}, {}",
+        environment.started
+    )
 }

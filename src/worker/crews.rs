@@ -8,6 +8,7 @@ use crate::report::reasons;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use verdict::model::{DeviceFacts, Fault, FaultKind, Seen};
 
 pub struct Crews<'a> {
@@ -105,14 +106,15 @@ impl<'a> Crews<'a> {
     }
 
     /// Does all jobs: those of one case in their order and on one GPU, cases begun in their order by whichever
-    /// GPU is free. Answers stand as the jobs do. `on_done` hears the number of the case as each job ends.
+    /// GPU is free. Answers stand as the jobs do. `on_done` hears the number of the case as each job ends, and
+    /// how long that took.
     ///
     /// A crew that had a fault of the environment finishes its case, which then tells of it, and is dealt no
     /// other while there is another crew. The last one goes on, whatever it meets.
     pub fn check(
         &mut self,
         cases: &[Vec<CheckJob>],
-        on_done: &(dyn Fn(usize) + Sync),
+        on_done: &(dyn Fn(usize, Duration) + Sync),
     ) -> Vec<Vec<CheckAnswer>> {
         let numbers = cases.iter().enumerate();
         let table = Table {
@@ -193,7 +195,7 @@ struct Table<'a> {
     /// Numbers of cases that nobody has begun.
     queue: Mutex<VecDeque<usize>>,
     answers: Mutex<Vec<Vec<CheckAnswer>>>,
-    on_done: &'a (dyn Fn(usize) + Sync),
+    on_done: &'a (dyn Fn(usize, Duration) + Sync),
 }
 
 impl Table<'_> {
@@ -225,12 +227,13 @@ impl Table<'_> {
                     ahead.and_then(|ahead| self.jobs(ahead).first())
                 });
                 crew.announce(next.map(|next| Job::Check(Box::new(next.clone()))));
+                let began = Instant::now();
                 let answer = crew.check(job.clone());
                 fit &= !is_environment(&answer);
                 if let Some(answers) = held(&self.answers).get_mut(number) {
                     answers.push(answer);
                 }
-                (self.on_done)(number);
+                (self.on_done)(number, began.elapsed());
             }
             if !fit && seats > 1 {
                 if let Some(ahead) = ahead {

@@ -8,7 +8,7 @@ use crate::error::Result;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use verdict::model::{Fault, FaultKind, Seen};
 
 const START: Duration = Duration::from_secs(60);
@@ -71,8 +71,12 @@ impl Simulators {
     }
 
     /// Does all jobs, begun in their order; answers are in the same order. `on_done` hears the number of
-    /// each job as it ends.
-    pub fn run(&self, jobs: &[Job], on_done: &(dyn Fn(usize) + Sync)) -> Vec<Seen<Frame>> {
+    /// each job as it ends, and how long it took.
+    pub fn run(
+        &self,
+        jobs: &[Job],
+        on_done: &(dyn Fn(usize, Duration) + Sync),
+    ) -> Vec<Seen<Frame>> {
         let next = AtomicUsize::new(0);
         let answers: Mutex<Vec<(usize, Seen<Frame>)>> = Mutex::new(Vec::new());
         let work = || {
@@ -80,9 +84,10 @@ impl Simulators {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 jobs.get(number).map(|job| (number, job))
             } {
+                let began = Instant::now();
                 let answer = self.one(job);
                 held(&answers).push((number, answer));
-                on_done(number);
+                on_done(number, began.elapsed());
             }
         };
         std::thread::scope(|scope| {
@@ -206,7 +211,7 @@ mod tests {
             .map(|n| job(if n == 7 { "deadly" } else { "plain" }))
             .collect();
         let done = AtomicUsize::new(0);
-        let answers = simulators.run(&jobs, &|_| {
+        let answers = simulators.run(&jobs, &|_, _| {
             done.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!((answers.len(), done.into_inner()), (20, 20));
@@ -228,7 +233,7 @@ mod tests {
     #[test]
     fn a_worker_that_is_no_simulator_is_not_believed() {
         let simulators = simulators(Frame::Ready(Ready::Absent("no device".into())));
-        match simulators.run(&[job("plain")], &|_| {}).as_slice() {
+        match simulators.run(&[job("plain")], &|_, _| {}).as_slice() {
             [Seen::Fault(fault)] => assert_eq!(fault.kind, FaultKind::Environment),
             other => panic!("{other:?}"),
         }

@@ -34,6 +34,7 @@ fn loaded(selection: &Selection) -> Loaded {
         toolchain: resolved.toolchain,
         all,
         reseeded: selection.seeds.is_some(),
+        tunes: Vec::new(),
     }
 }
 

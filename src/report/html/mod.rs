@@ -11,6 +11,7 @@ mod svg;
 #[cfg(test)]
 pub mod tests;
 
+use super::models::{self, Model};
 use super::page::{self, Section};
 use super::{escape, ladder, summary};
 use crate::history::History;
@@ -89,6 +90,41 @@ fn render_within(told: &Told, room: Room) -> String {
         footer { (page.costs) }
     };
     document(&title, &body)
+}
+
+/// Sections that belong to no record.
+pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
+    let shared = Shared::unbounded();
+    let sections = groups.iter().flatten();
+    let shown = sections.filter(|section| part::is_shown(section));
+    let body = html! {
+        header { h1 { (title) } }
+        main { @for section in shown { (part::section(section, None, &shared)) } }
+    };
+    document(&format!("{title} - gatekeeper"), &body)
+}
+
+/// Several GPU models side by side, each with a link to its own page.
+pub fn render_models(models: &[Model]) -> String {
+    let title = models::title(models);
+    let shared = Shared {
+        links: part::Links::new(),
+        room: Cell::new(ROOM.sections),
+    };
+    let body = html! {
+        header.(conclusion(models::conclusion(models))) {
+            h1 { (title) }
+            nav {
+                @for model in models { a href=(format!("{}/report.html", model.dir)) { (model.name) } }
+            }
+        }
+        main {
+            @for section in models::lay_out(models).iter().flatten() {
+                (part::section(section, None, &shared))
+            }
+        }
+    };
+    document(&format!("{title} - gatekeeper"), &body)
 }
 
 /// A section and where it is.

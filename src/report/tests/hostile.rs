@@ -405,6 +405,19 @@ fn every_format(record: &Record, text: &str) {
         assert!(name.chars().all(is_plain), "{name}");
     }
 
+    let models = models::name([(record, &judgement), (record, &judgement)].into_iter());
+    assert_ne!(models[0].dir, models[1].dir);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    assert!(models.iter().all(|it| it.dir.chars().all(is_plain)));
+    let groups = models::lay_out(&models);
+    gives_no_orders(&terminal::render_groups(&groups, PLAIN), "models");
+    gives_no_orders(&escape::lines(&models::title(&models)), "models");
+    let title = models::title(&models);
+    is_markdown_of_ours(&markdown::render_groups(&title, &groups), "models");
+    let page = html::render_models(&models);
+    gives_no_orders(&page, "models");
+    html::tests::is_ours(&page);
+
     let junit = junit::render(record, &judgement).unwrap();
     assert!(!junit.contains("##["), "{junit}");
     // This reader knows no entity by its number.
@@ -416,6 +429,7 @@ fn every_format(record: &Record, text: &str) {
         crate::report::history::json(&history),
         diagnosis::json(bounds()),
         explain::json(&explained),
+        models::json(&models),
     ];
     let exchanged = [
         sarif::render(record, &judgement),

@@ -172,6 +172,8 @@ fn record(files: Vec<File>) -> Result<Record> {
         policy: Policy::NOTHING,
         evidence,
         costs: Costs::default(),
+        took: Vec::new(),
+        shard: None,
     })
 }
 
@@ -223,12 +225,14 @@ fn environment(file: &File) -> Environment {
             cores: 0,
         },
         commit: None,
+        sources: None,
         compiler: Seen::NotRun(NotRun::OtherProgram {
             program: file.writer.clone(),
         }),
         device: Seen::Got(device(&file.device)),
         base_compiler: None,
         simulator: None,
+        parts: Vec::new(),
     }
 }
 

@@ -173,7 +173,7 @@ fn answers_stand_as_the_jobs_do_however_fast_each_gpu_is() {
         let cases = cases(12, seeds);
         let ended: Vec<_> = cases.iter().map(|_| AtomicUsize::new(0)).collect();
         let mut crews = machine.opened();
-        let answers = crews.check(&cases, &|number| {
+        let answers = crews.check(&cases, &|number, _| {
             ended[number].fetch_add(1, Ordering::Relaxed);
         });
         let by = done_by(&cases, &answers);
@@ -197,10 +197,10 @@ fn a_case_without_jobs_is_dealt_to_nobody() {
     all[1].clear();
     let answers = machine
         .opened()
-        .check(&all, &|number| assert_ne!(number, 1));
+        .check(&all, &|number, _| assert_ne!(number, 1));
     let lengths: Vec<_> = answers.iter().map(Vec::len).collect();
     assert_eq!(lengths, [2, 0, 2]);
-    let answers = machine.opened().check(&[], &|_| panic!("there is none"));
+    let answers = machine.opened().check(&[], &|_, _| panic!("there is none"));
     assert!(answers.is_empty());
 }
 
@@ -215,7 +215,7 @@ fn a_gpu_that_breaks_is_the_environment_of_one_case_and_the_others_do_the_rest()
             machine.gpus[bad] = broken(bad as u32);
             let cases = cases(12, seeds);
             let mut crews = machine.opened();
-            let answers = crews.check(&cases, &|_| {});
+            let answers = crews.check(&cases, &|_, _| {});
             let by = done_by(&cases, &answers);
             let faults = by.iter().filter(|by| by.is_none()).count();
             assert_eq!(faults, 1, "{by:?}");
@@ -245,7 +245,7 @@ fn a_case_that_is_put_back_when_the_others_have_ended_is_not_lost() {
     };
     let cases = cases(5, 1);
     let mut crews = machine.opened();
-    let answers = crews.check(&cases, &|_| {});
+    let answers = crews.check(&cases, &|_, _| {});
     let by = done_by(&cases, &answers);
     assert_eq!(by.iter().filter(|by| **by == Some(0)).count(), 4, "{by:?}");
     assert_eq!(by.iter().filter(|by| by.is_none()).count(), 1, "{by:?}");
@@ -257,7 +257,7 @@ fn a_case_that_is_put_back_when_the_others_have_ended_is_not_lost() {
 fn where_all_gpus_break_every_case_is_the_environment() {
     let machine = machine((0..3).map(broken));
     let cases = cases(8, 2);
-    let answers = machine.opened().check(&cases, &|_| {});
+    let answers = machine.opened().check(&cases, &|_, _| {});
     assert_eq!(done_by(&cases, &answers), [None; 8]);
 }
 
@@ -277,7 +277,7 @@ fn one_gpu_goes_on_whatever_it_meets() {
     for choice in [DeviceChoice::CudaAll, DeviceChoice::Auto] {
         let mut crews = machine.crews(choice);
         assert!(crews.open().got().is_some());
-        let answers = crews.check(&cases, &|_| {});
+        let answers = crews.check(&cases, &|_, _| {});
         assert_eq!(done_by(&cases, &answers), [Some(0), None, Some(0), Some(0)]);
         assert_eq!(crews.costs().workers, 1);
     }
@@ -355,7 +355,7 @@ fn costs_of_gpus_side_by_side_are_part_of_the_wall_time() {
     }
     let began = Instant::now();
     let mut crews = machine.opened();
-    crews.check(&cases(9, 1), &|_| {});
+    crews.check(&cases(9, 1), &|_, _| {});
     let checked = crews.costs();
     crews.first().time(time_job());
     let timed = crews.costs();
@@ -377,7 +377,7 @@ fn two_runs_on_all_gpus_do_not_wait_for_each_other_for_ever() {
         let mut crews = machine.opened();
         std::thread::spawn(move || {
             for _ in 0..3 {
-                crews.check(&cases(6, 1), &|_| {});
+                crews.check(&cases(6, 1), &|_, _| {});
                 crews.first().time(time_job());
             }
             crews.retire();

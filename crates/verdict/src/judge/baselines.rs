@@ -186,8 +186,8 @@ fn session(values: &Values, subject: &Subject, facet: Facet) -> impl Fn(Num) -> 
         };
         let unit = lookup.unit_on_device(case).ok()?;
         let identity = lookup.build(&unit.id).ok()?.identity.clone();
-        let day = lookup.environment.started.get(..10)?;
-        let gpu = &lookup.device().ok()?.uuid;
+        let (started, gpu) = lookup.environment.origin(case);
+        let (day, gpu) = (started.get(..10)?, gpu?);
         Some((identity, format!("{day} {gpu}")))
     };
     let known = known();

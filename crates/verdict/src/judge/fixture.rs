@@ -142,6 +142,7 @@ pub fn environment() -> Environment {
             cores: 2,
         },
         commit: Some("affbd80".into()),
+        sources: None,
         compiler: Seen::Got(CompilerFacts {
             version: "13.0.88".into(),
             digest: "c0ffee".into(),
@@ -150,6 +151,7 @@ pub fn environment() -> Environment {
         device: Seen::Got(device()),
         base_compiler: None,
         simulator: None,
+        parts: vec![],
     }
 }
 
@@ -516,6 +518,8 @@ pub fn record() -> Record {
             workers: 4,
             total_ms: 8900,
         },
+        took: vec![],
+        shard: None,
     }
 }
 

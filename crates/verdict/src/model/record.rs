@@ -1,4 +1,7 @@
-use super::{CompilerFacts, DeviceFacts, Evidence, NotRun, Plan, Policy, Seen, Simulator};
+use super::{
+    Acceptance, CaseId, CompilerFacts, DeviceFacts, Evidence, Gate, NotRun, Plan, Policy, Seen,
+    Simulator, Target,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +25,43 @@ pub struct Record {
     pub evidence: Vec<Evidence>,
     /// Wall time by phase; no verdict depends on it.
     pub costs: Costs,
+    /// How long each case kept workers busy, by which a later run deals its cases out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub took: Vec<Took>,
+    /// Of a run of a part of the cases: which, and what the whole is. `plan` and `policy` are then those of the part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Took {
+    pub case: CaseId,
+    pub ms: u64,
+}
+
+/// One part of a run that is dealt out over several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Shard {
+    /// From 1.
+    pub number: u32,
+    pub of: u32,
+    pub whole: Whole,
+}
+
+/// What all shards of a run have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Whole {
+    /// Digest of the rest of this: the shards of one run have the same.
+    pub id: String,
+    pub plan: Plan,
+    pub gates: Vec<Gate>,
+    pub targets: Vec<Target>,
+    pub accepted: Vec<Acceptance>,
+    /// The cases of each shard, in the order of the plan.
+    pub dealt: Vec<Vec<CaseId>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +78,10 @@ pub struct Environment {
     pub timing_protocol: u32,
     pub host: Host,
     pub commit: Option<String>,
+    /// Digest of that commit, and of what the tree has otherwise: two trees of one digest hold the same sources. `None`
+    /// outside git.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<String>,
     pub compiler: Seen<CompilerFacts>,
     /// What the base revision was built by, where that is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,9 +91,36 @@ pub struct Environment {
     pub device: Seen<DeviceFacts>,
     /// What executed the kernels in its place.
     pub simulator: Option<Simulator>,
+    /// Of a record that was merged: the runs that it was merged from, in the order of the shards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<MergedPart>,
+}
+
+/// Where and when one shard of a merged record was run: GPUs of one model differ, and so do days.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MergedPart {
+    pub cases: Vec<CaseId>,
+    pub started: String,
+    pub command: String,
+    pub host: Host,
+    /// UUID of the GPU; `None` in the simulator.
+    pub gpu: Option<String>,
 }
 
 impl Environment {
+    /// When the run began that observed a case, and on which GPU.
+    pub fn origin(&self, case: &CaseId) -> (&str, Option<&str>) {
+        let part = self.parts.iter().find(|part| part.cases.contains(case));
+        match part {
+            Some(part) => (&part.started, part.gpu.as_deref()),
+            None => {
+                let device = self.device.got();
+                (&self.started, device.map(|device| device.uuid.as_str()))
+            }
+        }
+    }
+
     /// The day of the record, by whose date a judgement repeats: `2026-11-21`.
     pub fn day(&self) -> Option<&str> {
         let day = self.started.get(..10)?;

@@ -4,7 +4,7 @@
 //! heat, placement) cancels, and what is left is one independent value a process.
 
 use super::{Ruled, check_change, misplaced};
-use crate::judge::lookup::{Found, Lookup, fail, inconclusive, skipped};
+use crate::judge::lookup::{Found, fail, inconclusive, skipped};
 use crate::judge::series::count;
 use crate::judge::value::{BaseStatus, Values, check_clock, count_samples, time_of};
 use crate::model::*;
@@ -64,7 +64,7 @@ fn decide(
     let contest = Contest {
         tolerance: allowed,
         looks: pairing.looks.clone(),
-        false_alarm: pairing.false_alarms.0 / count_contests(&values.lookup) as f64,
+        false_alarm: pairing.false_alarms.0 / count_contests(&values.lookup.policy.gates) as f64,
         miss: pairing.misses.0,
         resolution,
     };
@@ -110,8 +110,8 @@ fn decide(
 
 /// How many verdicts of this run rest on a ratio of times: the chance of a false alarm is split over
 /// all that are planned, whatever happens to be measured.
-fn count_contests(lookup: &Lookup) -> usize {
-    let relative = lookup.policy.gates.iter().filter(|gate| {
+pub fn count_contests(gates: &[Gate]) -> usize {
+    let relative = gates.iter().filter(|gate| {
         matches!(
             &gate.rule,
             Rule::Limit { metric, limit: Limit::Baseline { .. } | Limit::Base { .. } }
@@ -193,7 +193,10 @@ fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Found<Option<Ratios>>
 ///
 /// Of p50 the median over the blocks, each of which gives the ratio of its own four samples. Both sides
 /// of a block run at one clock, so that of cycles is the same.
-fn ln_ratio(facts: &PairFacts, metric: Metric) -> Found<(f64, f64)> {
+///
+/// # Errors
+/// Why these samples give no ratio.
+pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> Found<(f64, f64)> {
     let (head, head_step) = time_of(&facts.head, metric)?;
     let (base, base_step) = time_of(&facts.base, metric)?;
     check_clock(&facts.head, metric, head, Side::Head)?;

@@ -1,0 +1,176 @@
+//! `merge`: the shards of a run judged as one, and runs on several GPU models side by side. No GPU, no compiler.
+
+use super::run::{HTML, JSON, MARKDOWN, RECORD, empty_out, shown, write_out};
+use super::{counted, history, print, remark, say, terminal_options, write_file};
+use crate::cli::MergeArgs;
+use crate::error::{Diagnostic, Error, Result};
+use crate::exit::Exit;
+use crate::report::models::{self, Model};
+use crate::report::{html, markdown, terminal};
+use crate::shard::{Foreign, Named, Refused, merge};
+use crate::store;
+use std::path::{Path, PathBuf};
+use verdict::judge;
+use verdict::model::Record;
+
+pub fn run(args: &MergeArgs) -> Result<Exit> {
+    keep_inputs(args)?;
+    let records = args.records.iter().map(|path| {
+        Ok(Named {
+            name: path.display().to_string(),
+            record: store::read_record(path)?,
+        })
+    });
+    let records: Vec<Named> = records.collect::<Result<_>>()?;
+    let count = records.len();
+    let wholes = merge(records).map_err(|refused| refuse(&refused))?;
+    empty_out(&args.out)?;
+    match wholes.as_slice() {
+        [only] => merge_one(args, only, count),
+        several => beside_each_other(args, several),
+    }
+}
+
+fn merge_one(args: &MergeArgs, record: &Record, count: usize) -> Result<Exit> {
+    let judgement = judged(record);
+    let history = history::beside(&args.config);
+    write_out(&args.out, record, &judgement, history.as_ref())?;
+    print(&super::judge::terminal(record, &judgement))?;
+    remark(&format!(
+        "{} merged; record and reports: {}",
+        counted(count, "record"),
+        shown(&args.out)
+    ));
+    Ok(judgement.conclusion.into())
+}
+
+/// One directory for each model, and a report of all.
+fn beside_each_other(args: &MergeArgs, records: &[Record]) -> Result<Exit> {
+    let judgements: Vec<_> = records.iter().map(judged).collect();
+    let all = models::name(records.iter().zip(&judgements));
+    let history = history::beside(&args.config);
+    for Model {
+        dir,
+        record,
+        judgement,
+        ..
+    } in &all
+    {
+        let out = args.out.join(dir);
+        empty_out(&out)?;
+        write_out(&out, record, judgement, history.as_ref())?;
+    }
+    let groups = || models::lay_out(&all);
+    let told = markdown::render_groups(&models::title(&all), &groups());
+    write_file(&args.out.join(MARKDOWN), &told)?;
+    write_file(&args.out.join(HTML), &html::render_models(&all))?;
+    write_file(&args.out.join(JSON), &models::json(&all)?)?;
+    print(&terminal::render_groups(&groups(), terminal_options()))?;
+    say(&format!("\n{}", models::title(&all)))?;
+    remark(&format!(
+        "reports side by side: {}; of each in its directory there",
+        args.out.display()
+    ));
+    Ok(models::exit(&all))
+}
+
+fn judged(record: &Record) -> verdict::model::Judgement {
+    judge::judge(
+        &record.plan,
+        &record.environment,
+        &record.policy,
+        &record.evidence,
+    )
+}
+
+/// What is merged is not overwritten: a shard that fails is run again, and the others merged with it.
+fn keep_inputs(args: &MergeArgs) -> Result<()> {
+    let whole = |path: &Path| std::fs::canonicalize(path).ok();
+    let out = whole(&args.out.join(RECORD));
+    let is_out = |path: &&PathBuf| out.is_some() && whole(path) == out;
+    match args.records.iter().find(is_out) {
+        None => Ok(()),
+        Some(path) => Err(Error::Usage(
+            Diagnostic::new("the merged record would take its place")
+                .at(path.display().to_string())
+                .help("name another directory: --out DIR"),
+        )),
+    }
+}
+
+fn refuse(refused: &Refused) -> Error {
+    let diagnostic = match refused {
+        Refused::NotOurs { name } => {
+            Diagnostic::new("it is what another program measured, which has no shards and no gates")
+                .at(name)
+        }
+        Refused::NoSources { name } => Diagnostic::new(
+            "it does not say of which sources it is, as it was not run in a git repository",
+        )
+        .at(name)
+        .help("run every shard in a clone of one commit"),
+        Refused::Foreign { first, other, what } => {
+            let (problem, help) = foreign(*what);
+            let problem = format!("it is no part of the run of {first}: {problem}");
+            Diagnostic::new(problem).at(other).help(help)
+        }
+        Refused::Doubled { first, other, part } => {
+            let what = match part {
+                Some(part) => format!("shard {part}"),
+                None => "a whole run on the same GPU model".to_owned(),
+            };
+            Diagnostic::new(format!("it is {what}, and so is {first}"))
+                .at(other)
+                .help("name the record of each shard once; of one that was run again, the newer")
+        }
+        Refused::Missing { on, missing, of } => {
+            let numbers: Vec<_> = missing.iter().map(|it| format!("{it}/{of}")).collect();
+            Diagnostic::new(format!("on {on} there is no shard {}", numbers.join(", ")))
+                .help("all shards of a run have to be of one GPU model and driver")
+                .help(format!(
+                    "run what is missing: gatekeeper run --shard {}",
+                    numbers.first().map_or("K/N", String::as_str)
+                ))
+        }
+        Refused::BuiltOtherwise { first, other, unit } => {
+            Diagnostic::new(format!("its {unit} has other code than that of {first}"))
+                .at(other)
+                .help("run every shard with the same sources, headers, compiler and host compiler")
+        }
+    };
+    Error::Usage(diagnostic)
+}
+
+/// What differs, and what to do.
+fn foreign(what: Foreign) -> (&'static str, &'static str) {
+    match what {
+        Foreign::Version => (
+            "another version of gatekeeper made it",
+            "run every shard with the same gatekeeper",
+        ),
+        Foreign::Sources => (
+            "its sources are others",
+            "run every shard in a clone of one commit, without other changes, and with the same --config",
+        ),
+        Foreign::Base => (
+            "it was held against another base",
+            "name a commit as --base: a branch may have moved between two shards",
+        ),
+        Foreign::Plan => (
+            "its plan is another",
+            "give every shard the same filters and options",
+        ),
+        Foreign::Baselines => (
+            "it was judged by other baselines, or by another history of them",
+            "clone with the same depth for every shard",
+        ),
+        Foreign::Dealing => (
+            "its cases were dealt out otherwise",
+            "give every shard the same N, and the same record as --costs",
+        ),
+        Foreign::Compiler => (
+            "another compiler built it",
+            "run every shard with the same nvcc and host compiler",
+        ),
+    }
+}

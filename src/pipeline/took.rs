@@ -1,0 +1,31 @@
+//! How long each case kept workers busy: by that a later run deals its cases out.
+
+use super::milliseconds;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use verdict::model::{CaseId, Plan, Took};
+
+#[derive(Default)]
+pub(super) struct Meter(Mutex<HashMap<CaseId, Duration>>);
+
+impl Meter {
+    pub fn add(&self, case: &CaseId, took: Duration) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *all.entry(case.clone()).or_default() += took;
+    }
+
+    /// In the order of the plan.
+    pub fn read(self, plan: &Plan) -> Vec<Took> {
+        let all = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let cases = plan.cases.iter().map(|case| &case.id);
+        cases
+            .filter_map(|case| {
+                Some(Took {
+                    case: case.clone(),
+                    ms: milliseconds(*all.get(case)?),
+                })
+            })
+            .collect()
+    }
+}

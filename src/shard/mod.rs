@@ -1,0 +1,52 @@
+//! A run in parts: which cases each shard gets (`deal`), and one record of all (`merge`). Pure.
+
+mod deal;
+mod merge;
+
+pub use deal::{TooMany, deal};
+pub use merge::{Foreign, Named, Refused, device, merge};
+
+use std::fmt;
+use std::str::FromStr;
+
+/// `2/8`: the second of eight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// From 1.
+    pub number: u32,
+    pub of: u32,
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let problem = || "write which of how many, counted from 1: 2/8".to_owned();
+        let (number, of) = text.split_once('/').ok_or_else(problem)?;
+        let [number, of] = [number, of].map(|text| text.parse::<u32>());
+        match (number, of) {
+            (Ok(number), Ok(of)) if (1..=of).contains(&number) => Ok(Self { number, of }),
+            _ => Err(problem()),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_counted_from_one() {
+        assert_eq!("2/8".parse(), Ok(Part { number: 2, of: 8 }));
+        assert_eq!("1/1".parse(), Ok(Part { number: 1, of: 1 }));
+        for wrong in ["", "2", "0/8", "9/8", "1/0", "-1/8", "1/8/8", "a/b", "1/ 2"] {
+            assert!(wrong.parse::<Part>().is_err(), "{wrong}");
+        }
+    }
+}
