@@ -89,12 +89,16 @@ pub enum Command {
     Calibrate(CalibrateArgs),
     /// Rank tiles of attention by the GPU's own clock: which are right, and how many cycles a query takes
     Micro(MicroArgs),
-    /// Print the JSON Schema of gates.yaml, for editors
+    /// Print the JSON Schema of gates.yaml, for editors, or of a file that `run` writes
     #[command(after_help = "Example:
   gatekeeper schema > gates.schema.json
 and as the first line of gates.yaml, for the YAML language server:
   # yaml-language-server: $schema=gates.schema.json")]
-    Schema,
+    Schema {
+        /// Of which file
+        #[arg(value_enum, default_value_t = SchemaOf::Gates)]
+        of: SchemaOf,
+    },
     /// Print a completion script for a shell
     #[command(after_help = "Example:
   gatekeeper completions bash > ~/.local/share/bash-completion/completions/gatekeeper")]
@@ -690,6 +694,16 @@ pub enum HistoryFormat {
     Terminal,
     Markdown,
     Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// gates.yaml
+    Gates,
+    /// record.json
+    Record,
+    /// report.json
+    Report,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Command::Site(args) => cmd::site::run(&args),
         Command::Validate(args) => cmd::config::validate(&args),
         Command::Init(args) => cmd::init::run(&args),
-        Command::Schema => cmd::config::schema(),
+        Command::Schema { of } => cmd::config::schema(of),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Toolchain(ToolchainCommand::Install) => cmd::toolchain::install(),
         Command::Toolchain(ToolchainCommand::Show(config)) => cmd::toolchain::show(&config),

@@ -1,7 +1,7 @@
 //! `validate` and `schema`: what can be said of gates.yaml without building anything.
 
 use super::{counted, print, say};
-use crate::cli::{ProfileFormat, ValidateArgs};
+use crate::cli::{ProfileFormat, SchemaOf, ValidateArgs};
 use crate::config::{self, Selection};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
@@ -60,8 +60,13 @@ fn explain(args: &ValidateArgs, case: &str) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-pub fn schema() -> Result<Exit> {
-    let text = serde_json::to_string_pretty(&config::schema())
+pub fn schema(of: SchemaOf) -> Result<Exit> {
+    let schema = match of {
+        SchemaOf::Gates => config::schema(),
+        SchemaOf::Record => store::record_schema(),
+        SchemaOf::Report => report::json::schema(),
+    };
+    let text = serde_json::to_string_pretty(&schema)
         .map_err(|error| Error::environment(format!("the schema cannot be written: {error}")))?;
     print(&format!("{text}\n"))?;
     Ok(Exit::Held)

@@ -4,6 +4,7 @@ use super::{diagnosis, escape, reasons, summary, words};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::explain::diagnosis::beside;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use verdict::model::{
@@ -13,7 +14,8 @@ use verdict::model::{
 
 pub const SCHEMA: &str = "gatekeeper.report/1";
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "report.json")]
 struct Report<'a> {
     schema: &'static str,
     exit_code: u8,
@@ -31,7 +33,9 @@ struct Report<'a> {
     targets: Vec<Entry<'a, Aimed>>,
     counters: &'a [CounterChange],
     notes: &'a [Note],
+    /// As `report --diagnosis --format json` has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<serde_json::Value>")]
     diagnoses: Vec<diagnosis::Entry>,
     skipped: Vec<String>,
     environment: &'a Environment,
@@ -39,7 +43,7 @@ struct Report<'a> {
 }
 
 /// A verdict with what a program matches on, and what a person reads.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Entry<'a, T> {
     /// `p50 +2%`.
     gate: String,
@@ -49,6 +53,15 @@ struct Entry<'a, T> {
     message: String,
     #[serde(flatten)]
     data: &'a T,
+}
+
+/// JSON Schema of the report.
+pub fn schema() -> serde_json::Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    settings
+        .into_generator()
+        .into_root_schema_for::<Report<'static>>()
+        .to_value()
 }
 
 /// # Errors

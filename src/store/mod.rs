@@ -13,4 +13,4 @@ pub use baselines::{
 };
 pub use file::NewFile;
 pub use past::{Past, PastFile, PastState, PastVersion, past};
-pub use record::{read, read_record, seal, write_record};
+pub use record::{read, read_record, record_schema, seal, write_record};

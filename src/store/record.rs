@@ -4,16 +4,19 @@ use super::file::{FileProblem, expect_schema, write_whole};
 use super::nvbench;
 use crate::error::{Diagnostic, Error, Result};
 use crate::files;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
 use verdict::model::{RECORD_SCHEMA, Record};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "record.json")]
 struct SealedRecord {
     schema: String,
     seal: String,
+    #[schemars(with = "Record")]
     record: Value,
 }
 
@@ -29,6 +32,11 @@ fn seal_of(record: &Value) -> Result<String> {
 fn value_of(record: &Record) -> Result<Value> {
     serde_json::to_value(record)
         .map_err(|error| Error::environment(format!("the record cannot be written: {error}")))
+}
+
+/// JSON Schema of the file.
+pub fn record_schema() -> Value {
+    schemars::schema_for!(SealedRecord).to_value()
 }
 
 /// The seal that `record` has on disk.

@@ -241,3 +241,122 @@ fn junit_has_the_elements_and_attributes_that_jenkins_takes() {
         assert!(seen > 20, "{text}");
     }
 }
+
+/// As much of JSON Schema as schemars writes. What is wrong first, by its path.
+fn find_misfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
+    if schema == &Value::Bool(true) {
+        return None;
+    }
+    let below = |schema: &Value, value: &Value, at: &str| find_misfit(root, schema, value, at);
+    if let Some(name) = schema["$ref"].as_str() {
+        let target = root.pointer(name.strip_prefix('#').unwrap()).unwrap();
+        if let Some(misfit) = below(target, value, at) {
+            return Some(misfit);
+        }
+    }
+    for (key, all) in [("anyOf", false), ("oneOf", false), ("allOf", true)] {
+        let Some(choices) = schema[key].as_array() else {
+            continue;
+        };
+        let misfits: Vec<_> = choices
+            .iter()
+            .filter_map(|choice| below(choice, value, at))
+            .collect();
+        let is_wrong = match all {
+            true => !misfits.is_empty(),
+            false => misfits.len() == choices.len(),
+        };
+        if is_wrong {
+            // The one that came furthest says most.
+            return misfits.into_iter().max_by_key(|it| it.matches('/').count());
+        }
+    }
+    if let Some(names) = schema["enum"].as_array()
+        && !names.contains(value)
+    {
+        return Some(format!("{at}: {value} is none of the names"));
+    }
+    if !schema["const"].is_null() && schema["const"] != *value {
+        return Some(format!("{at}: {value} is not {}", schema["const"]));
+    }
+    let types: Vec<&str> = match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        _ => vec![],
+    };
+    let is = |name: &&str| match *name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("{other}"),
+    };
+    if !types.is_empty() && !types.iter().any(is) {
+        return Some(format!("{at}: {value} is not {types:?}"));
+    }
+    if let Some(object) = value.as_object() {
+        let required = schema["required"].as_array().into_iter().flatten();
+        let mut required = required.filter_map(Value::as_str);
+        if let Some(name) = required.find(|name| !object.contains_key(*name)) {
+            return Some(format!("{at}: {name} is missing"));
+        }
+        for (key, item) in object {
+            let at = format!("{at}/{key}");
+            let own = &schema["properties"][key];
+            let rest = &schema["additionalProperties"];
+            let misfit = match (own.is_null(), rest) {
+                (false, _) => below(own, item, &at),
+                (true, Value::Bool(false)) => Some(format!("{at} is no property")),
+                (true, Value::Null) => None,
+                (true, rest) => below(rest, item, &at),
+            };
+            if misfit.is_some() {
+                return misfit;
+            }
+        }
+    }
+    let items = value.as_array().into_iter().flatten();
+    items.enumerate().find_map(|(index, item)| {
+        let own = &schema["prefixItems"][index];
+        let of = if own.is_null() { &schema["items"] } else { own };
+        let is_free = of.is_null();
+        (!is_free).then(|| below(of, item, &format!("{at}/{index}")))?
+    })
+}
+
+#[test]
+fn records_and_reports_are_as_their_schemas_say() {
+    let (of_record, of_report) = (crate::store::record_schema(), json::schema());
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("record.json");
+    let records = [
+        broken(),
+        fixture::record(),
+        fixture::record_simulated(),
+        fixture::record_without_gpu(),
+        fixture::record_beside_base(),
+        fixture::record_beside_rival(),
+        with_targets(fixture::record()),
+    ];
+    for record in &records {
+        crate::store::write_record(&file, record).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let written: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(find_misfit(&of_record, &of_record, &written, ""), None);
+        let text = json::render(record, &judged(record)).unwrap();
+        let report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(find_misfit(&of_report, &of_report, &report, ""), None);
+    }
+    // What is written otherwise is found.
+    let mut wrong = serde_json::to_value(&records[0]).unwrap();
+    wrong["environment"]["started"] = 5.into();
+    let wrong = serde_json::json!({"schema": "gatekeeper.record/1", "seal": "x", "record": wrong});
+    let misfit = find_misfit(&of_record, &of_record, &wrong, "").unwrap();
+    assert!(
+        misfit.starts_with("/record/environment/started: 5"),
+        "{misfit}"
+    );
+}

@@ -1,13 +1,14 @@
 //! Figures that a team committed, with the key under which they hold.
 
 use super::{Arch, CaseId, Facet, KeyField, Metric, Mode, Num};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub const BASELINE_SCHEMA: &str = "gatekeeper.baseline/1";
 
 /// One file: one kernel, variant and key. Two branches that update two variants touch two files.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
     pub schema: String,
@@ -27,7 +28,7 @@ impl Baseline {
 }
 
 /// What has to be the same for a comparison to mean anything.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum BaselineKey {
     Resources {
@@ -214,7 +215,7 @@ impl BaselineKey {
 }
 
 /// The run of the latest update. Cases that it did not measure are older.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
     /// Seal of the record.
@@ -228,7 +229,7 @@ pub struct Origin {
     pub commit: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Agreed {
     pub value: Num,
@@ -246,7 +247,7 @@ pub struct Agreed {
 
 /// One code measured on several days or GPUs of one model, which differ by more than the processes of one
 /// of them do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sessions {
     /// Of the code, launch and arguments that all of them measured.
@@ -258,7 +259,7 @@ pub struct Sessions {
     pub earlier: Option<Noise>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Noise {
     /// Standard deviation of ln(value) between sessions.
@@ -268,13 +269,13 @@ pub struct Noise {
 }
 
 /// A figure of a baseline file that head's version has worse than base's.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EditedFigure {
     pub metric: Metric,
     pub edit: FigureEdit,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureEdit {
     Removed,

@@ -1,12 +1,13 @@
 //! What the machine code of a unit is made of, line by line and loop by loop. `explain` compares two of them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 /// The machine code of one unit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CodeFacts {
     /// Version of the program that took the machine code apart.
@@ -20,7 +21,7 @@ pub struct CodeFacts {
 }
 
 /// One entry, with the functions that it calls.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntryCode {
     /// As in the cubin.
@@ -33,7 +34,7 @@ pub struct EntryCode {
 }
 
 /// What one source line became in one place of the control flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineCode {
     /// `None` where the line tables name no line.
@@ -63,7 +64,9 @@ fn is_zero(count: &u32) -> bool {
 pub type Mix = BTreeMap<InstructionKind, u32>;
 
 /// A source line, and where the function that it is in was inlined.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct CodePlace {
     pub line: CodeLine,
@@ -73,7 +76,9 @@ pub struct CodePlace {
 }
 
 /// As the simulator names places, too: `kernels/k.cu:12`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct CodeLine {
     /// Relative to gates.yaml where it is below it.
@@ -89,7 +94,7 @@ impl fmt::Display for CodeLine {
 }
 
 /// A loop of the machine code. One of the source can be several: unrolled, and what is left over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoopCode {
     /// The line of the branch back to its head, which is that of the `for`.
@@ -137,7 +142,9 @@ impl Width {
 }
 
 /// What an instruction is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(into = "String", try_from = "String")]
 pub enum InstructionKind {
     Fp16,

@@ -1,10 +1,13 @@
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What the simulator counts of one launch, the same on every run and machine. Warps count, not lanes,
 /// unless a name says otherwise; requests are memory instructions of a warp, sectors 32 bytes of global
 /// memory, wavefronts passes through shared memory. `ideal` is the fewest that move as many bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Counter {
     Instructions,

@@ -4,11 +4,12 @@ use super::{
     Arch, Arithmetic, CaseId, CodeFacts, Counter, Launch, Mode, Num, ProfileFacts, RivalFacts,
     Seen, UnitId, Work,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Evidence {
     Build {
@@ -98,7 +99,7 @@ impl Evidence {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum BaseReference {
     Compared(ReferenceComparison),
@@ -108,7 +109,7 @@ pub enum BaseReference {
 
 /// What head's reference computes beside base's. What comes to the same program and inputs is not run, and adds
 /// nothing.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReferenceComparison {
     pub elements: u64,
@@ -120,7 +121,7 @@ pub struct ReferenceComparison {
     pub neutral: Vec<NeutralInput>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NeutralInput {
     pub tensor: String,
@@ -128,7 +129,7 @@ pub struct NeutralInput {
 }
 
 /// Head and base on the same buffers in one process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PairFacts {
     /// Each side's samples; the batched ones are two for each block, in the order of the blocks. What is
@@ -141,7 +142,7 @@ pub struct PairFacts {
 }
 
 /// Four samples right after one another, so that what drifts evenly cancels.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
     pub order: BlockOrder,
@@ -151,7 +152,7 @@ pub struct Block {
     pub throttled: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BlockOrder {
     /// Head, base, base, head.
@@ -160,7 +161,7 @@ pub enum BlockOrder {
     Baab,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BuildFacts {
     /// Content address of the artifact in the build cache.
@@ -180,7 +181,7 @@ pub struct BuildFacts {
     pub warnings: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntryFacts {
     /// As written in gates.yaml.
@@ -194,7 +195,7 @@ pub struct EntryFacts {
 
 /// What the source promises PTXAS of every launch of an entry: `__launch_bounds__` and `__maxnreg__`. None where
 /// nobody said.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchBounds {
     /// The most of a block.
@@ -215,7 +216,7 @@ impl LaunchBounds {
 }
 
 /// A `__constant__` variable of the machine code.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConstantFacts {
     /// As written in gates.yaml.
@@ -226,7 +227,7 @@ pub struct ConstantFacts {
 }
 
 /// What `ptxas -v` reported for one entry. Bytes unless said.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resources {
     /// Per thread.
@@ -246,7 +247,7 @@ pub struct Resources {
 }
 
 /// What a GPU and its driver are. Part of the keys of baselines.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceFacts {
     pub ordinal: u32,
@@ -267,7 +268,7 @@ pub struct DeviceFacts {
 }
 
 /// One seed of one case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckFacts {
     /// Against the reference over the inputs as the kernel sees them. With several outputs `elements` and
@@ -291,7 +292,7 @@ pub struct CheckFacts {
 }
 
 /// What one simulated launch showed beside its outputs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SimulationFacts {
     /// What the checks of memory, races and synchronisation found.
@@ -317,7 +318,7 @@ pub struct SimulationFacts {
 }
 
 /// What the kernel's `printf` wrote in one launch, in the order of the simulator's schedule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Printed {
     /// The start of it, as it was written.
@@ -327,7 +328,7 @@ pub struct Printed {
 }
 
 /// Why no gate can rest on a counter of one launch.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Withheld {
     pub doubt: Doubt,
@@ -336,7 +337,9 @@ pub struct Withheld {
 }
 
 /// What a launch did that a GPU is not known to count as the simulator does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Doubt {
     /// A loop polls memory: how often it turns follows from a schedule that no GPU shares.
@@ -354,7 +357,7 @@ pub enum Doubt {
 }
 
 /// What one source line counts of a launch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineCount {
     /// `kernels/k.cu:12`.
@@ -364,7 +367,9 @@ pub struct LineCount {
 
 /// What a check of the simulator can find, the gravest first: wrong data before order that is left to
 /// luck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// Data of an asynchronous copy is used before the wait for it, or overwritten by another copy.
@@ -403,7 +408,7 @@ impl FindingKind {
 }
 
 /// Where an instruction comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
     /// `kernels/k.cu:12 inlined at kernels/k.cu:40`, as messages have it.
@@ -412,7 +417,7 @@ pub struct Place {
     pub line: Option<SourceLine>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SourceLine {
     /// Relative to gates.yaml where it is below it: `kernels/k.cu`.
@@ -424,7 +429,7 @@ pub struct SourceLine {
 }
 
 /// Something wrong that did not stop a simulated launch: all of a kind between the same source lines.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
     pub kind: FindingKind,
@@ -443,14 +448,14 @@ pub struct Finding {
 }
 
 /// What executed kernels where there is no GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulator {
     /// Grows whenever the same launch may count differently than before.
     pub counter_model: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorFacts {
     /// Those that are compared.
@@ -470,7 +475,7 @@ pub struct ErrorFacts {
     pub worst: Option<Worst>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Worst {
     pub at: Location,
@@ -478,7 +483,7 @@ pub struct Worst {
     pub want: Num,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Location {
     pub tensor: String,
@@ -486,7 +491,7 @@ pub struct Location {
     pub index: Vec<usize>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
     /// Counted from 1; launch 1 is what the others are compared with.
@@ -495,14 +500,14 @@ pub struct Difference {
     pub elements: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriverFacts {
     /// Entries in the order of the unit; for a launcher those read back from a captured graph.
     pub entries: Vec<DriverEntry>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriverEntry {
     pub symbol: String,
@@ -514,7 +519,7 @@ pub struct DriverEntry {
     pub blocks_per_sm: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TimeFacts {
     pub mode: Mode,
@@ -532,7 +537,7 @@ pub struct TimeFacts {
 }
 
 /// The GPU's own state while one case was timed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GpuState {
     /// From a clock64/globaltimer kernel right before and right after the batched samples.
@@ -550,7 +555,7 @@ pub struct GpuState {
 
 /// A process that computes on the same GPU, as NVML lists it. Where a container has its own process ids
 /// NVML lists none, or those of the host, which mean nothing there.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OtherProcess {
     /// `None` where only their number is known.
@@ -589,7 +594,7 @@ impl fmt::Display for OtherProcess {
 }
 
 /// The compiler that built everything of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompilerFacts {
     /// `13.0.88`.

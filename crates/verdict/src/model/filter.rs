@@ -1,11 +1,12 @@
 use super::CaseId;
 use globset::{Glob, GlobMatcher};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// Selects cases: `kernel/variant@shape`, each part a glob, where everything but the kernel may be left out.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Filter {
     text: String,

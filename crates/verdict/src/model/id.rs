@@ -1,9 +1,12 @@
 use super::Arch;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A kernel with one set of macro definitions, at one architecture: what nvcc builds.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct UnitId {
     pub kernel: String,
@@ -18,7 +21,9 @@ impl fmt::Display for UnitId {
 }
 
 /// Kernel x variant x shape, written `kernel/variant@shape`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct CaseId {
     pub kernel: String,
@@ -43,7 +48,9 @@ impl fmt::Display for CaseId {
 }
 
 /// What a gate or a verdict is about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     Unit(UnitId),

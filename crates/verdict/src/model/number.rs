@@ -1,5 +1,7 @@
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 
 /// A floating-point number that keeps NaN and the infinities through JSON, where serde_json alone would
@@ -34,6 +36,18 @@ impl Serialize for Num {
             f64::NEG_INFINITY => serializer.serialize_str("-Infinity"),
             value => serializer.serialize_f64(value),
         }
+    }
+}
+
+impl JsonSchema for Num {
+    fn schema_name() -> Cow<'static, str> {
+        "Num".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A number; JSON has no others.",
+            "anyOf": [{ "type": "number" }, { "enum": ["NaN", "Infinity", "-Infinity"] }]
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// In the order of gates.yaml: kernel, variant, architecture.
@@ -38,7 +38,7 @@ pub struct Plan {
 
 /// A variant that is there to fail, which shows that a gate catches what is wrong with it. It is never timed, no
 /// measure for others, and gives no baselines.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
     pub kernel: String,
@@ -52,7 +52,7 @@ pub struct Expected {
 }
 
 /// A variant in whose place another one of the kernel stands where it fails, if the run allows that.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fallback {
     pub kernel: String,
@@ -128,7 +128,7 @@ impl Plan {
 }
 
 /// One nvcc call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Unit {
     pub id: UnitId,
@@ -141,7 +141,7 @@ pub struct Unit {
     pub call: Callable,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Callable {
     /// `__global__` functions, by their C++ names as written in the source: `k`, `ns::k`, `k<float, 4>`. One
@@ -163,7 +163,7 @@ pub enum Callable {
 }
 
 /// A `__constant__` variable that holds what a tensor does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Constant {
     /// C++ name as written in the source: `COEFFS`, `ns::COEFFS`.
@@ -171,7 +171,7 @@ pub struct Constant {
     pub tensor: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchedEntry {
     /// C++ name as written in the source.
@@ -180,7 +180,7 @@ pub struct LaunchedEntry {
     pub dynamic_shared: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum CType {
     Pointer,
@@ -284,7 +284,7 @@ impl ElemType {
 }
 
 /// One kernel x variant x shape, ready to run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
     pub id: CaseId,
@@ -307,7 +307,7 @@ pub struct Case {
 }
 
 /// How one entry is called, or a launcher.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     pub args: Vec<Arg>,
@@ -315,7 +315,7 @@ pub struct Step {
     pub launch: Option<Launch>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Launch {
     pub grid: [u32; 3],
@@ -334,7 +334,7 @@ impl Launch {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tensor {
     pub name: String,
@@ -354,7 +354,7 @@ pub struct Tensor {
 }
 
 /// What is left out may hold anything, or nothing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Compare {
     /// Where this is true of an element.
@@ -437,7 +437,7 @@ impl Role {
 }
 
 /// A seeded distribution, or a rule for integers. Floats are drawn before any codec.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fill {
     Normal {
@@ -481,7 +481,7 @@ pub enum Fill {
 }
 
 /// What stands in each struct at the same place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
     /// In bytes from the start of the struct.
@@ -497,7 +497,7 @@ impl Field {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilledField {
     pub name: String,
@@ -506,7 +506,7 @@ pub struct FilledField {
 }
 
 /// How a tensor of floats becomes the codes that the kernel reads. One scale for each block of elements.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Codec {
     pub scheme: CodecScheme,
@@ -525,7 +525,7 @@ impl Codec {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum CodecScheme {
     /// amax = max|x| over the block; code = round(x / amax * levels) + zero_point in the element type
@@ -546,7 +546,7 @@ pub enum CodecScheme {
 
 /// amax = max|x| over the values of one struct; its scale = amax / levels, rounded to the field's type; code =
 /// round(x / scale) + zero_point, at most `levels` away from it; a code means (code - zero_point) * scale.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Blocks {
     /// Dimensions of the values: those of the structs, with the values of one in the last.
@@ -581,7 +581,7 @@ pub enum Nibbles {
     Pairs,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Arg {
     /// Device pointer to the tensor of this name.
@@ -617,14 +617,14 @@ pub enum Arg {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScalarValue {
     Int(i64),
     Float(Num),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Determinism {
     BitExact,
@@ -632,7 +632,7 @@ pub enum Determinism {
 }
 
 /// Where the right answer comes from. Names are of the case's tensors. All arithmetic in f32 unless said.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Reference {
     /// softmax(scale * Q K^T) V; q `[B, Hq, Sq, D]`, k and v `[B, Hk, Sk, D]` with Hq a multiple of Hk
@@ -759,7 +759,7 @@ pub enum Binary {
 }
 
 /// How much is simulated where there is no GPU; one for the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulation {
     /// Warp instructions of one case, over all its seeds: one that is estimated to take more is skipped.
@@ -767,7 +767,7 @@ pub struct Simulation {
 }
 
 /// How cases are profiled; one for the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profiling {
     /// Profiles of a case that a relative limit rests on, each in a process of its own, so that what they
@@ -776,7 +776,7 @@ pub struct Profiling {
 }
 
 /// How times are taken; one for the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
     pub mode: Mode,
@@ -795,7 +795,7 @@ pub struct Schedule {
 
 /// How two code states are timed side by side in the same processes, and when the judge looks. Part of the
 /// record, so that a verdict can be repeated.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pairing {
     /// Numbers of fresh processes after which the judge looks, ascending, the first at least 2.
@@ -821,7 +821,7 @@ pub struct Pairing {
 }
 
 /// What the samples of one launch each of a case timed beside its base are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Singles {
     /// A gate of the case rests on them: as many as the pairing says.

@@ -3,11 +3,12 @@
 use super::{
     Baseline, CaseId, Facet, Finding, FindingKind, Metric, Num, Place, Plan, SourceLine, Subject,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     /// In the order of gates.yaml.
@@ -48,7 +49,7 @@ impl Policy {
 
 /// From where slow erosion is counted: each small step lies within what one change may cost, and their
 /// sum does not.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Since {
     /// What the baselines of this revision agreed on.
@@ -67,7 +68,7 @@ impl fmt::Display for Since {
 }
 
 /// What was agreed there, of the kernels of this run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Anchor {
     pub since: Since,
@@ -78,7 +79,7 @@ pub struct Anchor {
 }
 
 /// What is red and passes: an intended regression, or a known finding, under a name and until a day.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Acceptance {
     /// As it was written: `sdpa_fp8/stage2@mission`, each part a glob.
@@ -105,7 +106,7 @@ impl Acceptance {
 }
 
 /// What an acceptance lets pass.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Allowance {
     /// What holds in the place of a gate's own limit: `Limit` or `Counters`. A change replaces limits against the
@@ -116,7 +117,7 @@ pub enum Allowance {
 
 /// Findings of one kind at one source line. The line is known by its text: its number changes with every edit
 /// above it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KnownFinding {
     pub kind: FindingKind,
@@ -143,7 +144,7 @@ pub fn with_single_blanks(text: &str) -> String {
 }
 
 /// Another revision of the same repository: what it asked of its kernels, and how it calls them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Base {
     /// As it was named: `origin/main`.
@@ -160,7 +161,7 @@ pub struct Base {
 }
 
 /// A file of gates that the base has, and head none at its path nor where it was moved to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GoneGates {
     /// From the top of the repository.
@@ -169,7 +170,7 @@ pub struct GoneGates {
 }
 
 /// What becomes of a gate that is looser at head than at base.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Loosening {
     Fails,
@@ -177,7 +178,7 @@ pub enum Loosening {
     Allowed,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gate {
     pub subject: Subject,
@@ -187,7 +188,7 @@ pub struct Gate {
 }
 
 /// A figure that is to be reached: reported, and no gate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
     pub subject: Subject,
@@ -213,7 +214,7 @@ impl Target {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Rule {
     /// It compiles, and PTXAS and the cubin know its entries. Every unit has it.
@@ -246,7 +247,7 @@ pub enum Rule {
 }
 
 /// A gate by what it is about, whatever its limit: as reports and gates.yaml name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateName {
     Finite,
@@ -289,7 +290,7 @@ impl GateName {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Limit {
     Absolute {
@@ -311,7 +312,7 @@ pub enum Limit {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Op {
     #[serde(rename = "<")]
     Lt,
@@ -350,7 +351,7 @@ impl fmt::Display for Op {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Bound {
     Value(Num),
@@ -359,14 +360,14 @@ pub enum Bound {
 
 /// An expression over metrics of the same case (`codec_max_err`), of a sibling variant at the same shape
 /// (`stage1.p50`), and over constants: dimensions and integer macro definitions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expr {
     pub text: String,
     pub constants: BTreeMap<String, Num>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BrokenBaseline {
     /// Relative to the repository.

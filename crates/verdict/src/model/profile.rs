@@ -1,6 +1,7 @@
 //! What a profiler read of one launch from the GPU's own counters.
 
 use super::{Counter, Num, Seen};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -198,6 +199,15 @@ macro_rules! by_name {
             }
         }
 
+        impl schemars::JsonSchema for $of {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($of).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "enum": Self::ALL.map(Self::name).to_vec() })
+            }
+        }
+
         impl<'de> Deserialize<'de> for $of {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let name = String::deserialize(deserializer)?;
@@ -306,7 +316,7 @@ impl fmt::Display for Stall {
 }
 
 /// One launch of a case under the profiler, on buffers prepared as for timing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileFacts {
     /// `Nsight Compute 2025.3.1.0`. Part of the key of baselines: what a counter is called and counts may change.
@@ -320,7 +330,7 @@ pub struct ProfileFacts {
 }
 
 /// One kernel of the launch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KernelProfile {
     /// As the profiler names it: the function's C++ name.
@@ -349,7 +359,7 @@ pub struct KernelProfile {
 }
 
 /// What was seen at one source line of one kernel, all of its instructions together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineProfile {
     /// `kernels/k.cu:12`.

@@ -7,12 +7,13 @@ use super::{
 };
 use crate::expr::{EvalError, ExprError};
 use crate::stats::sequential::Undecidable;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// What a verdict answers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
     /// A gate of head.
@@ -28,7 +29,7 @@ pub enum Question {
 }
 
 /// What a base revision asked of its kernels.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BaseDemand {
     Gate(Rule),
@@ -79,7 +80,7 @@ pub enum BaseDemand {
 }
 
 /// How head asks less than base did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Loosened {
     /// Head has no such case or unit.
@@ -160,7 +161,7 @@ impl Loosened {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleChange {
     Mode { base: Mode, head: Mode },
@@ -170,7 +171,7 @@ pub enum ScheduleChange {
 }
 
 /// A kind of evidence, of one subject.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Piece {
     Build(UnitId),
@@ -183,7 +184,7 @@ pub enum Piece {
     Rival { rival: String, task: CaseId },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
     Head,
@@ -191,7 +192,7 @@ pub enum Side {
 }
 
 /// What one timing process lacks.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TimingGap {
     /// It is missing, or there twice.
@@ -225,7 +226,7 @@ pub enum TimingGap {
 }
 
 /// A figure that PTXAS or our formula gives, and that the driver gives too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DriverFigure {
     Registers,
@@ -234,7 +235,7 @@ pub enum DriverFigure {
 }
 
 /// What a figure is compared with.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Against {
     Baseline,
@@ -248,7 +249,7 @@ pub enum Against {
 }
 
 /// One figure beside another, and how much worse it may be.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     pub metric: Metric,
     pub against: Against,
@@ -268,7 +269,7 @@ pub struct Comparison {
 }
 
 /// A name of an expression with its value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Operand {
     pub name: String,
     /// Where it is a metric and no constant.
@@ -277,7 +278,7 @@ pub struct Operand {
 }
 
 /// A counter that is worse than its baseline.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CounterRise {
     pub counter: Counter,
     pub was: Num,
@@ -288,21 +289,21 @@ pub struct CounterRise {
 }
 
 /// Counters that no gate can rest on in a launch, and why.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WithheldCounters {
     pub counters: Vec<Counter>,
     pub why: Withheld,
 }
 
 /// One field in which the key of a baseline differs from this run's.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct KeyDifference {
     pub field: KeyField,
     pub theirs: String,
     pub here: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyField {
     Architecture,
@@ -318,7 +319,7 @@ pub enum KeyField {
 }
 
 /// What there is no baseline of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Lacking {
     /// No file of this variant under this key.
@@ -328,7 +329,7 @@ pub enum Lacking {
 }
 
 /// Why a stored figure cannot be compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureProblem {
     NotFinite(Num),
@@ -344,7 +345,7 @@ pub enum FigureProblem {
 }
 
 /// Who accepted a broken limit, until when and why.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AcceptedLimit {
     pub limit: Rule,
     pub by: String,
@@ -354,7 +355,7 @@ pub struct AcceptedLimit {
 }
 
 /// A finding that was accepted, over all seeds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AcceptedFinding {
     pub finding: KnownFinding,
     /// Where the line is now: `kernels/k.cu:12`.
@@ -369,7 +370,7 @@ pub struct AcceptedFinding {
 }
 
 /// Why a verdict came out as it did. [`Reason::code`] is its stable name.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     // What held.
@@ -666,6 +667,7 @@ pub enum Reason {
     Undecidable {
         metric: Metric,
         #[serde(serialize_with = "as_text")]
+        #[schemars(with = "String")]
         problem: Undecidable,
     },
     PairingUnknown,
@@ -711,11 +713,13 @@ pub enum Reason {
     Unparsed {
         text: String,
         #[serde(serialize_with = "as_text")]
+        #[schemars(with = "String")]
         problem: ExprError,
     },
     Unevaluated {
         text: String,
         #[serde(serialize_with = "as_text")]
+        #[schemars(with = "String")]
         problem: EvalError,
     },
     UnknownName {

@@ -2,6 +2,7 @@ use super::{
     Acceptance, CaseId, CompilerFacts, DeviceFacts, Evidence, Gate, NotRun, Plan, Policy, Seen,
     Simulator, Target,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub const RECORD_SCHEMA: &str = "gatekeeper.record/1";
@@ -13,7 +14,7 @@ pub const DEFAULT_CONFIG: &str = "gates.yaml";
 pub const TIMING_PROTOCOL: u32 = 1;
 
 /// Everything of one run that a verdict depends on, and what a reader wants to know beside it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     pub schema: String,
@@ -32,7 +33,7 @@ pub struct Record {
     pub shard: Option<Shard>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Took {
     pub case: CaseId,
@@ -40,7 +41,7 @@ pub struct Took {
 }
 
 /// One part of a run that is dealt out over several.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Shard {
     /// From 1.
@@ -50,7 +51,7 @@ pub struct Shard {
 }
 
 /// What all shards of a run have in common.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Whole {
     /// Digest of the rest of this: the shards of one run have the same.
@@ -63,7 +64,7 @@ pub struct Whole {
     pub dealt: Vec<Vec<CaseId>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Environment {
     pub gatekeeper: String,
@@ -96,7 +97,7 @@ pub struct Environment {
 }
 
 /// Where and when one shard of a merged record was run: GPUs of one model differ, and so do days.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MergedPart {
     pub cases: Vec<CaseId>,
@@ -139,7 +140,7 @@ impl Environment {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     pub os: String,
@@ -149,7 +150,7 @@ pub struct Host {
 
 /// Wall time in ms. The parts and `own_ms` add up to `total_ms`: time in which two of them ran is counted
 /// once, for the one that comes first here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
     /// While sources were looked up or compiled.

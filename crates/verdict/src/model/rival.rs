@@ -1,9 +1,10 @@
 use super::{Arg, Case, CaseId, ElemType, Plan, Reference, Role};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Another program that does the work of a kernel in its own ways, timed in the same run on the same GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rival {
     pub kernel: String,
@@ -18,7 +19,7 @@ pub struct Rival {
 }
 
 /// What one process of a rival showed of one task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RivalFacts {
     /// Of what it is made of: `torch`, `cudnn`.
@@ -27,7 +28,7 @@ pub struct RivalFacts {
     pub contestants: BTreeMap<String, Contest>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Contest {
     Timed(RivalTimes),
@@ -38,7 +39,7 @@ pub enum Contest {
 }
 
 /// Samples of the same kinds as a kernel's own ([`TimeFacts`](super::TimeFacts)).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RivalTimes {
     pub launches_per_sample: u32,

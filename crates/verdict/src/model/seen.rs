@@ -1,9 +1,10 @@
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One piece of evidence: observed, or one of three named ways of not having been observed.
 ///
 /// There is no default on purpose: whoever reads evidence has to say what each of the four means.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen<T> {
     Got(T),
@@ -51,7 +52,7 @@ macro_rules! codes {
 }
 
 /// Why something was not tried. No fault: somebody decided so, or there is nothing to try it on.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum NotRun {
     /// The machine has no NVIDIA GPU. With what looking for one gave.
@@ -115,7 +116,7 @@ codes! { NotRun:
 }
 
 /// What a device or tool cannot do, whatever the kernel.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Unsupported {
     /// Host code, in the simulator.
@@ -181,7 +182,7 @@ codes! { Unsupported:
 }
 
 /// Something broke while a kernel was built, launched, checked or timed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     pub kind: FaultKind,
@@ -189,7 +190,7 @@ pub struct Fault {
     pub message: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// nvcc or the host compiler refused the source.

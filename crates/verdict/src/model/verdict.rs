@@ -1,12 +1,13 @@
 use super::{
     CaseId, Counter, Limit, Metric, Num, Question, Reason, Rule, Since, Subject, Withheld,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The answer to one question. Everything that a report shows is here; reports decide nothing.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Verdict {
     pub subject: Subject,
     pub question: Question,
@@ -29,7 +30,7 @@ pub struct Verdict {
 }
 
 /// How far a figure has moved since an anchor, whether or not a gate limits that.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Drift {
     pub subject: Subject,
     pub metric: Metric,
@@ -45,7 +46,7 @@ pub struct Drift {
 }
 
 /// What a verdict on times rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Effort {
     pub processes: u32,
     /// Of both sides, over all processes.
@@ -56,7 +57,7 @@ pub struct Effort {
 }
 
 /// The revision that a run was held against, and how its timed cases stand to it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BesideBase {
     /// As it was named: `origin/main`.
     pub revision: String,
@@ -87,7 +88,9 @@ pub struct BesideBase {
     pub effort: Effort,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The limit is broken, or the kernel faulted.
@@ -140,7 +143,7 @@ impl fmt::Display for Outcome {
 }
 
 /// All that `judge` says of a record.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Judgement {
     pub conclusion: Conclusion,
     /// In the order of the policy's gates. After them: baseline files that cannot be used, acceptances
@@ -167,7 +170,7 @@ pub struct Judgement {
 }
 
 /// How the timed cases of a kernel stand beside one of its rivals, which ran in the same run on the same GPU.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RivalStanding {
     pub kernel: String,
     pub rival: String,
@@ -179,7 +182,7 @@ pub struct RivalStanding {
 }
 
 /// The medians of two sides in ns, of one launch.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BesideRival {
     pub case: CaseId,
     pub contestant: String,
@@ -190,7 +193,7 @@ pub struct BesideRival {
 }
 
 /// Contestants that have no times for some cases, for one reason.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NotCompared {
     pub contestants: Vec<String>,
     pub outcome: Outcome,
@@ -199,7 +202,7 @@ pub struct NotCompared {
 }
 
 /// A gate that is broken, and that somebody has put a name under.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Accepted {
     pub subject: Subject,
     pub rule: Rule,
@@ -210,7 +213,7 @@ pub struct Accepted {
 }
 
 /// How a figure stands to its target.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Aimed {
     pub subject: Subject,
     pub rule: Rule,
@@ -226,7 +229,7 @@ pub struct Aimed {
     pub declared: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     Met,
@@ -235,7 +238,7 @@ pub enum Standing {
 }
 
 /// The whole run in a word; the exit code follows from it alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Conclusion {
     Pass,
@@ -245,7 +248,7 @@ pub enum Conclusion {
     NothingJudged,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Win {
     pub subject: Subject,
     pub metric: Metric,
@@ -254,7 +257,7 @@ pub struct Win {
     pub change: Num,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CounterChange {
     pub subject: Subject,
     pub counter: Counter,
@@ -263,7 +266,7 @@ pub struct CounterChange {
     pub change: Num,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Note {
     /// No baseline under any key: not a failure, and said.
