@@ -1,10 +1,12 @@
 //! The command line. No logic.
 
+use crate::config::Budget;
 use crate::device::DeviceChoice;
 use crate::shard::Part;
+use crate::tune::Method;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
-use verdict::model::DEFAULT_CONFIG;
+use verdict::model::{Arch, DEFAULT_CONFIG};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -55,13 +57,15 @@ pub enum Command {
     Report(ReportArgs),
     /// Say why cases of a record are not what they were at the base: causes, with source lines
     Explain(ExplainArgs),
+    /// Search the macros of a variant for a faster configuration that holds every gate
+    Tune(TuneArgs),
     /// Show how the figures of the committed baselines moved, commit by commit
     History(HistoryArgs),
     /// Write how the committed baselines moved as pages for a browser: an index, and a page for each case
     Site(SiteArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
     Validate(ValidateArgs),
-    /// Write a commented gates.yaml to start from
+    /// Write a gates.yaml for the kernels of this directory, or a commented one to start from
     Init(InitArgs),
     /// Report what this machine has and what it lacks
     Doctor(DoctorArgs),
@@ -83,6 +87,8 @@ pub enum Command {
     Cache(CacheCommand),
     /// Measure how reliable verdicts on times are on this GPU: false alarms, slowdowns detected, and cost
     Calibrate(CalibrateArgs),
+    /// Rank tiles of attention by the GPU's own clock: which are right, and how many cycles a query takes
+    Micro(MicroArgs),
     /// Print the JSON Schema of gates.yaml, for editors
     #[command(after_help = "Example:
   gatekeeper schema > gates.schema.json
@@ -136,6 +142,7 @@ pub struct DoctorArgs {
   gatekeeper run 'sdpa_*@{small,ragged}'          globs: these kernels, at these shapes
   gatekeeper run --base origin/main               a pull request: timed interleaved with its base
   gatekeeper run --changed HEAD                   before a commit: only the kernels that it changes
+  gatekeeper run --device sim --watch sdpa_fp8    while editing: again after each save
   gatekeeper run --provision                      install the compiler first, if there is none
   gatekeeper run --shard 2/8                      a job of eight that share the cases; see merge
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/
@@ -205,6 +212,9 @@ pub struct RunArgs {
     /// Write inputs, outputs and references of every checked case as .npy files into this directory
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
+    /// Run again whenever a source or gates file below the directory of gates.yaml is saved, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
 }
 
 #[derive(Debug, Args)]
@@ -347,6 +357,64 @@ pub struct ReportArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  gatekeeper tune sdpa_f16/mma                          as `tune` of that variant in gates.yaml says
+  gatekeeper tune sdpa_f16/mma --budget 10min --resume  go on with the log of an earlier search
+  gatekeeper tune sdpa_f16/mma --apply tuned            the winner becomes a variant in gates.yaml
+  gatekeeper tune gemm --device sim                     a ranking by the simulator; exit code 3
+
+Exit codes: 0 a configuration was shown to be faster, 1 the start does not hold its gates, 2 wrong usage,
+3 none was shown to be faster, or there is no GPU, 4 environment.")]
+pub struct TuneArgs {
+    /// The variant to start from: KERNEL/VARIANT, or KERNEL where one of its variants has a `tune`
+    #[arg(value_name = "KERNEL[/VARIANT]")]
+    pub kernel: String,
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Which configuration comes next
+    #[arg(long, value_enum, default_value_t = Method::Guided)]
+    pub strategy: Method,
+    /// Where the search ends: '200 evaluations', or a time such as 10min [default: that of gates.yaml]
+    #[arg(long, value_name = "BUDGET")]
+    pub budget: Option<Budget>,
+    /// What is drawn at random follows from it
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Where kernels run: auto, cuda, cuda:N, or sim (a ranking, and no times)
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
+    pub device: DeviceChoice,
+    /// Without a GPU, simulate at most this many warp instructions per case, all seeds together
+    /// [default: that of gates.yaml, else 50000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
+    pub sim_budget: Option<u64>,
+    /// Go on with the log of an earlier search of the same
+    #[arg(long)]
+    pub resume: bool,
+    /// The log, a line of JSON for each event; reports are written beside it
+    /// [default: gatekeeper-out/tune-KERNEL-VARIANT.jsonl]
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Write the winner into the gates file as a variant of this name, where it was shown to be faster
+    #[arg(long, value_name = "NAME")]
+    pub apply: Option<String>,
+    /// Start from the best configurations that `gatekeeper micro` found; for guided and elite
+    #[arg(long, value_name = "FILE")]
+    pub seeds: Option<PathBuf>,
+    /// Write all evaluations as T4 results, too
+    #[arg(long, value_name = "FILE")]
+    pub t4: Option<PathBuf>,
+    /// Write all evaluations as a cache of Kernel Tuner, too
+    #[arg(long, value_name = "FILE")]
+    pub kernel_tuner: Option<PathBuf>,
+    /// Install the pinned compiler into the cache directory if there is none
+    #[arg(long)]
+    pub provision: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = TuneFormat::Terminal)]
+    pub format: TuneFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
   gatekeeper history                                  all baselines that git has
   gatekeeper history 'sdpa_*/stage2@mission'          these cases
   gatekeeper history --format markdown > history.md   with charts, as GitHub draws them
@@ -381,23 +449,43 @@ pub struct SiteArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  gatekeeper validate    file, line, column and key of the first mistake
+#[command(after_help = "Examples:
+  gatekeeper validate                       file, line, column and key of the first mistake
+  gatekeeper validate --explain add@small   what the file comes to for a case, and which line says so
 
 Exit codes: 0, or 2 for a mistake.")]
 pub struct ValidateArgs {
     #[command(flatten)]
     pub config: ConfigArg,
+    /// What these cases come to (a filter, as for `run`): compiler, call, arguments, tensors, gates, and where each
+    /// was said
+    #[arg(long, value_name = "CASE")]
+    pub explain: Option<String>,
+    /// Output format of --explain
+    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal, requires = "explain")]
+    pub format: ProfileFormat,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper init                    gates.yaml in this directory
-  gatekeeper init gpu/gates.yaml     in another directory; its paths are relative to that one")]
+  gatekeeper init                    gates.yaml in this directory, for the kernels of its .cu and .cuh files
+  gatekeeper init gpu/gates.yaml     in another directory; its paths are relative to that one
+  gatekeeper init --provision        install the compiler first, if there is none
+
+nvcc lists the kernels and their parameters; sizes and launches are tried in the simulator. Without sources the file
+is one to start from.
+
+Exit codes: 0, 2 wrong usage, 4 environment (no compiler, ...).")]
 pub struct InitArgs {
     /// The file to write; an existing file is never overwritten
     #[arg(default_value = "gates.yaml")]
     pub path: PathBuf,
+    /// The architecture to compile for
+    #[arg(long, default_value = "sm_90", value_name = "ARCH")]
+    pub arch: Arch,
+    /// Install the pinned compiler into the cache directory if there is none
+    #[arg(long)]
+    pub provision: bool,
 }
 
 #[derive(Debug, Args)]
@@ -443,6 +531,53 @@ pub struct CalibrateArgs {
         default_value = "gatekeeper-out/calibration.json.gz",
         value_name = "FILE"
     )]
+    pub out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  gatekeeper micro --provision                             108 configurations: checked, clocked, ranked
+  gatekeeper micro --as STAGES=SMEM_STAGE --top 5          and the 5 best as seeds of a search over SMEM_STAGE
+  gatekeeper micro --stages 2 --format csv > tiles.csv     27 of them
+  gatekeeper micro --from micro.json --against tune.jsonl  how far a ranking goes with measured times
+
+Exit codes: 0, 1 no configuration holds its gates, 2 wrong usage, 3 no GPU to rank by, 4 environment.")]
+pub struct MicroArgs {
+    /// Queries of a block: multiples of 16
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = clap::value_parser!(i64).range(16..=512))]
+    pub block_m: Vec<i64>,
+    /// Keys of a tile: multiples of 16 that divide 512
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = clap::value_parser!(i64).range(16..=512))]
+    pub block_k: Vec<i64>,
+    /// Tiles in shared memory
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [1, 2, 3, 4], value_parser = clap::value_parser!(i64).range(1..=16))]
+    pub stages: Vec<i64>,
+    /// Halves that a thread copies at a time: 2, 4 or 8
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [2, 4, 8], value_parser = clap::value_parser!(i64).range(2..=8))]
+    pub vec_width: Vec<i64>,
+    /// How many of the best are shown, and are seeds in micro.json
+    #[arg(long, default_value_t = 10, value_name = "K")]
+    pub top: usize,
+    /// What a macro of the tile is called in the kernel to be tuned: STAGES=SMEM_STAGE. Can be given several times
+    #[arg(long = "as", value_name = "MACRO=NAME")]
+    pub renames: Vec<String>,
+    /// A log of `gatekeeper tune`: says the rank correlation with its measured times
+    #[arg(long, value_name = "FILE")]
+    pub against: Option<PathBuf>,
+    /// With --against: a micro.json instead of measuring; needs no GPU
+    #[arg(long, value_name = "FILE", requires = "against", conflicts_with_all = ["device", "provision", "format", "out", "top", "block_m", "block_k", "stages", "vec_width"])]
+    pub from: Option<PathBuf>,
+    /// Which GPU: auto, cuda or cuda:N; sim checks without one, and ranks nothing
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
+    pub device: DeviceChoice,
+    /// Install the pinned compiler if there is none
+    #[arg(long)]
+    pub provision: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = MicroFormat::Terminal)]
+    pub format: MicroFormat,
+    /// Directory for micro.csv and micro.json
+    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
     pub out: PathBuf,
 }
 
@@ -530,6 +665,9 @@ pub enum Format {
     Json,
     Junit,
     Github,
+    Sarif,
+    Bencher,
+    BenchmarkAction,
 }
 
 /// A profile has no verdicts.
@@ -539,11 +677,26 @@ pub enum ProfileFormat {
     Json,
 }
 
+/// For programs there is the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TuneFormat {
+    Terminal,
+    Markdown,
+}
+
 /// What is no judgement has no annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum HistoryFormat {
     Terminal,
     Markdown,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MicroFormat {
+    Terminal,
+    Markdown,
+    Csv,
     Json,
 }
 
@@ -556,6 +709,9 @@ pub enum ReportFormat {
     Json,
     Junit,
     Github,
+    Sarif,
+    Bencher,
+    BenchmarkAction,
     Nvbench,
 }
 
@@ -569,6 +725,9 @@ impl ReportFormat {
             Self::Json => Some(Format::Json),
             Self::Junit => Some(Format::Junit),
             Self::Github => Some(Format::Github),
+            Self::Sarif => Some(Format::Sarif),
+            Self::Bencher => Some(Format::Bencher),
+            Self::BenchmarkAction => Some(Format::BenchmarkAction),
             Self::Nvbench => None,
         }
     }

@@ -30,10 +30,11 @@ fn main() -> ExitCode {
         Command::Baseline(BaselineCommand::Show { config, filters }) => {
             cmd::baseline::show(&config, &filters)
         }
+        Command::Tune(args) => cmd::tune::run(&args),
         Command::History(args) => cmd::history::run(&args),
         Command::Site(args) => cmd::site::run(&args),
         Command::Validate(args) => cmd::config::validate(&args),
-        Command::Init(args) => cmd::config::init(&args),
+        Command::Init(args) => cmd::init::run(&args),
         Command::Schema => cmd::config::schema(),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Toolchain(ToolchainCommand::Install) => cmd::toolchain::install(),
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
             cmd::cache::prune(limits, dry_run)
         }
         Command::Calibrate(args) => cmd::calibrate::run(&args),
+        Command::Micro(args) => cmd::micro::run(&args),
         Command::Completions { shell } => cmd::completions(shell),
         Command::Man { dir } => cmd::write_manual(&dir),
         Command::Worker { device } => return worker::child::main(device),

@@ -2,7 +2,9 @@
 //! stages; decides nothing: whether a case may go on, needs another process, or holds is asked of
 //! `verdict::judge`.
 
+mod arguments;
 mod base;
+mod bench;
 mod changed;
 mod check;
 mod code;
@@ -18,6 +20,7 @@ mod time;
 mod took;
 
 pub use base::Asked;
+pub use bench::{Bench, Proven, Shop};
 pub use changed::find_changed;
 pub use shard::AskedShard;
 

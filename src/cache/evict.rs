@@ -19,7 +19,7 @@ pub struct Entry {
 }
 
 /// What people call a part, its directory, and how far below it the entries are.
-const PARTS: [(&str, &str, u32); 9] = [
+const PARTS: [(&str, &str, u32); 10] = [
     ("compilers", "toolchains", 1),
     ("builds", "build/objects", 1),
     ("builds", "build/manifests", 1),
@@ -29,6 +29,7 @@ const PARTS: [(&str, &str, u32); 9] = [
     ("reference programs", "reference-programs", 1),
     ("base revisions", "trees", 2),
     ("calibration", "calibrate", 1),
+    ("microbenchmark", "micro", 1),
 ];
 
 /// What is to remain.

@@ -8,12 +8,16 @@ pub mod config;
 pub mod doctor;
 pub mod explain;
 pub mod history;
+pub mod init;
 pub mod judge;
 pub mod merge;
+pub mod micro;
 pub mod profile;
 pub mod run;
 pub mod site;
 pub mod toolchain;
+pub mod tune;
+mod watch;
 
 use crate::cli::{Cli, ConfigArg};
 use crate::error::{Diagnostic, Error, Result};
@@ -85,6 +89,31 @@ fn make_empty(dir: &Path, problem: &str) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+fn make_dir(option: &str, dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir).map_err(|error| {
+        if dir.ancestors().any(Path::is_file) {
+            Error::Usage(
+                Diagnostic::new(format!(
+                    "{option} {}: part of this path is a file",
+                    dir.display()
+                ))
+                .help("name a directory; it is created if it does not exist"),
+            )
+        } else {
+            Error::environment(format!("{} cannot be created: {error}", dir.display()))
+        }
+    })
+}
+
+/// As typed, with the program by its name: where it lies says nothing about a record.
+fn command_line() -> String {
+    let arguments = std::env::args().skip(1);
+    std::iter::once("gatekeeper".to_owned())
+        .chain(arguments)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn counted(count: usize, what: &str) -> String {

@@ -1,7 +1,6 @@
 //! `profile`: what the GPU's own counters say of correct cases. Judges nothing and writes no record.
 
-use super::run::command_line;
-use super::{print, say};
+use super::{command_line, print, say};
 use crate::cache::Cache;
 use crate::cli::{ProfileArgs, ProfileFormat};
 use crate::config::{self, Selection};

@@ -1,6 +1,6 @@
 //! `run`: the main job.
 
-use super::{counted, history, print, remark, write_file};
+use super::{command_line, counted, history, make_dir, print, remark, watch, write_file};
 use crate::cache::Cache;
 use crate::cli::RunArgs;
 use crate::config::{self, Loaded, Selection};
@@ -27,6 +27,13 @@ const JUNIT: &str = "junit.xml";
 const WRITTEN: [&str; 5] = [RECORD, JSON, MARKDOWN, HTML, JUNIT];
 
 pub fn run(args: &RunArgs) -> Result<Exit> {
+    match args.watch {
+        true => watch::watch(args, run_once),
+        false => run_once(args),
+    }
+}
+
+fn run_once(args: &RunArgs) -> Result<Exit> {
     let selection = Selection {
         filters: args.filters.clone(),
         seeds: args.seeds.clone(),
@@ -183,22 +190,6 @@ fn changed_cases(
     })
 }
 
-fn make_dir(option: &str, dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir).map_err(|error| {
-        if dir.ancestors().any(Path::is_file) {
-            Error::Usage(
-                Diagnostic::new(format!(
-                    "{option} {}: part of this path is a file",
-                    dir.display()
-                ))
-                .help("name a directory; it is created if it does not exist"),
-            )
-        } else {
-            Error::environment(format!("{} cannot be created: {error}", dir.display()))
-        }
-    })
-}
-
 /// What an earlier run wrote must not be taken for that of one that ended before it had any.
 fn remove_earlier(out: &Path) -> Result<()> {
     for name in WRITTEN {
@@ -218,13 +209,4 @@ fn remove_earlier(out: &Path) -> Result<()> {
 
 pub(super) fn shown(dir: &Path) -> String {
     format!("{}/{{{}}}", dir.display(), WRITTEN.join(","))
-}
-
-/// As typed, with the program by its name: where it lies says nothing about a record.
-pub(super) fn command_line() -> String {
-    let arguments = std::env::args().skip(1);
-    std::iter::once("gatekeeper".to_owned())
-        .chain(arguments)
-        .collect::<Vec<_>>()
-        .join(" ")
 }

@@ -9,6 +9,7 @@
 //! to a variant outside the selection pulls nothing in; what is not run is judged as not run.
 
 mod accepted;
+mod apply;
 mod call;
 mod condition;
 mod context;
@@ -18,8 +19,10 @@ mod fallback;
 mod flags;
 mod gates;
 mod kernel;
+mod layout;
 mod limit;
 mod packed;
+mod places;
 mod raw;
 mod reference;
 mod rival;
@@ -31,11 +34,16 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod tune;
 mod yaml;
 
 pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
+pub use apply::{VariantChange, apply_variant};
+pub use kernel::Asked;
 pub use limit::parse_change;
+pub use places::{Owner, Places};
 pub use select::{narrow, parse_filters};
+pub use tune::{Budget, Tune, Tuning, load_tuning};
 
 use crate::error::{Diagnostic, Error, Result};
 use crate::files::{self, Kind};
@@ -83,6 +91,7 @@ pub struct Loaded {
     pub root: PathBuf,
     /// Name of the file: `gates.yaml`.
     pub file: String,
+    pub places: Places,
     pub plan: Plan,
     pub gates: Vec<Gate>,
     pub targets: Vec<Target>,
@@ -91,6 +100,8 @@ pub struct Loaded {
     pub all: Vec<CaseId>,
     /// Whether the selection has other seeds than the file.
     pub reseeded: bool,
+    /// What can be tuned, selected or not.
+    pub tunes: Vec<Tune>,
 }
 
 /// The gates file of the nearest directory above this one, as in `../../gates.yaml`, for a command that was typed
@@ -107,41 +118,80 @@ fn find_config_above(path: &Path) -> Option<String> {
 /// # Errors
 /// Usage, for anything wrong with the file or the selection, with line, column and key.
 pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
-    let file = path.file_name().map_or_else(
-        || path.display().to_string(),
-        |name| name.to_string_lossy().into_owned(),
-    );
-    let root = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let bytes = files::read(path, files::WRITTEN).map_err(|error| {
-        let diagnostic =
-            Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
-        Error::Usage(match error.kind() {
-            std::io::ErrorKind::NotFound => match find_config_above(path) {
-                Some(there) => diagnostic.help(format!(
-                    "there is one in a parent directory: --config {there}"
+    let File { root, name, text } = File::read(path)?;
+    let mut resolved =
+        parse(&name, &text, &on_disk(&root), &sources::of_process).map_err(Error::Usage)?;
+    let all = resolved.plan.cases.iter().map(|case| case.id.clone());
+    let all = all.collect();
+    select::select(&mut resolved, selection).map_err(Error::Usage)?;
+    Ok(Loaded {
+        root,
+        places: Places {
+            file: name.clone(),
+            text,
+        },
+        file: name,
+        plan: resolved.plan,
+        gates: resolved.gates,
+        targets: resolved.targets,
+        toolchain: resolved.toolchain,
+        all,
+        reseeded: selection.seeds.is_some(),
+        tunes: resolved.tunes,
+    })
+}
+
+/// A gates file as it is written.
+struct File {
+    /// Its directory.
+    root: PathBuf,
+    name: String,
+    text: String,
+}
+
+impl File {
+    fn read(path: &Path) -> Result<Self> {
+        let name = path.file_name().map_or_else(
+            || path.display().to_string(),
+            |name| name.to_string_lossy().into_owned(),
+        );
+        let root = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let bytes = files::read(path, files::WRITTEN).map_err(|error| {
+            let diagnostic =
+                Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
+            Error::Usage(match error.kind() {
+                std::io::ErrorKind::NotFound => match find_config_above(path) {
+                    Some(there) => diagnostic.help(format!(
+                        "there is one in a parent directory: --config {there}"
+                    )),
+                    None => diagnostic
+                        .help("write one with `gatekeeper init`, or name another with --config"),
+                },
+                std::io::ErrorKind::IsADirectory => diagnostic.help(format!(
+                    "name the file in it: --config {}",
+                    path.join(DEFAULT_CONFIG).display()
                 )),
-                None => diagnostic
-                    .help("write one with `gatekeeper init`, or name another with --config"),
-            },
-            std::io::ErrorKind::IsADirectory => diagnostic.help(format!(
-                "name the file in it: --config {}",
-                path.join(DEFAULT_CONFIG).display()
-            )),
-            _ => diagnostic,
-        })
-    })?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let valid = error
-            .as_bytes()
-            .get(..error.utf8_error().valid_up_to())
-            .unwrap_or_default();
-        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
-        Error::Usage(Diagnostic::new("not valid UTF-8").at(format!("{file}:{line}")))
-    })?;
-    let disk = |path: &str| {
+                _ => diagnostic,
+            })
+        })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = error
+                .as_bytes()
+                .get(..error.utf8_error().valid_up_to())
+                .unwrap_or_default();
+            let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+            Error::Usage(Diagnostic::new("not valid UTF-8").at(format!("{name}:{line}")))
+        })?;
+        Ok(Self { root, name, text })
+    }
+}
+
+/// What is at a path below a directory.
+fn on_disk(root: &Path) -> impl Fn(&str) -> Option<PathKind> + '_ {
+    |path| {
         let metadata = std::fs::metadata(root.join(path)).ok()?;
         Some(match Kind::of(&metadata) {
             Kind::Directory => PathKind::Directory,
@@ -149,21 +199,7 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
             Kind::File => PathKind::File,
             Kind::Special => PathKind::Special,
         })
-    };
-    let mut resolved = parse(&file, &text, &disk, &sources::of_process).map_err(Error::Usage)?;
-    let all = resolved.plan.cases.iter().map(|case| case.id.clone());
-    let all = all.collect();
-    select::select(&mut resolved, selection).map_err(Error::Usage)?;
-    Ok(Loaded {
-        root,
-        file,
-        plan: resolved.plan,
-        gates: resolved.gates,
-        targets: resolved.targets,
-        toolchain: resolved.toolchain,
-        all,
-        reseeded: selection.seeds.is_some(),
-    })
+    }
 }
 
 /// Whether a text is a file of gates, by what it says: whatever its name, and right or wrong.
@@ -192,11 +228,20 @@ pub fn template() -> &'static str {
     include_str!("template.yaml")
 }
 
+/// Whether a text is a right file of gates in this directory.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(root: &Path, text: &str) -> std::result::Result<(), Diagnostic> {
+    parse(DEFAULT_CONFIG, text, &on_disk(root), &sources::of_process).map(drop)
+}
+
 struct Resolved {
     plan: Plan,
     gates: Vec<Gate>,
     targets: Vec<Target>,
     toolchain: ToolchainPin,
+    tunes: Vec<Tune>,
 }
 
 fn parse(
@@ -266,6 +311,7 @@ fn resolve_file(
         toolchain: ToolchainPin {
             cuda: raw.toolchain.cuda.as_ref().map(check_release).transpose()?,
         },
+        tunes: Vec::new(),
     };
     if raw.kernels.is_empty() {
         return Err(Problem::new(
@@ -282,6 +328,7 @@ fn resolve_file(
         resolved.gates.extend(kernel.gates);
         resolved.targets.extend(kernel.targets);
         resolved.plan.rivals.extend(kernel.rivals);
+        resolved.tunes.extend(kernel.tunes);
     }
     if let Some(singles) = &raw.timing.singles {
         check_singles(singles, &resolved.gates)?;

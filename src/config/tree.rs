@@ -4,12 +4,23 @@ use super::yaml::{Ordered, Spot};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
+#[derive(Clone)]
 pub enum Tree {
     /// Nothing was written.
     Null,
     Scalar(String),
     List(Vec<Spot<Tree>>),
     Map(Ordered<Spot<Tree>>),
+}
+
+impl Tree {
+    /// The value of a key, where this is a mapping that has it.
+    pub fn get(&self, key: &str) -> Option<&Tree> {
+        match self {
+            Self::Map(map) => map.get(key).map(|value| &value.value),
+            Self::Null | Self::Scalar(_) | Self::List(_) => None,
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for Tree {

@@ -1,4 +1,5 @@
-//! YAML text to values that know where they were written. The only user of `serde_yaml`.
+//! YAML text to values that know where they were written. With `layout` the only user of
+//! `serde_yaml`.
 
 use super::tree::Tree;
 use crate::error::Diagnostic;
@@ -296,6 +297,14 @@ impl<'a> Source<'a> {
     /// Whether the file is a mapping that has this key, however it is quoted.
     pub fn has(&self, key: &str) -> bool {
         matches!(&self.tree.value, Tree::Map(map) if map.get(key).is_some())
+    }
+
+    pub fn into_tree(self) -> Tree {
+        self.tree.value
+    }
+
+    pub fn root(&self) -> &Spot<Tree> {
+        &self.tree
     }
 
     pub fn start(&self) -> Position {

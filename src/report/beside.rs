@@ -267,6 +267,8 @@ pub struct LoosenedGates<'a> {
     /// What head asks.
     how: &'a Loosened,
     pub outcome: Outcome,
+    /// Of the reason.
+    pub code: &'static str,
     /// Where head declares what it has instead.
     pub declared: Option<&'a str>,
 }
@@ -305,6 +307,7 @@ pub fn loosened(judgement: &Judgement) -> Vec<LoosenedGates<'_>> {
             demands: vec![demand],
             how,
             outcome: verdict.outcome,
+            code: verdict.reason.code(),
             declared: verdict.declared.as_deref(),
         };
         let same = found.iter_mut().find(|it| {

@@ -171,6 +171,25 @@ pub(super) fn json(text: &str) -> String {
     out
 }
 
+/// In a message of SARIF, where `[text](place)` is a link.
+pub(super) fn sarif_message(text: &str) -> String {
+    text.replace("](", "] (")
+}
+
+/// A path as the path of a URI.
+pub(super) fn uri_path(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                out.push(char::from(byte));
+            }
+            byte => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
 /// As `json`, of XML.
 pub(super) fn xml(text: &str) -> String {
     text.replace("##[", "&#35;#[")
@@ -275,6 +294,8 @@ mod tests {
             value
         );
         assert_eq!(json("\"a\u{7f}\u{202e}\",\n"), "\"a\\u007f\\u202e\",\n");
+        assert_eq!(sarif_message("see [k](http://e)"), "see [k] (http://e)");
+        assert_eq!(uri_path("a b/ü#[?].yaml"), "a%20b/%C3%BC%23%5B%3F%5D.yaml");
         assert_eq!(xml("<a>##[b</a>"), "<a>&#35;#[b</a>");
         assert_eq!(
             html("<p>a\u{202e}b\u{1b} ##[c\n  ::error ::d</p>"),

@@ -1,9 +1,12 @@
 //! What a person or a program reads of a judgement. Decides nothing.
 
+mod annotations;
 mod beside;
+pub mod case;
 mod causes;
 #[cfg(test)]
 mod codes;
+pub mod dashboards;
 pub mod diagnosis;
 pub mod escape;
 pub mod explain;
@@ -15,6 +18,7 @@ pub mod json;
 pub mod junit;
 pub mod ladder;
 pub mod markdown;
+pub mod micro;
 pub mod models;
 mod names;
 mod notes;
@@ -26,11 +30,13 @@ pub mod profile;
 pub mod progress;
 pub mod reasons;
 mod rivals;
+pub mod sarif;
 mod signature;
 mod standing;
 mod summary;
 mod targets;
 pub mod terminal;
+pub mod tune;
 pub mod words;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 mod beside;
+mod exchange;
 mod hostile;
 mod sentences;
 

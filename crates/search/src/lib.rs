@@ -14,6 +14,7 @@ mod encode;
 pub mod exchange;
 mod forest;
 mod guided;
+mod seeds;
 mod space;
 mod strategy;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod value;
 
 pub use elite::Elite;
 pub use guided::{Guided, Settings};
+pub use seeds::{MICRO_SCHEMA, Seed, read_seeds};
 pub use space::{Parameter, Point, Space, Unusable};
 pub use strategy::{Exhaustive, Outcome, Random, Strategy};
 pub use value::Value;

@@ -431,7 +431,12 @@ fn every_format(record: &Record, text: &str) {
         explain::json(&explained),
         models::json(&models),
     ];
-    for document in documents {
+    let exchanged = [
+        sarif::render(record, &judgement),
+        dashboards::bencher(record),
+        dashboards::benchmark_action(record),
+    ];
+    for document in documents.into_iter().chain(exchanged) {
         let document = document.unwrap();
         gives_no_orders(&document, "json");
         serde_json::from_str::<Value>(&document).unwrap();

@@ -2,6 +2,7 @@
 
 mod buffers;
 mod check;
+mod clock;
 mod job_cache;
 mod metered;
 mod orders;
@@ -89,6 +90,9 @@ fn run(device: &mut CudaDevice, cache: &mut JobCache, job: &Job, frames: &mut Fr
                 Ok(Frame::Profiled)
             })
         }
+        Job::Clock(job) => metered(device, frames, |device, say| {
+            clock::clock(device, cache, job, say).map(Frame::Clocked)
+        }),
         Job::Estimate(_) | Job::Simulate(_) => {
             Frame::Failed(Failure::Unsupported(Unsupported::Simulation))
         }

@@ -81,6 +81,8 @@ pub enum Unreadable {
     Error { at: String, word: String },
     #[error("parameter {0} has no list of values")]
     Values(String),
+    #[error("its schema is {0}, and {schema} is expected", schema = crate::seeds::MICRO_SCHEMA)]
+    Schema(String),
     #[error("the schema version is {0}; 1.x is known")]
     Version(String),
 }

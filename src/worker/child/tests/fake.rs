@@ -126,6 +126,16 @@ fn kernel(symbol: &str) -> Kernel {
             }
             Ok(())
         },
+        // Writes the steps of its clock.
+        "clocks" => |memory, args, launch| {
+            for i in 0..N as u64 {
+                let step = u64::from(launch) * 1000 + i;
+                memory
+                    .at(args[1] + 8 * i, 8)
+                    .copy_from_slice(&step.to_le_bytes());
+            }
+            Ok(())
+        },
         "faults" => |_, _, _| {
             Err(Failure::Fault {
                 fault: Fault {
@@ -139,7 +149,7 @@ fn kernel(symbol: &str) -> Kernel {
     }
 }
 
-const KERNELS: [&str; 12] = [
+const KERNELS: [&str; 13] = [
     "double",
     "negates",
     "wrong",
@@ -151,6 +161,7 @@ const KERNELS: [&str; 12] = [
     "races",
     "in_place",
     "accumulates",
+    "clocks",
     "faults",
 ];
 

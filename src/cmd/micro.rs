@@ -1,0 +1,143 @@
+//! `micro`: which tiles of attention are right, and how many cycles each takes.
+
+use super::{command_line, print, remark, say, terminal_options, write_file};
+use crate::cache::Cache;
+use crate::cli::{MicroArgs, MicroFormat};
+use crate::error::{Diagnostic, Error, Result};
+use crate::exit::Exit;
+use crate::files;
+use crate::micro::validity::{self, Agreement, Renames};
+use crate::micro::{self, MACROS, Request, Sweep};
+use crate::report::micro::{self as report, Ending};
+use crate::report::progress::Progress;
+use crate::report::{markdown, terminal};
+use search::Seed;
+use std::path::Path;
+
+const CSV: &str = "micro.csv";
+const JSON: &str = "micro.json";
+
+pub fn run(args: &MicroArgs) -> Result<Exit> {
+    let renames = read_renames(&args.renames)?;
+    // Before a minute of GPU time, not after it.
+    let timed = args.against.as_deref().map(read_times).transpose()?;
+    if let (Some(from), Some(timed)) = (&args.from, &timed) {
+        let ranked = report::read(&read_text(from)?).map_err(|error| {
+            Error::Usage(error.diagnostic().clone().at(from.display().to_string()))
+        })?;
+        let agreement = validity::agree(&ranked, &renames, timed);
+        say(&report::agreement(&agreement))?;
+        return Ok(exit(&agreement));
+    }
+    super::make_dir("--out", &args.out)?;
+    let progress = Progress::default();
+    let request = Request {
+        device: args.device,
+        provision: args.provision,
+        sweep: Sweep([
+            args.block_m.clone(),
+            args.block_k.clone(),
+            args.stages.clone(),
+            args.vec_width.clone(),
+        ]),
+        command: command_line(),
+    };
+    let ranking = micro::measure(&request, &Cache::open()?, &|event| progress.on(event));
+    progress.clear();
+    let ranking = ranking?;
+    let csv = report::csv(&ranking, &renames)?;
+    let json = report::json(&ranking, args.top, &renames)?;
+    write_file(&args.out.join(CSV), &csv)?;
+    write_file(&args.out.join(JSON), &json)?;
+    match args.format {
+        MicroFormat::Terminal => {
+            let sections = report::lay_out(&ranking, args.top);
+            print(&terminal::render_groups(&[sections], terminal_options()))?;
+        }
+        MicroFormat::Markdown => {
+            let sections = report::lay_out(&ranking, args.top);
+            print(&markdown::render_groups(report::TITLE, &[sections]))?;
+        }
+        MicroFormat::Csv => print(&csv)?,
+        MicroFormat::Json => print(&json)?,
+    }
+    let ending = report::ending(&ranking);
+    if let Some(timed) = &timed
+        && ending == Ending::Ranked
+    {
+        let clocked = ranking.clocked.iter();
+        let ranked: Vec<(Seed, f64)> = clocked
+            .map(|it| (it.kept.values.clone(), it.cycles))
+            .collect();
+        remark(&report::agreement(&validity::agree(
+            &ranked, &renames, timed,
+        )));
+    }
+    remark(&format!("ranking: {}/{{{CSV},{JSON}}}", args.out.display()));
+    Ok(match ending {
+        Ending::Ranked => Exit::Held,
+        Ending::NoneRight => Exit::Failed,
+        Ending::NoClock => Exit::Undecided,
+    })
+}
+
+fn exit(agreement: &Agreement) -> Exit {
+    match agreement.correlation {
+        Some(_) => Exit::Held,
+        None => Exit::Undecided,
+    }
+}
+
+/// `STAGES=SMEM_STAGE`
+fn read_renames(written: &[String]) -> Result<Renames> {
+    let refuse = |text: &str, why: &str| {
+        Error::Usage(
+            Diagnostic::new(format!("--as {text}: {why}"))
+                .help("a macro of the tile and its name in another kernel: --as STAGES=SMEM_STAGE"),
+        )
+    };
+    let mut renames = Renames::new();
+    for text in written {
+        let Some((old, new)) = text.split_once('=') else {
+            return Err(refuse(text, "there is no `=`"));
+        };
+        if !MACROS.contains(&old) {
+            let known = MACROS.join(", ");
+            return Err(refuse(text, &format!("the macros are {known}")));
+        }
+        if !verdict::expr::is_identifier(new) {
+            return Err(refuse(text, &format!("`{new}` is not the name of a macro")));
+        }
+        if renames.insert(old.to_owned(), new.to_owned()).is_some() {
+            return Err(refuse(text, &format!("{old} is named twice")));
+        }
+    }
+    for (old, new) in &renames {
+        let is_called_so = |other: &&str| renames.get(*other).map_or(*other, String::as_str) == new;
+        if MACROS
+            .iter()
+            .any(|other| other != old && is_called_so(other))
+        {
+            let message = format!("--as {old}={new}: another macro is called {new}");
+            return Err(Error::usage(message));
+        }
+    }
+    Ok(renames)
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    files::read_text(path, files::SOURCE).map_err(|error| {
+        let message = format!("cannot be read: {error}");
+        Error::Usage(Diagnostic::new(message).at(path.display().to_string()))
+    })
+}
+
+fn read_times(path: &Path) -> Result<Vec<validity::Timed>> {
+    let text = read_text(path)?;
+    validity::read_times(&text).map_err(|(line, error)| {
+        Error::Usage(
+            Diagnostic::new(format!("no line of a log of `tune`: {error}"))
+                .at(format!("{}:{line}", path.display())),
+        )
+    })
+}

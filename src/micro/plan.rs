@@ -1,0 +1,134 @@
+//! The configurations of a sweep, and the gates.yaml that holds each to what is right. Pure.
+
+use crate::error::{Diagnostic, Error, Result};
+use search::{Parameter, Seed, Space, Value};
+use std::fmt::Write;
+use verdict::model::{Arch, Arg, Case, ScalarType, ScalarValue};
+
+pub const FILE: &str = "tile.cu";
+/// The tensor that the kernel writes its clock's steps to.
+pub const CYCLES: &str = "cycles";
+pub const SEED: u64 = 1;
+
+/// Keys that a block goes through.
+const KEYS: u32 = 512;
+/// Blocks of a check, and how often each does its work.
+const CHECKED: (u32, u32) = (2, 2);
+/// How often a block does its work while it is clocked. The first time is for caches.
+const REPEATS: u32 = 10;
+
+/// Macros of the tile, in the order of its sweep.
+pub const MACROS: [&str; 4] = ["BLOCK_M", "BLOCK_K", "STAGES", "VEC_WIDTH"];
+
+/// The values of each macro.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sweep(pub [Vec<i64>; 4]);
+
+/// One value of each macro.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    pub values: Seed,
+}
+
+impl Sweep {
+    /// # Errors
+    /// Usage: a macro without values, or with one twice.
+    pub fn configurations(&self) -> Result<Vec<Configuration>> {
+        let parameters = MACROS.iter().zip(&self.0).map(|(name, values)| Parameter {
+            name: (*name).to_owned(),
+            values: values.iter().copied().map(Value::Integer).collect(),
+        });
+        let space = Space::enumerate(parameters.collect(), |_| true)
+            .map_err(|why| Error::Usage(Diagnostic::new(why.to_string())))?;
+        let values = space.points().map(|point| {
+            let values = MACROS.iter().zip(space.values(point));
+            let values = values.filter_map(|(name, value)| match value {
+                Value::Integer(value) => Some(((*name).to_owned(), *value)),
+                _ => None,
+            });
+            Configuration {
+                values: values.collect(),
+            }
+        });
+        Ok(values.collect())
+    }
+}
+
+impl Configuration {
+    /// `m64_k32_s2_v8`: the variant that it is.
+    pub fn name(&self) -> String {
+        let value = |name: &str| self.values.get(name).copied().unwrap_or_default();
+        let [m, k, s, v] = MACROS.map(value);
+        format!("m{m}_k{k}_s{s}_v{v}")
+    }
+}
+
+/// Each configuration is a variant.
+pub fn write_gates(configurations: &[Configuration], arch: Arch) -> String {
+    let (blocks, repeats) = CHECKED;
+    let mut text = format!(
+        "version: 1
+architectures: [{arch}]
+flags: [-O3, -std=c++17]
+kernels:
+  tile:
+    source: {FILE}
+    entry: tile
+    shapes: {{check: {{BLOCKS: {blocks}, KEYS: {KEYS}, REPEATS: {repeats}}}}}
+    seeds: [{SEED}]
+    tensors:
+      q: {{type: f16, shape: [1, BLOCKS, BLOCK_M, 64]}}
+      k: {{type: f16, shape: [1, 1, KEYS, 64]}}
+      v: {{type: f16, shape: [1, 1, KEYS, 64]}}
+      out: {{role: out, type: f32, shape: [1, BLOCKS, BLOCK_M, 64]}}
+      {CYCLES}: {{role: scratch, type: i64, shape: [BLOCKS, REPEATS]}}
+    args: [{{tensor: q}}, {{tensor: k}}, {{tensor: v}}, {{tensor: out}}, {{tensor: {CYCLES}}}, {{i32: KEYS}}, {{i32: REPEATS}}]
+    launch: {{grid: [BLOCKS], block: [2 * BLOCK_M], dynamic_shared: STAGES * BLOCK_K * 288}}
+    reference: {{sdpa: {{q: q, k: k, v: v, out: out, scale: 0.125}}}}
+    gates: {{max_err: 1e-3, occupancy: \">= 1%\"}}
+    variants:
+"
+    );
+    for configuration in configurations {
+        let macros = configuration.values.iter();
+        let define: Vec<String> = macros
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
+        let (name, define) = (configuration.name(), define.join(", "));
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "      {name}: {{define: {{{define}}}}}");
+    }
+    text
+}
+
+/// The case that was checked, with so many blocks, each of which does its work more often.
+pub fn clocked(case: &Case, blocks: u32) -> Case {
+    let mut case = case.clone();
+    let count = blocks as usize;
+    for tensor in &mut case.tensors {
+        match (tensor.name.as_str(), tensor.dims.as_mut_slice()) {
+            ("q" | "out", [_, heads, ..]) => *heads = count,
+            (CYCLES, dims) => dims.copy_from_slice(&[count, REPEATS as usize]),
+            _ => {}
+        }
+    }
+    for step in &mut case.steps {
+        if let Some(launch) = &mut step.launch {
+            launch.grid = [blocks, 1, 1];
+        }
+        if let Some(repeats) = step.args.last_mut() {
+            *repeats = Arg::Scalar {
+                elem: ScalarType::I32,
+                value: ScalarValue::Int(REPEATS.into()),
+            };
+        }
+    }
+    case
+}
+
+/// Times of one block: the first is not counted.
+pub fn repeats_of(cycles: &[u64]) -> impl Iterator<Item = &[u64]> {
+    cycles
+        .chunks_exact(REPEATS as usize)
+        .filter_map(|block| block.get(1..))
+}
