@@ -232,7 +232,7 @@ fn what_is_no_whole_is_refused() {
     let whole = "out/whole/record.json";
     merge(
         &[&one, whole],
-        "error: out/whole/record.json: it is a whole run on the same GPU model, and so is out/1-of-3/record.json\n  \
+        "error: out/whole/record.json: it is of the same GPU model as out/1-of-3/record.json, and one of the two is of all cases\n  \
          help: name the record of each shard once; of one that was run again, the newer\n",
     );
 
@@ -398,7 +398,7 @@ fn gpu_models_stand_side_by_side_and_the_worst_decides() {
         dir,
         &["merge", &h100, &h100],
         &format!(
-            "error: {h100}: it is a whole run on the same GPU model, and so is {h100}\n  \
+            "error: {h100}: it is of the same GPU model as {h100}, and one of the two is of all cases\n  \
              help: name the record of each shard once; of one that was run again, the newer\n"
         ),
     );

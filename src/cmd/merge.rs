@@ -115,11 +115,13 @@ fn refuse(refused: &Refused) -> Error {
             Diagnostic::new(problem).at(other).help(help)
         }
         Refused::Doubled { first, other, part } => {
-            let what = match part {
-                Some(part) => format!("shard {part}"),
-                None => "a whole run on the same GPU model".to_owned(),
+            let problem = match part {
+                Some(part) => format!("it is shard {part}, and so is {first}"),
+                None => format!(
+                    "it is of the same GPU model as {first}, and one of the two is of all cases"
+                ),
             };
-            Diagnostic::new(format!("it is {what}, and so is {first}"))
+            Diagnostic::new(problem)
                 .at(other)
                 .help("name the record of each shard once; of one that was run again, the newer")
         }

@@ -23,7 +23,7 @@ struct Group<'a> {
 }
 
 /// The cases of each of `of` shards, in the order of the plan. The most expensive group first, each to the shard that
-/// has least to do: so no shard is empty, and none has more than 4/3 of what the best dealing would give it.
+/// has least to do: so no shard is empty, and the longest takes at most 4/3 of what it would in the best dealing.
 pub fn deal(plan: &Plan, of: u32, took: &[Took]) -> Result<Vec<Vec<CaseId>>, TooMany> {
     let mut groups = groups(plan, &costs(plan, took));
     let of = usize::try_from(of).unwrap_or(usize::MAX);

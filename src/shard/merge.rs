@@ -30,7 +30,7 @@ pub enum Refused {
         other: String,
         what: Foreign,
     },
-    /// Two of one shard; `None` of runs that were not dealt out.
+    /// Two of one shard; `None` where one of the two is a run of all cases.
     Doubled {
         first: String,
         other: String,
@@ -216,7 +216,7 @@ fn merge_one(on: String, records: Vec<Named>) -> Result<Record, Refused> {
             return Err(Refused::Doubled {
                 first: first.name.clone(),
                 other: other.name,
-                part,
+                part: part.filter(|_| first.record.shard.is_some()),
             });
         }
         shards.insert(number, other);
