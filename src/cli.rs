@@ -1,6 +1,8 @@
 //! The command line. No logic.
 
+use crate::config::Budget;
 use crate::device::DeviceChoice;
+use crate::tune::Method;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use verdict::model::{Arch, DEFAULT_CONFIG};
@@ -52,6 +54,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Say why cases of a record are not what they were at the base: causes, with source lines
     Explain(ExplainArgs),
+    /// Search the macros of a variant for a faster configuration that holds every gate
+    Tune(TuneArgs),
     /// Show how the figures of the committed baselines moved, commit by commit
     History(HistoryArgs),
     /// Write how the committed baselines moved as pages for a browser: an index, and a page for each case
@@ -320,6 +324,57 @@ pub struct ReportArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  gatekeeper tune sdpa_f16/mma                          as `tune` of that variant in gates.yaml says
+  gatekeeper tune sdpa_f16/mma --budget 10min --resume  go on with the log of an earlier search
+  gatekeeper tune gemm --device sim                     a ranking by the simulator; exit code 3
+
+Exit codes: 0 a configuration was shown to be faster, 1 the start does not hold its gates, 2 wrong usage,
+3 none was shown to be faster, or there is no GPU, 4 environment.")]
+pub struct TuneArgs {
+    /// The variant to start from: KERNEL/VARIANT, or KERNEL where one of its variants has a `tune`
+    #[arg(value_name = "KERNEL[/VARIANT]")]
+    pub kernel: String,
+    #[command(flatten)]
+    pub config: ConfigArg,
+    /// Which configuration comes next
+    #[arg(long, value_enum, default_value_t = Method::Guided)]
+    pub strategy: Method,
+    /// Where the search ends: '200 evaluations', or a time such as 10min [default: that of gates.yaml]
+    #[arg(long, value_name = "BUDGET")]
+    pub budget: Option<Budget>,
+    /// What is drawn at random follows from it
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Where kernels run: auto, cuda, cuda:N, or sim (a ranking, and no times)
+    #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = DeviceChoice::of_one)]
+    pub device: DeviceChoice,
+    /// Without a GPU, simulate at most this many warp instructions per case, all seeds together
+    /// [default: that of gates.yaml, else 50000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
+    pub sim_budget: Option<u64>,
+    /// Go on with the log of an earlier search of the same
+    #[arg(long)]
+    pub resume: bool,
+    /// The log, a line of JSON for each event; reports are written beside it
+    /// [default: gatekeeper-out/tune-KERNEL-VARIANT.jsonl]
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Write all evaluations as T4 results, too
+    #[arg(long, value_name = "FILE")]
+    pub t4: Option<PathBuf>,
+    /// Write all evaluations as a cache of Kernel Tuner, too
+    #[arg(long, value_name = "FILE")]
+    pub kernel_tuner: Option<PathBuf>,
+    /// Install the pinned compiler into the cache directory if there is none
+    #[arg(long)]
+    pub provision: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = TuneFormat::Terminal)]
+    pub format: TuneFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
   gatekeeper history                                  all baselines that git has
   gatekeeper history 'sdpa_*/stage2@mission'          these cases
   gatekeeper history --format markdown > history.md   with charts, as GitHub draws them
@@ -530,6 +585,13 @@ pub enum Format {
 pub enum ProfileFormat {
     Terminal,
     Json,
+}
+
+/// For programs there is the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TuneFormat {
+    Terminal,
+    Markdown,
 }
 
 /// What is no judgement has no annotations.

@@ -33,4 +33,5 @@ mod sources;
 pub mod store;
 pub mod temporary;
 pub mod toolchain;
+pub mod tune;
 pub mod worker;

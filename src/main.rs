@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Baseline(BaselineCommand::Show { config, filters }) => {
             cmd::baseline::show(&config, &filters)
         }
+        Command::Tune(args) => cmd::tune::run(&args),
         Command::History(args) => cmd::history::run(&args),
         Command::Site(args) => cmd::site::run(&args),
         Command::Validate(args) => cmd::config::validate(&args),

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod base;
+mod bench;
 mod changed;
 mod check;
 mod code;
@@ -17,6 +18,7 @@ mod sources;
 mod time;
 
 pub use base::Asked;
+pub use bench::{Bench, Proven, Shop};
 pub use changed::find_changed;
 
 use crate::build::Artifact;

@@ -1,4 +1,4 @@
-"""A table: what gatekeeper says bounds each profiled case, and what Nsight Compute's rules say of the same launch.
+"""Rows of a table: what gatekeeper says bounds each profiled case, and what Nsight Compute's rules say of the same launch.
 
 Arguments: a record, its diagnosis as JSON, and a directory with the details page of each report as CSV, in the order
 in which the profiles were taken."""
@@ -40,14 +40,13 @@ def rules(path):
 def main(record, diagnosis, reports):
     cases = profiled(json.loads(pathlib.Path(record).read_text()))
     pages = sorted(pathlib.Path(reports).glob("*.csv"))
-    if len(cases) != len(pages):
+    if not cases or len(cases) != len(pages):
         sys.exit(f"{len(cases)} profiles in the record and {len(pages)} reports: which is whose is not known")
     # Of repeats the first.
     of_case = {}
     for case, page in zip(cases, pages):
         of_case.setdefault(case, page)
     said = {name(it["case"]): it for it in json.loads(pathlib.Path(diagnosis).read_text())["diagnoses"]}
-    print("| case | gatekeeper | uses | Nsight Compute's rules |\n|---|---|---|---|")
     for case, page in of_case.items():
         after = said[case]["after"]
         uses = sorted(after["uses"].items(), key=lambda it: -it[1])[:4]

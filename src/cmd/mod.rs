@@ -14,6 +14,7 @@ pub mod profile;
 pub mod run;
 pub mod site;
 pub mod toolchain;
+pub mod tune;
 mod watch;
 
 use crate::cli::{Cli, ConfigArg};

@@ -13,6 +13,7 @@ use super::scope::{self, Scope};
 use super::shape::{NamedShape, check_file_name, check_identifier, choose_shapes, resolve_shapes};
 use super::target;
 use super::tensor::{self, Declared};
+use super::tune::{self, Tune};
 use super::yaml::{Ordered, Position, Problem, Spot, suggest};
 use crate::files;
 use crate::sources::{self, Made, NoDirectory};
@@ -42,6 +43,8 @@ pub struct KernelVariant<'a> {
     pub fallback: Option<&'a Spot<String>>,
     /// Gates that it is kept to fail, as written.
     pub failing: Option<&'a Spot<Vec<Spot<String>>>>,
+    /// What can be tuned of it.
+    pub tune: Option<&'a Spot<raw::RawTune>>,
 }
 
 /// What is called, as written.
@@ -89,6 +92,15 @@ pub struct Resolved {
     pub expected: Vec<Expected>,
     pub fallbacks: Vec<Fallback>,
     pub rivals: Vec<Rival>,
+    pub tunes: Vec<Tune>,
+}
+
+/// What is built and run of one variant, and what has to hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    pub units: Vec<Unit>,
+    pub cases: Vec<Case>,
+    pub gates: Vec<Gate>,
 }
 
 pub fn resolve_kernel(
@@ -108,20 +120,10 @@ pub fn resolve_kernel(
         expected: Vec::new(),
         fallbacks: Vec::new(),
         rivals: rivals.clone(),
+        tunes: Vec::new(),
     };
-    let dims: Vec<&str> = shapes.first().map_or(Vec::new(), |shape| {
-        shape.dims.keys().map(String::as_str).collect()
-    });
+    let dims = names_of_dims(&shapes);
     for kernel in &kernels {
-        check_names(kernel, &shapes)?;
-        let cases: Vec<Case> = kernel
-            .shapes
-            .iter()
-            .map(|shape| resolve_case(kernel, shape, shared))
-            .collect::<Result<_, _>>()?;
-        resolved
-            .units
-            .extend(resolve_units(kernel, &kernel.shapes, &cases, shared)?);
         let writer = Writer {
             kernel,
             siblings: &kernels,
@@ -131,7 +133,13 @@ pub fn resolve_kernel(
             dims: &dims,
             file: shared.file,
         };
-        let mut gates = gates::resolve_gates(&writer, &cases)?;
+        let Asked {
+            units,
+            cases,
+            mut gates,
+        } = resolve_one(&writer, shared)?;
+        resolved.units.extend(units);
+        resolved.tunes.extend(tune::resolve(kernel, &shapes)?);
         let targets = target::resolve(&writer, &kernel.targets, &cases)?;
         match kernel.failing {
             None => resolved.targets.extend(targets),
@@ -150,6 +158,57 @@ pub fn resolve_kernel(
     resolved.fallbacks = fallback::resolve(&kernels, &resolved.cases, shared.file)?;
     gates::mark_cases(&resolved.gates, &resolved.targets, &mut resolved.cases);
     Ok(resolved)
+}
+
+fn names_of_dims(shapes: &[NamedShape]) -> Vec<&str> {
+    shapes.first().map_or(Vec::new(), |shape| {
+        shape.dims.keys().map(String::as_str).collect()
+    })
+}
+
+/// A variant with other values of some macros, under a name of its own: what `tune` tries. It is held to what can be
+/// said of it alone.
+pub fn resolve_candidate(
+    (name, raw): (&Spot<String>, &Spot<raw::Kernel>),
+    (variant, candidate): (&str, &str),
+    macros: &BTreeMap<String, String>,
+    shared: &Shared<'_>,
+) -> Result<Asked, Problem> {
+    let shapes = resolve_shapes(raw)?;
+    let siblings = resolve_variants(name, raw, &shapes)?;
+    let variants = raw.variants.as_ref();
+    let changes = variants.and_then(|variants| variants.get(variant));
+    let mut kernel = resolve_variant(name, candidate, raw, changes.map(|it| &it.value), &shapes)?;
+    kernel.defines.extend(macros.clone());
+    let rivals = rival::resolve_rivals(name, raw)?;
+    let writer = Writer {
+        kernel: &kernel,
+        siblings: &siblings,
+        architectures: shared.architectures,
+        shapes: &shapes,
+        rivals: &rivals,
+        dims: &names_of_dims(&shapes),
+        file: shared.file,
+    };
+    let mut asked = resolve_one(&writer, shared)?;
+    asked.gates.retain(tune::is_asked);
+    gates::mark_cases(&asked.gates, &[], &mut asked.cases);
+    Ok(asked)
+}
+
+fn resolve_one(writer: &Writer<'_>, shared: &Shared<'_>) -> Result<Asked, Problem> {
+    let kernel = writer.kernel;
+    check_names(kernel, writer.shapes)?;
+    let cases: Vec<Case> = kernel
+        .shapes
+        .iter()
+        .map(|shape| resolve_case(kernel, shape, shared))
+        .collect::<Result<_, _>>()?;
+    Ok(Asked {
+        units: resolve_units(kernel, &kernel.shapes, &cases, shared)?,
+        gates: gates::resolve_gates(writer, &cases)?,
+        cases,
+    })
 }
 
 fn resolve_variants<'a>(
@@ -245,6 +304,9 @@ fn resolve_variant<'a>(
         failing: changes
             .and_then(|changes| changes.expect.as_ref())
             .map(|expect| &expect.fail),
+        tune: changes
+            .and_then(|changes| changes.tune.as_ref())
+            .or(raw.tune.as_ref()),
     })
 }
 

@@ -32,12 +32,15 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod tune;
 mod yaml;
 
 pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
+pub use kernel::Asked;
 pub use limit::parse_change;
 pub use places::{Owner, Places};
 pub use select::parse_filters;
+pub use tune::{Budget, Tune, Tuning, load_tuning};
 
 use crate::error::{Diagnostic, Error, Result};
 use crate::files::{self, Kind};
@@ -94,6 +97,8 @@ pub struct Loaded {
     pub all: Vec<CaseId>,
     /// Whether the selection has other seeds than the file.
     pub reseeded: bool,
+    /// What can be tuned, selected or not.
+    pub tunes: Vec<Tune>,
 }
 
 /// The gates file of the nearest directory above this one, as in `../../gates.yaml`, for a command that was typed
@@ -110,59 +115,88 @@ fn find_config_above(path: &Path) -> Option<String> {
 /// # Errors
 /// Usage, for anything wrong with the file or the selection, with line, column and key.
 pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
-    let file = path.file_name().map_or_else(
-        || path.display().to_string(),
-        |name| name.to_string_lossy().into_owned(),
-    );
-    let root = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let bytes = files::read(path, files::WRITTEN).map_err(|error| {
-        let diagnostic =
-            Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
-        Error::Usage(match error.kind() {
-            std::io::ErrorKind::NotFound => match find_config_above(path) {
-                Some(there) => diagnostic.help(format!(
-                    "there is one in a parent directory: --config {there}"
-                )),
-                None => diagnostic
-                    .help("write one with `gatekeeper init`, or name another with --config"),
-            },
-            std::io::ErrorKind::IsADirectory => diagnostic.help(format!(
-                "name the file in it: --config {}",
-                path.join(DEFAULT_CONFIG).display()
-            )),
-            _ => diagnostic,
-        })
-    })?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let valid = error
-            .as_bytes()
-            .get(..error.utf8_error().valid_up_to())
-            .unwrap_or_default();
-        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
-        Error::Usage(Diagnostic::new("not valid UTF-8").at(format!("{file}:{line}")))
-    })?;
-    let disk = |path: &str| look(&root, path);
-    let mut resolved = parse(&file, &text, &disk, &sources::of_process).map_err(Error::Usage)?;
+    let File { root, name, text } = File::read(path)?;
+    let mut resolved =
+        parse(&name, &text, &on_disk(&root), &sources::of_process).map_err(Error::Usage)?;
     let all = resolved.plan.cases.iter().map(|case| case.id.clone());
     let all = all.collect();
     select::select(&mut resolved, selection).map_err(Error::Usage)?;
     Ok(Loaded {
         root,
         places: Places {
-            file: file.clone(),
+            file: name.clone(),
             text,
         },
-        file,
+        file: name,
         plan: resolved.plan,
         gates: resolved.gates,
         targets: resolved.targets,
         toolchain: resolved.toolchain,
         all,
         reseeded: selection.seeds.is_some(),
+        tunes: resolved.tunes,
     })
+}
+
+/// A gates file as it is written.
+struct File {
+    /// Its directory.
+    root: PathBuf,
+    name: String,
+    text: String,
+}
+
+impl File {
+    fn read(path: &Path) -> Result<Self> {
+        let name = path.file_name().map_or_else(
+            || path.display().to_string(),
+            |name| name.to_string_lossy().into_owned(),
+        );
+        let root = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let bytes = files::read(path, files::WRITTEN).map_err(|error| {
+            let diagnostic =
+                Diagnostic::new(format!("cannot be read: {error}")).at(path.display().to_string());
+            Error::Usage(match error.kind() {
+                std::io::ErrorKind::NotFound => match find_config_above(path) {
+                    Some(there) => diagnostic.help(format!(
+                        "there is one in a parent directory: --config {there}"
+                    )),
+                    None => diagnostic
+                        .help("write one with `gatekeeper init`, or name another with --config"),
+                },
+                std::io::ErrorKind::IsADirectory => diagnostic.help(format!(
+                    "name the file in it: --config {}",
+                    path.join(DEFAULT_CONFIG).display()
+                )),
+                _ => diagnostic,
+            })
+        })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = error
+                .as_bytes()
+                .get(..error.utf8_error().valid_up_to())
+                .unwrap_or_default();
+            let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+            Error::Usage(Diagnostic::new("not valid UTF-8").at(format!("{name}:{line}")))
+        })?;
+        Ok(Self { root, name, text })
+    }
+}
+
+/// What is at a path below a directory.
+fn on_disk(root: &Path) -> impl Fn(&str) -> Option<PathKind> + '_ {
+    |path| {
+        let metadata = std::fs::metadata(root.join(path)).ok()?;
+        Some(match Kind::of(&metadata) {
+            Kind::Directory => PathKind::Directory,
+            Kind::File if metadata.len() > files::SOURCE => PathKind::LargeFile,
+            Kind::File => PathKind::File,
+            Kind::Special => PathKind::Special,
+        })
+    }
 }
 
 /// Whether a text is a file of gates, by what it says: whatever its name, and right or wrong.
@@ -196,23 +230,7 @@ pub fn template() -> &'static str {
 /// # Errors
 /// What is wrong with it.
 pub fn check(root: &Path, text: &str) -> std::result::Result<(), Diagnostic> {
-    parse(
-        DEFAULT_CONFIG,
-        text,
-        &|path| look(root, path),
-        &sources::of_process,
-    )
-    .map(drop)
-}
-
-fn look(root: &Path, path: &str) -> Option<PathKind> {
-    let metadata = std::fs::metadata(root.join(path)).ok()?;
-    Some(match Kind::of(&metadata) {
-        Kind::Directory => PathKind::Directory,
-        Kind::File if metadata.len() > files::SOURCE => PathKind::LargeFile,
-        Kind::File => PathKind::File,
-        Kind::Special => PathKind::Special,
-    })
+    parse(DEFAULT_CONFIG, text, &on_disk(root), &sources::of_process).map(drop)
 }
 
 struct Resolved {
@@ -220,6 +238,7 @@ struct Resolved {
     gates: Vec<Gate>,
     targets: Vec<Target>,
     toolchain: ToolchainPin,
+    tunes: Vec<Tune>,
 }
 
 fn parse(
@@ -289,6 +308,7 @@ fn resolve_file(
         toolchain: ToolchainPin {
             cuda: raw.toolchain.cuda.as_ref().map(check_release).transpose()?,
         },
+        tunes: Vec::new(),
     };
     if raw.kernels.is_empty() {
         return Err(Problem::new(
@@ -305,6 +325,7 @@ fn resolve_file(
         resolved.gates.extend(kernel.gates);
         resolved.targets.extend(kernel.targets);
         resolved.plan.rivals.extend(kernel.rivals);
+        resolved.tunes.extend(kernel.tunes);
     }
     if let Some(singles) = &raw.timing.singles {
         check_singles(singles, &resolved.gates)?;

@@ -121,6 +121,67 @@ pub struct Kernel {
     /// Figures to be reached: reported, and no gates.
     #[serde(default)]
     pub target: Targets,
+    /// What `gatekeeper tune` searches.
+    pub tune: Option<Spot<RawTune>>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Tune")]
+pub struct RawTune {
+    /// Macros, and the integers that each can be: {BLOCK_M: [32, 64, 128]}.
+    pub parameters: Spot<Ordered<Spot<Vec<Spot<i64>>>>>,
+    /// Conditions over parameters and integer macros that a configuration has to hold: BLOCK_M / NUM_WARPS >= 8.
+    #[serde(default)]
+    pub constraints: Vec<Spot<String>>,
+    /// p50 of mission; or a weight for each of several shapes: {mission: 2, long: 1}.
+    pub objective: Spot<RawObjective>,
+    /// Where the search ends: 200 evaluations, or 10min. Default: 100 evaluations.
+    pub budget: Option<Spot<String>>,
+}
+
+/// What is to be small.
+#[derive(Debug)]
+pub enum RawObjective {
+    /// `p50 of mission`.
+    One(String),
+    /// A weight for each shape.
+    Weighted(Ordered<Spot<Formula>>),
+}
+
+impl<'de> Deserialize<'de> for RawObjective {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ObjectiveVisitor;
+        impl<'de> Visitor<'de> for ObjectiveVisitor {
+            type Value = RawObjective;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`p50 of SHAPE`, or a mapping from shapes to weights")
+            }
+            fn visit_str<E>(self, text: &str) -> Result<RawObjective, E> {
+                Ok(RawObjective::One(text.to_owned()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawObjective, A::Error> {
+                Ordered::deserialize(de::value::MapAccessDeserializer::new(map))
+                    .map(RawObjective::Weighted)
+            }
+        }
+        deserializer.deserialize_any(ObjectiveVisitor)
+    }
+}
+
+impl JsonSchema for RawObjective {
+    fn schema_name() -> Cow<'static, str> {
+        "Objective".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "p50 of mission; or a weight for each of several shapes: {mission: 2, long: 1}.",
+            "anyOf": [
+                { "type": "string" },
+                { "type": "object", "additionalProperties": { "type": "number", "exclusiveMinimum": 0 } },
+            ],
+        })
+    }
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -170,6 +231,8 @@ pub struct Variant {
     pub fallback: Option<Spot<String>>,
     /// That it is wrong, and kept to show that a gate catches it.
     pub expect: Option<Expect>,
+    /// Replaces the kernel's.
+    pub tune: Option<Spot<RawTune>>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]

@@ -18,6 +18,7 @@ mod rivals;
 mod selection;
 mod simulation;
 mod target;
+mod tune;
 
 /// A disk where what has an extension is a file.
 fn disk(path: &str) -> Option<PathKind> {

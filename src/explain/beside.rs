@@ -1,11 +1,9 @@
 //! The machine code of two sides, line beside line and loop beside loop.
 
-use super::{CausePlace, Of, Side, Sides, loops};
+use super::{CausePlace, Of, Side, Sides, counts, loops};
 use crate::build::is_of_system;
 use std::collections::{BTreeMap, HashMap};
-use verdict::model::{
-    CodeFacts, CodeLine, CodePlace, Counter, EntryCode, InstructionKind, LineCode, Mix,
-};
+use verdict::model::{CodeFacts, CodeLine, CodePlace, EntryCode, InstructionKind, LineCode, Mix};
 
 /// Lines of source longer than this are compared no further.
 const MOST_LINES: usize = 4096;
@@ -227,10 +225,10 @@ impl Beside {
         }
     }
 
-    /// What the simulator counted for a warp of head corrects the guess of how often loops turn, on average.
+    /// What was counted of a warp of head corrects the guess of how often loops turn, on average.
     fn scale(&mut self, head: &Side) {
         let guessed: f64 = self.lines.values().map(|it| it.head.runs(&|_| true)).sum();
-        let Some(counted) = instructions_per_warp(head) else {
+        let Some(counted) = counts::instructions_per_warp(head) else {
             return;
         };
         let factor = counted / guessed;
@@ -322,31 +320,6 @@ pub fn size_of(mix: &Mix) -> u32 {
 
 fn text(facts: &CodeFacts, line: &CodeLine) -> Option<String> {
     facts.text.get(&line.file)?.get(&line.number).cloned()
-}
-
-/// Of all seeds on average.
-fn instructions_per_warp(side: &Side) -> Option<f64> {
-    let counts: Vec<f64> = side
-        .simulations
-        .iter()
-        .filter_map(|facts| {
-            let all = [&facts.counters, &facts.information];
-            let count = all.iter().find_map(|it| it.get(&Counter::Instructions))?;
-            Some(*count as f64)
-        })
-        .collect();
-    let warps: u64 = side
-        .case
-        .steps
-        .iter()
-        .filter_map(|step| step.launch)
-        .map(|launch| {
-            let blocks: u64 = launch.grid.iter().map(|&n| u64::from(n)).product();
-            blocks * launch.threads_per_block().div_ceil(32)
-        })
-        .sum();
-    let mean = counts.iter().sum::<f64>() / counts.len() as f64;
-    (!counts.is_empty() && warps > 0).then(|| mean / warps as f64)
 }
 
 /// Lines of base in head.

@@ -98,10 +98,8 @@ pub enum Measure {
     SpillLoads,
     /// Bytes of a block, static and dynamic.
     Shared,
-    /// Of the simulator, over all of a launch.
+    /// Of the simulator or of a profile, over all of a launch.
     Counter(Counter),
-    /// The same of the line alone.
-    LineCounter(Counter),
     /// Resident warps of an SM, of all that it can hold.
     Occupancy,
     BlocksPerSm,

@@ -1,7 +1,7 @@
-//! What the simulator counted on both sides, over all of a launch and line by line.
+//! What the simulator counted on both sides, or a profile, over all of a launch and line by line.
 
 use super::places::{Moved, at_head};
-use super::{CausePlace, Side, Sides};
+use super::{Beside, CausePlace, Side, Sides};
 use verdict::model::{CodeLine, Counter, Launch, SimulationFacts};
 
 /// Of one launch on each side.
@@ -40,16 +40,43 @@ impl Counted {
     }
 }
 
-/// `None` where a side was not simulated: where nothing can have changed, the base is not.
+/// `None` where a side was neither simulated nor profiled: where nothing can have changed, the base is not.
 pub fn counted(sides: &Sides, counter: Counter) -> Option<Counted> {
-    Some(Counted {
-        base: of_side(&sides.base, counter)?,
-        head: of_side(&sides.head, counter)?,
-    })
+    let simulated = |side: &Side| simulated(side, counter);
+    let profiled = |side: &Side| profiled(side, counter);
+    // Both sides by the same means: the one counts PTX, the other machine code.
+    let both = |of: &dyn Fn(&Side) -> Option<f64>| {
+        Some(Counted {
+            base: of(&sides.base)?,
+            head: of(&sides.head)?,
+        })
+    };
+    both(&simulated).or_else(|| both(&profiled))
+}
+
+/// Instructions that a warp of this side executes, on average.
+pub fn instructions_per_warp(side: &Side) -> Option<f64> {
+    let counter = Counter::Instructions;
+    let all = simulated(side, counter).or_else(|| profiled(side, counter))?;
+    Some(all / warps(side)?)
+}
+
+/// Of code that nobody looked at, as it is the same on both sides, and that nobody counted.
+const SOME_INSTRUCTIONS: f64 = 1000.0;
+
+/// Instructions of a warp of head: as many as it executes, else as many as there are.
+pub fn warp_length(sides: &Sides, beside: &Beside) -> f64 {
+    let (_, size) = beside.code_size();
+    let guess = if size > 0 {
+        f64::from(size)
+    } else {
+        SOME_INSTRUCTIONS
+    };
+    instructions_per_warp(&sides.head).unwrap_or(guess)
 }
 
 /// Over the seeds, on average.
-fn of_side(side: &Side, counter: Counter) -> Option<f64> {
+fn simulated(side: &Side, counter: Counter) -> Option<f64> {
     let counts = side.simulations.iter().map(|facts| count(facts, counter));
     let counts = counts.collect::<Option<Vec<u64>>>()?;
     let sum: u64 = counts.iter().sum();
@@ -61,6 +88,14 @@ fn count(facts: &SimulationFacts, counter: Counter) -> Option<u64> {
     counters
         .into_iter()
         .find_map(|counters| counters.get(&counter).copied())
+}
+
+/// Of the first repeat, over the kernels of the launch: what instructions ask for is the same in each.
+fn profiled(side: &Side, counter: Counter) -> Option<f64> {
+    let kernels = &side.profiles.first()?.kernels;
+    let counts = kernels.iter().map(|kernel| kernel.counters.get(&counter));
+    let sum: u64 = counts.sum::<Option<u64>>()?;
+    (!kernels.is_empty()).then_some(sum as f64)
 }
 
 /// Warps of one launch of all steps. `None` where host code launches.
@@ -111,16 +146,31 @@ pub fn grown_lines(sides: &Sides, more: &[Counter], less: &[Counter]) -> Vec<Cau
     places.take(PLACES).collect()
 }
 
-/// Of the first seed.
+/// Of the first seed, or of the first profile.
 fn lines(side: &Side, counter: Counter) -> Vec<(CodeLine, f64)> {
-    let facts = side.simulations.first();
-    let lines = facts.and_then(|facts| facts.lines.get(&counter));
-    let lines = lines.into_iter().flatten();
-    let lines = lines.filter_map(|it| Some((line(&it.place)?, it.count as f64)));
+    let counted: Vec<(&str, u64)> = match side.simulations.first() {
+        Some(facts) => {
+            let lines = facts.lines.get(&counter).into_iter().flatten();
+            lines.map(|it| (it.place.as_str(), it.count)).collect()
+        }
+        None => {
+            let kernels = side
+                .profiles
+                .iter()
+                .take(1)
+                .flat_map(|facts| &facts.kernels);
+            let lines = kernels.flat_map(|kernel| &kernel.lines);
+            let counted =
+                lines.filter_map(|it| Some((it.place.as_str(), *it.counters.get(&counter)?)));
+            counted.collect()
+        }
+    };
+    let lines = counted.into_iter();
+    let lines = lines.filter_map(|(place, count)| Some((line(place)?, count as f64)));
     lines.collect()
 }
 
-/// The innermost line of a place as the simulator names it: `kernels/k.cu:12 inlined at kernels/k.cu:40`.
+/// The innermost line of a place, as the simulator names it: `kernels/k.cu:12 inlined at kernels/k.cu:40`.
 fn line(place: &str) -> Option<CodeLine> {
     let innermost = place.split(' ').next()?;
     let (file, number) = innermost.rsplit_once(':')?;

@@ -110,7 +110,7 @@ pub(super) struct Ready {
     pub answers: Answers,
 }
 
-fn open(request: &Request, crews: &mut Crews) -> Seen<DeviceFacts> {
+pub(super) fn open(request: &Request, crews: &mut Crews) -> Seen<DeviceFacts> {
     match request.device {
         DeviceChoice::Sim => Seen::NotRun(NotRun::SimulatorAsked),
         DeviceChoice::Auto | DeviceChoice::Cuda { .. } | DeviceChoice::CudaAll => crews.open(),
@@ -118,7 +118,7 @@ fn open(request: &Request, crews: &mut Crews) -> Seen<DeviceFacts> {
 }
 
 /// A driver that cannot load what this compiler makes is no device to run on; said once, not by each kernel.
-fn usable(device: Seen<DeviceFacts>, compiler: &str) -> Seen<DeviceFacts> {
+pub(super) fn usable(device: Seen<DeviceFacts>, compiler: &str) -> Seen<DeviceFacts> {
     let problem = device
         .got()
         .and_then(|facts| driver_problem(compiler, facts.cuda_driver_version));

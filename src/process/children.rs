@@ -62,6 +62,13 @@ fn end(code: i32) -> ! {
     std::process::exit(code)
 }
 
+/// Does `what` now, or never where a signal ends this process: what it killed has no outcome that could be written
+/// down.
+pub fn unless_ending<T>(what: impl FnOnce() -> T) -> T {
+    let _living = living();
+    what()
+}
+
 /// Fails only where the group is gone already.
 pub(super) fn kill_group(group: i32) {
     let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);

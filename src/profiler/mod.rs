@@ -7,6 +7,7 @@
 //! one pass. What was counted goes to a file, which is read back when the worker has ended.
 
 mod counters;
+mod instruction;
 mod log;
 mod page;
 #[cfg(test)]

@@ -5,6 +5,8 @@
 //! one, and columns of sources are counted from the end.
 
 use super::counters::{self, Access, CLOCK, DURATION, Source, samples_of, source};
+use super::instruction;
+use super::instruction::{Instruction, at_least_nothing, number};
 use std::collections::BTreeMap;
 use verdict::model::{KernelProfile, LineProfile, Num, ProfileMetric, Seen, Stall, Unsupported};
 
@@ -91,23 +93,6 @@ fn row(line: &str) -> Vec<String> {
     }
 }
 
-/// `1,309,440` and `0.25`; `None` of `n/a` and of words.
-fn number(text: &str) -> Option<f64> {
-    let digits = text.replace(',', "");
-    digits.parse().ok().filter(|value: &f64| value.is_finite())
-}
-
-/// One instruction of a kernel's machine code.
-#[derive(Debug, Default)]
-struct Instruction {
-    /// `LDG` of `@!P0 LDG.E.128 R4, ...`.
-    operation: String,
-    executed: u64,
-    access: String,
-    /// Passes through shared memory beyond the fewest; `None` where the profiler does not know them.
-    excess: Option<f64>,
-}
-
 /// Instructions of each kernel, in their order.
 fn read_code(text: &str) -> Vec<Vec<Instruction>> {
     let mut kernels = Vec::new();
@@ -125,12 +110,7 @@ fn read_code(text: &str) -> Vec<Vec<Instruction>> {
                     let at = header.iter().position(|it| it == name)?;
                     cells.get(at).map(String::as_str)
                 };
-                kernel.push(Instruction {
-                    operation: operation(cell("Source").unwrap_or_default()).to_owned(),
-                    executed: count(cell("Instructions Executed")),
-                    access: cell("Access Operation").unwrap_or_default().to_owned(),
-                    excess: cell("L1 Wavefronts Shared Excessive").and_then(number),
-                });
+                kernel.push(Instruction::of(cell));
             }
             _ => {}
         }
@@ -139,28 +119,26 @@ fn read_code(text: &str) -> Vec<Vec<Instruction>> {
 }
 
 fn count(cell: Option<&str>) -> u64 {
-    cell.and_then(number)
-        .map_or(0, |value| value.max(0.0) as u64)
-}
-
-fn operation(assembly: &str) -> &str {
-    let mut words = assembly.split_whitespace();
-    let first = words
-        .find(|word| !word.starts_with('@'))
-        .unwrap_or_default();
-    let name = first.split('.').next().unwrap_or_default();
-    name.trim_end_matches(';')
+    cell.and_then(number).map_or(0, at_least_nothing)
 }
 
 /// Lines of each kernel that its page names, by its place among all. A function's lines stand file by file, and the
 /// next kernel begins with another function, or with a file that this one has had.
 fn read_lines(text: &str, kernels: &[Raw]) -> BTreeMap<usize, Vec<LineProfile>> {
-    let mut all: BTreeMap<usize, Vec<LineProfile>> = BTreeMap::new();
+    let mut read: Vec<Line> = Vec::new();
     let mut at: Option<(usize, Vec<String>)> = None;
     let mut file = String::new();
     let mut header: Vec<String> = Vec::new();
     for line in text.lines() {
         let cells = row(line);
+        // From the end: what the source says may have broken the row before. The machine code's text has the name of
+        // the source's, and comes after it.
+        let cell = |name: &str| {
+            let from_end = header.len() - header.iter().rposition(|it| it == name)?;
+            cells
+                .get(cells.len().checked_sub(from_end)?)
+                .map(String::as_str)
+        };
         match (cells.first().map(String::as_str), cells.get(1)) {
             (Some("File Path" | "File Name"), Some(path)) => file.clone_from(path),
             (Some("Function Name"), Some(name)) => {
@@ -179,30 +157,58 @@ fn read_lines(text: &str, kernels: &[Raw]) -> BTreeMap<usize, Vec<LineProfile>> 
             (Some("Line No"), _) => header = cells,
             (Some(number), _) if number.parse::<u32>().is_ok() => {
                 let Some((kernel, _)) = &at else { continue };
-                // From the end: what the source says may have broken the row before.
-                let cell = |name: &str| {
-                    let from_end = header.len() - header.iter().position(|it| it == name)?;
-                    cells
-                        .get(cells.len().checked_sub(from_end)?)
-                        .map(String::as_str)
-                };
                 let samples = Stall::ALL.into_iter().filter_map(|stall| {
                     let samples = count(cell(samples_of(stall)));
                     (samples > 0).then_some((stall, samples))
                 });
-                let line = LineProfile {
+                read.push(Line {
+                    kernel: *kernel,
                     place: format!("{file}:{number}"),
-                    instructions: count(cell("Instructions Executed")),
+                    executed: count(cell("Instructions Executed")),
                     samples: samples.collect(),
-                };
-                if line.instructions > 0 || !line.samples.is_empty() {
-                    all.entry(*kernel).or_default().push(line);
+                    instructions: BTreeMap::new(),
+                });
+            }
+            (Some(""), _) => {
+                let address = cells.get(2).filter(|it| it.starts_with("0x"));
+                if let (Some(line), Some(address)) = (read.last_mut(), address) {
+                    let instruction = Instruction::of(cell);
+                    line.instructions.insert(address.clone(), instruction);
                 }
             }
             _ => {}
         }
     }
+    let mut all: BTreeMap<usize, Vec<LineProfile>> = BTreeMap::new();
+    for line in read {
+        if line.executed > 0 || !line.samples.is_empty() {
+            all.entry(line.kernel).or_default().push(line.profile());
+        }
+    }
     all
+}
+
+/// A line, and the instructions that stand below it: some of them twice.
+struct Line {
+    kernel: usize,
+    place: String,
+    executed: u64,
+    samples: BTreeMap<Stall, u64>,
+    /// By their addresses.
+    instructions: BTreeMap<String, Instruction>,
+}
+
+impl Line {
+    fn profile(self) -> LineProfile {
+        let mut counters = instruction::counters(self.instructions.values());
+        counters.retain(|_, count| *count > 0);
+        LineProfile {
+            place: self.place,
+            instructions: self.executed,
+            samples: self.samples,
+            counters,
+        }
+    }
 }
 
 impl Raw {
@@ -232,6 +238,7 @@ impl Raw {
             sm_mhz: self.value(CLOCK).map(|hertz| Num(hertz / 1e6)),
             metrics: metrics.collect(),
             stalls: stalls.collect(),
+            counters: instruction::counters(code.iter()),
             instructions,
             lines,
             grid: self.grid,
@@ -265,9 +272,10 @@ impl Raw {
                     Access::Load => one.access == "Load",
                     Access::Store => one.access.contains("Store"),
                 };
-                let excess = code.iter().filter(|one| one.excess.is_some());
-                excess.clone().next()?;
-                Some(excess.filter(is_meant).filter_map(|one| one.excess).sum())
+                let accesses = code.iter().filter(|one| one.is_shared());
+                let excess = accesses.filter(is_meant).map(|one| one.excess);
+                let excess: u64 = excess.sum::<Option<u64>>()?;
+                Some(excess as f64)
             }
         }
     }
@@ -276,6 +284,7 @@ impl Raw {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use verdict::model::Counter;
 
     const RAW: &str = include_str!("captured/raw.csv");
     const CODE: &str = include_str!("captured/code.csv");
@@ -337,6 +346,91 @@ mod tests {
         assert_eq!(got(&of(&all, "padded"), M::BankConflicts), 0.0);
     }
 
+    const ACCESSES_RAW: &str = include_str!("captured/accesses-raw.csv");
+    const ACCESSES: &str = include_str!("captured/accesses.csv");
+    const ACCESSES_LINES: &str = include_str!("captured/accesses-lines.csv");
+
+    fn accesses() -> Vec<KernelProfile> {
+        kernels(ACCESSES_RAW, ACCESSES, ACCESSES_LINES).unwrap()
+    }
+
+    #[test]
+    fn accesses_are_counted_as_the_simulator_counts_them() {
+        use Counter as C;
+        let all = accesses();
+        let count = |entry: &str, counter| of(&all, entry).counters[&counter];
+        // 264 blocks of 32 warps; a column of a tile without a pad takes 32 passes.
+        let warps = 264 * 32;
+        assert_eq!(count("bank", C::SharedLoadRequests), warps);
+        assert_eq!(count("bank", C::SharedLoadWavefronts), 32 * warps);
+        assert_eq!(count("bank", C::SharedLoadWavefrontsIdeal), warps);
+        assert_eq!(count("bank", C::SharedStoreWavefronts), warps);
+        assert_eq!(count("bank", C::GlobalLoadSectors), 4 * warps);
+        assert_eq!(count("bank", C::Barriers), warps);
+        // One float of 32 bytes each, and one of 8.
+        assert_eq!(count("strided", C::GlobalLoadSectors), 32 * warps);
+        assert_eq!(count("strided", C::GlobalLoadSectorsIdeal), 4 * warps);
+        assert_eq!(count("strided", C::GlobalStoreSectors), 8 * warps);
+        assert_eq!(count("strided", C::SharedLoadRequests), 0);
+        // Each warp once, and half of its lanes.
+        assert_eq!(count("diverge", C::DivergentBranches), warps);
+        let lanes = count("diverge", C::LaneInstructions) as f64;
+        assert!(lanes / (count("diverge", C::Instructions) as f64) < 20.0);
+        // 264 blocks of 4 warps, each of which copies 4 times 512 bytes. Rows of 128 bytes are 8 times in the same banks.
+        let warps = 264 * 4;
+        assert_eq!(count("matrix", C::AsyncCopySectors), warps * 4 * 16);
+        assert_eq!(count("matrix", C::MatrixLoads), warps);
+        assert_eq!(count("matrix", C::MatrixLoadWavefronts), warps * 32);
+        assert_eq!(count("matrix", C::MatrixInstructions), warps);
+        assert_eq!(count("matrix", C::Atomics), 264);
+        // What is not executed under its predicate loads nothing.
+        assert_eq!(count("matrix", C::SharedLoadRequests), 0);
+    }
+
+    /// The hardware counts the same.
+    #[test]
+    fn accesses_are_those_of_the_counters_over_the_launch() {
+        let raw = read_raw(ACCESSES_RAW).unwrap();
+        for (raw, kernel) in raw.iter().zip(accesses()) {
+            let sum = |counters: &[Counter]| -> f64 {
+                counters.iter().map(|it| kernel.counters[it] as f64).sum()
+            };
+            let hardware = |name: &str| raw.value(name).unwrap();
+            use Counter as C;
+            let loads = [C::GlobalLoadSectors, C::AsyncCopySectors];
+            let of_loads = hardware("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum");
+            assert_eq!(sum(&loads), of_loads, "{}", kernel.entry);
+            let of_stores = hardware("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum");
+            assert_eq!(sum(&[C::GlobalStoreSectors]), of_stores, "{}", kernel.entry);
+            let of_all = hardware("smsp__inst_executed.sum");
+            assert_eq!(sum(&[C::Instructions]), of_all, "{}", kernel.entry);
+        }
+    }
+
+    #[test]
+    fn accesses_stand_by_their_source_line() {
+        let strided = of(&accesses(), "strided");
+        let line = strided
+            .lines
+            .iter()
+            .find(|it| it.place == "/work/demo.cu:12");
+        let counters = &line.unwrap().counters;
+        assert_eq!(counters[&Counter::GlobalLoadSectors], 32 * 264 * 32);
+        assert_eq!(counters[&Counter::GlobalStoreSectors], 8 * 264 * 32);
+        // What is not there is not said.
+        assert!(!counters.contains_key(&Counter::SharedLoadRequests));
+    }
+
+    /// An older profiler.
+    #[test]
+    fn what_has_no_column_is_not_counted_as_nothing() {
+        let without = ACCESSES.replace("L2 Theoretical Sectors Global\"", "another\"");
+        let all = kernels(ACCESSES_RAW, &without, "").unwrap();
+        let counters = &all[0].counters;
+        assert!(!counters.contains_key(&Counter::GlobalLoadSectors));
+        assert!(counters.contains_key(&Counter::GlobalLoadSectorsIdeal));
+    }
+
     /// Of this repository's sdpa_f16/mma_plain, without columns that are not read.
     const ASYNC: &str = r#""Kernel Name","sdpa_f16"
 "Address","Source","Instructions Executed","Access Operation","L1 Wavefronts Shared Excessive"
@@ -392,11 +486,6 @@ mod tests {
             sum as f64,
             got(&conflict, ProfileMetric::ExecutedInstructions)
         );
-        assert_eq!(
-            operation("      @!P0 LDG.E.128 R4, desc[UR6][R2.64]"),
-            "LDG"
-        );
-        assert_eq!(operation("EXIT;"), "EXIT");
     }
 
     #[test]

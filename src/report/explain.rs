@@ -81,7 +81,6 @@ fn measure(measure: &Measure) -> String {
         Measure::SpillLoads => "spill loads (bytes)".to_owned(),
         Measure::Shared => "shared memory (bytes)".to_owned(),
         Measure::Counter(counter) => counter.to_string(),
-        Measure::LineCounter(counter) => format!("{counter} of the line"),
         Measure::Occupancy => "occupancy".to_owned(),
         Measure::BlocksPerSm => "blocks per SM".to_owned(),
         Measure::Blocks => "blocks".to_owned(),

@@ -31,6 +31,7 @@ mod standing;
 mod summary;
 mod targets;
 pub mod terminal;
+pub mod tune;
 pub mod words;
 
 #[cfg(test)]

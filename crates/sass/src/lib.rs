@@ -1,6 +1,8 @@
 //! The text that nvdisasm prints of machine code, read into what `explain` compares: instructions by kind, source line
 //! and loop. Knows nothing of gates, files or processes. The text is outside data: what is not understood is left out.
 
+#![warn(clippy::disallowed_methods)]
+
 mod facts;
 mod flow;
 mod kind;

@@ -4,6 +4,7 @@
 //! or time: a cost is a number, and smaller is better. The same seed and the same answers give the same questions.
 //! `exchange` reads and writes the file formats of other tuners, as text.
 
+#![warn(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
 mod best;

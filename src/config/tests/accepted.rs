@@ -39,6 +39,7 @@ fn loaded(selection: &Selection) -> Loaded {
         toolchain: resolved.toolchain,
         all,
         reseeded: selection.seeds.is_some(),
+        tunes: Vec::new(),
     }
 }
 

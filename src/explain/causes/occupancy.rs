@@ -1,10 +1,10 @@
 //! Fewer warps on an SM at a time, so that less of what they wait for is hidden: for registers, for shared memory, or
 //! because the source no longer asks for as many.
 
-use crate::explain::counts::{counted, per_warp};
+use crate::explain::counts::warp_length;
 use crate::explain::residency::{Resident, resident};
 use crate::explain::{Beside, Cause, CauseClass, CausePlace, Measure, Sides, places};
-use verdict::model::{Counter, InstructionKind, LaunchBounds};
+use verdict::model::{InstructionKind, LaunchBounds};
 use verdict::occupancy::Limiter;
 
 /// Cycles that an instruction of a warp takes where half of the warps are gone.
@@ -43,11 +43,7 @@ fn of(base: &Resident, head: &Resident, sides: &Sides, beside: &Beside) -> Optio
         Limiter::Warps | Limiter::Blocks | Limiter::Barriers => return None,
     };
     let lost = 1.0 - f64::from(is.warps_per_sm) / f64::from(was.warps_per_sm);
-    let instructions = counted(sides, Counter::Instructions);
-    let each = match instructions {
-        Some(instructions) => per_warp(sides, instructions.head),
-        None => f64::from(beside.code_size().1),
-    };
+    let each = warp_length(sides, beside);
     let noticed = match head.waves() {
         Some(waves) if waves <= 1.0 => UNNOTICED,
         _ => 1.0,

@@ -1,8 +1,11 @@
 //! Of each cause that lies in launch, counters, clocks or inputs, two records that have it, and two that do not.
 
 use crate::explain::{Cause, CauseClass, Sides, explain};
+use std::collections::BTreeMap;
 use verdict::judge::fixture;
-use verdict::model::{CaseId, Counter, LaunchBounds, LineCount, Num, ProfileMetric, Record, Seen};
+use verdict::model::{
+    CaseId, Counter, LaunchBounds, LineCount, LineProfile, Num, ProfileMetric, Record, Seen,
+};
 
 fn id() -> CaseId {
     fixture::case_id("direct", "small")
@@ -291,28 +294,65 @@ fn a_slower_clock_accounts_for_what_it_can() {
 
 #[test]
 fn reuse_in_l2_is_what_a_profile_says() {
-    let profiled = |hits: f64, dram: f64, l2: f64| {
+    let profiled = |hits: f64, dram: f64, sectors: u64| {
         let mut record = fixture::record_profiled();
         fixture::reprofile(&mut record, &id(), |_, facts| {
             let metrics = &mut facts.kernels[0].metrics;
             metrics.insert(ProfileMetric::L2HitRate, Seen::Got(Num(hits)));
             metrics.insert(ProfileMetric::DramBytes, Seen::Got(Num(dram)));
-            metrics.insert(ProfileMetric::L2Bytes, Seen::Got(Num(l2)));
+            let counters = &mut facts.kernels[0].counters;
+            counters.insert(Counter::GlobalLoadSectors, sectors);
+            counters.insert(Counter::GlobalStoreSectors, 1000);
+            counters.insert(Counter::AsyncCopySectors, 0);
         });
         record
     };
-    let base = profiled(0.8, 1e6, 1e7);
+    let base = profiled(0.8, 1e6, 300_000);
     assert_eq!(
-        classes(&base, &profiled(0.4, 3e6, 1e7)),
+        classes(&base, &profiled(0.4, 3e6, 300_000)),
         [CauseClass::L2Reuse]
     );
-    // More is asked of it, too: that is no matter of reuse alone.
+    // More is asked for, too: that is no matter of reuse alone.
     assert_eq!(
-        classes(&base, &profiled(0.4, 3e6, 3e7)),
+        classes(&base, &profiled(0.4, 3e6, 900_000)),
         [CauseClass::NothingChanged]
     );
     assert_eq!(
-        classes(&base, &profiled(0.8, 1e6, 1e7)),
+        classes(&base, &profiled(0.8, 1e6, 300_000)),
+        [CauseClass::NothingChanged]
+    );
+}
+
+/// On a GPU nothing is simulated.
+#[test]
+fn a_profile_of_both_sides_tells_what_the_simulator_would() {
+    let profiled = |passes: u64| {
+        let mut record = fixture::record_profiled();
+        fixture::reprofile(&mut record, &id(), |_, facts| {
+            let kernel = &mut facts.kernels[0];
+            kernel.counters = BTreeMap::from([
+                (Counter::SharedLoadRequests, 1000),
+                (Counter::SharedLoadWavefronts, passes),
+                (Counter::SharedLoadWavefrontsIdeal, 1000),
+            ]);
+            let line = |number: u32, counters: &[(Counter, u64)]| LineProfile {
+                place: format!("k.cu:{number}"),
+                instructions: 1000,
+                samples: BTreeMap::new(),
+                counters: counters.iter().copied().collect(),
+            };
+            kernel.lines = vec![
+                line(7, &[(Counter::SharedLoadRequests, 500)]),
+                line(9, &[(Counter::SharedLoadWavefronts, passes)]),
+            ];
+        });
+        record
+    };
+    let causes = explained(&profiled(1000), &profiled(32_000));
+    assert_eq!(causes[0].class, CauseClass::BankConflicts);
+    assert_eq!(causes[0].places[0].line.number, 9);
+    assert_eq!(
+        classes(&profiled(1000), &profiled(1000)),
         [CauseClass::NothingChanged]
     );
 }

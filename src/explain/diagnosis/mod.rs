@@ -104,12 +104,6 @@ pub enum Resource {
     Dram,
 }
 
-impl Resource {
-    pub fn is_memory(self) -> bool {
-        matches!(self, Self::Dram | Self::L2 | Self::SharedMemory)
-    }
-}
-
 /// Why there is no verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]

@@ -39,9 +39,6 @@ const HOPPER_SYNCHRONOUS: f64 = 0.62;
 /// Of a GPU's own 16.8 MB in L2: `reduce` of this repository reads them in 2.5 us beyond its start, on an H100.
 const HOPPER_L2: Option<(f64, &str)> = Some((3390.0, "measured: kernels/reduce.cu on an H100"));
 
-pub const ARITHMETIC_SOURCE: &str =
-    "CUDA C++ Programming Guide, Throughput of Native Arithmetic Instructions";
-
 /// CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions"; tensor cores by the whitepapers of
 /// Turing, Ampere (GA100, GA102), Ada, Hopper and Blackwell. `None`: not in these.
 fn sm(arch: Arch) -> Option<Sm> {

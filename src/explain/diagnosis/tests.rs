@@ -403,6 +403,7 @@ mod profiled {
                 metrics,
                 stalls: stalls.collect(),
                 instructions: BTreeMap::new(),
+                counters: BTreeMap::new(),
                 lines: Vec::new(),
             }],
         }

@@ -91,6 +91,18 @@ fn render_within(told: &Told, room: Room) -> String {
     document(&title, &body)
 }
 
+/// Sections that belong to no record.
+pub fn render_groups(title: &str, groups: &[Vec<Section>]) -> String {
+    let shared = Shared::unbounded();
+    let sections = groups.iter().flatten();
+    let shown = sections.filter(|section| part::is_shown(section));
+    let body = html! {
+        header { h1 { (title) } }
+        main { @for section in shown { (part::section(section, None, &shared)) } }
+    };
+    document(&format!("{title} - gatekeeper"), &body)
+}
+
 /// A section and where it is.
 type Placed<'a> = (String, &'a Section<'a>);
 

@@ -45,6 +45,7 @@ pub use best::best;
 pub use lookup::{Found, Ruling, unit_for, unit_to_simulate};
 pub use profile::{Profiled, figure as profile_figure, to_profile};
 pub use review::references::comparable;
+pub use rules::base::ln_ratio;
 pub use rules::relative_change;
 pub use schedule::{
     Admission, RivalTurn, Stage, Timing, admit, needed_of_base, next, next_rivals, to_simulate,

@@ -1,6 +1,6 @@
 //! What a profiler read of one launch from the GPU's own counters.
 
-use super::{Num, Seen};
+use super::{Counter, Num, Seen};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -339,6 +339,10 @@ pub struct KernelProfile {
     pub stalls: BTreeMap<Stall, Num>,
     /// Instructions of warps that were executed, by their operation in machine code: `FFMA`, `LDG`.
     pub instructions: BTreeMap<String, u64>,
+    /// What the simulator counts of PTX, here of machine code: sectors as the addresses ask for them, before L1. One
+    /// that the profiler does not know is left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<Counter, u64>,
     /// In the order of the file; empty where the profiler knew no lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<LineProfile>,
@@ -354,6 +358,9 @@ pub struct LineProfile {
     pub instructions: u64,
     /// Samples of warps by their state. Where the launch is short they are few.
     pub samples: BTreeMap<Stall, u64>,
+    /// As of the kernel, and without those that are 0.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<Counter, u64>,
 }
 
 #[cfg(test)]

@@ -193,7 +193,10 @@ fn slow_shares(pairs: &[&PairFacts], pairing: &Pairing) -> Found<Option<Ratios>>
 ///
 /// Of p50 the median over the blocks, each of which gives the ratio of its own four samples. Both sides
 /// of a block run at one clock, so that of cycles is the same.
-fn ln_ratio(facts: &PairFacts, metric: Metric) -> Found<(f64, f64)> {
+///
+/// # Errors
+/// Why these samples give no ratio.
+pub fn ln_ratio(facts: &PairFacts, metric: Metric) -> Found<(f64, f64)> {
     let (head, head_step) = time_of(&facts.head, metric)?;
     let (base, base_step) = time_of(&facts.base, metric)?;
     check_clock(&facts.head, metric, head, Side::Head)?;

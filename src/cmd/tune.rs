@@ -1,0 +1,165 @@
+//! `tune`: searches the macros of a variant for a faster configuration.
+
+use super::{print, remark, terminal_options, write_file};
+use crate::cache::Cache;
+use crate::cli::{TuneArgs, TuneFormat};
+use crate::config::{self, Tuning};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
+use crate::pipeline::{Bench, Profile, Request};
+use crate::report::progress::{Event, Progress};
+use crate::report::{self, html, markdown, terminal};
+use crate::tune::lab::OnBench;
+use crate::tune::log::{Began, Earlier, Log, SCHEMA};
+use crate::tune::{self, End, Found, Settings, export, sources};
+use search::{Space, Value};
+use std::path::PathBuf;
+use std::sync::Arc;
+use verdict::judge;
+use verdict::model::{Arch, CaseId};
+
+pub fn run(args: &TuneArgs) -> Result<Exit> {
+    let tuning = config::load_tuning(&args.config.config, &args.kernel, args.sim_budget)?;
+    let space = Arc::new(tuning.space()?);
+    sources::check_parameters(&tuning)?;
+    let start = format!("{}/{}", tuning.tune.kernel, tuning.tune.variant);
+    remark(&format!(
+        "{start}: {}",
+        super::counted(space.len(), "valid configuration")
+    ));
+    let cache = Cache::open()?;
+    let request = Request {
+        config: args.config.config.clone(),
+        device: args.device,
+        require_gpu: false,
+        allow_fallback: false,
+        provision: args.provision,
+        profile: Profile::No,
+        dump: None,
+        base: None,
+        command: super::run::command_line(),
+    };
+    let progress = Progress::default();
+    let on = |event: Event| progress.on(event);
+    let waiting = |text: &str| progress.on(Event::Waiting(text.to_owned()));
+    let loaded = tuning.loaded.clone();
+    let (shop, mut bench) = Bench::open(&request, loaded, &cache, &waiting, &on)?;
+    let settings = Settings {
+        method: args.strategy,
+        seed: args.seed,
+        budget: args.budget.unwrap_or(tuning.tune.budget),
+        pairing: config::pairing(true),
+        arch: arch(&tuning, &bench),
+    };
+    let began = began(&tuning, &space, &settings, &bench, start);
+    let path = args.log.clone().unwrap_or_else(|| default_log(&tuning));
+    let (mut log, earlier) = match args.resume {
+        true => Log::resume(&path, &began)?,
+        false => (Log::create(&path, began.clone())?, Earlier::default()),
+    };
+    let mut lab = OnBench::new(&mut bench, &tuning.tune.objective);
+    let say = |so_far| waiting(&report::tune::progress(so_far));
+    let found = tune::search(
+        &tuning,
+        space,
+        &settings,
+        (&mut log, earlier),
+        (&shop, &mut lab),
+        &say,
+    );
+    progress.clear();
+    let found = found?;
+    export_all(args, &began, &found)?;
+    let groups = report::tune::lay_out(&began, &found);
+    let page = markdown::render_groups(report::tune::TITLE, &groups);
+    write_file(&path.with_extension("md"), &page)?;
+    let html = html::render_groups(report::tune::TITLE, &groups);
+    write_file(&path.with_extension("html"), &html)?;
+    print(&match args.format {
+        TuneFormat::Markdown => page,
+        TuneFormat::Terminal => terminal::render_groups(&groups, terminal_options()),
+    })?;
+    remark(&format!(
+        "log and reports: {}",
+        path.with_extension("{jsonl,md,html}").display()
+    ));
+    Ok(exit(&found))
+}
+
+fn exit(found: &Found) -> Exit {
+    match &found.end {
+        End::StartDropped(_) | End::WinnerDropped(_) => Exit::Failed,
+        _ if found.is_shown() => Exit::Held,
+        End::Ranked | End::NoneFaster | End::Confirmed(_) => Exit::Undecided,
+    }
+}
+
+fn default_log(tuning: &Tuning) -> PathBuf {
+    let tune = &tuning.tune;
+    format!("gatekeeper-out/tune-{}-{}.jsonl", tune.kernel, tune.variant).into()
+}
+
+/// What the GPU runs; without one, the newest that the file names, as estimates are for that.
+fn arch(tuning: &Tuning, bench: &Bench) -> Option<Arch> {
+    let plan = &tuning.loaded.plan;
+    let Some(device) = bench.device() else {
+        let archs = plan.units.iter().map(|unit| unit.id.arch);
+        return archs.max_by_key(|arch| (arch.major, arch.minor));
+    };
+    let case: Option<&CaseId> = plan.cases.first().map(|case| &case.id);
+    let unit = case.and_then(|id| judge::unit_for(plan, id, device));
+    unit.map(|unit| unit.id.arch)
+}
+
+fn began(
+    tuning: &Tuning,
+    space: &Space,
+    settings: &Settings,
+    bench: &Bench,
+    start: String,
+) -> Began {
+    let parameters = space.parameters().iter();
+    let integer = |value: &Value| match value {
+        Value::Integer(value) => Some(*value),
+        _ => None,
+    };
+    Began {
+        schema: SCHEMA.to_owned(),
+        start,
+        macros: tuning.macros.clone(),
+        parameters: parameters
+            .map(|it| {
+                (
+                    it.name.clone(),
+                    it.values.iter().filter_map(integer).collect(),
+                )
+            })
+            .collect(),
+        constraints: tuning.tune.constraints().map(str::to_owned).collect(),
+        configurations: space.len(),
+        objective: tuning.tune.objective.iter().cloned().collect(),
+        strategy: settings.method.name().to_owned(),
+        seed: settings.seed,
+        device: bench
+            .device()
+            .map_or("simulator".to_owned(), |device| device.name.clone()),
+        sources: sources::digest(tuning),
+        compiler: bench.toolchain().facts.version.clone(),
+    }
+}
+
+fn export_all(args: &TuneArgs, began: &Began, found: &Found) -> Result<()> {
+    let recording = export::recording(began, &found.evaluations);
+    let unwritable = |error: search::exchange::Unreadable| {
+        Error::environment(format!("the search cannot be exported: {error}"))
+    };
+    if let Some(path) = &args.t4 {
+        let text = search::exchange::write_t4(&recording).map_err(unwritable)?;
+        write_file(path, &text)?;
+    }
+    if let Some(path) = &args.kernel_tuner {
+        let text = search::exchange::write_cache(&recording).map_err(unwritable)?;
+        write_file(path, &text)?;
+    }
+    Ok(())
+}

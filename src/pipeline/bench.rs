@@ -1,0 +1,246 @@
+//! Configurations of one kernel, batch after batch, on the same device: built, held to their gates, and timed side by
+//! side. For `tune`, which decides what comes next.
+
+use super::plan::{self, Planned};
+use super::prepare::{Answers, Artifacts, open, usable};
+use super::sources::Sources;
+use super::{Request, Side, Work, check, environment, simulate};
+use crate::build::{self, Built};
+use crate::cache::Cache;
+use crate::config::{Asked, Loaded};
+use crate::counters::COUNTER_MODEL;
+use crate::error::{Error, Result};
+use crate::report::progress::{Event, Phase};
+use crate::toolchain::Toolchain;
+use crate::worker::{Crews, PairJob};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use verdict::judge;
+use verdict::model::{
+    Costs, DeviceFacts, Environment, Evidence, Judgement, NotRun, PairFacts, Plan, Policy,
+    RECORD_SCHEMA, Record, Seen, Simulator, Unit,
+};
+
+/// Builds, while the bench works on something else.
+pub struct Shop<'a> {
+    root: PathBuf,
+    toolchain: Toolchain,
+    cache: &'a Cache,
+    on: &'a (dyn Fn(Event) + Sync),
+}
+
+impl Shop<'_> {
+    /// In the order of the units.
+    ///
+    /// # Errors
+    /// Environment, where the machine failed.
+    pub fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
+        let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        (self.on)(Event::Began {
+            phase: Phase::Build,
+            steps: units.len() as u64,
+        });
+        let stepped = |unit: &Unit, _: &Built| {
+            (self.on)(Event::Stepped {
+                phase: Phase::Build,
+                what: unit.id.to_string(),
+            });
+        };
+        build::build_all(
+            &self.root,
+            &self.toolchain,
+            self.cache,
+            units,
+            jobs,
+            &stepped,
+        )
+    }
+}
+
+/// The device, or the simulator in its place.
+pub struct Bench<'a> {
+    planned: Planned,
+    environment: Environment,
+    crews: Crews<'a>,
+    /// The worker has timed something.
+    has_timed: bool,
+    /// Of the last proof, without references.
+    took: Duration,
+    on: &'a (dyn Fn(Event) + Sync),
+}
+
+/// What was seen of a batch, and what each gate says of it.
+pub struct Proven {
+    pub record: Record,
+    pub judgement: Judgement,
+}
+
+impl<'a> Bench<'a> {
+    /// # Errors
+    /// Environment: no compiler, a broken device.
+    pub fn open(
+        request: &Request,
+        loaded: Loaded,
+        cache: &'a Cache,
+        waiting: &'a (dyn Fn(&str) + Sync),
+        on: &'a (dyn Fn(Event) + Sync),
+    ) -> Result<(Shop<'a>, Self)> {
+        let planned = plan::plan(request, loaded, cache, on)?;
+        let mut crews = Crews::new(request.device, waiting)?;
+        let device = open(request, &mut crews);
+        let device = usable(device, &planned.toolchain.facts.version);
+        if let Seen::Fault(fault) = &device {
+            return Err(Error::environment(fault.message.clone()));
+        }
+        let shop = Shop {
+            root: planned.root.clone(),
+            toolchain: planned.toolchain.clone(),
+            cache,
+            on,
+        };
+        let bench = Self {
+            environment: environment(request, &planned, &device),
+            planned,
+            crews,
+            has_timed: false,
+            took: Duration::ZERO,
+            on,
+        };
+        Ok((shop, bench))
+    }
+
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// `None` for the simulator.
+    pub fn device(&self) -> Option<&DeviceFacts> {
+        self.environment.device.got()
+    }
+
+    /// The plan of the variant that is tuned.
+    pub fn plan(&self) -> &Plan {
+        &self.planned.plan
+    }
+
+    pub fn toolchain(&self) -> &Toolchain {
+        &self.planned.toolchain
+    }
+
+    /// All seeds of all cases, where they were built; and the verdict of each gate.
+    ///
+    /// # Errors
+    /// Environment, where no worker can be found.
+    pub fn prove(&mut self, batch: &[(&Asked, &[Built])]) -> Result<Proven> {
+        self.prove_in(self.environment.clone(), batch)
+    }
+
+    /// The same in the simulator, though there is a GPU: it sees races that a GPU may not show.
+    ///
+    /// # Errors
+    /// Environment, where no worker can be found.
+    pub fn simulate(&mut self, batch: &[(&Asked, &[Built])]) -> Result<Proven> {
+        let environment = Environment {
+            device: Seen::NotRun(NotRun::SimulatorAsked),
+            simulator: Some(Simulator {
+                counter_model: COUNTER_MODEL,
+            }),
+            ..self.environment.clone()
+        };
+        self.prove_in(environment, batch)
+    }
+
+    fn prove_in(
+        &mut self,
+        environment: Environment,
+        batch: &[(&Asked, &[Built])],
+    ) -> Result<Proven> {
+        let mut plan = Plan {
+            units: Vec::new(),
+            cases: Vec::new(),
+            rivals: Vec::new(),
+            ..self.planned.plan.clone()
+        };
+        let mut policy = Policy::NOTHING;
+        let mut evidence = Vec::new();
+        let mut artifacts = Artifacts::new();
+        for (asked, built) in batch {
+            plan.units.extend(asked.units.iter().cloned());
+            plan.cases.extend(asked.cases.iter().cloned());
+            policy.gates.extend(asked.gates.iter().cloned());
+            for (unit, built) in asked.units.iter().zip(*built) {
+                evidence.push(Evidence::Build {
+                    unit: unit.id.clone(),
+                    facts: built.facts.clone(),
+                });
+                let artifact = built.artifact.clone();
+                artifacts.extend(artifact.map(|artifact| (unit.id.clone(), artifact)));
+            }
+        }
+        let mut record = Record {
+            schema: RECORD_SCHEMA.to_owned(),
+            environment,
+            plan,
+            policy,
+            evidence,
+            costs: Costs::default(),
+        };
+        let device = record.environment.device.got().cloned();
+        let references = &self.planned.references;
+        let side = |artifacts, answers| Side {
+            device: device.clone(),
+            artifacts,
+            answers,
+            dump: None,
+        };
+        let answers = match device {
+            Some(_) => Answers::compute(record.plan.cases.iter(), references, self.on),
+            None => Answers::default(),
+        };
+        let mut work = Work {
+            head: side(artifacts, answers),
+            base: side(Artifacts::new(), Answers::default()),
+        };
+        let began = Instant::now();
+        if device.is_some() {
+            if std::mem::take(&mut self.has_timed) {
+                self.crews.first().retire();
+            }
+            check::check_all(&mut work, None, &mut self.crews, &mut record, self.on);
+        } else {
+            let (root, include) = (&self.planned.root, &self.planned.toolchain.include);
+            let mut sources = Sources::new(root, include);
+            simulate::simulate_all(
+                &mut work,
+                &mut sources,
+                references,
+                None,
+                &mut record,
+                self.on,
+            )?;
+        }
+        self.took = began.elapsed();
+        let judgement = judge::judge(
+            &record.plan,
+            &record.environment,
+            &record.policy,
+            &record.evidence,
+        );
+        Ok(Proven { record, judgement })
+    }
+
+    /// What the last proof took, without references where there is a GPU.
+    pub fn took(&self) -> Duration {
+        self.took
+    }
+
+    /// What follows is timed in a fresh process.
+    pub fn fresh(&mut self) {
+        self.crews.first().retire();
+    }
+
+    pub fn pair(&mut self, job: PairJob) -> Seen<PairFacts> {
+        self.has_timed = true;
+        self.crews.first().pair(job)
+    }
+}

@@ -1,0 +1,173 @@
+//! A configuration on its way: what it is called with, and what was built of it.
+
+use super::outcome::{Dropped, DroppedBy, Figures, Values};
+use crate::build::Built;
+use crate::config::{Asked, Tuning};
+use crate::report::reasons;
+use search::{Point, Space, Value};
+use serde::Serialize;
+use verdict::model::{Arch, Case, Fault, Launch, Seen, Step, Subject, Tensor};
+use verdict::occupancy::{Demand, occupancy};
+
+pub struct Candidate {
+    pub number: u32,
+    /// `None` of a start that is not in the space.
+    pub point: Option<Point>,
+    pub values: Values,
+    /// For one architecture. Or why it cannot be called.
+    pub asked: Result<Asked, String>,
+    /// As many as there are units.
+    pub built: Vec<Built>,
+}
+
+impl Candidate {
+    /// `values` on top of the start's own macros, for one architecture.
+    pub fn new(
+        tuning: &Tuning,
+        number: u32,
+        point: Option<Point>,
+        values: Values,
+        arch: Option<Arch>,
+    ) -> Self {
+        let asked = tuning.candidate(&name(number), &values).map(|mut asked| {
+            let arch = arch.or(asked.units.first().map(|unit| unit.id.arch));
+            asked.units.retain(|unit| Some(unit.id.arch) == arch);
+            asked.gates.retain(|gate| match &gate.subject {
+                Subject::Unit(unit) => Some(unit.arch) == arch,
+                Subject::Case(_) => true,
+            });
+            asked
+        });
+        Self {
+            number,
+            point,
+            values,
+            asked: asked.map_err(|why| why.message),
+            built: Vec::new(),
+        }
+    }
+
+    pub fn name(&self) -> String {
+        name(self.number)
+    }
+
+    pub fn case(&self, shape: &str) -> Option<&Case> {
+        let mut cases = self.asked.as_ref().ok()?.cases.iter();
+        cases.find(|case| case.id.shape == shape)
+    }
+
+    /// Why it goes no further than the compiler, if it does not.
+    pub fn unbuilt(&self) -> Option<Dropped> {
+        if let Err(message) = &self.asked {
+            return Some(Dropped::new(
+                DroppedBy::Call,
+                "call",
+                "call",
+                message.clone(),
+            ));
+        }
+        let fault = self.built.iter().find_map(|built| match &built.facts {
+            Seen::Fault(fault) => Some(fault),
+            _ => None,
+        });
+        fault.map(|fault| dropped(DroppedBy::Build, "built", fault))
+    }
+
+    /// Of all that decides what executes. `None` where it was not built.
+    pub fn code(&self) -> Option<String> {
+        #[derive(Serialize)]
+        struct Code<'a> {
+            identity: Vec<&'a str>,
+            calls: Vec<(&'a str, &'a [Tensor], &'a [Step])>,
+        }
+        let asked = self.asked.as_ref().ok()?;
+        let built = self.built.iter();
+        let identity: Vec<&str> = built
+            .filter_map(|built| Some(built.facts.got()?.identity.as_str()))
+            .collect();
+        if identity.is_empty() || identity.len() < asked.units.len() {
+            return None;
+        }
+        let calls = asked.cases.iter();
+        let calls = calls.map(|case| {
+            let (tensors, steps) = (case.tensors.as_slice(), case.steps.as_slice());
+            (case.id.shape.as_str(), tensors, steps)
+        });
+        let code = Code {
+            identity,
+            calls: calls.collect(),
+        };
+        let text = serde_json::to_vec(&code).ok()?;
+        blake3::hash(&text).to_hex().get(..16).map(str::to_owned)
+    }
+
+    pub fn figures(&self, shape: &str) -> Option<Figures> {
+        let built = self.built.first()?.facts.got()?;
+        let entry = built.entries.first()?;
+        let step = self.case(shape)?.steps.first()?;
+        let resources = &entry.resources;
+        let arch = self.asked.as_ref().ok()?.units.first()?.id.arch;
+        let threads = step.launch.as_ref().map_or(0, Launch::threads_per_block);
+        let dynamic = step.launch.map_or(0, |launch| launch.dynamic_shared);
+        let shared = u64::from(resources.static_shared) + u64::from(dynamic);
+        let fits = step.launch.and_then(|_| {
+            let demand = Demand {
+                registers: resources.registers,
+                shared_bytes: shared,
+                barriers: resources.barriers,
+                threads_per_block: threads,
+            };
+            occupancy(arch, demand)
+        });
+        let spills = [resources.spill_stores, resources.spill_loads];
+        Some(Figures {
+            registers: resources.registers,
+            shared,
+            spills: spills.into_iter().flatten().sum(),
+            threads,
+            occupancy: fits.map(|fits| fits.share()),
+        })
+    }
+
+    pub fn compile_ms(&self) -> u64 {
+        let built = self.built.iter().filter(|built| !built.cached);
+        built.map(|built| built.millis).max().unwrap_or(0)
+    }
+}
+
+/// What a candidate is called among the variants of its kernel.
+fn name(number: u32) -> String {
+    match number {
+        0 => "start".to_owned(),
+        number => format!("configuration_{number}"),
+    }
+}
+
+pub fn dropped(gate: DroppedBy, name: &str, fault: &Fault) -> Dropped {
+    Dropped::new(gate, name, fault.kind.code(), reasons::fault(fault))
+}
+
+/// The values of a point of the space.
+pub fn values_of(space: &Space, point: Point) -> Values {
+    let parameters = space.parameters().iter().zip(space.values(point));
+    parameters
+        .filter_map(|(parameter, value)| match value {
+            Value::Integer(value) => Some((parameter.name.clone(), *value)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The point with these values, where it is valid.
+pub fn point_of(space: &Space, values: &Values) -> Option<Point> {
+    let choice: Option<Vec<u16>> = space
+        .parameters()
+        .iter()
+        .map(|parameter| {
+            let value = Value::Integer(*values.get(&parameter.name)?);
+            let at = parameter.values.iter().position(|it| *it == value)?;
+            u16::try_from(at).ok()
+        })
+        .collect();
+    space.find(&choice?)
+}

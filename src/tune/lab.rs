@@ -1,0 +1,368 @@
+//! Where configurations are built, held to their gates and timed. A trait, so that a search can be tested on a GPU that
+//! is not there.
+
+use super::candidate::{Candidate, dropped};
+use super::outcome::{Dropped, DroppedBy};
+use super::race::{Reading, Track};
+use crate::build::Built;
+use crate::config::{self, Asked};
+use crate::error::{Error, Result};
+use crate::explain::diagnosis::{self, Side};
+use crate::pipeline::{Bench, Proven, Shop};
+use crate::report::{reasons, words};
+use crate::worker::{Arm, PairJob};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use verdict::judge::{self, Admission, Stage};
+use verdict::model::{
+    Case, CaseId, Evidence, FaultKind, Gate, Metric, Outcome, PairFacts, Question, Reason, Rule,
+    Schedule, Seen, Singles, Subject, Tensor, TimeFacts, Unit, Verdict,
+};
+
+/// Compiles, beside whatever else goes on.
+pub trait Builds: Sync {
+    /// In the order of the units.
+    ///
+    /// # Errors
+    /// Environment, where the machine failed.
+    fn build(&self, units: &[Unit]) -> Result<Vec<Built>>;
+}
+
+pub trait Lab: Track {
+    /// Whether it takes times. Else it gives estimates.
+    fn has_clock(&self) -> bool;
+
+    /// What the last proof took, without building and references.
+    fn took(&self) -> Duration;
+
+    /// Holds each to its gates, at all shapes.
+    ///
+    /// # Errors
+    /// Environment, where the machine failed and not the kernel.
+    fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>>;
+
+    /// Holds one that is right and fast on a GPU to the simulator, before it counts as the best: a race need not show
+    /// on a GPU, and waiting less is a way of being fast.
+    ///
+    /// # Errors
+    /// Environment, where the machine failed.
+    fn look_for_races(&mut self, candidate: &Candidate)
+    -> Result<std::result::Result<(), Dropped>>;
+}
+
+/// All gates held.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Proof {
+    /// In the simulator: of one launch in ns, by shape.
+    pub estimated_ns: BTreeMap<String, f64>,
+    /// Shapes that were not simulated.
+    pub unseen: Vec<String>,
+}
+
+impl Builds for Shop<'_> {
+    fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
+        Self::build(self, units)
+    }
+}
+
+/// A bench, and what is timed on it.
+pub struct OnBench<'b, 'a> {
+    pub bench: &'b mut Bench<'a>,
+    pub objective: &'b [(String, f64)],
+    /// Of this search: orders and placements follow from it.
+    process: u32,
+}
+
+impl<'b, 'a> OnBench<'b, 'a> {
+    pub fn new(bench: &'b mut Bench<'a>, objective: &'b [(String, f64)]) -> Self {
+        Self {
+            bench,
+            objective,
+            process: 0,
+        }
+    }
+}
+
+impl Track for OnBench<'_, '_> {
+    fn fresh(&mut self) {
+        self.bench.fresh();
+        self.process += 1;
+    }
+
+    fn read(
+        &mut self,
+        head: &Candidate,
+        base: &Candidate,
+    ) -> std::result::Result<Reading, Dropped> {
+        let mut reading = Reading {
+            ln_ratio: 0.0,
+            resolution: 0.0,
+            head_ns: BTreeMap::new(),
+            base_ns: BTreeMap::new(),
+        };
+        for (shape, weight) in self.objective {
+            let schedule = self.bench.plan().timing.clone();
+            let job = pair_job(head, base, shape, self.process, schedule);
+            let facts = self.bench.pair(job.ok_or_else(lost)?);
+            let facts = match facts {
+                Seen::Got(facts) => facts,
+                Seen::Fault(fault) if fault.kind == FaultKind::Hang => {
+                    return Err(dropped(DroppedBy::Hang, "timing", &fault));
+                }
+                Seen::Fault(fault) => return Err(dropped(DroppedBy::Timing, "timing", &fault)),
+                Seen::Unsupported(why) => return Err(unread(reasons::unsupported(&why))),
+                Seen::NotRun(why) => return Err(unread(reasons::not_run(&why))),
+            };
+            let (ratio, resolution) = judge::ln_ratio(&facts, Metric::P50)
+                .map_err(|why| unread(format!("no time can be read: {}", why.reason.code())))?;
+            reading.ln_ratio += weight * ratio;
+            reading.resolution += weight * resolution;
+            let PairFacts { head, base, .. } = &facts;
+            reading
+                .head_ns
+                .extend(p50(head).map(|ns| (shape.clone(), ns)));
+            reading
+                .base_ns
+                .extend(p50(base).map(|ns| (shape.clone(), ns)));
+        }
+        Ok(reading)
+    }
+}
+
+fn pair_job(
+    head: &Candidate,
+    base: &Candidate,
+    shape: &str,
+    process: u32,
+    schedule: Schedule,
+) -> Option<PairJob> {
+    let arm = |candidate: &Candidate| {
+        Some(Arm {
+            case: candidate.case(shape)?.clone(),
+            artifact: candidate.built.first()?.artifact.clone()?,
+        })
+    };
+    let head = arm(head)?;
+    Some(PairJob {
+        seed: head.case.seeds.first().copied()?,
+        base: arm(base)?,
+        head,
+        process,
+        schedule,
+        pairing: config::pairing(true),
+        singles: Singles::Shown,
+    })
+}
+
+fn p50(facts: &TimeFacts) -> Option<f64> {
+    let mut samples = facts.batched_ns.clone();
+    samples.sort_unstable();
+    let middle = *samples.get(samples.len() / 2)?;
+    let ns = middle as f64 / f64::from(facts.launches_per_sample.max(1));
+    (ns > 0.0).then_some(ns)
+}
+
+fn lost() -> Dropped {
+    unread("it was not built for this shape".to_owned())
+}
+
+fn unread(message: String) -> Dropped {
+    Dropped::new(DroppedBy::Timing, "timing", "timing", message)
+}
+
+impl Lab for OnBench<'_, '_> {
+    fn has_clock(&self) -> bool {
+        self.bench.device().is_some()
+    }
+
+    fn took(&self) -> Duration {
+        self.bench.took()
+    }
+
+    /// On a GPU what breaks or is wrong at the first look is not looked at again: a kernel that does not end would
+    /// take its deadline for each seed of each shape.
+    fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
+        let asked = batch.iter().map(|it| it.asked.as_ref());
+        let asked = asked.collect::<std::result::Result<Vec<&Asked>, _>>();
+        let whole = asked.map_err(|why| Error::environment(why.clone()))?;
+        if !self.has_clock() {
+            return self.judge(batch, &whole);
+        }
+        let glances: Vec<Asked> = whole.iter().map(|asked| glance(asked)).collect();
+        let first = self.judge(batch, &glances.iter().collect::<Vec<_>>())?;
+        let is_right = |at: usize| matches!(first.get(at), Some(Ok(_)));
+        let right = batch.iter().zip(&whole).enumerate();
+        let right = right.filter(|(at, _)| is_right(*at)).map(|(_, it)| it);
+        let (right, asked): (Vec<_>, Vec<_>) = right.map(|(it, asked)| (*it, *asked)).unzip();
+        let mut second = match right.is_empty() {
+            true => Vec::new(),
+            false => self.judge(&right, &asked)?,
+        }
+        .into_iter();
+        let both = first.into_iter().map(|first| match first {
+            Err(why) => Err(why),
+            Ok(_) => second.next().unwrap_or_else(|| Err(lost())),
+        });
+        Ok(both.collect())
+    }
+
+    fn look_for_races(
+        &mut self,
+        candidate: &Candidate,
+    ) -> Result<std::result::Result<(), Dropped>> {
+        let asked = candidate.asked.as_ref();
+        let asked = asked.map_err(|why| Error::environment(why.clone()))?;
+        let proven = self
+            .bench
+            .simulate(&[(asked, candidate.built.as_slice())])?;
+        // What the simulator cannot run is no less right than before.
+        Ok(match failure(&proven, &candidate.name()) {
+            Some(why) => Err(why),
+            None => Ok(()),
+        })
+    }
+}
+
+/// The verdict for which one of the simulator's is enough, if there is one.
+fn failure(proven: &Proven, name: &str) -> Option<Dropped> {
+    let verdicts = proven.judgement.verdicts.iter();
+    let mut failed =
+        verdicts.filter(|it| it.subject.variant() == name && it.outcome == Outcome::Fail);
+    let first = failed.clone().find(is_finding).or_else(|| failed.next());
+    first.and_then(|verdict| by_verdict(proven, verdict))
+}
+
+/// The smallest case with its first seed.
+fn glance(asked: &Asked) -> Asked {
+    let elements = |case: &&Case| case.tensors.iter().map(Tensor::len).sum::<usize>();
+    let mut case = asked.cases.iter().min_by_key(elements).cloned();
+    if let Some(case) = &mut case {
+        case.seeds.truncate(1);
+    }
+    let is_here = |gate: &&Gate| match &gate.subject {
+        Subject::Unit(_) => true,
+        Subject::Case(id) => case.as_ref().is_some_and(|case| case.id == *id),
+    };
+    Asked {
+        units: asked.units.clone(),
+        gates: asked.gates.iter().filter(is_here).cloned().collect(),
+        cases: case.into_iter().collect(),
+    }
+}
+
+impl OnBench<'_, '_> {
+    fn judge(
+        &mut self,
+        batch: &[&Candidate],
+        asked: &[&Asked],
+    ) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
+        let has_clock = self.has_clock();
+        let jobs = asked.iter().zip(batch);
+        let jobs: Vec<_> = jobs
+            .map(|(asked, candidate)| (*asked, candidate.built.as_slice()))
+            .collect();
+        let proven = self.bench.prove(&jobs)?;
+        let admitted = admitted(&proven);
+        let judged = batch.iter().zip(asked).map(|(candidate, asked)| {
+            judge_one(&proven, &admitted, (&candidate.name(), asked), has_clock)
+        });
+        judged.collect()
+    }
+}
+
+/// Why cases cannot be timed, of those that cannot.
+type Refused = BTreeMap<CaseId, String>;
+
+fn admitted(proven: &Proven) -> Refused {
+    let record = &proven.record;
+    let (plan, environment) = (&record.plan, &record.environment);
+    let (policy, evidence) = (&record.policy, &record.evidence);
+    let admissions = judge::admit(plan, environment, policy, evidence, Stage::Time);
+    let cases = plan.cases.iter().zip(admissions);
+    cases
+        .filter_map(|(case, admission)| match admission {
+            Admission::Yes => None,
+            Admission::No { reason } => Some((case.id.clone(), reason.code().to_owned())),
+        })
+        .collect()
+}
+
+/// A race is the cause, and what it makes of the output a consequence.
+fn is_finding(verdict: &&Verdict) -> bool {
+    verdict.question == Question::Gate(Rule::NoFindings)
+        && !matches!(verdict.reason, Reason::Fault(_))
+}
+
+fn by_verdict(proven: &Proven, verdict: &Verdict) -> Option<Dropped> {
+    let Question::Gate(rule) = &verdict.question else {
+        return None;
+    };
+    let gate = Gate {
+        subject: verdict.subject.clone(),
+        rule: rule.clone(),
+        declared: verdict.declared.clone(),
+    };
+    let mut message = reasons::verdict(&proven.record.environment, verdict);
+    if let Subject::Case(case) = &verdict.subject {
+        message = format!("at {}: {message}", case.shape);
+    }
+    let what = words::gate(rule);
+    Some(Dropped::by_gate(&gate, &verdict.reason, &what, message))
+}
+
+fn judge_one(
+    proven: &Proven,
+    refused: &Refused,
+    (name, asked): (&str, &Asked),
+    has_clock: bool,
+) -> Result<std::result::Result<Proof, Dropped>> {
+    let environment = &proven.record.environment;
+    let verdicts = proven.judgement.verdicts.iter();
+    let own: Vec<&Verdict> = verdicts.filter(|it| it.subject.variant() == name).collect();
+    let find = |outcome| {
+        let of_it = || own.iter().copied().filter(|it| it.outcome == outcome);
+        of_it().find(is_finding).or_else(|| of_it().next())
+    };
+    if let Some(verdict) = find(Outcome::Environment) {
+        let why = reasons::verdict(environment, verdict);
+        return Err(Error::environment(format!("{}: {why}", verdict.subject)));
+    }
+    let broken = [Outcome::Fail, Outcome::Inconclusive, Outcome::Unsupported];
+    let broken = broken.into_iter().find_map(find);
+    let broken = broken.and_then(|verdict| by_verdict(proven, verdict));
+    let mut proof = Proof::default();
+    let side = Side::head(&proven.record);
+    for case in &asked.cases {
+        let seen = |piece: &Evidence| matches!(piece, Evidence::Check { case: of, facts: Seen::Got(_), .. } if *of == case.id);
+        if !proven.record.evidence.iter().any(seen) {
+            proof.unseen.push(case.id.shape.clone());
+        }
+        let estimate = diagnosis::diagnose(&side, &case.id).estimated_ns;
+        let estimate = estimate.filter(|ns| ns.0.is_finite() && ns.0 > 0.0);
+        proof
+            .estimated_ns
+            .extend(estimate.map(|ns| (case.id.shape.clone(), ns.0)));
+    }
+    if let Some(why) = broken {
+        return Ok(Err(Dropped {
+            estimated_ns: proof.estimated_ns,
+            ..why
+        }));
+    }
+    let mut cases = asked.cases.iter().filter(|_| has_clock);
+    if let Some((shape, code)) =
+        cases.find_map(|case| Some((&case.id.shape, refused.get(&case.id)?)))
+    {
+        return Ok(Err(unproven(shape, code)));
+    }
+    if proof.unseen.len() == asked.cases.len() {
+        return Ok(Err(unproven("all shapes", "not-run")));
+    }
+    Ok(Ok(proof))
+}
+
+/// Not wrong, and not shown to be right.
+fn unproven(shape: &str, code: &str) -> Dropped {
+    let message = format!("at {shape}: it was not shown to be right");
+    Dropped::new(DroppedBy::Correctness, "checked", code, message)
+}

@@ -1,0 +1,199 @@
+//! The log of a search: a line of JSON for each event, appended as it happens. What is in it is not tried again.
+
+use super::outcome::{Confirmation, Evaluation, Values};
+use crate::error::{Diagnostic, Error, Result};
+use crate::files;
+use crate::process::children;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+pub const SCHEMA: &str = "gatekeeper.tune/1";
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    Began(Began),
+    Evaluated(Evaluation),
+    /// It took the place of the best.
+    Best {
+        number: u32,
+    },
+    Confirmed(Confirmation),
+}
+
+/// What is searched, and how. A log goes on only where all of it is the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Began {
+    pub schema: String,
+    /// `kernel/variant`.
+    pub start: String,
+    /// Macros of the start.
+    pub macros: BTreeMap<String, String>,
+    /// In the order of gates.yaml.
+    pub parameters: Vec<(String, Vec<i64>)>,
+    pub constraints: Vec<String>,
+    /// Valid configurations.
+    pub configurations: usize,
+    /// Shapes and their weights.
+    pub objective: BTreeMap<String, f64>,
+    pub strategy: String,
+    pub seed: u64,
+    /// The GPU's name, or `simulator`.
+    pub device: String,
+    /// Of the files and flags that every configuration is built of, of its calls, and of its gates.
+    pub sources: String,
+    /// Version of nvcc.
+    pub compiler: String,
+}
+
+impl Began {
+    /// What is not the same in another.
+    fn differs(&self, other: &Self) -> Option<&'static str> {
+        [
+            ("another schema", self.schema == other.schema),
+            ("another variant", self.start == other.start),
+            ("other macros of the start", self.macros == other.macros),
+            ("other parameters", self.parameters == other.parameters),
+            ("other constraints", self.constraints == other.constraints),
+            ("another objective", self.objective == other.objective),
+            ("another strategy", self.strategy == other.strategy),
+            ("another seed", self.seed == other.seed),
+            ("another device", self.device == other.device),
+            ("another compiler", self.compiler == other.compiler),
+            (
+                "other sources, calls or gates",
+                self.sources == other.sources,
+            ),
+            (
+                "other configurations",
+                self.configurations == other.configurations,
+            ),
+        ]
+        .into_iter()
+        .find(|(_, same)| !same)
+        .map(|(what, _)| what)
+    }
+}
+
+/// What an earlier search has left.
+#[derive(Debug, Default, PartialEq)]
+pub struct Earlier {
+    pub evaluations: Vec<Evaluation>,
+    pub bests: Vec<u32>,
+}
+
+impl Earlier {
+    pub fn values(&self, number: u32) -> Option<&Values> {
+        let mut evaluations = self.evaluations.iter();
+        evaluations
+            .find(|it| it.number == number)
+            .map(|it| &it.values)
+    }
+}
+
+pub struct Log {
+    path: PathBuf,
+    file: File,
+}
+
+impl Log {
+    /// A new one. One that is there already is somebody's hour of GPU time.
+    ///
+    /// # Errors
+    /// Usage, where it is there; environment, where it cannot be written.
+    pub fn create(path: &Path, began: Began) -> Result<Self> {
+        if let Some(dir) = path.parent().filter(|dir| *dir != Path::new("")) {
+            std::fs::create_dir_all(dir).map_err(|error| unwritable(path, &error))?;
+        }
+        let file = OpenOptions::new().append(true).create_new(true).open(path);
+        let file = file.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => Error::Usage(
+                Diagnostic::new("there is a log of an earlier search")
+                    .at(path.display().to_string())
+                    .help("go on with it: --resume")
+                    .help("or remove it, or name another: --log PATH"),
+            ),
+            _ => unwritable(path, &error),
+        })?;
+        let mut log = Self {
+            path: path.to_owned(),
+            file,
+        };
+        log.write(&Event::Began(began))?;
+        Ok(log)
+    }
+
+    /// Goes on with an earlier one.
+    ///
+    /// # Errors
+    /// Usage, where it is no log or one of another search; environment, where it cannot be written.
+    pub fn resume(path: &Path, began: &Began) -> Result<(Self, Earlier)> {
+        let at = |line: usize| format!("{}:{line}", path.display());
+        let text = files::read_text(path, files::SOURCE).map_err(|error| {
+            let message = format!("the log cannot be read: {error}");
+            Error::Usage(Diagnostic::new(message).at(path.display().to_string()))
+        })?;
+        // A line that has no end was being written when the process was killed.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let mut earlier = Earlier::default();
+        let mut is_of_this = false;
+        for (line, number) in text.get(..whole).unwrap_or_default().lines().zip(1..) {
+            let event: Event = serde_json::from_str(line).map_err(|error| {
+                let message = format!("this is no line of a log of `tune`: {error}");
+                Error::Usage(Diagnostic::new(message).at(at(number)))
+            })?;
+            match event {
+                Event::Began(theirs) => {
+                    if let Some(what) = began.differs(&theirs) {
+                        return Err(Error::Usage(
+                            Diagnostic::new(format!(
+                                "the log is of another search: {what}"
+                            ))
+                            .at(at(number))
+                            .help(
+                                "what it holds says nothing of this one: name another with --log",
+                            ),
+                        ));
+                    }
+                    is_of_this = true;
+                }
+                Event::Evaluated(evaluation) => earlier.evaluations.push(evaluation),
+                Event::Best { number } => earlier.bests.push(number),
+                // Measured once more: the search may find a better one yet.
+                Event::Confirmed(_) => {}
+            }
+        }
+        if !is_of_this {
+            let message = "the log does not say what was searched";
+            return Err(Error::Usage(Diagnostic::new(message).at(at(1))));
+        }
+        let file = OpenOptions::new().append(true).open(path);
+        let file = file.map_err(|error| unwritable(path, &error))?;
+        file.set_len(whole as u64)
+            .map_err(|error| unwritable(path, &error))?;
+        let log = Self {
+            path: path.to_owned(),
+            file,
+        };
+        Ok((log, earlier))
+    }
+
+    /// # Errors
+    /// Environment, where it cannot be written.
+    pub fn write(&mut self, event: &Event) -> Result<()> {
+        let mut line = serde_json::to_string(event)
+            .map_err(|error| Error::environment(format!("an event cannot be written: {error}")))?;
+        line.push('\n');
+        // A worker that a signal killed is no configuration that died.
+        children::unless_ending(|| self.file.write_all(line.as_bytes()))
+            .map_err(|error| unwritable(&self.path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Error {
+    Error::environment(format!("{} cannot be written: {error}", path.display()))
+}

@@ -1,0 +1,649 @@
+//! `tune`: searches the macros of a variant for a faster one. A configuration is a plan over definitions, built,
+//! checked and timed as any variant is; what does not hold its gates has no time.
+//!
+//! `candidate` is a configuration on its way, `lab` where it is built, checked and timed, `race` who is faster, `outcome`
+//! what came of it, `log` the file that keeps it, `export` that file as other tuners write it, `sources` what it is built of. Which one comes next is asked of
+//! crates/search.
+
+mod candidate;
+pub mod export;
+pub mod lab;
+pub mod log;
+pub mod outcome;
+mod race;
+pub mod sources;
+#[cfg(test)]
+mod tests;
+
+use crate::build::Built;
+use crate::config::{Budget, Tuning};
+use crate::error::{Error, Result};
+use candidate::{Candidate, point_of, values_of};
+use lab::{Builds, Lab, Proof};
+use log::{Earlier, Event, Log};
+use outcome::{Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values};
+use search::{Elite, Exhaustive, Guided, Point, Random, Space, Strategy};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use verdict::model::{Arch, Pairing};
+
+/// Configurations that are built, checked and timed together. While they are, the next ones are built.
+const BATCH: usize = 4;
+
+/// Of a larger space the model learns from the parameters alone: to build all of it would take too long.
+const MOST_SURVEYED: usize = 256;
+
+/// A process that has just started takes a while before its first kernel runs.
+const LEAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Which configuration comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Method {
+    /// A model learns from what was tried
+    Guided,
+    /// The best few, changed in one definition or more
+    Elite,
+    /// Any, each as likely as another
+    Random,
+    /// All of them, in their order
+    Exhaustive,
+}
+
+impl Method {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Guided => "guided",
+            Self::Elite => "elite",
+            Self::Random => "random",
+            Self::Exhaustive => "exhaustive",
+        }
+    }
+
+    fn start(self, space: &Arc<Space>, seed: u64) -> Box<dyn Strategy> {
+        match self {
+            Self::Guided => {
+                let settings = search::Settings::default();
+                Box::new(Guided::new(space.clone(), seed, &[], settings))
+            }
+            Self::Elite => Box::new(Elite::new(space.clone(), seed, &[])),
+            Self::Random => Box::new(Random::new(space, seed)),
+            Self::Exhaustive => Box::new(Exhaustive::new(space)),
+        }
+    }
+}
+
+/// How to search.
+pub struct Settings {
+    pub method: Method,
+    pub seed: u64,
+    pub budget: Budget,
+    pub pairing: Pairing,
+    /// What to build for; `None` for the first of the file.
+    pub arch: Option<Arch>,
+}
+
+/// How a search ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    /// The start does not hold its own gates.
+    StartDropped(Dropped),
+    /// There is no GPU, and so no time.
+    Ranked,
+    /// Nothing was faster than the start.
+    NoneFaster,
+    Confirmed(Confirmation),
+    /// The winner broke where it was confirmed.
+    WinnerDropped(Dropped),
+}
+
+/// All that a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    pub evaluations: Vec<Evaluation>,
+    /// Valid configurations of which it is known what came of them: the start can be one.
+    pub looked_at: usize,
+    /// Those that took the place of the best, in their order.
+    pub bests: Vec<u32>,
+    pub end: End,
+    /// Parameters that never changed what executes, where two configurations differ in nothing else.
+    pub inert: Vec<String>,
+    /// Shapes that estimates are of; none of times.
+    pub ranked_at: Vec<String>,
+    /// Shapes at which nothing was checked, as the simulator does not take them.
+    pub unseen: Vec<String>,
+    pub elapsed: Duration,
+}
+
+/// How far a search is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    pub evaluations: usize,
+    /// Of the best, to the start's.
+    pub best: f64,
+    /// `None` where nothing was tried yet.
+    pub left: Option<Duration>,
+}
+
+/// # Errors
+/// Environment, where the machine failed or the log cannot be written.
+pub fn search(
+    tuning: &Tuning,
+    space: Arc<Space>,
+    settings: &Settings,
+    (log, earlier): (&mut Log, Earlier),
+    (shop, lab): (&impl Builds, &mut impl Lab),
+    say: &dyn Fn(Progress),
+) -> Result<Found> {
+    let start = Candidate::new(tuning, 0, None, own_values(tuning), settings.arch);
+    let point = point_of(&space, &start.values);
+    let mut start = Candidate { point, ..start };
+    build(shop, std::slice::from_mut(&mut start))?;
+    let mut search = Search {
+        tuning,
+        settings,
+        strategy: settings.method.start(&space, settings.seed),
+        space,
+        log,
+        known: HashMap::new(),
+        evaluations: Vec::new(),
+        bests: Vec::new(),
+        best: None,
+        best_cost: 1.0,
+        has_start: start.point.is_some(),
+        patience: LEAST_PATIENCE,
+        start_ns: BTreeMap::new(),
+        spent: 0,
+        next: 1,
+        began: Instant::now(),
+        before: Duration::ZERO,
+    };
+    let proof = match start.unbuilt() {
+        Some(why) => Err(why),
+        None => first(lab.prove(&[&start])?)?,
+    };
+    search.patience = lab.took().max(LEAST_PATIENCE);
+    let proof = match proof {
+        Ok(proof) => proof,
+        Err(why) => return Ok(search.end(End::StartDropped(why), Vec::new())),
+    };
+    let unseen = proof.unseen.clone();
+    if let Err(why) = search.begin(&start, proof, lab.has_clock()) {
+        return Ok(search.end(End::StartDropped(why), unseen));
+    }
+    let learns = settings.method == Method::Guided && lab.has_clock();
+    if learns && search.space.len() <= MOST_SURVEYED {
+        search.survey(shop)?;
+    }
+    search.replay(earlier, shop)?;
+    search.run(&start, shop, lab, say)?;
+    let end = match (lab.has_clock(), &search.best) {
+        (false, _) => End::Ranked,
+        (true, None) => End::NoneFaster,
+        (true, Some(best)) => match race::confirm(lab, best, &start, &settings.pairing) {
+            Ok(confirmation) => {
+                search.log.write(&Event::Confirmed(confirmation.clone()))?;
+                End::Confirmed(confirmation)
+            }
+            Err(why) => End::WinnerDropped(why),
+        },
+    };
+    Ok(search.end(end, unseen))
+}
+
+/// The parameters that the start defines.
+fn own_values(tuning: &Tuning) -> Values {
+    let parameters = tuning.tune.parameters.iter();
+    let values = parameters.filter_map(|parameter| {
+        let value = tuning.macros.get(&parameter.name)?.parse().ok()?;
+        Some((parameter.name.clone(), value))
+    });
+    values.collect()
+}
+
+fn build(shop: &impl Builds, batch: &mut [Candidate]) -> Result<()> {
+    let units = units(batch);
+    hand_out(batch, shop.build(&units)?);
+    Ok(())
+}
+
+fn units(batch: &[Candidate]) -> Vec<verdict::model::Unit> {
+    let asked = batch.iter().filter_map(|it| it.asked.as_ref().ok());
+    asked.flat_map(|asked| asked.units.clone()).collect()
+}
+
+fn hand_out(batch: &mut [Candidate], built: Vec<Built>) {
+    let mut built = built.into_iter();
+    for candidate in batch {
+        let count = candidate.asked.as_ref().map_or(0, |it| it.units.len());
+        candidate.built = built.by_ref().take(count).collect();
+    }
+}
+
+fn first<T>(all: Vec<T>) -> Result<T> {
+    let first = all.into_iter().next();
+    first.ok_or_else(|| Error::environment("a configuration was lost on the way"))
+}
+
+struct Search<'a> {
+    tuning: &'a Tuning,
+    settings: &'a Settings,
+    space: Arc<Space>,
+    strategy: Box<dyn Strategy>,
+    log: &'a mut Log,
+    /// What executes, and the first configuration that does.
+    known: HashMap<String, u32>,
+    evaluations: Vec<Evaluation>,
+    bests: Vec<u32>,
+    /// `None` where that is the start.
+    best: Option<Candidate>,
+    best_cost: f64,
+    /// The start is a valid configuration.
+    has_start: bool,
+    /// How long a configuration may take over one seed: what takes longer than all of the start did is as good as
+    /// one that does not end.
+    patience: Duration,
+    /// Estimates of the start, by the shapes that are ranked.
+    start_ns: BTreeMap<String, f64>,
+    /// Evaluations that count.
+    spent: usize,
+    /// Number of the next configuration.
+    next: u32,
+    began: Instant,
+    /// What earlier parts of the search took.
+    before: Duration,
+}
+
+impl Search<'_> {
+    fn elapsed(&self) -> Duration {
+        self.before + self.began.elapsed()
+    }
+
+    /// The start is the measure of all others. In the simulator, those shapes count that it has estimates of.
+    fn begin(
+        &mut self,
+        start: &Candidate,
+        proof: Proof,
+        has_clock: bool,
+    ) -> std::result::Result<(), Dropped> {
+        if !has_clock {
+            let objective = &self.tuning.tune.objective;
+            let mut wanted = objective.iter().map(|(shape, _)| shape);
+            self.start_ns = match wanted.all(|shape| proof.estimated_ns.contains_key(shape)) {
+                true => proof
+                    .estimated_ns
+                    .into_iter()
+                    .filter(|(shape, _)| objective.iter().any(|(it, _)| it == shape))
+                    .collect(),
+                false => proof.estimated_ns,
+            };
+            if self.start_ns.is_empty() {
+                return Err(no_estimate());
+            }
+        }
+        if let Some(code) = start.code() {
+            self.known.insert(code, 0);
+        }
+        if let Some(point) = start.point {
+            self.strategy.tell(point, search::Outcome::Cost(1.0));
+        }
+        Ok(())
+    }
+
+    /// What an earlier search has found is not tried again.
+    fn replay(&mut self, earlier: Earlier, shop: &impl Builds) -> Result<()> {
+        if let Some(&number) = earlier.bests.last()
+            && let Some(values) = earlier.values(number)
+        {
+            let mut best = self.candidate(number, None, values.clone());
+            build(shop, std::slice::from_mut(&mut best))?;
+            self.best = Some(best);
+        }
+        self.bests = earlier.bests;
+        for evaluation in earlier.evaluations {
+            self.next = self.next.max(evaluation.number + 1);
+            self.before = self.before.max(Duration::from_millis(evaluation.at_ms));
+            if let Some(point) = point_of(&self.space, &evaluation.values) {
+                self.tell(point, &evaluation);
+            }
+            if self.bests.last() == Some(&evaluation.number) {
+                self.best_cost = evaluation.outcome.cost().unwrap_or(1.0);
+            }
+            self.keep(evaluation);
+        }
+        Ok(())
+    }
+
+    fn run(
+        &mut self,
+        start: &Candidate,
+        shop: &impl Builds,
+        lab: &mut impl Lab,
+        say: &dyn Fn(Progress),
+    ) -> Result<()> {
+        let mut ahead = Vec::new();
+        loop {
+            if ahead.is_empty() {
+                ahead = self.ask(0);
+                build(shop, &mut ahead)?;
+            }
+            let batch = std::mem::take(&mut ahead);
+            if batch.is_empty() {
+                return Ok(());
+            }
+            ahead = self.ask(batch.len());
+            let units = units(&ahead);
+            let built = std::thread::scope(|scope| {
+                let building = scope.spawn(|| shop.build(&units));
+                let evaluated = self.evaluate(batch, start, lab);
+                let built = building.join();
+                let built =
+                    built.unwrap_or_else(|_| Err(Error::environment("the build stage panicked")));
+                evaluated.and(built)
+            });
+            hand_out(&mut ahead, built?);
+            say(self.progress());
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let elapsed = self.elapsed();
+        let left = match self.settings.budget {
+            Budget::Time(time) => Some(time.saturating_sub(elapsed)),
+            Budget::Evaluations(most) => {
+                let left = self.left_in_space().min(most.saturating_sub(self.spent));
+                let each = elapsed.checked_div(u32::try_from(self.spent).unwrap_or(u32::MAX));
+                each.map(|each| each.saturating_mul(u32::try_from(left).unwrap_or(u32::MAX)))
+            }
+        };
+        Progress {
+            evaluations: self.spent,
+            best: self.best_cost,
+            left,
+        }
+    }
+
+    fn left_in_space(&self) -> usize {
+        self.space.len().saturating_sub(self.looked_at())
+    }
+
+    fn looked_at(&self) -> usize {
+        self.evaluations.len() + usize::from(self.has_start)
+    }
+
+    /// The next few, of those that the budget allows beside those that are on their way.
+    fn ask(&mut self, on_their_way: usize) -> Vec<Candidate> {
+        let allowed = match self.settings.budget {
+            Budget::Evaluations(most) => most.saturating_sub(self.spent + on_their_way),
+            Budget::Time(time) if self.elapsed() < time => BATCH,
+            Budget::Time(_) => 0,
+        };
+        let mut batch = Vec::new();
+        while batch.len() < BATCH.min(allowed)
+            && let Some(point) = self.strategy.ask()
+        {
+            let number = self.next;
+            self.next += 1;
+            let values = values_of(&self.space, point);
+            batch.push(self.candidate(number, Some(point), values));
+        }
+        batch
+    }
+
+    fn candidate(&self, number: u32, point: Option<Point>, values: Values) -> Candidate {
+        let arch = self.settings.arch;
+        let mut candidate = Candidate::new(self.tuning, number, point, values, arch);
+        let patience = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
+        for case in candidate.asked.iter_mut().flat_map(|it| &mut it.cases) {
+            case.deadline_ms = case.deadline_ms.min(patience);
+        }
+        candidate
+    }
+
+    fn evaluate(
+        &mut self,
+        batch: Vec<Candidate>,
+        start: &Candidate,
+        lab: &mut impl Lab,
+    ) -> Result<()> {
+        let (mut field, mut same) = (Vec::new(), Vec::new());
+        for candidate in batch {
+            let code = candidate.code();
+            let known = code.as_ref().and_then(|code| self.known.get(code));
+            match (candidate.unbuilt(), known) {
+                (Some(why), _) => self.file(&candidate, Outcome::Dropped(why))?,
+                (None, Some(&number)) => same.push((candidate, number)),
+                (None, None) => {
+                    self.known.extend(code.map(|code| (code, candidate.number)));
+                    field.push(candidate);
+                }
+            }
+        }
+        if !field.is_empty() {
+            self.evaluate_new(field, start, lab)?;
+        }
+        // Of this batch, too: only now it is known what came of the other one.
+        for (candidate, number) in same {
+            self.file(&candidate, Outcome::Same { number })?;
+        }
+        Ok(())
+    }
+
+    /// What nothing before executed.
+    fn evaluate_new(
+        &mut self,
+        field: Vec<Candidate>,
+        start: &Candidate,
+        lab: &mut impl Lab,
+    ) -> Result<()> {
+        let proofs = lab.prove(&field.iter().collect::<Vec<_>>())?;
+        let mut right = Vec::new();
+        for (candidate, proof) in field.into_iter().zip(proofs) {
+            match proof {
+                Err(mut why) => {
+                    why.estimated_cost = self.rank(&why.estimated_ns).map(|it| it.cost);
+                    self.file(&candidate, Outcome::Dropped(why))?;
+                }
+                Ok(_) if lab.has_clock() => right.push(candidate),
+                Ok(proof) => {
+                    let outcome = match self.rank(&proof.estimated_ns) {
+                        Some(ranked) => Outcome::Ranked(ranked),
+                        None => Outcome::Dropped(no_estimate()),
+                    };
+                    let cost = outcome.cost();
+                    self.file(&candidate, outcome)?;
+                    if let Some(cost) = cost.filter(|cost| *cost < self.best_cost) {
+                        self.take(candidate, cost)?;
+                    }
+                }
+            }
+        }
+        if !right.is_empty() {
+            self.time(right, start, lab)?;
+        }
+        Ok(())
+    }
+
+    fn time(&mut self, right: Vec<Candidate>, start: &Candidate, lab: &mut impl Lab) -> Result<()> {
+        let best = (self.best.as_ref().unwrap_or(start), self.best_cost);
+        let timed = race::select(lab, &right.iter().collect::<Vec<_>>(), best);
+        let mut faster: Option<(f64, Candidate)> = None;
+        for (candidate, timed) in right.into_iter().zip(timed) {
+            match timed {
+                Err(why) => self.file(&candidate, Outcome::Dropped(why))?,
+                Ok(timed) => {
+                    let (cost, takes_over) = (timed.cost, race::takes_over(&timed));
+                    if takes_over && let Err(why) = lab.look_for_races(&candidate)? {
+                        self.file(&candidate, Outcome::Dropped(why))?;
+                        continue;
+                    }
+                    self.file(&candidate, Outcome::Timed(timed))?;
+                    // All of a batch were beside the same one, in the same processes.
+                    if takes_over && faster.as_ref().is_none_or(|(least, _)| cost < *least) {
+                        faster = Some((cost, candidate));
+                    }
+                }
+            }
+        }
+        match faster {
+            Some((cost, candidate)) => self.take(candidate, cost),
+            None => Ok(()),
+        }
+    }
+
+    fn take(&mut self, candidate: Candidate, cost: f64) -> Result<()> {
+        self.log.write(&Event::Best {
+            number: candidate.number,
+        })?;
+        self.bests.push(candidate.number);
+        self.best = Some(candidate);
+        self.best_cost = cost;
+        Ok(())
+    }
+
+    /// By the geometric mean of the ratios to the start's estimates.
+    fn rank(&self, all: &BTreeMap<String, f64>) -> Option<Ranked> {
+        let objective = &self.tuning.tune.objective;
+        let weight = |shape: &String| {
+            let own = objective.iter().find(|(it, _)| it == shape);
+            own.map_or(1.0, |(_, weight)| *weight)
+        };
+        // Either all shapes of the objective are ranked, or it is left aside and all count alike.
+        let is_objective = objective
+            .iter()
+            .all(|(shape, _)| self.start_ns.contains_key(shape));
+        let (mut sum, mut weights) = (0.0, 0.0);
+        let mut estimated_ns = BTreeMap::new();
+        for (shape, start) in &self.start_ns {
+            let ns = *all.get(shape)?;
+            let weight = if is_objective { weight(shape) } else { 1.0 };
+            sum += weight * (ns / start).ln();
+            weights += weight;
+            estimated_ns.insert(shape.clone(), ns);
+        }
+        (weights > 0.0).then(|| Ranked {
+            estimated_ns,
+            cost: (sum / weights).exp(),
+        })
+    }
+
+    /// Written down before anything else is begun, and told to the strategy.
+    fn file(&mut self, candidate: &Candidate, outcome: Outcome) -> Result<()> {
+        let evaluation = Evaluation {
+            number: candidate.number,
+            values: candidate.values.clone(),
+            code: candidate.code(),
+            figures: self.figures(candidate),
+            outcome,
+            at_ms: u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX),
+            compile_ms: candidate.compile_ms(),
+        };
+        self.log.write(&Event::Evaluated(evaluation.clone()))?;
+        if let Some(point) = candidate.point {
+            self.tell(point, &evaluation);
+        }
+        self.keep(evaluation);
+        Ok(())
+    }
+
+    fn keep(&mut self, evaluation: Evaluation) {
+        self.spent += usize::from(evaluation.outcome.is_counted());
+        if let Some(code) = &evaluation.code {
+            self.known.entry(code.clone()).or_insert(evaluation.number);
+        }
+        self.evaluations.push(evaluation);
+    }
+
+    fn tell(&mut self, point: Point, evaluation: &Evaluation) {
+        let cost = match &evaluation.outcome {
+            Outcome::Same { number: 0 } => Some(1.0),
+            Outcome::Same { number } => {
+                let mut all = self.evaluations.iter();
+                let same = all.find(|it| it.number == *number);
+                same.and_then(|same| same.outcome.cost())
+            }
+            other => other.cost(),
+        };
+        let outcome = cost.map_or(search::Outcome::Failed, search::Outcome::Cost);
+        self.strategy.tell(point, outcome);
+    }
+
+    fn figures(&self, candidate: &Candidate) -> Option<outcome::Figures> {
+        let (shape, _) = self.tuning.tune.objective.first()?;
+        candidate.figures(shape)
+    }
+
+    /// Builds all configurations, so that the model knows the figures of those that were not tried, too: of figures
+    /// that it has of some alone it would learn what was tried.
+    fn survey(&mut self, shop: &impl Builds) -> Result<()> {
+        let points = self.space.points().zip(1..);
+        let mut all: Vec<Candidate> = points
+            .map(|(point, number)| {
+                self.candidate(number, Some(point), values_of(&self.space, point))
+            })
+            .collect();
+        build(shop, &mut all)?;
+        for candidate in &all {
+            if let (Some(point), Some(figures)) = (candidate.point, self.figures(candidate)) {
+                self.strategy.know(point, &known(&figures));
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self, end: End, unseen: Vec<String>) -> Found {
+        let elapsed = self.elapsed();
+        Found {
+            looked_at: self.looked_at(),
+            inert: inert(&self.space, &self.evaluations),
+            evaluations: self.evaluations,
+            bests: self.bests,
+            end,
+            ranked_at: self.start_ns.into_keys().collect(),
+            unseen,
+            elapsed,
+        }
+    }
+}
+
+fn known(figures: &outcome::Figures) -> [Option<f64>; 5] {
+    [
+        Some(f64::from(figures.registers)),
+        Some(figures.shared as f64),
+        Some(f64::from(figures.spills)),
+        Some(figures.threads as f64),
+        figures.occupancy,
+    ]
+}
+
+fn no_estimate() -> Dropped {
+    let message = "the simulator gives no estimate to rank it by".to_owned();
+    Dropped::new(DroppedBy::Estimate, "estimate", "estimate", message)
+}
+
+/// Parameters whose value never mattered to what executes, as far as two configurations differ in nothing else.
+fn inert(space: &Space, evaluations: &[Evaluation]) -> Vec<String> {
+    let built: Vec<(&Values, &String)> = evaluations
+        .iter()
+        .filter_map(|it| Some((&it.values, it.code.as_ref()?)))
+        .collect();
+    let parameters = space.parameters().iter().map(|it| &it.name);
+    let is_inert = |name: &&String| {
+        let mut codes: HashMap<Vec<(&String, &i64)>, Vec<&String>> = HashMap::new();
+        for (values, code) in &built {
+            let others = values.iter().filter(|(it, _)| it != name);
+            codes.entry(others.collect()).or_default().push(code);
+        }
+        let mut pairs = codes.values().filter(|codes| codes.len() > 1).peekable();
+        pairs.peek().is_some()
+            && pairs.all(|codes| codes.iter().all(|code| Some(code) == codes.first()))
+    };
+    parameters.filter(is_inert).cloned().collect()
+}
+
+impl Found {
+    /// Whether a faster configuration was shown.
+    pub fn is_shown(&self) -> bool {
+        matches!(&self.end, End::Confirmed(it) if it.shown == Shown::Faster)
+    }
+}

@@ -1,0 +1,206 @@
+//! What came of a search, as data: it is what the log holds and what the report shows.
+
+use search::exchange::Failure;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use verdict::model::{FaultKind, Gate, Reason, Rule, Subject};
+
+/// The integer that each parameter has.
+pub type Values = BTreeMap<String, i64>;
+
+/// One configuration, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// In the order of asking. 0 is the start.
+    pub number: u32,
+    pub values: Values,
+    /// Of what would execute: machine code, launches and arguments. `None` where it was not built.
+    pub code: Option<String>,
+    pub figures: Option<Figures>,
+    pub outcome: Outcome,
+    /// Since the search began, in ms.
+    pub at_ms: u64,
+    /// Compiling it, in ms; 0 where it was in the cache.
+    pub compile_ms: u64,
+}
+
+/// What is known of it before any GPU time: of its first entry, at the first shape of the objective.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    pub registers: u32,
+    /// Static and dynamic, in bytes.
+    pub shared: u64,
+    pub spills: u32,
+    pub threads: u64,
+    /// Resident warps of those that a multiprocessor can have, 0 to 1.
+    pub occupancy: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It has no time: a gate did not hold.
+    Dropped(Dropped),
+    /// It executes what an earlier one does, and was not tried again.
+    Same {
+        number: u32,
+    },
+    /// Without a GPU: an estimate, and no time.
+    Ranked(Ranked),
+    Timed(Timed),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dropped {
+    pub gate: DroppedBy,
+    /// Of the gate, by its name in reports; or what it was that broke.
+    pub name: String,
+    /// Of the reason (docs/verdicts.md).
+    pub code: String,
+    pub message: String,
+    /// In the simulator, what it was estimated to take: wrong can be fast.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub estimated_ns: BTreeMap<String, f64>,
+    /// To the start's, by those estimates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimated_cost: Option<f64>,
+}
+
+/// What kind of gate it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DroppedBy {
+    /// gates.yaml cannot call it so: a launch of no threads.
+    Call,
+    Build,
+    Resource,
+    Correctness,
+    /// The simulator found a race or a stray access.
+    Race,
+    /// It faulted: a stray access that the device itself refused, an assert, a livelock.
+    Fault,
+    /// It did not end.
+    Hang,
+    /// It was right, and broke where it was timed.
+    Timing,
+    /// There is no estimate to rank it by.
+    Estimate,
+}
+
+impl DroppedBy {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Build => "build",
+            Self::Resource => "resource",
+            Self::Correctness => "correctness",
+            Self::Race => "race",
+            Self::Fault => "fault",
+            Self::Hang => "hang",
+            Self::Timing => "timing",
+            Self::Estimate => "estimate",
+        }
+    }
+
+    /// As other tuners call it.
+    pub fn failure(self) -> Failure {
+        match self {
+            Self::Call => Failure::Constraints,
+            Self::Build => Failure::Compile,
+            Self::Correctness | Self::Race => Failure::Correctness,
+            Self::Hang => Failure::Timeout,
+            Self::Resource | Self::Fault | Self::Timing | Self::Estimate => Failure::Runtime,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ranked {
+    /// Of one launch, by shape.
+    pub estimated_ns: BTreeMap<String, f64>,
+    /// To the start's: below 1 is better.
+    pub cost: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timed {
+    /// The evaluation that it was timed beside.
+    pub beside: u32,
+    /// Its time to that one's: geometric mean over processes.
+    pub ratio: f64,
+    pub processes: u32,
+    /// Slower so clearly that it got no more processes.
+    pub stopped: bool,
+    /// To the start's, through what it was timed beside: below 1 is better. It leads the search and proves nothing.
+    pub cost: f64,
+    /// Of one launch, by shape: geometric mean over processes. Of other processes than those of other configurations.
+    pub p50_ns: BTreeMap<String, f64>,
+    /// Of what it was timed beside, likewise.
+    pub beside_ns: BTreeMap<String, f64>,
+}
+
+/// The winner beside the start, in processes of which the search saw none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Confirmation {
+    pub winner: u32,
+    pub shown: Shown,
+    /// Winner to start: below 1 is faster.
+    pub ratio: f64,
+    pub interval: [f64; 2],
+    pub processes: u32,
+    pub start_ns: BTreeMap<String, f64>,
+    pub winner_ns: BTreeMap<String, f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shown {
+    Faster,
+    NotFaster,
+    Undecided,
+}
+
+impl Outcome {
+    /// To the start's. `None` where it has none of its own.
+    pub fn cost(&self) -> Option<f64> {
+        match self {
+            Self::Dropped(_) | Self::Same { .. } => None,
+            Self::Ranked(ranked) => Some(ranked.cost),
+            Self::Timed(timed) => Some(timed.cost),
+        }
+    }
+
+    /// Whether it used up a part of the budget.
+    pub fn is_counted(&self) -> bool {
+        !matches!(self, Self::Same { .. })
+    }
+}
+
+impl Dropped {
+    pub fn new(gate: DroppedBy, name: &str, code: &str, message: String) -> Self {
+        Self {
+            gate,
+            name: name.to_owned(),
+            code: code.to_owned(),
+            message,
+            estimated_ns: BTreeMap::new(),
+            estimated_cost: None,
+        }
+    }
+
+    /// By a gate that did not hold; `message` is its sentence.
+    pub fn by_gate(gate: &Gate, reason: &Reason, name: &str, message: String) -> Self {
+        Self::new(kind_of(gate, reason), name, reason.code(), message)
+    }
+}
+
+fn kind_of(gate: &Gate, reason: &Reason) -> DroppedBy {
+    match (reason, &gate.rule, &gate.subject) {
+        (_, Rule::Built, _) => DroppedBy::Build,
+        (Reason::Fault(fault), ..) if fault.kind == FaultKind::Hang => DroppedBy::Hang,
+        (Reason::Fault(_), ..) => DroppedBy::Fault,
+        (_, Rule::NoFindings, _) => DroppedBy::Race,
+        (_, _, Subject::Unit(_)) => DroppedBy::Resource,
+        (_, _, Subject::Case(_)) => DroppedBy::Correctness,
+    }
+}

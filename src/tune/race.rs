@@ -1,0 +1,173 @@
+//! Who is faster: configurations beside the best so far, and at the end the best beside the start. Times of two
+//! processes are never compared; of each process one ratio counts, of samples that were interleaved in it.
+
+use super::candidate::Candidate;
+use super::outcome::{Confirmation, Dropped, Shown, Timed};
+use std::collections::BTreeMap;
+use verdict::model::Pairing;
+use verdict::stats::sequential::{Decision, Evidence, Rule};
+
+/// Processes in which a configuration has to be faster on average to become the best.
+const PROCESSES: usize = 3;
+/// After the first process one that is slower by more than this is given up; after the others one that is slower at
+/// all. The log ratios of processes spread by a tenth of this or less (docs/timing.md).
+const CLEARLY: f64 = 0.02;
+
+/// Of one process: a configuration beside another, over all shapes of the objective.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// Weighted over the shapes.
+    pub ln_ratio: f64,
+    /// What the step of the clock alone makes it err by.
+    pub resolution: f64,
+    /// Of one launch, by shape.
+    pub head_ns: BTreeMap<String, f64>,
+    pub base_ns: BTreeMap<String, f64>,
+}
+
+/// What takes times.
+pub trait Track {
+    /// What follows is timed in a fresh process.
+    fn fresh(&mut self);
+
+    /// # Errors
+    /// One of the two broke, or the samples say nothing.
+    fn read(&mut self, head: &Candidate, base: &Candidate) -> Result<Reading, Dropped>;
+}
+
+/// Times each of a field beside the best so far, whose cost is `cost`.
+pub fn select(
+    track: &mut impl Track,
+    field: &[&Candidate],
+    best: (&Candidate, f64),
+) -> Vec<Result<Timed, Dropped>> {
+    let mut laps: Vec<Lap> = field.iter().map(|_| Lap::default()).collect();
+    for _ in 0..PROCESSES {
+        if !laps.iter().any(Lap::is_open) {
+            break;
+        }
+        track.fresh();
+        let open = field.iter().zip(&mut laps).filter(|(_, lap)| lap.is_open());
+        for (candidate, lap) in open {
+            match track.read(candidate, best.0) {
+                Ok(reading) => lap.readings.push(reading),
+                Err(why) => lap.dropped = Some(why),
+            }
+        }
+    }
+    laps.into_iter().map(|lap| lap.end(best)).collect()
+}
+
+/// Whether it takes the place of the best.
+pub fn takes_over(timed: &Timed) -> bool {
+    timed.processes as usize == PROCESSES && timed.ratio < 1.0
+}
+
+#[derive(Default)]
+struct Lap {
+    readings: Vec<Reading>,
+    dropped: Option<Dropped>,
+}
+
+impl Lap {
+    fn is_open(&self) -> bool {
+        let allowed = match self.readings.len() {
+            0 => f64::INFINITY,
+            1 => CLEARLY.ln_1p(),
+            _ => 0.0,
+        };
+        self.dropped.is_none()
+            && self.readings.len() < PROCESSES
+            && (self.readings.is_empty() || mean(&self.readings) <= allowed)
+    }
+
+    fn end(self, (best, cost): (&Candidate, f64)) -> Result<Timed, Dropped> {
+        if let Some(why) = self.dropped {
+            return Err(why);
+        }
+        let ratio = mean(&self.readings).exp();
+        Ok(Timed {
+            beside: best.number,
+            ratio,
+            processes: u32::try_from(self.readings.len()).unwrap_or(u32::MAX),
+            stopped: self.readings.len() < PROCESSES,
+            cost: cost * ratio,
+            p50_ns: means(self.readings.iter().map(|it| &it.head_ns)),
+            beside_ns: means(self.readings.iter().map(|it| &it.base_ns)),
+        })
+    }
+}
+
+/// Fresh processes until the rule of `+0% of base` decides: the start is held to be no slower than the winner, and
+/// that it fails is the proof. None of the search's own times counts: the winner was chosen by those, and partly for
+/// its luck.
+///
+/// # Errors
+/// One of the two broke.
+pub fn confirm(
+    track: &mut impl Track,
+    winner: &Candidate,
+    start: &Candidate,
+    pairing: &Pairing,
+) -> Result<Confirmation, Dropped> {
+    let first = pairing.looks.first().copied().unwrap_or(2) as usize;
+    let rule = Rule {
+        tolerance: 0.0,
+        looks: pairing.looks.clone(),
+        false_alarm: pairing.false_alarms.0,
+        miss: pairing.misses.0,
+        resolution: 0.0,
+    };
+    let schedule = rule.schedule();
+    let mut readings: Vec<Reading> = Vec::new();
+    loop {
+        // Of the clock, what holds for all processes is found on those of the first look.
+        let clock = readings.iter().take(first).map(|it| it.resolution);
+        let clock = clock.fold(0.0, f64::max);
+        let slower: Vec<f64> = readings.iter().map(|it| -it.ln_ratio).collect();
+        let schedule = schedule.as_ref().map_err(Clone::clone);
+        let found = schedule.and_then(|it| it.with(0.0, clock)?.decide(&slower));
+        let end = |shown, evidence: Option<Evidence>| Confirmation {
+            winner: winner.number,
+            shown,
+            ratio: mean(&readings).exp(),
+            interval: evidence.map_or([0.0, f64::MAX], |it| {
+                let [low, high] = it.interval;
+                [1.0 / high, 1.0 / low]
+            }),
+            processes: u32::try_from(readings.len()).unwrap_or(u32::MAX),
+            start_ns: means(readings.iter().map(|it| &it.base_ns)),
+            winner_ns: means(readings.iter().map(|it| &it.head_ns)),
+        };
+        match found {
+            Ok(Decision::Fail(evidence)) => return Ok(end(Shown::Faster, Some(evidence))),
+            Ok(Decision::Pass(evidence)) => return Ok(end(Shown::NotFaster, Some(evidence))),
+            Ok(Decision::Open(evidence)) => return Ok(end(Shown::Undecided, Some(evidence))),
+            Ok(Decision::More(_) | Decision::Confirm(_)) => {
+                track.fresh();
+                readings.push(track.read(winner, start)?);
+            }
+            // No spread at all, or a ratio that is no number.
+            Err(_) => return Ok(end(Shown::Undecided, None)),
+        }
+    }
+}
+
+/// Of log ratios; 0 of none.
+fn mean(readings: &[Reading]) -> f64 {
+    let sum: f64 = readings.iter().map(|it| it.ln_ratio).sum();
+    sum / readings.len().max(1) as f64
+}
+
+/// Geometric, by shape.
+fn means<'a>(all: impl Iterator<Item = &'a BTreeMap<String, f64>>) -> BTreeMap<String, f64> {
+    let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for (shape, ns) in all.flatten() {
+        let (sum, count) = sums.entry(shape.clone()).or_default();
+        *sum += ns.ln();
+        *count += 1.0;
+    }
+    let sums = sums.into_iter();
+    sums.map(|(shape, (sum, count))| (shape, (sum / count).exp()))
+        .collect()
+}

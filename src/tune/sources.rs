@@ -1,0 +1,123 @@
+//! What all configurations are built of: the source and the headers that it names, as far as they are beside it or in
+//! its directories. A macro of which none of them has the name changes nothing.
+
+use crate::config::Tuning;
+use crate::error::Result;
+use crate::{files, sources};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use verdict::model::Unit;
+
+/// The texts, by path, in the order in which they are met.
+pub struct Texts(Vec<(PathBuf, String)>);
+
+impl Texts {
+    /// A header that is not found is the compiler's own, or behind a macro.
+    pub fn of(root: &Path, unit: &Unit) -> Self {
+        let dirs: Vec<PathBuf> = unit
+            .include_dirs
+            .iter()
+            .map(|dir| {
+                let here = sources::expand(dir, &sources::of_process);
+                root.join(here.unwrap_or_else(|_| dir.clone()))
+            })
+            .collect();
+        let mut texts = Vec::new();
+        let mut met = BTreeSet::new();
+        let mut open = vec![root.join(&unit.source)];
+        while let Some(path) = open.pop() {
+            if !met.insert(path.clone()) {
+                continue;
+            }
+            let Ok(text) = files::read_text(&path, files::SOURCE) else {
+                continue;
+            };
+            let beside = path.parent().map(Path::to_owned);
+            for name in included(&text) {
+                let places = beside.iter().chain(&dirs);
+                let found = places.map(|dir| dir.join(name)).find(|path| path.is_file());
+                open.extend(found);
+            }
+            texts.push((path, text));
+        }
+        Self(texts)
+    }
+
+    /// Whether a name stands anywhere, as a word.
+    pub fn have(&self, name: &str) -> bool {
+        let is_word = |char: char| char.is_ascii_alphanumeric() || char == '_';
+        let has = |text: &str| text.split(|char| !is_word(char)).any(|word| word == name);
+        self.0.iter().any(|(_, text)| has(text))
+    }
+
+    fn digest(&self, hasher: &mut blake3::Hasher) {
+        let mut texts: Vec<&str> = self.0.iter().map(|(_, text)| text.as_str()).collect();
+        // Not by path: that is another one in another checkout.
+        texts.sort_unstable();
+        for text in texts {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+    }
+}
+
+/// Names behind `#include`.
+fn included(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let rest = line.trim_start().strip_prefix('#')?.trim_start();
+        let name = rest.strip_prefix("include")?.trim_start();
+        let end = match name.chars().next()? {
+            '"' => '"',
+            '<' => '>',
+            _ => return None,
+        };
+        name.get(1..)?.split(end).next()
+    })
+}
+
+/// Each parameter has to stand somewhere in what is built.
+///
+/// # Errors
+/// Usage, at the parameter that does not.
+pub fn check_parameters(tuning: &Tuning) -> Result<()> {
+    let Some(unit) = tuning.loaded.plan.units.first() else {
+        return Ok(());
+    };
+    let texts = Texts::of(&tuning.loaded.root, unit);
+    for (at, parameter) in tuning.tune.parameters.iter().enumerate() {
+        if !texts.have(&parameter.name) {
+            let message = format!(
+                "`{}` is no macro of {}: neither it nor a header that it includes has the name",
+                parameter.name, unit.source
+            );
+            return Err(tuning.refuse_parameter(at, message));
+        }
+    }
+    Ok(())
+}
+
+/// Of texts, flags, calls and gates: what a result holds for.
+pub fn digest(tuning: &Tuning) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let loaded = &tuning.loaded;
+    if let Some(unit) = loaded.plan.units.first() {
+        Texts::of(&loaded.root, unit).digest(&mut hasher);
+    }
+    for part in [
+        serde_json::to_vec(&loaded.plan.units),
+        serde_json::to_vec(&loaded.plan.cases),
+        serde_json::to_vec(&loaded.plan.timing),
+        serde_json::to_vec(&loaded.plan.simulation),
+        serde_json::to_vec(&loaded.gates.iter().map(|it| &it.rule).collect::<Vec<_>>()),
+    ] {
+        // Plain data: it can be written.
+        hasher.update(&part.unwrap_or_default());
+    }
+    hasher
+        .finalize()
+        .to_hex()
+        .as_str()
+        .chars()
+        .take(16)
+        .collect()
+}

@@ -1,0 +1,541 @@
+//! Searches on a GPU that is not there: what it takes is known, and so whether the search is right.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::candidate::Candidate;
+use super::lab::{Builds, Lab, Proof};
+use super::log::{Began, Earlier, Log, SCHEMA};
+use super::outcome::{Dropped, DroppedBy, Evaluation, Outcome, Shown};
+use super::race::{Reading, Track};
+use super::*;
+use crate::build::Artifact;
+use crate::config;
+use crate::measure::Dice;
+use crate::report;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Mutex;
+use verdict::model::{BuildFacts, EntryFacts, LaunchBounds, Resources, Seen, Unit};
+
+const GATES: &str = r#"version: 1
+architectures: [sm_90]
+kernels:
+  k:
+    source: k.cu
+    entry: k
+    define: {A: 1, B: 1, C: 0}
+    shapes: {small: {N: 64}, large: {N: 4096}}
+    tensors:
+      x: {type: f32, shape: [N]}
+      y: {role: out, type: f32, shape: [N]}
+    args: [{tensor: x}, {tensor: y}]
+    launch: {grid: [N / 64], block: [64]}
+    reference: {unary: {x: x, out: y, op: copy}}
+    gates: {max_err: 0}
+    tune:
+      parameters: {A: [1, 2, 3, 4], B: [1, 2, 3, 4], C: [0, 1]}
+      objective: {small: 1, large: 1}
+"#;
+
+/// Each configuration is other code, but for C.
+#[derive(Default)]
+struct FakeShop {
+    /// Units of each call.
+    calls: Mutex<Vec<usize>>,
+}
+
+impl Builds for FakeShop {
+    fn build(&self, units: &[Unit]) -> Result<Vec<Built>> {
+        self.calls.lock().unwrap().push(units.len());
+        let built = units.iter().map(|unit| {
+            let mut macros = unit.defines.clone();
+            macros.remove("C");
+            Built {
+                facts: Seen::Got(BuildFacts {
+                    artifact: "k".to_owned(),
+                    entries: vec![EntryFacts {
+                        name: "k".to_owned(),
+                        symbol: "k".to_owned(),
+                        resources: resources(),
+                        bounds: LaunchBounds::default(),
+                    }],
+                    constants: Vec::new(),
+                    identity: format!("{macros:?}"),
+                    ptx: None,
+                    warnings: Vec::new(),
+                }),
+                artifact: Some(Artifact::Cubin {
+                    path: "k.cubin".into(),
+                    entries: Vec::new(),
+                    ptx: None,
+                    constants: Vec::new(),
+                }),
+                cached: false,
+                millis: 1,
+            }
+        });
+        Ok(built.collect())
+    }
+}
+
+fn resources() -> Resources {
+    Resources {
+        registers: 32,
+        stack: Some(0),
+        spill_stores: Some(0),
+        spill_loads: Some(0),
+        static_shared: 0,
+        barriers: 0,
+        cumulative_stack: None,
+        constant_banks: BTreeMap::new(),
+    }
+}
+
+/// A GPU that takes `ns` for a configuration, give or take what differs between processes.
+struct FakeLab<F> {
+    ns: F,
+    spread: f64,
+    dice: Dice,
+    process: u32,
+    /// What the simulator finds a race in.
+    racy: fn(&Values) -> bool,
+    /// Who was timed beside whom, in which process.
+    read: Vec<(u32, u32, u32)>,
+}
+
+impl<F: Fn(&Values) -> f64> FakeLab<F> {
+    fn new(seed: u64, spread: f64, ns: F) -> Self {
+        Self {
+            ns,
+            spread,
+            dice: Dice::new(seed, "noise"),
+            process: 0,
+            racy: |_| false,
+            read: Vec::new(),
+        }
+    }
+
+    /// Of a nearly normal distribution.
+    fn noise(&mut self) -> f64 {
+        let sum: f64 = (0..12)
+            .map(|_| f64::from(self.dice.below(1_000_000)) / 1e6)
+            .sum();
+        (sum - 6.0) * self.spread
+    }
+}
+
+fn dropped(gate: DroppedBy) -> Dropped {
+    Dropped::new(gate, gate.name(), gate.name(), String::new())
+}
+
+impl<F: Fn(&Values) -> f64> Track for FakeLab<F> {
+    fn fresh(&mut self) {
+        self.process += 1;
+    }
+
+    fn read(
+        &mut self,
+        head: &Candidate,
+        base: &Candidate,
+    ) -> std::result::Result<Reading, Dropped> {
+        self.read.push((self.process, head.number, base.number));
+        let [head, base] = [head, base].map(|it| (self.ns)(&it.values));
+        if head.is_infinite() {
+            return Err(dropped(DroppedBy::Hang));
+        }
+        let shapes = |ns: f64| {
+            BTreeMap::from(
+                [("small", ns), ("large", 9.0 * ns)].map(|(shape, ns)| (shape.to_owned(), ns)),
+            )
+        };
+        Ok(Reading {
+            ln_ratio: (head / base).ln() + self.noise(),
+            resolution: 1e-5,
+            head_ns: shapes(head),
+            base_ns: shapes(base),
+        })
+    }
+}
+
+impl<F: Fn(&Values) -> f64> Lab for FakeLab<F> {
+    fn has_clock(&self) -> bool {
+        true
+    }
+
+    fn took(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// What takes no time at all is wrong.
+    fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>> {
+        let proofs = batch.iter().map(|it| match (self.ns)(&it.values) {
+            0.0 => Err(dropped(DroppedBy::Correctness)),
+            _ => Ok(Proof::default()),
+        });
+        Ok(proofs.collect())
+    }
+
+    fn look_for_races(
+        &mut self,
+        candidate: &Candidate,
+    ) -> Result<std::result::Result<(), Dropped>> {
+        Ok(match (self.racy)(&candidate.values) {
+            true => Err(dropped(DroppedBy::Race)),
+            false => Ok(()),
+        })
+    }
+}
+
+fn began() -> Began {
+    Began {
+        schema: SCHEMA.to_owned(),
+        start: "k/default".to_owned(),
+        macros: BTreeMap::from([("A".to_owned(), "1".to_owned())]),
+        parameters: Vec::new(),
+        constraints: Vec::new(),
+        configurations: 32,
+        objective: [("small".to_owned(), 0.5), ("large".to_owned(), 0.5)].into(),
+        strategy: "exhaustive".to_owned(),
+        seed: 1,
+        device: "none".to_owned(),
+        sources: String::new(),
+        compiler: String::new(),
+    }
+}
+
+/// A directory with a kernel in it, which nobody compiles.
+fn project() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("gates.yaml"), GATES).unwrap();
+    std::fs::write(dir.path().join("k.cu"), "").unwrap();
+    dir
+}
+
+fn search_in<F: Fn(&Values) -> f64>(
+    dir: &Path,
+    lab: &mut FakeLab<F>,
+    method: Method,
+    budget: Budget,
+    resume: bool,
+) -> Found {
+    let shop = FakeShop::default();
+    search_with(dir, (&shop, lab), method, budget, resume)
+}
+
+fn search_with<F: Fn(&Values) -> f64>(
+    dir: &Path,
+    (shop, lab): (&FakeShop, &mut FakeLab<F>),
+    method: Method,
+    budget: Budget,
+    resume: bool,
+) -> Found {
+    let tuning = config::load_tuning(&dir.join("gates.yaml"), "k", None).unwrap();
+    let space = Arc::new(tuning.space().unwrap());
+    let settings = Settings {
+        method,
+        seed: 1,
+        budget,
+        pairing: config::pairing(true),
+        arch: None,
+    };
+    let path = dir.join("log.jsonl");
+    let (mut log, earlier) = match resume {
+        true => Log::resume(&path, &began()).unwrap(),
+        false => (Log::create(&path, began()).unwrap(), Earlier::default()),
+    };
+    super::search(
+        &tuning,
+        space,
+        &settings,
+        (&mut log, earlier),
+        (shop, lab),
+        &|_| {},
+    )
+    .unwrap()
+}
+
+const ALL: Budget = Budget::Evaluations(1000);
+
+fn of(values: &Values, name: &str) -> f64 {
+    values.get(name).copied().unwrap() as f64
+}
+
+/// A = 3 and B = 2 are best. B = 4 takes no time as it is wrong, A = 4 and B = 3 never ends.
+fn bowl(values: &Values) -> f64 {
+    let (a, b) = (of(values, "A"), of(values, "B"));
+    if b == 4.0 {
+        return 0.0;
+    }
+    if (a, b) == (4.0, 3.0) {
+        return f64::INFINITY;
+    }
+    1000.0 * (1.0 + 0.05 * (a - 3.0).powi(2) + 0.03 * (b - 2.0).powi(2))
+}
+
+fn confirmation(found: &Found) -> &Confirmation {
+    match &found.end {
+        End::Confirmed(confirmation) => confirmation,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn evaluation(found: &Found, number: u32) -> &Evaluation {
+    let mut all = found.evaluations.iter();
+    all.find(|it| it.number == number).unwrap()
+}
+
+#[test]
+fn the_fastest_that_is_right_is_found_and_confirmed_on_fresh_times() {
+    for method in [
+        Method::Exhaustive,
+        Method::Elite,
+        Method::Guided,
+        Method::Random,
+    ] {
+        let dir = project();
+        let mut lab = FakeLab::new(7, 0.001, bowl);
+        let found = search_in(dir.path(), &mut lab, method, ALL, false);
+        // The start is one of 32.
+        assert_eq!((found.evaluations.len(), found.looked_at), (31, 32));
+        let it = confirmation(&found);
+        assert_eq!(it.shown, Shown::Faster);
+        let winner = &evaluation(&found, it.winner).values;
+        assert_eq!((of(winner, "A"), of(winner, "B")), (3.0, 2.0), "{method:?}");
+        let true_ratio = 1.0 / 1.23;
+        let [low, high] = it.interval;
+        assert!(low < true_ratio && true_ratio < high, "{it:?}");
+        assert!(high - low < 0.02, "{it:?}");
+        assert!((it.winner_ns["large"] - 9000.0).abs() < 1.0);
+
+        // Its processes are the last ones, and no other configuration was in them.
+        let confirming: Vec<_> = lab.read.iter().rev().take(it.processes as usize).collect();
+        let processes: BTreeSet<u32> = confirming.iter().map(|(process, ..)| *process).collect();
+        assert_eq!(processes.len(), it.processes as usize);
+        assert!(
+            confirming
+                .iter()
+                .all(|(_, head, base)| (*head, *base) == (it.winner, 0))
+        );
+        let searching = lab.read.len() - confirming.len();
+        let before = lab.read.iter().take(searching);
+        assert!(
+            before
+                .clone()
+                .all(|(process, ..)| !processes.contains(process))
+        );
+
+        for evaluation in &found.evaluations {
+            let (a, b) = (of(&evaluation.values, "A"), of(&evaluation.values, "B"));
+            let timed = lab
+                .read
+                .iter()
+                .any(|(_, head, _)| *head == evaluation.number);
+            match &evaluation.outcome {
+                Outcome::Dropped(why) if b == 4.0 => {
+                    assert_eq!(why.gate, DroppedBy::Correctness);
+                    assert!(!timed, "wrong, and timed: {evaluation:?}");
+                }
+                Outcome::Dropped(why) => {
+                    assert_eq!((a, b, why.gate), (4.0, 3.0, DroppedBy::Hang));
+                }
+                Outcome::Same { .. } => assert!(!timed),
+                Outcome::Timed(_) => assert!(timed),
+                Outcome::Ranked(_) => panic!("a GPU ranks nothing"),
+            }
+        }
+        assert_eq!(found.inert, ["C"]);
+    }
+}
+
+#[test]
+fn what_is_clearly_slower_gets_one_process_and_what_is_slower_two() {
+    let dir = project();
+    let slower = |values: &Values| match of(values, "A") as i64 {
+        1 => 1000.0,
+        2 => 1010.0,
+        3 => 1100.0,
+        _ => 990.0,
+    };
+    let mut lab = FakeLab::new(3, 0.0001, slower);
+    let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+    let mut seen = BTreeSet::new();
+    for evaluation in &found.evaluations {
+        if let Outcome::Timed(timed) = &evaluation.outcome {
+            seen.insert((
+                of(&evaluation.values, "A") as i64,
+                timed.processes,
+                timed.stopped,
+            ));
+        }
+    }
+    let of_a = |wanted: i64| -> Vec<(i64, u32, bool)> {
+        seen.iter()
+            .filter(|(a, ..)| *a == wanted)
+            .copied()
+            .collect()
+    };
+    assert_eq!(of_a(2), [(2, 2, true)]);
+    assert_eq!(of_a(3), [(3, 1, true)]);
+    assert!(of_a(4).contains(&(4, 3, false)), "{seen:?}");
+}
+
+/// The best of sixteen alike looks faster than the start, by luck. That is no proof.
+#[test]
+fn luck_is_not_confirmed() {
+    let mut claimed = 0;
+    let mut flattered = 0;
+    for seed in 0..100 {
+        let dir = project();
+        let mut lab = FakeLab::new(seed, 0.003, |_| 1000.0);
+        let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+        claimed += usize::from(found.is_shown());
+        if let End::Confirmed(it) = &found.end {
+            let cost = evaluation(&found, it.winner).outcome.cost().unwrap();
+            flattered += usize::from(cost < 0.999);
+        }
+    }
+    // The search alone would have claimed it most of the time.
+    assert!(flattered > 60, "{flattered}");
+    assert!(claimed <= 3, "{claimed}");
+}
+
+#[test]
+fn a_race_that_no_gpu_shows_is_not_the_best() {
+    let dir = project();
+    let mut lab = FakeLab::new(7, 0.001, bowl);
+    lab.racy = |values| (of(values, "A"), of(values, "B")) == (3.0, 2.0);
+    let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+    let it = confirmation(&found);
+    let winner = &evaluation(&found, it.winner).values;
+    // The second best, of which there are two.
+    assert_eq!(of(winner, "A"), 3.0);
+    assert!([1.0, 3.0].contains(&of(winner, "B")), "{winner:?}");
+    let racy = |it: &&Evaluation| (lab.racy)(&it.values) && it.code.is_some();
+    let outcomes: Vec<&Outcome> = found
+        .evaluations
+        .iter()
+        .filter(racy)
+        .map(|it| &it.outcome)
+        .collect();
+    assert!(
+        matches!(outcomes.as_slice(), [Outcome::Dropped(why), Outcome::Same { .. }] if why.gate == DroppedBy::Race),
+        "{outcomes:?}"
+    );
+}
+
+#[test]
+fn what_learns_from_figures_has_them_of_all() {
+    for (method, first) in [(Method::Guided, 32), (Method::Elite, 4)] {
+        let dir = project();
+        let shop = FakeShop::default();
+        let mut lab = FakeLab::new(7, 0.001, bowl);
+        let budget = Budget::Evaluations(4);
+        search_with(dir.path(), (&shop, &mut lab), method, budget, false);
+        let calls = shop.calls.into_inner().unwrap();
+        assert_eq!(calls.get(..2), Some([1, first].as_slice()), "{method:?}");
+    }
+}
+
+#[test]
+fn where_nothing_is_faster_nothing_is_confirmed() {
+    let dir = project();
+    let worse = |values: &Values| match (of(values, "A"), of(values, "B")) {
+        (1.0, 1.0) => 1000.0,
+        _ => 1100.0,
+    };
+    let mut lab = FakeLab::new(1, 0.001, worse);
+    let found = search_in(dir.path(), &mut lab, Method::Random, ALL, false);
+    assert_eq!(found.end, End::NoneFaster);
+    assert_eq!(found.bests, Vec::<u32>::new());
+    assert!(!found.is_shown());
+}
+
+#[test]
+fn a_resumed_search_keeps_its_best_and_confirms_it() {
+    let dir = project();
+    let mut lab = FakeLab::new(7, 0.001, bowl);
+    let first = search_in(
+        dir.path(),
+        &mut lab,
+        Method::Exhaustive,
+        Budget::Evaluations(10),
+        false,
+    );
+    assert!(first.evaluations.len() < 32);
+    let mut lab = FakeLab::new(8, 0.001, bowl);
+    let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, true);
+    assert_eq!(found.looked_at, 32);
+    assert_eq!(
+        found.evaluations[..first.evaluations.len()],
+        first.evaluations
+    );
+    assert!(found.bests.starts_with(&first.bests) && !first.bests.is_empty());
+    let it = confirmation(&found);
+    let winner = &evaluation(&found, it.winner).values;
+    assert_eq!((of(winner, "A"), of(winner, "B")), (3.0, 2.0));
+    // Timed beside the best that the first part had found, not beside the start.
+    let beside = lab.read.first().unwrap().2;
+    assert_eq!(Some(&beside), first.bests.last());
+}
+
+#[test]
+fn the_budget_counts_what_was_tried() {
+    let dir = project();
+    let mut lab = FakeLab::new(7, 0.001, bowl);
+    let found = search_in(
+        dir.path(),
+        &mut lab,
+        Method::Exhaustive,
+        Budget::Evaluations(10),
+        false,
+    );
+    let tried = found
+        .evaluations
+        .iter()
+        .filter(|it| it.outcome.is_counted());
+    assert_eq!(tried.count(), 10);
+    // With each comes the one that is the same code.
+    assert!(found.evaluations.len() > 15, "{}", found.evaluations.len());
+}
+
+#[test]
+fn other_tuners_read_the_times_of_interleaved_samples() {
+    let dir = project();
+    let mut lab = FakeLab::new(7, 0.0005, bowl);
+    let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+    let mut began = began();
+    began.parameters = ["A", "B", "C"]
+        .map(|name| (name.to_owned(), vec![0, 1, 2, 3, 4]))
+        .into();
+    let recording = export::recording(&began, &found.evaluations);
+    let read = search::exchange::read_t4(&search::exchange::write_t4(&recording).unwrap()).unwrap();
+    assert_eq!(read.evaluations.len(), 31);
+    for (evaluation, read) in found.evaluations.iter().zip(&read.evaluations) {
+        let expected = bowl(&evaluation.values);
+        match read.result {
+            // Of small and large, which takes nine times as long: three times the one.
+            Ok(ms) => {
+                let share = ms / (expected * 3.0 / 1e6);
+                assert!((share - 1.0).abs() < 0.01, "{evaluation:?}: {ms}");
+            }
+            Err(search::exchange::Failure::Correctness) => assert_eq!(expected, 0.0),
+            Err(search::exchange::Failure::Timeout) => assert_eq!(expected, f64::INFINITY),
+            Err(other) => panic!("{evaluation:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_report_says_what_was_shown() {
+    let dir = project();
+    let mut lab = FakeLab::new(7, 0.001, bowl);
+    let mut found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+    found.elapsed = Duration::from_secs(200);
+    for evaluation in &mut found.evaluations {
+        evaluation.at_ms = 1000 * u64::from(evaluation.number);
+    }
+    let groups = report::tune::lay_out(&began(), &found);
+    insta::assert_snapshot!(report::markdown::render_groups(
+        report::tune::TITLE,
+        &groups
+    ));
+}
