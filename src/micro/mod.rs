@@ -81,7 +81,6 @@ pub fn measure(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) ->
         provision: request.provision,
         profile: Profile::No,
         dump: None,
-        shard: None,
         base: None,
         shard: None,
         command: request.command.clone(),
