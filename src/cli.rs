@@ -6,7 +6,7 @@ use crate::shard::Part;
 use crate::tune::Method;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
-use verdict::model::DEFAULT_CONFIG;
+use verdict::model::{Arch, DEFAULT_CONFIG};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -65,7 +65,7 @@ pub enum Command {
     Site(SiteArgs),
     /// Check gates.yaml and baselines/accepted.yaml without building anything
     Validate(ValidateArgs),
-    /// Write a commented gates.yaml to start from
+    /// Write a gates.yaml for the kernels of this directory, or a commented one to start from
     Init(InitArgs),
     /// Report what this machine has and what it lacks
     Doctor(DoctorArgs),
@@ -146,6 +146,7 @@ pub struct DoctorArgs {
   gatekeeper run 'sdpa_*@{small,ragged}'          globs: these kernels, at these shapes
   gatekeeper run --base origin/main               a pull request: timed interleaved with its base
   gatekeeper run --changed HEAD                   before a commit: only the kernels that it changes
+  gatekeeper run --device sim --watch sdpa_fp8    while editing: again after each save
   gatekeeper run --provision                      install the compiler first, if there is none
   gatekeeper run --shard 2/8                      a job of eight that share the cases; see merge
   gatekeeper run --require-gpu --out results      in CI: no GPU is a failure; reports go to results/
@@ -215,6 +216,9 @@ pub struct RunArgs {
     /// Write inputs, outputs and references of every checked case as .npy files into this directory
     #[arg(long, value_name = "DIR")]
     pub dump: Option<PathBuf>,
+    /// Run again whenever a source or gates file below the directory of gates.yaml is saved, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
 }
 
 #[derive(Debug, Args)]
@@ -359,6 +363,7 @@ pub struct ReportArgs {
 #[command(after_help = "Examples:
   gatekeeper tune sdpa_f16/mma                          as `tune` of that variant in gates.yaml says
   gatekeeper tune sdpa_f16/mma --budget 10min --resume  go on with the log of an earlier search
+  gatekeeper tune sdpa_f16/mma --apply tuned            the winner becomes a variant in gates.yaml
   gatekeeper tune gemm --device sim                     a ranking by the simulator; exit code 3
 
 Exit codes: 0 a configuration was shown to be faster, 1 the start does not hold its gates, 2 wrong usage,
@@ -392,6 +397,12 @@ pub struct TuneArgs {
     /// [default: gatekeeper-out/tune-KERNEL-VARIANT.jsonl]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// Write the winner into the gates file as a variant of this name, where it was shown to be faster
+    #[arg(long, value_name = "NAME")]
+    pub apply: Option<String>,
+    /// Start from the best configurations that `gatekeeper micro` found; for guided and elite
+    #[arg(long, value_name = "FILE")]
+    pub seeds: Option<PathBuf>,
     /// Write all evaluations as T4 results, too
     #[arg(long, value_name = "FILE")]
     pub t4: Option<PathBuf>,
@@ -442,23 +453,43 @@ pub struct SiteArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  gatekeeper validate    file, line, column and key of the first mistake
+#[command(after_help = "Examples:
+  gatekeeper validate                       file, line, column and key of the first mistake
+  gatekeeper validate --explain add@small   what the file comes to for a case, and which line says so
 
 Exit codes: 0, or 2 for a mistake.")]
 pub struct ValidateArgs {
     #[command(flatten)]
     pub config: ConfigArg,
+    /// What these cases come to (a filter, as for `run`): compiler, call, arguments, tensors, gates, and where each
+    /// was said
+    #[arg(long, value_name = "CASE")]
+    pub explain: Option<String>,
+    /// Output format of --explain
+    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal, requires = "explain")]
+    pub format: ProfileFormat,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper init                    gates.yaml in this directory
-  gatekeeper init gpu/gates.yaml     in another directory; its paths are relative to that one")]
+  gatekeeper init                    gates.yaml in this directory, for the kernels of its .cu and .cuh files
+  gatekeeper init gpu/gates.yaml     in another directory; its paths are relative to that one
+  gatekeeper init --provision        install the compiler first, if there is none
+
+nvcc lists the kernels and their parameters; sizes and launches are tried in the simulator. Without sources the file
+is one to start from.
+
+Exit codes: 0, 2 wrong usage, 4 environment (no compiler, ...).")]
 pub struct InitArgs {
     /// The file to write; an existing file is never overwritten
     #[arg(default_value = "gates.yaml")]
     pub path: PathBuf,
+    /// The architecture to compile for
+    #[arg(long, default_value = "sm_90", value_name = "ARCH")]
+    pub arch: Arch,
+    /// Install the pinned compiler into the cache directory if there is none
+    #[arg(long)]
+    pub provision: bool,
 }
 
 #[derive(Debug, Args)]

@@ -20,6 +20,7 @@ pub mod exit;
 pub mod explain;
 pub mod files;
 pub mod history;
+pub mod init;
 pub mod limits;
 pub mod measure;
 pub mod micro;

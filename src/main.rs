@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Command::History(args) => cmd::history::run(&args),
         Command::Site(args) => cmd::site::run(&args),
         Command::Validate(args) => cmd::config::validate(&args),
-        Command::Init(args) => cmd::config::init(&args),
+        Command::Init(args) => cmd::init::run(&args),
         Command::Schema { of } => cmd::config::schema(of),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Toolchain(ToolchainCommand::Install) => cmd::toolchain::install(),

@@ -2,6 +2,7 @@
 //! stages; decides nothing: whether a case may go on, needs another process, or holds is asked of
 //! `verdict::judge`.
 
+mod arguments;
 mod base;
 mod bench;
 mod changed;

@@ -5,8 +5,8 @@
 mod common;
 
 use common::{
-    RECORD, after_a_run, edit, gatekeeper, has_gpu, project, refused, report, root, run, stderr,
-    stdout,
+    RECORD, after_a_run, copy_of, edit, gatekeeper, has_gpu, project, refused, report, root, run,
+    stderr, stdout,
 };
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -391,6 +391,48 @@ fn a_driver_too_old_for_the_compiler_is_the_environment_and_says_which_one_is_ne
     }
     // What needs no driver is judged all the same.
     assert!(said.contains("8 passed"), "{said}");
+}
+
+/// What a file comes to for a case, with the lines that say so.
+#[test]
+fn a_case_is_explained_before_anything_is_built() {
+    let project = copy_of("examples");
+    let dir = project.path();
+    for (example, case) in [
+        ("struct-arg", "blend@ragged"),
+        ("split-attention", "*@even"),
+        ("launcher", "center_reversed@small"),
+    ] {
+        let config = format!("{example}/gates.yaml");
+        let explained = ["validate", "--config", &config, "--explain", case];
+        let output = run(dir, &explained, 0);
+        insta::assert_snapshot!(format!("explain-{example}"), stdout(&output));
+    }
+    let args = [
+        "validate",
+        "--config",
+        "struct-arg/gates.yaml",
+        "--explain",
+        "blend@ragged",
+        "--format",
+        "json",
+    ];
+    let output = run(dir, &args, 0);
+    let explained: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    insta::assert_json_snapshot!("explain-json", explained);
+    let said = stderr(&run(
+        dir,
+        &[
+            "validate",
+            "--config",
+            "launcher/gates.yaml",
+            "--explain",
+            "none",
+        ],
+        2,
+    ));
+    assert!(said.contains("matches nothing"), "{said}");
+    run(dir, &["validate", "--format", "json"], 2);
 }
 
 #[test]

@@ -38,6 +38,16 @@ fn verdict(dir: &Path, case: &str, gate: &str) -> (String, String) {
     found[0].clone()
 }
 
+/// Of the only unit, whether it is built.
+fn built(dir: &Path) -> (String, String) {
+    let report: Value = serde_json::from_str(&report(dir)).unwrap();
+    let verdicts = report["verdicts"].as_array().unwrap();
+    let mut found = verdicts.iter().filter(|it| it["gate"] == "built");
+    let found = found.next().unwrap();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    (text(&found["outcome"]), text(&found["message"]))
+}
+
 /// Gates on cases that failed.
 fn failed(dir: &Path) -> Vec<String> {
     let report: Value = serde_json::from_str(&report(dir)).unwrap();
@@ -830,22 +840,87 @@ fn arguments_that_are_not_the_kernels_are_refused() {
     for (args, reason) in [
         (
             "[{tensor: x}, {tensor: y}, {i32: N}]",
-            "launch refused: gates.yaml gives 3 arguments, and swap has 2 parameters:\n  \
-             1: 8 bytes, given 8 bytes\n  2: 8 bytes, given 8 bytes\n  3: nothing, given 4 bytes",
+            "gates.yaml:LINE: gates.yaml gives 3 arguments, and swap takes 2:\n  \
+             1: a pointer or an integer of 8 bytes, given tensor x\n  \
+             2: a pointer or an integer of 8 bytes, given tensor y\n  3: nothing, given i32",
         ),
         (
             "[{tensor: x}, {struct: [{tensor: y}, {i32: N}]}]",
-            "launch refused: argument 2 is 16 bytes in gates.yaml, and 8 in swap",
+            "gates.yaml:LINE: argument 2 of swap is a struct of 16 bytes in gates.yaml, and the kernel takes \
+             a pointer or an integer of 8 bytes",
         ),
     ] {
         let project = project_with("swap.cu", SWAP);
         let dir = project.path();
-        edit(&dir.join("gates.yaml"), "[{tensor: x}, {tensor: y}]", args);
+        let gates = dir.join("gates.yaml");
+        edit(&gates, "[{tensor: x}, {tensor: y}]", args);
+        let text = fs::read_to_string(&gates).unwrap();
+        let line = 1 + text.lines().position(|line| line.contains(args)).unwrap();
+        let reason = reason.replace("LINE", &line.to_string());
         simulate(dir, &[], 1);
         assert_eq!(
-            verdict(dir, "k@small", "max_err <= 0"),
-            ("fail".to_owned(), reason.to_owned())
+            built(dir),
+            ("fail".to_owned(), format!("arguments do not fit: {reason}"))
         );
+    }
+}
+
+/// Without a reference everything else is still looked at, and nothing says that the output is right.
+#[test]
+fn a_kernel_without_a_reference_is_never_right() {
+    let kernel = SWAP.replace("{unary: {x: x, out: y, op: copy}}", "none");
+    let project = project_with("swap.cu", &kernel);
+    let dir = project.path();
+    simulate(dir, &[], 3);
+    assert_eq!(
+        verdict(dir, "k@small", "max_err <= 0"),
+        (
+            "inconclusive".to_owned(),
+            "gates.yaml has no reference (`reference: none`): whether the output is right is not known"
+                .to_owned()
+        )
+    );
+    for gate in ["finite", "written", "inputs intact", "memory and races"] {
+        assert_eq!(verdict(dir, "k@small", gate).0, "pass", "{gate}");
+    }
+    let report = fs::read_to_string(dir.join("gatekeeper-out/record.json")).unwrap();
+    assert!(report.contains("\"reference\":\"none\""), "{report}");
+    // What is wrong by itself is found.
+    edit(
+        &dir.join("swap.cu"),
+        "y[start + t] = ",
+        "y[start + t] = t == 7 ? nanf(\"\") : ",
+    );
+    simulate(dir, &[], 1);
+    assert_eq!(failed(dir), ["finite"]);
+}
+
+#[test]
+fn an_argument_of_another_type_is_told_at_its_line() {
+    let args = "    args:\n      - {tensor: x}\n      - {tensor: y}\n      - {i32: N}\n";
+    let kernel = SWAP.replace("    args: [{tensor: x}, {tensor: y}]\n", args);
+    for (head, takes) in [
+        (
+            "__global__ void swap(const float* x, float* y, int n)",
+            "int",
+        ),
+        (
+            "extern \"C\" __global__ void swap(const float* x, float* y, int n)",
+            "an integer of 4 bytes",
+        ),
+    ] {
+        let project = project_with("swap.cu", &kernel);
+        let dir = project.path();
+        let old = "extern \"C\" __global__ void swap(const float* x, float* y)";
+        edit(&dir.join("swap.cu"), old, head);
+        simulate(dir, &[], 0);
+        edit(&dir.join("gates.yaml"), "{i32: N}", "{f32: N}");
+        simulate(dir, &[], 1);
+        let reason = format!(
+            "arguments do not fit: gates.yaml:15: argument 3 of swap is f32 in gates.yaml, \
+             and the kernel takes {takes}"
+        );
+        assert_eq!(built(dir), ("fail".to_owned(), reason));
     }
 }
 

@@ -76,6 +76,38 @@ impl NvccCall {
     }
 }
 
+/// What is run for a unit, as one would type it in the directory of gates.yaml.
+pub fn command_line(unit: &Unit) -> String {
+    let NvccCall { args, generated } = NvccCall::of(unit);
+    let way = Way::of(unit);
+    if way == Way::Cubin {
+        return format!("nothing: {} is machine code", unit.source);
+    }
+    let output = match way {
+        Way::Library => vec!["-shared"],
+        Way::Instance | Way::Source | Way::Ptx | Way::Cubin => vec!["-cubin"],
+    };
+    let mut words: Vec<String> = vec!["nvcc".to_owned()];
+    words.extend(output.into_iter().map(str::to_owned));
+    words.extend(args);
+    match generated {
+        None => words.push(unit.source.clone()),
+        Some(_) => words.extend([
+            "-include".to_owned(),
+            unit.source.clone(),
+            "gatekeeper.cu".to_owned(),
+        ]),
+    }
+    let quoted = words.iter().map(|word| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./,:".contains(c);
+        match !word.is_empty() && word.chars().all(is_plain) {
+            true => word.clone(),
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
 fn arguments(unit: &Unit) -> Vec<String> {
     let arch = unit.id.arch.to_string();
     let virtual_arch = arch.replacen("sm_", "compute_", 1);

@@ -240,6 +240,39 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     .collect()
 }
 
+/// A source compiled for what it has, and not to be run.
+pub struct Listed {
+    pub cubin: Vec<u8>,
+    pub ptx: String,
+    /// As in [`Compiled::included`].
+    pub included: Vec<String>,
+}
+
+/// Compiles a source, or a header by itself, with these arguments.
+///
+/// # Errors
+/// Where the machine failed, which is no fault of the source.
+pub fn compile_to_list(
+    shop: Workshop,
+    source: &str,
+    args: &[String],
+) -> Result<std::result::Result<Listed, Fault>> {
+    let request = NvccCall {
+        args: args.to_vec(),
+        // nvcc compiles no header.
+        generated: (!source.ends_with(".cu")).then(String::new),
+    };
+    let ran = match shop.run(args, Input::Source(source, &request), Wanted::Cubin)? {
+        Ok(ran) => ran,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    Ok(Ok(Listed {
+        cubin: read(&ran.output)?,
+        ptx: shop.read_ptx(&ran.kept.with_extension("ptx"))?,
+        included: shop.included()?,
+    }))
+}
+
 /// What nvcc shall write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {

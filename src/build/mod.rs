@@ -13,10 +13,12 @@ mod entry;
 mod files;
 mod identity;
 mod inputs;
+pub mod inventory;
 pub mod ptxas;
 pub mod signature;
 
 use self::cache::{Artifacts, Stored};
+pub use self::command::command_line;
 use self::command::{NvccCall, Way};
 use self::compile::{Compiled, Workshop};
 pub use self::compile::{TOOLKIT, in_toolkit, is_of_system};

@@ -1,18 +1,16 @@
-//! `validate`, `init` and `schema`: what can be said of gates.yaml without building anything.
+//! `validate` and `schema`: what can be said of gates.yaml without building anything.
 
 use super::{counted, print, say};
-use crate::cli::{InitArgs, SchemaOf, ValidateArgs};
+use crate::cli::{ProfileFormat, SchemaOf, ValidateArgs};
 use crate::config::{self, Selection};
-use crate::error::{Diagnostic, Error, Result};
+use crate::error::{Error, Result};
 use crate::exit::Exit;
-use crate::report;
-use crate::store;
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
-use std::path::Path;
-use verdict::model::DEFAULT_CONFIG;
+use crate::{build, report, store};
 
 pub fn validate(args: &ValidateArgs) -> Result<Exit> {
+    if let Some(case) = &args.explain {
+        return explain(args, case);
+    }
     let loaded = config::load(&args.config.config, &Selection::default())?;
     let kernels: std::collections::BTreeSet<_> = loaded
         .plan
@@ -35,41 +33,30 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit> {
     Ok(Exit::Held)
 }
 
-pub fn init(args: &InitArgs) -> Result<Exit> {
-    let path = &args.path;
-    // `create_new` and not a look before: two at once must not overwrite each other.
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .map_err(|error| {
-            let name = path.display();
-            match error.kind() {
-                ErrorKind::AlreadyExists => Error::Usage(
-                    Diagnostic::new(format!("{name} already exists; it was not changed"))
-                        .help("to write another file: gatekeeper init PATH"),
-                ),
-                ErrorKind::NotFound => Error::Usage(
-                    Diagnostic::new(format!("the directory of {name} does not exist"))
-                        .help("create the directory first"),
-                ),
-                _ => Error::environment(format!("{name} cannot be written: {error}")),
-            }
-        })?;
-    file.write_all(config::template().as_bytes())
-        .map_err(|error| {
-            Error::environment(format!("{} cannot be written: {error}", path.display()))
-        })?;
-    let name = path.display();
-    let config = match path == Path::new(DEFAULT_CONFIG) {
-        true => String::new(),
-        false => format!(" --config {name}"),
+fn explain(args: &ValidateArgs, case: &str) -> Result<Exit> {
+    let selection = Selection {
+        filters: vec![case.to_owned()],
+        ..Selection::default()
     };
-    say(&format!(
-        "wrote {name}\nnext: set `source` and `entry` to a kernel of yours, list its arguments, and then\n  \
-         gatekeeper validate{config}\n  gatekeeper run{config}\n\
-         records and reports go to gatekeeper-out/: add it to .gitignore\n"
-    ))?;
+    let loaded = config::load(&args.config.config, &selection)?;
+    let (baselines, _) = store::load_baselines(&loaded.root)?;
+    let source = report::case::Source {
+        plan: &loaded.plan,
+        gates: &loaded.gates,
+        places: &loaded.places,
+        baselines: &baselines,
+        command: &build::command_line,
+    };
+    let explained = report::case::explain(&source);
+    match args.format {
+        ProfileFormat::Terminal => say(&report::case::text(&explained))?,
+        ProfileFormat::Json => {
+            let text = serde_json::to_string_pretty(&explained).map_err(|error| {
+                Error::environment(format!("the cases cannot be written: {error}"))
+            })?;
+            print(&format!("{text}\n"))?;
+        }
+    }
     Ok(Exit::Held)
 }
 

@@ -8,6 +8,7 @@ pub mod config;
 pub mod doctor;
 pub mod explain;
 pub mod history;
+pub mod init;
 pub mod judge;
 pub mod merge;
 pub mod micro;
@@ -16,6 +17,7 @@ pub mod run;
 pub mod site;
 pub mod toolchain;
 pub mod tune;
+mod watch;
 
 use crate::cli::{Cli, ConfigArg};
 use crate::error::{Diagnostic, Error, Result};

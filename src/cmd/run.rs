@@ -1,6 +1,6 @@
 //! `run`: the main job.
 
-use super::{command_line, counted, history, make_dir, print, remark, write_file};
+use super::{command_line, counted, history, make_dir, print, remark, watch, write_file};
 use crate::cache::Cache;
 use crate::cli::RunArgs;
 use crate::config::{self, Loaded, Selection};
@@ -27,6 +27,13 @@ const JUNIT: &str = "junit.xml";
 const WRITTEN: [&str; 5] = [RECORD, JSON, MARKDOWN, HTML, JUNIT];
 
 pub fn run(args: &RunArgs) -> Result<Exit> {
+    match args.watch {
+        true => watch::watch(args, run_once),
+        false => run_once(args),
+    }
+}
+
+fn run_once(args: &RunArgs) -> Result<Exit> {
     let selection = Selection {
         filters: args.filters.clone(),
         seeds: args.seeds.clone(),

@@ -4,15 +4,18 @@ use super::{print, remark, terminal_options, write_file};
 use crate::cache::Cache;
 use crate::cli::{TuneArgs, TuneFormat};
 use crate::config::{self, Tuning};
-use crate::error::{Error, Result};
+use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
+use crate::files;
 use crate::pipeline::{Bench, Profile, Request};
 use crate::report::progress::{Event, Progress};
 use crate::report::{self, html, markdown, terminal};
+use crate::store::NewFile;
 use crate::tune::lab::OnBench;
 use crate::tune::log::{Began, Earlier, Log, SCHEMA};
 use crate::tune::{self, End, Found, Settings, export, sources};
 use search::{Space, Value};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use verdict::judge;
@@ -22,6 +25,12 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
     let tuning = config::load_tuning(&args.config.config, &args.kernel, args.sim_budget)?;
     let space = Arc::new(tuning.space()?);
     sources::check_parameters(&tuning)?;
+    let seeds = read_seeds(args)?;
+    // A variant that cannot be written is reported before an hour of GPU time, not after it.
+    let config = &args.config.config;
+    if let Some(name) = &args.apply {
+        tuning.with_variant(config, name, &tune::own_values(&tuning))?;
+    }
     let start = format!("{}/{}", tuning.tune.kernel, tuning.tune.variant);
     remark(&format!(
         "{start}: {}",
@@ -49,6 +58,7 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
         method: args.strategy,
         seed: args.seed,
         budget: args.budget.unwrap_or(tuning.tune.budget),
+        seeds,
         pairing: config::pairing(true),
         arch: arch(&tuning, &bench),
     };
@@ -71,6 +81,22 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
     progress.clear();
     let found = found?;
     export_all(args, &began, &found)?;
+    let applied = match (&args.apply, found.winner()) {
+        (Some(name), Some(values)) => {
+            let text = tuning.with_variant(config, name, values)?;
+            let mut file = NewFile::create(config)?;
+            file.write_all(text.as_bytes())
+                .map_err(|error| Error::environment(format!("{}: {error}", config.display())))?;
+            file.keep()?;
+            format!(
+                "{}: the winner is {}/{name}",
+                config.display(),
+                tuning.tune.kernel
+            )
+        }
+        (Some(_), None) => format!("{}: left as it is", config.display()),
+        (None, _) => String::new(),
+    };
     let groups = report::tune::lay_out(&began, &found);
     let page = markdown::render_groups(report::tune::TITLE, &groups);
     write_file(&path.with_extension("md"), &page)?;
@@ -80,11 +106,31 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
         TuneFormat::Markdown => page,
         TuneFormat::Terminal => terminal::render_groups(&groups, terminal_options()),
     })?;
+    if !applied.is_empty() {
+        remark(&applied);
+    }
     remark(&format!(
         "log and reports: {}",
         path.with_extension("{jsonl,md,html}").display()
     ));
     Ok(exit(&found))
+}
+
+fn read_seeds(args: &TuneArgs) -> Result<Vec<search::Seed>> {
+    let Some(path) = &args.seeds else {
+        return Ok(Vec::new());
+    };
+    let refuse =
+        |message: String| Error::Usage(Diagnostic::new(message).at(path.display().to_string()));
+    if !args.strategy.takes_seeds() {
+        let name = args.strategy.name();
+        return Err(refuse(format!(
+            "{name} starts from nothing: seeds are for guided and elite"
+        )));
+    }
+    let text = files::read_text(path, files::WRITTEN)
+        .map_err(|error| refuse(format!("the seeds cannot be read: {error}")))?;
+    search::read_seeds(&text).map_err(|error| refuse(format!("the seeds cannot be read: {error}")))
 }
 
 fn exit(found: &Found) -> Exit {
@@ -141,6 +187,7 @@ fn began(
         objective: tuning.tune.objective.iter().cloned().collect(),
         strategy: settings.method.name().to_owned(),
         seed: settings.seed,
+        seeds: settings.seeds.clone(),
         device: bench
             .device()
             .map_or("simulator".to_owned(), |device| device.name.clone()),

@@ -795,6 +795,16 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
         for shape in &kernel.shapes {
             target.check_measure(name, Some(&shape.name))?;
         }
+        if matches!(target.reference.value, RawReference::None) {
+            return Err(Problem::new(
+                name.at,
+                format!(
+                    "`{}` has no reference: nobody knows whether it is right",
+                    name.value
+                ),
+            )
+            .help("give that variant a `reference` that is computed"));
+        }
         if matches!(target.reference.value, RawReference::Variant(_)) {
             return Err(Problem::new(
                 name.at,

@@ -22,6 +22,7 @@ mod kernel;
 mod layout;
 mod limit;
 mod packed;
+mod places;
 mod raw;
 mod reference;
 mod rival;
@@ -40,6 +41,7 @@ pub use accepted::{ACCEPTED, load_acceptances, validate_acceptances};
 pub use apply::{VariantChange, apply_variant};
 pub use kernel::Asked;
 pub use limit::parse_change;
+pub use places::{Owner, Places};
 pub use select::{narrow, parse_filters};
 pub use tune::{Budget, Tune, Tuning, load_tuning};
 
@@ -89,6 +91,7 @@ pub struct Loaded {
     pub root: PathBuf,
     /// Name of the file: `gates.yaml`.
     pub file: String,
+    pub places: Places,
     pub plan: Plan,
     pub gates: Vec<Gate>,
     pub targets: Vec<Target>,
@@ -123,6 +126,10 @@ pub fn load(path: &Path, selection: &Selection) -> Result<Loaded> {
     select::select(&mut resolved, selection).map_err(Error::Usage)?;
     Ok(Loaded {
         root,
+        places: Places {
+            file: name.clone(),
+            text,
+        },
         file: name,
         plan: resolved.plan,
         gates: resolved.gates,
@@ -219,6 +226,14 @@ pub fn schema() -> serde_json::Value {
 /// What `gatekeeper init` writes: the smallest useful file, with comments.
 pub fn template() -> &'static str {
     include_str!("template.yaml")
+}
+
+/// Whether a text is a right file of gates in this directory.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(root: &Path, text: &str) -> std::result::Result<(), Diagnostic> {
+    parse(DEFAULT_CONFIG, text, &on_disk(root), &sources::of_process).map(drop)
 }
 
 struct Resolved {

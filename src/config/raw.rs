@@ -594,6 +594,8 @@ pub enum RawReference {
     },
     /// The output of another variant of this kernel.
     Variant(Spot<String>),
+    /// Not written yet: limits on errors stay inconclusive, and nothing is timed.
+    None,
 }
 
 /// A number, a quantity (48KiB, 900us), or an expression over dimensions and integer macros.

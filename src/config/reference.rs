@@ -244,6 +244,7 @@ pub fn resolve_reference(
         R::Variant(variant) => Reference::Variant {
             variant: variant.value.clone(),
         },
+        R::None => Reference::None,
     };
     check_coverage(spot, &resolved, tensors)?;
     Ok(resolved)
@@ -266,7 +267,7 @@ fn check_coverage(
         | Reference::Unary { out, .. }
         | Reference::Binary { out, .. } => vec![out],
         Reference::User { args, .. } => call::passed_tensors(args),
-        Reference::Variant { .. } | Reference::Elsewhere => return Ok(()),
+        Reference::Variant { .. } | Reference::None | Reference::Elsewhere => return Ok(()),
     };
     let uncovered = tensors
         .iter()

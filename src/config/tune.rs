@@ -6,7 +6,8 @@ use super::raw::{GatesFile, RawObjective, RawTune};
 use super::scope::{self, Scope};
 use super::shape::{NamedShape, check_identifier};
 use super::yaml::{Position, Problem, Source, Spot, suggest};
-use super::{File, Loaded, Selection, load, on_disk, resolve_architectures};
+use super::{File, Loaded, Selection, VariantChange, apply_variant};
+use super::{load, on_disk, resolve_architectures};
 use crate::error::{Diagnostic, Error, Result};
 use crate::sources::{self, Made};
 use search::{Parameter, Space, Unusable, Value};
@@ -568,6 +569,33 @@ impl Tuning {
         let names = (self.tune.variant.as_str(), name);
         kernel::resolve_candidate((kernel, raw), names, &macros.collect(), &shared)
             .map_err(|problem| self.diagnose(&problem))
+    }
+
+    /// The text of the file with these values as a variant of this name.
+    ///
+    /// # Errors
+    /// Usage, where it cannot be written without changing anything else, or the file is another by now.
+    pub fn with_variant(
+        &self,
+        path: &Path,
+        name: &str,
+        values: &BTreeMap<String, i64>,
+    ) -> Result<String> {
+        if File::read(path)?.text != self.text {
+            return Err(Error::Usage(
+                Diagnostic::new("the file was edited meanwhile, and is left as it is")
+                    .at(&self.loaded.file),
+            ));
+        }
+        let define = values.iter();
+        let define = define.map(|(name, value)| (name.clone(), value.to_string()));
+        let change = VariantChange {
+            kernel: &self.tune.kernel,
+            variant: name,
+            like: &self.tune.variant,
+            define: &define.collect(),
+        };
+        apply_variant(&self.loaded.file, &self.text, &change).map_err(Error::Usage)
     }
 
     /// What is wrong with a parameter, at its place.

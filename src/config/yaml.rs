@@ -303,6 +303,10 @@ impl<'a> Source<'a> {
         self.tree.value
     }
 
+    pub fn root(&self) -> &Spot<Tree> {
+        &self.tree
+    }
+
     pub fn start(&self) -> Position {
         self.tree.at
     }

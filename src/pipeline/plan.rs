@@ -3,7 +3,7 @@
 use super::{Profile, Request, base, past, shard, simulate};
 use crate::cache::Cache;
 use crate::check::cache::References;
-use crate::config::{self, Loaded};
+use crate::config::{self, Loaded, Places};
 use crate::error::{Diagnostic, Error, Result};
 use crate::report::progress::Event;
 use crate::toolchain::{self, Profiler, Toolchain};
@@ -18,6 +18,7 @@ use verdict::model::{
 pub(super) struct Planned {
     /// The directory of gates.yaml.
     pub root: PathBuf,
+    pub places: Places,
     pub plan: Plan,
     pub policy: Policy,
     /// Of head.
@@ -62,6 +63,7 @@ pub(super) fn plan(
     let Loaded {
         root,
         file,
+        places,
         plan,
         gates,
         targets,
@@ -109,6 +111,7 @@ pub(super) fn plan(
     let references = References::open(&root, cache, Some(&toolchain.host_compiler), None)?;
     Ok(Planned {
         root,
+        places,
         plan,
         policy: Policy {
             gates,

@@ -1,6 +1,7 @@
 //! Everything that needs no GPU time, at once: nvcc for head and base, the device's own waking up, and
 //! then, if there is a device, the references.
 
+use super::arguments::refuse_misfits;
 use super::plan::{BaseTree, Planned};
 use super::{Request, milliseconds};
 use crate::build::{self, Artifact, Built};
@@ -165,17 +166,26 @@ impl Builds {
             };
             let built = build::build_all(root, toolchain, cache, units, jobs, &stepped)?;
             let ids = units.iter().map(|unit| unit.id.clone());
-            Ok(ids.zip(built).collect())
+            Ok::<Vec<(UnitId, Built)>, Error>(ids.zip(built).collect())
         };
+        let mut head = build_all("", &planned.root, &planned.toolchain, head)?;
+        refuse_misfits(&planned.plan, Some(&planned.places), &mut head);
         Ok(Self {
-            head: build_all("", &planned.root, &planned.toolchain, head)?,
+            head,
             base: match base {
                 Some((
                     BaseTree {
                         tree, toolchain, ..
                     },
                     units,
-                )) => build_all("base revision of ", &tree.root, toolchain, &units)?,
+                )) => {
+                    let what = "base revision of ";
+                    let mut built = build_all(what, &tree.root, toolchain, &units)?;
+                    if let Some(base) = &planned.policy.base {
+                        refuse_misfits(&base.plan, None, &mut built);
+                    }
+                    built
+                }
                 None => Vec::new(),
             },
             wall: began.elapsed(),

@@ -2,6 +2,7 @@
 
 mod annotations;
 mod beside;
+pub mod case;
 mod causes;
 #[cfg(test)]
 mod codes;

@@ -237,6 +237,7 @@ impl Context<'_> {
             R::GpuRequired { why } => format!("a GPU is required: {}", self.whole_sentence(why)),
             R::NotBuilt { unit } => format!("{unit} was not built"),
             R::NotProven { why } => format!("{NOT_PROVEN}: {}", self.whole_sentence(why)),
+            R::Unreferenced => "gates.yaml has no reference (`reference: none`): whether the output is right is not known".to_owned(),
             R::NoErrorLimit => format!("{NOT_PROVEN}: no gate sets an absolute limit on its error"),
             R::NotSelected { what } => format!("{what} was not selected for this run"),
             R::NotInPlan { what } => format!("{what} is not in the plan"),
@@ -775,6 +776,7 @@ fn fault_kind(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::Compile => "does not compile",
         FaultKind::EntryNotFound => "entry not found",
+        FaultKind::Arguments => "arguments do not fit",
         FaultKind::LaunchRefused => "launch refused",
         FaultKind::DeviceFault => "kernel faulted",
         FaultKind::Hang => "hung past its deadline",

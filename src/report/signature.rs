@@ -4,8 +4,8 @@
 use crate::build::signature::parameters;
 use std::collections::{BTreeMap, BTreeSet};
 use verdict::model::{
-    Arg, Callable, Case, ElemType, EntryFacts, Evidence, Judgement, Outcome, Record, ScalarType,
-    Seen, Step, Subject,
+    Arg, Callable, Case, ElemType, EntryFacts, Evidence, Judgement, Outcome, Record, Seen, Step,
+    Subject,
 };
 
 /// A line for each such tensor, and the cases that failed with it.
@@ -60,10 +60,8 @@ fn of_step(case: &Case, step: &Step, entry: &EntryFacts) -> Vec<String> {
     let pairs = step.args.iter().zip(&parameters).zip(1..);
     pairs
         .filter_map(|((arg, parameter), at)| {
-            let name = match arg {
-                Arg::Tensor { name } => name,
-                Arg::Scalar { elem, .. } => return of_scalar(*elem, parameter, at, &entry.name),
-                _ => return None,
+            let Arg::Tensor { name } = arg else {
+                return None;
             };
             let tensor = case.tensors.iter().find(|tensor| tensor.name == *name)?;
             let differs = Pointee::of(parameter)?.differs(tensor.elem);
@@ -76,24 +74,6 @@ fn of_step(case: &Case, step: &Step, entry: &EntryFacts) -> Vec<String> {
             })
         })
         .collect()
-}
-
-/// A number that is read as another kind of number.
-fn of_scalar(elem: ScalarType, parameter: &str, at: usize, entry: &str) -> Option<String> {
-    let is_float = matches!(elem, ScalarType::F32 | ScalarType::F64);
-    let takes_float = match parameter {
-        "float" | "double" => true,
-        "int" | "unsigned int" | "long" | "unsigned long" | "long long" | "unsigned long long" => {
-            false
-        }
-        _ => return None,
-    };
-    (is_float != takes_float).then(|| {
-        format!(
-            "argument {at} is {} in gates.yaml, and parameter {at} of {entry} is `{parameter}`",
-            elem.name()
-        )
-    })
 }
 
 fn as_written(elem: ElemType) -> &'static str {
@@ -189,14 +169,6 @@ mod tests {
         ] {
             assert!(Pointee::of(unknown).is_none(), "{unknown}");
         }
-    }
-
-    #[test]
-    fn a_number_of_another_kind_is_named() {
-        use ScalarType::*;
-        let differs = |elem, parameter| of_scalar(elem, parameter, 3, "k").is_some();
-        assert!(differs(F32, "int") && differs(I32, "float") && differs(F64, "long"));
-        assert!(!differs(F32, "float") && !differs(U32, "int") && !differs(I32, "ns::Id"));
     }
 
     #[test]

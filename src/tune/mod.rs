@@ -35,7 +35,7 @@ const BATCH: usize = 4;
 const MOST_SURVEYED: usize = 256;
 
 /// A process that has just started takes a while before its first kernel runs.
-const LEAST_PATIENCE: Duration = Duration::from_secs(5);
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Which configuration comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -60,13 +60,18 @@ impl Method {
         }
     }
 
-    fn start(self, space: &Arc<Space>, seed: u64) -> Box<dyn Strategy> {
+    /// Whether it can start from configurations that are known to be good.
+    pub fn takes_seeds(self) -> bool {
+        matches!(self, Self::Guided | Self::Elite)
+    }
+
+    fn start(self, space: &Arc<Space>, seed: u64, seeds: &[Point]) -> Box<dyn Strategy> {
         match self {
             Self::Guided => {
                 let settings = search::Settings::default();
-                Box::new(Guided::new(space.clone(), seed, &[], settings))
+                Box::new(Guided::new(space.clone(), seed, seeds, settings))
             }
-            Self::Elite => Box::new(Elite::new(space.clone(), seed, &[])),
+            Self::Elite => Box::new(Elite::new(space.clone(), seed, seeds)),
             Self::Random => Box::new(Random::new(space, seed)),
             Self::Exhaustive => Box::new(Exhaustive::new(space)),
         }
@@ -78,6 +83,8 @@ pub struct Settings {
     pub method: Method,
     pub seed: u64,
     pub budget: Budget,
+    /// Where to start, the best first; parameters that one does not name have the start's values.
+    pub seeds: Vec<search::Seed>,
     pub pairing: Pairing,
     /// What to build for; `None` for the first of the file.
     pub arch: Option<Arch>,
@@ -139,10 +146,13 @@ pub fn search(
     let point = point_of(&space, &start.values);
     let mut start = Candidate { point, ..start };
     build(shop, std::slice::from_mut(&mut start))?;
+    let seeds = settings.seeds.iter();
+    let seeds = seeds.filter_map(|seed| space.seeded(seed, start.point));
+    let seeds: Vec<Point> = seeds.collect();
     let mut search = Search {
         tuning,
         settings,
-        strategy: settings.method.start(&space, settings.seed),
+        strategy: settings.method.start(&space, settings.seed, &seeds),
         space,
         log,
         known: HashMap::new(),
@@ -192,7 +202,7 @@ pub fn search(
 }
 
 /// The parameters that the start defines.
-fn own_values(tuning: &Tuning) -> Values {
+pub fn own_values(tuning: &Tuning) -> Values {
     let parameters = tuning.tune.parameters.iter();
     let values = parameters.filter_map(|parameter| {
         let value = tuning.macros.get(&parameter.name)?.parse().ok()?;
@@ -644,6 +654,19 @@ fn inert(space: &Space, evaluations: &[Evaluation]) -> Vec<String> {
 impl Found {
     /// Whether a faster configuration was shown.
     pub fn is_shown(&self) -> bool {
-        matches!(&self.end, End::Confirmed(it) if it.shown == Shown::Faster)
+        self.winner().is_some()
+    }
+
+    /// Its values, where it was shown to be faster than the start.
+    pub fn winner(&self) -> Option<&Values> {
+        let End::Confirmed(it) = &self.end else {
+            return None;
+        };
+        let mut all = self
+            .evaluations
+            .iter()
+            .filter(|_| it.shown == Shown::Faster);
+        all.find(|one| one.number == it.winner)
+            .map(|one| &one.values)
     }
 }

@@ -196,6 +196,7 @@ fn began() -> Began {
         objective: [("small".to_owned(), 0.5), ("large".to_owned(), 0.5)].into(),
         strategy: "exhaustive".to_owned(),
         seed: 1,
+        seeds: Vec::new(),
         device: "none".to_owned(),
         sources: String::new(),
         compiler: String::new(),
@@ -234,6 +235,7 @@ fn search_with<F: Fn(&Values) -> f64>(
         method,
         seed: 1,
         budget,
+        seeds: Vec::new(),
         pairing: config::pairing(true),
         arch: None,
     };
@@ -419,6 +421,39 @@ fn a_race_that_no_gpu_shows_is_not_the_best() {
     assert!(
         matches!(outcomes.as_slice(), [Outcome::Dropped(why), Outcome::Same { .. }] if why.gate == DroppedBy::Race),
         "{outcomes:?}"
+    );
+}
+
+#[test]
+fn the_winner_becomes_a_variant_of_the_file() {
+    let dir = project();
+    let mut lab = FakeLab::new(7, 0.001, bowl);
+    let found = search_in(dir.path(), &mut lab, Method::Exhaustive, ALL, false);
+    let path = dir.path().join("gates.yaml");
+    let tuning = config::load_tuning(&path, "k", None).unwrap();
+    let text = tuning
+        .with_variant(&path, "tuned", found.winner().unwrap())
+        .unwrap();
+    // All that is there stays, but for the line that gains a key.
+    let lines: BTreeSet<&str> = text.lines().collect();
+    assert!(GATES.lines().all(|line| lines.contains(line)), "{text}");
+    std::fs::write(&path, &text).unwrap();
+    let loaded = config::load(&path, &config::Selection::default()).unwrap();
+    let unit = loaded
+        .plan
+        .units
+        .iter()
+        .find(|unit| unit.id.variant == "tuned")
+        .unwrap();
+    let macros = ["A", "B", "C"].map(|name| unit.defines[name].as_str());
+    assert_eq!(macros, ["3", "2", "0"]);
+    // The search read another text.
+    let said = tuning
+        .with_variant(&path, "tuned", found.winner().unwrap())
+        .unwrap_err();
+    assert!(
+        said.to_string().contains("the file was edited meanwhile"),
+        "{said}"
     );
 }
 

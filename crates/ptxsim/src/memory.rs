@@ -200,6 +200,11 @@ impl Memory {
         Ok(base)
     }
 
+    /// Leaves so many addresses unused before the next allocation: what is reached there is past the one before it.
+    pub fn skip(&mut self, bytes: u64) {
+        self.next = (self.next + bytes).next_multiple_of(GAP);
+    }
+
     pub(crate) fn insert(
         &mut self,
         name: &str,

@@ -1,6 +1,7 @@
 //! baselines/accepted.yaml beside a small file.
 
 use super::*;
+use crate::config::Places;
 use crate::config::accepted::parse as read_accepted;
 use std::path::PathBuf;
 use verdict::model::{
@@ -28,6 +29,10 @@ fn loaded(selection: &Selection) -> Loaded {
     Loaded {
         root: PathBuf::new(),
         file: "gates.yaml".to_owned(),
+        places: Places {
+            file: "gates.yaml".to_owned(),
+            text: String::new(),
+        },
         plan: resolved.plan,
         gates: resolved.gates,
         targets: resolved.targets,

@@ -516,3 +516,32 @@ fn working_memory_needs_no_reference() {
     let zeros = Some(Fill::Constant { value: Num(0.0) });
     assert_eq!(resolved.plan.cases[0].tensors[2].fill, zeros);
 }
+
+/// Nothing that is not compared may read as right.
+#[test]
+fn no_reference_needs_a_limit_that_says_so() {
+    let none = with(
+        "reference:\n      unary: {x: x, out: y, op: relu}",
+        "reference: none",
+    );
+    assert_eq!(
+        case(&accepted(&none), "scale/plain@small").reference,
+        Reference::None
+    );
+    let said = said_of(&none.replace("      max_err: 1e-6\n", ""));
+    assert_eq!(
+        said,
+        "gates.yaml:21:7: kernels.scale.gates: scale/plain@small has no limit on its error\n  help: add max_err or \
+         rel_l2: without one the reference has no effect"
+    );
+    // Nor is it a measure for others.
+    let beside = none.replace(
+        "wide: {define: {WIDE: 1}}",
+        "wide: {define: {WIDE: 1}, reference: {variant: plain}}",
+    );
+    assert_eq!(
+        said_of(&beside),
+        "gates.yaml:10:54: kernels.scale.variants.wide.reference.variant: `plain` has no reference: nobody knows whether \
+         it is right\n  help: give that variant a `reference` that is computed"
+    );
+}

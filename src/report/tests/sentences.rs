@@ -396,6 +396,7 @@ fn all_reasons() -> Vec<Reason> {
         R::NotBuilt { unit: unit() },
         R::NotProven { why: why() },
         R::NoErrorLimit,
+        R::Unreferenced,
         R::NotSelected {
             what: "k/direct".into(),
         },

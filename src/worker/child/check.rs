@@ -16,7 +16,8 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use verdict::model::Unsupported;
 use verdict::model::{
-    Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, Location, Role, Seen, Tensor,
+    Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, Location, Num, Reference, Role,
+    Seen, Tensor,
 };
 
 /// Of outputs that wait to be compared.
@@ -261,12 +262,17 @@ impl<'a> Runs<'a> {
     pub fn facts(self, launches: u32, after: After) -> Result<(CheckFacts, Option<OutputImages>)> {
         let mut overruns = self.overruns;
         overruns.extend(after.overruns);
+        let error = self
+            .error
+            .ok_or_else(|| reference("there is no output to compare"))?;
+        let is_compared = self.case.reference != Reference::None;
         let facts = CheckFacts {
-            error: self
-                .error
-                .ok_or_else(|| reference("there is no output to compare"))?,
-            original: self.original,
-            codec: self.codec,
+            error: match is_compared {
+                true => error,
+                false => without_distances(error),
+            },
+            original: self.original.filter(|_| is_compared),
+            codec: self.codec.filter(|_| is_compared),
             launches,
             differs: self.differs,
             unwritten: self.unwritten,
@@ -356,6 +362,19 @@ fn of_the_reference(variant: &str, failure: Failure) -> Failure {
     }
 }
 
+/// What is left where outputs were held to being numbers alone.
+fn without_distances(facts: ErrorFacts) -> ErrorFacts {
+    let unknown = Num(f64::NAN);
+    ErrorFacts {
+        max_err: unknown,
+        mean_err: unknown,
+        rel_l2: unknown,
+        over_tolerance: None,
+        worst: facts.worst.filter(|_| facts.non_finite > 0),
+        ..facts
+    }
+}
+
 fn written(case: &Case) -> impl Iterator<Item = &Tensor> {
     case.tensors.iter().filter(|tensor| tensor.role.is_result())
 }
@@ -417,6 +436,9 @@ impl<'a> Dump<'a> {
             if let Some(original) = &data.original {
                 self.write(dir, name, ".original", original)?;
             }
+        }
+        if self.job.case.reference == Reference::None {
+            return Ok(());
         }
         self.all(dir, ".want", &want.seen)?;
         match &want.original {

@@ -557,6 +557,7 @@ fn outcome_of(fault: FaultKind) -> Outcome {
         | FaultKind::ProfilerBroke => Outcome::Environment,
         FaultKind::Compile
         | FaultKind::EntryNotFound
+        | FaultKind::Arguments
         | FaultKind::LaunchRefused
         | FaultKind::DeviceFault
         | FaultKind::Hang

@@ -497,6 +497,9 @@ impl<'a> Values<'a> {
     /// The worst over all seeds; NaN where any seed's is, or where an element is not finite.
     fn error(&self, id: &CaseId, metric: Metric) -> Found<f64> {
         let case = self.lookup.case(id)?;
+        if case.reference == Reference::None {
+            return inconclusive(Reason::Unreferenced);
+        }
         let mut seeds = self.lookup.seeds_of(case).peekable();
         if seeds.peek().is_none() {
             return inconclusive(Reason::NoSeeds);

@@ -712,6 +712,8 @@ pub enum Reference {
     Variant {
         variant: String,
     },
+    /// Nobody has said what is right: of its outputs it is looked at whether they are numbers, and at nothing else.
+    None,
     /// Another program ran the case, and nothing is known of its outputs. Only of what was read in another
     /// format: no record that is stored can say so, and so have its kernels pass for right.
     #[serde(skip)]

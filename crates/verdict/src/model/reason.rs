@@ -565,6 +565,8 @@ pub enum Reason {
         why: Box<Reason>,
     },
     NoErrorLimit,
+    /// gates.yaml says that there is no reference.
+    Unreferenced,
     NotSelected {
         what: String,
     },
@@ -876,6 +878,7 @@ codes! {
     NotBuilt => "not-built",
     NotProven => "not-proven",
     NoErrorLimit => "no-error-limit",
+    Unreferenced => "unreferenced",
     NotSelected => "not-selected",
     NotInPlan => "not-in-plan",
     NoArchitecture => "no-architecture",

@@ -197,6 +197,8 @@ pub enum FaultKind {
     Compile,
     /// PTXAS reported nothing for the entry, or the entry is not in the cubin, or its name is ambiguous.
     EntryNotFound,
+    /// What gates.yaml passes is not what the entry takes.
+    Arguments,
     /// The driver refused the launch: too much shared memory, too many threads, bad cluster.
     LaunchRefused,
     /// The kernel faulted on the device (illegal address, misaligned access, trap, assert).
@@ -226,9 +228,10 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Compile,
         Self::EntryNotFound,
+        Self::Arguments,
         Self::LaunchRefused,
         Self::DeviceFault,
         Self::Hang,
@@ -249,6 +252,7 @@ impl FaultKind {
         match self {
             Self::Compile => "does-not-compile",
             Self::EntryNotFound => "entry-not-found",
+            Self::Arguments => "arguments-do-not-fit",
             Self::LaunchRefused => "launch-refused",
             Self::DeviceFault => "kernel-faulted",
             Self::Hang => "hung",

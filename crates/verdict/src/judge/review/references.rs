@@ -28,12 +28,14 @@ pub fn since(base: &Base, lookup: &Lookup) -> Vec<Verdict> {
     found.collect()
 }
 
-/// Cases of both that have the same sizes: of others the change of sizes is what there is to say.
+/// Cases of both that have the same sizes: of others the change of sizes is what there is to say. Where base had no
+/// reference any is more than that.
 fn both<'a>(base: &'a Plan, head: &'a Plan) -> impl Iterator<Item = (&'a Case, &'a Case)> {
     let pairs = base
         .cases
         .iter()
         .filter_map(|theirs| Some((theirs, head.case(&theirs.id)?)));
+    let pairs = pairs.filter(|(theirs, _)| theirs.reference != Reference::None);
     pairs.filter(|(theirs, ours)| has_the_sizes_of(theirs, ours))
 }
 
@@ -50,12 +52,12 @@ pub fn comparable<'a>(
     both(base, head).filter(|(theirs, ours)| !is_of_the_device(theirs, ours))
 }
 
-/// Another variant is the reference of one of them: what that computes only a device can tell.
+/// One of them has none, or another variant: what that computes only a device can tell.
 fn is_of_the_device(base: &Case, head: &Case) -> bool {
     [base, head].iter().any(|case| {
         matches!(
             case.reference,
-            Reference::Variant { .. } | Reference::Elsewhere
+            Reference::None | Reference::Variant { .. } | Reference::Elsewhere
         )
     })
 }

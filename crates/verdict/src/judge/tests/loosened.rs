@@ -662,6 +662,27 @@ fn a_reference_is_looser_where_it_computes_something_else() {
     );
 }
 
+/// A reference that is taken away is loosened; one that is written at last is not.
+#[test]
+fn no_reference_asks_less_than_any() {
+    let with = |none: [bool; 2]| {
+        let mut record = record_beside_base();
+        let base = &mut record.policy.base.as_mut().unwrap().plan.cases;
+        for (cases, none) in [(base, none[0]), (&mut record.plan.cases, none[1])] {
+            for case in cases.iter_mut().filter(|_| none) {
+                case.reference = Reference::None;
+            }
+        }
+        let is_asked = |it: &Verdict| it.question == Question::NoLooser(BaseDemand::Reference);
+        let verdicts = ruled(&record).verdicts.into_iter().filter(is_asked);
+        verdicts.map(|it| it.outcome).collect::<Vec<_>>()
+    };
+    let removed = with([false, true]);
+    assert!(!removed.is_empty() && removed.iter().all(|it| *it == Outcome::Fail));
+    assert_eq!(with([true, false]), []);
+    assert_eq!(with([true, true]), []);
+}
+
 #[test]
 fn references_of_two_records_are_compared_by_what_they_computed() {
     let with = |digest: &str, source: &str| {

@@ -1,0 +1,486 @@
+//! The kernels of a source, with their parameters: from what the compiler makes of it, so that macros, templates and
+//! headers are the compiler's matter. Of a template the instances are there that the source asks for.
+
+pub use super::bounds::launch_bounds;
+use super::command::is_marker;
+use super::compile::{self, Listed, Workshop};
+use super::entry::{Named, resolve};
+use super::identity::Cubin;
+use super::inputs::lexical;
+use super::signature::{Slot, SlotKind, parameters, qualified, slots};
+use crate::error::Result;
+use crate::toolchain::Toolchain;
+use gimli::{AttributeValue, DwAt, EndianSlice, LittleEndian, UnitOffset, constants as dw};
+use object::{Object, ObjectSection};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use verdict::model::{Arch, ElemType, Fault, ScalarType};
+
+/// What a source has.
+#[derive(Clone, Debug)]
+pub struct Inventory {
+    pub kernels: Vec<ListedKernel>,
+    /// What the simulator can run.
+    pub ptx: String,
+    /// Files that it read.
+    pub included: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedKernel {
+    pub symbol: String,
+    /// As gates.yaml can name it.
+    pub name: String,
+    pub parameters: Vec<ListedParameter>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedParameter {
+    /// `None` where the compiler kept none.
+    pub name: Option<String>,
+    pub kind: ParameterKind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ParameterKind {
+    Pointer(Pointee),
+    Scalar(ScalarType),
+    /// A struct, or what nobody knows: as C++ writes its type, or its size.
+    Other(String),
+}
+
+/// What a pointer points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointee {
+    pub is_const: bool,
+    pub elem: ElemType,
+    /// Elements of each: 4 of a `float4`, bytes of a struct.
+    pub count: usize,
+    /// Whether `elem` is what the source says, and not bytes in its place.
+    pub is_known: bool,
+}
+
+/// With names of parameters where the source compiles without optimisation, too.
+///
+/// # Errors
+/// Where the machine failed. The inner error is the source's.
+pub fn list(
+    root: &Path,
+    toolchain: &Toolchain,
+    scratch: &Path,
+    source: &str,
+    include_dirs: &[String],
+    arch: Arch,
+) -> Result<std::result::Result<Inventory, Fault>> {
+    let toolkit = &toolchain.include;
+    let toolkit = std::fs::canonicalize(toolkit).unwrap_or_else(|_| toolkit.clone());
+    let mut first = None;
+    for debug in ["-G", "-lineinfo"] {
+        let dir = scratch.join(debug.trim_start_matches('-'));
+        std::fs::create_dir_all(&dir).map_err(|error| {
+            crate::error::Error::environment(format!("{}: {error}", dir.display()))
+        })?;
+        let shop = Workshop {
+            root,
+            toolchain,
+            scratch: &dir,
+            outside: &[],
+            deadline: compile::DEADLINE,
+        };
+        let virtual_arch = arch.to_string().replacen("sm_", "compute_", 1);
+        let mut args = vec![
+            "-gencode".to_owned(),
+            format!("arch={virtual_arch},code={arch}"),
+            debug.to_owned(),
+            "-w".to_owned(),
+        ];
+        args.extend(include_dirs.iter().map(|dir| format!("-I{dir}")));
+        match compile::compile_to_list(shop, source, &args)? {
+            Ok(listed) => return Ok(Ok(inventory(listed, &toolkit))),
+            Err(fault) => first = first.or(Some(fault)),
+        }
+    }
+    Ok(Err(first.unwrap_or(Fault {
+        kind: verdict::model::FaultKind::Compile,
+        message: "nothing was compiled".to_owned(),
+    })))
+}
+
+fn inventory(listed: Listed, toolkit: &Path) -> Inventory {
+    let Listed {
+        cubin,
+        ptx,
+        included,
+    } = listed;
+    let symbols: Vec<String> = Cubin::parse(&cubin)
+        .map(|cubin| cubin.entries().iter().map(|&it| it.to_owned()).collect())
+        .unwrap_or_default();
+    let symbols: Vec<&str> = symbols
+        .iter()
+        .map(String::as_str)
+        .filter(|symbol| !is_marker(symbol))
+        .collect();
+    let described = describe(&cubin).unwrap_or_default();
+    let own = symbols.iter().filter(|symbol| {
+        let described = described.get(**symbol);
+        described.is_none_or(|it| !it.is_of(toolkit))
+    });
+    let kernels = own.map(|&symbol| ListedKernel {
+        symbol: symbol.to_owned(),
+        name: name(symbol, &symbols),
+        parameters: match described.get(symbol) {
+            Some(described) => described.parameters.clone(),
+            None => by_signature(symbol, &ptx),
+        },
+    });
+    let kernels = kernels.collect();
+    Inventory {
+        kernels,
+        ptx,
+        included,
+    }
+}
+
+/// The shortest name that means this entry and no other.
+fn name(symbol: &str, symbols: &[&str]) -> String {
+    let qualified = qualified(symbol);
+    // What has no name in the source is found by the rest of its name.
+    let plain = qualified.replace("(anonymous namespace)::", "");
+    match resolve(Named::Entry, &plain, symbols) {
+        Ok(found) if found == symbol => plain,
+        _ => symbol.to_owned(),
+    }
+}
+
+/// Without debugging information: what the mangled name and the PTX say.
+fn by_signature(symbol: &str, ptx: &str) -> Vec<ListedParameter> {
+    let slots = slots(ptx, symbol).unwrap_or_default();
+    let texts = parameters(symbol);
+    slots
+        .iter()
+        .enumerate()
+        .map(|(at, slot)| ListedParameter {
+            name: None,
+            kind: match texts.as_ref().and_then(|texts| texts.get(at)) {
+                Some(text) => by_text(text, *slot),
+                None => ParameterKind::Other(format!("{} bytes", slot.bytes)),
+            },
+        })
+        .collect()
+}
+
+fn by_text(text: &str, slot: Slot) -> ParameterKind {
+    if let Some(pointee) = text.strip_suffix('*') {
+        let pointee = pointee.trim_end();
+        let is_const = pointee.ends_with(" const");
+        let base = pointee.strip_suffix(" const").unwrap_or(pointee);
+        let known = scalar_named(base).and_then(element);
+        return ParameterKind::Pointer(Pointee {
+            is_const,
+            elem: known.unwrap_or(ElemType::U8),
+            count: 1,
+            is_known: known.is_some(),
+        });
+    }
+    match (scalar_named(text), slot.kind) {
+        (Some(scalar), _) => ParameterKind::Scalar(scalar),
+        // An enum.
+        (None, SlotKind::Word) if slot.bytes == 4 => ParameterKind::Scalar(ScalarType::I32),
+        _ => ParameterKind::Other(text.to_owned()),
+    }
+}
+
+fn scalar_named(text: &str) -> Option<ScalarType> {
+    Some(match text {
+        "bool" => ScalarType::Bool,
+        "char" | "signed char" => ScalarType::I8,
+        "unsigned char" => ScalarType::U8,
+        "short" => ScalarType::I16,
+        "unsigned short" => ScalarType::U16,
+        "int" => ScalarType::I32,
+        "unsigned int" => ScalarType::U32,
+        "long" | "long long" => ScalarType::I64,
+        "unsigned long" | "unsigned long long" => ScalarType::U64,
+        "float" => ScalarType::F32,
+        "double" => ScalarType::F64,
+        "__half" => ScalarType::F16,
+        "__nv_bfloat16" => ScalarType::Bf16,
+        _ => return None,
+    })
+}
+
+/// What a tensor of it is declared as.
+fn element(scalar: ScalarType) -> Option<ElemType> {
+    Some(match scalar {
+        ScalarType::Bool | ScalarType::U8 => ElemType::U8,
+        ScalarType::I8 => ElemType::I8,
+        ScalarType::I16 => ElemType::I16,
+        ScalarType::U16 => ElemType::U16,
+        ScalarType::I32 => ElemType::I32,
+        ScalarType::U32 => ElemType::U32,
+        ScalarType::I64 | ScalarType::U64 => ElemType::I64,
+        ScalarType::F16 => ElemType::F16,
+        ScalarType::Bf16 => ElemType::Bf16,
+        ScalarType::F32 => ElemType::F32,
+        ScalarType::F64 => ElemType::F64,
+    })
+}
+
+/// What DWARF says of a function.
+#[derive(Default)]
+struct Described {
+    parameters: Vec<ListedParameter>,
+    /// Where it is declared.
+    file: Option<PathBuf>,
+}
+
+impl Described {
+    /// Whether it is a kernel of the toolkit's libraries.
+    fn is_of(&self, toolkit: &Path) -> bool {
+        let file = self.file.as_ref().map(|file| lexical(file));
+        file.is_some_and(|file| file.starts_with(toolkit))
+    }
+}
+
+type Reader<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Parameters by the symbol of their function, from DWARF; `None` of what is not to be read.
+fn describe(cubin: &[u8]) -> Option<HashMap<String, Described>> {
+    let file = object::File::parse(cubin).ok()?;
+    let section = |id: gimli::SectionId| -> std::result::Result<Reader<'_>, gimli::Error> {
+        let section = file.section_by_name(id.name());
+        let data = section.and_then(|section| section.data().ok());
+        Ok(EndianSlice::new(data.unwrap_or_default(), LittleEndian))
+    };
+    let dwarf = gimli::Dwarf::load(section).ok()?;
+    let mut found = HashMap::new();
+    let mut units = dwarf.units();
+    while let Some(header) = units.next().ok()? {
+        let unit = dwarf.unit(header).ok()?;
+        let types = Types {
+            dwarf: &dwarf,
+            unit: &unit,
+        };
+        let mut entries = unit.entries();
+        let mut open: Option<(isize, String, Described)> = None;
+        while let Some(entry) = entries.next_dfs().ok()? {
+            let depth = entry.depth();
+            if open.as_ref().is_some_and(|(at, ..)| depth <= *at)
+                && let Some((_, symbol, described)) = open.take()
+            {
+                found.insert(symbol, described);
+            }
+            if entry.tag() == dw::DW_TAG_subprogram {
+                let linked = [
+                    dw::DW_AT_MIPS_linkage_name,
+                    dw::DW_AT_linkage_name,
+                    dw::DW_AT_name,
+                ];
+                let symbol = linked.iter().find_map(|at| types.text(entry, *at));
+                let described = Described {
+                    parameters: Vec::new(),
+                    file: types.file(entry),
+                };
+                open = symbol.map(|symbol| (depth, symbol, described));
+            } else if entry.tag() == dw::DW_TAG_formal_parameter
+                && let Some((at, _, described)) = &mut open
+                && depth == *at + 1
+            {
+                let kind = types.reference(entry).map(|to| types.parameter(to));
+                described.parameters.push(ListedParameter {
+                    name: types.text(entry, dw::DW_AT_name),
+                    kind: kind.unwrap_or_else(|| ParameterKind::Other("unknown".to_owned())),
+                });
+            }
+        }
+        if let Some((_, symbol, described)) = open {
+            found.insert(symbol, described);
+        }
+    }
+    Some(found)
+}
+
+type Entry<'a> = gimli::DebuggingInformationEntry<Reader<'a>>;
+
+struct Types<'a> {
+    dwarf: &'a gimli::Dwarf<Reader<'a>>,
+    unit: &'a gimli::Unit<Reader<'a>>,
+}
+
+/// A type, qualifiers and other names taken off.
+enum Plain {
+    Scalar(ScalarType),
+    Pointer(Option<UnitOffset>),
+    Struct { name: String, bytes: usize },
+    Unknown,
+}
+
+/// Names of names that are followed.
+const MOST_NAMES: usize = 32;
+
+impl Types<'_> {
+    fn text(&self, entry: &Entry<'_>, at: DwAt) -> Option<String> {
+        let value = entry.attr_value(at)?;
+        let text = self.dwarf.attr_string(self.unit, value).ok()?;
+        Some(String::from_utf8_lossy(text.slice()).into_owned())
+    }
+
+    fn file(&self, entry: &Entry<'_>) -> Option<PathBuf> {
+        let number = match entry.attr_value(dw::DW_AT_decl_file)? {
+            AttributeValue::FileIndex(number) => number,
+            other => other.udata_value()?,
+        };
+        let header = self.unit.line_program.as_ref()?.header();
+        let file = header.file(number)?;
+        let text = |value| {
+            let text = self.dwarf.attr_string(self.unit, value).ok()?;
+            Some(PathBuf::from(
+                String::from_utf8_lossy(text.slice()).into_owned(),
+            ))
+        };
+        let dir = file.directory(header).and_then(text).unwrap_or_default();
+        Some(dir.join(text(file.path_name())?))
+    }
+
+    fn reference(&self, entry: &Entry<'_>) -> Option<UnitOffset> {
+        match entry.attr_value(dw::DW_AT_type)? {
+            AttributeValue::UnitRef(offset) => Some(offset),
+            _ => None,
+        }
+    }
+
+    fn parameter(&self, at: UnitOffset) -> ParameterKind {
+        match self.plain(at).0 {
+            Plain::Scalar(scalar) => ParameterKind::Scalar(scalar),
+            Plain::Pointer(to) => ParameterKind::Pointer(self.pointee(to)),
+            Plain::Struct { name, bytes } => match (name.as_str(), bytes) {
+                ("__half", 2) => ParameterKind::Scalar(ScalarType::F16),
+                ("__nv_bfloat16", 2) => ParameterKind::Scalar(ScalarType::Bf16),
+                _ => ParameterKind::Other(format!("struct {name} of {bytes} bytes")),
+            },
+            Plain::Unknown => ParameterKind::Other("unknown".to_owned()),
+        }
+    }
+
+    fn pointee(&self, to: Option<UnitOffset>) -> Pointee {
+        let bytes = |is_const, count| Pointee {
+            is_const,
+            elem: ElemType::U8,
+            count,
+            is_known: false,
+        };
+        let Some(to) = to else {
+            return bytes(false, 1);
+        };
+        let (plain, is_const) = self.plain(to);
+        let known = |elem, count| Pointee {
+            is_const,
+            elem,
+            count,
+            is_known: true,
+        };
+        match plain {
+            Plain::Scalar(scalar) => match element(scalar) {
+                Some(elem) => known(elem, 1),
+                None => bytes(is_const, 1),
+            },
+            Plain::Struct { name, bytes: size } => match of_struct(&name, size) {
+                Some((elem, count)) => known(elem, count),
+                None => bytes(is_const, size.max(1)),
+            },
+            Plain::Pointer(_) => bytes(is_const, 8),
+            Plain::Unknown => bytes(is_const, 1),
+        }
+    }
+
+    fn plain(&self, at: UnitOffset) -> (Plain, bool) {
+        let (mut at, mut is_const) = (at, false);
+        for _ in 0..MOST_NAMES {
+            let Ok(entry) = self.unit.entry(at) else {
+                return (Plain::Unknown, is_const);
+            };
+            let bytes = entry.attr_value(dw::DW_AT_byte_size);
+            let bytes = bytes.and_then(|it| it.udata_value()).unwrap_or_default() as usize;
+            let plain = match entry.tag() {
+                dw::DW_TAG_const_type
+                | dw::DW_TAG_typedef
+                | dw::DW_TAG_volatile_type
+                | dw::DW_TAG_restrict_type => {
+                    is_const |= entry.tag() == dw::DW_TAG_const_type;
+                    match self.reference(&entry) {
+                        Some(next) => {
+                            at = next;
+                            continue;
+                        }
+                        // const void
+                        None => Plain::Unknown,
+                    }
+                }
+                dw::DW_TAG_pointer_type => Plain::Pointer(self.reference(&entry)),
+                dw::DW_TAG_base_type => {
+                    let encoding = match entry.attr_value(dw::DW_AT_encoding) {
+                        Some(AttributeValue::Encoding(encoding)) => Some(encoding),
+                        _ => None,
+                    };
+                    match encoding.and_then(|encoding| of_base(encoding, bytes)) {
+                        Some(scalar) => Plain::Scalar(scalar),
+                        None => Plain::Unknown,
+                    }
+                }
+                dw::DW_TAG_enumeration_type => match of_base(dw::DW_ATE_signed, bytes) {
+                    Some(scalar) => Plain::Scalar(scalar),
+                    None => Plain::Unknown,
+                },
+                dw::DW_TAG_structure_type | dw::DW_TAG_class_type | dw::DW_TAG_union_type => {
+                    Plain::Struct {
+                        name: self.text(&entry, dw::DW_AT_name).unwrap_or_default(),
+                        bytes,
+                    }
+                }
+                _ => Plain::Unknown,
+            };
+            return (plain, is_const);
+        }
+        (Plain::Unknown, is_const)
+    }
+}
+
+fn of_base(encoding: gimli::DwAte, bytes: usize) -> Option<ScalarType> {
+    Some(match (encoding, bytes) {
+        (dw::DW_ATE_boolean, 1) => ScalarType::Bool,
+        (dw::DW_ATE_float, 4) => ScalarType::F32,
+        (dw::DW_ATE_float, 8) => ScalarType::F64,
+        (dw::DW_ATE_signed | dw::DW_ATE_signed_char, 1) => ScalarType::I8,
+        (dw::DW_ATE_signed, 2) => ScalarType::I16,
+        (dw::DW_ATE_signed, 4) => ScalarType::I32,
+        (dw::DW_ATE_signed, 8) => ScalarType::I64,
+        (dw::DW_ATE_unsigned | dw::DW_ATE_unsigned_char, 1) => ScalarType::U8,
+        (dw::DW_ATE_unsigned, 2) => ScalarType::U16,
+        (dw::DW_ATE_unsigned, 4) => ScalarType::U32,
+        (dw::DW_ATE_unsigned, 8) => ScalarType::U64,
+        _ => return None,
+    })
+}
+
+/// The toolkit's own: half precision, and vectors of one type.
+fn of_struct(name: &str, bytes: usize) -> Option<(ElemType, usize)> {
+    let elem = match name.trim_end_matches(|it: char| it.is_ascii_digit()) {
+        "__half" | "half" => ElemType::F16,
+        "__nv_bfloat" if name == "__nv_bfloat16" => ElemType::Bf16,
+        "__nv_bfloat" => return (name == "__nv_bfloat162").then_some((ElemType::Bf16, 2)),
+        "__nv_fp8_e4m" => ElemType::E4m3,
+        "__nv_fp8_e5m" => ElemType::E5m2,
+        "float" => ElemType::F32,
+        "double" => ElemType::F64,
+        "int" => ElemType::I32,
+        "uint" => ElemType::U32,
+        "short" => ElemType::I16,
+        "ushort" => ElemType::U16,
+        "char" => ElemType::I8,
+        "uchar" => ElemType::U8,
+        "long" | "longlong" | "ulong" | "ulonglong" => ElemType::I64,
+        _ => return None,
+    };
+    let count = bytes / elem.size();
+    (count > 0 && bytes.is_multiple_of(elem.size())).then_some((elem, count))
+}

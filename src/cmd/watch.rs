@@ -1,0 +1,152 @@
+//! `run --watch`: again whenever a file changes.
+
+use super::{complain, remark};
+use crate::cli::RunArgs;
+use crate::error::Result;
+use crate::exit::Exit;
+use crate::files::Kind;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// How often files are looked at. Asked, and not told by the system: that works on every file system, however an
+/// editor saves, and takes milliseconds for thousands of files.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// What a kernel, its reference or its gates can be made of.
+const WATCHED: [&str; 17] = [
+    "cu", "cuh", "h", "hh", "hpp", "hxx", "inl", "inc", "c", "cc", "cpp", "cxx", "ptx", "cubin",
+    "yaml", "yml", "py",
+];
+
+const DEPTH: usize = 16;
+
+/// Runs, and runs again; until a signal ends the program.
+///
+/// # Errors
+/// None: what is wrong is said, and mended by the next change.
+pub fn watch(args: &RunArgs, run_once: impl Fn(&RunArgs) -> Result<Exit>) -> Result<Exit> {
+    let root = match args.config.config.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    loop {
+        // Looked at before: what is saved during a run is run next.
+        let before = look(root);
+        if let Err(error) = run_once(args) {
+            complain(&error);
+        }
+        remark(&format!(
+            "watching {} below {}; Ctrl-C ends",
+            super::counted(before.len(), "file"),
+            root.display()
+        ));
+        let now = wait(root, &before);
+        let changed = changed(&before, &now);
+        remark(&format!("changed: {}", changed.join(", ")));
+    }
+}
+
+type Files = BTreeMap<PathBuf, (SystemTime, u64)>;
+
+/// Until something is other than before, and then for as long as it goes on changing.
+fn wait(root: &Path, before: &Files) -> Files {
+    let mut last = look(root);
+    loop {
+        std::thread::sleep(INTERVAL);
+        let now = look(root);
+        if now != *before && now == last {
+            return now;
+        }
+        last = now;
+    }
+}
+
+fn look(root: &Path) -> Files {
+    let mut files = Files::new();
+    let mut open = vec![(root.to_owned(), 0)];
+    while let Some((dir, depth)) = open.pop() {
+        let Ok(entries) = std::fs::read_dir(&dir) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            let is_hidden = |it: &std::ffi::OsStr| it.as_encoded_bytes().starts_with(b".");
+            if path.file_name().is_none_or(is_hidden) {
+                continue;
+            }
+            // Not following links: a directory may be linked into itself.
+            let Ok(about) = entry.metadata() else {
+                continue;
+            };
+            match Kind::of(&about) {
+                Kind::Directory if depth < DEPTH && !path.join("CACHEDIR.TAG").exists() => {
+                    open.push((path, depth + 1));
+                }
+                Kind::File if is_watched(&path) => {
+                    let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                    files.insert(path, (written, about.len()));
+                }
+                Kind::Directory | Kind::File => {}
+                // A link: what it leads to may be saved elsewhere.
+                Kind::Special => {
+                    if let (true, Ok(about)) = (is_watched(&path), std::fs::metadata(&path)) {
+                        let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                        files.insert(path, (written, about.len()));
+                    }
+                }
+            }
+        }
+    }
+    files
+}
+
+fn is_watched(path: &Path) -> bool {
+    let extension = path.extension().and_then(|it| it.to_str());
+    extension.is_some_and(|extension| WATCHED.contains(&extension))
+}
+
+/// A few of those that are other, new or gone.
+fn changed(before: &Files, now: &Files) -> Vec<String> {
+    let paths = before
+        .keys()
+        .chain(now.keys().filter(|path| !before.contains_key(*path)));
+    let other = paths.filter(|path| before.get(*path) != now.get(*path));
+    other
+        .take(5)
+        .map(|path| path.display().to_string())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_saved_new_or_gone_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir_all(at("deep/er")).unwrap();
+        for name in [
+            "gates.yaml",
+            "deep/er/k.cu",
+            "deep/k.cuh",
+            "notes.txt",
+            ".hidden.cu",
+        ] {
+            std::fs::write(at(name), "1").unwrap();
+        }
+        let before = look(dir.path());
+        assert_eq!(before.len(), 3);
+        std::fs::write(at("deep/er/k.cu"), "22").unwrap();
+        std::fs::write(at("notes.txt"), "22").unwrap();
+        std::fs::remove_file(at("deep/k.cuh")).unwrap();
+        std::fs::write(at("new.cu"), "1").unwrap();
+        let names: Vec<String> = changed(&before, &look(dir.path()));
+        let shown = |name: &str| at(name).display().to_string();
+        assert_eq!(
+            names,
+            [shown("deep/er/k.cu"), shown("deep/k.cuh"), shown("new.cu")]
+        );
+    }
+}

@@ -1,0 +1,665 @@
+//! How a kernel may be called: launches and sizes are tried in the simulator, over tensors that grow where the kernel
+//! reaches past them. What is found runs; whether it is what the author means only the author knows.
+
+use super::sizes::{Dim, Further, Product, products};
+use crate::build::inventory::{ListedKernel, ListedParameter, ParameterKind, Pointee};
+use ptxsim::{FaultKind, FindingKind, Limits, Memory, Module};
+use std::time::{Duration, Instant};
+use verdict::model::{ElemType, LaunchBounds, Role, ScalarType};
+
+/// A call of a kernel that came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub dims: Vec<Dim>,
+    pub arguments: Vec<Argument>,
+    pub grid: Vec<String>,
+    pub block: Vec<u32>,
+    pub dynamic_shared: u32,
+    /// Whether every element of the outputs is written, and nothing races.
+    pub is_whole: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Argument {
+    Tensor(Tensor),
+    /// One of the dimensions.
+    Size {
+        of: ScalarType,
+        dim: String,
+    },
+    /// One that is made up.
+    Value {
+        of: ScalarType,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tensor {
+    pub name: String,
+    pub role: Role,
+    pub pointee: Pointee,
+    pub size: Product,
+}
+
+/// Of all trials of a kernel.
+const TIME: Duration = Duration::from_secs(5);
+/// Warp instructions of one.
+const INSTRUCTIONS: u64 = 10_000_000;
+/// Addresses behind a tensor that belong to nothing else.
+const APART: u64 = 1 << 30;
+const MOST_BYTES: u64 = 1 << 30;
+const DYNAMIC_SHARED: u32 = 16 << 10;
+/// Inputs with which a call is tried again.
+const OTHER_INPUTS: u64 = 3;
+/// Integers of inputs are below it: they may be indices.
+pub const SMALL: u64 = 8;
+
+/// Sizes that tell products apart, and suit tiles.
+const SIZES: [[u64; 6]; 2] = [[96, 64, 160, 32, 48, 80], [128, 256, 64, 512, 32, 16]];
+const ONLY: [u64; 2] = [1000, 1024];
+/// Of a square.
+const SIDE: u64 = 64;
+/// Of what fixes its size itself.
+const FIXED: [u64; 3] = [1 << 10, 1 << 16, 1 << 20];
+const FURTHER: u64 = 16;
+
+/// # Errors
+/// Why no call was found, as a part of a sentence.
+pub fn find_call(
+    module: &Module,
+    ptx: &str,
+    kernel: &ListedKernel,
+    bounds: LaunchBounds,
+) -> Result<Call, String> {
+    if let Some(parameter) = kernel
+        .parameters
+        .iter()
+        .find(|it| matches!(it.kind, ParameterKind::Other(_)))
+        && let ParameterKind::Other(what) = &parameter.kind
+    {
+        let name = parameter.name.as_deref().unwrap_or("a parameter");
+        return Err(format!("`{name}` is {what}"));
+    }
+    let program = module
+        .kernel(&kernel.symbol)
+        .map_err(|error| format!("the simulator cannot run it: {error}"))?;
+    if program.parameters().len() != kernel.parameters.len() {
+        return Err("its parameters are not those of its PTX".to_owned());
+    }
+    let text = body(ptx, &kernel.symbol);
+    let began = Instant::now();
+    let mut best: Option<(Ended, Vec<Product>)> = None;
+    let is_whole = |best: &Option<(Ended, Vec<Product>)>| {
+        best.as_ref().is_some_and(|(it, _)| it.call.is_whole)
+    };
+    let mut last = "no launch came to its end".to_owned();
+    for (sizes, further) in sizes_of(kernel) {
+        if is_whole(&best) {
+            break;
+        }
+        let trial = Trial {
+            module,
+            program,
+            kernel,
+            products: products(&sizes, further),
+            dims: sizes,
+            dynamic_shared: if ptx.contains(".extern .shared") {
+                DYNAMIC_SHARED
+            } else {
+                0
+            },
+            salt: 0,
+            may_grow: true,
+        };
+        for (block, grids) in launches(&trial, text, bounds) {
+            for grid in grids {
+                if began.elapsed() > TIME {
+                    break;
+                }
+                match trial.run(trial.smallest(), &grid, &block) {
+                    Ok(ended) if best.as_ref().is_none_or(|(it, _)| ended.rank() > it.rank()) => {
+                        best = Some((ended, trial.products.clone()));
+                    }
+                    Ok(_) => {}
+                    Err(why) => last = why,
+                }
+            }
+            if is_whole(&best) {
+                break;
+            }
+        }
+    }
+    let (ended, products) = best.ok_or(last)?;
+    // With other inputs it has to end, too.
+    for salt in 1..=OTHER_INPUTS {
+        let trial = Trial {
+            module,
+            program,
+            kernel,
+            products: products.clone(),
+            dims: ended.call.dims.clone(),
+            dynamic_shared: ended.call.dynamic_shared,
+            salt,
+            may_grow: false,
+        };
+        trial.run(ended.tried.clone(), &ended.grid, &ended.call.block)?;
+    }
+    Ok(ended.call)
+}
+
+/// A launch that came to its end.
+struct Ended {
+    call: Call,
+    /// Bytes.
+    written: u64,
+    tried: Vec<Option<Tried>>,
+    grid: Vec<Extent>,
+}
+
+impl Ended {
+    /// What is whole goes before what is not, and much before little.
+    fn rank(&self) -> (bool, u64) {
+        (self.call.is_whole, self.written)
+    }
+}
+
+/// What an entry executes.
+fn body<'a>(ptx: &'a str, symbol: &str) -> &'a str {
+    let starts = ptx.match_indices(".entry ").map(|(at, _)| at);
+    let mut found = "";
+    for at in starts {
+        let rest = ptx.get(at..).unwrap_or_default();
+        let name = rest.trim_start_matches(".entry ").trim_start();
+        let is_it = name
+            .strip_prefix(symbol)
+            .is_some_and(|rest| rest.trim_start().starts_with('('));
+        if is_it {
+            found = rest;
+            break;
+        }
+    }
+    let end = found.find("\n}").unwrap_or(found.len());
+    found.get(..end).unwrap_or_default()
+}
+
+fn is_size(kind: &ParameterKind) -> bool {
+    use ScalarType::{I32, I64, U32, U64};
+    matches!(kind, ParameterKind::Scalar(I32 | U32 | I64 | U64))
+}
+
+fn name_of(parameter: &ListedParameter, at: usize, fallback: &str) -> String {
+    let name = parameter
+        .name
+        .as_deref()
+        .filter(|name| verdict::expr::is_identifier(name));
+    name.map_or_else(|| format!("{fallback}{at}"), str::to_owned)
+}
+
+/// Values for what the kernel takes as sizes, and what to multiply them with: the plainest first.
+fn sizes_of(kernel: &ListedKernel) -> Vec<(Vec<Dim>, Further)> {
+    let names: Vec<String> = kernel
+        .parameters
+        .iter()
+        .enumerate()
+        .filter(|(_, parameter)| is_size(&parameter.kind))
+        .map(|(at, parameter)| name_of(parameter, at, "n"))
+        .collect();
+    let with = |names: &[String], values: &[u64], further| {
+        let values = values.iter().copied().chain(std::iter::repeat(FURTHER));
+        let dims = names.iter().zip(values).map(|(name, value)| Dim {
+            name: name.clone(),
+            value,
+        });
+        (dims.collect::<Vec<_>>(), further)
+    };
+    match names.len() {
+        0 => {
+            let made_up = ["N".to_owned()];
+            FIXED
+                .map(|value| with(&made_up, &[value], Further::Nothing))
+                .into()
+        }
+        1 => {
+            let [first, second] = ONLY;
+            vec![
+                with(&names, &[first], Further::Nothing),
+                with(&names, &[second], Further::Nothing),
+                with(&names, &[SIDE], Further::Squares),
+                with(&names, &[SIDE], Further::Constants),
+            ]
+        }
+        _ => {
+            let [first, second] = &SIZES;
+            vec![
+                with(&names, first, Further::Nothing),
+                with(&names, second, Further::Nothing),
+                with(&names, first, Further::Constants),
+            ]
+        }
+    }
+}
+
+/// An extent of a grid, as an expression and its value.
+type Extent = (String, u32);
+
+/// A block, and the grids to try with it.
+type Launches = (Vec<u32>, Vec<Vec<Extent>>);
+
+/// Grids of most threads come first: of those that write as much the first is taken, as a kernel that looks where it
+/// ends is whole by it, and one that does not reaches farther than its tensors can be.
+fn launches(trial: &Trial, text: &str, bounds: LaunchBounds) -> Vec<Launches> {
+    let is_flat = !text.contains("%tid.y");
+    let blocks: Vec<Vec<u32>> = match (bounds.threads, is_flat) {
+        (Some(threads), true) => vec![vec![threads]],
+        (None, true) => [256, 128, 64, 32, 512, 1024].map(|it| vec![it]).to_vec(),
+        (_, false) => vec![vec![16, 16], vec![32, 8], vec![32, 32], vec![8, 8]],
+    };
+    let fits = |product: &Product| product.value <= 1 << 16;
+    let mut all = Vec::new();
+    for block in blocks {
+        let mut found = Vec::new();
+        let (x, y) = (
+            block.first().copied().unwrap_or(1),
+            block.get(1).copied().unwrap_or(1),
+        );
+        if text.contains("%ctaid.y") || !is_flat {
+            let cover = |dim: &Dim, by: u32| -> Extent {
+                let blocks = dim.value.div_ceil(u64::from(by)) as u32;
+                match by {
+                    1 => (dim.name.clone(), blocks),
+                    _ => (format!("ceil_div({}, {by})", dim.name), blocks),
+                }
+            };
+            for second in &trial.dims {
+                for first in trial.dims.iter().filter(|it| it.name != second.name) {
+                    found.push(vec![cover(first, x), cover(second, y)]);
+                }
+            }
+            for second in &trial.dims {
+                for first in trial.dims.iter().filter(|it| it.name != second.name) {
+                    found.push(vec![cover(first, 1), cover(second, 1)]);
+                }
+            }
+            if let [only] = trial.dims.as_slice() {
+                found.push(vec![cover(only, x), cover(only, y)]);
+            }
+        }
+        for product in trial.products.iter().rev() {
+            let blocks = product.value.div_ceil(u64::from(x * y));
+            if let Ok(blocks) = u32::try_from(blocks) {
+                let text = format!("ceil_div({}, {})", product.text(), x * y);
+                found.push(vec![(text, blocks)]);
+            }
+        }
+        for product in trial.products.iter().rev().filter(|it| fits(it)) {
+            found.push(vec![(product.text(), product.value as u32)]);
+        }
+        all.push((block, found));
+    }
+    all
+}
+
+struct Trial<'a> {
+    module: &'a Module,
+    program: &'a ptxsim::Kernel,
+    kernel: &'a ListedKernel,
+    dims: Vec<Dim>,
+    products: Vec<Product>,
+    dynamic_shared: u32,
+    /// Which inputs.
+    salt: u64,
+    may_grow: bool,
+}
+
+/// A tensor of a trial: which of the products it has, and whether its values are asked for before it writes them.
+#[derive(Clone, Copy)]
+struct Tried {
+    product: usize,
+    is_read: bool,
+}
+
+impl Trial<'_> {
+    /// One element each.
+    fn smallest(&self) -> Vec<Option<Tried>> {
+        let parameters = self.kernel.parameters.iter();
+        let tried = parameters.map(|parameter| match &parameter.kind {
+            ParameterKind::Pointer(pointee) => Some(Tried {
+                product: 0,
+                is_read: pointee.is_const,
+            }),
+            _ => None,
+        });
+        tried.collect()
+    }
+
+    fn run(
+        &self,
+        mut tried: Vec<Option<Tried>>,
+        grid: &[Extent],
+        block: &[u32],
+    ) -> Result<Ended, String> {
+        loop {
+            let mut memory = Memory::new(MOST_BYTES);
+            self.module.place(&mut memory);
+            let (params, bases) = self.lay_out(&tried, &mut memory)?;
+            let extents = |of: &[u32]| {
+                let mut all = [1; 3];
+                all.iter_mut().zip(of).for_each(|(to, from)| *to = *from);
+                all
+            };
+            let blocks: Vec<u32> = grid.iter().map(|(_, blocks)| *blocks).collect();
+            let limits = Limits {
+                instructions: INSTRUCTIONS,
+                threads: 1,
+                ..Limits::default()
+            };
+            let ended = ptxsim::launch(
+                self.program,
+                extents(&blocks),
+                extents(block),
+                self.dynamic_shared,
+                &params,
+                &mut memory,
+                limits,
+            );
+            let at = |address: Option<u64>| {
+                let address = address?;
+                let bases = bases.iter().enumerate();
+                let mut near =
+                    bases.filter_map(|(at, base)| Some((at, address.checked_sub((*base)?)?)));
+                near.find(|(_, offset)| *offset < APART)
+            };
+            match ended {
+                Err(fault) if fault.kind == FaultKind::OutOfBounds => {
+                    let Some((number, offset)) = at(fault.address) else {
+                        return Err(format!(
+                            "it reaches beyond all of its tensors ({})",
+                            fault.place
+                        ));
+                    };
+                    if !self.may_grow || !self.grow(&mut tried, number, offset) {
+                        let name = self.kernel.parameters.get(number);
+                        let name = name.map_or_else(String::new, |it| name_of(it, number, "t"));
+                        return Err(match self.may_grow {
+                            true => format!(
+                                "it reaches past `{name}`, of any size that its numbers give ({})",
+                                fault.place
+                            ),
+                            false => format!(
+                                "where it reaches in `{name}` depends on what its inputs hold ({})",
+                                fault.place
+                            ),
+                        });
+                    }
+                }
+                Err(fault) if fault.kind == FaultKind::Budget => {
+                    return Err("it did not come to its end in the simulator".to_owned());
+                }
+                Err(fault) => {
+                    return Err(fault.message.lines().next().unwrap_or_default().to_owned());
+                }
+                Ok(report) => {
+                    let mut races = false;
+                    let mut reads = false;
+                    for finding in &report.findings {
+                        match finding.kind {
+                            FindingKind::UninitialisedGlobal => {
+                                let place =
+                                    at(finding.address).and_then(|(at, _)| tried.get_mut(at));
+                                if let Some(Some(tried)) = place
+                                    && !tried.is_read
+                                {
+                                    tried.is_read = true;
+                                    reads = true;
+                                }
+                            }
+                            _ => races = true,
+                        }
+                    }
+                    // What is made of nothing has no value either, and does not show as written.
+                    if !reads && self.written(&tried, &bases, &memory) == 0 {
+                        for tried in tried.iter_mut().flatten().filter(|it| !it.is_read) {
+                            tried.is_read = true;
+                            reads = true;
+                        }
+                    }
+                    if reads {
+                        continue;
+                    }
+                    let (written, call) =
+                        self.call(&tried, &bases, &memory, (grid, block), races)?;
+                    return Ok(Ended {
+                        call,
+                        written,
+                        tried,
+                        grid: grid.to_vec(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Bytes that got a value.
+    fn written(&self, tried: &[Option<Tried>], bases: &[Option<u64>], memory: &Memory) -> u64 {
+        let each = self.kernel.parameters.iter().zip(tried).zip(bases);
+        each.map(
+            |((parameter, tried), base)| match (&parameter.kind, tried, base) {
+                (ParameterKind::Pointer(pointee), Some(tried), Some(base)) if !tried.is_read => {
+                    let bytes = self.size(*tried).value * bytes_each(pointee);
+                    let left = memory.without_value(*base, bytes as usize);
+                    bytes - left.map_or(0, |gaps| gaps.iter().map(|gap| gap.len() as u64).sum())
+                }
+                (ParameterKind::Pointer(pointee), Some(tried), Some(base)) if !pointee.is_const => {
+                    let bytes = self.size(*tried).value * bytes_each(pointee);
+                    let now = memory.read(*base, bytes as usize).unwrap_or_default();
+                    u64::from(*now != *content(pointee, bytes, self.salt))
+                }
+                _ => 0,
+            },
+        )
+        .sum()
+    }
+
+    /// Whether there is a larger size for a tensor that is reached at this offset.
+    fn grow(&self, tried: &mut [Option<Tried>], number: usize, offset: u64) -> bool {
+        let parameter = self.kernel.parameters.get(number).map(|it| &it.kind);
+        let (Some(Some(tried)), Some(ParameterKind::Pointer(pointee))) =
+            (tried.get_mut(number), parameter)
+        else {
+            return false;
+        };
+        let needed = offset / bytes_each(pointee);
+        // An access may begin inside and end outside.
+        let mut larger = self.products.iter().enumerate().skip(tried.product + 1);
+        match larger.find(|(_, product)| product.value > needed) {
+            Some((larger, _)) => {
+                tried.product = larger;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn size(&self, tried: Tried) -> Product {
+        let one = || Product {
+            factors: Vec::new(),
+            value: 1,
+        };
+        self.products
+            .get(tried.product)
+            .cloned()
+            .unwrap_or_else(one)
+    }
+
+    /// The parameter buffer, and where the tensor of each parameter lies.
+    fn lay_out(
+        &self,
+        tried: &[Option<Tried>],
+        memory: &mut Memory,
+    ) -> Result<(Vec<u8>, Vec<Option<u64>>), String> {
+        let mut params = vec![0; self.program.parameter_bytes() as usize];
+        let mut bases = Vec::new();
+        let mut sizes = self.dims.iter();
+        let places = self.program.parameters();
+        let each = self.kernel.parameters.iter().zip(tried).zip(places);
+        for ((parameter, tried), (offset, bytes)) in each {
+            let mut base = None;
+            let value = match (&parameter.kind, tried) {
+                (ParameterKind::Pointer(pointee), Some(tried)) => {
+                    let count = self.size(*tried).value;
+                    let bytes = count * bytes_each(pointee);
+                    let address = memory.alloc("tensor", bytes).map_err(|it| it.to_string())?;
+                    memory.skip(APART);
+                    if tried.is_read {
+                        let content = content(pointee, bytes, self.salt);
+                        memory
+                            .write(address, &content)
+                            .map_err(|it| it.to_string())?;
+                    }
+                    base = Some(address);
+                    address.to_le_bytes().to_vec()
+                }
+                (kind, _) if is_size(kind) => {
+                    let size = sizes.next().map_or(1, |dim| dim.value);
+                    size.to_le_bytes().to_vec()
+                }
+                (ParameterKind::Scalar(scalar), _) => made_up(*scalar).1,
+                _ => Vec::new(),
+            };
+            bases.push(base);
+            let bytes = bytes as usize;
+            let place = params.get_mut(offset as usize..offset as usize + bytes);
+            match (place, value.get(..bytes)) {
+                (Some(place), Some(value)) => place.copy_from_slice(value),
+                _ => return Err("its parameters are not those of its PTX".to_owned()),
+            }
+        }
+        Ok((params, bases))
+    }
+
+    fn call(
+        &self,
+        tried: &[Option<Tried>],
+        bases: &[Option<u64>],
+        memory: &Memory,
+        (grid, block): (&[Extent], &[u32]),
+        races: bool,
+    ) -> Result<(u64, Call), String> {
+        let mut written = 0;
+        let mut is_whole = !races;
+        let mut arguments = Vec::new();
+        let mut sizes = self.dims.iter();
+        let each = self
+            .kernel
+            .parameters
+            .iter()
+            .zip(tried)
+            .zip(bases)
+            .enumerate();
+        for (at, ((parameter, tried), base)) in each {
+            arguments.push(match (&parameter.kind, tried, base) {
+                (ParameterKind::Pointer(pointee), Some(tried), Some(base)) => {
+                    let size = self.size(*tried);
+                    let bytes = size.value * bytes_each(pointee);
+                    let role = match (pointee.is_const, tried.is_read) {
+                        (true, _) => Role::In,
+                        (false, true) => {
+                            let before = content(pointee, bytes, self.salt);
+                            let now = memory.read(*base, bytes as usize).unwrap_or_default();
+                            match *now == *before {
+                                true => Role::In,
+                                false => {
+                                    written += bytes;
+                                    Role::Inout
+                                }
+                            }
+                        }
+                        (false, false) => {
+                            let left = memory.without_value(*base, bytes as usize);
+                            let left: usize =
+                                left.map_or(0, |gaps| gaps.iter().map(|gap| gap.len()).sum());
+                            let done = bytes - left as u64;
+                            written += done;
+                            is_whole &= left == 0;
+                            match left == 0 {
+                                true => Role::Out,
+                                // In part: what is not written stays what it was.
+                                false if done > 0 => Role::Inout,
+                                false => Role::In,
+                            }
+                        }
+                    };
+                    Argument::Tensor(Tensor {
+                        name: name_of(parameter, at, "t"),
+                        role,
+                        pointee: pointee.clone(),
+                        size,
+                    })
+                }
+                (ParameterKind::Scalar(of), ..) if is_size(&parameter.kind) => Argument::Size {
+                    of: *of,
+                    dim: sizes
+                        .next()
+                        .map_or_else(String::new, |dim| dim.name.clone()),
+                },
+                (ParameterKind::Scalar(of), ..) => Argument::Value { of: *of },
+                _ => return Err("a parameter has no argument".to_owned()),
+            });
+        }
+        if written == 0 {
+            return Err("no launch that was tried writes anything".to_owned());
+        }
+        let call = Call {
+            dims: self.dims.clone(),
+            arguments,
+            grid: grid.iter().map(|(text, _)| text.clone()).collect(),
+            block: block.to_vec(),
+            dynamic_shared: self.dynamic_shared,
+            is_whole,
+        };
+        Ok((written, call))
+    }
+}
+
+fn bytes_each(pointee: &Pointee) -> u64 {
+    (pointee.elem.size() * pointee.count) as u64
+}
+
+/// A number for what is no size: `(text, bytes)`. No factor of 1, which changes nothing.
+pub fn made_up(scalar: ScalarType) -> (&'static str, Vec<u8>) {
+    match scalar {
+        ScalarType::Bool => ("0", vec![0]),
+        ScalarType::F16 => ("0.5", half::f16::from_f32(0.5).to_le_bytes().to_vec()),
+        ScalarType::Bf16 => ("0.5", half::bf16::from_f32(0.5).to_le_bytes().to_vec()),
+        ScalarType::F32 => ("0.5", 0.5f32.to_le_bytes().to_vec()),
+        ScalarType::F64 => ("0.5", 0.5f64.to_le_bytes().to_vec()),
+        _ => ("1", 1u64.to_le_bytes().to_vec()),
+    }
+}
+
+/// 2^64 over the golden ratio: multiples of it are all over the place.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Small numbers of the element's type.
+fn content(pointee: &Pointee, bytes: u64, salt: u64) -> Vec<u8> {
+    let small = |at: u64| match salt {
+        0 => at % SMALL,
+        _ => (at + 1).wrapping_mul(salt).wrapping_mul(SPREAD) >> 40 & (SMALL - 1),
+    };
+    let part = |at: u64| 0.25 + small(at) as f32 / 16.0;
+    let each = |at: u64| -> Vec<u8> {
+        match pointee.elem {
+            ElemType::F64 => f64::from(part(at)).to_le_bytes().to_vec(),
+            ElemType::F32 => part(at).to_le_bytes().to_vec(),
+            ElemType::F16 => half::f16::from_f32(part(at)).to_le_bytes().to_vec(),
+            ElemType::Bf16 => half::bf16::from_f32(part(at)).to_le_bytes().to_vec(),
+            elem => small(at)
+                .to_le_bytes()
+                .into_iter()
+                .take(elem.size())
+                .collect(),
+        }
+    };
+    let count = bytes / pointee.elem.size() as u64;
+    (0..count).flat_map(each).collect()
+}

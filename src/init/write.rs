@@ -1,0 +1,250 @@
+//! What was found, as a gates.yaml. Pure.
+
+use super::probe::{Argument, Call, SMALL, Tensor, made_up};
+use super::{Survey, Surveyed};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use verdict::model::{Arch, ElemType, Role};
+
+/// `accepts`: whether a text is a right file of gates; what is wrong with it otherwise.
+/// With the number of kernels that the file has; none of it is a file that does nothing.
+pub fn write(
+    survey: &Survey,
+    arch: Arch,
+    accepts: &dyn Fn(&str) -> Result<(), String>,
+) -> (String, usize) {
+    let head = format!(
+        "# Written by `gatekeeper init`: what nvcc lists, with sizes and launches that came to their end in the simulator.\n\
+         # Run it with: gatekeeper run\n\
+         #\n\
+         # Yours to say, for each kernel: whether it is called so, the sizes that matter (`shapes`), and what its outputs\n\
+         # are compared with. Instead of `reference: none` write binary, unary, gemm, sdpa, softmax, layer_norm, rms_norm,\n\
+         # reduce or transpose with the tensors' names, or `user` with a C function of yours (docs/gates.md). As long as a\n\
+         # kernel has no reference, a run of it is inconclusive (exit code 3).\n\
+         version: 1\narchitectures: [{arch}]\nflags: [-O3]\n"
+    );
+    let mut names = BTreeSet::new();
+    let (mut kept, mut left) = (String::new(), String::new());
+    let mut count = 0;
+    for kernel in &survey.kernels {
+        let refused = match &kernel.call {
+            Err(why) => why.clone(),
+            Ok(call) => {
+                let text = of_kernel(&unused(kernel, &mut names), kernel, call);
+                match accepts(&format!("{head}\nkernels:\n{text}")) {
+                    Ok(()) => {
+                        count += 1;
+                        kept.push('\n');
+                        kept.push_str(&text);
+                        continue;
+                    }
+                    Err(why) => why,
+                }
+            }
+        };
+        let why = shown(&refused);
+        let _ = writeln!(
+            left,
+            "# {} in {}\n#   {why}",
+            shown(&kernel.signature),
+            kernel.source
+        );
+    }
+    let mut text = head;
+    if !left.is_empty() {
+        let _ = write!(
+            text,
+            "\n# Not here, for no call of it was found: write these by hand (docs/gates.md).\n{left}"
+        );
+    }
+    if !survey.broken.is_empty() {
+        text.push_str("\n# Not compiled by itself; what it needs goes to `include_dirs`, `define` and `flags`:\n");
+        for (source, why) in &survey.broken {
+            let _ = writeln!(text, "# {source}\n#   {}", shown(why));
+        }
+    }
+    text.push_str("\nkernels:\n");
+    text.push_str(kept.trim_start_matches('\n'));
+    (text, count)
+}
+
+/// Characters of a text that a comment shows.
+const SHOWN: usize = 160;
+
+/// The start of what a compiler or a source says, as it may stand in a comment.
+fn shown(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let mut shown: String = line
+        .chars()
+        .filter(|it| !it.is_control())
+        .take(SHOWN)
+        .collect();
+    if line.chars().count() > SHOWN {
+        shown.push_str("...");
+    }
+    shown
+}
+
+/// A name for a kernel that no other has.
+fn unused(kernel: &Surveyed, names: &mut BTreeSet<String>) -> String {
+    let own = kernel.kernel.name.split("::").last().unwrap_or_default();
+    // A template's arguments may have colons.
+    let own = match kernel.kernel.name.split_once('<') {
+        Some((name, arguments)) => {
+            format!("{}<{arguments}", name.rsplit("::").next().unwrap_or(name))
+        }
+        None => own.to_owned(),
+    };
+    let mut name = String::new();
+    for c in own.chars() {
+        match c.is_ascii_alphanumeric() || c == '_' {
+            true => name.push(c),
+            false if name.ends_with('_') => {}
+            false => name.push('_'),
+        }
+    }
+    let name = name.trim_end_matches('_').to_owned();
+    let mut numbered = name.clone();
+    let mut number = 2;
+    while !names.insert(numbered.clone()) {
+        numbered = format!("{name}_{number}");
+        number += 1;
+    }
+    numbered
+}
+
+fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "  {name}:");
+    let _ = writeln!(text, "    # {}", shown(&kernel.signature));
+    let _ = writeln!(text, "    source: {}", quoted(&kernel.source));
+    let _ = writeln!(text, "    entry: {}", quoted(&kernel.kernel.name));
+    if !kernel.include_dirs.is_empty() {
+        let dirs: Vec<String> = kernel.include_dirs.iter().map(|dir| quoted(dir)).collect();
+        let _ = writeln!(text, "    include_dirs: [{}]", dirs.join(", "));
+    }
+    let dims: Vec<String> = call
+        .dims
+        .iter()
+        .map(|dim| format!("{}: {}", quoted(&dim.name), dim.value))
+        .collect();
+    let _ = writeln!(text, "    shapes:\n      small: {{{}}}", dims.join(", "));
+    if !call.is_whole {
+        text.push_str("    # No launch that was tried writes all of an output without a race: look at sizes, roles and launch.\n");
+    }
+    text.push_str("    tensors:\n");
+    for argument in &call.arguments {
+        if let Argument::Tensor(tensor) = argument {
+            let _ = writeln!(text, "      {}", of_tensor(tensor));
+        }
+    }
+    let is_made_up = |argument: &Argument| matches!(argument, Argument::Value { .. });
+    if call.arguments.iter().any(is_made_up) {
+        text.push_str("    # Numbers are made up: say those that you call it with.\n");
+    }
+    text.push_str("    args:\n");
+    for argument in &call.arguments {
+        let argument = match argument {
+            Argument::Tensor(tensor) => format!("tensor: {}", quoted(&tensor.name)),
+            Argument::Size { of, dim } => format!("{}: {}", of.name(), quoted(dim)),
+            Argument::Value { of } => format!("{}: {}", of.name(), made_up(*of).0),
+        };
+        let _ = writeln!(text, "      - {{{argument}}}");
+    }
+    let grid: Vec<String> = call.grid.iter().map(|it| quoted(it)).collect();
+    let block: Vec<String> = call.block.iter().map(u32::to_string).collect();
+    let shared = match call.dynamic_shared {
+        0 => String::new(),
+        bytes => format!(", dynamic_shared: {bytes}"),
+    };
+    let _ = writeln!(
+        text,
+        "    launch: {{grid: [{}], block: [{}]{shared}}}",
+        grid.join(", "),
+        block.join(", ")
+    );
+    text.push_str(
+        "    reference: none    # what is right?\n    gates:\n      max_err: 1e-3    # against the reference\n",
+    );
+    text
+}
+
+fn of_tensor(tensor: &Tensor) -> String {
+    let mut shape: Vec<String> = tensor.size.factors.iter().map(|it| quoted(it)).collect();
+    if tensor.pointee.count > 1 {
+        shape.push(tensor.pointee.count.to_string());
+    }
+    let role = match tensor.role {
+        Role::In => "",
+        Role::Out => "role: out, ",
+        Role::Inout => "role: inout, ",
+        Role::Scratch => "role: scratch, ",
+    };
+    let is_drawn = tensor.role != Role::Out;
+    let elem = tensor.pointee.elem;
+    let fill = match is_drawn && !elem.is_float() {
+        true => format!(", fill: {{integers: {{low: 0, high: {}}}}}", SMALL - 1),
+        false => String::new(),
+    };
+    let remark = match tensor.pointee.is_known {
+        true => "",
+        false => "    # bytes: of what type?",
+    };
+    format!(
+        "{}: {{{role}type: {}, shape: [{}]{fill}}}{remark}",
+        quoted(&tensor.name),
+        name_of(elem),
+        shape.join(", ")
+    )
+}
+
+fn name_of(elem: ElemType) -> &'static str {
+    match elem {
+        ElemType::F64 => "f64",
+        ElemType::F32 => "f32",
+        ElemType::F16 => "f16",
+        ElemType::Bf16 => "bf16",
+        ElemType::E4m3 => "e4m3",
+        ElemType::E5m2 => "e5m2",
+        ElemType::I8 => "i8",
+        ElemType::U8 => "u8",
+        ElemType::I16 => "i16",
+        ElemType::U16 => "u16",
+        ElemType::I32 => "i32",
+        ElemType::U32 => "u32",
+        ElemType::I64 => "i64",
+    }
+}
+
+/// As a word of YAML, in quotes where it may be read as something else.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '.');
+    let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.'));
+    // What some readers take for true, false or nothing.
+    let taken = ["yes", "no", "on", "off", "true", "false", "null"];
+    match is_word && text.chars().all(is_plain) && !taken.contains(&text.to_lowercase().as_str()) {
+        true => text.to_owned(),
+        false => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_say_stays_in_its_comment() {
+        assert_eq!(shown("a\u{1b}[31mb\nkernels: {}"), "a[31mb");
+        assert_eq!(shown(&"x".repeat(200)).len(), SHOWN + 3);
+    }
+
+    #[test]
+    fn words_that_mean_something_else_are_quoted() {
+        assert_eq!(quoted("src/k.cu"), "src/k.cu");
+        assert_eq!(quoted("n"), "n");
+        for other in ["ops::k<float, 4>", "on", "1.cu", "a b", "ceil_div(n, 2)"] {
+            assert_eq!(quoted(other), format!("\"{other}\""));
+        }
+        assert_eq!(quoted("a\"b"), "\"a\\\"b\"");
+    }
+}

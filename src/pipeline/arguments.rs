@@ -1,0 +1,47 @@
+//! Whether what gates.yaml passes is what a kernel takes. A driver takes any launch, and reads whatever lies behind the
+//! arguments; so a unit whose arguments do not fit is one that was not built.
+
+use crate::build::{Artifact, Built, signature};
+use crate::config::Places;
+use crate::device::args;
+use crate::files;
+use verdict::model::{Fault, FaultKind, Plan, Seen, UnitId};
+
+/// Of what was built, what cannot be called as the plan calls it becomes a fault. `places`: of the file that the plan
+/// was read from, if that is the user's to change.
+pub fn refuse_misfits(plan: &Plan, places: Option<&Places>, built: &mut [(UnitId, Built)]) {
+    for (unit, built) in built {
+        let Some(message) = misfits(plan, places, unit, built) else {
+            continue;
+        };
+        built.artifact = None;
+        built.facts = Seen::Fault(Fault {
+            kind: FaultKind::Arguments,
+            message,
+        });
+    }
+}
+
+fn misfits(plan: &Plan, places: Option<&Places>, unit: &UnitId, built: &Built) -> Option<String> {
+    // Those of a launcher its compiler has looked at.
+    let Some(Artifact::Cubin { entries, ptx, .. }) = &built.artifact else {
+        return None;
+    };
+    // Values differ from shape to shape, types do not.
+    let mut cases = plan.cases.iter();
+    let case =
+        cases.find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant))?;
+    // Without it the names of entries say what they can.
+    let ptx = ptx.as_ref();
+    let ptx = ptx.and_then(|path| files::read_text(path, files::made()).ok());
+    let mut lines = Vec::new();
+    for (number, ((name, symbol), step)) in entries.iter().zip(&case.steps).enumerate() {
+        let bytes = args::sizes(&step.args);
+        for misfit in signature::misfits(name, symbol, ptx.as_deref(), &step.args, &bytes) {
+            let place = places.map(|places| places.argument(unit, number, misfit.argument));
+            let place = place.map_or_else(String::new, |place| format!("{place}: "));
+            lines.push(format!("{place}{}", misfit.message));
+        }
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
