@@ -82,6 +82,7 @@ pub fn measure(request: &Request, cache: &Cache, on: &(dyn Fn(Event) + Sync)) ->
         profile: Profile::No,
         dump: None,
         base: None,
+        shard: None,
         command: request.command.clone(),
     };
     let Outcome { record, judgement } = pipeline::run(&asked, loaded, cache, on)?;

@@ -171,7 +171,7 @@ impl Log {
                 Event::Confirmed(_) => {}
             }
         }
-        if !is_of_this {
+        if !is_of_this && whole > 0 {
             let message = "the log does not say what was searched";
             return Err(Error::Usage(Diagnostic::new(message).at(at(1))));
         }
@@ -179,10 +179,14 @@ impl Log {
         let file = file.map_err(|error| unwritable(path, &error))?;
         file.set_len(whole as u64)
             .map_err(|error| unwritable(path, &error))?;
-        let log = Self {
+        let mut log = Self {
             path: path.to_owned(),
             file,
         };
+        // Killed before its first line was whole.
+        if !is_of_this {
+            log.write(&Event::Began(began.clone()))?;
+        }
         Ok((log, earlier))
     }
 
