@@ -1,6 +1,8 @@
 //! What only a GPU can show, and that without one nothing of it fails by mistake.
 
 use super::*;
+use common::RECORD;
+use verdict::model::Evidence;
 
 /// A run that may skip nothing for want of a GPU.
 fn on_gpu(dir: &Path, filters: &[&str], code: i32) -> Output {
@@ -334,8 +336,8 @@ fn kernels_that_break_a_gpu_break_the_simulator() {
     );
 }
 
-/// The project with a rival of `dial` that says what it is to say, and keeps what it was asked: one contestant takes a
-/// microsecond, one a second, and one is not here.
+/// The project with a rival of `dial` that says what it is to say, and as its versions what it was asked: one contestant
+/// takes a microsecond, one a second, and one is not here. It may write nothing in the project.
 fn project_with_rival(bound: &str) -> tempfile::TempDir {
     let project = project();
     let dir = project.path();
@@ -345,14 +347,15 @@ fn project_with_rival(bound: &str) -> tempfile::TempDir {
         )
     };
     let answer = format!(
-        r#"{{"schema": "gatekeeper.rival/1", "versions": {{"fake": "1.0"}}, "tasks": [{{"id": "dial/default@filled", "contestants": [{}, {}, {{"name": "absent", "skipped": "not here"}}]}}]}}"#,
+        r#"{{"schema": "gatekeeper.rival/1", "versions": {{"fake": "1.0", "gpu": "GPU", "asked": "ASKED"}}, "tasks": [{{"id": "dial/default@filled", "contestants": [{}, {}, {{"name": "absent", "skipped": "not here"}}]}}]}}"#,
         timed("quick", 1_000),
         timed("slow", 1_000_000_000)
     );
     std::fs::write(dir.join("answer.json"), answer).unwrap();
     std::fs::write(
         dir.join("rival.sh"),
-        "cat >>asked.json; echo \"$CUDA_VISIBLE_DEVICES\" >>gpus.txt; cat answer.json\n",
+        "asked=$(grep -c '\"id\":\"dial/default@filled\"')\n\
+         sed \"s/GPU/$CUDA_VISIBLE_DEVICES/; s/ASKED/$asked/\" answer.json\n",
     )
     .unwrap();
     let gates = dir.join("gates.yaml");
@@ -393,15 +396,18 @@ fn a_kernel_slower_than_its_rival() {
         "{ratios:?}"
     );
     assert_eq!(standing["not_compared"][0]["contestants"][0], "absent");
-    // As many processes of it as of ours, each told the GPU.
-    let gpus = std::fs::read_to_string(dir.join("gpus.txt")).unwrap();
-    let gpus: Vec<_> = gpus.lines().collect();
-    assert!(
-        gpus.len() == 2 && gpus.iter().all(|gpu| !gpu.is_empty()),
-        "{gpus:?}"
-    );
-    let asked = std::fs::read_to_string(dir.join("asked.json")).unwrap();
-    assert_eq!(asked.matches(r#""id":"dial/default@filled""#).count(), 2);
+    assert_ne!(standing["versions"]["gpu"], "");
+    assert_eq!(standing["versions"]["asked"], "1");
+    // As many processes of it as of ours.
+    assert_eq!(rivals_started(dir), 2);
+}
+
+fn rivals_started(dir: &Path) -> usize {
+    let record = gatekeeper::store::read_record(&dir.join(RECORD)).unwrap();
+    let evidence = record.evidence.iter();
+    evidence
+        .filter(|piece| matches!(piece, Evidence::Rival { .. }))
+        .count()
 }
 
 #[test]
@@ -417,19 +423,14 @@ fn a_kernel_faster_than_its_rival() {
 fn a_rival_that_breaks_decides_nothing() {
     let project = project_with_rival("fake.slow.p50");
     let dir = project.path();
-    std::fs::write(
-        dir.join("rival.sh"),
-        "echo >>gpus.txt; echo no >&2; exit 3\n",
-    )
-    .unwrap();
+    std::fs::write(dir.join("rival.sh"), "echo no >&2; exit 3\n").unwrap();
     let output = on_gpu(dir, &["dial"], 3);
     let said = unwrapped(&stdout(&output));
     assert!(
         said.contains("the rival broke: fake: failed (exit code 3): no"),
         "{said}"
     );
-    let started = std::fs::read_to_string(dir.join("gpus.txt")).unwrap();
-    assert_eq!(started.lines().count(), 1, "it is not started again");
+    assert_eq!(rivals_started(dir), 1, "it is not started again");
 }
 
 #[test]
