@@ -11,7 +11,7 @@ use super::{load, on_disk, resolve_architectures};
 use crate::error::{Diagnostic, Error, Result};
 use crate::sources::{self, Made};
 use search::{Parameter, Space, Unusable, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -490,18 +490,18 @@ fn find<'a>(whole: &'a Loaded, name: &str) -> std::result::Result<&'a Tune, Diag
     };
     let of_kernel = || whole.all.iter().filter(|id| id.kernel == kernel);
     if of_kernel().next().is_none() {
-        let known = whole.all.iter().map(|id| id.kernel.as_str());
-        return Err(
-            Diagnostic::new(format!("there is no kernel `{kernel}`")).help(suggest(kernel, known))
-        );
+        // A kernel has many cases.
+        let known: BTreeSet<&str> = whole.all.iter().map(|id| id.kernel.as_str()).collect();
+        return Err(Diagnostic::new(format!("there is no kernel `{kernel}`"))
+            .help(suggest(kernel, known.into_iter())));
     }
     if let Some(variant) = variant
         && !of_kernel().any(|id| id.variant == variant)
     {
-        let known = of_kernel().map(|id| id.variant.as_str());
+        let known: BTreeSet<&str> = of_kernel().map(|id| id.variant.as_str()).collect();
         return Err(
             Diagnostic::new(format!("{kernel} has no variant `{variant}`"))
-                .help(suggest(variant, known)),
+                .help(suggest(variant, known.into_iter())),
         );
     }
     let is_meant =

@@ -1,6 +1,6 @@
 use super::counts::Counted;
 use serde::Serialize;
-use verdict::model::{CodeLine, Counter, InstructionKind, Num, ProfileMetric};
+use verdict::model::{CodeLine, Counter, InstructionKind, Num, ProfileMetric, Stall};
 
 /// One reason why head is not what base is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -108,6 +108,8 @@ pub enum Measure {
     /// How often the GPU is filled with blocks.
     Waves,
     SmMhz,
+    /// Cycles that a warp spends in this state for each instruction that it issues, by a profile.
+    Stall(Stall),
     /// Of the GPU's own counters, over a launch.
     Profile(ProfileMetric),
 }

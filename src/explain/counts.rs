@@ -166,12 +166,12 @@ fn lines(side: &Side, counter: Counter) -> Vec<(CodeLine, f64)> {
         }
     };
     let lines = counted.into_iter();
-    let lines = lines.filter_map(|(place, count)| Some((line(place)?, count as f64)));
+    let lines = lines.filter_map(|(place, count)| Some((line_of(place)?, count as f64)));
     lines.collect()
 }
 
 /// The innermost line of a place, as the simulator names it: `kernels/k.cu:12 inlined at kernels/k.cu:40`.
-fn line(place: &str) -> Option<CodeLine> {
+pub fn line_of(place: &str) -> Option<CodeLine> {
     let innermost = place.split(' ').next()?;
     let (file, number) = innermost.rsplit_once(':')?;
     // 0 is how nvcc writes that it is of no line.

@@ -13,6 +13,7 @@ mod loops;
 mod places;
 mod residency;
 mod side;
+mod stalls;
 
 pub use beside::Beside;
 pub use cause::{Cause, CauseClass, CausePlace, Figure, Measure, Of};
@@ -31,7 +32,11 @@ pub fn explain(sides: &Sides) -> Vec<Cause> {
             true => CauseClass::NothingChanged,
             false => CauseClass::CodeChanged,
         };
-        causes.push(Cause::new(class, 0.0));
+        let cause = Cause::new(class, 0.0);
+        causes.push(match class {
+            CauseClass::CodeChanged => stalls::add_slower_lines(cause, sides),
+            _ => cause,
+        });
     }
     come_after_origins(&mut causes);
     causes.sort_by(|a, b| b.weight.total_cmp(&a.weight));

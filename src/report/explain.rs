@@ -51,7 +51,7 @@ pub fn title(class: CauseClass) -> &'static str {
         CauseClass::Driver => "another GPU or driver",
         CauseClass::Clocks => "other clocks",
         CauseClass::CodeChanged => {
-            "the machine code is another one, and what it costs cannot be known without a profile"
+            "the machine code is another one, and no rule says why it would be slower"
         }
         CauseClass::NothingChanged => "nothing in code or launch changed",
     }
@@ -87,6 +87,7 @@ fn measure(measure: &Measure) -> String {
         Measure::ThreadsPerBlock => "threads per block".to_owned(),
         Measure::Waves => "waves".to_owned(),
         Measure::SmMhz => "SM clock (MHz)".to_owned(),
+        Measure::Stall(stall) => format!("{stall} (cycles an instruction)"),
         Measure::Profile(metric) => metric.to_string(),
     }
 }

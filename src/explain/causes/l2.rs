@@ -3,6 +3,7 @@
 //! code.
 
 use crate::explain::counts::{Counted, counted, per_warp};
+use crate::explain::stalls::add_slower_lines;
 use crate::explain::{Beside, Cause, CauseClass, Measure, Side, Sides};
 use verdict::model::{Counter, ProfileMetric};
 
@@ -47,7 +48,7 @@ fn of(sides: &Sides) -> Option<Cause> {
             fetched.base,
             fetched.head,
         );
-    Some(cause)
+    Some(add_slower_lines(cause, sides))
 }
 
 fn profiled(sides: &Sides, metric: ProfileMetric) -> Option<Counted> {

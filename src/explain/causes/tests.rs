@@ -1,10 +1,10 @@
 //! Of each cause that lies in launch, counters, clocks or inputs, two records that have it, and two that do not.
 
-use crate::explain::{Cause, CauseClass, Sides, explain};
+use crate::explain::{Cause, CauseClass, Measure, Sides, explain};
 use std::collections::BTreeMap;
 use verdict::judge::fixture;
 use verdict::model::{
-    CaseId, Counter, LaunchBounds, LineCount, LineProfile, Num, ProfileMetric, Record, Seen,
+    CaseId, Counter, LaunchBounds, LineCount, LineProfile, Num, ProfileMetric, Record, Seen, Stall,
 };
 
 fn id() -> CaseId {
@@ -355,4 +355,40 @@ fn a_profile_of_both_sides_tells_what_the_simulator_would() {
         classes(&profiled(1000), &profiled(1000)),
         [CauseClass::NothingChanged]
     );
+}
+
+/// What no rule knows is told by the lines that take longer, whatever the profilers' rates of sampling.
+#[test]
+fn slower_lines_are_named_where_no_rule_knows() {
+    let profiled = |identity: &str, ns: f64, samples: [u64; 2]| {
+        let mut record = fixture::record_profiled();
+        fixture::rebuild(&mut record, "direct", |facts| {
+            facts.identity = identity.into()
+        });
+        fixture::reprofile(&mut record, &id(), |_, facts| {
+            let kernel = &mut facts.kernels[0];
+            kernel.duration_ns = Num(ns);
+            let line = |number: usize, samples: u64| LineProfile {
+                place: format!("k.cu:{number}"),
+                instructions: 1000,
+                samples: BTreeMap::from([(Stall::LongScoreboard, samples)]),
+                counters: BTreeMap::new(),
+            };
+            kernel.lines = vec![line(7, samples[0]), line(9, samples[1])];
+            kernel.stalls = BTreeMap::from([(Stall::LongScoreboard, Num(ns / 1e4))]);
+        });
+        record
+    };
+    let base = profiled("a", 1e5, [100, 100]);
+    // Twice as long, sampled half as often: line 7 takes as long as it did.
+    let causes = explained(&base, &profiled("b", 2e5, [50, 150]));
+    assert_eq!(causes[0].class, CauseClass::CodeChanged);
+    let lines: Vec<u32> = causes[0].places.iter().map(|it| it.line.number).collect();
+    assert_eq!(lines, [9]);
+    let stall = &causes[0].figures[0];
+    assert_eq!(stall.measure, Measure::Stall(Stall::LongScoreboard));
+    assert_eq!((stall.base, stall.head), (Num(10.0), Num(20.0)));
+    // As fast as before: no line is.
+    let causes = explained(&base, &profiled("b", 1e5, [70, 70]));
+    assert!(causes[0].places.is_empty());
 }
