@@ -386,8 +386,9 @@ fn has_marker(edits: &[Edit]) -> bool {
     edits.iter().any(|edit| edit.new.contains(MARKER))
 }
 
-/// At the shape that fills a GPU, the sum over a block is a hundredth of the work, and too little to be called divergence.
-const LOST_ON_A_GPU: [&str; 1] = ["every other thread of a warp"];
+/// Of the first, at the shape that fills a GPU, the sum over a block is a hundredth of the work: too little to be called
+/// divergence. Of the second nobody counts how often it divides, so that the registers weigh more. It costs nothing there.
+const LOST_ON_A_GPU: [&str; 2] = ["every other thread of a warp", "divided exactly"];
 
 /// What is named first on a GPU, where no simulator counts: with a profile for those rows that machine code alone cannot
 /// tell. It is no worse than in the simulator. How much slower each is there is printed, and is no matter of the score:
