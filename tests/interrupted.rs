@@ -153,7 +153,9 @@ fn interrupt(dir: &Path, cache: &Path, args: &[&str], times: u32, check: impl Fn
         let status = signalled(child, signal, Duration::ZERO);
         // By SIGTERM itself where it comes before its handler, and before anything is begun.
         let is_expected = matches!(status.signal(), Some(9 | 15))
-            || matches!(status.code(), Some(0 | 1 | 3 | 143));
+            || matches!(status.code(), Some(0 | 1 | 143))
+                // A ranking and no time; and on a GPU, times that few processes do not decide.
+                || (status.code() == Some(3) && (args[0] == "tune" || common::has_gpu()));
         assert!(is_expected, "{args:?} at {at:?}: {status}");
         *ended.entry(status.to_string()).or_default() += 1;
         check();

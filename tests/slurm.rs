@@ -203,7 +203,7 @@ fn an_array_that_loses_a_node_is_whole_when_that_element_ran_again() {
         .unwrap();
     assert_eq!(now, kept, "the others were not run again");
 
-    // What fails in one element fails the whole, and is told.
+    // What fails in one element fails the whole, with a message.
     edit(
         &dir.join("copy.cu"),
         "y[i] = staged[255 - threadIdx.x]",

@@ -4,7 +4,7 @@ use super::probe::{Argument, Call, SMALL, Tensor, made_up};
 use super::{Survey, Surveyed};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use verdict::model::{Arch, ElemType, Role};
+use verdict::model::{Arch, Role};
 
 /// `accepts`: whether a text is a right file of gates; what is wrong with it otherwise.
 /// With the number of kernels that the file has; none of it is a file that does nothing.
@@ -193,27 +193,9 @@ fn of_tensor(tensor: &Tensor) -> String {
     format!(
         "{}: {{{role}type: {}, shape: [{}]{fill}}}{remark}",
         quoted(&tensor.name),
-        name_of(elem),
+        elem.name(),
         shape.join(", ")
     )
-}
-
-fn name_of(elem: ElemType) -> &'static str {
-    match elem {
-        ElemType::F64 => "f64",
-        ElemType::F32 => "f32",
-        ElemType::F16 => "f16",
-        ElemType::Bf16 => "bf16",
-        ElemType::E4m3 => "e4m3",
-        ElemType::E5m2 => "e5m2",
-        ElemType::I8 => "i8",
-        ElemType::U8 => "u8",
-        ElemType::I16 => "i16",
-        ElemType::U16 => "u16",
-        ElemType::I32 => "i32",
-        ElemType::U32 => "u32",
-        ElemType::I64 => "i64",
-    }
 }
 
 /// As a word of YAML, in quotes where it may be read as something else.

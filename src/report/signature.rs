@@ -68,30 +68,12 @@ fn of_step(case: &Case, step: &Step, entry: &EntryFacts) -> Vec<String> {
             differs.then(|| {
                 format!(
                     "`{name}` is {} in gates.yaml, and parameter {at} of {} is `{parameter}`",
-                    as_written(tensor.elem),
+                    tensor.elem.name(),
                     entry.name
                 )
             })
         })
         .collect()
-}
-
-fn as_written(elem: ElemType) -> &'static str {
-    match elem {
-        ElemType::F64 => "f64",
-        ElemType::F32 => "f32",
-        ElemType::F16 => "f16",
-        ElemType::Bf16 => "bf16",
-        ElemType::E4m3 => "e4m3",
-        ElemType::E5m2 => "e5m2",
-        ElemType::I8 => "i8",
-        ElemType::U8 => "u8",
-        ElemType::I16 => "i16",
-        ElemType::U16 => "u16",
-        ElemType::I32 => "i32",
-        ElemType::U32 => "u32",
-        ElemType::I64 => "i64",
-    }
 }
 
 /// What is known of what a pointer points to. Bytes, vectors and structs may stand for anything.

@@ -1,4 +1,4 @@
-//! Who gets which cases: the same answer on every machine, from the plan and from what is told of earlier costs.
+//! Who gets which cases: the same answer on every machine, from the plan and from recorded costs.
 //!
 //! Variants of a kernel at one shape stay together. They are what is compared within a run: by limits that name a
 //! sibling, as a reference, beside one rival, as fallbacks.

@@ -357,7 +357,7 @@ fn a_profile_of_both_sides_tells_what_the_simulator_would() {
     );
 }
 
-/// What no rule knows is told by the lines that take longer, whatever the profilers' rates of sampling.
+/// Where no rule knows, the lines that take longer are named, whatever the profilers' rates of sampling.
 #[test]
 fn slower_lines_are_named_where_no_rule_knows() {
     let profiled = |identity: &str, ns: f64, samples: [u64; 2]| {
