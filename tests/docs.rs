@@ -341,15 +341,38 @@ fn every_link_leads_somewhere() {
     assert!(links > 60, "{links}");
 }
 
-/// Whoever opens docs/ finds each page from the README.
+/// Pages of docs/ that a page links to, in order, each once.
+fn links_within_docs(page: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for rest in read(page).split("](").skip(1) {
+        let target = rest.split([')', '#']).next().unwrap().to_owned();
+        if target.ends_with(".md") && !target.starts_with("..") && !found.contains(&target) {
+            found.push(target);
+        }
+    }
+    found
+}
+
+/// Whoever opens docs/, on GitHub or as a book, finds each page.
 #[test]
-fn every_page_is_linked_from_the_readme() {
-    let readme = read("README.md");
-    let docs = pages().into_iter().filter(|it| it.starts_with("docs/"));
-    let missing: Vec<_> = docs
-        .filter(|page| !readme.contains(&format!("]({page})")))
+fn every_page_is_in_the_table_of_contents() {
+    let all = pages().into_iter();
+    let docs: BTreeSet<_> = all
+        .filter_map(|it| Some(it.strip_prefix("docs/")?.to_owned()))
         .collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    let mut book = links_within_docs("docs/SUMMARY.md");
+    let linked: BTreeSet<_> = book.iter().cloned().collect();
+    let contents = BTreeSet::from(["SUMMARY.md".to_owned()]);
+    assert_eq!(linked, &docs - &contents);
+    // The first page lists the others as the book does, and links to some before.
+    book.retain(|it| it != "README.md");
+    let text = read("docs/README.md");
+    let listed = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("- ["))
+        .filter_map(|line| Some(line.split_once("](")?.1.split_once(')')?.0))
+        .filter(|target| !target.starts_with(".."));
+    assert_eq!(listed.collect::<Vec<_>>(), book);
 }
 
 /// Pages that are named in code, comments and messages, and are not in the repository.
