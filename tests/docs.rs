@@ -3,7 +3,10 @@
 
 mod common;
 
-use common::{copy_of, edit, gatekeeper, root, run, stderr, stdout};
+use clap::Parser;
+use clap::error::ErrorKind;
+use common::{copy_of, edit, root, run, stdout};
+use gatekeeper::cli::Cli;
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -420,32 +423,70 @@ fn no_file_refers_to_a_page_that_is_not_here() {
 #[test]
 fn every_command_on_a_page_is_one() {
     let mut commands = 0;
-    for file in pages() {
-        let text = read(&file);
-        let quoted = text.split('`').skip(1).step_by(2);
-        let lines = quoted.flat_map(str::lines).filter_map(|line| {
-            line.trim()
-                .strip_prefix("gatekeeper ")
-                .or_else(|| line.trim().strip_prefix("cargo run --release -- "))
-        });
-        for line in lines {
-            let typed = line.split(" #").next().unwrap_or(line);
-            let typed = typed.split(" > ").next().unwrap_or(typed);
-            let output = gatekeeper()
-                .args(typed.split_whitespace().map(|word| word.trim_matches('\'')))
-                .arg("--help")
-                .output()
-                .unwrap();
-            assert_eq!(
-                output.status.code(),
-                Some(0),
-                "{file}: {line}: {}",
-                stderr(&output)
-            );
+    for page in pages() {
+        let text = read(&page).replace("\\\n", " ");
+        let (mut whole, mut named) = (Vec::new(), Vec::new());
+        for (number, part) in text.split("```").enumerate() {
+            match part.split_once('\n') {
+                Some(("sh" | "console", block)) if number % 2 == 1 => whole.extend(block.lines()),
+                _ if number % 2 == 0 => named.extend(part.split('`').skip(1).step_by(2)),
+                _ => {}
+            }
+        }
+        let whole = whole.iter().map(|it| (true, (*it).to_owned()));
+        let named = named.iter().map(|it| (false, it.replace('\n', " ")));
+        for (whole, line) in whole.chain(named) {
+            let Some(said) = to_gatekeeper(&line) else {
+                continue;
+            };
+            let typed = [vec!["gatekeeper".to_owned()], words(said)].concat();
             commands += 1;
+            let Err(error) = Cli::try_parse_from(typed) else {
+                continue;
+            };
+            // In a sentence a command is often named without what it takes.
+            let open = [
+                ErrorKind::MissingRequiredArgument,
+                ErrorKind::MissingSubcommand,
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+                ErrorKind::DisplayHelp,
+                ErrorKind::DisplayVersion,
+            ];
+            assert!(
+                !whole && open.contains(&error.kind()),
+                "{page}: {line}\n{error}"
+            );
         }
     }
-    assert!(commands > 30, "{commands}");
+    assert!(commands > 60, "{commands}");
+}
+
+/// Words as a shell splits them.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut quote) = (vec![String::new()], None);
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(open), _) if open == c => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, ' ') => words.push(String::new()),
+            _ => words.last_mut().unwrap().push(c),
+        }
+    }
+    words.retain(|it| !it.is_empty());
+    words
+}
+
+/// What a line has to say to gatekeeper, if anything.
+fn to_gatekeeper(line: &str) -> Option<&str> {
+    let line = line.trim().trim_start_matches("$ ");
+    let said = ["gatekeeper ", "cargo run --release -- ", "exec gatekeeper "];
+    let said = said.iter().find_map(|it| line.strip_prefix(it))?;
+    // Up to where the shell does something with it.
+    Some(
+        [" | ", " > ", " && ", " || ", " #"]
+            .iter()
+            .fold(said, |it, end| it.split(end).next().unwrap_or(it)),
+    )
 }
 
 /// Versions that users see are named where they look for changes.
