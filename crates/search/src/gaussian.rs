@@ -2,6 +2,7 @@
 //! parameter. Between few evaluations it is smooth where a forest has steps.
 
 use crate::prediction::Prediction;
+use std::array;
 
 /// It learns from the best so many: work grows with their third power.
 const MOST: usize = 300;
@@ -191,9 +192,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     let (b_fours, b_rest) = b.as_chunks::<4>();
     let mut sums = [0.0; 4];
     for (a, b) in a_fours.iter().zip(b_fours) {
-        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
-            *sum += a * b;
-        }
+        sums = array::from_fn(|at| sums[at] + a[at] * b[at]);
     }
     let rest = a_rest.iter().zip(b_rest).map(|(a, b)| a * b);
     sums.iter().sum::<f64>() + rest.sum::<f64>()
