@@ -192,19 +192,33 @@ fn a_cache_that_cannot_be_written_ends_in_4() {
     assert_eq!(codes[1..], only("compiler", "compiler-not-looked-for"));
 }
 
-/// A driver stands in for the machine's own.
-#[test]
-fn a_lock_file_that_cannot_be_used_ends_in_4() {
-    let libraries = tempfile::tempdir().unwrap();
-    for name in ["libcuda.so", "libcuda.so.1"] {
+/// A driver of one GPU, and what else stands in for the machine's own: a source, and what it makes.
+fn libraries(others: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let driver = "old-driver/cuda.c";
+    let drivers = [(driver, "libcuda.so"), (driver, "libcuda.so.1")];
+    for (source, library) in drivers.iter().chain(others) {
         let built = std::process::Command::new("cc")
             .args(["-shared", "-fPIC", "-DVERSION=13000", "-o"])
-            .arg(libraries.path().join(name))
-            .arg(root().join("tests/fixtures/old-driver/cuda.c"))
+            .arg(dir.path().join(library))
+            .arg(root().join("tests/fixtures").join(source))
             .status()
             .unwrap();
         assert!(built.success());
     }
+    dir
+}
+
+/// Codes of the problems of the first GPU.
+fn of_gpu(list: &Value) -> Vec<&str> {
+    let problems = item(list, "cuda:0")["problems"].as_array().unwrap();
+    let codes = problems.iter().map(|it| it["code"].as_str().unwrap());
+    codes.collect()
+}
+
+#[test]
+fn a_lock_file_that_cannot_be_used_ends_in_4() {
+    let libraries = libraries(&[]);
     let (project, cache) = (project(), fresh_cache("lock"));
     let new = || {
         let mut command = doctor(project.path());
@@ -225,17 +239,65 @@ fn a_lock_file_that_cannot_be_used_ends_in_4() {
     let list = checklist(new(), 4);
     fs::remove_dir(lock).unwrap();
     // The stand-in has no NVML, which stops nothing.
-    let problems = item(&list, "cuda:0")["problems"].as_array().unwrap();
-    let codes: Vec<_> = problems
-        .iter()
-        .map(|it| it["code"].as_str().unwrap())
-        .collect();
-    assert_eq!(codes[0], "lock-unusable");
-    assert!(
-        codes[1..].iter().all(|code| *code == "nvml-silent"),
-        "{codes:?}"
-    );
+    assert_eq!(of_gpu(&list), ["lock-unusable", "nvml-silent"]);
     assert_eq!(broken(&list).len(), 1);
+}
+
+#[test]
+fn what_the_management_library_knows_of_a_gpu_is_told() {
+    let libraries = libraries(&[("stand-in/state.c", "libnvidia-ml.so.1")]);
+    let (project, cache) = (project(), fresh_cache("state"));
+    let state = |state: &str| {
+        let mut command = doctor(project.path());
+        command
+            .env("LD_LIBRARY_PATH", libraries.path())
+            .env("STAND_IN_UUID", (std::process::id() + 1).to_string())
+            .env("STAND_IN_STATE", state)
+            .env("GATEKEEPER_CACHE", cache.path());
+        checklist(command, 0)
+    };
+    let list = state("good");
+    assert_eq!(of_gpu(&list), [""; 0]);
+    assert_eq!(item(&list, "driver")["facts"]["version"], "580.159.04");
+    let facts = &item(&list, "cuda:0")["facts"];
+    let good = serde_json::json!({
+        "uuid": "GPU-whole",
+        "sm_mhz": 345, "max_sm_mhz": 1980, "memory_mhz": 2619, "max_memory_mhz": 2620,
+        "temperature_c": 34, "power_w": 71.4, "power_limit_w": 700.0,
+        "throttle_reasons": [], "slowdowns": [], "other_processes": [],
+        "ecc": {"enabled": true, "pending": true, "corrected": 90, "uncorrected": 0},
+        "mig": false, "persistence": true, "compute_mode": "default",
+    });
+    assert_eq!(facts["condition"], good);
+
+    let list = state("worn");
+    let condition = &item(&list, "cuda:0")["facts"]["condition"];
+    assert_eq!(
+        of_gpu(&list),
+        [
+            "compute-exclusive",
+            "memory-errors",
+            "slowed",
+            "in-use",
+            "no-persistence"
+        ]
+    );
+    let reasons = serde_json::json!(["hw_thermal_slowdown", "sw_power_cap"]);
+    assert_eq!(condition["throttle_reasons"], reasons);
+    assert_eq!(
+        condition["slowdowns"],
+        serde_json::json!(["hw_thermal_slowdown"])
+    );
+    assert_eq!(condition["other_processes"][0]["pid"], 4711);
+    assert_eq!(condition["ecc"]["pending"], false);
+
+    // Found by its slice, and the commands are for the whole.
+    let list = state("slice");
+    assert_eq!(of_gpu(&list), ["mig"]);
+    let help = &item(&list, "cuda:0")["problems"][0]["help"][0];
+    assert_eq!(help, "`sudo nvidia-smi -i GPU-whole -mig 0`");
+    let lock = &item(&list, "cuda:0")["facts"]["lock"];
+    fs::remove_file(lock.as_str().unwrap()).unwrap();
 }
 
 #[test]

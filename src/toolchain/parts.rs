@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn tools_ptx_and_headers_name_their_release() {
         for text in [
-            "ptxas: NVIDIA (R) Ptx optimizing assembler\nCuda compilation tools, release 13.0, V13.0.88\nBuild x\n",
+            "fatbinary: NVIDIA (R) Cuda fat binary constructor\nCuda compilation tools, release 13.0, V13.0.88\nBuild x\n",
             "//\n// Compiler Build ID: CL-1\n// Cuda compilation tools, release 13.0, V13.0.88\n",
         ] {
             assert_eq!(version_in(text).as_deref(), Some("13.0.88"));
