@@ -296,7 +296,7 @@ codes! {
     Self::GatesBroken { .. } => "gates-broken" Broken,
     Self::CompilerUnusable { .. } => "compiler-unusable" Broken,
     Self::CompilerNotLookedFor { .. } => "compiler-not-looked-for" Broken,
-    Self::PartsMixed { .. } => "parts-mixed" Broken,
+    Self::PartsMixed { .. } => "parts-mixed" Limited,
     Self::DoesNotCompile { .. } => "does-not-compile" Broken,
     Self::NoDisassembler { .. } => "no-disassembler" Limited,
     Self::NotConfined { .. } => "not-confined" Limited,

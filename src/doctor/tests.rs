@@ -104,7 +104,6 @@ fn whatever_would_fail_a_run_ends_in_4() {
                 ..good()
             },
         ),
-        ("compiler", "parts-mixed", mixed("13.1.80")),
         (
             "compiler",
             "does-not-compile",
@@ -154,6 +153,11 @@ fn whatever_would_fail_a_run_ends_in_4() {
         ["little-space"]
     );
     assert_eq!(ends(&with_space(64 << 20)), Exit::Held);
+    assert_eq!(
+        codes(&mixed("13.1.80").examine(false), "compiler"),
+        ["parts-mixed"]
+    );
+    assert_eq!(ends(&mixed("13.1.80")), Exit::Held);
 }
 
 #[test]
