@@ -73,10 +73,13 @@ impl Search {
     }
 
     pub fn program(&self, name: &str) -> Option<PathBuf> {
-        self.path
-            .iter()
-            .map(|dir| dir.join(name))
-            .find(|file| is_executable(file))
+        self.all_of(name).next()
+    }
+
+    /// Programs of this name on PATH.
+    fn all_of(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        let files = self.path.iter().map(move |dir| dir.join(name));
+        files.filter(|file| is_executable(file))
     }
 
     /// Programs of CUDA toolkits: of PATH, then of each root.
