@@ -8,6 +8,7 @@ mod common;
 use clap::{Arg, Command, CommandFactory};
 use common::{root, run, stdout};
 use gatekeeper::cli::Cli;
+use gatekeeper::config::Selection;
 use serde_json::Value;
 use std::fs;
 
@@ -81,6 +82,62 @@ fn the_page_of_gates_has_the_keys_of_the_schema() {
         ],
     );
     hold("docs/tune.md", &[table("The space", "Tune")]);
+}
+
+/// What the schema calls a default in words is what a file comes to that says nothing.
+#[test]
+fn the_defaults_are_those_of_a_file_that_says_nothing() {
+    let project = common::copy_of("tests/fixtures/pages");
+    let file = project.path().join("gates.yaml");
+    common::edit(&file, "    seeds: 2\n", "");
+    let rival = "    rivals: {other: {command: [true], contestants: [one]}}\n";
+    let says = "    gates: {max_err: 0}\n";
+    common::edit(&file, says, &format!("{rival}{says}"));
+    let plan = gatekeeper::config::load(&file, &Selection::default())
+        .unwrap()
+        .plan;
+    let case = &plan.cases[0];
+    let schema: Value = serde_json::from_str(&stdout(&run(&root(), &["schema"], 0))).unwrap();
+    let default = |of: &str, key: &str| {
+        let rows = keys(&schema["$defs"][of]);
+        let row = rows.iter().find(|it| it[0] == code(key)).unwrap();
+        row[2].replace('`', "")
+    };
+    let seeds: Vec<_> = (1..=5).collect();
+    assert_eq!(case.seeds, seeds);
+    assert_eq!(default("Kernel", "seeds"), "5, which are 1 to 5");
+    let mode = serde_json::to_value(plan.timing.mode).unwrap();
+    for (of, key, is) in [
+        ("Timing", "mode", mode.as_str().unwrap().to_owned()),
+        ("Timing", "warmup", plan.timing.warmup.to_string()),
+        ("Timing", "iterations", plan.timing.iterations.to_string()),
+        ("Timing", "singles", plan.timing.singles.to_string()),
+        (
+            "Timing",
+            "batch",
+            format!("{}us", plan.timing.batch_ns / 1000),
+        ),
+        ("Timing", "processes", plan.timing.processes.to_string()),
+        (
+            "Timing",
+            "max_processes",
+            plan.timing.max_processes.to_string(),
+        ),
+        ("Simulation", "budget", plan.simulation.budget.to_string()),
+        ("Kernel", "launches", case.launches.to_string()),
+        (
+            "Kernel",
+            "deadline",
+            format!("{}s", case.deadline_ms / 1000),
+        ),
+        (
+            "Rival",
+            "deadline",
+            format!("{}s", plan.rivals[0].deadline_ms / 1000),
+        ),
+    ] {
+        assert_eq!(default(of, key), is, "{of}: {key}");
+    }
 }
 
 fn arguments<'a>(command: &'a Command, below: &'a str) -> impl Iterator<Item = Row> + 'a {
