@@ -128,16 +128,27 @@ pub struct ConfigArg {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper doctor            cache, gates.yaml, compiler and GPUs, a line each
-  gatekeeper doctor --peaks    also what the first GPU reaches, beside what the tables of diagnoses have
+  gatekeeper doctor                  what a run needs of this machine, an item each, with what to do
+  gatekeeper doctor --require-gpu    as for `run`: no GPU is broken, too
+  gatekeeper doctor --format json    the same for programs
+  gatekeeper doctor --peaks          also what the first GPU reaches, beside what the tables have
 
-Exit codes: 0, 2 for a mistake in gates.yaml, 4 for any other problem. No GPU is not a problem.")]
+Exit codes: 0, 2 for a mistake in gates.yaml, 4 where a run would fail.")]
 pub struct DoctorArgs {
     #[command(flatten)]
     pub config: ConfigArg,
+    /// Without a usable GPU, exit with code 4
+    #[arg(long)]
+    pub require_gpu: bool,
+    /// The directory that `run` would write to
+    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
+    pub out: PathBuf,
     /// Measure the peaks of the first GPU with built-in kernels: FP32, tensor cores, DRAM and L2
     #[arg(long)]
     pub peaks: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal)]
+    pub format: ProfileFormat,
 }
 
 #[derive(Debug, Args)]

@@ -135,7 +135,7 @@ fn arguments(unit: &Unit) -> Vec<String> {
 }
 
 /// nvcc splits the values of its options at commas.
-fn escape(value: &str) -> String {
+pub fn escape(value: &str) -> String {
     value.replace('\\', "\\\\").replace(',', "\\,")
 }
 

@@ -2,7 +2,7 @@
 //! headers are the compiler's matter. Of a template the instances are there that the source asks for.
 
 pub use super::bounds::launch_bounds;
-use super::command::is_marker;
+use super::command::{escape, is_marker};
 use super::compile::{self, Listed, Workshop};
 use super::entry::{Named, resolve};
 use super::identity::Cubin;
@@ -10,11 +10,22 @@ use super::inputs::lexical;
 use super::signature::{Slot, SlotKind, parameters, qualified, slots};
 use crate::error::Result;
 use crate::toolchain::Toolchain;
-use gimli::{AttributeValue, DwAt, EndianSlice, LittleEndian, UnitOffset, constants as dw};
+use gimli::{
+    AttributeValue, DwAt, EndianSlice, LittleEndian, Operation, UnitOffset, constants as dw,
+};
 use object::{Object, ObjectSection};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use verdict::model::{Arch, ElemType, Fault, ScalarType};
+
+/// What a source is compiled with, as gates.yaml has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compilation {
+    pub include_dirs: Vec<String>,
+    /// Names and values of macros.
+    pub define: Vec<(String, String)>,
+    pub flags: Vec<String>,
+}
 
 /// What a source has.
 #[derive(Clone, Debug)]
@@ -45,9 +56,33 @@ pub struct ListedParameter {
 pub enum ParameterKind {
     Pointer(Pointee),
     Scalar(ScalarType),
-    /// A struct, or what nobody knows: as C++ writes its type, or its size.
+    /// By value.
+    Struct(Vec<Member>),
+    /// What is no plain data, or what nobody knows: as C++ writes its type, or its size, and why.
     Other(String),
 }
+
+/// A part of a struct: a scalar, a pointer, or room between two. Structs within it are their members.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Member {
+    Pointer(String, Pointee),
+    Scalar(String, ScalarType),
+    /// One of an array.
+    Element(String, ScalarType),
+    Pad(usize),
+}
+
+impl Member {
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Pointer(..) => POINTER,
+            Self::Scalar(_, scalar) | Self::Element(_, scalar) => scalar.size(),
+            Self::Pad(bytes) => *bytes,
+        }
+    }
+}
+
+const POINTER: usize = 8;
 
 /// What a pointer points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +95,21 @@ pub struct Pointee {
     pub is_known: bool,
 }
 
+impl Compilation {
+    fn arguments(&self) -> Vec<String> {
+        let Self {
+            include_dirs,
+            define,
+            flags,
+        } = self;
+        let define = define
+            .iter()
+            .map(|(name, value)| format!("-D{name}={}", escape(value)));
+        let dirs = include_dirs.iter().map(|dir| format!("-I{}", escape(dir)));
+        define.chain(dirs).chain(flags.iter().cloned()).collect()
+    }
+}
+
 /// With names of parameters where the source compiles without optimisation, too.
 ///
 /// # Errors
@@ -69,7 +119,7 @@ pub fn list(
     toolchain: &Toolchain,
     scratch: &Path,
     source: &str,
-    include_dirs: &[String],
+    compilation: &Compilation,
     arch: Arch,
 ) -> Result<std::result::Result<Inventory, Fault>> {
     let toolkit = &toolchain.include;
@@ -94,7 +144,7 @@ pub fn list(
             debug.to_owned(),
             "-w".to_owned(),
         ];
-        args.extend(include_dirs.iter().map(|dir| format!("-I{dir}")));
+        args.extend(compilation.arguments());
         match compile::compile_to_list(shop, source, &args)? {
             Ok(listed) => return Ok(Ok(inventory(listed, &toolkit))),
             Err(fault) => first = first.or(Some(fault)),
@@ -311,12 +361,23 @@ struct Types<'a> {
 enum Plain {
     Scalar(ScalarType),
     Pointer(Option<UnitOffset>),
-    Struct { name: String, bytes: usize },
+    /// Or a union.
+    Struct {
+        at: UnitOffset,
+        name: String,
+        bytes: usize,
+    },
+    Array {
+        of: UnitOffset,
+        count: usize,
+    },
     Unknown,
 }
 
-/// Names of names that are followed.
+/// Names of names that are followed, and structs within structs.
 const MOST_NAMES: usize = 32;
+/// Members that a file of gates can be asked to list.
+const MOST_MEMBERS: usize = 128;
 
 impl Types<'_> {
     fn text(&self, entry: &Entry<'_>, at: DwAt) -> Option<String> {
@@ -353,12 +414,11 @@ impl Types<'_> {
         match self.plain(at).0 {
             Plain::Scalar(scalar) => ParameterKind::Scalar(scalar),
             Plain::Pointer(to) => ParameterKind::Pointer(self.pointee(to)),
-            Plain::Struct { name, bytes } => match (name.as_str(), bytes) {
-                ("__half", 2) => ParameterKind::Scalar(ScalarType::F16),
-                ("__nv_bfloat16", 2) => ParameterKind::Scalar(ScalarType::Bf16),
-                _ => ParameterKind::Other(format!("struct {name} of {bytes} bytes")),
+            Plain::Struct { name, bytes, .. } => match self.members(at, bytes) {
+                Ok(members) => ParameterKind::Struct(members),
+                Err(why) => ParameterKind::Other(format!("struct {name} of {bytes} bytes, {why}")),
             },
-            Plain::Unknown => ParameterKind::Other("unknown".to_owned()),
+            Plain::Array { .. } | Plain::Unknown => ParameterKind::Other("unknown".to_owned()),
         }
     }
 
@@ -384,13 +444,126 @@ impl Types<'_> {
                 Some(elem) => known(elem, 1),
                 None => bytes(is_const, 1),
             },
-            Plain::Struct { name, bytes: size } => match of_struct(&name, size) {
+            Plain::Struct {
+                name, bytes: size, ..
+            } => match of_struct(&name, size) {
                 Some((elem, count)) => known(elem, count),
                 None => bytes(is_const, size.max(1)),
             },
-            Plain::Pointer(_) => bytes(is_const, 8),
-            Plain::Unknown => bytes(is_const, 1),
+            Plain::Pointer(_) => bytes(is_const, POINTER),
+            Plain::Array { .. } | Plain::Unknown => bytes(is_const, 1),
         }
+    }
+
+    /// What a struct consists of, all of its bytes in their order.
+    fn members(&self, at: UnitOffset, bytes: usize) -> std::result::Result<Vec<Member>, String> {
+        let mut placed = Vec::new();
+        self.place(at, Within::default(), &mut placed)?;
+        fill_gaps(placed, bytes).ok_or_else(|| "whose members do not lie as C lays them".to_owned())
+    }
+
+    /// Each scalar and pointer of a type, with the byte at which it begins.
+    fn place(
+        &self,
+        at: UnitOffset,
+        within: Within,
+        placed: &mut Vec<(usize, Member)>,
+    ) -> std::result::Result<(), String> {
+        let many = || format!("of more than {MOST_MEMBERS} members");
+        if placed.len() >= MOST_MEMBERS || within.depth > MOST_NAMES {
+            return Err(many());
+        }
+        let offset = within.offset;
+        match self.plain(at).0 {
+            Plain::Scalar(scalar) if within.is_element => {
+                placed.push((offset, Member::Element(within.name, scalar)));
+            }
+            Plain::Scalar(scalar) => placed.push((offset, Member::Scalar(within.name, scalar))),
+            Plain::Pointer(to) => {
+                placed.push((offset, Member::Pointer(within.name, self.pointee(to))));
+            }
+            Plain::Array { count, .. } if count > MOST_MEMBERS => return Err(many()),
+            Plain::Array { of, count } => {
+                let each = self.bytes(of).ok_or("with an array of nobody knows what")?;
+                for number in 0..count {
+                    let name = number.to_string();
+                    let mut within = within.inside(&name, number.saturating_mul(each));
+                    within.is_element = true;
+                    self.place(of, within, placed)?;
+                }
+            }
+            Plain::Struct { at, .. } => self.place_members(at, &within, placed)?,
+            Plain::Unknown => return Err("with a member that is no plain data".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn place_members(
+        &self,
+        at: UnitOffset,
+        within: &Within,
+        placed: &mut Vec<(usize, Member)>,
+    ) -> std::result::Result<(), String> {
+        let unread = |_| "whose members cannot be read".to_owned();
+        let mut tree = self.unit.entries_tree(Some(at)).map_err(unread)?;
+        let root = tree.root().map_err(unread)?;
+        if root.entry().tag() == dw::DW_TAG_union_type {
+            return Err("with a union".to_owned());
+        }
+        let mut children = root.children();
+        while let Some(child) = children.next().map_err(unread)? {
+            let entry = child.entry();
+            let is_member = matches!(entry.tag(), dw::DW_TAG_member | dw::DW_TAG_inheritance);
+            // A static one lies elsewhere.
+            if !is_member || entry.has_attr(dw::DW_AT_external) {
+                continue;
+            }
+            if entry.has_attr(dw::DW_AT_bit_size) {
+                return Err("with bit fields".to_owned());
+            }
+            let place = location(self.unit, entry).zip(self.reference(entry));
+            let (offset, of) = place.ok_or("with a member that lies nobody knows where")?;
+            // What it inherits it has itself.
+            let name = match entry.tag() {
+                dw::DW_TAG_inheritance => None,
+                _ => self.text(entry, dw::DW_AT_name),
+            };
+            self.place(of, within.inside(&name.unwrap_or_default(), offset), placed)?;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self, at: UnitOffset) -> Option<usize> {
+        Some(match self.plain(at).0 {
+            Plain::Scalar(scalar) => scalar.size(),
+            Plain::Pointer(_) => POINTER,
+            Plain::Struct { bytes, .. } => bytes,
+            Plain::Array { of, count } => match self.plain(of).0 {
+                // DWARF has all extents of an array at one place.
+                Plain::Array { .. } => return None,
+                _ => self.bytes(of)?.checked_mul(count)?,
+            },
+            Plain::Unknown => return None,
+        })
+    }
+
+    /// Elements of an array, over all of its dimensions.
+    fn extent(&self, at: UnitOffset) -> Option<usize> {
+        let mut tree = self.unit.entries_tree(Some(at)).ok()?;
+        let mut children = tree.root().ok()?.children();
+        let mut count = 1usize;
+        while let Some(child) = children.next().ok()? {
+            let entry = child.entry();
+            if entry.tag() == dw::DW_TAG_subrange_type {
+                let number = |at| entry.attr_value(at)?.udata_value();
+                let extent = match number(dw::DW_AT_count) {
+                    Some(extent) => extent,
+                    None => number(dw::DW_AT_upper_bound)?.checked_add(1)?,
+                };
+                count = count.checked_mul(usize::try_from(extent).ok()?)?;
+            }
+        }
+        Some(count)
     }
 
     fn plain(&self, at: UnitOffset) -> (Plain, bool) {
@@ -432,17 +605,82 @@ impl Types<'_> {
                     None => Plain::Unknown,
                 },
                 dw::DW_TAG_structure_type | dw::DW_TAG_class_type | dw::DW_TAG_union_type => {
-                    Plain::Struct {
-                        name: self.text(&entry, dw::DW_AT_name).unwrap_or_default(),
-                        bytes,
+                    let name = self.text(&entry, dw::DW_AT_name).unwrap_or_default();
+                    match (name.as_str(), bytes) {
+                        ("__half", 2) => Plain::Scalar(ScalarType::F16),
+                        ("__nv_bfloat16", 2) => Plain::Scalar(ScalarType::Bf16),
+                        _ => Plain::Struct { at, name, bytes },
                     }
                 }
+                dw::DW_TAG_array_type => match (self.reference(&entry), self.extent(at)) {
+                    (Some(of), Some(count)) => Plain::Array { of, count },
+                    _ => Plain::Unknown,
+                },
                 _ => Plain::Unknown,
             };
             return (plain, is_const);
         }
         (Plain::Unknown, is_const)
     }
+}
+
+/// Where something is that a struct has.
+#[derive(Clone, Default)]
+struct Within {
+    /// The names of what it is in, and its own: `shape_rows`.
+    name: String,
+    offset: usize,
+    is_element: bool,
+    depth: usize,
+}
+
+impl Within {
+    fn inside(&self, name: &str, offset: usize) -> Self {
+        let names = [self.name.as_str(), name];
+        let named = names.into_iter().filter(|name| !name.is_empty());
+        Self {
+            name: named.collect::<Vec<_>>().join("_"),
+            offset: self.offset.saturating_add(offset),
+            is_element: false,
+            depth: self.depth + 1,
+        }
+    }
+}
+
+/// Bytes from the begin of the struct that it belongs to.
+fn location(unit: &gimli::Unit<Reader<'_>>, entry: &Entry<'_>) -> Option<usize> {
+    match entry.attr_value(dw::DW_AT_data_member_location)? {
+        AttributeValue::Exprloc(place) => match place.operations(unit.encoding()).next() {
+            Ok(Some(Operation::PlusConstant { value })) => usize::try_from(value).ok(),
+            _ => None,
+        },
+        other => usize::try_from(other.udata_value()?).ok(),
+    }
+}
+
+/// With room said where C would not leave it; `None` of members that overlap, or are not aligned to their size.
+fn fill_gaps(mut placed: Vec<(usize, Member)>, bytes: usize) -> Option<Vec<Member>> {
+    placed.sort_by_key(|(offset, _)| *offset);
+    let mut members = Vec::new();
+    let (mut end, mut align) = (0usize, 1);
+    for (offset, member) in placed {
+        let own = member.bytes();
+        let gap = offset.checked_sub(end)?;
+        if !offset.is_multiple_of(own) {
+            return None;
+        }
+        if offset != end.next_multiple_of(own) {
+            members.push(Member::Pad(gap));
+        }
+        end = offset + own;
+        align = align.max(own);
+        members.push(member);
+    }
+    let left = bytes.checked_sub(end)?;
+    if end.next_multiple_of(align) != bytes || members.is_empty() {
+        members.push(Member::Pad(left));
+    }
+    Some(members)
 }
 
 fn of_base(encoding: gimli::DwAte, bytes: usize) -> Option<ScalarType> {

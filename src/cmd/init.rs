@@ -103,7 +103,9 @@ fn list(args: &InitArgs, root: &Path, tree: &Tree) -> Result<(String, Found)> {
     let text = match kept {
         // A file without kernels is none.
         0 => {
-            let listed = text.lines().filter(|line| line.starts_with('#'));
+            let listed = text
+                .lines()
+                .filter(|line| line.trim_start().starts_with('#'));
             let listed: Vec<&str> = listed.collect();
             format!("{}\n\n{}", listed.join("\n"), config::template())
         }

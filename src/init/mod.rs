@@ -1,19 +1,23 @@
 //! A gates.yaml from the sources of a repository: what the compiler lists, what the simulator finds out, and in comments
 //! what only the author knows.
 
+mod commands;
+mod launches;
+mod parts;
 mod probe;
 mod sizes;
 mod write;
 
 pub use write::write;
 
-use crate::build::inventory::{self, Inventory, ListedKernel};
+use crate::build::inventory::{self, Compilation, Inventory, ListedKernel};
 use crate::build::signature::whole_name;
 use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::files::Kind;
 use crate::temporary::TemporaryDir;
 use crate::toolchain::Toolchain;
+use commands::Commands;
 use probe::Call;
 use ptxsim::Module;
 use rayon::prelude::*;
@@ -31,12 +35,14 @@ pub struct Survey {
     pub broken: Vec<(String, String)>,
     /// Sources that were compiled.
     pub sources: usize,
+    /// The file that says how they are compiled, or why it was not used; `None` where there is none.
+    pub commands: Option<std::result::Result<String, String>>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Surveyed {
     pub source: String,
-    pub include_dirs: Vec<String>,
+    pub compilation: Compilation,
     pub kernel: ListedKernel,
     /// `ns::k<float>(float*, int)`
     pub signature: String,
@@ -137,9 +143,11 @@ pub fn survey(
     let scratch = cache.dir("scratch")?;
     let scratch = TemporaryDir::new_in(&scratch)
         .map_err(|error| Error::environment(format!("{}: {error}", scratch.display())))?;
+    let commands = Commands::find(root);
     let compiler = Compiler {
         root,
         tree,
+        commands: commands.as_ref().and_then(|it| it.as_ref().ok()),
         toolchain,
         scratch: scratch.path(),
         arch,
@@ -170,6 +178,10 @@ pub fn survey(
     compiled.extend(list(&alone.collect::<Vec<_>>())?);
     let mut survey = Survey {
         sources: compiled.len(),
+        commands: commands.as_ref().map(|it| match it {
+            Ok(commands) => Ok(commands.path.clone()),
+            Err(why) => Err(why.clone()),
+        }),
         ..Survey::default()
     };
     let mut known = BTreeSet::new();
@@ -184,56 +196,58 @@ pub fn survey(
                 // Of one that several sources have through a header the first stands for all.
                 let new = kernels.filter(|kernel| known.insert(kernel.symbol.clone()));
                 let new: Vec<ListedKernel> = new.cloned().collect();
-                found.push((one.source, one.include_dirs, inventory, new));
+                found.push((one.source, one.compilation, inventory, new));
             }
         }
     }
-    let tried =
-        found
-            .into_par_iter()
-            .flat_map_iter(|(source, include_dirs, inventory, kernels)| {
-                let module = Module::load(&inventory.ptx).map_err(|error| error.to_string());
-                let tried = kernels.into_iter().map(move |kernel| {
-                    say(&format!("trying {}", kernel.name));
-                    let call = match &module {
-                        Ok(module) => {
-                            let bounds = inventory::launch_bounds(&inventory.ptx, &kernel.symbol);
-                            probe::find_call(module, &inventory.ptx, &kernel, bounds)
-                        }
-                        Err(error) => Err(format!("the simulator cannot read its PTX: {error}")),
-                    };
-                    Surveyed {
-                        source: source.clone(),
-                        include_dirs: include_dirs.clone(),
-                        signature: whole_name(&kernel.symbol),
-                        call,
-                        kernel,
+    let tried = found
+        .into_par_iter()
+        .flat_map_iter(|(source, compilation, inventory, kernels)| {
+            let module = Module::load(&inventory.ptx).map_err(|error| error.to_string());
+            let tried = kernels.into_iter().map(move |kernel| {
+                say(&format!("trying {}", kernel.name));
+                let call = match &module {
+                    Ok(module) => {
+                        let bounds = inventory::launch_bounds(&inventory.ptx, &kernel.symbol);
+                        probe::find_call(module, &inventory.ptx, &kernel, bounds)
                     }
-                });
-                tried.collect::<Vec<_>>()
+                    Err(error) => Err(format!("the simulator cannot read its PTX: {error}")),
+                };
+                Surveyed {
+                    source: source.clone(),
+                    compilation: compilation.clone(),
+                    signature: whole_name(&kernel.symbol),
+                    call,
+                    kernel,
+                }
             });
+            tried.collect::<Vec<_>>()
+        });
     survey.kernels = tried.collect();
     Ok(survey)
 }
 
 struct Compiled {
     source: String,
-    include_dirs: Vec<String>,
+    compilation: Compilation,
     inventory: std::result::Result<Inventory, String>,
 }
 
 struct Compiler<'a> {
     root: &'a Path,
     tree: &'a Tree,
+    commands: Option<&'a Commands>,
     toolchain: &'a Toolchain,
     scratch: &'a Path,
     arch: Arch,
 }
 
 impl Compiler<'_> {
-    /// With the directories of headers that the compiler asks for and the repository has.
+    /// As the build does, and with the directories of headers that the compiler asks for and the repository has.
     fn list(&self, source: &str) -> Result<Compiled> {
-        let mut include_dirs: Vec<String> = Vec::new();
+        let known = self.commands.and_then(|it| it.of(source));
+        let mut compilation = known.cloned().unwrap_or_default();
+        let mut added = 0;
         let inventory = loop {
             let scratch = TemporaryDir::new_in(self.scratch).map_err(|error| {
                 Error::environment(format!("{}: {error}", self.scratch.display()))
@@ -243,7 +257,7 @@ impl Compiler<'_> {
                 self.toolchain,
                 scratch.path(),
                 source,
-                &include_dirs,
+                &compilation,
                 self.arch,
             )?;
             let message = match listed {
@@ -252,8 +266,11 @@ impl Compiler<'_> {
             };
             let missing = missing_header(&message);
             let dir = missing.and_then(|name| self.tree.directory_of(name));
-            match dir.filter(|dir| !include_dirs.contains(dir)) {
-                Some(dir) if include_dirs.len() < MOST_DIRECTORIES => include_dirs.push(dir),
+            match dir.filter(|dir| !compilation.include_dirs.contains(dir)) {
+                Some(dir) if added < MOST_DIRECTORIES => {
+                    added += 1;
+                    compilation.include_dirs.push(dir);
+                }
                 _ => {
                     let is_error = |line: &&str| line.contains("error");
                     let first = message.lines().find(is_error).or(message.lines().next());
@@ -263,7 +280,7 @@ impl Compiler<'_> {
         };
         Ok(Compiled {
             source: source.to_owned(),
-            include_dirs,
+            compilation,
             inventory,
         })
     }

@@ -1,10 +1,13 @@
 //! How a kernel may be called: launches and sizes are tried in the simulator, over tensors that grow where the kernel
 //! reaches past them. What is found runs; whether it is what the author means only the author knows.
 
-use super::sizes::{Dim, Further, Product, products};
-use crate::build::inventory::{ListedKernel, ListedParameter, ParameterKind, Pointee};
-use ptxsim::{FaultKind, FindingKind, Limits, Memory, Module};
-use std::time::{Duration, Instant};
+use super::launches::{Extent, launches, sizes_of};
+use super::parts::{OTHER_PARAMETERS, Part, PartKind, parts_of};
+use super::sizes::{Dim, Product, products};
+use crate::build::inventory::{ListedKernel, Member, ParameterKind, Pointee};
+use nix::sys::resource::{UsageWho, getrusage};
+use ptxsim::{FaultKind, Finding, FindingKind, Limits, Memory, Module};
+use std::time::Duration;
 use verdict::model::{ElemType, LaunchBounds, Role, ScalarType};
 
 /// A call of a kernel that came to its end.
@@ -15,8 +18,10 @@ pub struct Call {
     pub grid: Vec<String>,
     pub block: Vec<u32>,
     pub dynamic_shared: u32,
-    /// Whether every element of the outputs is written, and nothing races.
+    /// Whether every element of the outputs is written, and nothing is found.
     pub is_whole: bool,
+    /// The first thing that the simulator finds wrong with it.
+    pub finding: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +34,22 @@ pub enum Argument {
     },
     /// One that is made up.
     Value {
+        name: String,
         of: ScalarType,
     },
+    /// Its members.
+    Struct(Vec<Argument>),
+    Pad(usize),
+}
+
+impl Argument {
+    /// Itself, or what it consists of.
+    pub fn parts(&self) -> &[Argument] {
+        match self {
+            Self::Struct(members) => members,
+            other => std::slice::from_ref(other),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +60,7 @@ pub struct Tensor {
     pub size: Product,
 }
 
-/// Of all trials of a kernel.
+/// Of the processor, for all trials of a kernel.
 const TIME: Duration = Duration::from_secs(5);
 /// Warp instructions of one.
 const INSTRUCTIONS: u64 = 10_000_000;
@@ -54,15 +73,6 @@ const OTHER_INPUTS: u64 = 3;
 /// Integers of inputs are below it: they may be indices.
 pub const SMALL: u64 = 8;
 
-/// Sizes that tell products apart, and suit tiles.
-const SIZES: [[u64; 6]; 2] = [[96, 64, 160, 32, 48, 80], [128, 256, 64, 512, 32, 16]];
-const ONLY: [u64; 2] = [1000, 1024];
-/// Of a square.
-const SIDE: u64 = 64;
-/// Of what fixes its size itself.
-const FIXED: [u64; 3] = [1 << 10, 1 << 16, 1 << 20];
-const FURTHER: u64 = 16;
-
 /// # Errors
 /// Why no call was found, as a part of a sentence.
 pub fn find_call(
@@ -71,29 +81,18 @@ pub fn find_call(
     kernel: &ListedKernel,
     bounds: LaunchBounds,
 ) -> Result<Call, String> {
-    if let Some(parameter) = kernel
-        .parameters
-        .iter()
-        .find(|it| matches!(it.kind, ParameterKind::Other(_)))
-        && let ParameterKind::Other(what) = &parameter.kind
-    {
-        let name = parameter.name.as_deref().unwrap_or("a parameter");
-        return Err(format!("`{name}` is {what}"));
-    }
     let program = module
         .kernel(&kernel.symbol)
         .map_err(|error| format!("the simulator cannot run it: {error}"))?;
-    if program.parameters().len() != kernel.parameters.len() {
-        return Err("its parameters are not those of its PTX".to_owned());
-    }
+    let parts = parts_of(kernel, program)?;
     let text = body(ptx, &kernel.symbol);
-    let began = Instant::now();
+    let began = time_of_thread();
     let mut best: Option<(Ended, Vec<Product>)> = None;
     let is_whole = |best: &Option<(Ended, Vec<Product>)>| {
         best.as_ref().is_some_and(|(it, _)| it.call.is_whole)
     };
     let mut last = "no launch came to its end".to_owned();
-    for (sizes, further) in sizes_of(kernel) {
+    for (sizes, further) in sizes_of(&parts) {
         if is_whole(&best) {
             break;
         }
@@ -101,6 +100,7 @@ pub fn find_call(
             module,
             program,
             kernel,
+            parts: &parts,
             products: products(&sizes, further),
             dims: sizes,
             dynamic_shared: if ptx.contains(".extern .shared") {
@@ -111,9 +111,9 @@ pub fn find_call(
             salt: 0,
             may_grow: true,
         };
-        for (block, grids) in launches(&trial, text, bounds) {
+        for (block, grids) in launches(&trial.dims, &trial.products, text, bounds) {
             for grid in grids {
-                if began.elapsed() > TIME {
+                if time_of_thread().saturating_sub(began) > TIME {
                     break;
                 }
                 match trial.run(trial.smallest(), &grid, &block) {
@@ -136,6 +136,7 @@ pub fn find_call(
             module,
             program,
             kernel,
+            parts: &parts,
             products: products.clone(),
             dims: ended.call.dims.clone(),
             dynamic_shared: ended.call.dynamic_shared,
@@ -145,6 +146,16 @@ pub fn find_call(
         trial.run(ended.tried.clone(), &ended.grid, &ended.call.block)?;
     }
     Ok(ended.call)
+}
+
+/// Of the processor: what else runs on the machine changes nothing in what is found.
+fn time_of_thread() -> Duration {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD);
+    usage.map_or(Duration::ZERO, |usage| {
+        let time = usage.user_time();
+        let seconds = Duration::from_secs(time.tv_sec().try_into().unwrap_or_default());
+        seconds + Duration::from_micros(time.tv_usec().try_into().unwrap_or_default())
+    })
 }
 
 /// A launch that came to its end.
@@ -157,9 +168,13 @@ struct Ended {
 }
 
 impl Ended {
-    /// What is whole goes before what is not, and much before little.
-    fn rank(&self) -> (bool, u64) {
-        (self.call.is_whole, self.written)
+    /// What is whole goes before what is not, what has no race before what has, and much before little.
+    fn rank(&self) -> (bool, bool, u64) {
+        (
+            self.call.is_whole,
+            self.call.finding.is_none(),
+            self.written,
+        )
     }
 }
 
@@ -182,127 +197,11 @@ fn body<'a>(ptx: &'a str, symbol: &str) -> &'a str {
     found.get(..end).unwrap_or_default()
 }
 
-fn is_size(kind: &ParameterKind) -> bool {
-    use ScalarType::{I32, I64, U32, U64};
-    matches!(kind, ParameterKind::Scalar(I32 | U32 | I64 | U64))
-}
-
-fn name_of(parameter: &ListedParameter, at: usize, fallback: &str) -> String {
-    let name = parameter
-        .name
-        .as_deref()
-        .filter(|name| verdict::expr::is_identifier(name));
-    name.map_or_else(|| format!("{fallback}{at}"), str::to_owned)
-}
-
-/// Values for what the kernel takes as sizes, and what to multiply them with: the plainest first.
-fn sizes_of(kernel: &ListedKernel) -> Vec<(Vec<Dim>, Further)> {
-    let names: Vec<String> = kernel
-        .parameters
-        .iter()
-        .enumerate()
-        .filter(|(_, parameter)| is_size(&parameter.kind))
-        .map(|(at, parameter)| name_of(parameter, at, "n"))
-        .collect();
-    let with = |names: &[String], values: &[u64], further| {
-        let values = values.iter().copied().chain(std::iter::repeat(FURTHER));
-        let dims = names.iter().zip(values).map(|(name, value)| Dim {
-            name: name.clone(),
-            value,
-        });
-        (dims.collect::<Vec<_>>(), further)
-    };
-    match names.len() {
-        0 => {
-            let made_up = ["N".to_owned()];
-            FIXED
-                .map(|value| with(&made_up, &[value], Further::Nothing))
-                .into()
-        }
-        1 => {
-            let [first, second] = ONLY;
-            vec![
-                with(&names, &[first], Further::Nothing),
-                with(&names, &[second], Further::Nothing),
-                with(&names, &[SIDE], Further::Squares),
-                with(&names, &[SIDE], Further::Constants),
-            ]
-        }
-        _ => {
-            let [first, second] = &SIZES;
-            vec![
-                with(&names, first, Further::Nothing),
-                with(&names, second, Further::Nothing),
-                with(&names, first, Further::Constants),
-            ]
-        }
-    }
-}
-
-/// An extent of a grid, as an expression and its value.
-type Extent = (String, u32);
-
-/// A block, and the grids to try with it.
-type Launches = (Vec<u32>, Vec<Vec<Extent>>);
-
-/// Grids of most threads come first: of those that write as much the first is taken, as a kernel that looks where it
-/// ends is whole by it, and one that does not reaches farther than its tensors can be.
-fn launches(trial: &Trial, text: &str, bounds: LaunchBounds) -> Vec<Launches> {
-    let is_flat = !text.contains("%tid.y");
-    let blocks: Vec<Vec<u32>> = match (bounds.threads, is_flat) {
-        (Some(threads), true) => vec![vec![threads]],
-        (None, true) => [256, 128, 64, 32, 512, 1024].map(|it| vec![it]).to_vec(),
-        (_, false) => vec![vec![16, 16], vec![32, 8], vec![32, 32], vec![8, 8]],
-    };
-    let fits = |product: &Product| product.value <= 1 << 16;
-    let mut all = Vec::new();
-    for block in blocks {
-        let mut found = Vec::new();
-        let (x, y) = (
-            block.first().copied().unwrap_or(1),
-            block.get(1).copied().unwrap_or(1),
-        );
-        if text.contains("%ctaid.y") || !is_flat {
-            let cover = |dim: &Dim, by: u32| -> Extent {
-                let blocks = dim.value.div_ceil(u64::from(by)) as u32;
-                match by {
-                    1 => (dim.name.clone(), blocks),
-                    _ => (format!("ceil_div({}, {by})", dim.name), blocks),
-                }
-            };
-            for second in &trial.dims {
-                for first in trial.dims.iter().filter(|it| it.name != second.name) {
-                    found.push(vec![cover(first, x), cover(second, y)]);
-                }
-            }
-            for second in &trial.dims {
-                for first in trial.dims.iter().filter(|it| it.name != second.name) {
-                    found.push(vec![cover(first, 1), cover(second, 1)]);
-                }
-            }
-            if let [only] = trial.dims.as_slice() {
-                found.push(vec![cover(only, x), cover(only, y)]);
-            }
-        }
-        for product in trial.products.iter().rev() {
-            let blocks = product.value.div_ceil(u64::from(x * y));
-            if let Ok(blocks) = u32::try_from(blocks) {
-                let text = format!("ceil_div({}, {})", product.text(), x * y);
-                found.push(vec![(text, blocks)]);
-            }
-        }
-        for product in trial.products.iter().rev().filter(|it| fits(it)) {
-            found.push(vec![(product.text(), product.value as u32)]);
-        }
-        all.push((block, found));
-    }
-    all
-}
-
 struct Trial<'a> {
     module: &'a Module,
     program: &'a ptxsim::Kernel,
     kernel: &'a ListedKernel,
+    parts: &'a [Part<'a>],
     dims: Vec<Dim>,
     products: Vec<Product>,
     dynamic_shared: u32,
@@ -321,13 +220,12 @@ struct Tried {
 impl Trial<'_> {
     /// One element each.
     fn smallest(&self) -> Vec<Option<Tried>> {
-        let parameters = self.kernel.parameters.iter();
-        let tried = parameters.map(|parameter| match &parameter.kind {
-            ParameterKind::Pointer(pointee) => Some(Tried {
+        let tried = self.parts.iter().map(|part| match part.kind {
+            PartKind::Pointer(pointee) => Some(Tried {
                 product: 0,
                 is_read: pointee.is_const,
             }),
-            _ => None,
+            PartKind::Size(_) | PartKind::Value(_) => None,
         });
         tried.collect()
     }
@@ -378,8 +276,7 @@ impl Trial<'_> {
                         ));
                     };
                     if !self.may_grow || !self.grow(&mut tried, number, offset) {
-                        let name = self.kernel.parameters.get(number);
-                        let name = name.map_or_else(String::new, |it| name_of(it, number, "t"));
+                        let name = self.parts.get(number).map_or("", |part| &part.name);
                         return Err(match self.may_grow {
                             true => format!(
                                 "it reaches past `{name}`, of any size that its numbers give ({})",
@@ -399,7 +296,7 @@ impl Trial<'_> {
                     return Err(fault.message.lines().next().unwrap_or_default().to_owned());
                 }
                 Ok(report) => {
-                    let mut races = false;
+                    let mut first = None;
                     let mut reads = false;
                     for finding in &report.findings {
                         match finding.kind {
@@ -413,7 +310,9 @@ impl Trial<'_> {
                                     reads = true;
                                 }
                             }
-                            _ => races = true,
+                            _ => {
+                                first.get_or_insert_with(|| shown(finding));
+                            }
                         }
                     }
                     // What is made of nothing has no value either, and does not show as written.
@@ -427,7 +326,7 @@ impl Trial<'_> {
                         continue;
                     }
                     let (written, call) =
-                        self.call(&tried, &bases, &memory, (grid, block), races)?;
+                        self.call(&tried, &bases, &memory, (grid, block), first)?;
                     return Ok(Ended {
                         call,
                         written,
@@ -441,30 +340,27 @@ impl Trial<'_> {
 
     /// Bytes that got a value.
     fn written(&self, tried: &[Option<Tried>], bases: &[Option<u64>], memory: &Memory) -> u64 {
-        let each = self.kernel.parameters.iter().zip(tried).zip(bases);
-        each.map(
-            |((parameter, tried), base)| match (&parameter.kind, tried, base) {
-                (ParameterKind::Pointer(pointee), Some(tried), Some(base)) if !tried.is_read => {
-                    let bytes = self.size(*tried).value * bytes_each(pointee);
-                    let left = memory.without_value(*base, bytes as usize);
-                    bytes - left.map_or(0, |gaps| gaps.iter().map(|gap| gap.len() as u64).sum())
-                }
-                (ParameterKind::Pointer(pointee), Some(tried), Some(base)) if !pointee.is_const => {
-                    let bytes = self.size(*tried).value * bytes_each(pointee);
-                    let now = memory.read(*base, bytes as usize).unwrap_or_default();
-                    u64::from(*now != *content(pointee, bytes, self.salt))
-                }
-                _ => 0,
-            },
-        )
+        let each = self.parts.iter().zip(tried).zip(bases);
+        each.map(|((part, tried), base)| match (&part.kind, tried, base) {
+            (PartKind::Pointer(pointee), Some(tried), Some(base)) if !tried.is_read => {
+                let bytes = self.size(*tried).value * bytes_each(pointee);
+                let left = memory.without_value(*base, bytes as usize);
+                bytes - left.map_or(0, |gaps| gaps.iter().map(|gap| gap.len() as u64).sum())
+            }
+            (PartKind::Pointer(pointee), Some(tried), Some(base)) if !pointee.is_const => {
+                let bytes = self.size(*tried).value * bytes_each(pointee);
+                let now = memory.read(*base, bytes as usize).unwrap_or_default();
+                u64::from(*now != *content(pointee, bytes, self.salt))
+            }
+            _ => 0,
+        })
         .sum()
     }
 
     /// Whether there is a larger size for a tensor that is reached at this offset.
     fn grow(&self, tried: &mut [Option<Tried>], number: usize, offset: u64) -> bool {
-        let parameter = self.kernel.parameters.get(number).map(|it| &it.kind);
-        let (Some(Some(tried)), Some(ParameterKind::Pointer(pointee))) =
-            (tried.get_mut(number), parameter)
+        let part = self.parts.get(number).map(|it| &it.kind);
+        let (Some(Some(tried)), Some(PartKind::Pointer(pointee))) = (tried.get_mut(number), part)
         else {
             return false;
         };
@@ -500,12 +396,10 @@ impl Trial<'_> {
         let mut params = vec![0; self.program.parameter_bytes() as usize];
         let mut bases = Vec::new();
         let mut sizes = self.dims.iter();
-        let places = self.program.parameters();
-        let each = self.kernel.parameters.iter().zip(tried).zip(places);
-        for ((parameter, tried), (offset, bytes)) in each {
+        for (part, tried) in self.parts.iter().zip(tried) {
             let mut base = None;
-            let value = match (&parameter.kind, tried) {
-                (ParameterKind::Pointer(pointee), Some(tried)) => {
+            let value = match (&part.kind, tried) {
+                (PartKind::Pointer(pointee), Some(tried)) => {
                     let count = self.size(*tried).value;
                     let bytes = count * bytes_each(pointee);
                     let address = memory.alloc("tensor", bytes).map_err(|it| it.to_string())?;
@@ -519,20 +413,21 @@ impl Trial<'_> {
                     base = Some(address);
                     address.to_le_bytes().to_vec()
                 }
-                (kind, _) if is_size(kind) => {
+                (PartKind::Pointer(_), None) => Vec::new(),
+                (PartKind::Size(scalar), _) => {
                     let size = sizes.next().map_or(1, |dim| dim.value);
-                    size.to_le_bytes().to_vec()
+                    let bytes = size.to_le_bytes().into_iter().take(scalar.size());
+                    bytes.collect()
                 }
-                (ParameterKind::Scalar(scalar), _) => made_up(*scalar).1,
-                _ => Vec::new(),
+                (PartKind::Value(scalar), _) => {
+                    let bytes = made_up(*scalar).1.into_iter().take(scalar.size());
+                    bytes.collect()
+                }
             };
             bases.push(base);
-            let bytes = bytes as usize;
-            let place = params.get_mut(offset as usize..offset as usize + bytes);
-            match (place, value.get(..bytes)) {
-                (Some(place), Some(value)) => place.copy_from_slice(value),
-                _ => return Err("its parameters are not those of its PTX".to_owned()),
-            }
+            let place = params.get_mut(part.offset..part.offset + value.len());
+            let place = place.ok_or(OTHER_PARAMETERS)?;
+            place.copy_from_slice(&value);
         }
         Ok((params, bases))
     }
@@ -543,22 +438,15 @@ impl Trial<'_> {
         bases: &[Option<u64>],
         memory: &Memory,
         (grid, block): (&[Extent], &[u32]),
-        races: bool,
+        finding: Option<String>,
     ) -> Result<(u64, Call), String> {
         let mut written = 0;
-        let mut is_whole = !races;
-        let mut arguments = Vec::new();
+        let mut is_whole = finding.is_none();
+        let mut given = Vec::new();
         let mut sizes = self.dims.iter();
-        let each = self
-            .kernel
-            .parameters
-            .iter()
-            .zip(tried)
-            .zip(bases)
-            .enumerate();
-        for (at, ((parameter, tried), base)) in each {
-            arguments.push(match (&parameter.kind, tried, base) {
-                (ParameterKind::Pointer(pointee), Some(tried), Some(base)) => {
+        for ((part, tried), base) in self.parts.iter().zip(tried).zip(bases) {
+            given.push(match (&part.kind, tried, base) {
+                (PartKind::Pointer(pointee), Some(tried), Some(base)) => {
                     let size = self.size(*tried);
                     let bytes = size.value * bytes_each(pointee);
                     let role = match (pointee.is_const, tried.is_read) {
@@ -590,22 +478,38 @@ impl Trial<'_> {
                         }
                     };
                     Argument::Tensor(Tensor {
-                        name: name_of(parameter, at, "t"),
+                        name: part.name.clone(),
                         role,
-                        pointee: pointee.clone(),
+                        pointee: (*pointee).clone(),
                         size,
                     })
                 }
-                (ParameterKind::Scalar(of), ..) if is_size(&parameter.kind) => Argument::Size {
+                (PartKind::Size(of), ..) => Argument::Size {
                     of: *of,
                     dim: sizes
                         .next()
                         .map_or_else(String::new, |dim| dim.name.clone()),
                 },
-                (ParameterKind::Scalar(of), ..) => Argument::Value { of: *of },
-                _ => return Err("a parameter has no argument".to_owned()),
+                (PartKind::Value(of), ..) => Argument::Value {
+                    name: part.name.clone(),
+                    of: *of,
+                },
+                (PartKind::Pointer(_), ..) => return Err("a pointer has no tensor".to_owned()),
             });
         }
+        let mut given = given.into_iter();
+        let parameters = self.kernel.parameters.iter();
+        let arguments = parameters.filter_map(|parameter| match &parameter.kind {
+            ParameterKind::Struct(members) => {
+                let members = members.iter().filter_map(|member| match member {
+                    Member::Pad(bytes) => Some(Argument::Pad(*bytes)),
+                    _ => given.next(),
+                });
+                Some(Argument::Struct(members.collect()))
+            }
+            _ => given.next(),
+        });
+        let arguments = arguments.collect();
         if written == 0 {
             return Err("no launch that was tried writes anything".to_owned());
         }
@@ -616,8 +520,27 @@ impl Trial<'_> {
             block: block.to_vec(),
             dynamic_shared: self.dynamic_shared,
             is_whole,
+            finding,
         };
         Ok((written, call))
+    }
+}
+
+fn shown(finding: &Finding) -> String {
+    let kind = match finding.kind {
+        FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpHazard => "a race",
+        FindingKind::UninitialisedGlobal
+        | FindingKind::UninitialisedShared
+        | FindingKind::UninitialisedLocal => "an output made of memory that nothing wrote",
+        FindingKind::AsyncBeforeWait => "data that is used before its copy is waited for",
+        FindingKind::BarrierByPart => "a barrier that threads have left out",
+        FindingKind::InvalidMembers | FindingKind::InvalidFree | FindingKind::Leak => {
+            "a finding of the simulator"
+        }
+    };
+    match finding.places.first() {
+        Some(place) => format!("{kind} ({})", place.at),
+        None => kind.to_owned(),
     }
 }
 

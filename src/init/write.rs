@@ -2,6 +2,7 @@
 
 use super::probe::{Argument, Call, SMALL, Tensor, made_up};
 use super::{Survey, Surveyed};
+use crate::build::inventory::Compilation;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use verdict::model::{Arch, Role};
@@ -24,21 +25,33 @@ pub fn write(
          version: 1\narchitectures: [{arch}]\nflags: [-O3]\n"
     );
     let mut names = BTreeSet::new();
-    let (mut kept, mut left) = (String::new(), String::new());
+    let (mut kept, mut left, mut doubtful) = (String::new(), String::new(), String::new());
     let mut count = 0;
     for kernel in &survey.kernels {
         let refused = match &kernel.call {
             Err(why) => why.clone(),
             Ok(call) => {
                 let text = of_kernel(&unused(kernel, &mut names), kernel, call);
-                match accepts(&format!("{head}\nkernels:\n{text}")) {
-                    Ok(()) => {
+                match (accepts(&format!("{head}\nkernels:\n{text}")), &call.finding) {
+                    (Ok(()), Some(finding)) => {
+                        let _ = writeln!(
+                            doubtful,
+                            "\n  # As called here it has {}. Does it expect another launch, or other sizes?",
+                            shown(finding)
+                        );
+                        let lines = text
+                            .lines()
+                            .map(|line| line.strip_prefix("  ").unwrap_or(line));
+                        doubtful.extend(lines.map(|line| format!("  # {line}\n")));
+                        continue;
+                    }
+                    (Ok(()), None) => {
                         count += 1;
                         kept.push('\n');
                         kept.push_str(&text);
                         continue;
                     }
-                    Err(why) => why,
+                    (Err(why), _) => why,
                 }
             }
         };
@@ -51,6 +64,19 @@ pub fn write(
         );
     }
     let mut text = head;
+    match &survey.commands {
+        Some(Ok(path)) => {
+            let _ = write!(
+                text,
+                "\n# Directories of headers, macros and flags are those of {}.\n",
+                shown(path)
+            );
+        }
+        Some(Err(why)) => {
+            let _ = write!(text, "\n# Not used: {}\n", shown(why));
+        }
+        None => {}
+    }
     if !left.is_empty() {
         let _ = write!(
             text,
@@ -65,6 +91,7 @@ pub fn write(
     }
     text.push_str("\nkernels:\n");
     text.push_str(kept.trim_start_matches('\n'));
+    text.push_str(&doubtful);
     (text, count)
 }
 
@@ -119,10 +146,7 @@ fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
     let _ = writeln!(text, "    # {}", shown(&kernel.signature));
     let _ = writeln!(text, "    source: {}", quoted(&kernel.source));
     let _ = writeln!(text, "    entry: {}", quoted(&kernel.kernel.name));
-    if !kernel.include_dirs.is_empty() {
-        let dirs: Vec<String> = kernel.include_dirs.iter().map(|dir| quoted(dir)).collect();
-        let _ = writeln!(text, "    include_dirs: [{}]", dirs.join(", "));
-    }
+    text.push_str(&of_compilation(&kernel.compilation));
     let dims: Vec<String> = call
         .dims
         .iter()
@@ -130,26 +154,21 @@ fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
         .collect();
     let _ = writeln!(text, "    shapes:\n      small: {{{}}}", dims.join(", "));
     if !call.is_whole {
-        text.push_str("    # No launch that was tried writes all of an output without a race: look at sizes, roles and launch.\n");
+        text.push_str("    # No launch that was tried writes all of an output: look at sizes, roles and launch.\n");
     }
     text.push_str("    tensors:\n");
-    for argument in &call.arguments {
-        if let Argument::Tensor(tensor) = argument {
+    let parts = || call.arguments.iter().flat_map(Argument::parts);
+    for part in parts() {
+        if let Argument::Tensor(tensor) = part {
             let _ = writeln!(text, "      {}", of_tensor(tensor));
         }
     }
-    let is_made_up = |argument: &Argument| matches!(argument, Argument::Value { .. });
-    if call.arguments.iter().any(is_made_up) {
+    if parts().any(|part| matches!(part, Argument::Value { .. })) {
         text.push_str("    # Numbers are made up: say those that you call it with.\n");
     }
     text.push_str("    args:\n");
     for argument in &call.arguments {
-        let argument = match argument {
-            Argument::Tensor(tensor) => format!("tensor: {}", quoted(&tensor.name)),
-            Argument::Size { of, dim } => format!("{}: {}", of.name(), quoted(dim)),
-            Argument::Value { of } => format!("{}: {}", of.name(), made_up(*of).0),
-        };
-        let _ = writeln!(text, "      - {{{argument}}}");
+        write_argument(&mut text, 6, argument);
     }
     let grid: Vec<String> = call.grid.iter().map(|it| quoted(it)).collect();
     let block: Vec<String> = call.block.iter().map(u32::to_string).collect();
@@ -167,6 +186,58 @@ fn of_kernel(name: &str, kernel: &Surveyed, call: &Call) -> String {
         "    reference: none    # what is right?\n    gates:\n      max_err: 1e-3    # against the reference\n",
     );
     text
+}
+
+fn of_compilation(compilation: &Compilation) -> String {
+    let Compilation {
+        include_dirs,
+        define,
+        flags,
+    } = compilation;
+    let list = |all: &[String]| -> String {
+        let all: Vec<String> = all.iter().map(|it| quoted(it)).collect();
+        all.join(", ")
+    };
+    let mut text = String::new();
+    if !include_dirs.is_empty() {
+        let _ = writeln!(text, "    include_dirs: [{}]", list(include_dirs));
+    }
+    if !flags.is_empty() {
+        let _ = writeln!(text, "    flags: [{}]", list(flags));
+    }
+    if !define.is_empty() {
+        let define = define
+            .iter()
+            .map(|(name, value)| match value.parse::<i64>() {
+                Ok(number) => format!("{}: {number}", quoted(name)),
+                Err(_) => format!("{}: {}", quoted(name), quoted(value)),
+            });
+        let define: Vec<String> = define.collect();
+        let _ = writeln!(text, "    define: {{{}}}", define.join(", "));
+    }
+    text
+}
+
+/// A line each, with the name of what is made up.
+fn write_argument(text: &mut String, indent: usize, argument: &Argument) {
+    let (value, remark) = match argument {
+        Argument::Tensor(tensor) => (format!("tensor: {}", quoted(&tensor.name)), None),
+        Argument::Size { of, dim } => (format!("{}: {}", of.name(), quoted(dim)), None),
+        Argument::Value { of, name } => {
+            let value = format!("{}: {}", of.name(), made_up(*of).0);
+            (value, Some(name))
+        }
+        Argument::Pad(bytes) => (format!("pad: {bytes}"), None),
+        Argument::Struct(members) => {
+            let _ = writeln!(text, "{:indent$}- struct:", "");
+            for member in members {
+                write_argument(text, indent + 4, member);
+            }
+            return;
+        }
+    };
+    let remark = remark.map_or_else(String::new, |name| format!("    # {name}"));
+    let _ = writeln!(text, "{:indent$}- {{{value}}}{remark}", "");
 }
 
 fn of_tensor(tensor: &Tensor) -> String {

@@ -107,7 +107,7 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
         .collect()
 }
 
-/// What to do where figures are worse than the baseline, and that is intended.
+/// What to do where figures are worse than their baseline or, of counters, than the base, and that is intended.
 fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
     let is_worse = |verdict: &&Verdict| {
         verdict.outcome == Outcome::Fail
@@ -134,7 +134,7 @@ fn if_intended(record: &Record, judgement: &Judgement) -> Option<String> {
     }
     let command = words::update_command(&record.environment, &worse);
     Some(format!(
-        "worse than the baseline: {}; where that is intended, take it as the new baseline with `{command}`, or accept it for a time in baselines/accepted.yaml",
+        "worse than before: {}; where that is intended, take it as the new baseline with `{command}`, or accept it for a time in baselines/accepted.yaml",
         named(&record.plan, &worse)
     ))
 }

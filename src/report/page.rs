@@ -379,9 +379,6 @@ fn counters(judgement: &Judgement) -> Table {
     }
     let rows = rows.into_iter();
     let rows = rows.map(|(subject, lines)| vec![subject.to_string(), lines.join("\n")]);
-    let columns = [
-        ("case", Kind::Name),
-        ("counter: baseline -> head", Kind::Text),
-    ];
+    let columns = [("case", Kind::Name), ("counter: before -> now", Kind::Text)];
     Table::new(columns, rows.collect())
 }

@@ -176,7 +176,7 @@ impl Package {
     }
 
     fn fetch(&self, dir: &Path, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
-        let python = python_with_pip(search)?;
+        let installer = Installer::find(search)?;
         let unwritable = |error: std::io::Error| {
             Error::Environment(
                 Diagnostic::new(format!(
@@ -206,7 +206,7 @@ impl Package {
             "installing {} {} ({})",
             self.what, self.version, self.size
         ));
-        pip_install(&python, self.wheels, &new, &temporary, progress)?;
+        fetch_wheels(&installer, self.wheels, &new, &temporary, progress)?;
 
         let mut complete = Complete {
             files: BTreeMap::new(),
@@ -249,29 +249,95 @@ fn list(root: &Path, dir: &Path, files: &mut BTreeMap<String, u64>) -> std::io::
     Ok(())
 }
 
-fn python_with_pip(search: &Search) -> Result<PathBuf> {
-    let by_hand = "or install CUDA 13 by hand and put nvcc on PATH";
-    let python = search.program("python3").ok_or_else(|| {
-        Error::Environment(
-            Diagnostic::new("--provision needs python3 with pip, and there is no python3 on PATH")
-                .help("install it, for example `apt-get install python3-pip`")
-                .help(by_hand),
-        )
-    })?;
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "--version"]);
-    output_of(pip).map_err(|why| {
-        Error::Environment(
-            Diagnostic::new(format!(
-                "--provision needs pip, and {} has none ({})",
-                python.display(),
-                why.lines().last().unwrap_or_default()
-            ))
-            .help("install it, for example `apt-get install python3-pip` or `python3 -m ensurepip`")
-            .help(by_hand),
-        )
-    })?;
-    Ok(python)
+/// What fetches wheels.
+enum Installer {
+    /// A python that has it.
+    Pip(PathBuf),
+    Uv(PathBuf),
+}
+
+impl Installer {
+    /// The environments that uv makes have a python without pip, and are the first on PATH in what it runs (`uvx`): then
+    /// another python has one, or uv is there.
+    fn find(search: &Search) -> Result<Self> {
+        let mut first = None;
+        for python in search.all_of("python3") {
+            let mut pip = Command::new(&python);
+            pip.args(["-m", "pip", "--version"]);
+            match output_of(pip) {
+                Ok(_) => return Ok(Self::Pip(python)),
+                Err(why) => drop(first.get_or_insert((python, why))),
+            }
+        }
+        if let Some(uv) = search.program("uv") {
+            return Ok(Self::Uv(uv));
+        }
+        let (wrong, help) = match first {
+            None => (
+                "--provision needs python3 with pip, and there is no python3 on PATH".to_owned(),
+                "install it, for example `apt-get install python3-pip`",
+            ),
+            Some((python, why)) => (
+                format!(
+                    "--provision needs pip, and {} has none ({})",
+                    python.display(),
+                    why.lines().last().unwrap_or_default()
+                ),
+                "install it, for example `apt-get install python3-pip` or `python3 -m ensurepip`",
+            ),
+        };
+        Err(Error::Environment(
+            Diagnostic::new(wrong)
+                .help(help)
+                .help("or install CUDA 13 by hand and put nvcc on PATH"),
+        ))
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Pip(_) => "pip",
+            Self::Uv(_) => "uv",
+        }
+    }
+
+    /// Where one sets a mirror.
+    fn mirrors(&self) -> &'static str {
+        match self {
+            Self::Pip(_) => "check the network, or set PIP_INDEX_URL or PIP_FIND_LINKS to a mirror",
+            Self::Uv(_) => {
+                "check the network, or set UV_DEFAULT_INDEX or UV_FIND_LINKS to a mirror"
+            }
+        }
+    }
+
+    /// In the user's own environment: how this machine finds its packages (index, proxy, certificates) and
+    /// its python (pyenv, conda) is the user's to say.
+    fn command(&self) -> Command {
+        let wheels_alone = ["--no-deps", "--only-binary", ":all:"];
+        match self {
+            Self::Pip(python) => {
+                let mut command = Command::new(python);
+                command
+                    // Each of these makes pip refuse --target.
+                    .env("PIP_USER", "0")
+                    .env("PIP_REQUIRE_VIRTUALENV", "0")
+                    .env("PYTHONDONTWRITEBYTECODE", "1")
+                    .args(["-m", "pip", "install"])
+                    .args(wheels_alone)
+                    .args(["--no-cache-dir", "--no-compile", "--no-input"])
+                    .args(["--disable-pip-version-check", "--progress-bar", "off"]);
+                command
+            }
+            Self::Uv(uv) => {
+                let mut command = Command::new(uv);
+                command
+                    .args(["pip", "install"])
+                    .args(wheels_alone)
+                    .args(["--no-cache", "--no-progress"]);
+                command
+            }
+        }
+    }
 }
 
 /// What a line of pip's output says of how far it is.
@@ -293,32 +359,16 @@ fn step(line: &str, downloads: &mut usize, of: usize) -> Option<String> {
     ))
 }
 
-fn pip_install(
-    python: &Path,
+fn fetch_wheels(
+    installer: &Installer,
     wheels: &[&str],
     target: &Path,
     temporary: &Path,
     progress: &dyn Fn(&str),
 ) -> Result<()> {
-    // In the user's own environment: how this machine finds its packages (index, proxy, certificates) and
-    // its python (pyenv, conda) is the user's to say.
-    let mut command = Command::new(python);
+    let mut command = installer.command();
     command
-        // Each of these makes pip refuse --target.
-        .env("PIP_USER", "0")
-        .env("PIP_REQUIRE_VIRTUALENV", "0")
-        .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("TMPDIR", temporary)
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
-        ])
-        .args(["--no-cache-dir", "--no-compile", "--no-input"])
-        .args(["--disable-pip-version-check", "--progress-bar", "off"])
         .arg("--target")
         .arg(target)
         .args(wheels)
@@ -326,9 +376,10 @@ fn pip_install(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let failed = |why: &str| {
+        let name = installer.name();
         Error::Environment(
-            Diagnostic::new(format!("pip could not install the compiler:\n{why}"))
-                .help("check the network, or set PIP_INDEX_URL or PIP_FIND_LINKS to a mirror")
+            Diagnostic::new(format!("{name} could not install the compiler:\n{why}"))
+                .help(installer.mirrors())
                 .help("or install CUDA 13 by hand and put nvcc on PATH"),
         )
     };

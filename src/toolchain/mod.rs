@@ -5,15 +5,19 @@
 mod breakage;
 mod disassembler;
 mod install;
+mod parts;
 mod probe;
 mod profiler;
+mod sanitizer;
 #[doc(hidden)]
 pub mod testing;
 
 pub use breakage::find_breakage;
 pub use disassembler::{Disassembler, find_disassembler};
 pub use install::{install, install_disassembler};
+pub use parts::{Part, find_parts, version_in};
 pub use profiler::{Profiler, find_profiler, may_read_counters};
+pub use sanitizer::{Sanitizer, find_sanitizer};
 
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
@@ -69,10 +73,13 @@ impl Search {
     }
 
     pub fn program(&self, name: &str) -> Option<PathBuf> {
-        self.path
-            .iter()
-            .map(|dir| dir.join(name))
-            .find(|file| is_executable(file))
+        self.all_of(name).next()
+    }
+
+    /// Programs of this name on PATH.
+    fn all_of(&self, name: &str) -> impl Iterator<Item = PathBuf> {
+        let files = self.path.iter().map(move |dir| dir.join(name));
+        files.filter(|file| is_executable(file))
     }
 
     /// Programs of CUDA toolkits: of PATH, then of each root.

@@ -305,6 +305,43 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
     assert_eq!(machine.find(None).unwrap(), toolchain);
 }
 
+/// `uvx gatekeeper run --provision`: the first python on PATH is one that uv has made, without pip.
+#[test]
+fn where_the_first_python_has_no_pip_another_one_or_uv_installs() {
+    let mut machine = Machine::new();
+    machine.gxx();
+    pip(&machine, "true");
+    machine.script("tool/python3", "echo 'No module named pip' >&2; exit 1");
+    machine
+        .search
+        .path
+        .insert(0, machine.dir.path().join("tool"));
+    machine.install().unwrap();
+    assert_eq!(pip_calls(&machine), 1);
+
+    let mut machine = Machine::new();
+    machine.gxx();
+    pip(&machine, "true");
+    let bin = machine.dir.path().join("bin");
+    std::fs::rename(bin.join("python3"), bin.join("uv")).unwrap();
+    machine.script("tool/python3", "echo 'No module named pip' >&2; exit 1");
+    machine
+        .search
+        .path
+        .insert(0, machine.dir.path().join("tool"));
+    machine.install().unwrap();
+    let said = std::fs::read_to_string(machine.dir.path().join("pip-calls")).unwrap();
+    assert!(said.contains(" pip install --no-deps"), "{said}");
+    machine.script("bin/uv", "echo 'no such host' >&2; exit 2");
+    std::fs::remove_dir_all(machine.dir.path().join("cache/toolchains")).unwrap();
+    insta::assert_snapshot!(machine.says(machine.install()), @"
+    uv could not install the compiler:
+    no such host
+      help: check the network, or set UV_DEFAULT_INDEX or UV_FIND_LINKS to a mirror
+      help: or install CUDA 13 by hand and put nvcc on PATH
+    ");
+}
+
 #[test]
 fn a_truncated_install_is_made_again() {
     let machine = Machine::new();

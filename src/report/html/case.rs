@@ -258,7 +258,7 @@ impl<'a> Cases<'a> {
         html! {
             @if !told.is_empty() {
                 div.scroll {
-                    table {
+                    table.verdicts {
                         thead {
                             tr {
                                 th scope="col" { "gate" }
@@ -279,9 +279,9 @@ impl<'a> Cases<'a> {
                                         @if let Some(declared) = &it.declared { " " span.muted { (declared) } }
                                     }
                                     td { (part::outcome(it.outcome)) }
-                                    td.number { (quantity(it, it.measured.map(|it| it.0))) }
+                                    td.number data-head="measured" { (quantity(it, it.measured.map(|it| it.0))) }
                                     @if has_baselines {
-                                        td.number { (quantity(it, it.baseline.map(|it| it.0))) }
+                                        td.number data-head="against" { (quantity(it, it.baseline.map(|it| it.0))) }
                                         td { (change(it)) }
                                     }
                                     @if has_reasons {

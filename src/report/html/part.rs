@@ -80,7 +80,8 @@ fn part(part: &Part, shared: &Shared) -> Markup {
             (blocks(gates, shared, |it| loosened(it, links)))
         },
         Part::Lines(all) => {
-            let (shown, left) = shared.fit(all.iter().map(|line| html! { li { (line) } }));
+            let (shown, left) =
+                shared.fit(all.iter().map(|line| html! { li { (with_code(line)) } }));
             html! {
                 ul { @for line in &shown { (line) } }
                 (cut(left, "lines"))
@@ -111,8 +112,22 @@ fn problem(problem: &Problem, links: &Links) -> Markup {
                 span.code { "[" (problem.code) "]" }
             }
             p.why { (problem.why) }
+            @if let Some(cause) = &problem.cause { p.why { "cause: " (cause) } }
             @if let Some(it) = &problem.command { (command(it)) }
         }
+    }
+}
+
+/// What stands between two backticks is code.
+fn with_code(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    let is_paired = parts.len() % 2 == 1;
+    html! {
+        @if is_paired {
+            @for (at, part) in parts.iter().enumerate() {
+                @if at % 2 == 1 { code { (part) } } @else { (part) }
+            }
+        } @else { (text) }
     }
 }
 

@@ -1,0 +1,308 @@
+//! What a build compiles its sources with, from its `compile_commands.json`: directories of headers, macros, and what
+//! else changes a kernel's code. Only the paths of directories are looked at.
+
+use crate::build::inventory::Compilation;
+use crate::files;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+/// The commands of a build, by the source that each compiles.
+#[derive(Clone, Debug, Default)]
+pub struct Commands {
+    /// The file, relative to the root.
+    pub path: String,
+    by_source: BTreeMap<String, Compilation>,
+}
+
+/// Where builds leave it, by CMake's own habits: linked into the root, or in the directory of the build.
+const PATHS: [&str; 2] = ["compile_commands.json", "build/compile_commands.json"];
+const MOST_BYTES: u64 = 256 << 20;
+const MOST_OPTION_BYTES: u64 = 1 << 20;
+/// Files of options that name others.
+const MOST_NESTED: usize = 8;
+
+#[derive(Deserialize)]
+struct Written {
+    directory: PathBuf,
+    file: PathBuf,
+    command: Option<String>,
+    arguments: Option<Vec<String>>,
+}
+
+impl Commands {
+    /// `None` where there is none.
+    ///
+    /// # Errors
+    /// Why the file cannot be used, with its path.
+    pub fn find(root: &Path) -> Option<Result<Self, String>> {
+        let is_there = |path: &&&str| std::fs::symlink_metadata(root.join(path)).is_ok();
+        let path = PATHS.iter().find(is_there)?;
+        let read = Self::read(root, path);
+        Some(read.map_err(|why| format!("{path}: {why}")))
+    }
+
+    fn read(root: &Path, path: &str) -> Result<Self, String> {
+        let text = files::read_text(&root.join(path), MOST_BYTES).map_err(|it| it.to_string())?;
+        let all: Vec<Written> = serde_json::from_str(&text).map_err(|it| it.to_string())?;
+        let root = std::path::absolute(root).map_err(|it| it.to_string())?;
+        // The paths in it are those of the tree as the build saw it.
+        let root = std::fs::canonicalize(&root).unwrap_or(root);
+        let mut by_source = BTreeMap::new();
+        for one in all {
+            let dir = root.join(&one.directory);
+            let Some(source) = within(&root, &dir.join(&one.file)) else {
+                continue;
+            };
+            let words = match (one.arguments, one.command) {
+                (Some(words), _) => words,
+                (None, Some(command)) => split_words(&command),
+                (None, None) => continue,
+            };
+            // Of several targets that compile it the first stands for all.
+            let compiled = || Reader::new(&root, &dir).read(words);
+            by_source.entry(source).or_insert_with(compiled);
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            by_source,
+        })
+    }
+
+    pub fn of(&self, source: &str) -> Option<&Compilation> {
+        self.by_source.get(source)
+    }
+}
+
+/// A path as gates.yaml has it, where it is in the repository.
+fn within(root: &Path, path: &Path) -> Option<String> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    let plain = std::fs::canonicalize(&plain).unwrap_or(plain);
+    let inside = plain.strip_prefix(root).ok()?.to_str()?;
+    Some(match inside {
+        "" => ".".to_owned(),
+        inside => inside.to_owned(),
+    })
+}
+
+/// Options whose value a kernel's code depends on, and by what name gates.yaml takes each.
+const VALUED: [&str; 6] = [
+    "std",
+    "maxrregcount",
+    "ftz",
+    "prec-div",
+    "prec-sqrt",
+    "fmad",
+];
+const PLAIN: [&str; 4] = [
+    "expt-relaxed-constexpr",
+    "expt-extended-lambda",
+    "extended-lambda",
+    "use_fast_math",
+];
+
+struct Reader<'a> {
+    root: &'a Path,
+    /// Where the command was run.
+    dir: &'a Path,
+    found: Compilation,
+    seen: BTreeSet<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(root: &'a Path, dir: &'a Path) -> Self {
+        Self {
+            root,
+            dir,
+            found: Compilation::default(),
+            seen: BTreeSet::new(),
+        }
+    }
+
+    fn read(mut self, words: Vec<String>) -> Compilation {
+        self.take(words, 0);
+        self.found
+    }
+
+    fn take(&mut self, words: Vec<String>, nested: usize) {
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let mut value_of = |names: &[&str]| -> Option<String> {
+                names.iter().find_map(|name| {
+                    let rest = word.strip_prefix(name)?;
+                    match rest.strip_prefix('=').unwrap_or(rest) {
+                        "" => words.next(),
+                        // `-std` is no value of `-s`, but `-Idir` is one of `-I`.
+                        value if name.len() == 2 || rest.starts_with('=') => Some(value.to_owned()),
+                        _ => None,
+                    }
+                })
+            };
+            if let Some(dir) = value_of(&["-I", "--include-path", "-isystem", "--system-include"]) {
+                self.add_directory(&dir);
+            } else if let Some(define) = value_of(&["-D", "--define-macro"]) {
+                let (name, value) = define.split_once('=').unwrap_or((&define, "1"));
+                self.found.define.retain(|(known, _)| known != name);
+                self.found.define.push((name.to_owned(), value.to_owned()));
+            } else if let Some(file) = value_of(&["--options-file", "-optf"]) {
+                let text = files::read_text(&self.dir.join(file), MOST_OPTION_BYTES);
+                if let Ok(text) = text
+                    && nested < MOST_NESTED
+                {
+                    self.take(split_words(&text), nested + 1);
+                }
+            } else {
+                let name = word.trim_start_matches('-');
+                if word.starts_with('-') && PLAIN.contains(&name) {
+                    self.add_flag(word.clone());
+                }
+                for valued in VALUED {
+                    let (long, short) = (format!("--{valued}"), format!("-{valued}"));
+                    if let Some(value) = value_of(&[&long, &short]) {
+                        self.add_flag(format!("{short}={value}"));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn add_flag(&mut self, flag: String) {
+        if self.seen.insert(flag.clone()) {
+            self.found.flags.push(flag);
+        }
+    }
+
+    /// The compiler knows its own headers, and what is not there is not needed.
+    fn add_directory(&mut self, dir: &str) {
+        let path = self.dir.join(dir);
+        if !path.is_dir() || path.join("cuda_runtime.h").exists() {
+            return;
+        }
+        let dir = within(self.root, &path).or_else(|| path.to_str().map(str::to_owned));
+        if let Some(dir) = dir.filter(|dir| !self.found.include_dirs.contains(dir)) {
+            self.found.include_dirs.push(dir);
+        }
+    }
+}
+
+/// As a shell splits a line into words; it puts nothing into them.
+fn split_words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut within: Option<char> = None;
+    let mut all = line.chars().peekable();
+    while let Some(c) = all.next() {
+        match (within, c) {
+            (Some(quote), c) if c == quote => within = None,
+            (Some('"'), '\\') if matches!(all.peek(), Some('"' | '\\' | '$' | '`')) => {
+                word.get_or_insert_default().extend(all.next());
+            }
+            (Some(_), c) => word.get_or_insert_default().push(c),
+            (None, quote @ ('"' | '\'')) => {
+                within = Some(quote);
+                word.get_or_insert_default();
+            }
+            (None, '\\') => word.get_or_insert_default().extend(all.next()),
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (None, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_split_as_a_shell_does() {
+        let line = r#"nvcc -DA=\"x\ y\" "-DB=a \"b\" c" '-DC=\n' -D"E=1"  "" k.cu"#;
+        let want = [
+            "nvcc",
+            r#"-DA="x y""#,
+            r#"-DB=a "b" c"#,
+            r"-DC=\n",
+            "-DE=1",
+            "",
+            "k.cu",
+        ];
+        assert_eq!(split_words(line), want);
+    }
+
+    #[test]
+    fn what_changes_a_kernel_is_taken_from_its_command() {
+        let tree = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(tree.path()).unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let outside = std::fs::canonicalize(outside.path()).unwrap();
+        for dir in ["build/cuda", "include", "third/party", "src"] {
+            std::fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        std::fs::write(root.join("build/cuda/cuda_runtime.h"), "").unwrap();
+        std::fs::write(
+            root.join("build/includes.rsp"),
+            "-I../third/party -I../none",
+        )
+        .unwrap();
+        let command = format!(
+            "ccache /opt/nvcc -forward-unknown-to-host-compiler -DN=4 -DON -DN=8 -DNAME=\\\"k\\\" --options-file includes.rsp \
+             -I{} -isystem=cuda -isystem {} -O3 -std c++20 --expt-relaxed-constexpr -use_fast_math --fmad=false \
+             -gencode arch=compute_90,code=sm_90 -x cu -c ../src/k.cu -o k.o",
+            root.join("include").display(),
+            outside.display(),
+        );
+        let entry = serde_json::json!([
+            {"directory": root.join("build"), "file": "../src/k.cu", "command": command},
+            {"directory": root.join("build"), "file": "../src/k.cu", "command": "nvcc -DLATER"},
+            {"directory": root, "file": "src/other.cu", "arguments": ["nvcc", "-D", "A B=1", "src/other.cu"]},
+            {"directory": "/elsewhere", "file": "k.cu", "command": "nvcc"},
+        ]);
+        assert!(Commands::find(&root).is_none());
+        let path = root.join("build/compile_commands.json");
+        std::fs::write(path, entry.to_string()).unwrap();
+        let found = Commands::find(&root).unwrap().unwrap();
+        assert_eq!(found.path, "build/compile_commands.json");
+        let own = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+            let all = all.iter();
+            all.map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect()
+        };
+        assert_eq!(
+            found.of("src/k.cu"),
+            Some(&Compilation {
+                include_dirs: vec![
+                    "third/party".to_owned(),
+                    "include".to_owned(),
+                    outside.display().to_string()
+                ],
+                define: own(&[("ON", "1"), ("N", "8"), ("NAME", "\"k\"")]),
+                flags: [
+                    "-std=c++20",
+                    "--expt-relaxed-constexpr",
+                    "-use_fast_math",
+                    "-fmad=false"
+                ]
+                .map(str::to_owned)
+                .into(),
+            })
+        );
+        assert_eq!(
+            found.of("src/other.cu").unwrap().define,
+            own(&[("A B", "1")])
+        );
+        assert_eq!(found.by_source.len(), 2);
+
+        std::fs::write(root.join("compile_commands.json"), "[{").unwrap();
+        let why = Commands::find(&root).unwrap().unwrap_err();
+        assert!(why.starts_with("compile_commands.json: "), "{why}");
+    }
+}
