@@ -117,6 +117,8 @@ fn what_is_wrong_is_dropped_for_its_own_reason_and_what_is_right_is_ranked() {
     assert!(best.contains("SHORTCUT=0"), "{best}");
     assert!(!best.contains("SHORTCUT=1"), "{best}");
     assert!(page.contains("max_err"), "{page}");
+    // Of three findings the log has all.
+    assert!(page.contains(" ... (its estimate: "), "{page}");
 
     let html = fs::read_to_string(dir.join(LOG).with_extension("html")).unwrap();
     assert!(html.contains("<svg"), "the path is drawn");

@@ -15,6 +15,8 @@ pub const TITLE: &str = "search for a faster configuration";
 
 /// Rows of the best.
 const MOST_RANKED: usize = 10;
+/// Characters of what is said of one that was dropped.
+const LONGEST_EXAMPLE: usize = 240;
 
 pub fn lay_out<'a>(began: &Began, found: &Found) -> Vec<Vec<Section<'a>>> {
     let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
@@ -236,7 +238,7 @@ fn dropped(began: &Began, found: &Found) -> Table {
     ];
     let rows = by.into_iter().filter_map(|((gate, name, code), all)| {
         let (first, why) = all.first()?;
-        let message = why.message.lines().next().unwrap_or_default();
+        let message = shorten(why.message.lines().next().unwrap_or_default());
         let fast = why.estimated_cost.map_or(String::new(), |cost| {
             format!(" (its estimate: {} of the start)", as_percent(cost))
         });
@@ -251,9 +253,21 @@ fn dropped(began: &Began, found: &Found) -> Table {
     Table::new(columns, rows.collect())
 }
 
+/// The log has all of it.
+fn shorten(message: &str) -> String {
+    match message.char_indices().nth(LONGEST_EXAMPLE) {
+        None => message.to_owned(),
+        Some((end, _)) => {
+            let text = message.get(..end).unwrap_or(message);
+            let whole = text.rsplit_once(' ').map_or(text, |(words, _)| words);
+            format!("{whole} ...")
+        }
+    }
+}
+
 fn path(began: &Began, found: &Found) -> Table {
     let columns = [
-        ("configuration", Kind::Text),
+        ("new best", Kind::Text),
         ("other than the start", Kind::Text),
         ("of the start", Kind::Number),
         ("after", Kind::Number),
@@ -286,7 +300,7 @@ fn chart<'a>(found: &Found) -> Option<Part<'a>> {
         .collect();
     (values.len() > 1).then(|| {
         Part::Chart(Chart {
-            title: "the best after so many evaluations, in per cent of the start".to_owned(),
+            title: "in per cent of the start: the best after each evaluation".to_owned(),
             labels: (1..=values.len()).map(|it| it.to_string()).collect(),
             values,
         })
