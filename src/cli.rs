@@ -2,6 +2,7 @@
 
 use crate::config::Budget;
 use crate::device::DeviceChoice;
+use crate::micro;
 use crate::shard::Part;
 use crate::tune::Method;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -558,17 +559,17 @@ pub struct CalibrateArgs {
 
 Exit codes: 0, 1 no configuration holds its gates, 2 wrong usage, 3 no GPU to rank by, 4 environment.")]
 pub struct MicroArgs {
-    /// Queries of a block: multiples of 16
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = clap::value_parser!(i64).range(16..=512))]
+    /// Queries of a block: multiples of 16, up to 512
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = micro::read_block_m)]
     pub block_m: Vec<i64>,
-    /// Keys of a tile: multiples of 16 that divide 512
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = clap::value_parser!(i64).range(16..=512))]
+    /// Keys of a tile: 16, 32, 64, 128, 256 or 512
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = micro::read_block_k)]
     pub block_k: Vec<i64>,
-    /// Tiles in shared memory
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [1, 2, 3, 4], value_parser = clap::value_parser!(i64).range(1..=16))]
+    /// Tiles in shared memory: 1 to 16
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [1, 2, 3, 4], value_parser = micro::read_stages)]
     pub stages: Vec<i64>,
     /// Halves that a thread copies at a time: 2, 4 or 8
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [2, 4, 8], value_parser = clap::value_parser!(i64).range(2..=8))]
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [2, 4, 8], value_parser = micro::read_vec_width)]
     pub vec_width: Vec<i64>,
     /// How many of the best are shown, and are seeds in micro.json
     #[arg(long, default_value_t = 10, value_name = "K")]
