@@ -4,7 +4,7 @@
 //!
 //! Half of the proposals are neighbours of one of the best so far, the other half is from anywhere: models
 //! miss what they do not expect, and neighbours alone stay in the first valley. The figures behind this and
-//! behind the constants are in `dev/replay/README.md`.
+//! behind the constants are in `dev/replay/choices.md`.
 
 use crate::best::Best;
 use crate::dice::Dice;
