@@ -2,6 +2,7 @@
 
 use crate::config::Budget;
 use crate::device::DeviceChoice;
+use crate::micro;
 use crate::shard::Part;
 use crate::tune::Method;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -127,16 +128,27 @@ pub struct ConfigArg {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  gatekeeper doctor            cache, gates.yaml, compiler and GPUs, a line each
-  gatekeeper doctor --peaks    also what the first GPU reaches, beside what the tables of diagnoses have
+  gatekeeper doctor                  what a run needs of this machine, an item each, with what to do
+  gatekeeper doctor --require-gpu    as for `run`: no GPU is broken, too
+  gatekeeper doctor --format json    the same for programs
+  gatekeeper doctor --peaks          also what the first GPU reaches, beside what the tables have
 
-Exit codes: 0, 2 for a mistake in gates.yaml, 4 for any other problem. No GPU is not a problem.")]
+Exit codes: 0, 2 for a mistake in gates.yaml, 4 where a run would fail.")]
 pub struct DoctorArgs {
     #[command(flatten)]
     pub config: ConfigArg,
+    /// Without a usable GPU, exit with code 4
+    #[arg(long)]
+    pub require_gpu: bool,
+    /// The directory that `run` would write to
+    #[arg(long, default_value = "gatekeeper-out", value_name = "DIR")]
+    pub out: PathBuf,
     /// Measure the peaks of the first GPU with built-in kernels: FP32, tensor cores, DRAM and L2
     #[arg(long)]
     pub peaks: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal)]
+    pub format: ProfileFormat,
 }
 
 #[derive(Debug, Args)]
@@ -547,17 +559,17 @@ pub struct CalibrateArgs {
 
 Exit codes: 0, 1 no configuration holds its gates, 2 wrong usage, 3 no GPU to rank by, 4 environment.")]
 pub struct MicroArgs {
-    /// Queries of a block: multiples of 16
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = clap::value_parser!(i64).range(16..=512))]
+    /// Queries of a block: multiples of 16, up to 512
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = micro::read_block_m)]
     pub block_m: Vec<i64>,
-    /// Keys of a tile: multiples of 16 that divide 512
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = clap::value_parser!(i64).range(16..=512))]
+    /// Keys of a tile: 16, 32, 64, 128, 256 or 512
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [32, 64, 128], value_parser = micro::read_block_k)]
     pub block_k: Vec<i64>,
-    /// Tiles in shared memory
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [1, 2, 3, 4], value_parser = clap::value_parser!(i64).range(1..=16))]
+    /// Tiles in shared memory: 1 to 16
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [1, 2, 3, 4], value_parser = micro::read_stages)]
     pub stages: Vec<i64>,
     /// Halves that a thread copies at a time: 2, 4 or 8
-    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [2, 4, 8], value_parser = clap::value_parser!(i64).range(2..=8))]
+    #[arg(long, value_delimiter = ',', value_name = "N", default_values_t = [2, 4, 8], value_parser = micro::read_vec_width)]
     pub vec_width: Vec<i64>,
     /// How many of the best are shown, and are seeds in micro.json
     #[arg(long, default_value_t = 10, value_name = "K")]

@@ -15,6 +15,7 @@ pub mod cmd;
 pub mod config;
 pub mod counters;
 pub mod device;
+pub mod doctor;
 pub mod error;
 pub mod exit;
 pub mod explain;

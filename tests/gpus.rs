@@ -49,7 +49,10 @@ fn two_models_of_gpu_are_no_machine_for_all() {
     }
     let (code, doctor) = said(&["doctor"]);
     assert_eq!(code, Some(0), "{doctor}");
-    for part in ["device ok GPU of a test,", "cuda:1 ok GPU 1 of a test,"] {
+    for part in [
+        "cuda:0 limited GPU of a test,",
+        "cuda:1 limited GPU 1 of a test,",
+    ] {
         assert!(doctor.contains(part), "{doctor}");
     }
 }

@@ -9,7 +9,7 @@ use common::{has_gpu, refused, run, stderr, stdout};
 use serde_json::Value;
 use std::path::Path;
 
-fn micro(dir: &Path, args: &[&str], code: i32) -> Value {
+fn rank(dir: &Path, args: &[&str], code: i32) -> Value {
     let mut all = vec!["micro", "--provision", "--format", "json"];
     all.extend(args);
     serde_json::from_str(&stdout(&run(dir, &all, code))).unwrap()
@@ -23,7 +23,7 @@ fn count(of: &Value) -> usize {
 #[test]
 fn every_configuration_is_right_in_the_simulator() {
     let dir = tempfile::tempdir().unwrap();
-    let said = micro(dir.path(), &["--device", "sim"], 3);
+    let said = rank(dir.path(), &["--device", "sim"], 3);
     assert_eq!(said["schema"], "gatekeeper.micro/1");
     assert_eq!(said["dropped"], serde_json::json!([]));
     assert_eq!(count(&said["unranked"]), 108);
@@ -38,32 +38,42 @@ fn every_configuration_is_right_in_the_simulator() {
     );
 }
 
-/// 48 does not divide the keys, so that some are left out; sixteen tiles are more than there is shared memory for; and
-/// 40 queries are no whole warps.
+/// Sixteen tiles are more than there is shared memory for.
 #[test]
-fn a_configuration_that_is_wrong_is_dropped_by_the_gate_that_shows_it() {
+fn a_configuration_that_breaks_a_gate_is_dropped_by_it() {
     let dir = tempfile::tempdir().unwrap();
-    let sweep = "--device sim --block-m 40,64 --block-k 48,64 --stages 2,16 --vec-width 8";
-    let sweep: Vec<&str> = sweep.split(' ').collect();
-    let said = micro(dir.path(), &sweep, 3);
-    assert_eq!(
-        said["unranked"],
-        serde_json::json!([{"BLOCK_M": 64, "BLOCK_K": 64, "STAGES": 2, "VEC_WIDTH": 8}])
-    );
-    let codes = |m: i64, k: i64, s: i64| {
-        let dropped = said["dropped"].as_array().unwrap().iter();
-        let of_it = dropped.filter(|it| {
-            it["define"]
-                == serde_json::json!({"BLOCK_M": m, "BLOCK_K": k, "STAGES": s, "VEC_WIDTH": 8})
-        });
-        let codes = of_it.map(|it| (it["gate"].clone(), it["code"].clone()));
-        codes.collect::<Vec<_>>()
+    let sweep = "--device sim --block-m 64 --block-k 64 --stages 2,16 --vec-width 8";
+    let said = rank(dir.path(), &sweep.split(' ').collect::<Vec<_>>(), 3);
+    let define = |stages: i64| serde_json::json!({"BLOCK_M": 64, "BLOCK_K": 64, "STAGES": stages, "VEC_WIDTH": 8});
+    assert_eq!(said["unranked"], serde_json::json!([define(2)]));
+    let [dropped] = said["dropped"].as_array().unwrap().as_slice() else {
+        panic!("{said}")
     };
-    let one = |gate: &str, code: &str| vec![(Value::from(gate), Value::from(code))];
-    assert_eq!(codes(64, 48, 2), one("max_err <= 0.001", "beyond-limit"));
-    assert_eq!(codes(64, 64, 16), one("occupancy >= 1 %", "beyond-limit"));
-    assert_eq!(codes(40, 64, 2), one("built", "does-not-compile"));
-    assert_eq!(count(&said["dropped"]), 7);
+    assert_eq!(dropped["define"], define(16));
+    assert_eq!(dropped["gate"], "occupancy >= 1 %");
+    assert_eq!(dropped["code"], "beyond-limit");
+}
+
+#[test]
+fn values_that_the_tile_cannot_have_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (option, value, allowed) in [
+        ("--block-m", "17", "a multiple of 16 from 16 to 512"),
+        ("--block-m", "528", "a multiple of 16 from 16 to 512"),
+        ("--block-m", "0", "a multiple of 16 from 16 to 512"),
+        ("--block-k", "48", "16, 32, 64, 128, 256 or 512"),
+        ("--block-k", "8", "16, 32, 64, 128, 256 or 512"),
+        ("--stages", "0", "1 to 16"),
+        ("--stages", "two", "1 to 16"),
+        ("--vec-width", "3", "2, 4 or 8"),
+        ("--vec-width", "16", "2, 4 or 8"),
+    ] {
+        let said = stderr(&run(dir.path(), &["micro", option, value], 2));
+        let says =
+            format!("error: invalid value '{value}' for '{option} <N>': it can be {allowed}\n");
+        assert!(said.starts_with(&says), "{said}");
+    }
+    assert!(!dir.path().join("gatekeeper-out").exists());
 }
 
 #[test]
@@ -102,12 +112,21 @@ fn a_stored_ranking_is_compared_with_a_log_of_tune() {
         ranked.join(",")
     );
     std::fs::write(dir.path().join("micro.json"), &ranking).unwrap();
+    let began = r#"{"event":"began","schema":"gatekeeper.tune/1","start":"k/v","macros":{},"parameters":[["BLOCK_M",[32,64,128]]],"constraints":[],"configurations":3,"objective":{"s":1.0},"strategy":"random","seed":1,"device":"a","sources":"b","compiler":"c"}"#;
     let line = |m: i64, cost: f64| {
         format!(
-            "{{\"event\":\"evaluated\",\"values\":{{\"BLOCK_M\":{m}}},\"outcome\":{{\"kind\":\"timed\",\"cost\":{cost}}}}}\n"
-        )
+            r#"{{"event":"evaluated","number":{m},"values":{{"BLOCK_M":{m}}},"code":null,"figures":null,"outcome":{{"kind":"timed","beside":0,"ratio":{cost},"processes":1,"stopped":true,"cost":{cost},"p50_ns":{{}},"beside_ns":{{}}}},"at_ms":1,"compile_ms":1}}"#
+        ) + "\n"
     };
-    let log = [line(32, 1.2), line(64, 0.8), line(128, 0.9)].concat();
+    // The last one was being written.
+    let log = [
+        format!("{began}\n"),
+        line(32, 1.2),
+        line(64, 0.8),
+        line(128, 0.9),
+        line(64, 9.0)[..40].to_owned(),
+    ]
+    .concat();
     std::fs::write(dir.path().join("log.jsonl"), &log).unwrap();
     let args = ["micro", "--from", "micro.json", "--against", "log.jsonl"];
     let said = stdout(&run(dir.path(), &args, 0));
@@ -130,12 +149,21 @@ fn a_stored_ranking_is_compared_with_a_log_of_tune() {
         said,
         "error: micro.json: its schema is gatekeeper.micro/9, and gatekeeper.micro/1 is expected\n"
     );
-    std::fs::write(dir.path().join("log.jsonl"), "{}\n").unwrap();
-    let said = stderr(&run(dir.path(), &args, 2));
-    assert!(
-        said.starts_with("error: log.jsonl:1: no line of a log of `tune`"),
-        "{said}"
-    );
+    for (log, says) in [
+        ("{}\n".to_owned(), "this is no line of a log of `tune`"),
+        (line(32, 1.2), "the log does not say what was searched\n"),
+        (
+            log.replace("tune/1", "tune/9"),
+            "its schema is gatekeeper.tune/9, and gatekeeper.tune/1 is expected\n",
+        ),
+    ] {
+        std::fs::write(dir.path().join("log.jsonl"), log).unwrap();
+        let said = stderr(&run(dir.path(), &args, 2));
+        assert!(
+            said.starts_with(&format!("error: log.jsonl:1: {says}")),
+            "{said}"
+        );
+    }
 }
 
 #[test]
@@ -166,7 +194,7 @@ fn renames_that_name_nothing_are_refused() {
 #[ignore = "needs an NVIDIA GPU: cargo test -- --ignored"]
 fn on_a_gpu_all_are_ranked() {
     let dir = tempfile::tempdir().unwrap();
-    let said = micro(dir.path(), &[], 0);
+    let said = rank(dir.path(), &[], 0);
     let ranked = said["ranked"].as_array().unwrap();
     assert_eq!(ranked.len() + count(&said["dropped"]), 108);
     assert!(ranked.len() > 50, "{said}");

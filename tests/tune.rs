@@ -117,6 +117,8 @@ fn what_is_wrong_is_dropped_for_its_own_reason_and_what_is_right_is_ranked() {
     assert!(best.contains("SHORTCUT=0"), "{best}");
     assert!(!best.contains("SHORTCUT=1"), "{best}");
     assert!(page.contains("max_err"), "{page}");
+    // Of three findings the log has all.
+    assert!(page.contains(" ... (its estimate: "), "{page}");
 
     let html = fs::read_to_string(dir.join(LOG).with_extension("html")).unwrap();
     assert!(html.contains("<svg"), "the path is drawn");
@@ -334,6 +336,34 @@ fn mistakes_are_told_before_anything_is_built() {
     refused(dir, &tune, says);
     refused(dir, &["validate"], says);
     fs::write(&gates, &right).unwrap();
+    edit(
+        &gates,
+        "constraints: [\"SHORTCUT == 0 || THREADS == 128 && HINT == 0\"]",
+        "constraints: [THREADS > 100, THREADS < 100]",
+    );
+    let says = "error: gates.yaml:30:36: kernels.sums.tune.constraints[1]: no configuration is left: 20 hold this, and \
+                none of them `THREADS > 100` too\n";
+    refused(dir, &tune, says);
+    fs::write(&gates, &right).unwrap();
+    for parameter in ["THREADS", "SHORTCUT", "HINT"] {
+        let text = fs::read_to_string(&gates).unwrap();
+        let line = |line: &&str| line.trim_start().starts_with(&format!("{parameter}: ["));
+        let line = text.lines().find(line).unwrap().to_owned();
+        edit(&gates, &format!("{line}\n"), "");
+    }
+    edit(&gates, "parameters:", "parameters: {}");
+    let says = "error: gates.yaml:26:19: kernels.sums.tune.parameters: no parameters: nothing can be tuned\n  \
+                help: name macros and their values: parameters: {BLOCK_M: [32, 64, 128]}\n";
+    refused(dir, &tune, says);
+    fs::write(&gates, &right).unwrap();
+    edit(&gates, "HINT: [0, 1]", "HINT: []");
+    let says = "error: gates.yaml:29:15: kernels.sums.tune.parameters.HINT: `HINT` has no values\n";
+    refused(dir, &tune, says);
+    fs::write(&gates, &right).unwrap();
+    edit(&gates, "budget: 50 evaluations", "budget: 0s");
+    let says = "error: gates.yaml:32:15: kernels.sums.tune.budget: a budget of 0s tries nothing\n";
+    refused(dir, &tune, says);
+    fs::write(&gates, &right).unwrap();
     let says = "error: there is no kernel `sum`\n  help: did you mean `sums`?\n";
     refused(dir, &["tune", "sum"], says);
     for (budget, says) in [
@@ -347,5 +377,107 @@ fn mistakes_are_told_before_anything_is_built() {
         let output = run(dir, &["tune", "sums", "--budget", budget], 2);
         assert!(stderr(&output).contains(says), "{}", stderr(&output));
     }
+    assert!(!dir.join("gatekeeper-out").exists());
+}
+
+/// Two of three fit; one of those names a macro that the space does not have.
+const SEEDS: &str = r#"{"schema": "gatekeeper.micro/1", "seeds": [{"THREADS": 7}, {"THREADS": 512}, {"THREADS": 128, "STAGES": 2}]}"#;
+
+#[test]
+fn seeds_are_tried_first() {
+    let project = project();
+    let dir = project.path();
+    fs::write(dir.join("micro.json"), SEEDS).unwrap();
+    for strategy in ["elite", "guided"] {
+        let log = format!("{strategy}.jsonl");
+        let more = [
+            "--seeds",
+            "micro.json",
+            "--budget",
+            "2 evaluations",
+            "--log",
+            &log,
+        ];
+        let output = run(dir, &[&ALL[..], &[strategy], &more].concat(), 3);
+        let said = stderr(&output);
+        let says = "seeds: 2 of 3 are configurations of this space; no parameters here: STAGES\n";
+        assert!(said.contains(says), "{said}");
+        let tried = evaluated(dir, &log).into_iter();
+        let tried: BTreeMap<u64, i64> = tried
+            .map(|it| {
+                (
+                    it["number"].as_u64().unwrap(),
+                    it["values"]["THREADS"].as_i64().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!((tried[&1], tried[&2]), (512, 128), "{strategy}");
+        let began = &events(dir, &log)[0];
+        assert_eq!(began["seeds"].as_array().unwrap().len(), 3);
+    }
+    // Another start is another search.
+    fs::write(dir.join("micro.json"), SEEDS.replace("512", "32")).unwrap();
+    let again = [
+        "elite",
+        "--seeds",
+        "micro.json",
+        "--log",
+        "elite.jsonl",
+        "--resume",
+    ];
+    let said = stderr(&run(dir, &[&ALL[..], &again].concat(), 2));
+    assert!(
+        said.contains("the log is of another search: other seeds of micro"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_is_no_file_of_seeds_is_refused() {
+    let project = project();
+    let dir = project.path();
+    let tune = |strategy: &'static str| {
+        [
+            "tune",
+            "sums",
+            "--device",
+            "sim",
+            "--strategy",
+            strategy,
+            "--seeds",
+            "seeds.json",
+        ]
+    };
+    let cannot = "error: seeds.json: the seeds cannot be read: ";
+    for (text, says) in [
+        (
+            SEEDS.replace("micro/1", "micro/2"),
+            format!(
+                "{cannot}its schema is gatekeeper.micro/2, and gatekeeper.micro/1 is expected\n"
+            ),
+        ),
+        (
+            r#"{"seeds": []}"#.to_owned(),
+            format!("{cannot}missing field `schema` at line 1 column 13\n"),
+        ),
+        (
+            SEEDS.replace("512", "\"many\""),
+            format!("{cannot}invalid type: string \"many\", expected i64 at line 1 column 77\n"),
+        ),
+        (
+            SEEDS.replace("THREADS", "ROWS"),
+            "error: seeds.json: no configuration has the values of any of its 3 seeds\n  \
+             help: a macro of the tile that has another name here: micro --as STAGES=NAME\n"
+                .to_owned(),
+        ),
+    ] {
+        fs::write(dir.join("seeds.json"), text).unwrap();
+        refused(dir, &tune("elite"), &says);
+    }
+    let says = "error: seeds.json: random starts from nothing: seeds are for guided and elite\n";
+    refused(dir, &tune("random"), says);
+    fs::remove_file(dir.join("seeds.json")).unwrap();
+    let said = stderr(&run(dir, &tune("guided"), 2));
+    assert!(said.starts_with(cannot), "{said}");
     assert!(!dir.join("gatekeeper-out").exists());
 }

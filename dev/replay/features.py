@@ -1,10 +1,11 @@
 """Builds the kernels of recorded spaces and writes what PTXAS says of each configuration: features for `replay`.
 
-    python dev/replay/features.py SPACES RECORDING NVCC OUT.tsv --architectures 80,86 [--jobs 16] [--seconds 600]
+    python dev/replay/features.py SPACES RECORDING NVCC OUT.tsv --architectures 80,86 [--jobs 16] [--seconds 600] [--limit 10]
 
 Needs no GPU. Resumes: configurations that OUT has already are not built again. They are built in a drawn order, so
 that an unfinished file is a sample of the space. Each line of OUT: the configuration's key, architecture, registers,
-shared bytes, spilled bytes (stores and loads). A configuration that does not build has `-` for each.
+shared bytes, spilled bytes (stores and loads). A configuration that does not build, or takes a compiler longer than
+--limit seconds, has `-` for each: what takes so long is unrolled beyond all registers.
 
 The recordings' convolution has a parameter that the published source lacks: use_shmem. With use_shmem=0 this script
 reads the input where the source reads its tile of it, and leaves the tile out. That is a guess at the source that was
@@ -47,24 +48,33 @@ def read_source(spaces, kernel):
     return {1: text, 0: (text[:start] + text[end:]).replace(TILE, DIRECT)}
 
 
-def build(nvcc, text, config, architectures, scratch):
+def compile_with(command, folder, limit):
+    """What the compiler said, or None if it failed or took too long."""
+    try:
+        said = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return None
+    return said.stderr if said.returncode == 0 else None
+
+
+def build(nvcc, text, config, architectures, scratch, limit):
     """PTXAS's words on each architecture. PTX is made once."""
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         folder = pathlib.Path(folder)
         (folder / "kernel.cu").write_text(text)
         defines = [f"-D{key}={value}" for key, value in config.items()]
-        made = subprocess.run(
+        made = compile_with(
             [nvcc, "-std=c++17", "-O3", f"-arch=compute_{min(architectures)}", "-ptx", *defines,
-             "kernel.cu", "-o", "kernel.ptx"], cwd=folder, capture_output=True, text=True)
+             "kernel.cu", "-o", "kernel.ptx"], folder, limit)
         for architecture in architectures:
             row = ["-"] * 3
-            if made.returncode == 0:
-                said = subprocess.run(
+            if made is not None:
+                said = compile_with(
                     [str(pathlib.Path(nvcc).with_name("ptxas")), f"-arch=sm_{architecture}", "-v", "kernel.ptx",
-                     "-o", "kernel.cubin"], cwd=folder, capture_output=True, text=True)
-                if said.returncode == 0:
+                     "-o", "kernel.cubin"], folder, limit)
+                if said is not None:
                     def find(pattern):
-                        found = re.search(pattern, said.stderr)
+                        found = re.search(pattern, said)
                         return int(found[1]) if found else 0
                     spills = find(r"(\d+) bytes spill stores") + find(r"(\d+) bytes spill loads")
                     row = [find(r"Used (\d+) registers"), find(r"(\d+) bytes smem"), spills]
@@ -80,6 +90,7 @@ def main():
     parser.add_argument("--architectures", default="80,86")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--limit", type=float, default=10)
     arguments = parser.parse_args()
     until = time.monotonic() + arguments.seconds
     cache = json.load(gzip.open(arguments.spaces / f"{arguments.recording}.json.gz"))
@@ -96,7 +107,8 @@ def main():
             return None
         line = cache["cache"][key]
         config = {name: line[name] for name in cache["tune_params_keys"]}
-        rows = build(arguments.nvcc, sources[config.get("use_shmem")], config, architectures, scratch)
+        rows = build(arguments.nvcc, sources[config.get("use_shmem")], config, architectures, scratch,
+                     arguments.limit)
         return [[key, architecture, *row] for architecture, row in rows]
 
     with tempfile.TemporaryDirectory() as scratch, arguments.out.open("a") as out:

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::explain::diagnosis::peaks::Peaks;
 use crate::toolchain::Toolchain;
 use crate::worker::Crew;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use verdict::model::{Arch, Arithmetic, Callable, Case, DeviceFacts, Unit, UnitId};
 
@@ -16,7 +17,8 @@ const SOURCE: &str = include_str!("peaks.cu");
 const FILE: &str = "peaks.cu";
 
 /// What a kernel keeps busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kernel {
     Fp32,
     Tensor,
@@ -25,7 +27,7 @@ pub enum Kernel {
 }
 
 /// One peak as measured, and as the tables have it.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Serialize)]
 pub struct Measured {
     pub kernel: Kernel,
     /// Operations or bytes a second.

@@ -5,6 +5,7 @@ use crate::cache::Cache;
 use crate::cache::evict::{Entry, Limits};
 use crate::error::{Diagnostic, Error, Result};
 use crate::exit::Exit;
+use crate::report::words::size;
 use std::fmt::Write;
 use std::time::SystemTime;
 
@@ -74,14 +75,6 @@ pub fn prune(limits: Limits, is_dry: bool) -> Result<Exit> {
 
 fn total(entries: &[Entry]) -> u64 {
     entries.iter().map(|entry| entry.bytes).sum()
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
-    }
 }
 
 /// Since then.

@@ -11,6 +11,7 @@ use crate::micro::{self, MACROS, Request, Sweep};
 use crate::report::micro::{self as report, Ending};
 use crate::report::progress::Progress;
 use crate::report::{markdown, terminal};
+use crate::tune::log;
 use search::Seed;
 use std::path::Path;
 
@@ -133,11 +134,6 @@ fn read_text(path: &Path) -> Result<String> {
 }
 
 fn read_times(path: &Path) -> Result<Vec<validity::Timed>> {
-    let text = read_text(path)?;
-    validity::read_times(&text).map_err(|(line, error)| {
-        Error::Usage(
-            Diagnostic::new(format!("no line of a log of `tune`: {error}"))
-                .at(format!("{}:{line}", path.display())),
-        )
-    })
+    let events = log::read(path)?.events.into_iter();
+    Ok(validity::timed(events.map(|(_, event)| event)))
 }

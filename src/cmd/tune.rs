@@ -15,6 +15,7 @@ use crate::tune::lab::OnBench;
 use crate::tune::log::{Began, Earlier, Log, SCHEMA};
 use crate::tune::{self, End, Found, Settings, export, sources};
 use search::{Space, Value};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
     let tuning = config::load_tuning(&args.config.config, &args.kernel, args.sim_budget)?;
     let space = Arc::new(tuning.space()?);
     sources::check_parameters(&tuning)?;
-    let seeds = read_seeds(args)?;
+    let seeds = read_seeds(args, &space)?;
     // A variant that cannot be written is reported before an hour of GPU time, not after it.
     let config = &args.config.config;
     if let Some(name) = &args.apply {
@@ -116,21 +117,45 @@ pub fn run(args: &TuneArgs) -> Result<Exit> {
     Ok(exit(&found))
 }
 
-fn read_seeds(args: &TuneArgs) -> Result<Vec<search::Seed>> {
+fn read_seeds(args: &TuneArgs, space: &Space) -> Result<Vec<search::Seed>> {
     let Some(path) = &args.seeds else {
         return Ok(Vec::new());
     };
-    let refuse =
-        |message: String| Error::Usage(Diagnostic::new(message).at(path.display().to_string()));
+    let refuse = |message: String| Diagnostic::new(message).at(path.display().to_string());
     if !args.strategy.takes_seeds() {
         let name = args.strategy.name();
-        return Err(refuse(format!(
-            "{name} starts from nothing: seeds are for guided and elite"
-        )));
+        let message = format!("{name} starts from nothing: seeds are for guided and elite");
+        return Err(Error::Usage(refuse(message)));
     }
-    let text = files::read_text(path, files::WRITTEN)
-        .map_err(|error| refuse(format!("the seeds cannot be read: {error}")))?;
-    search::read_seeds(&text).map_err(|error| refuse(format!("the seeds cannot be read: {error}")))
+    let text = files::read_text(path, files::WRITTEN).map_err(|error| error.to_string());
+    let seeds = text.and_then(|text| search::read_seeds(&text).map_err(|error| error.to_string()));
+    let seeds =
+        seeds.map_err(|why| Error::Usage(refuse(format!("the seeds cannot be read: {why}"))))?;
+    let fit = seeds
+        .iter()
+        .filter(|seed| space.seeded(seed, None).is_some());
+    let (fit, count) = (fit.count(), seeds.len());
+    let is_parameter = |name: &String| space.parameters().iter().any(|it| it.name == *name);
+    let names: BTreeSet<&String> = seeds.iter().flat_map(|seed| seed.keys()).collect();
+    let others: Vec<&str> = names
+        .into_iter()
+        .filter(|name| !is_parameter(name))
+        .map(String::as_str)
+        .collect();
+    if fit == 0 {
+        let message = format!("no configuration has the values of any of its {count} seeds");
+        let refused = refuse(message)
+            .help("a macro of the tile that has another name here: micro --as STAGES=NAME");
+        return Err(Error::Usage(refused));
+    }
+    let aside = match others.is_empty() {
+        true => String::new(),
+        false => format!("; no parameters here: {}", others.join(", ")),
+    };
+    remark(&format!(
+        "seeds: {fit} of {count} are configurations of this space{aside}"
+    ));
+    Ok(seeds)
 }
 
 fn exit(found: &Found) -> Exit {

@@ -20,18 +20,19 @@ pub struct GatesFile {
     pub version: Spot<u32>,
     /// Every kernel is built for each of these: [sm_89, sm_90].
     pub architectures: Spot<Vec<Spot<String>>>,
-    /// The compiler that the limits are for; takes precedence over PATH.
+    /// The compiler that the limits are for, as `cuda: "13.0"`; takes precedence over PATH. Default: any nvcc.
     #[serde(default)]
     pub toolchain: Toolchain,
-    /// nvcc flags of all kernels: [-O3, -std=c++17].
+    /// nvcc flags of all kernels: [-O3, -std=c++17]. Default: none.
     #[serde(default)]
     pub flags: Vec<Spot<String>>,
-    /// How kernels are timed.
+    /// How kernels are timed. Default: those of its keys.
     #[serde(default)]
     pub timing: Timing,
-    /// How much is simulated on a machine without a GPU.
+    /// How much is simulated on a machine without a GPU. Default: that of its key.
     #[serde(default)]
     pub simulation: RawSimulation,
+    /// Kernels by name: letters, digits, `_`, `-`.
     pub kernels: Spot<Ordered<Spot<Kernel>>>,
 }
 
@@ -45,19 +46,19 @@ pub struct Toolchain {
 #[derive(Debug, Default, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
-    /// warm: launches back to back. cold: L2 is flushed before each launch.
+    /// `warm`: launches back to back. `cold`: L2 is flushed before each. Default: `warm`.
     pub mode: Option<Mode>,
-    /// Launches before the first sample.
+    /// Launches before the first sample. Default: 20.
     pub warmup: Option<Spot<u32>>,
-    /// Batched samples per process: for p50, mean, min and max.
+    /// Batched samples of each process, for p50, mean, min and max (`--iters`). Default: 30.
     pub iterations: Option<Spot<u32>>,
-    /// Samples of a single launch, per process: for p90, p99 and cv.
+    /// Samples of one launch each, of each process, for p90, p99 and cv. Default: 200.
     pub singles: Option<Spot<u32>>,
-    /// A batched sample lasts at least this long: 200us.
+    /// The least duration of a batched sample. Default: `200us`.
     pub batch: Option<Spot<Formula>>,
-    /// Fresh processes that time every case.
+    /// Fresh processes that time every case. Default: 3.
     pub processes: Option<Spot<u32>>,
-    /// The most processes, if the first ones do not decide.
+    /// The most processes, if the first ones do not decide. Default: 8.
     pub max_processes: Option<Spot<u32>>,
 }
 
@@ -65,7 +66,8 @@ pub struct Timing {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Simulation")]
 pub struct RawSimulation {
-    /// Warp instructions of one case, all seeds together; a case that needs more is skipped.
+    /// Warp instructions of one case over all its seeds, a matrix product as 16 of them; a case that takes more is
+    /// skipped (`--sim-budget`). Default: 50000000.
     pub budget: Option<Spot<u64>>,
 }
 
@@ -73,55 +75,59 @@ pub struct RawSimulation {
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kernel {
-    /// The .cu or .cuh file, relative to gates.yaml; or a .ptx or .cubin that a compiler has made.
+    /// A .cu file or a header (.cuh), relative to gates.yaml; or what a compiler has made: .ptx or .cubin.
     pub source: Spot<String>,
-    /// C++ name of the __global__ function as written in the source: k, ns::k, "k<float, 4>".
+    /// C++ name of the `__global__` function as the source would write it: `k`, `ns::k`, or a template with its arguments,
+    /// which can be aliases and macros: `"k<half, BLOCK>"`. Required, unless there is a `sequence` or `launcher`.
     pub entry: Option<Spot<String>>,
     /// Instead of `entry`, `args` and `launch`: several kernels of the source that run one after the other over the
-    /// same tensors. They are checked and timed as one.
+    /// same tensors. They are checked and timed as one. Default: none.
     pub sequence: Option<Spot<Vec<Spot<RawStep>>>>,
-    /// Instead of `entry`: a host function that launches the kernel.
+    /// Instead of `entry`: a host function that launches the kernel. Default: none.
     pub launcher: Option<Spot<Launcher>>,
-    /// Include directories (nvcc -I), relative to gates.yaml; outside it "${TORCH_INCLUDE}" or a whole path.
+    /// Directories for `-I`, relative to gates.yaml; one outside the repository as `${NAME}`, `${NAME}/below`, from the
+    /// environment, or as a whole path. Default: none.
     #[serde(default)]
     pub include_dirs: Vec<Spot<String>>,
-    /// nvcc flags, after those of the file.
+    /// For nvcc, after those of the file. Default: none.
     #[serde(default)]
     pub flags: Vec<Spot<String>>,
-    /// Macros (nvcc -D). Expressions can use those with integer values.
+    /// Macros (`-D`); expressions can use those that are integers. Default: none.
     #[serde(default)]
     pub define: Ordered<Spot<Word>>,
-    /// The kernel with different macros. Default: one variant named `default`.
+    /// The kernel with other macros, or other parts replaced, by name. Default: one, called `default`.
     pub variants: Option<Spot<Ordered<Spot<Variant>>>>,
-    /// Named sets of integer dimensions; a value may be an expression over the others. Default: one shape named
-    /// `default`.
+    /// Integer dimensions by name, the same in all shapes; a value can be an expression over the others:
+    /// `{N: 128, K: N / 2}`. Default: one, called `default`.
     pub shapes: Option<Spot<Ordered<Spot<Dims>>>>,
-    /// A number of seeds, a list of seeds, or either of them per shape, with a `default`.
+    /// A number of seeds, a list of them, or either by shape with a `default`. Default: 5, which are 1 to 5.
     pub seeds: Option<Spot<Seeds>>,
+    /// Buffers by name.
     pub tensors: Ordered<Spot<RawTensor>>,
-    /// __constant__ variables of the source that the host fills, and the tensor whose content each gets:
-    /// {COEFFS: c}. Both have the same size.
+    /// `__constant__` variables that the host fills, and the tensor whose content each gets: `{COEFFS: c}`. Both have the
+    /// same size. Default: none.
     pub constants: Option<Spot<Ordered<Spot<String>>>>,
-    /// In the order of the kernel's parameters. Required with `entry` and `launcher`.
+    /// In the order of the kernel's parameters. Required, unless there is a `sequence`.
     pub args: Option<Spot<Vec<Spot<RawArg>>>>,
-    /// Required with `entry`, not allowed with `launcher`.
+    /// Grid, block, and what else a launch has. Required with `entry`.
     pub launch: Option<Spot<RawLaunch>>,
-    /// What outputs are compared with.
+    /// How the right output is computed.
     pub reference: Spot<RawReference>,
-    /// Why outputs of two launches may differ bit for bit. Default: they must be equal.
+    /// Allows launches to differ in bits, and says why: `float atomics`. Default: they must not differ.
     pub nondeterministic: Option<Spot<String>>,
-    /// How often each seed is launched to compare outputs bit for bit.
+    /// Launches of each seed, compared bit for bit. Default: 8.
     pub launches: Option<Spot<u32>>,
-    /// The longest that the check of one seed, or the timing of one case, may take: 30s.
+    /// Time limit for checking one seed, or timing one case. Default: `30s`.
     pub deadline: Option<Spot<Formula>>,
-    /// Other programs that do the same work, timed in the same run where there is a GPU.
+    /// Other programs that do the same work, timed in the same run where there is a GPU. Default: none.
     #[serde(default)]
     pub rivals: Ordered<Spot<RawRival>>,
+    /// Limits; every case needs `max_err` or `rel_l2`.
     pub gates: Spot<Gates>,
-    /// Figures to be reached: reported, and no gates.
+    /// Figures to be reached: reported, and no gates. Default: none.
     #[serde(default)]
     pub target: Targets,
-    /// What `gatekeeper tune` searches.
+    /// What `gatekeeper tune` searches. Default: none.
     pub tune: Option<Spot<RawTune>>,
 }
 
@@ -129,14 +135,16 @@ pub struct Kernel {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Tune")]
 pub struct RawTune {
-    /// Macros, and the integers that each can be: {BLOCK_M: [32, 64, 128]}.
+    /// Macros, and the integers that each can be: `{BLOCK_M: [32, 64, 128]}`.
     pub parameters: Spot<Ordered<Spot<Vec<Spot<i64>>>>>,
-    /// Conditions over parameters and integer macros that a configuration has to hold: BLOCK_M / NUM_WARPS >= 8.
+    /// Conditions over parameters and integer macros that a configuration has to hold: `BLOCK_M / NUM_WARPS >= 8`.
+    /// Default: none.
     #[serde(default)]
     pub constraints: Vec<Spot<String>>,
-    /// p50 of mission; or a weight for each of several shapes: {mission: 2, long: 1}.
+    /// `p50 of SHAPE`; or a weight for each of several shapes, `{mission: 2, long: 1}`: the weighted geometric mean of
+    /// their p50.
     pub objective: Spot<RawObjective>,
-    /// Where the search ends: 200 evaluations, or 10min. Default: 100 evaluations.
+    /// Where the search ends: `200 evaluations`, or a time such as `10min`. Default: `100 evaluations`.
     pub budget: Option<Spot<String>>,
 }
 
@@ -188,11 +196,11 @@ impl JsonSchema for RawObjective {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Rival")]
 pub struct RawRival {
-    /// The program and its arguments, started in the directory of gates.yaml: [python3, rivals/torch_sdpa.py].
+    /// The program and its arguments, started in the directory of gates.yaml: `[python3, rivals/torch_sdpa.py]`.
     pub command: Spot<Vec<Spot<String>>>,
-    /// Its ways of doing the work: a limit names them as torch.flash.p50.
+    /// Its ways of doing the work, by name; a limit names `RIVAL.CONTESTANT.METRIC`.
     pub contestants: Spot<Vec<Spot<String>>>,
-    /// The longest that one process of it may take, over all shapes. Default: 5 minutes.
+    /// Time limit of one process, over all that it is given. Default: `300s`.
     pub deadline: Option<Spot<Formula>>,
 }
 
@@ -291,20 +299,22 @@ pub struct RawLaunch {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Tensor")]
 pub struct RawTensor {
-    /// in (default), out, inout (restored before every launch), or scratch (its content is not checked; with a
-    /// `fill`, restored before every launch).
+    /// `in`, `out`, `inout` (restored before every launch), `scratch` (not checked; with a `fill`, restored before every
+    /// launch). Default: `in`.
     pub role: Option<Spot<Role>>,
+    /// f64 f32 f16 bf16 e4m3 e5m2 i8 u8 i16 u16 i32 u32 i64, or a struct.
     #[serde(rename = "type")]
     pub elem: Spot<RawType>,
-    /// Slowest dimension first; [] for a single element. Of structs, how many there are.
+    /// Slowest dimension first; `[]` is one element. Of structs, how many there are.
     pub shape: Spot<Vec<Spot<Formula>>>,
     /// In elements. Default: contiguous.
     pub strides: Option<Spot<Vec<Spot<Formula>>>>,
-    /// How inputs are generated, and what scratch starts with. Default for inputs of floats: normal(0, 1).
+    /// How inputs are made from the seed; what scratch starts with: `zeros`, `constant`, `iota` or `values`. Default:
+    /// normal(0, 1) for inputs of floats.
     pub fill: Option<Spot<RawFill>>,
-    /// How floats are quantised to the codes that the kernel reads.
+    /// How float inputs become the codes that the kernel reads. Default: none.
     pub codec: Option<Spot<RawCodec>>,
-    /// Which elements of an output are compared. Default: all of them.
+    /// Which elements of an output are compared. Default: all.
     pub compare: Option<Spot<RawCompare>>,
 }
 
@@ -448,15 +458,18 @@ pub enum RawCodec {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Blocks")]
 pub struct RawBlocks {
+    /// The field of the scale: one float.
     pub scale: Spot<String>,
+    /// The field of the codes: integers of up to 16 bits.
     pub codes: Spot<String>,
-    /// Gets scale * the sum of all (code - zero_point).
+    /// A field of one float that gets `scale` times the sum of `code - zero_point`, as in q8_1. Default: none.
     pub sum: Option<Spot<String>>,
-    /// Two codes of 4 bits a byte, the low half first. halves: code i and i + n / 2; pairs: code 2 i and 2 i + 1.
+    /// Two codes of 4 bits a u8, the low half first. `halves`: codes i and i + n / 2; `pairs`: codes 2 i and 2 i + 1.
+    /// Default: one code an element.
     pub nibbles: Option<Nibbles>,
-    /// Default: 8 for nibbles, 127 for i8 and u8.
+    /// The code of amax. Default: 8 with `nibbles`, else 127; for 16 bits 32767.
     pub levels: Option<Spot<Formula>>,
-    /// Default: 0, 128 for u8, 8 for nibbles.
+    /// The code of zero. Default: the middle of unsigned codes, 0 of signed ones.
     pub zero_point: Option<Spot<Formula>>,
 }
 

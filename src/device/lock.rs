@@ -45,7 +45,7 @@ impl GpuLock {
         wanted: Use,
         waiting: impl FnOnce(&str),
     ) -> Result<Self> {
-        let path = dir.join(format!("gatekeeper-{uuid}.lock"));
+        let path = path_of(dir, uuid);
         let failed = |error: io::Error| {
             Error::Environment(
                 Diagnostic::new(format!(
@@ -60,16 +60,9 @@ impl GpuLock {
             Ok(()) => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
             Err(TryLockError::WouldBlock) => {
-                let holders = files::read_text(Path::new("/proc/locks"), files::WRITTEN)
-                    .map(|locks| holders(&locks, &file))
-                    .unwrap_or_default();
-                let names: Vec<_> = holders.iter().map(|pid| described(pid)).collect();
                 waiting(&format!(
                     "waiting for GPU {uuid}: {} is using it",
-                    match names.as_slice() {
-                        [] => "another gatekeeper".to_owned(),
-                        names => names.join(" and "),
-                    }
+                    names_of_holders(&file)
                 ));
                 match wanted {
                     Use::Check => file.lock_shared(),
@@ -79,6 +72,46 @@ impl GpuLock {
             }
         }
         Ok(Self { _file: file })
+    }
+}
+
+/// How the lock of a GPU stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody measures: at most others check.
+    Free,
+    /// Held alone, by whom.
+    Held(String),
+    /// It cannot be made, opened or locked.
+    Unusable(String),
+}
+
+/// As [`GpuLock::acquire`] would find it for a check.
+pub fn look(dir: &Path, uuid: &str) -> (PathBuf, Standing) {
+    let path = path_of(dir, uuid);
+    let standing = match open(&path) {
+        Err(error) => Standing::Unusable(error.to_string()),
+        Ok(file) => match tried_for(&file, Use::Check, PATIENCE) {
+            Ok(()) => Standing::Free,
+            Err(TryLockError::Error(error)) => Standing::Unusable(error.to_string()),
+            Err(TryLockError::WouldBlock) => Standing::Held(names_of_holders(&file)),
+        },
+    };
+    (path, standing)
+}
+
+fn path_of(dir: &Path, uuid: &str) -> PathBuf {
+    dir.join(format!("gatekeeper-{uuid}.lock"))
+}
+
+fn names_of_holders(file: &File) -> String {
+    let holders = files::read_text(Path::new("/proc/locks"), files::WRITTEN)
+        .map(|locks| holders(&locks, file))
+        .unwrap_or_default();
+    let names: Vec<_> = holders.iter().map(|pid| described(pid)).collect();
+    match names.as_slice() {
+        [] => "another gatekeeper".to_owned(),
+        names => names.join(" and "),
     }
 }
 
@@ -240,6 +273,23 @@ mod tests {
         );
         assert_eq!(holders(&locks, &file), ["4711", "4712"]);
         assert_eq!(holders("", &file), [""; 0]);
+    }
+
+    #[test]
+    fn a_look_leaves_the_lock_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let standing = || look(dir.path(), "GPU-1").1;
+        assert_eq!(standing(), Standing::Free);
+        let checking = GpuLock::acquire(dir.path(), "GPU-1", Use::Check, quiet).unwrap();
+        assert_eq!(standing(), Standing::Free);
+        drop(checking);
+        let measuring = GpuLock::acquire(dir.path(), "GPU-1", Use::Measure, quiet).unwrap();
+        assert!(matches!(standing(), Standing::Held(_)));
+        drop(measuring);
+        let (path, _) = look(dir.path(), "GPU-1");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(matches!(standing(), Standing::Unusable(_)));
     }
 
     #[test]

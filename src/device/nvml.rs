@@ -4,7 +4,10 @@
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
-use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::enum_wrappers::device::{
+    Clock, ComputeMode as Mode, EccCounter, MemoryError, TemperatureSensor,
+};
+use serde::Serialize;
 use verdict::model::{GpuState, Num, OtherProcess};
 
 pub struct Monitor {
@@ -77,13 +80,90 @@ impl Monitor {
     }
 }
 
-/// Who computes on the GPU of this UUID right now; `None` where NVML does not tell.
-pub fn computing_on(uuid: &str) -> Option<Vec<OtherProcess>> {
+/// The state of a GPU on which nothing of this process runs. `None` is what NVML does not tell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Condition {
+    /// Of the whole GPU, where this one is a slice of it.
+    pub uuid: Option<String>,
+    pub sm_mhz: Option<u32>,
+    pub max_sm_mhz: Option<u32>,
+    pub memory_mhz: Option<u32>,
+    pub max_memory_mhz: Option<u32>,
+    pub temperature_c: Option<u32>,
+    pub power_w: Option<f64>,
+    pub power_limit_w: Option<f64>,
+    /// Why the clock is not higher, whatever it is.
+    pub throttle_reasons: Option<Vec<String>>,
+    /// Those of them that are heat or hardware.
+    pub slowdowns: Option<Vec<String>>,
+    /// By process id.
+    pub other_processes: Option<Vec<OtherProcess>>,
+    pub ecc: Option<Ecc>,
+    pub mig: Option<bool>,
+    pub persistence: Option<bool>,
+    pub compute_mode: Option<ComputeMode>,
+}
+
+/// Errors are counted since the driver was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Ecc {
+    pub enabled: bool,
+    /// After the next reboot.
+    pub pending: bool,
+    pub corrected: Option<u64>,
+    pub uncorrected: Option<u64>,
+}
+
+/// How many processes may use a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ComputeMode {
+    Default,
+    Exclusive,
+    Prohibited,
+}
+
+/// `None` where there is no NVML, or it does not know the GPU of this UUID.
+pub fn condition_of(uuid: &str) -> Option<Condition> {
     let nvml = Nvml::init().ok()?;
-    let device = nvml.device_by_uuid(uuid).ok()?;
-    let mut all = computing(&nvml, &device)?;
-    all.sort();
-    Some(all)
+    // CUDA writes the UUID of a slice as that of a GPU.
+    let device = nvml.device_by_uuid(uuid).or_else(|_| {
+        let slice = nvml.device_by_uuid(uuid.replacen("GPU-", "MIG-", 1))?;
+        slice.mig_parent_device()
+    });
+    let device = device.ok()?;
+    let watts = |milliwatts: u32| f64::from(milliwatts) / 1000.0;
+    let reasons = device.current_throttle_reasons().ok();
+    let errors = |kind| device.total_ecc_errors(kind, EccCounter::Volatile).ok();
+    Some(Condition {
+        uuid: device.uuid().ok(),
+        sm_mhz: device.clock_info(Clock::SM).ok(),
+        max_sm_mhz: device.max_clock_info(Clock::SM).ok(),
+        memory_mhz: device.clock_info(Clock::Memory).ok(),
+        max_memory_mhz: device.max_clock_info(Clock::Memory).ok(),
+        temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
+        power_w: device.power_usage().ok().map(watts),
+        power_limit_w: device.enforced_power_limit().ok().map(watts),
+        throttle_reasons: reasons.map(names),
+        slowdowns: reasons.map(|reasons| names(reasons & slowdowns())),
+        other_processes: computing(&nvml, &device).map(|mut all| {
+            all.sort();
+            all
+        }),
+        ecc: device.is_ecc_enabled().ok().map(|state| Ecc {
+            enabled: state.currently_enabled,
+            pending: state.pending_enabled,
+            corrected: errors(MemoryError::Corrected),
+            uncorrected: errors(MemoryError::Uncorrected),
+        }),
+        mig: device.mig_mode().ok().map(|mode| mode.current != 0),
+        persistence: device.is_in_persistent_mode().ok(),
+        compute_mode: device.compute_mode().ok().map(|mode| match mode {
+            Mode::Default => ComputeMode::Default,
+            Mode::ExclusiveThread | Mode::ExclusiveProcess => ComputeMode::Exclusive,
+            Mode::Prohibited => ComputeMode::Prohibited,
+        }),
+    })
 }
 
 fn computing(nvml: &Nvml, device: &nvml_wrapper::Device<'_>) -> Option<Vec<OtherProcess>> {

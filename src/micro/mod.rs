@@ -8,7 +8,7 @@ mod plan;
 mod rank;
 pub mod validity;
 
-pub use plan::{MACROS, Sweep};
+pub use plan::{MACROS, Sweep, read_block_k, read_block_m, read_stages, read_vec_width};
 pub use rank::{Clocked, Dropped, Kept, Ranking};
 
 use crate::build::{self, Built};

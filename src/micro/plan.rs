@@ -1,6 +1,6 @@
 //! The configurations of a sweep, and the gates.yaml that holds each to what is right. Pure.
 
-use crate::error::{Diagnostic, Error, Result};
+use crate::error::{Diagnostic, Error};
 use search::{Parameter, Seed, Space, Value};
 use std::fmt::Write;
 use verdict::model::{Arch, Arg, Case, ScalarType, ScalarValue};
@@ -20,6 +20,39 @@ const REPEATS: u32 = 10;
 /// Macros of the tile, in the order of its sweep.
 pub const MACROS: [&str; 4] = ["BLOCK_M", "BLOCK_K", "STAGES", "VEC_WIDTH"];
 
+/// What each macro can be: the tile asserts it, and tiles have to divide the keys.
+///
+/// # Errors
+/// What is allowed.
+pub fn read_block_m(text: &str) -> Result<i64, String> {
+    let is_allowed = |it: i64| (16..=512).contains(&it) && it % 16 == 0;
+    read(text, is_allowed, "a multiple of 16 from 16 to 512")
+}
+
+/// # Errors
+/// What is allowed.
+pub fn read_block_k(text: &str) -> Result<i64, String> {
+    let is_allowed = |it: i64| it >= 16 && it % 16 == 0 && i64::from(KEYS) % it == 0;
+    read(text, is_allowed, "16, 32, 64, 128, 256 or 512")
+}
+
+/// # Errors
+/// What is allowed.
+pub fn read_stages(text: &str) -> Result<i64, String> {
+    read(text, |it| (1..=16).contains(&it), "1 to 16")
+}
+
+/// # Errors
+/// What is allowed.
+pub fn read_vec_width(text: &str) -> Result<i64, String> {
+    read(text, |it| [2, 4, 8].contains(&it), "2, 4 or 8")
+}
+
+fn read(text: &str, is_allowed: impl Fn(i64) -> bool, allowed: &str) -> Result<i64, String> {
+    let value = text.parse().ok().filter(|it| is_allowed(*it));
+    value.ok_or_else(|| format!("it can be {allowed}"))
+}
+
 /// The values of each macro.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep(pub [Vec<i64>; 4]);
@@ -33,7 +66,7 @@ pub struct Configuration {
 impl Sweep {
     /// # Errors
     /// Usage: a macro without values, or with one twice.
-    pub fn configurations(&self) -> Result<Vec<Configuration>> {
+    pub fn configurations(&self) -> Result<Vec<Configuration>, Error> {
         let parameters = MACROS.iter().zip(&self.0).map(|(name, values)| Parameter {
             name: (*name).to_owned(),
             values: values.iter().copied().map(Value::Integer).collect(),

@@ -1,7 +1,8 @@
 //! How far a ranking goes with times: its rank correlation with what a search has measured. Pure.
 
+use crate::tune::log::Event;
+use crate::tune::outcome::{Evaluation, Outcome};
 use search::Seed;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// What a macro of the tile is called in another kernel.
@@ -26,45 +27,20 @@ pub struct Agreement {
     pub interval: Option<[f64; 2]>,
 }
 
-/// The evaluations of a log of `gatekeeper tune` that have a time. A last line without an end is one that was being
-/// written.
-///
-/// # Errors
-/// The line that is none of such a log, and why.
-pub fn read_times(text: &str) -> Result<Vec<Timed>, (usize, serde_json::Error)> {
-    #[derive(Deserialize)]
-    #[serde(tag = "event", rename_all = "kebab-case")]
-    enum Event {
-        Evaluated {
-            values: Seed,
-            outcome: Outcome,
-        },
-        #[serde(other)]
-        Other,
-    }
-    #[derive(Deserialize)]
-    #[serde(tag = "kind", rename_all = "kebab-case")]
-    enum Outcome {
-        Timed {
-            cost: f64,
-        },
-        #[serde(other)]
-        Other,
-    }
-    let whole = text.rfind('\n').map_or(0, |end| end + 1);
-    let lines = text.get(..whole).unwrap_or_default().lines();
-    let mut timed = Vec::new();
-    for (line, number) in lines.zip(1..) {
-        let event = serde_json::from_str(line).map_err(|error| (number, error))?;
-        if let Event::Evaluated {
+/// The evaluations of a search that have a time.
+pub fn timed(events: impl IntoIterator<Item = Event>) -> Vec<Timed> {
+    let timed = events.into_iter().filter_map(|event| match event {
+        Event::Evaluated(Evaluation {
             values,
-            outcome: Outcome::Timed { cost },
-        } = event
-        {
-            timed.push(Timed { values, cost });
-        }
-    }
-    Ok(timed)
+            outcome: Outcome::Timed(timed),
+            ..
+        }) => Some(Timed {
+            values,
+            cost: timed.cost,
+        }),
+        _ => None,
+    });
+    timed.collect()
 }
 
 /// With the macros' names in the other kernel.
@@ -124,8 +100,8 @@ fn best_of(all: &[(Seed, f64)], macros: &[String]) -> BTreeMap<Vec<i64>, f64> {
     best
 }
 
-/// Pearson's correlation of the ranks; equal values share theirs.
-fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
+/// Pearson's correlation of the ranks; equal values share theirs. `None` where a side has no order.
+pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
     let left = ranks(pairs.iter().map(|it| it.0).collect());
     let right = ranks(pairs.iter().map(|it| it.1).collect());
     let mean = (pairs.len() as f64 + 1.0) / 2.0;

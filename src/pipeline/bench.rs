@@ -133,14 +133,21 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// Environment, where no worker can be found.
     pub fn prove(&mut self, batch: &[(&Asked, &[Built])]) -> Result<Proven> {
-        self.prove_in(self.environment.clone(), batch)
+        let budget = self.simulation_budget();
+        self.prove_in(self.environment.clone(), budget, batch)
     }
 
-    /// The same in the simulator, though there is a GPU: it sees races that a GPU may not show.
+    /// Warp instructions of a case, by gates.yaml.
+    pub fn simulation_budget(&self) -> u64 {
+        self.planned.plan.simulation.budget
+    }
+
+    /// The same in the simulator, though there is a GPU: it sees races that a GPU may not show, and counts. Cases of
+    /// more than `budget` warp instructions are left out.
     ///
     /// # Errors
     /// Environment, where no worker can be found.
-    pub fn simulate(&mut self, batch: &[(&Asked, &[Built])]) -> Result<Proven> {
+    pub fn simulate(&mut self, budget: u64, batch: &[(&Asked, &[Built])]) -> Result<Proven> {
         let environment = Environment {
             device: Seen::NotRun(NotRun::SimulatorAsked),
             simulator: Some(Simulator {
@@ -148,12 +155,13 @@ impl<'a> Bench<'a> {
             }),
             ..self.environment.clone()
         };
-        self.prove_in(environment, batch)
+        self.prove_in(environment, budget, batch)
     }
 
     fn prove_in(
         &mut self,
         environment: Environment,
+        budget: u64,
         batch: &[(&Asked, &[Built])],
     ) -> Result<Proven> {
         let mut plan = Plan {
@@ -162,6 +170,7 @@ impl<'a> Bench<'a> {
             rivals: Vec::new(),
             ..self.planned.plan.clone()
         };
+        plan.simulation.budget = budget;
         let mut policy = Policy::NOTHING;
         let mut evidence = Vec::new();
         let mut artifacts = Artifacts::new();

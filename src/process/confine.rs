@@ -15,6 +15,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule,
 };
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -45,7 +46,7 @@ pub enum Sockets {
 const LANDLOCK: ABI = ABI::V6;
 
 /// What the system enforces of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Support {
     /// Linux 5.13. Without it a program can change every file that the user can.
     pub files: bool,

@@ -8,9 +8,20 @@ pub use history::{Commit, commit_of, files, short, versions};
 use worktree::untracked;
 pub use worktree::{Tree, files_with, has_more, revision, top};
 
+use crate::process;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use verdict::model::Host;
+
+/// `2.39.5`; `None` where there is no git that works.
+pub fn git_version() -> Option<String> {
+    let mut git = Command::new("git");
+    git.arg("--version");
+    let ended = process::run(git, Duration::from_secs(10), 4096).ok()??;
+    let version = ended.log.trim().strip_prefix("git version ")?;
+    ended.status.success().then(|| version.to_owned())
+}
 
 /// Commit of the tree with `+` where it has changes; `None` outside git or without git.
 pub fn commit(root: &Path) -> Option<String> {

@@ -8,6 +8,7 @@ mod causes;
 mod codes;
 pub mod dashboards;
 pub mod diagnosis;
+pub mod doctor;
 pub mod escape;
 pub mod explain;
 mod figures;

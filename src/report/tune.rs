@@ -2,6 +2,7 @@
 
 use super::page::{Chart, Kind, Part, Section, Table};
 use super::words;
+use crate::micro::validity::spearman;
 use crate::tune::log::Began;
 use crate::tune::outcome::{
     Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values,
@@ -10,10 +11,12 @@ use crate::tune::{End, Found, Progress};
 use std::collections::BTreeMap;
 use verdict::model::Metric;
 
-pub const TITLE: &str = "search of a faster configuration";
+pub const TITLE: &str = "search for a faster configuration";
 
 /// Rows of the best.
 const MOST_RANKED: usize = 10;
+/// Characters of what is said of one that was dropped.
+const LONGEST_EXAMPLE: usize = 240;
 
 pub fn lay_out<'a>(began: &Began, found: &Found) -> Vec<Vec<Section<'a>>> {
     let lines = |label, title: &str, lines| Section::new(label, title, vec![Part::Lines(lines)]);
@@ -129,7 +132,7 @@ fn searched(began: &Began, found: &Found) -> Vec<String> {
             1 => format!("p50 of {shape}"),
             _ => format!("{shape} {}", as_percent(*weight)),
         });
-    vec![
+    let first = [
         format!(
             "{}, {} of {} looked at, {dropped} dropped, {same} the same code as another, in {}",
             began.start,
@@ -145,7 +148,26 @@ fn searched(began: &Began, found: &Found) -> Vec<String> {
             began.device,
             began.compiler,
         ),
-    ]
+    ];
+    first.into_iter().chain(worth_of_estimates(all)).collect()
+}
+
+/// Fewer say nothing.
+const LEAST_COMPARED: usize = 4;
+
+/// How far the simulator's estimates, by which the first ones were chosen, went with what was measured.
+fn worth_of_estimates(all: &[Evaluation]) -> Option<String> {
+    let pairs = all.iter().filter_map(|it| match &it.outcome {
+        Outcome::Timed(timed) => Some((it.foreseen_ns?, timed.cost)),
+        _ => None,
+    });
+    let pairs: Vec<(f64, f64)> = pairs.collect();
+    let correlation = spearman(&pairs).filter(|_| pairs.len() >= LEAST_COMPARED)?;
+    Some(format!(
+        "began with what the simulator expected most of; rank correlation of its estimates with what was measured: \
+         {correlation:.2}, over {} configurations",
+        pairs.len()
+    ))
 }
 
 /// By cost, those of equal cost by what they take.
@@ -189,7 +211,9 @@ fn best(began: &Began, found: &Found) -> Table {
 
 fn cost(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Timed(timed) if timed.stopped => format!("{}, given up", as_percent(timed.cost)),
+        Outcome::Timed(timed) if timed.stopped => {
+            format!("{}, stopped early", as_percent(timed.cost))
+        }
         Outcome::Ranked(Ranked { cost, .. }) => as_percent(*cost),
         other => other.cost().map_or("-".to_owned(), as_percent),
     }
@@ -214,7 +238,7 @@ fn dropped(began: &Began, found: &Found) -> Table {
     ];
     let rows = by.into_iter().filter_map(|((gate, name, code), all)| {
         let (first, why) = all.first()?;
-        let message = why.message.lines().next().unwrap_or_default();
+        let message = shorten(why.message.lines().next().unwrap_or_default());
         let fast = why.estimated_cost.map_or(String::new(), |cost| {
             format!(" (its estimate: {} of the start)", as_percent(cost))
         });
@@ -229,9 +253,21 @@ fn dropped(began: &Began, found: &Found) -> Table {
     Table::new(columns, rows.collect())
 }
 
+/// The log has all of it.
+fn shorten(message: &str) -> String {
+    match message.char_indices().nth(LONGEST_EXAMPLE) {
+        None => message.to_owned(),
+        Some((end, _)) => {
+            let text = message.get(..end).unwrap_or(message);
+            let whole = text.rsplit_once(' ').map_or(text, |(words, _)| words);
+            format!("{whole} ...")
+        }
+    }
+}
+
 fn path(began: &Began, found: &Found) -> Table {
     let columns = [
-        ("configuration", Kind::Text),
+        ("new best", Kind::Text),
         ("other than the start", Kind::Text),
         ("of the start", Kind::Number),
         ("after", Kind::Number),
@@ -248,23 +284,24 @@ fn path(began: &Began, found: &Found) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// The least cost after each evaluation that had one.
+/// The cost of the best after each evaluation, dropped ones among them.
 fn chart<'a>(found: &Found) -> Option<Part<'a>> {
-    let mut least: f64 = 1.0;
-    let (mut labels, mut values) = (Vec::new(), Vec::new());
-    for evaluation in &found.evaluations {
-        if let Some(cost) = evaluation.outcome.cost() {
-            if found.bests.contains(&evaluation.number) {
-                least = least.min(cost);
+    let mut best: f64 = 1.0;
+    let all = found.evaluations.iter();
+    let counted = all.filter(|it| it.outcome.is_counted());
+    let values: Vec<f64> = counted
+        .map(|it| {
+            let cost = it.outcome.cost();
+            if let Some(cost) = cost.filter(|_| found.bests.contains(&it.number)) {
+                best = best.min(cost);
             }
-            labels.push(evaluation.number.to_string());
-            values.push(least * 100.0);
-        }
-    }
+            best * 100.0
+        })
+        .collect();
     (values.len() > 1).then(|| {
         Part::Chart(Chart {
-            title: "the best so far, in per cent of the start".to_owned(),
-            labels,
+            title: "in per cent of the start: the best after each evaluation".to_owned(),
+            labels: (1..=values.len()).map(|it| it.to_string()).collect(),
             values,
         })
     })

@@ -70,6 +70,15 @@ fn bytes(value: f64) -> String {
     }
 }
 
+/// What lies on a disk: `3.2 GiB`.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
+    }
+}
+
 /// `3.0 % slower`, `12.5 % less`: what a relative change of a metric means.
 pub fn change(metric: Metric, change: f64) -> String {
     if change.is_nan() {

@@ -5,15 +5,19 @@
 mod breakage;
 mod disassembler;
 mod install;
+mod parts;
 mod probe;
 mod profiler;
+mod sanitizer;
 #[doc(hidden)]
 pub mod testing;
 
 pub use breakage::find_breakage;
 pub use disassembler::{Disassembler, find_disassembler};
 pub use install::{install, install_disassembler};
+pub use parts::{Part, find_parts, version_in};
 pub use profiler::{Profiler, find_profiler, may_read_counters};
+pub use sanitizer::{Sanitizer, find_sanitizer};
 
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};

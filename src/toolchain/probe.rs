@@ -91,15 +91,15 @@ fn host_version(program: &Path) -> Result<String> {
 
 /// Where nvcc says its parts are. Asked rather than derived from its own place: distributions put a
 /// wrapper on PATH and the rest elsewhere.
-struct ToolkitLayout {
-    here: PathBuf,
+pub(super) struct ToolkitLayout {
+    pub(super) here: PathBuf,
     top: PathBuf,
     cicc: PathBuf,
     libdevice: PathBuf,
 }
 
 impl ToolkitLayout {
-    fn ask(nvcc: &Path) -> Result<Self> {
+    pub(super) fn ask(nvcc: &Path) -> Result<Self> {
         let broken = |why: String| {
             Error::environment(format!(
                 "{} does not print where its parts are: {why}",

@@ -55,7 +55,7 @@ fn find_profiler_in(search: &Search, packages: &Path) -> Result<Profiler> {
 }
 
 /// Of `Version 2025.3.1.0 (build 36398880) (public-release)`.
-fn version_in(text: &str) -> Option<String> {
+pub(super) fn version_in(text: &str) -> Option<String> {
     let rest = text
         .lines()
         .find_map(|line| line.strip_prefix("Version "))?;

@@ -7,7 +7,7 @@ use super::race::{Reading, Track};
 use crate::build::Built;
 use crate::config::{self, Asked};
 use crate::error::{Error, Result};
-use crate::explain::diagnosis::{self, Side};
+use crate::explain::diagnosis::{self, Diagnosis, Resource, Side};
 use crate::pipeline::{Bench, Proven, Shop};
 use crate::report::{reasons, words};
 use crate::worker::{Arm, PairJob};
@@ -41,6 +41,18 @@ pub trait Lab: Track {
     /// Environment, where the machine failed and not the kernel.
     fn prove(&mut self, batch: &[&Candidate]) -> Result<Vec<std::result::Result<Proof, Dropped>>>;
 
+    /// What the simulator expects of one launch of each, with one seed: at `shape`, or at all shapes. Nothing of what it
+    /// does not take, of more than `budget` warp instructions, and of a configuration that breaks a gate by then.
+    ///
+    /// # Errors
+    /// Environment, where the machine failed.
+    fn foresee(
+        &mut self,
+        batch: &[&Candidate],
+        shape: Option<&str>,
+        budget: u64,
+    ) -> Result<Vec<BTreeMap<String, Foreseen>>>;
+
     /// Holds one that is right and fast on a GPU to the simulator, before it counts as the best: a race need not show
     /// on a GPU, and waiting less is a way of being fast.
     ///
@@ -57,6 +69,29 @@ pub struct Proof {
     pub estimated_ns: BTreeMap<String, f64>,
     /// Shapes that were not simulated.
     pub unseen: Vec<String>,
+}
+
+/// What the simulator expects of a launch, by its counters, PTXAS and occupancy. It is no time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Foreseen {
+    pub estimated_ns: f64,
+    /// How much of what there is of each resource, over that estimate.
+    pub uses: BTreeMap<Resource, f64>,
+}
+
+impl Foreseen {
+    fn of(diagnosis: &Diagnosis) -> Option<Self> {
+        let uses = diagnosis.uses.iter();
+        Some(Self {
+            estimated_ns: estimated_ns(diagnosis)?,
+            uses: uses.map(|(resource, share)| (*resource, share.0)).collect(),
+        })
+    }
+}
+
+fn estimated_ns(diagnosis: &Diagnosis) -> Option<f64> {
+    let ns = diagnosis.estimated_ns?.0;
+    (ns.is_finite() && ns > 0.0).then_some(ns)
 }
 
 impl Builds for Shop<'_> {
@@ -206,15 +241,49 @@ impl Lab for OnBench<'_, '_> {
         Ok(both.collect())
     }
 
+    fn foresee(
+        &mut self,
+        batch: &[&Candidate],
+        shape: Option<&str>,
+        budget: u64,
+    ) -> Result<Vec<BTreeMap<String, Foreseen>>> {
+        let asked: Vec<Option<Asked>> = batch
+            .iter()
+            .map(|candidate| {
+                let asked = candidate.asked.as_ref().ok()?;
+                let is_wanted = |case: &&Case| shape.is_none_or(|shape| case.id.shape == shape);
+                let cases = asked.cases.iter().filter(is_wanted);
+                Some(one_seed(asked, cases.cloned().collect()))
+            })
+            .collect();
+        let jobs = asked.iter().zip(batch);
+        let jobs: Vec<_> = jobs
+            .filter_map(|(asked, candidate)| Some((asked.as_ref()?, candidate.built.as_slice())))
+            .collect();
+        let proven = self.bench.simulate(budget, &jobs)?;
+        let side = Side::head(&proven.record);
+        let of_case = |case: &Case| {
+            let foreseen = Foreseen::of(&diagnosis::diagnose(&side, &case.id))?;
+            Some((case.id.shape.clone(), foreseen))
+        };
+        let foreseen = asked.iter().zip(batch).map(|(asked, candidate)| {
+            let holds = failure(&proven, &candidate.name()).is_none();
+            let cases = asked.iter().filter(|_| holds);
+            let cases = cases.flat_map(|asked| &asked.cases);
+            cases.filter_map(of_case).collect()
+        });
+        Ok(foreseen.collect())
+    }
+
     fn look_for_races(
         &mut self,
         candidate: &Candidate,
     ) -> Result<std::result::Result<(), Dropped>> {
         let asked = candidate.asked.as_ref();
         let asked = asked.map_err(|why| Error::environment(why.clone()))?;
-        let proven = self
-            .bench
-            .simulate(&[(asked, candidate.built.as_slice())])?;
+        let budget = self.bench.simulation_budget();
+        let job = [(asked, candidate.built.as_slice())];
+        let proven = self.bench.simulate(budget, &job)?;
         // What the simulator cannot run is no less right than before.
         Ok(match failure(&proven, &candidate.name()) {
             Some(why) => Err(why),
@@ -234,19 +303,27 @@ fn failure(proven: &Proven, name: &str) -> Option<Dropped> {
 
 /// The smallest case with its first seed.
 fn glance(asked: &Asked) -> Asked {
-    let elements = |case: &&Case| case.tensors.iter().map(Tensor::len).sum::<usize>();
-    let mut case = asked.cases.iter().min_by_key(elements).cloned();
-    if let Some(case) = &mut case {
+    let case = asked.cases.iter().min_by_key(|case| elements(case));
+    one_seed(asked, case.cloned().into_iter().collect())
+}
+
+pub fn elements(case: &Case) -> usize {
+    case.tensors.iter().map(Tensor::len).sum()
+}
+
+/// Of some of its cases, each with its first seed.
+fn one_seed(asked: &Asked, mut cases: Vec<Case>) -> Asked {
+    for case in &mut cases {
         case.seeds.truncate(1);
     }
     let is_here = |gate: &&Gate| match &gate.subject {
         Subject::Unit(_) => true,
-        Subject::Case(id) => case.as_ref().is_some_and(|case| case.id == *id),
+        Subject::Case(id) => cases.iter().any(|case| case.id == *id),
     };
     Asked {
         units: asked.units.clone(),
         gates: asked.gates.iter().filter(is_here).cloned().collect(),
-        cases: case.into_iter().collect(),
+        cases,
     }
 }
 
@@ -337,11 +414,10 @@ fn judge_one(
         if !proven.record.evidence.iter().any(seen) {
             proof.unseen.push(case.id.shape.clone());
         }
-        let estimate = diagnosis::diagnose(&side, &case.id).estimated_ns;
-        let estimate = estimate.filter(|ns| ns.0.is_finite() && ns.0 > 0.0);
+        let estimate = estimated_ns(&diagnosis::diagnose(&side, &case.id));
         proof
             .estimated_ns
-            .extend(estimate.map(|ns| (case.id.shape.clone(), ns.0)));
+            .extend(estimate.map(|ns| (case.id.shape.clone(), ns)));
     }
     if let Some(why) = broken {
         return Ok(Err(Dropped {

@@ -57,7 +57,6 @@ impl Began {
     /// What is not the same in another.
     fn differs(&self, other: &Self) -> Option<&'static str> {
         [
-            ("another schema", self.schema == other.schema),
             ("another variant", self.start == other.start),
             ("other macros of the start", self.macros == other.macros),
             ("other parameters", self.parameters == other.parameters),
@@ -99,6 +98,52 @@ impl Earlier {
     }
 }
 
+/// What of a log is whole: the line after it was being written when the process was killed.
+pub struct Whole {
+    /// With the numbers of their lines. The first says what was searched.
+    pub events: Vec<(usize, Event)>,
+    bytes: u64,
+}
+
+/// # Errors
+/// Usage, where it is no log of a search.
+pub fn read(path: &Path) -> Result<Whole> {
+    let refuse = |line: usize, message: String| {
+        let at = format!("{}:{line}", path.display());
+        Error::Usage(Diagnostic::new(message).at(at))
+    };
+    let text = files::read_text(path, files::SOURCE).map_err(|error| {
+        let message = format!("the log cannot be read: {error}");
+        Error::Usage(Diagnostic::new(message).at(path.display().to_string()))
+    })?;
+    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    let mut events = Vec::new();
+    for (line, number) in text.get(..whole).unwrap_or_default().lines().zip(1..) {
+        let event: Event = serde_json::from_str(line).map_err(|error| {
+            let message = format!("this is no line of a log of `tune`: {error}");
+            refuse(number, message)
+        })?;
+        match &event {
+            Event::Began(began) if began.schema != SCHEMA => {
+                let theirs = &began.schema;
+                let message = format!("its schema is {theirs}, and {SCHEMA} is expected");
+                return Err(refuse(number, message));
+            }
+            Event::Began(_) => {}
+            _ if events.is_empty() => {
+                let message = "the log does not say what was searched";
+                return Err(refuse(number, message.to_owned()));
+            }
+            _ => {}
+        }
+        events.push((number, event));
+    }
+    Ok(Whole {
+        events,
+        bytes: whole as u64,
+    })
+}
+
 pub struct Log {
     path: PathBuf,
     file: File,
@@ -136,34 +181,20 @@ impl Log {
     /// # Errors
     /// Usage, where it is no log or one of another search; environment, where it cannot be written.
     pub fn resume(path: &Path, began: &Began) -> Result<(Self, Earlier)> {
-        let at = |line: usize| format!("{}:{line}", path.display());
-        let text = files::read_text(path, files::SOURCE).map_err(|error| {
-            let message = format!("the log cannot be read: {error}");
-            Error::Usage(Diagnostic::new(message).at(path.display().to_string()))
-        })?;
-        // A line that has no end was being written when the process was killed.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let Whole { events, bytes } = read(path)?;
         let mut earlier = Earlier::default();
-        let mut is_of_this = false;
-        for (line, number) in text.get(..whole).unwrap_or_default().lines().zip(1..) {
-            let event: Event = serde_json::from_str(line).map_err(|error| {
-                let message = format!("this is no line of a log of `tune`: {error}");
-                Error::Usage(Diagnostic::new(message).at(at(number)))
-            })?;
+        let is_of_this = !events.is_empty();
+        for (line, event) in events {
             match event {
                 Event::Began(theirs) => {
                     if let Some(what) = began.differs(&theirs) {
+                        let message = format!("the log is of another search: {what}");
                         return Err(Error::Usage(
-                            Diagnostic::new(format!(
-                                "the log is of another search: {what}"
-                            ))
-                            .at(at(number))
-                            .help(
-                                "what it holds says nothing of this one: name another with --log",
-                            ),
+                            Diagnostic::new(message)
+                                .at(format!("{}:{line}", path.display()))
+                                .help("what it holds says nothing of this one: name another with --log"),
                         ));
                     }
-                    is_of_this = true;
                 }
                 Event::Evaluated(evaluation) => earlier.evaluations.push(evaluation),
                 Event::Best { number } => earlier.bests.push(number),
@@ -171,13 +202,9 @@ impl Log {
                 Event::Confirmed(_) => {}
             }
         }
-        if !is_of_this && whole > 0 {
-            let message = "the log does not say what was searched";
-            return Err(Error::Usage(Diagnostic::new(message).at(at(1))));
-        }
         let file = OpenOptions::new().append(true).open(path);
         let file = file.map_err(|error| unwritable(path, &error))?;
-        file.set_len(whole as u64)
+        file.set_len(bytes)
             .map_err(|error| unwritable(path, &error))?;
         let mut log = Self {
             path: path.to_owned(),

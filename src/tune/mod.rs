@@ -2,16 +2,17 @@
 //! checked and timed as any variant is; what does not hold its gates has no time.
 //!
 //! `candidate` is a configuration on its way, `lab` where it is built, checked and timed, `race` who is faster, `outcome`
-//! what came of it, `log` the file that keeps it, `export` that file as other tuners write it, `sources` what it is built of. Which one comes next is asked of
-//! crates/search.
+//! what came of it, `log` the file that keeps it, `export` that file as other tuners write it, `survey` what is known of all before
+//! any is timed, `sources` what it is built of. Which one comes next is asked of crates/search.
 
-mod candidate;
+pub mod candidate;
 pub mod export;
 pub mod lab;
 pub mod log;
 pub mod outcome;
 mod race;
 pub mod sources;
+mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -26,13 +27,11 @@ use search::{Elite, Exhaustive, Guided, Point, Random, Space, Strategy};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use survey::Survey;
 use verdict::model::{Arch, Pairing};
 
 /// Configurations that are built, checked and timed together. While they are, the next ones are built.
 const BATCH: usize = 4;
-
-/// Of a larger space the model learns from the parameters alone: to build all of it would take too long.
-const MOST_SURVEYED: usize = 256;
 
 /// A process that has just started takes a while before its first kernel runs.
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
@@ -154,6 +153,7 @@ pub fn search(
         settings,
         strategy: settings.method.start(&space, settings.seed, &seeds),
         space,
+        survey: Survey::default(),
         log,
         known: HashMap::new(),
         evaluations: Vec::new(),
@@ -182,8 +182,11 @@ pub fn search(
         return Ok(search.end(End::StartDropped(why), unseen));
     }
     let learns = settings.method == Method::Guided && lab.has_clock();
-    if learns && search.space.len() <= MOST_SURVEYED {
-        search.survey(shop)?;
+    if learns && search.space.len() <= survey::MOST {
+        search.survey(&start, &seeds, (shop, lab))?;
+    }
+    if let Some(point) = start.point {
+        search.strategy.tell(point, search::Outcome::Cost(1.0));
     }
     search.replay(earlier, shop)?;
     search.run(&start, shop, lab, say)?;
@@ -240,6 +243,7 @@ struct Search<'a> {
     settings: &'a Settings,
     space: Arc<Space>,
     strategy: Box<dyn Strategy>,
+    survey: Survey,
     log: &'a mut Log,
     /// What executes, and the first configuration that does.
     known: HashMap<String, u32>,
@@ -293,9 +297,6 @@ impl Search<'_> {
         }
         if let Some(code) = start.code() {
             self.known.insert(code, 0);
-        }
-        if let Some(point) = start.point {
-            self.strategy.tell(point, search::Outcome::Cost(1.0));
         }
         Ok(())
     }
@@ -539,6 +540,7 @@ impl Search<'_> {
 
     /// Written down before anything else is begun, and told to the strategy.
     fn file(&mut self, candidate: &Candidate, outcome: Outcome) -> Result<()> {
+        let known = candidate.point.and_then(|it| self.survey.known.get(&it));
         let evaluation = Evaluation {
             number: candidate.number,
             values: candidate.values.clone(),
@@ -546,7 +548,10 @@ impl Search<'_> {
             figures: self.figures(candidate),
             outcome,
             at_ms: u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX),
-            compile_ms: candidate.compile_ms(),
+            compile_ms: candidate
+                .compile_ms()
+                .max(known.map_or(0, |it| it.compile_ms)),
+            foreseen_ns: known.and_then(|it| Some(it.foreseen.as_ref()?.estimated_ns)),
         };
         self.log.write(&Event::Evaluated(evaluation.clone()))?;
         if let Some(point) = candidate.point {
@@ -583,9 +588,13 @@ impl Search<'_> {
         candidate.figures(shape)
     }
 
-    /// Builds all configurations, so that the model knows the figures of those that were not tried, too: of figures
-    /// that it has of some alone it would learn what was tried.
-    fn survey(&mut self, shop: &impl Builds) -> Result<()> {
+    /// Builds all configurations, and starts with those that the simulator expects most of.
+    fn survey(
+        &mut self,
+        start: &Candidate,
+        seeds: &[Point],
+        (shop, lab): (&impl Builds, &mut impl Lab),
+    ) -> Result<()> {
         let points = self.space.points().zip(1..);
         let mut all: Vec<Candidate> = points
             .map(|(point, number)| {
@@ -593,10 +602,12 @@ impl Search<'_> {
             })
             .collect();
         build(shop, &mut all)?;
-        for candidate in &all {
-            if let (Some(point), Some(figures)) = (candidate.point, self.figures(candidate)) {
-                self.strategy.know(point, &known(&figures));
-            }
+        self.survey = survey::survey((start, &all), &self.tuning.tune.objective, lab)?;
+        let first = [seeds, &self.survey.leads].concat();
+        let Settings { method, seed, .. } = self.settings;
+        self.strategy = method.start(&self.space, *seed, &first);
+        for (point, known) in &self.survey.known {
+            self.strategy.know(*point, &known.row());
         }
         Ok(())
     }
@@ -614,16 +625,6 @@ impl Search<'_> {
             elapsed,
         }
     }
-}
-
-fn known(figures: &outcome::Figures) -> [Option<f64>; 5] {
-    [
-        Some(f64::from(figures.registers)),
-        Some(figures.shared as f64),
-        Some(f64::from(figures.spills)),
-        Some(figures.threads as f64),
-        figures.occupancy,
-    ]
 }
 
 fn no_estimate() -> Dropped {

@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::candidate::Candidate;
-use super::lab::{Builds, Lab, Proof};
+use super::lab::{Builds, Foreseen, Lab, Proof};
 use super::log::{Began, Earlier, Log, SCHEMA};
 use super::outcome::{Dropped, DroppedBy, Evaluation, Outcome, Shown};
 use super::race::{Reading, Track};
 use super::*;
 use crate::build::Artifact;
 use crate::config;
+use crate::explain::diagnosis::Resource;
 use crate::measure::Dice;
 use crate::report;
 use std::collections::BTreeSet;
@@ -98,6 +99,8 @@ struct FakeLab<F> {
     process: u32,
     /// What the simulator finds a race in.
     racy: fn(&Values) -> bool,
+    /// What the simulator expects, where it takes the configuration.
+    foreseen: fn(&Values) -> Option<f64>,
     /// Who was timed beside whom, in which process.
     read: Vec<(u32, u32, u32)>,
 }
@@ -110,6 +113,7 @@ impl<F: Fn(&Values) -> f64> FakeLab<F> {
             dice: Dice::new(seed, "noise"),
             process: 0,
             racy: |_| false,
+            foreseen: |_| None,
             read: Vec::new(),
         }
     }
@@ -174,6 +178,22 @@ impl<F: Fn(&Values) -> f64> Lab for FakeLab<F> {
         Ok(proofs.collect())
     }
 
+    fn foresee(
+        &mut self,
+        batch: &[&Candidate],
+        shape: Option<&str>,
+        _: u64,
+    ) -> Result<Vec<BTreeMap<String, Foreseen>>> {
+        let foreseen = batch.iter().map(|it| {
+            let estimated_ns = (self.foreseen)(&it.values);
+            let uses = BTreeMap::from([(Resource::Dram, 0.5)]);
+            let foreseen = estimated_ns.map(|estimated_ns| Foreseen { estimated_ns, uses });
+            let shape = shape.unwrap_or("small").to_owned();
+            foreseen.map(|it| (shape, it)).into_iter().collect()
+        });
+        Ok(foreseen.collect())
+    }
+
     fn look_for_races(
         &mut self,
         candidate: &Candidate,
@@ -224,10 +244,24 @@ fn search_in<F: Fn(&Values) -> f64>(
 
 fn search_with<F: Fn(&Values) -> f64>(
     dir: &Path,
-    (shop, lab): (&FakeShop, &mut FakeLab<F>),
+    on: (&FakeShop, &mut FakeLab<F>),
     method: Method,
     budget: Budget,
     resume: bool,
+) -> Found {
+    let path = dir.join("log.jsonl");
+    let log = match resume {
+        true => Log::resume(&path, &began()).unwrap(),
+        false => (Log::create(&path, began()).unwrap(), Earlier::default()),
+    };
+    search_on(dir, on, (method, budget, Vec::new()), log)
+}
+
+fn search_on<F: Fn(&Values) -> f64>(
+    dir: &Path,
+    (shop, lab): (&FakeShop, &mut FakeLab<F>),
+    (method, budget, seeds): (Method, Budget, Vec<search::Seed>),
+    (mut log, earlier): (Log, Earlier),
 ) -> Found {
     let tuning = config::load_tuning(&dir.join("gates.yaml"), "k", None).unwrap();
     let space = Arc::new(tuning.space().unwrap());
@@ -235,14 +269,9 @@ fn search_with<F: Fn(&Values) -> f64>(
         method,
         seed: 1,
         budget,
-        seeds: Vec::new(),
+        seeds,
         pairing: config::pairing(true),
         arch: None,
-    };
-    let path = dir.join("log.jsonl");
-    let (mut log, earlier) = match resume {
-        true => Log::resume(&path, &began()).unwrap(),
-        false => (Log::create(&path, began()).unwrap(), Earlier::default()),
     };
     super::search(
         &tuning,
@@ -467,6 +496,76 @@ fn what_learns_from_figures_has_them_of_all() {
         search_with(dir.path(), (&shop, &mut lab), method, budget, false);
         let calls = shop.calls.into_inner().unwrap();
         assert_eq!(calls.get(..2), Some([1, first].as_slice()), "{method:?}");
+    }
+}
+
+/// Of each that was tried, in its order: A and B.
+fn tried(found: &Found) -> Vec<(i64, i64)> {
+    let mut all: Vec<&Evaluation> = found.evaluations.iter().collect();
+    all.sort_by_key(|it| it.number);
+    let of = |it: &&Evaluation| (it.values["A"], it.values["B"]);
+    all.iter().map(of).collect()
+}
+
+#[test]
+fn what_the_simulator_expects_most_of_is_tried_first() {
+    let expects = |values: &Values| Some(1000.0 - 100.0 * of(values, "A") - of(values, "B"));
+    let dir = project();
+    let mut lab = FakeLab::new(7, 0.001, bowl);
+    lab.foreseen = expects;
+    let found = search_in(dir.path(), &mut lab, Method::Guided, ALL, false);
+    // Of equal code one; and it is wrong: B = 4 is dropped.
+    assert_eq!(tried(&found)[..4], [(4, 4), (4, 3), (4, 2), (4, 1)]);
+    let first = evaluation(&found, 1);
+    assert_eq!(first.foreseen_ns, Some(596.0));
+    assert!(matches!(first.outcome, Outcome::Dropped(_)));
+    let groups = report::tune::lay_out(&began(), &found);
+    let page = report::markdown::render_groups(report::tune::TITLE, &groups);
+    assert!(
+        page.contains("rank correlation of its estimates with what was measured: "),
+        "{page}"
+    );
+    // What was expected has no part in who wins.
+    let winner = &evaluation(&found, confirmation(&found).winner).values;
+    assert_eq!((of(winner, "A"), of(winner, "B")), (3.0, 2.0));
+
+    // Those who learn nothing from it do not have it.
+    let dir = project();
+    let found = search_in(dir.path(), &mut lab, Method::Elite, ALL, false);
+    assert!(found.evaluations.iter().all(|it| it.foreseen_ns.is_none()));
+}
+
+#[test]
+fn what_the_simulator_does_not_take_is_tried_all_the_same() {
+    let dir = project();
+    let mut lab = FakeLab::new(7, 0.001, bowl);
+    lab.foreseen = |values| (of(values, "A") < 3.0).then(|| 1000.0 - of(values, "B"));
+    let found = search_in(dir.path(), &mut lab, Method::Guided, ALL, false);
+    let drawn = found.evaluations.iter().filter(|it| it.values["A"] >= 3);
+    assert!(drawn.clone().all(|it| it.foreseen_ns.is_none()));
+    assert_eq!(drawn.count(), 16);
+    assert!(tried(&found)[..4].iter().all(|(a, _)| *a < 3));
+    assert_eq!(found.looked_at, 32);
+    let winner = &evaluation(&found, confirmation(&found).winner).values;
+    assert_eq!((of(winner, "A"), of(winner, "B")), (3.0, 2.0));
+}
+
+#[test]
+fn seeds_come_before_what_the_simulator_expects() {
+    let seed = |a: i64, b: i64| [("A", a), ("B", b)].map(|(name, it)| (name.to_owned(), it));
+    let seeds = vec![seed(2, 3).into(), seed(3, 3).into()];
+    for (method, then) in [(Method::Guided, Some((4, 4))), (Method::Elite, None)] {
+        let dir = project();
+        let mut lab = FakeLab::new(7, 0.001, bowl);
+        lab.foreseen = |values| Some(1000.0 - 100.0 * of(values, "A") - of(values, "B"));
+        let shop = FakeShop::default();
+        let log = Log::create(&dir.path().join("log.jsonl"), began()).unwrap();
+        let log = (log, Earlier::default());
+        let how = (method, ALL, seeds.clone());
+        let found = search_on(dir.path(), (&shop, &mut lab), how, log);
+        let tried = tried(&found);
+        assert_eq!(tried[..2], [(2, 3), (3, 3)], "{method:?}");
+        assert!(then.is_none_or(|then| tried[2] == then), "{tried:?}");
     }
 }
 

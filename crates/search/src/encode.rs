@@ -1,4 +1,5 @@
-//! Configurations as rows of figures, for a model.
+//! Configurations as rows of figures, for a model: for a forest, which splits a row by one figure at a time, and for
+//! a Gaussian process, which compares whole rows.
 
 use crate::space::{Parameter, Point, Space};
 use crate::value::Value;
@@ -23,7 +24,7 @@ impl Encoding {
         Self(space.parameters().iter().map(Figures::new).collect())
     }
 
-    /// The same width for all points of a space.
+    /// For a forest. The same width for all points of a space.
     pub fn row(&self, space: &Space, point: Point) -> Vec<f64> {
         let mut row = Vec::new();
         let mut factors: Vec<f64> = Vec::new();
@@ -42,6 +43,36 @@ impl Encoding {
             }
         }
         row
+    }
+
+    /// For a Gaussian process: figures from 0 to 1. Ratios count, so that products need no figure.
+    pub fn scaled_row(&self, space: &Space, point: Point) -> Vec<f64> {
+        let figures = self.0.iter().zip(space.choice(point));
+        let known = figures.filter_map(|(figures, at)| Some((figures.as_ref()?, usize::from(*at))));
+        let scaled = known.flat_map(|(figures, at)| {
+            let columns = [Some(&figures.sizes), figures.odd_parts.as_ref()];
+            let columns = columns.into_iter().flatten();
+            columns.filter_map(move |column| Some(place(column, *column.get(at)?)))
+        });
+        scaled.collect()
+    }
+
+    /// Of those rows.
+    pub fn scaled_width(&self) -> usize {
+        let figures = self.0.iter().flatten();
+        let widths = figures.map(|it| 1 + usize::from(it.odd_parts.is_some()));
+        widths.sum()
+    }
+}
+
+/// Where a figure stands between the least and the greatest of its column: by ratio where all are above 0.
+fn place(column: &[f64], of: f64) -> f64 {
+    let least = column.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = column.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if least > 0.0 {
+        (of / least).ln() / (most / least).ln()
+    } else {
+        (of - least) / (most - least)
     }
 }
 
@@ -77,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_has_sizes_odd_parts_and_products() {
+    fn a_row_has_sizes_and_odd_parts_and_that_of_a_forest_products() {
         let parameter = |name: &str, values: &[Value]| Parameter {
             name: name.to_owned(),
             values: values.to_vec(),
@@ -86,7 +117,7 @@ mod tests {
             |values: &[i64]| -> Vec<Value> { values.iter().copied().map(Value::Integer).collect() };
         let space = Space::enumerate(
             vec![
-                parameter("block", &integers(&[32, 48])),
+                parameter("block", &integers(&[32, 48, 128])),
                 parameter("fixed", &integers(&[7])),
                 parameter("tile", &integers(&[1, 4])),
                 parameter("padded", &integers(&[0, 1])),
@@ -105,5 +136,10 @@ mod tests {
             encoding.row(&space, point),
             [48.0, 3.0, 4.0, 192.0, 1.0, 1.0]
         );
+        // 48 is 1.5 times 32, of four times; all else is the greatest of two.
+        let scaled = encoding.scaled_row(&space, point);
+        assert_eq!(scaled[1..], [1.0; 4]);
+        assert!((scaled[0] - 1.5f64.ln() / 4f64.ln()).abs() < 1e-12);
+        assert_eq!(scaled.len(), encoding.scaled_width());
     }
 }

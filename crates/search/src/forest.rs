@@ -1,5 +1,6 @@
 //! A random forest whose trees are asked one by one, so that it says how sure it is.
 
+use crate::prediction::Prediction;
 use smartcore::ensemble::random_forest_regressor::{
     RandomForestRegressor, RandomForestRegressorParameters,
 };
@@ -7,14 +8,6 @@ use smartcore::error::Failed;
 use smartcore::linalg::basic::matrix::DenseMatrix;
 
 const TREES: u64 = 30;
-
-/// What the trees say of one row.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Prediction {
-    pub mean: f64,
-    /// Standard deviation between the trees. Never 0.
-    pub spread: f64,
-}
 
 /// Learns `targets` from `rows` and predicts those of `others`. All rows have the same width.
 pub(crate) fn predict(
@@ -41,10 +34,7 @@ pub(crate) fn predict(
             let of_row = || said.iter().filter_map(|tree| tree.get(row));
             let mean = of_row().sum::<f64>() / TREES as f64;
             let variance = of_row().map(|it| (it - mean).powi(2)).sum::<f64>() / TREES as f64;
-            Prediction {
-                mean,
-                spread: variance.sqrt().max(1e-4),
-            }
+            Prediction::new(mean, variance)
         })
         .collect())
 }

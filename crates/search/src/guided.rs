@@ -1,37 +1,39 @@
-//! Search guided by a model: a random forest learns cost from parameters, and from what is known of a
-//! configuration before it is timed. It proposes what it expects most of.
+//! Search guided by two models, which propose in turns what they expect most of. A random forest learns cost from
+//! parameters, and from what is known of a configuration before it is timed. A Gaussian process learns it from
+//! parameters alone. Where one of them is wrong the other goes on: no one of both is the better one everywhere.
 //!
-//! Half of the proposals are neighbours of one of the best so far, the other half is from anywhere: the forest alone
-//! misses what its trees do not expect, and neighbours alone stay in the first valley. The figures behind this and
+//! Half of the proposals are neighbours of one of the best so far, the other half is from anywhere: models
+//! miss what they do not expect, and neighbours alone stay in the first valley. The figures behind this and
 //! behind the constants are in `dev/replay/README.md`.
 
 use crate::best::Best;
 use crate::dice::Dice;
 use crate::encode::Encoding;
-use crate::forest::{self, Prediction};
+use crate::forest;
+use crate::gaussian::Gaussian;
+use crate::prediction::Prediction;
 use crate::space::{Point, Space};
 use crate::strategy::{Outcome, Strategy};
 use crate::unasked::Unasked;
-use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Configurations that are drawn before there is a model.
+    /// Configurations that are drawn before there are models.
     pub first: usize,
-    /// Proposals of one model. The next model has learned from them.
+    /// Proposals of the models until they learn again.
     pub batch: usize,
-    /// Drawn configurations of which the model chooses, beside the neighbours of the best.
+    /// Drawn configurations of which the models choose, beside the neighbours of the best.
     pub pool: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            first: 16,
+            first: 8,
             batch: 4,
-            pool: 1000,
+            pool: 300,
         }
     }
 }
@@ -46,6 +48,7 @@ pub struct Guided {
     space: Arc<Space>,
     settings: Settings,
     encoding: Encoding,
+    gaussian: Gaussian,
     known: HashMap<Point, Vec<Option<f64>>>,
     /// Figures that are known of a configuration, at the most.
     width: usize,
@@ -63,9 +66,11 @@ impl Guided {
     pub fn new(space: Arc<Space>, seed: u64, seeds: &[Point], settings: Settings) -> Self {
         let mut dice = Dice::new(seed);
         let first = Unasked::all(&space).generation(seeds, settings.first, &mut dice);
+        let encoding = Encoding::new(&space);
         Self {
             settings,
-            encoding: Encoding::new(&space),
+            gaussian: Gaussian::new(encoding.scaled_width()),
+            encoding,
             known: HashMap::new(),
             width: 0,
             unasked: Unasked::all(&space),
@@ -112,61 +117,66 @@ impl Guided {
     /// The next batch. Empty where there is nothing to learn from, and nothing to propose.
     fn propose(&mut self) -> Vec<Point> {
         let costs = self.told.iter().filter_map(|(_, cost)| *cost);
-        let Some((least, most)) = costs.fold(None, |range, cost| {
-            let (least, most) = range.unwrap_or((cost, cost));
-            Some((cost.min(least), cost.max(most)))
-        }) else {
+        let Some(least) = costs.min_by(f64::total_cmp) else {
             return Vec::new();
         };
-        let rows = self
-            .told
-            .iter()
-            .map(|(point, _)| self.row(*point))
-            .collect();
+        // The part of the best's speed that one lacks: how much slower a slow one is says little of the fast ones.
+        let lacks = |cost: f64| 1.0 - (least - cost).exp();
+        let costs = self.told.iter().filter_map(|(_, cost)| *cost);
+        let most = costs.map(lacks).fold(0.0, f64::max);
         // A failed one counts as the worst that did not fail: next to it there are others that fail.
-        let targets = self
+        let told: Vec<(Point, f64)> = self
             .told
             .iter()
-            .map(|(_, cost)| cost.unwrap_or(most))
+            .map(|(point, cost)| (*point, cost.map_or(most, lacks)))
             .collect();
         let (near, all) = self.candidates();
         // Trees say the same of many: their order has to be drawn, or a batch is a row of the space.
         let mut all: Vec<Point> = all.into_iter().collect();
         self.dice.shuffle(&mut all);
-        let others = all.iter().map(|&point| self.row(point)).collect();
-        let seed = self.dice.word();
-        // Rows without a figure, of a space without a choice.
-        let Ok(predictions) = forest::predict(&rows, &targets, &others, seed) else {
-            return Vec::new();
-        };
-        let mut ranked: Vec<(f64, Point)> = predictions
+        let ranked: Vec<Vec<Point>> = self
+            .predict(&told, &all)
             .iter()
-            .map(|it| expected_improvement(least, *it))
-            .zip(all)
+            .map(|predictions| rank(predictions, &all))
             .collect();
-        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut batch: Vec<Point> = Vec::new();
         for _ in 0..self.settings.batch {
+            let Some(ranked) = ranked.get(self.dice.below(ranked.len())) else {
+                break;
+            };
             let around = match self.dice.below(2) {
                 0 => near.get(self.dice.below(near.len())),
                 _ => None,
             };
-            let fresh = |point: &Point| !batch.contains(point);
-            let ranked = || ranked.iter().map(|(_, point)| *point).filter(fresh);
-            let local = around.and_then(|near| ranked().find(|point| near.contains(point)));
-            batch.extend(local.or_else(|| ranked().next()));
+            let mut fresh = ranked.iter().filter(|it| !batch.contains(it));
+            let local = around.and_then(|near| fresh.clone().find(|it| near.contains(it)));
+            batch.extend(local.or_else(|| fresh.next()).copied());
         }
         batch
     }
+
+    /// What each model says of all, in their order. A model that cannot learn from these says nothing.
+    fn predict(&mut self, told: &[(Point, f64)], all: &[Point]) -> Vec<Vec<Prediction>> {
+        let rows = told.iter().map(|(point, _)| self.row(*point)).collect();
+        let targets = told.iter().map(|(_, target)| *target).collect();
+        let others = all.iter().map(|&point| self.row(point)).collect();
+        let seed = self.dice.word();
+        // Rows without a figure, of a space without a choice, are no rows to it.
+        let forest = forest::predict(&rows, &targets, &others, seed).ok();
+        let scaled = |point| self.encoding.scaled_row(&self.space, point);
+        let told = told.iter().map(|(point, target)| (scaled(*point), *target));
+        let others: Vec<Vec<f64>> = all.iter().map(|&point| scaled(point)).collect();
+        let gaussian = self.gaussian.predict(told.collect(), &others);
+        forest.into_iter().chain(gaussian).collect()
+    }
 }
 
-/// Of the logarithm of the cost, below the least so far, if the trees' answers are normal.
-fn expected_improvement(least: f64, prediction: Prediction) -> f64 {
-    let Prediction { mean, spread } = prediction;
-    let normal = Normal::standard();
-    let gain = least - mean;
-    let scaled = gain / spread;
-    gain * normal.cdf(scaled) + spread * normal.pdf(scaled)
+/// The most promising first. The best so far lacks nothing.
+fn rank(predictions: &[Prediction], points: &[Point]) -> Vec<Point> {
+    let promise = predictions.iter().map(|it| it.expected_improvement(0.0));
+    let mut ranked: Vec<(f64, Point)> = promise.zip(points.iter().copied()).collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    ranked.into_iter().map(|it| it.1).collect()
 }
 
 impl Strategy for Guided {

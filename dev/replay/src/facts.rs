@@ -36,11 +36,11 @@ impl Facts {
     }
 
     /// The same, and registers, shared and spilled bytes and the occupancy that follows, as `features.py` wrote them:
-    /// for the GPU's architecture, and those configurations that were built.
+    /// for the GPU's architecture, and those configurations that were built. `None` for a kernel that is not known here.
     ///
     /// # Errors
-    /// The text is not what that script writes, or GPU or kernel are not known here.
-    pub fn of_build(recorded: &Recorded, text: &str) -> Result<Self, Box<dyn Error>> {
+    /// The text is not what that script writes, or the GPU is not known here.
+    pub fn of_build(recorded: &Recorded, text: &str) -> Result<Option<Self>, Box<dyn Error>> {
         let arch = find_arch(recorded).ok_or("the architecture of this GPU is not known")?;
         let mut built: HashMap<&str, [Option<u32>; 3]> = HashMap::new();
         for (at, line) in text.lines().enumerate() {
@@ -71,7 +71,7 @@ impl Facts {
                 Some((point, row))
             };
         let rows: Option<HashMap<_, _>> = recorded.space.points().map(row).collect();
-        Ok(Self(rows.ok_or("this kernel is not known")?))
+        Ok(rows.map(Self))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Point, &[Option<f64>])> {

@@ -55,17 +55,25 @@ impl Recorded {
 /// # Errors
 /// The file cannot be read or understood.
 pub fn read_recording(path: &Path) -> Result<Recording, Box<dyn Error>> {
-    let bytes = fs::read(path)?;
+    let text = read_text(path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut text = String::new();
-    if name.ends_with(".gz") {
-        GzDecoder::new(bytes.as_slice()).read_to_string(&mut text)?;
-    } else {
-        text = String::from_utf8(bytes)?;
-    }
     Ok(if name.contains("_T4.") {
         read_t4(&text)?
     } else {
         read_cache(&text)?
     })
+}
+
+/// Of a file that may be compressed: `.gz`.
+///
+/// # Errors
+/// The file cannot be read, or is no text.
+pub fn read_text(path: &Path) -> Result<String, Box<dyn Error>> {
+    let bytes = fs::read(path)?;
+    if path.extension().is_none_or(|it| it != "gz") {
+        return Ok(String::from_utf8(bytes)?);
+    }
+    let mut text = String::new();
+    GzDecoder::new(bytes.as_slice()).read_to_string(&mut text)?;
+    Ok(text)
 }

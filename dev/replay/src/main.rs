@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use rayon::prelude::*;
-use replay::{Facts, Recorded, Trace, read_recording, replay, table};
+use replay::{Facts, Recorded, Trace, read_recording, read_text, replay, table};
 use search::exchange::{write_cache, write_t4};
 use search::{Elite, Guided, Random, Settings, Strategy};
 use std::error::Error;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: replay search SPACES SEEDS STRATEGY...
-       replay tables SPACES TRACES...
+       replay tables SPACES OURS FIELD
        replay convert RECORDING OUT
 SPACES is a directory of kernel_tuner caches, *.json.gz. A recording whose name has _T4 in it is in the T4 format.
 Strategies: random, elite, guided, guided+launch, guided+built:FEATURES";
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         ["search", spaces, seeds, strategies @ ..] if !strategies.is_empty() => {
             search(Path::new(spaces), seeds, strategies)
         }
-        ["tables", spaces, traces @ ..] if !traces.is_empty() => print(Path::new(spaces), traces),
+        ["tables", spaces, ours, field] => print(Path::new(spaces), ours, field),
         ["convert", from, to] => convert(Path::new(from), Path::new(to)),
         _ => Err(USAGE.into()),
     };
@@ -57,6 +57,7 @@ fn search(spaces: &Path, seeds: &str, strategies: &[&str]) -> Result<(), Box<dyn
     let seeds: u64 = seeds.parse()?;
     for recorded in read_spaces(spaces)? {
         for name in strategies {
+            let shown = name.split(':').next().unwrap_or(name);
             // Not every space has what a strategy asks for.
             if start(name, &recorded, 0)?.is_none() {
                 continue;
@@ -65,7 +66,7 @@ fn search(spaces: &Path, seeds: &str, strategies: &[&str]) -> Result<(), Box<dyn
                 .into_par_iter()
                 .filter_map(|seed| {
                     let mut strategy = start(name, &recorded, seed).ok()??;
-                    Some(replay(&recorded, &mut *strategy, name, seed, BUDGET))
+                    Some(replay(&recorded, &mut *strategy, shown, seed, BUDGET))
                 })
                 .collect();
             for trace in traces {
@@ -84,42 +85,41 @@ fn start(
 ) -> Result<Option<Box<dyn Strategy>>, Box<dyn Error>> {
     let space = recorded.space.clone();
     let guided = || Guided::new(space.clone(), seed, &[], Settings::default());
-    Ok(Some(match name.split_once(':').unwrap_or((name, "")) {
-        ("random", "") => Box::new(Random::new(&space, seed)),
-        ("elite", "") => Box::new(Elite::new(space, seed, &[])),
-        ("guided", "") => Box::new(guided()),
-        ("guided+launch", "") => match Facts::of_launch(recorded) {
-            Some(facts) => Box::new(inform(guided(), &facts)),
-            None => return Ok(None),
-        },
+    let inform = |facts: Facts| -> Box<dyn Strategy> {
+        let mut guided = guided();
+        for (point, row) in facts.iter() {
+            guided.know(point, row);
+        }
+        Box::new(guided)
+    };
+    Ok(match name.split_once(':').unwrap_or((name, "")) {
+        ("random", "") => Some(Box::new(Random::new(&space, seed))),
+        ("elite", "") => Some(Box::new(Elite::new(space.clone(), seed, &[]))),
+        ("guided", "") => Some(Box::new(guided())),
+        ("guided+launch", "") => Facts::of_launch(recorded).map(inform),
         ("guided+built", features) => {
-            let facts = Facts::of_build(recorded, &fs::read_to_string(features)?)?;
-            Box::new(inform(guided(), &facts))
+            Facts::of_build(recorded, &read_text(Path::new(features))?)?.map(inform)
         }
         _ => return Err(format!("{name} is no strategy\n{USAGE}").into()),
-    }))
+    })
 }
 
-fn inform(mut guided: Guided, facts: &Facts) -> Guided {
-    for (point, row) in facts.iter() {
-        guided.know(point, row);
-    }
-    guided
-}
-
-fn print(spaces: &Path, files: &[&str]) -> Result<(), Box<dyn Error>> {
-    let mut traces: Vec<Trace> = Vec::new();
-    for file in files {
-        for line in fs::read_to_string(file)?.lines() {
-            traces.push(serde_json::from_str(line).map_err(|error| format!("{file}: {error}"))?);
-        }
-    }
+fn print(spaces: &Path, ours: &str, field: &str) -> Result<(), Box<dyn Error>> {
+    let [ours, field] = [read_traces(ours)?, read_traces(field)?];
     let tables: Vec<String> = read_spaces(spaces)?
         .iter()
-        .map(|it| table(&it.name, it.optimum, &traces))
+        .map(|it| table(&it.name, it.optimum, &ours, &field))
         .collect();
     println!("{}", tables.join("\n"));
     Ok(())
+}
+
+fn read_traces(file: &str) -> Result<Vec<Trace>, Box<dyn Error>> {
+    let text = fs::read_to_string(file)?;
+    let traces = text.lines().map(serde_json::from_str);
+    Ok(traces
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("{file}: {error}"))?)
 }
 
 /// To T4 where the new name has _T4 in it, else to a cache.

@@ -104,6 +104,20 @@ pub enum Resource {
     Dram,
 }
 
+impl Resource {
+    pub const ALL: [Self; 9] = [
+        Self::Tensor,
+        Self::Fp32,
+        Self::Fp64,
+        Self::Fp16,
+        Self::SpecialFunctions,
+        Self::IssueSlots,
+        Self::SharedMemory,
+        Self::L2,
+        Self::Dram,
+    ];
+}
+
 /// Why there is no verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]

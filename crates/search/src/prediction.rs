@@ -1,0 +1,28 @@
+//! What a model expects of a configuration that nobody has tried.
+
+use statrs::distribution::{Continuous, ContinuousCDF, Normal};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Prediction {
+    pub mean: f64,
+    /// Standard deviation: how unsure the model is. Never 0.
+    pub spread: f64,
+}
+
+impl Prediction {
+    pub fn new(mean: f64, variance: f64) -> Self {
+        Self {
+            mean,
+            spread: variance.sqrt().max(1e-4),
+        }
+    }
+
+    /// How far it is expected to be below the `least` so far, where one above counts as 0, if the error is normal.
+    pub fn expected_improvement(self, least: f64) -> f64 {
+        let Self { mean, spread } = self;
+        let normal = Normal::standard();
+        let gain = least - mean;
+        let scaled = gain / spread;
+        gain * normal.cdf(scaled) + spread * normal.pdf(scaled)
+    }
+}

@@ -1,0 +1,619 @@
+//! What a run needs of a machine, as a checklist: from what was seen ([`Machine`]) to items with their problems. Pure but
+//! for `look`, which sees; the sentences are report/doctor's.
+
+mod look;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use look::{Asked, look};
+
+use crate::calibrate::peaks::Measured;
+use crate::device::choice::driver_problem;
+use crate::device::lock::Standing;
+use crate::device::nvml::{ComputeMode, Condition};
+use crate::error::Diagnostic;
+use crate::exit::Exit;
+use crate::process::confine::Support;
+use crate::report::reasons;
+use crate::toolchain::Part;
+use serde::Serialize;
+use verdict::model::{DeviceFacts, OtherProcess, Seen};
+
+/// Everything that was looked at, as it was found.
+pub struct Machine {
+    pub cache: Result<CacheSeen, Diagnostic>,
+    pub output: OutputSeen,
+    pub gates: GatesSeen,
+    /// `None` where there was no cache to look from.
+    pub compiler: Option<Result<CompilerSeen, Diagnostic>>,
+    pub disassembler: Option<Tool>,
+    pub confinement: Support,
+    pub gpus: Seen<GpusSeen>,
+    pub profiler: Result<Tool, Diagnostic>,
+    /// `None` where the driver does not say.
+    pub may_read_counters: Option<bool>,
+    pub sanitizer: Option<Tool>,
+    pub git: Option<String>,
+    /// `None` where nobody asked.
+    pub peaks: Option<PeaksSeen>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CacheSeen {
+    pub root: String,
+    pub shared: Option<String>,
+    /// `None` where it could not be counted in time.
+    pub holds: Option<Amount>,
+    /// Of that, what was not used for [`UNUSED_DAYS`].
+    pub unused: Option<Amount>,
+    pub free_bytes: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Amount {
+    pub entries: usize,
+    pub bytes: u64,
+}
+
+/// Days after which `cache prune` is proposed.
+pub const UNUSED_DAYS: u64 = 30;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutputSeen {
+    pub directory: String,
+    pub free_bytes: Option<u64>,
+    /// Why nothing can be written there.
+    #[serde(skip)]
+    pub unwritable: Option<String>,
+}
+
+pub enum GatesSeen {
+    Loaded {
+        file: String,
+        cases: usize,
+    },
+    /// There is none, and none was named.
+    Absent {
+        file: String,
+    },
+    Broken(Diagnostic),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CompilerSeen {
+    pub nvcc: String,
+    pub version: String,
+    pub host_compiler: String,
+    pub host_version: String,
+    pub parts: Vec<Part>,
+    /// For which architecture an empty kernel was compiled.
+    pub tried: String,
+    /// What came of it.
+    #[serde(skip)]
+    pub failed: Option<Diagnostic>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tool {
+    pub program: String,
+    pub version: String,
+}
+
+pub struct GpusSeen {
+    pub driver: String,
+    /// What the driver supports, for example 13000.
+    pub cuda_driver_version: u32,
+    /// At least one.
+    pub all: Vec<GpuSeen>,
+    /// Why there may be more than these.
+    pub uncounted: Option<String>,
+}
+
+pub struct GpuSeen {
+    pub ordinal: u32,
+    pub device: Seen<DeviceFacts>,
+    /// `None` where NVML did not tell.
+    pub condition: Option<Condition>,
+    pub lock: Option<LockSeen>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockSeen {
+    pub path: String,
+    pub standing: Standing,
+}
+
+pub enum PeaksSeen {
+    Measured(Vec<Measured>),
+    /// There is no cache, no compiler or no GPU.
+    Unmeasurable,
+    Broken(Diagnostic),
+}
+
+/// One line of the checklist.
+pub struct Item<'a> {
+    pub name: String,
+    pub facts: Facts<'a>,
+    pub problems: Vec<Problem>,
+}
+
+/// What is there, as far as it is.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum Facts<'a> {
+    Nothing,
+    Cache(&'a CacheSeen),
+    Output(&'a OutputSeen),
+    Gates {
+        file: &'a str,
+        cases: usize,
+    },
+    Compiler(&'a CompilerSeen),
+    Tool(&'a Tool),
+    Git {
+        version: &'a str,
+    },
+    Confinement(Support),
+    Driver {
+        version: &'a str,
+        cuda_driver_version: u32,
+    },
+    Gpu {
+        device: &'a DeviceFacts,
+        condition: Option<&'a Condition>,
+        lock: Option<&'a str>,
+    },
+    Peak(&'a Measured),
+}
+
+/// How far a run gets, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Good,
+    /// It lacks a part, or times are worth less.
+    Limited,
+    /// It would fail.
+    Broken,
+}
+
+/// Where there is little space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disk {
+    /// With what of it was not used for long.
+    Cache(Option<Amount>),
+    Output,
+}
+
+/// What is not as it should be, with its figures.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Problem {
+    CacheUnusable(Diagnostic),
+    OutputUnwritable {
+        why: String,
+    },
+    NoSpace {
+        free: u64,
+        of: Disk,
+    },
+    LittleSpace {
+        free: u64,
+        of: Disk,
+    },
+    NoGates {
+        file: String,
+    },
+    GatesBroken(Diagnostic),
+    CompilerUnusable(Diagnostic),
+    CompilerNotLookedFor,
+    PartsMixed {
+        nvcc: String,
+        others: Vec<Part>,
+    },
+    DoesNotCompile(Diagnostic),
+    NoDisassembler,
+    NotConfined(Support),
+    NoGpu {
+        why: String,
+    },
+    /// `--require-gpu` was given.
+    NoRequiredGpu {
+        why: String,
+    },
+    DriverBroken {
+        why: String,
+    },
+    DriverTooOld {
+        why: String,
+        supports: u32,
+    },
+    GpusUncounted {
+        why: String,
+    },
+    GpuUnusable {
+        why: String,
+    },
+    ComputeProhibited {
+        uuid: String,
+    },
+    ComputeExclusive {
+        uuid: String,
+    },
+    LockUnusable {
+        path: String,
+        why: String,
+    },
+    LockHeld {
+        by: String,
+    },
+    MemoryErrors {
+        uuid: String,
+        uncorrected: u64,
+    },
+    Slowed {
+        reasons: Vec<String>,
+    },
+    InUse(Vec<OtherProcess>),
+    Sliced {
+        uuid: String,
+    },
+    NotPersistent {
+        uuid: String,
+    },
+    ConditionUnknown,
+    NoProfiler(Diagnostic),
+    CountersLocked,
+    NoSanitizer,
+    NoGit,
+    PeaksUnmeasurable,
+    PeaksBroken(Diagnostic),
+}
+
+/// Gives each problem its code and its state, and lists both.
+macro_rules! codes {
+    ($($pattern:pat => $code:literal $state:ident,)*) => {
+        impl Problem {
+            /// In the order of the documentation.
+            pub const CODES: &[(&str, State)] = &[$(($code, State::$state)),*];
+
+            fn about(&self) -> (&'static str, State) {
+                match self {
+                    $($pattern => ($code, State::$state),)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    Self::CacheUnusable { .. } => "cache-unusable" Broken,
+    Self::OutputUnwritable { .. } => "output-unwritable" Broken,
+    Self::NoSpace { .. } => "no-space" Broken,
+    Self::LittleSpace { .. } => "little-space" Limited,
+    Self::NoGates { .. } => "no-gates" Limited,
+    Self::GatesBroken { .. } => "gates-broken" Broken,
+    Self::CompilerUnusable { .. } => "compiler-unusable" Broken,
+    Self::CompilerNotLookedFor { .. } => "compiler-not-looked-for" Broken,
+    Self::PartsMixed { .. } => "parts-mixed" Limited,
+    Self::DoesNotCompile { .. } => "does-not-compile" Broken,
+    Self::NoDisassembler { .. } => "no-disassembler" Limited,
+    Self::NotConfined { .. } => "not-confined" Limited,
+    Self::NoGpu { .. } => "no-gpu" Limited,
+    Self::NoRequiredGpu { .. } => "no-gpu" Broken,
+    Self::DriverBroken { .. } => "driver-broken" Broken,
+    Self::DriverTooOld { .. } => "driver-too-old" Broken,
+    Self::GpusUncounted { .. } => "gpus-uncounted" Broken,
+    Self::GpuUnusable { .. } => "gpu-unusable" Broken,
+    Self::ComputeProhibited { .. } => "compute-prohibited" Broken,
+    Self::ComputeExclusive { .. } => "compute-exclusive" Limited,
+    Self::LockUnusable { .. } => "lock-unusable" Broken,
+    Self::LockHeld { .. } => "lock-held" Limited,
+    Self::MemoryErrors { .. } => "memory-errors" Limited,
+    Self::Slowed { .. } => "slowed" Limited,
+    Self::InUse { .. } => "in-use" Limited,
+    Self::Sliced { .. } => "mig" Limited,
+    Self::NotPersistent { .. } => "no-persistence" Limited,
+    Self::ConditionUnknown { .. } => "nvml-silent" Limited,
+    Self::NoProfiler { .. } => "no-profiler" Limited,
+    Self::CountersLocked { .. } => "counters-locked" Limited,
+    Self::NoSanitizer { .. } => "no-sanitizer" Limited,
+    Self::NoGit { .. } => "no-git" Limited,
+    Self::PeaksUnmeasurable { .. } => "peaks-unmeasurable" Limited,
+    Self::PeaksBroken { .. } => "peaks-broken" Broken,
+}
+
+impl Problem {
+    /// Stable: programs match on it.
+    pub fn code(&self) -> &'static str {
+        self.about().0
+    }
+
+    pub fn state(&self) -> State {
+        self.about().1
+    }
+}
+
+impl Item<'_> {
+    /// The worst of its problems.
+    pub fn state(&self) -> State {
+        let states = self.problems.iter().map(Problem::state);
+        states.max().unwrap_or(State::Good)
+    }
+}
+
+/// As of a run on this machine, as far as it can be told before.
+pub fn exit(items: &[Item]) -> Exit {
+    let problems = || items.iter().flat_map(|item| &item.problems);
+    if problems().any(|it| matches!(it, Problem::GatesBroken(_))) {
+        return Exit::Usage;
+    }
+    match problems().any(|it| it.state() == State::Broken) {
+        true => Exit::Environment,
+        false => Exit::Held,
+    }
+}
+
+/// Bytes below which a build, a reference or a record may find no place.
+const NO_SPACE: u64 = 64 << 20;
+/// Below which the first one that is larger does not: the pinned compiler takes 400 MB while it is installed.
+const LITTLE_SPACE: u64 = 1 << 30;
+
+impl Machine {
+    /// In the order in which a run comes to them. `requires_gpu`: a run without one would fail.
+    pub fn examine(&self, requires_gpu: bool) -> Vec<Item<'_>> {
+        let mut items = vec![
+            self.gates(),
+            self.output(),
+            self.cache(),
+            self.compiler(),
+            self.disassembler(),
+            Item::new("confined", Facts::Confinement(self.confinement))
+                .but_for((!self.is_confined()).then_some(Problem::NotConfined(self.confinement))),
+            self.driver(requires_gpu),
+        ];
+        if let Seen::Got(gpus) = &self.gpus {
+            items.extend(gpus.all.iter().map(gpu));
+        }
+        items.extend([self.profiler(), self.sanitizer(), self.git()]);
+        match &self.peaks {
+            None => {}
+            Some(PeaksSeen::Measured(all)) => {
+                items.extend(all.iter().map(|it| Item::new("peak", Facts::Peak(it))));
+            }
+            Some(PeaksSeen::Unmeasurable) => {
+                items.push(Item::lacking("peak", Problem::PeaksUnmeasurable));
+            }
+            Some(PeaksSeen::Broken(why)) => {
+                items.push(Item::lacking("peak", Problem::PeaksBroken(why.clone())));
+            }
+        }
+        items
+    }
+
+    fn gates(&self) -> Item<'_> {
+        match &self.gates {
+            GatesSeen::Loaded { file, cases } => Item::new(
+                "gates",
+                Facts::Gates {
+                    file,
+                    cases: *cases,
+                },
+            ),
+            GatesSeen::Absent { file } => {
+                Item::lacking("gates", Problem::NoGates { file: file.clone() })
+            }
+            GatesSeen::Broken(why) => Item::lacking("gates", Problem::GatesBroken(why.clone())),
+        }
+    }
+
+    fn output(&self) -> Item<'_> {
+        let output = &self.output;
+        let problem = match &output.unwritable {
+            Some(why) => Some(Problem::OutputUnwritable { why: why.clone() }),
+            None => space(output.free_bytes, Disk::Output),
+        };
+        Item::new("output", Facts::Output(output)).but_for(problem)
+    }
+
+    fn cache(&self) -> Item<'_> {
+        match &self.cache {
+            Ok(cache) => Item::new("cache", Facts::Cache(cache))
+                .but_for(space(cache.free_bytes, Disk::Cache(cache.unused))),
+            Err(why) => Item::lacking("cache", Problem::CacheUnusable(why.clone())),
+        }
+    }
+
+    fn compiler(&self) -> Item<'_> {
+        let compiler = match &self.compiler {
+            None => return Item::lacking("compiler", Problem::CompilerNotLookedFor),
+            Some(Err(why)) => {
+                return Item::lacking("compiler", Problem::CompilerUnusable(why.clone()));
+            }
+            Some(Ok(compiler)) => compiler,
+        };
+        let differs = |part: &&Part| !part.is_of_release(&compiler.version);
+        let others: Vec<Part> = compiler.parts.iter().filter(differs).cloned().collect();
+        let mixed = (!others.is_empty()).then(|| Problem::PartsMixed {
+            nvcc: compiler.version.clone(),
+            others,
+        });
+        Item::new("compiler", Facts::Compiler(compiler))
+            .but_for(mixed)
+            .but_for(compiler.failed.clone().map(Problem::DoesNotCompile))
+    }
+
+    fn disassembler(&self) -> Item<'_> {
+        tool(
+            "nvdisasm",
+            self.disassembler.as_ref(),
+            Problem::NoDisassembler,
+        )
+    }
+
+    fn is_confined(&self) -> bool {
+        let Support {
+            files,
+            signals,
+            sockets,
+        } = self.confinement;
+        files && signals && sockets
+    }
+
+    fn driver(&self, requires_gpu: bool) -> Item<'_> {
+        let gpus = match (got(&self.gpus), &self.gpus) {
+            (Ok(gpus), _) => gpus,
+            (Err(why), Seen::NotRun(_)) => {
+                let problem = match requires_gpu {
+                    true => Problem::NoRequiredGpu { why },
+                    false => Problem::NoGpu { why },
+                };
+                return Item::lacking("driver", problem);
+            }
+            (Err(why), _) => return Item::lacking("driver", Problem::DriverBroken { why }),
+        };
+        let supports = gpus.cuda_driver_version;
+        let compiler = self.compiler.as_ref().and_then(|it| it.as_ref().ok());
+        let too_old = compiler
+            .and_then(|it| driver_problem(&it.version, supports))
+            .map(|why| Problem::DriverTooOld { why, supports });
+        let uncounted = gpus.uncounted.clone();
+        let facts = Facts::Driver {
+            version: &gpus.driver,
+            cuda_driver_version: supports,
+        };
+        Item::new("driver", facts)
+            .but_for(too_old)
+            .but_for(uncounted.map(|why| Problem::GpusUncounted { why }))
+    }
+
+    /// Not needed: only `--profile` and `profile` need one.
+    fn profiler(&self) -> Item<'_> {
+        let profiler = match &self.profiler {
+            Ok(profiler) => profiler,
+            Err(why) => return Item::lacking("ncu", Problem::NoProfiler(why.clone())),
+        };
+        let is_locked = self.may_read_counters == Some(false);
+        Item::new("ncu", Facts::Tool(profiler))
+            .but_for(is_locked.then_some(Problem::CountersLocked))
+    }
+
+    fn sanitizer(&self) -> Item<'_> {
+        let sanitizer = self.sanitizer.as_ref();
+        tool("compute-sanitizer", sanitizer, Problem::NoSanitizer)
+    }
+
+    fn git(&self) -> Item<'_> {
+        match &self.git {
+            Some(version) => Item::new("git", Facts::Git { version }),
+            None => Item::lacking("git", Problem::NoGit),
+        }
+    }
+}
+
+impl<'a> Item<'a> {
+    fn new(name: impl Into<String>, facts: Facts<'a>) -> Self {
+        Self {
+            name: name.into(),
+            facts,
+            problems: Vec::new(),
+        }
+    }
+
+    fn lacking(name: impl Into<String>, problem: Problem) -> Self {
+        Self::new(name, Facts::Nothing).but_for(Some(problem))
+    }
+
+    fn but_for(mut self, problem: Option<Problem>) -> Self {
+        self.problems.extend(problem);
+        self
+    }
+}
+
+fn tool<'a>(name: &str, tool: Option<&'a Tool>, problem: Problem) -> Item<'a> {
+    match tool {
+        Some(tool) => Item::new(name, Facts::Tool(tool)),
+        None => Item::lacking(name, problem),
+    }
+}
+
+fn got<T>(seen: &Seen<T>) -> Result<&T, String> {
+    match seen {
+        Seen::Got(value) => Ok(value),
+        Seen::Fault(fault) => Err(fault.message.clone()),
+        Seen::Unsupported(why) => Err(reasons::unsupported(why)),
+        Seen::NotRun(why) => Err(reasons::not_run(why)),
+    }
+}
+
+/// What a file system does not tell is no problem.
+fn space(free: Option<u64>, of: Disk) -> Option<Problem> {
+    let free = free?;
+    match free {
+        ..NO_SPACE => Some(Problem::NoSpace { free, of }),
+        NO_SPACE..LITTLE_SPACE => Some(Problem::LittleSpace { free, of }),
+        _ => None,
+    }
+}
+
+fn gpu(gpu: &GpuSeen) -> Item<'_> {
+    let name = format!("cuda:{}", gpu.ordinal);
+    let device = match got(&gpu.device) {
+        Ok(device) => device,
+        Err(why) => return Item::lacking(name, Problem::GpuUnusable { why }),
+    };
+    let lock = gpu.lock.as_ref();
+    let facts = Facts::Gpu {
+        device,
+        condition: gpu.condition.as_ref(),
+        lock: lock.map(|lock| lock.path.as_str()),
+    };
+    let lock_problem = lock.and_then(|lock| match &lock.standing {
+        Standing::Free => None,
+        Standing::Held(by) => Some(Problem::LockHeld { by: by.clone() }),
+        Standing::Unusable(why) => Some(Problem::LockUnusable {
+            path: lock.path.clone(),
+            why: why.clone(),
+        }),
+    });
+    let mut item = Item::new(name, facts).but_for(lock_problem);
+    match &gpu.condition {
+        None => item.problems.push(Problem::ConditionUnknown),
+        Some(condition) => item.problems.extend(of_condition(condition, &device.uuid)),
+    }
+    item
+}
+
+/// What NVML does not tell is no problem.
+fn of_condition(condition: &Condition, uuid: &str) -> Vec<Problem> {
+    let uuid = || condition.uuid.as_deref().unwrap_or(uuid).to_owned();
+    let mode = match condition.compute_mode {
+        None | Some(ComputeMode::Default) => None,
+        Some(ComputeMode::Exclusive) => Some(Problem::ComputeExclusive { uuid: uuid() }),
+        Some(ComputeMode::Prohibited) => Some(Problem::ComputeProhibited { uuid: uuid() }),
+    };
+    let uncorrected = condition.ecc.and_then(|ecc| ecc.uncorrected).unwrap_or(0);
+    let errors = (uncorrected > 0).then(|| Problem::MemoryErrors {
+        uuid: uuid(),
+        uncorrected,
+    });
+    let filled = |list: &&Vec<String>| !list.is_empty();
+    let slowed = condition.slowdowns.as_ref().filter(filled);
+    let others = condition.other_processes.as_ref();
+    let sliced = condition.mig == Some(true);
+    let not_persistent = condition.persistence == Some(false);
+    [
+        mode,
+        errors,
+        slowed.cloned().map(|reasons| Problem::Slowed { reasons }),
+        others
+            .filter(|others| !others.is_empty())
+            .map(|others| Problem::InUse(others.clone())),
+        sliced.then(|| Problem::Sliced { uuid: uuid() }),
+        not_persistent.then(|| Problem::NotPersistent { uuid: uuid() }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
