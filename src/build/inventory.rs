@@ -110,7 +110,7 @@ impl Compilation {
     }
 }
 
-/// With names of parameters where the source compiles without optimisation, too.
+/// As a run compiles it, and with names of parameters where the source compiles without optimisation, too.
 ///
 /// # Errors
 /// Where the machine failed. The inner error is the source's.
@@ -124,8 +124,7 @@ pub fn list(
 ) -> Result<std::result::Result<Inventory, Fault>> {
     let toolkit = &toolchain.include;
     let toolkit = std::fs::canonicalize(toolkit).unwrap_or_else(|_| toolkit.clone());
-    let mut first = None;
-    for debug in ["-G", "-lineinfo"] {
+    let compile = |debug: &str| {
         let dir = scratch.join(debug.trim_start_matches('-'));
         std::fs::create_dir_all(&dir).map_err(|error| {
             crate::error::Error::environment(format!("{}: {error}", dir.display()))
@@ -145,18 +144,20 @@ pub fn list(
             "-w".to_owned(),
         ];
         args.extend(compilation.arguments());
-        match compile::compile_to_list(shop, source, &args)? {
-            Ok(listed) => return Ok(Ok(inventory(listed, &toolkit))),
-            Err(fault) => first = first.or(Some(fault)),
-        }
-    }
-    Ok(Err(first.unwrap_or(Fault {
-        kind: verdict::model::FaultKind::Compile,
-        message: "nothing was compiled".to_owned(),
-    })))
+        compile::compile_to_list(shop, source, &args)
+    };
+    let listed = match compile("-lineinfo")? {
+        Ok(listed) => listed,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    let described = match compile("-G")? {
+        Ok(debugged) => describe(&debugged.cubin).unwrap_or_default(),
+        Err(_) => HashMap::new(),
+    };
+    Ok(Ok(inventory(listed, &described, &toolkit)))
 }
 
-fn inventory(listed: Listed, toolkit: &Path) -> Inventory {
+fn inventory(listed: Listed, described: &HashMap<String, Described>, toolkit: &Path) -> Inventory {
     let Listed {
         cubin,
         ptx,
@@ -170,7 +171,6 @@ fn inventory(listed: Listed, toolkit: &Path) -> Inventory {
         .map(String::as_str)
         .filter(|symbol| !is_marker(symbol))
         .collect();
-    let described = describe(&cubin).unwrap_or_default();
     let own = symbols.iter().filter(|symbol| {
         let described = described.get(**symbol);
         described.is_none_or(|it| !it.is_of(toolkit))
@@ -183,7 +183,13 @@ fn inventory(listed: Listed, toolkit: &Path) -> Inventory {
             None => by_signature(symbol, &ptx),
         },
     });
-    let kernels = kernels.collect();
+    let mut kernels: Vec<ListedKernel> = kernels.collect();
+    // As the source has them; instances of one template by their names.
+    kernels.sort_by_cached_key(|kernel| {
+        let described = described.get(&kernel.symbol);
+        let place = described.map(|it| (it.file.clone(), it.line));
+        (place, kernel.symbol.clone())
+    });
     Inventory {
         kernels,
         ptx,
@@ -282,6 +288,7 @@ struct Described {
     parameters: Vec<ListedParameter>,
     /// Where it is declared.
     file: Option<PathBuf>,
+    line: Option<u64>,
 }
 
 impl Described {
@@ -330,6 +337,9 @@ fn describe(cubin: &[u8]) -> Option<HashMap<String, Described>> {
                 let described = Described {
                     parameters: Vec::new(),
                     file: types.file(entry),
+                    line: entry
+                        .attr_value(dw::DW_AT_decl_line)
+                        .and_then(|line| line.udata_value()),
                 };
                 open = symbol.map(|symbol| (depth, symbol, described));
             } else if entry.tag() == dw::DW_TAG_formal_parameter

@@ -108,7 +108,10 @@ pub fn launches(
         for product in products.iter().rev() {
             let blocks = product.value.div_ceil(u64::from(x * y));
             if let Ok(blocks) = u32::try_from(blocks) {
-                let text = format!("ceil_div({}, {})", product.text(), x * y);
+                let text = match product.value {
+                    1 => product.text(),
+                    _ => format!("ceil_div({}, {})", product.text(), x * y),
+                };
                 found.push(vec![(text, blocks)]);
             }
         }

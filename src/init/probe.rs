@@ -61,7 +61,7 @@ pub struct Tensor {
 }
 
 /// Of the processor, for all trials of a kernel.
-const TIME: Duration = Duration::from_secs(5);
+const TIME: Duration = Duration::from_secs(3);
 /// Warp instructions of one.
 const INSTRUCTIONS: u64 = 10_000_000;
 /// Addresses behind a tensor that belong to nothing else.
@@ -129,8 +129,8 @@ pub fn find_call(
             }
         }
     }
-    let (ended, products) = best.ok_or(last)?;
-    // With other inputs it has to end, too.
+    let (mut ended, products) = best.ok_or(last)?;
+    // With other inputs it has to end, too, and what is found then counts as well.
     for salt in 1..=OTHER_INPUTS {
         let trial = Trial {
             module,
@@ -143,7 +143,8 @@ pub fn find_call(
             salt,
             may_grow: false,
         };
-        trial.run(ended.tried.clone(), &ended.grid, &ended.call.block)?;
+        let again = trial.run(ended.tried.clone(), &ended.grid, &ended.call.block)?;
+        ended.call.finding = ended.call.finding.or(again.call.finding);
     }
     Ok(ended.call)
 }
@@ -298,9 +299,12 @@ impl Trial<'_> {
                 Ok(report) => {
                     let mut first = None;
                     let mut reads = false;
+                    let mut lacks = false;
                     for finding in &report.findings {
                         match finding.kind {
+                            // The place is where something is stored that it went into.
                             FindingKind::UninitialisedGlobal => {
+                                lacks = true;
                                 let place =
                                     at(finding.address).and_then(|(at, _)| tried.get_mut(at));
                                 if let Some(Some(tried)) = place
@@ -316,10 +320,16 @@ impl Trial<'_> {
                         }
                     }
                     // What is made of nothing has no value either, and does not show as written.
-                    if !reads && self.written(&tried, &bases, &memory) == 0 {
-                        for tried in tried.iter_mut().flatten().filter(|it| !it.is_read) {
-                            tried.is_read = true;
-                            reads = true;
+                    if !reads && (lacks || self.written(&tried, &bases, &memory) == 0) {
+                        let each = self.parts.iter().zip(&mut tried).zip(&bases);
+                        for ((part, tried), base) in each {
+                            if let Some(tried) = tried
+                                && !tried.is_read
+                                && self.written_to(part, *tried, *base, &memory) == 0
+                            {
+                                tried.is_read = true;
+                                reads = true;
+                            }
                         }
                     }
                     if reads {
@@ -341,20 +351,29 @@ impl Trial<'_> {
     /// Bytes that got a value.
     fn written(&self, tried: &[Option<Tried>], bases: &[Option<u64>], memory: &Memory) -> u64 {
         let each = self.parts.iter().zip(tried).zip(bases);
-        each.map(|((part, tried), base)| match (&part.kind, tried, base) {
-            (PartKind::Pointer(pointee), Some(tried), Some(base)) if !tried.is_read => {
-                let bytes = self.size(*tried).value * bytes_each(pointee);
-                let left = memory.without_value(*base, bytes as usize);
-                bytes - left.map_or(0, |gaps| gaps.iter().map(|gap| gap.len() as u64).sum())
-            }
-            (PartKind::Pointer(pointee), Some(tried), Some(base)) if !pointee.is_const => {
-                let bytes = self.size(*tried).value * bytes_each(pointee);
-                let now = memory.read(*base, bytes as usize).unwrap_or_default();
-                u64::from(*now != *content(pointee, bytes, self.salt))
-            }
-            _ => 0,
+        each.filter_map(|((part, tried), base)| {
+            Some(self.written_to(part, (*tried)?, *base, memory))
         })
         .sum()
+    }
+
+    /// Of what had values before, whether any is another now.
+    fn written_to(&self, part: &Part, tried: Tried, base: Option<u64>, memory: &Memory) -> u64 {
+        let (PartKind::Pointer(pointee), Some(base)) = (&part.kind, base) else {
+            return 0;
+        };
+        let bytes = self.size(tried).value * bytes_each(pointee);
+        match (tried.is_read, pointee.is_const) {
+            (true, true) => 0,
+            (true, false) => {
+                let now = memory.read(base, bytes as usize).unwrap_or_default();
+                u64::from(*now != *content(pointee, bytes, self.salt))
+            }
+            (false, _) => {
+                let left = memory.without_value(base, bytes as usize);
+                bytes - left.map_or(0, |gaps| gaps.iter().map(|gap| gap.len() as u64).sum())
+            }
+        }
     }
 
     /// Whether there is a larger size for a tensor that is reached at this offset.
@@ -454,10 +473,11 @@ impl Trial<'_> {
                         (false, true) => {
                             let before = content(pointee, bytes, self.salt);
                             let now = memory.read(*base, bytes as usize).unwrap_or_default();
-                            match *now == *before {
-                                true => Role::In,
-                                false => {
-                                    written += bytes;
+                            let changed = now.iter().zip(&before).filter(|(now, was)| now != was);
+                            match changed.count() as u64 {
+                                0 => Role::In,
+                                changed => {
+                                    written += changed;
                                     Role::Inout
                                 }
                             }
