@@ -135,7 +135,8 @@ def main():
                 shutil.copytree(ROOT / "kernels", folder / "kernels")
                 write_gates(folder, gates, name, kernel)
                 ours, found = search_with_gatekeeper(gatekeeper, folder, out, case, arguments)
-            start = {key: (kernel["define"] | chosen["define"]).get(key) for key in chosen["tune"]["parameters"]}
+            macros = kernel["define"] | chosen["define"]
+            start = {name: macros[name] for name in chosen["tune"]["parameters"] if name in macros}
             row = {"case": case, "seconds": arguments.seconds, "gatekeeper": found, "kernel_tuner": {}}
             for strategy in arguments.strategies.split(","):
                 theirs = search_with_kernel_tuner(kernel, chosen, case, strategy, arguments)
