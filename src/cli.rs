@@ -130,7 +130,7 @@ pub struct ConfigArg {
 #[command(after_help = "Examples:
   gatekeeper doctor                  what a run needs of this machine, an item each, with what to do
   gatekeeper doctor --require-gpu    as for `run`: no GPU is broken, too
-  gatekeeper doctor --format json    the same for programs
+  gatekeeper doctor --json           the same for programs
   gatekeeper doctor --peaks          also what the first GPU reaches, beside what the tables have
 
 Exit codes: 0, 2 for a mistake in gates.yaml, 4 where a run would fail.")]
@@ -149,6 +149,9 @@ pub struct DoctorArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = ProfileFormat::Terminal)]
     pub format: ProfileFormat,
+    /// Short for `--format json`
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
