@@ -25,6 +25,7 @@ use log::{Earlier, Event, Log};
 use outcome::{Confirmation, Dropped, DroppedBy, Evaluation, Outcome, Ranked, Shown, Values};
 use search::{Elite, Exhaustive, Guided, Point, Random, Space, Strategy};
 use std::collections::{BTreeMap, HashMap};
+use std::num::NonZero;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use survey::Survey;
@@ -182,7 +183,7 @@ pub fn search(
         return Ok(search.end(End::StartDropped(why), unseen));
     }
     let learns = settings.method == Method::Guided && lab.has_clock();
-    if learns && search.space.len() <= survey::MOST {
+    if learns && search.can_survey(&start) {
         search.survey(&start, &seeds, (shop, lab))?;
     }
     if let Some(point) = start.point {
@@ -586,6 +587,21 @@ impl Search<'_> {
     fn figures(&self, candidate: &Candidate) -> Option<outcome::Figures> {
         let (shape, _) = self.tuning.tune.objective.first()?;
         candidate.figures(shape)
+    }
+
+    /// A search that ends by the clock is not spent on building.
+    fn can_survey(&self, start: &Candidate) -> bool {
+        let count = self.space.len();
+        let is_in_time = match self.settings.budget {
+            Budget::Evaluations(_) => true,
+            Budget::Time(time) => {
+                let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+                let each = Duration::from_millis(start.compile_ms());
+                let left = time.saturating_sub(self.elapsed());
+                survey::has_time(count, each, cores, left)
+            }
+        };
+        count <= survey::MOST && is_in_time
     }
 
     /// Builds all configurations, and starts with those that the simulator expects most of.

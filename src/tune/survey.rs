@@ -8,9 +8,16 @@ use crate::error::Result;
 use crate::explain::diagnosis::Resource;
 use search::Point;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 /// Of a larger space nothing is known before: to build all of it would take too long.
 pub const MOST: usize = 256;
+
+/// Whether it takes at most half of the time that is `left` to build so many, of which one core built one in `each`.
+pub fn has_time(count: usize, each: Duration, cores: usize, left: Duration) -> bool {
+    let rounds = count.div_ceil(cores.max(1));
+    each.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)) <= left / 2
+}
 
 /// Warp instructions that all of them together may be simulated for: about a minute of one core.
 const SIMULATED: u64 = 100_000_000;

@@ -535,6 +535,33 @@ fn what_the_simulator_expects_most_of_is_tried_first() {
     assert!(found.evaluations.iter().all(|it| it.foreseen_ns.is_none()));
 }
 
+/// Builds of more than a batch: of all that the space has.
+fn surveys(budget: Budget) -> usize {
+    let dir = project();
+    let (shop, mut lab) = (FakeShop::default(), FakeLab::new(7, 0.001, bowl));
+    let log = Log::create(&dir.path().join("log.jsonl"), began()).unwrap();
+    let how = (Method::Guided, budget, Vec::new());
+    search_on(
+        dir.path(),
+        (&shop, &mut lab),
+        how,
+        (log, Earlier::default()),
+    );
+    let calls = shop.calls.lock().unwrap();
+    calls.iter().filter(|units| **units > BATCH).count()
+}
+
+#[test]
+fn a_search_of_little_time_builds_only_what_it_tries() {
+    assert_eq!(surveys(Budget::Time(Duration::ZERO)), 0);
+    assert_eq!(surveys(Budget::Time(Duration::from_secs(600))), 1);
+    assert_eq!(surveys(ALL), 1);
+    let seconds = Duration::from_secs;
+    assert!(survey::has_time(64, seconds(1), 16, seconds(8)));
+    assert!(!survey::has_time(65, seconds(1), 16, seconds(8)));
+    assert!(!survey::has_time(256, seconds(1), 0, seconds(500)));
+}
+
 #[test]
 fn what_the_simulator_does_not_take_is_tried_all_the_same() {
     let dir = project();
