@@ -1,6 +1,7 @@
 //! Matrix products whose every step the PTX ISA defines (9.7.15.4.14): integers, which are exact, and
 //! f64.
 
+#[cfg(target_arch = "x86_64")]
 use super::alu::has_v3;
 use super::float_ops::wd3;
 use super::mma::*;

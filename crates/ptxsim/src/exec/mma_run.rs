@@ -3,6 +3,7 @@
 //! `mma_exact`.
 
 use super::address::{Addresses, Site, addresses, lanes, split};
+#[cfg(target_arch = "x86_64")]
 use super::alu::has_v3;
 use super::mma::*;
 use super::mma_exact::{doubles, integers};

@@ -5,6 +5,7 @@
 //! say. So every check is written twice, and this one may only err by saying no.
 
 use super::address::{Site, addresses, lanes};
+#[cfg(target_arch = "x86_64")]
 use super::alu::has_v3;
 use super::cost::Way;
 use super::pattern::{Pattern, Shape, Stretch};
