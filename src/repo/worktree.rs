@@ -1,10 +1,13 @@
-//! The files of another revision: a worktree in the cache, one for each commit, kept for the next run as long
-//! as there is one within [`UNUSED`].
+//! The files of another revision: a working tree in the cache, one for each commit, kept for the next run as long as
+//! there is one within [`UNUSED`]. Before each use all of it is compared with the commit, and what was altered is
+//! written anew.
 
-use super::git;
-use super::history::{commit_of, short};
+use super::export::Commit;
+use super::git::git;
+use super::named::{commit_of, short};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
+use crate::temporary::TemporaryDir;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,6 +25,9 @@ pub struct Tree {
     pub top: PathBuf,
     /// Abbreviated hash.
     pub commit: String,
+    /// The top of the repository whose commit it is.
+    repository: PathBuf,
+    whole_hash: String,
     /// Shared by all that use it. Nobody removes it meanwhile.
     _used: File,
 }
@@ -43,7 +49,8 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
     })?;
     let commit = commit_of(root, revision, &format!("--base {revision}"))?;
     // Two clones have two worktrees: each belongs to the repository that made it.
-    let place = blake3::hash(top(root)?.as_os_str().as_encoded_bytes()).to_hex();
+    let repository = top(root)?;
+    let place = blake3::hash(repository.as_os_str().as_encoded_bytes()).to_hex();
     let place = place.get(..12).unwrap_or_default();
     let trees = cache.dir("trees")?.join(place);
     std::fs::create_dir_all(&trees).map_err(|error| cannot_write(&trees, &error.to_string()))?;
@@ -54,17 +61,47 @@ pub fn revision(root: &Path, revision: &str, cache: &Cache) -> Result<Tree> {
         .map_err(|error| cannot_write(&trees, &error.to_string()))?;
     let tree = trees.join(&commit);
     let used = used(&tree).map_err(|error| cannot_write(&tree, &error.to_string()))?;
-    if !is_whole(&tree, &commit) {
-        check_out(root, &tree, &commit)?;
-    }
+    provide(&repository, &tree, &commit).map_err(|said| cannot_write(&tree, &said))?;
     // For whoever prunes the cache.
     let _ = File::open(&tree).and_then(|tree| tree.set_modified(SystemTime::now()));
     Ok(Tree {
         root: tree.join(inside),
         top: tree,
         commit: short(&commit).to_owned(),
+        repository,
+        whole_hash: commit,
         _used: used,
     })
+}
+
+impl Tree {
+    /// Files of its commit with one of these extensions, or with this word in them; from its top. Links are none.
+    ///
+    /// # Errors
+    /// Environment, where git cannot list them.
+    pub fn files_with(&self, word: &str, extensions: &[&str]) -> Result<Vec<String>> {
+        let commit = self.whole_hash.as_str();
+        let all = ["ls-tree", "-r", "-z", "--name-only", commit];
+        let all = git(&self.repository, &all).map_err(Error::environment)?;
+        let grep = ["grep", "-l", "-z", "-a", "-F", "-e", word, commit];
+        let with_word = found(git(&self.repository, &grep))?;
+        let prefix = format!("{commit}:");
+        let with_word = with_word
+            .split('\0')
+            .filter_map(|name| name.strip_prefix(&prefix));
+        let names = all
+            .split('\0')
+            .filter(|name| has_extension(name, extensions));
+        Ok(files_of(&self.top, names.chain(with_word)))
+    }
+}
+
+/// What `git grep` lists: that there is nothing, it says by its exit code alone.
+fn found(said: std::result::Result<String, String>) -> Result<String> {
+    match said {
+        Err(said) if said.is_empty() => Ok(String::new()),
+        found => found.map_err(Error::environment),
+    }
 }
 
 /// Whether another revision has commits that this one lacks; a shallow clone cannot say.
@@ -101,11 +138,7 @@ pub fn files_with(top: &Path, word: &str, extensions: &[&str]) -> Result<Vec<Str
     let all = git(top, &all).map_err(Error::environment)?;
     // As text whatever it is: an attribute may say that a file is none.
     let grep = ["grep", "-l", "-z", "-a", "-F", "--untracked", "-e", word];
-    let with_word = match git(top, &grep) {
-        // None: it says so by its exit code alone.
-        Err(said) if said.is_empty() => String::new(),
-        found => found.map_err(Error::environment)?,
-    };
+    let with_word = found(git(top, &grep))?;
     let names = all
         .split('\0')
         .filter(|name| has_extension(name, extensions));
@@ -184,7 +217,7 @@ fn sweep(trees: &Path, now: SystemTime) {
                 Err(error) => error.kind() == std::io::ErrorKind::NotFound,
             };
             if unused && free() {
-                remove(&tree);
+                let _ = std::fs::remove_dir_all(&tree);
                 let _ = std::fs::remove_file(&mark);
             }
         }
@@ -196,37 +229,28 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
     read.filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
-/// By git where its repository is still there, so that it forgets it too.
-fn remove(tree: &Path) {
-    let text = tree.to_string_lossy();
-    let _ = git(tree, &["worktree", "remove", "--force", &text]);
-    if tree.exists() {
-        let _ = std::fs::remove_dir_all(tree);
+/// The files of a commit at `tree`, and nothing else.
+fn provide(repository: &Path, tree: &Path, hash: &str) -> std::result::Result<(), String> {
+    let unusable = |error: std::io::Error| error.to_string();
+    let commit = Commit::of(repository, hash)?;
+    let trees = tree.parent().unwrap_or(tree);
+    if tree.is_dir() {
+        let scratch = TemporaryDir::new_in(trees).map_err(unusable)?;
+        if commit.is_in(tree, scratch.path())? {
+            return Ok(());
+        }
+        std::fs::remove_dir_all(tree).map_err(unusable)?;
     }
-}
-
-/// At that commit, and with nothing changed in it.
-fn is_whole(tree: &Path, commit: &str) -> bool {
-    tree.is_dir()
-        && git(tree, &["rev-parse", "HEAD"]).is_ok_and(|head| head == commit)
-        && git(tree, &["status", "--porcelain"]).is_ok_and(|changed| changed.is_empty())
-}
-
-fn check_out(root: &Path, tree: &Path, commit: &str) -> Result<()> {
-    if tree.exists() {
-        std::fs::remove_dir_all(tree).map_err(|error| cannot_write(tree, &error.to_string()))?;
+    let scratch = TemporaryDir::new_in(trees).map_err(unusable)?;
+    let new = scratch.path().join("new");
+    std::fs::create_dir(&new).map_err(unusable)?;
+    commit.write(&new, scratch.path())?;
+    let again = TemporaryDir::new_in(trees).map_err(unusable)?;
+    if !commit.is_in(&new, again.path())? {
+        return Err("what git wrote is not what the commit has".to_owned());
     }
-    let text = tree.to_string_lossy();
-    // Forced: an earlier one whose files are gone is still registered.
-    let add = [
-        "worktree", "add", "--force", "--detach", "--quiet", &text, commit,
-    ];
-    git(root, &add).map_err(|said| cannot_write(tree, &said))?;
-    if tree.join(".gitmodules").is_file() {
-        let update = ["submodule", "update", "--init", "--recursive", "--quiet"];
-        git(tree, &update).map_err(|said| cannot_write(tree, &said))?;
-    }
-    Ok(())
+    // Whole, or not at all.
+    std::fs::rename(&new, tree).map_err(unusable)
 }
 
 fn cannot_write(tree: &Path, said: &str) -> Error {
@@ -271,11 +295,6 @@ mod tests {
         }
     }
 
-    fn registered(root: &Path) -> usize {
-        let list = git(root, &["worktree", "list"]).unwrap();
-        list.lines().count()
-    }
-
     #[test]
     fn what_nobody_used_for_long_is_removed_and_what_is_used_stays() {
         let (dir, [old, new]) = repository();
@@ -286,7 +305,6 @@ mod tests {
         let second = revision(dir.path(), &new, &cache).unwrap();
         let roots = [first.root.clone(), second.root.clone()];
         let there = || [roots[0].exists(), roots[1].exists()];
-        assert_eq!(registered(dir.path()), 3);
 
         let now = SystemTime::now();
         sweep(&trees, now + 30 * DAY);
@@ -296,7 +314,6 @@ mod tests {
         assert_eq!(there(), [true, true], "the one that is not was used lately");
         until_gone(&roots[0], || sweep(&trees, now + 15 * DAY));
         assert_eq!(there(), [false, true]);
-        assert_eq!(registered(dir.path()), 2, "git forgot it, too");
 
         // It comes back, and its day is new.
         drop(revision(dir.path(), &old, &cache).unwrap());
