@@ -358,4 +358,325 @@ mod tests {
         until_gone(&root, || drop(revision(dir.path(), &new, &cache).unwrap()));
         assert!(!root.exists(), "swept as another run begins");
     }
+
+    /// Commits what is there, and the hash of that.
+    fn commit_all(dir: &Path) -> String {
+        git(dir, &["add", "--all"]).unwrap();
+        let who = ["-c", "user.name=a", "-c", "user.email=a@b"];
+        let commit = ["commit", "--quiet", "--no-verify", "-m", "all"];
+        git(dir, &[&who[..], &commit[..]].concat()).unwrap();
+        git(dir, &["rev-parse", "HEAD"]).unwrap()
+    }
+
+    /// A program that leaves a mark, and the mark.
+    fn marking(dir: &Path) -> (String, PathBuf) {
+        let mark = dir.join("mark");
+        (format!("touch {}; cat", mark.display()), mark)
+    }
+
+    /// git as anybody calls it, with the settings of the repository.
+    fn plain(dir: &Path, args: &[&str]) {
+        let mut git = std::process::Command::new("git");
+        assert!(
+            git.arg("-C")
+                .arg(dir)
+                .args(args)
+                .output()
+                .unwrap()
+                .status
+                .success()
+        );
+    }
+
+    #[test]
+    fn a_tree_that_was_altered_is_not_used() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        git(root, &["init", "--quiet"]).unwrap();
+        std::fs::create_dir(root.join("below")).unwrap();
+        std::fs::write(root.join("below/gates.yaml"), "max: 10\n").unwrap();
+        std::fs::write(root.join(".gitignore"), "*.ignored\n").unwrap();
+        symlink("below/gates.yaml", root.join("link")).unwrap();
+        let commit = commit_all(root);
+        let store = tempfile::tempdir().unwrap();
+        let cache = Cache::at(store.path()).unwrap();
+        let get = || revision(root, &commit, &cache).unwrap().top;
+        let top = get();
+        let gates = top.join("below/gates.yaml");
+        let times = gates.metadata().unwrap().modified().unwrap();
+        let same_size_and_time = || {
+            std::fs::write(&gates, "max: 99\n").unwrap();
+            let file = File::options().write(true).open(&gates).unwrap();
+            file.set_modified(times).unwrap();
+        };
+        let other_link = || {
+            std::fs::remove_file(top.join("link")).unwrap();
+            symlink("/etc/passwd", top.join("link")).unwrap();
+        };
+        let link_for_file = || {
+            std::fs::rename(&gates, store.path().join("moved")).unwrap();
+            symlink(store.path().join("moved"), &gates).unwrap();
+        };
+        let link_for_directory = || {
+            std::fs::rename(top.join("below"), store.path().join("dir")).unwrap();
+            symlink(store.path().join("dir"), top.join("below")).unwrap();
+        };
+        let executable = || {
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(&gates, mode).unwrap();
+        };
+        let write = |name: &str| std::fs::write(top.join(name), "#error").unwrap();
+        let attempts: [(&str, &dyn Fn()); 11] = [
+            (
+                "other content of the same size and time",
+                &same_size_and_time,
+            ),
+            ("a file that is gone", &|| {
+                std::fs::remove_file(&gates).unwrap()
+            }),
+            ("a file more", &|| write("below/extra.h")),
+            ("a file that git ignores", &|| write("x.ignored")),
+            ("a git directory", &|| write(".git")),
+            ("a directory more", &|| {
+                std::fs::create_dir(top.join("cuda")).unwrap()
+            }),
+            ("another link", &other_link),
+            ("a link in the place of a file", &link_for_file),
+            ("a link in the place of a directory", &link_for_directory),
+            ("a file that may be run", &executable),
+            ("a pipe", &|| {
+                nix::unistd::mkfifo(&top.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+            }),
+        ];
+        use std::os::unix::fs::MetadataExt;
+        let inode = || gates.symlink_metadata().unwrap().ino();
+        for (what, alter) in attempts {
+            alter();
+            assert_eq!(get(), top);
+            assert_eq!(
+                std::fs::read_to_string(&gates).unwrap(),
+                "max: 10\n",
+                "{what}"
+            );
+            assert!(gates.symlink_metadata().unwrap().is_file(), "{what}");
+            let names = std::fs::read_dir(&top).unwrap().count();
+            assert_eq!(names, 3, "{what}");
+            let link = std::fs::read_link(top.join("link")).unwrap();
+            assert_eq!(link, Path::new("below/gates.yaml"), "{what}");
+            let mode = gates.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o111, 0, "{what}");
+        }
+        // What nobody altered stays as it is.
+        let before = inode();
+        get();
+        assert_eq!(inode(), before);
+    }
+
+    #[test]
+    fn line_ends_encodings_and_keywords_are_as_in_the_clone_and_filters_are_not_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        git(root, &["init", "--quiet"]).unwrap();
+        let (program, mark) = marking(dir.path());
+        for key in [
+            "filter.evil.smudge",
+            "filter.evil.clean",
+            "filter.a=b.smudge",
+        ] {
+            git(root, &["config", key, &program]).unwrap();
+        }
+        git(root, &["config", "filter.evil.required", "true"]).unwrap();
+        let attributes = "*.crlf text eol=crlf\n*.id ident\n*.utf16 text working-tree-encoding=UTF-16LE\n\
+            *.bin filter=evil\n*.odd filter=a=b\n*.txt diff=evil\n";
+        std::fs::write(root.join(".gitattributes"), attributes).unwrap();
+        std::fs::write(root.join("a.crlf"), "a\r\nb\r\n").unwrap();
+        std::fs::write(root.join("a.id"), "// $Id$\n").unwrap();
+        std::fs::write(root.join("a.utf16"), [b'a', 0, b'\n', 0]).unwrap();
+        std::fs::write(root.join("a.bin"), "as it is\n").unwrap();
+        std::fs::write(root.join("a.odd"), "as it is\n").unwrap();
+        git(root, &["config", "diff.evil.textconv", &program]).unwrap();
+        std::fs::write(root.join("a.txt"), "text\n").unwrap();
+        let commit = commit_all(root);
+        assert!(!mark.exists(), "as it was added");
+        std::fs::remove_file(root.join("a.id")).unwrap();
+        plain(
+            root,
+            &["checkout", "--quiet", "--force", "HEAD", "--", "a.id"],
+        );
+        let store = tempfile::tempdir().unwrap();
+        let cache = Cache::at(store.path()).unwrap();
+        let tree = revision(root, &commit, &cache).unwrap().top;
+        for name in ["a.crlf", "a.id", "a.utf16", "a.bin", "a.odd"] {
+            let read = |dir: &Path| std::fs::read(dir.join(name)).unwrap();
+            assert_eq!(read(&tree), read(root), "{name}");
+        }
+        let id = std::fs::read_to_string(tree.join("a.id")).unwrap();
+        assert!(id.starts_with("// $Id: "), "{id}");
+        // A tree with converted files is whole, and one that was altered is not.
+        use std::os::unix::fs::MetadataExt;
+        let inode = || tree.join("a.crlf").metadata().unwrap().ino();
+        let before = inode();
+        revision(root, &commit, &cache).unwrap();
+        assert_eq!(inode(), before);
+        std::fs::write(tree.join("a.crlf"), "a\nb\r\n").unwrap();
+        revision(root, &commit, &cache).unwrap();
+        assert_eq!(std::fs::read(tree.join("a.crlf")).unwrap(), b"a\r\nb\r\n");
+        // Files that seem to have changed are read as they are.
+        for name in ["a.bin", "a.txt"] {
+            std::fs::write(root.join(name), "changed\n").unwrap();
+        }
+        assert!(crate::repo::digest(root).is_some());
+        assert!(crate::repo::commit(root).unwrap().ends_with('+'));
+        assert!(!mark.exists());
+        // The attributes do what is said of them.
+        plain(
+            root,
+            &["checkout", "--quiet", "--force", "HEAD", "--", "a.bin"],
+        );
+        assert!(mark.exists());
+    }
+
+    #[test]
+    fn a_file_that_lfs_keeps_is_taken_from_where_it_is_kept() {
+        use sha2::{Digest, Sha256};
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        git(root, &["init", "--quiet"]).unwrap();
+        std::fs::write(root.join(".gitattributes"), "*.bin filter=lfs\n").unwrap();
+        let pointer = |content: &str| {
+            let digest = Sha256::digest(content.as_bytes());
+            let digest: String = digest.iter().map(|it| format!("{it:02x}")).collect();
+            let text = format!(
+                "version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {}\n",
+                content.len()
+            );
+            (digest, text)
+        };
+        let keep = |digest: &str, content: &str| {
+            let kept = root
+                .join(".git/lfs/objects")
+                .join(&digest[..2])
+                .join(&digest[2..4]);
+            std::fs::create_dir_all(&kept).unwrap();
+            std::fs::write(kept.join(digest), content).unwrap();
+        };
+        let (here, here_text) = pointer("weights");
+        let (forged, forged_text) = pointer("others!");
+        let (_, absent_text) = pointer("absent");
+        std::fs::write(root.join("here.bin"), &here_text).unwrap();
+        std::fs::write(root.join("forged.bin"), &forged_text).unwrap();
+        std::fs::write(root.join("absent.bin"), &absent_text).unwrap();
+        std::fs::write(root.join("no-attribute"), &here_text).unwrap();
+        let commit = commit_all(root);
+        keep(&here, "weights");
+        keep(&forged, "forged!");
+        let store = tempfile::tempdir().unwrap();
+        let cache = Cache::at(store.path()).unwrap();
+        let tree = revision(root, &commit, &cache).unwrap().top;
+        let read = |name: &str| std::fs::read_to_string(tree.join(name)).unwrap();
+        assert_eq!(read("here.bin"), "weights");
+        assert_eq!(read("forged.bin"), forged_text);
+        assert_eq!(read("absent.bin"), absent_text);
+        assert_eq!(read("no-attribute"), here_text);
+        std::fs::write(tree.join("here.bin"), "altered").unwrap();
+        revision(root, &commit, &cache).unwrap();
+        assert_eq!(read("here.bin"), "weights");
+    }
+
+    #[test]
+    fn a_submodule_comes_from_its_clone_and_nothing_is_fetched() {
+        let dir = tempfile::tempdir().unwrap();
+        let (sub, root) = (dir.path().join("sub"), dir.path().join("root"));
+        for repository in [&sub, &root] {
+            std::fs::create_dir(repository).unwrap();
+            git(repository, &["init", "--quiet"]).unwrap();
+        }
+        std::fs::write(sub.join("k.cuh"), "one").unwrap();
+        let first = commit_all(&sub);
+        let url = sub.display().to_string();
+        let add = [
+            "-c",
+            "protocol.file.allow=always",
+            "submodule",
+            "--quiet",
+            "add",
+        ];
+        plain(&root, &[&add[..], &[&url, "lib"]].concat());
+        let commit = commit_all(&root);
+        let store = tempfile::tempdir().unwrap();
+        let cache = Cache::at(store.path()).unwrap();
+        let get = |commit: &str| revision(&root, commit, &cache);
+        let tree = get(&commit).unwrap().top;
+        let header = tree.join("lib/k.cuh");
+        assert_eq!(std::fs::read_to_string(&header).unwrap(), "one");
+        std::fs::write(&header, "two").unwrap();
+        get(&commit).unwrap();
+        assert_eq!(std::fs::read_to_string(&header).unwrap(), "one");
+
+        // Its next commit is where it was made, and not in the clone.
+        std::fs::write(sub.join("k.cuh"), "three").unwrap();
+        let next = commit_all(&sub);
+        let place = format!("160000,{next},lib");
+        git(&root, &["update-index", "--cacheinfo", &place]).unwrap();
+        let who = ["-c", "user.name=a", "-c", "user.email=a@b"];
+        let staged = ["commit", "--quiet", "-m", "next"];
+        git(&root, &[&who[..], &staged[..]].concat()).unwrap();
+        let commit = git(&root, &["rev-parse", "HEAD"]).unwrap();
+        let said = get(&commit).unwrap_err().to_string();
+        assert!(
+            said.contains(&format!("git -C lib fetch origin {next}")),
+            "{said}"
+        );
+
+        // A clone without it, whose address is a program: the directory stays empty, as in the clone.
+        let (program, mark) = marking(dir.path());
+        let modules = format!("[submodule \"x\"]\n\tpath = lib\n\turl = \"ext::{program}\"\n");
+        std::fs::write(root.join(".gitmodules"), modules).unwrap();
+        git(
+            &root,
+            &[
+                "update-index",
+                "--cacheinfo",
+                &format!("160000,{first},lib"),
+            ],
+        )
+        .unwrap();
+        git(&root, &["add", ".gitmodules"]).unwrap();
+        git(&root, &[&who[..], &staged[..]].concat()).unwrap();
+        let commit = git(&root, &["rev-parse", "HEAD"]).unwrap();
+        let tree = get(&commit).unwrap().top;
+        assert_eq!(std::fs::read_dir(tree.join("lib")).unwrap().count(), 0);
+        // Nor does a name that leads elsewhere find a clone.
+        std::fs::write(
+            root.join(".gitmodules"),
+            "[submodule \"../../sub/.git/modules\"]\n\tpath = lib\n\turl = x\n",
+        )
+        .unwrap();
+        git(&root, &["add", ".gitmodules"]).unwrap();
+        git(&root, &[&who[..], &staged[..]].concat()).unwrap();
+        let commit = git(&root, &["rev-parse", "HEAD"]).unwrap();
+        get(&commit).unwrap();
+        assert!(!mark.exists());
+    }
+
+    #[test]
+    fn a_partial_clone_is_told_to_be_made_whole_and_fetches_nothing() {
+        let (dir, [old, _]) = repository();
+        plain(dir.path(), &["config", "uploadpack.allowFilter", "true"]);
+        let clone = tempfile::tempdir().unwrap();
+        let from = format!("file://{}", dir.path().display());
+        let place = clone.path().join("clone");
+        let text = place.display().to_string();
+        plain(
+            clone.path(),
+            &["clone", "--quiet", "--filter=blob:none", &from, &text],
+        );
+        let store = tempfile::tempdir().unwrap();
+        let cache = Cache::at(store.path()).unwrap();
+        let said = revision(&place, &old, &cache).unwrap_err().to_string();
+        assert!(said.contains("this clone is partial"), "{said}");
+        plain(&place, &["fetch", "--quiet", "--refetch", "--no-filter"]);
+        assert!(revision(&place, &old, &cache).is_ok());
+    }
 }

@@ -7,7 +7,7 @@ pub(super) fn visible(line: &str) -> String {
     for c in line.chars() {
         match c {
             '\t' => out.push(c),
-            c if c.is_control() || turns(c) || ends_line(c) => out.extend(c.escape_default()),
+            c if c.is_control() || turns(c) => out.extend(c.escape_default()),
             c => out.push(c),
         }
     }
@@ -17,11 +17,6 @@ pub(super) fn visible(line: &str) -> String {
 /// Text of two directions reads in another order than it is (CVE-2021-42574).
 fn turns(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// For some readers, though not for others.
-fn ends_line(c: char) -> bool {
-    matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// For a stream that people read, and a runner of GitHub: the older form of its commands counts anywhere in a line.
@@ -65,7 +60,7 @@ pub(super) fn markdown(raw: &str) -> String {
             }
             '#' if rest.peek().is_some_and(char::is_ascii_digit) => out.push_str("#\u{200b}"),
             '#' if rest.clone().take(2).eq(['#', '[']) => out.push_str("#\u{200b}"),
-            c if c.is_control() || turns(c) || ends_line(c) => out.push(' '),
+            c if c.is_control() || turns(c) => out.push(' '),
             c => out.push(c),
         }
     }
@@ -133,7 +128,7 @@ pub(super) fn markdown_code(raw: &str) -> String {
         .chars()
         .map(|c| match c {
             '`' => '\'',
-            c if c.is_control() || turns(c) || ends_line(c) => ' ',
+            c if c.is_control() || turns(c) => ' ',
             c => c,
         })
         .collect();
@@ -169,7 +164,7 @@ pub(super) fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.replace("##[", "\\u0023#[").chars() {
         match c {
-            c if c != '\n' && (c.is_control() || turns(c) || ends_line(c)) => {
+            c if c != '\n' && (c.is_control() || turns(c)) => {
                 out.push_str(&format!("\\u{:04x}", u32::from(c)));
             }
             c => out.push(c),
@@ -261,7 +256,7 @@ pub(super) mod testing {
             // A link of a terminal, its bell, a control sequence in one character, the end of a text in C.
             Just("\u{1b}]8;;http://e\u{7}x\u{1b}]8;;\u{7}".to_owned()),
             Just("\u{9b}31m\u{0}\u{8}".to_owned()),
-            Just("\u{202e}\u{2066}\u{61c}\u{2028}".to_owned()),
+            Just("\u{202e}\u{2066}\u{61c}".to_owned()),
             Just("\r\n".to_owned()),
             Just("|`<&".to_owned()),
             Just("\n\n```\n<img src=x>\n# a\n".to_owned()),

@@ -278,7 +278,7 @@ fn gives_no_orders(shown: &str, what: &str) {
 
 /// It neither steers a terminal nor reads in another order than it is.
 fn is_visible(line: &str, what: &str) {
-    let turns = |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_plain = |c: char| c == '\t' || !(c.is_control() || turns(c));
     assert!(line.chars().all(is_plain), "{what}: {line:?}");
 }
