@@ -10,8 +10,8 @@ use std::thread::available_parallelism;
 /// Of address space, of which threads and their stacks take most.
 const LEAST_MEMORY: u64 = 1 << 30;
 
-/// What one compiler process may have of address space, where the machine has twice as much. Large kernels of libraries
-/// take 4 to 5 GiB. A header without an end, as a link to /dev/zero, takes all that it can get.
+/// The most address space of one compiler process, where the machine has twice as much. Large kernels of libraries take
+/// 4 to 5 GiB. A header without an end, as a link to /dev/zero, takes all that it can get.
 const COMPILER_MEMORY: u64 = 8 << 30;
 
 /// Says another limit: `12GiB`.

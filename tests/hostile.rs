@@ -612,7 +612,7 @@ fn what_compilers_and_references_say_steers_no_reader() {
             has_it += usize::from(text.contains("turned"));
         }
         assert!(has_it >= 6, "{has_it}");
-        // What a reader of SARIF shows is the decoded text.
+        // A reader of SARIF shows the decoded text.
         let sarif = shown.iter().find(|(format, _)| *format == "sarif").unwrap();
         let sarif: serde_json::Value = serde_json::from_str(&sarif.1).unwrap();
         let results = sarif["runs"][0]["results"].as_array().unwrap();

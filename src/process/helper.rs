@@ -19,13 +19,18 @@ const LISTS: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
 pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(START);
+    keep_whole_lists(&mut command);
+    command
+}
+
+/// For a program that has to start in the checkout, as a worker does: it finds no library there.
+pub fn keep_whole_lists(command: &mut Command) {
     for name in LISTS {
         match list(name) {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
         };
     }
-    command
 }
 
 /// A helper that is found by its name; where there is none, it fails as it starts.

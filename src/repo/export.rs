@@ -25,7 +25,7 @@ pub(super) struct Commit {
     hash: String,
 }
 
-/// What a tree has under one path.
+/// A tree has one of these under each path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     File { executable: bool },
@@ -148,7 +148,7 @@ impl Commit {
         .map_err(|said| self.explained(said))
     }
 
-    /// What git says where objects are missing, with what can be done about it.
+    /// The words of git where objects are missing, with what can be done about it.
     fn explained(&self, said: String) -> String {
         let partial = |it: &String| it.contains("promisor") || it.contains("lazy fetching");
         match partial(&said) || self.is_partial() {
@@ -244,7 +244,7 @@ impl Commit {
         let kept = self.common_dir()?.join("lfs/objects");
         for ((pointer, path), filter) in pointers.iter().zip(filters) {
             if filter == b"lfs" {
-                // What is not here stays a pointer, as in a clone without it: what needs it does not build.
+                // A file that is not here stays a pointer, as in a clone without it, and a kernel that needs it does not build.
                 let _ = pointer.fill(&kept, &dir.join(path));
             }
         }
@@ -334,7 +334,7 @@ fn submodule(line: &[u8]) -> Option<(String, PathBuf)> {
     is_safe.then(|| (name.to_owned(), PathBuf::from(path)))
 }
 
-/// What is below a directory.
+/// An entry below a directory.
 struct Found {
     path: PathBuf,
     kind: FoundKind,
@@ -424,7 +424,7 @@ fn has_same_bytes(one: &Path, other: &Path) -> io::Result<bool> {
     }
 }
 
-/// What stands for a file that `git lfs` keeps: its SHA-256 and size.
+/// It stands for a file that `git lfs` keeps, by SHA-256 and size.
 struct Pointer {
     digest: String,
     size: u64,
@@ -498,7 +498,7 @@ fn scratch_below(scratch: &Path) -> Result<PathBuf> {
     Ok(dir.keep())
 }
 
-/// What git prints, as it is.
+/// The bytes that git prints.
 fn bytes_of(mut git: Command) -> Result<Vec<u8>> {
     let output = git
         .output()
@@ -511,7 +511,7 @@ fn bytes_of(mut git: Command) -> Result<Vec<u8>> {
     }
 }
 
-/// What git answers to `input`.
+/// The answer of git to `input`.
 pub(super) fn answer_to(git: Command, input: Vec<u8>) -> Result<Vec<u8>> {
     answering(git, input, |answers| {
         let mut all = Vec::new();
@@ -556,7 +556,7 @@ fn answering<T>(
 fn end_of(mut log: &File) -> String {
     use std::io::Seek;
     let mut text = String::new();
-    // What it says of a failure, if that can be read.
+    // If that cannot be read, nothing more is known of the failure.
     let _ = log.rewind().and_then(|()| log.read_to_string(&mut text));
     text.trim_end().to_owned()
 }

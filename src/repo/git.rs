@@ -45,7 +45,7 @@ const VARIABLES: [(&str, &str); 8] = [
     // `git status` would write the index.
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_PAGER", "cat"),
-    // What it says of a failure is read here, too.
+    // Its words about a failure are read here, too.
     ("LC_ALL", "C"),
 ];
 
@@ -108,7 +108,7 @@ pub(super) fn command_at(git_dir: &Path) -> Result<Command, String> {
     Ok(git)
 }
 
-/// What git prints, without the line's end; or what it says of its failure.
+/// The text that git prints, without the line's end, or that of its failure.
 pub(super) fn git(dir: &Path, args: &[&str]) -> Result<String, String> {
     let mut git = command(dir)?;
     git.args(args);

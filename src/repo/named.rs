@@ -181,7 +181,7 @@ fn meanings(root: &Path, name: &str) -> std::result::Result<Vec<Meaning>, String
 
 /// References that a name can stand for, in git's order.
 fn references(root: &Path, name: &str) -> std::result::Result<Vec<String>, String> {
-    // What no reference can have in its name would be a pattern.
+    // No reference has these in its name, and git would read them as a pattern.
     if name.contains(['*', '?', '[', '\\', ' ']) || name.starts_with('-') {
         return Ok(Vec::new());
     }

@@ -96,7 +96,7 @@ impl Tree {
     }
 }
 
-/// What `git grep` lists: that there is nothing, it says by its exit code alone.
+/// The list of `git grep`, which says by its exit code alone that there is nothing.
 fn found(said: std::result::Result<String, String>) -> Result<String> {
     match said {
         Err(said) if said.is_empty() => Ok(String::new()),
@@ -467,7 +467,7 @@ mod tests {
             let mode = gates.metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o111, 0, "{what}");
         }
-        // What nobody altered stays as it is.
+        // A tree that nobody altered stays as it is.
         let before = inode();
         get();
         assert_eq!(inode(), before);

@@ -29,7 +29,7 @@ struct Package {
     /// Without it nothing is installed.
     program: &'static str,
     size: &'static str,
-    /// What a user can do without it.
+    /// The way without an installer.
     by_hand: &'static str,
 }
 
@@ -422,7 +422,7 @@ impl Installer {
     }
 }
 
-/// What pip is told of the network, by how names of variables begin.
+/// Variables that tell pip about the network, by how their names begin.
 const PIP_SETTINGS: [&str; 11] = [
     "PIP_CERT",
     "PIP_CLIENT_CERT",
@@ -451,7 +451,7 @@ const UV_SETTINGS: [&str; 10] = [
     "UV_SYSTEM_CERTS",
 ];
 
-/// Of the variables that steer a program, only those that begin with one of `kept` stay.
+/// Removes the variables that steer a program, but for those that begin with one of `kept`.
 fn told(command: &mut Command, program: &str, kept: &[&str]) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -513,7 +513,7 @@ impl Package {
         let errors = child.stderr.take().map(|mut stderr| {
             std::thread::spawn(move || {
                 let mut bytes = Vec::new();
-                // What could be read before a failure is still worth showing.
+                // The part that could be read before a failure is still worth showing.
                 let _ = stderr.read_to_end(&mut bytes);
                 String::from_utf8_lossy(&bytes).into_owned()
             })
