@@ -243,6 +243,10 @@ const NEW: &[Entry] = &[
     entry("two-baselines", &[Inconclusive], "Two baseline files have the same key.", "Remove one."),
     entry("base-lacks", &[Inconclusive], "The base has no value for this metric.", "See the rest of the message."),
     entry("base-not-built", &[Inconclusive], "The base was not built.", "See the rest of the message."),
+    entry("base-reference-broken", &[Inconclusive], "The base's reference gives no answer in the base's own tree, so head's could not be compared with it.", "Make the base's reference build there: commit the files that it needs. A change that mends it passes with `--allow-loosened`."),
+    entry("base-reference-late", &[Inconclusive], "The base's reference did not answer before its deadline.", "Run again on a machine that is less busy, or let it pass with `--allow-loosened`."),
+    entry("base-without-digests", &[Inconclusive], "The record of the base was checked against a reference of the user's, and does not say what that computed.", "Make the record again with this gatekeeper, or let it pass with `--allow-loosened`."),
+    entry("base-unanswered", &[Inconclusive], "The base was asked what head is asked, and gave no answer that could be compared.", "See the rest of the message. A change that mends the base passes with `--allow-loosened`."),
     entry("base-architecture", &[Inconclusive], "The base is not built for this device.", "Use another base, or another GPU."),
     entry("two-protocols", &[Inconclusive], "One record timed the case alone, the other beside a base.", "Make both records with `--base`, or both without."),
 ];

@@ -417,6 +417,10 @@ impl Context<'_> {
             R::BaseNotBuilt { why } => {
                 format!("the base revision was not built: {}", self.whole_sentence(why))
             }
+            R::BaseIncomparable(lack) => format!(
+                "not compared with the base, and only `--allow-loosened` lets that pass: {}",
+                base_lack(lack, |why| self.whole_sentence(why))
+            ),
             R::BaseArchitecture { revision, case, device } => {
                 format!("at {revision}, {case} is built for no architecture that runs on {device}")
             }
@@ -1006,6 +1010,9 @@ pub fn loosened(how: &Loosened) -> String {
             let figures = all(figures, edited);
             format!("head's baseline, under the {under}, is worse: {figures}")
         }
+        Loosened::BaseIncomparable(lack) => {
+            format!("not compared with the base: {}", base_lack(lack, lost))
+        }
         Loosened::Accepts { allows, by, until } => format!(
             "head accepts {}, by {by} until {until}",
             super::words::allowance(allows)
@@ -1029,6 +1036,21 @@ fn reference(found: &ReferenceComparison) -> String {
         ));
     }
     said
+}
+
+/// Why a base gives nothing to compare with.
+fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
+    match lack {
+        BaseLack::NotBuilt(why) => format!("its kernel was not built: {}", sentence(why)),
+        BaseLack::ReferenceBroken => {
+            "its reference gives no answer in its own tree either".to_owned()
+        }
+        BaseLack::ReferenceLate(said) => {
+            format!("its reference did not answer before its deadline: {said}")
+        }
+        BaseLack::NoDigests => "its record does not say what its reference computed".to_owned(),
+        BaseLack::Unanswered(why) => format!("it gave no answer: {}", sentence(why)),
+    }
 }
 
 /// Why a check gives no answer.
