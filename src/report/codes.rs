@@ -122,7 +122,7 @@ const BROKEN: &[Entry] = &[
     entry("accepted-until", &[Fail], "The limit is broken, and its acceptance has ended.", "Fix the regression, update the baseline, or extend the acceptance."),
     entry("beyond-accepted", &[Fail], "The value is worse than even the acceptance allows.", "Fix the regression."),
     entry("baseline-unreadable", &[Fail], "A baseline file cannot be read.", "Restore the file, or remove it and run `gatekeeper baseline update`."),
-    entry("baseline-unusable", &[Fail], "A figure of the baseline is not usable: not finite, negative, or without a valid spread.", "Measure again and run `gatekeeper baseline update`."),
+    entry("baseline-unusable", &[Fail], "A value of the baseline is not usable: not finite, outside the range of its metric, or without a valid spread.", "Measure again and run `gatekeeper baseline update`."),
 ];
 
 #[rustfmt::skip]
@@ -253,6 +253,7 @@ const NEW: &[Entry] = &[
 
 #[rustfmt::skip]
 const UNFIT: &[Entry] = &[
+    entry("not-held-to-base", &[], "The run held the case against a base, and that failed or could not be done.", "Mend what the message names, or run with `--allow-loosened` where the change is meant."),
     entry("timed-beside-base", &[], "The case was timed beside a base.", "Run without `--base`."),
     entry("throttled-processes", &[], "Timing processes ran on a throttled GPU.", "Let it cool, raise its power limit, or run again."),
     entry("nothing-measured", &[], "There is nothing to take as a baseline.", "Run the case first."),

@@ -219,7 +219,7 @@ impl Context<'_> {
             R::BaselineUnusable { of, metric, problem } => format!(
                 "{}'s {metric} {}{}",
                 whose(of),
-                figure_problem(*problem),
+                figure_problem(*problem, metric.range()),
                 match of {
                     Against::Baseline => {
                         format!("; measure it again and run `{}`", self.update_command())
@@ -431,6 +431,10 @@ impl Context<'_> {
                 "one record timed it alone, the other interleaved with a base revision, and the two cannot be compared; make both with `--base`, or both without"
                     .to_owned()
             }
+            R::NotHeldToBase { why } => format!(
+                "the run does not hold it to what the base asks, and only `--allow-loosened` lets that pass: {}",
+                self.whole_sentence(why)
+            ),
             R::TimedBesideBase => {
                 "timed beside a base revision; for a baseline, run without `--base`"
                     .to_owned()
@@ -693,10 +697,13 @@ fn check_again(why: &Reason) -> &'static str {
     }
 }
 
-fn figure_problem(problem: FigureProblem) -> String {
+fn figure_problem(problem: FigureProblem, range: Range) -> String {
     match problem {
         FigureProblem::NotFinite(value) => format!("is {value}"),
-        FigureProblem::Negative(value) => format!("is below zero: {value}"),
+        FigureProblem::OutOfRange(value) => match range.most.is_finite() {
+            true => format!("is {value}, outside {} to {}", range.least, range.most),
+            false => format!("is {value}, below {}", range.least),
+        },
         FigureProblem::NoSpread => {
             "comes from one timing process and has no spread; two are needed".to_owned()
         }

@@ -78,7 +78,7 @@ pub fn judge(
 /// other judgement. What head asks less strictly than base follows as verdicts of their own.
 pub fn compare(base: &Record, head: &Record, loosening: Loosening) -> Judgement {
     // No verdict depends on where a baseline came from.
-    let (mut baselines, mut refusals) = baselines::make(base, "base", Beside::Taken);
+    let (mut baselines, mut refusals) = baselines::make(base, "base", Beside::Taken, &|_| None);
     for case in timed_by_two_protocols(base, head) {
         for baseline in baselines.iter_mut().filter(|it| it.holds_times_of(&case)) {
             baseline.cases.remove(&case.shape);

@@ -372,7 +372,8 @@ pub enum Lacking {
 #[serde(rename_all = "snake_case")]
 pub enum FigureProblem {
     NotFinite(Num),
-    Negative(Num),
+    /// No value of the metric can be this.
+    OutOfRange(Num),
     /// A time of one process.
     NoSpread,
     /// No interval follows from these.
@@ -837,6 +838,10 @@ pub enum Reason {
     TwoProtocols,
 
     // Not fit to become a baseline.
+    /// The run does not hold head to what the base asks here: why.
+    NotHeldToBase {
+        why: Box<Reason>,
+    },
     TimedBesideBase,
     ThrottledProcesses {
         count: u32,
@@ -984,6 +989,7 @@ codes! {
     BaseArchitecture => "base-architecture",
     HeadPassedOver => "head-passed-over",
     TwoProtocols => "two-protocols",
+    NotHeldToBase => "not-held-to-base",
     TimedBesideBase => "timed-beside-base",
     ThrottledProcesses => "throttled-processes",
     NothingMeasured => "nothing-measured",
