@@ -11,6 +11,7 @@ use super::inputs::lexical;
 use super::ptxas::PtxasReport;
 use crate::error::{Diagnostic, Error, Result};
 use crate::files;
+use crate::limits;
 use crate::process::confine::{Rules, Sockets};
 use crate::process::{self, Ended};
 use crate::toolchain::{Toolchain, clean_command, find_breakage};
@@ -377,7 +378,7 @@ impl Workshop<'_> {
         let rules = Rules {
             writes: &[self.scratch],
             sockets: Sockets::None,
-            memory: None,
+            memory: Some(limits::compiler_memory()),
             file: Some(LARGEST_FILE),
         };
         let ended = process::run_confined(command, &rules, self.deadline, MOST_OUTPUT)
@@ -479,6 +480,10 @@ fn failure<Made>(text: &str, ended: &Ended) -> Result<std::result::Result<Made, 
             ))
             .help("set NVCC_CCBIN to an older g++, for example g++-13"),
         ));
+    }
+    // As a deadline that has passed: the same limit holds on every machine, and what needs more is the source's.
+    if let Some(why) = limits::out_of_memory(text) {
+        return Ok(Err(fault(FaultKind::Compile, format!("nvcc: {why}"))));
     }
     if let Some(breakage) = find_breakage(ended) {
         return Err(Error::Environment(
