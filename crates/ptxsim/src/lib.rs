@@ -79,6 +79,7 @@ mod decode;
 mod doubt;
 mod exec;
 mod flow;
+pub mod image;
 mod launch;
 pub mod memory;
 pub mod num;

@@ -13,6 +13,7 @@ pub mod float_ops;
 pub mod frames;
 pub mod half_ops;
 pub mod heap;
+mod images;
 pub mod int_ops;
 pub mod mbarrier;
 mod mem;
