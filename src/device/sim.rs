@@ -522,11 +522,17 @@ impl Device for SimDevice {
     }
 
     fn load(&mut self, artifact: &Artifact) -> Result<Program> {
-        let Artifact::Cubin { ptx, entries, .. } = artifact else {
-            return Err(Failure::Unsupported(Unsupported::Launcher));
-        };
-        let Some(ptx) = ptx else {
-            return Err(Failure::Unsupported(Unsupported::Cubin));
+        let (ptx, entries) = match artifact {
+            Artifact::Cubin {
+                ptx: Some(ptx),
+                entries,
+                ..
+            } => (ptx, entries),
+            Artifact::Ptx { path, entries } => (path, entries),
+            Artifact::Cubin { ptx: None, .. } => {
+                return Err(Failure::Unsupported(Unsupported::Cubin));
+            }
+            Artifact::Launcher { .. } => return Err(Failure::Unsupported(Unsupported::Launcher)),
         };
         let module = match self.modules.get(ptx) {
             Some(module) => Arc::clone(module),

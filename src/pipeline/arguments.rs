@@ -24,15 +24,16 @@ pub fn refuse_misfits(plan: &Plan, places: Option<&Places>, built: &mut [(UnitId
 
 fn misfits(plan: &Plan, places: Option<&Places>, unit: &UnitId, built: &Built) -> Option<String> {
     // Those of a launcher its compiler has looked at.
-    let Some(Artifact::Cubin { entries, ptx, .. }) = &built.artifact else {
-        return None;
+    let (entries, ptx) = match &built.artifact {
+        Some(Artifact::Cubin { entries, ptx, .. }) => (entries, ptx.as_ref()),
+        Some(Artifact::Ptx { entries, path }) => (entries, Some(path)),
+        Some(Artifact::Launcher { .. }) | None => return None,
     };
     // Values differ from shape to shape, types do not.
     let mut cases = plan.cases.iter();
     let case =
         cases.find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant))?;
     // Without it the names of entries say what they can.
-    let ptx = ptx.as_ref();
     let ptx = ptx.and_then(|path| files::read_text(path, files::made()).ok());
     let mut lines = Vec::new();
     for (number, ((name, symbol), step)) in entries.iter().zip(&case.steps).enumerate() {

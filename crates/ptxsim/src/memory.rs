@@ -425,17 +425,15 @@ impl Memory {
         &mut self.allocations[index]
     }
 
+    /// The number of the allocation that an address is nearest to.
+    pub(crate) fn nearest(&self, address: u64) -> Option<usize> {
+        (0..self.allocations.len()).min_by_key(|i| self.allocations[*i].far(address))
+    }
+
     /// Describes an address that lies in no allocation, by the nearest one.
     pub fn near(&self, address: u64) -> String {
-        let far = |a: &Allocation| {
-            let end = a.base + a.data.len() as u64;
-            if address < a.base {
-                a.base - address
-            } else {
-                address.saturating_add(1).saturating_sub(end)
-            }
-        };
-        match self.allocations.iter().min_by_key(|a| far(a)) {
+        let far = |a: &Allocation| a.far(address);
+        match self.nearest(address).map(|i| self.at(i)) {
             None => format!("address {address:#x}: there are no allocations"),
             Some(a) => {
                 let (end, size) = (a.base + a.data.len() as u64, a.data.len());
@@ -463,6 +461,16 @@ impl Memory {
 }
 
 impl Allocation {
+    /// Bytes between an address and the nearest byte.
+    fn far(&self, address: u64) -> u64 {
+        let end = self.base + self.data.len() as u64;
+        if address < self.base {
+            self.base - address
+        } else {
+            address.saturating_add(1).saturating_sub(end)
+        }
+    }
+
     #[inline(always)]
     pub fn all_known(&self) -> bool {
         self.known.all

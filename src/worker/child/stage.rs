@@ -43,7 +43,7 @@ impl<'a> StagedCase<'a> {
         seed: u64,
     ) -> Result<Self> {
         // A driver takes the launch, and reads whatever lies behind the arguments.
-        if let Artifact::Cubin { entries, .. } = artifact {
+        if let Artifact::Cubin { entries, .. } | Artifact::Ptx { entries, .. } = artifact {
             let mut steps = entries.iter().zip(&case.steps);
             if let Some(misfit) = steps.find_map(|((_, symbol), step)| misfit(symbol, &step.args)) {
                 return Err(Failure::of_case(FaultKind::LaunchRefused, misfit));

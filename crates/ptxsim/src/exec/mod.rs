@@ -25,6 +25,7 @@ mod observe;
 pub mod packed_ops;
 pub mod pattern;
 mod print;
+mod provenance;
 pub mod regs;
 pub mod state;
 mod steady;
