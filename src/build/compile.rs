@@ -166,6 +166,16 @@ fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcom
     };
     let names = resolve(unit, 0, &module.entries())?;
     let symbols: Vec<&str> = names.iter().map(|(_, symbol)| symbol.as_str()).collect();
+    // PTXAS has looked at nothing but the version: what the simulator does not run either stays refused.
+    if let Err(why) = simulated(ptx, &symbols) {
+        return Err(fault(
+            FaultKind::Compile,
+            format!(
+                "{}\nand the simulator does not run it: {why}",
+                refused.message
+            ),
+        ));
+    }
     let identity = identity::ptx_identity(&symbols, ptx);
     let entries = names.iter().map(|(name, symbol)| EntryFacts {
         name: name.clone(),
@@ -181,12 +191,22 @@ fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcom
             ptx: Some(identity),
             entries: entries.collect(),
             constants: Vec::new(),
-            warnings: Vec::new(),
+            warnings: vec![refused.message.clone()],
         },
         output: file.to_owned(),
         ptx: Some(ptx.to_owned()),
         included: vec![unit.source.clone()],
     })
+}
+
+fn simulated(ptx: &str, symbols: &[&str]) -> std::result::Result<(), String> {
+    let module = ptxsim::Module::load(ptx).map_err(|error| error.to_string())?;
+    symbols
+        .iter()
+        .try_for_each(|symbol| match module.kernel(symbol) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        })
 }
 
 /// Machine code that was made elsewhere.

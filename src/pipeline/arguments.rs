@@ -22,6 +22,22 @@ pub fn refuse_misfits(plan: &Plan, places: Option<&Places>, built: &mut [(UnitId
     }
 }
 
+/// PTX that PTXAS does not take is for the simulator alone: where a GPU is asked for, it is a unit that was not
+/// built, as PTXAS says.
+pub fn refuse_unassembled(built: &mut [(UnitId, Built)]) {
+    for (_, built) in built {
+        if !matches!(built.artifact, Some(Artifact::Ptx { .. })) {
+            continue;
+        }
+        let said = built.facts.got().map(|facts| facts.warnings.join("\n"));
+        built.artifact = None;
+        built.facts = Seen::Fault(Fault {
+            kind: FaultKind::Compile,
+            message: said.unwrap_or_default(),
+        });
+    }
+}
+
 fn misfits(plan: &Plan, places: Option<&Places>, unit: &UnitId, built: &Built) -> Option<String> {
     // Those of a launcher its compiler has looked at.
     let (entries, ptx) = match &built.artifact {

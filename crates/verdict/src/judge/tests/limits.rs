@@ -267,6 +267,31 @@ fn a_figure_that_is_unknown_is_unsupported() {
     }
 }
 
+/// PTX that no assembler took has no resources, and none is 0.
+#[test]
+fn resources_of_ptx_that_is_too_new_are_unsupported() {
+    for metric in [
+        Metric::Registers,
+        Metric::Stack,
+        Metric::Spills,
+        Metric::Shared,
+        Metric::BlocksPerSm,
+        Metric::Occupancy,
+    ] {
+        let mut record = with(at_most(metric, 1e6), unit("direct"));
+        rebuild(&mut record, "direct", |facts| {
+            facts.entries[0].resources = None;
+        });
+        let verdict = last(&record);
+        let unknown = Reason::Unsupported(Unsupported::NewerPtx);
+        assert_eq!(
+            (verdict.outcome, verdict.reason),
+            (Outcome::Unsupported, unknown),
+            "{metric:?}"
+        );
+    }
+}
+
 #[test]
 fn a_rise_from_zero_is_a_regression_and_zero_after_zero_is_none() {
     let mut record = with(within(Metric::Spills, 0.5), unit("direct"));
