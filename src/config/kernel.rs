@@ -19,8 +19,8 @@ use crate::files;
 use crate::sources::{self, Made, NoDirectory};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate, Metric, Rival,
-    Role, Step, Target, Tensor, Unit, UnitId,
+    Arch, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate, Metric,
+    Reference, Rival, Role, Step, Target, Tensor, Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.
@@ -33,7 +33,8 @@ pub struct KernelVariant<'a> {
     /// Which tensor fills which constant.
     pub constants: Vec<(&'a Spot<String>, &'a Spot<String>)>,
     pub tensors: Vec<Declared<'a>>,
-    pub reference: &'a Spot<RawReference>,
+    /// `None` where nothing is an output.
+    pub reference: Option<&'a Spot<RawReference>>,
     pub determinism: Determinism,
     /// Those of the kernel's that it is run at.
     pub shapes: Vec<NamedShape>,
@@ -295,7 +296,7 @@ fn resolve_variant<'a>(
         tensors,
         reference: changes
             .and_then(|changes| changes.reference.as_ref())
-            .unwrap_or(&raw.reference),
+            .or(raw.reference.as_ref()),
         determinism,
         shapes: choose_shapes(shapes, changes.and_then(|changes| changes.shapes.as_ref()))?,
         gates: gates::merge_gates(&raw.gates, changes.map(|changes| &changes.gates))?,
@@ -460,6 +461,11 @@ impl<'a> KernelVariant<'a> {
         }
     }
 
+    pub fn has_output(&self) -> bool {
+        let mut roles = self.tensors.iter().filter_map(|(_, it)| it.role.as_ref());
+        roles.any(|role| role.is_result())
+    }
+
     fn variant_defines(&self) -> impl Iterator<Item = &'a (Spot<String>, Spot<raw::Word>)> {
         let variants = self
             .raw
@@ -480,40 +486,15 @@ fn resolve_case(
     let raw = kernel.raw;
     let scope = Scope::new(&shape.name, &shape.dims, &kernel.defines);
     let tensors = tensor::resolve_tensors(&kernel.tensors, &scope)?;
-    if !tensors.iter().any(|tensor| tensor.role.is_result()) {
-        let at = kernel
-            .tensors
-            .first()
-            .map_or(raw.source.at, |(name, _)| name.at);
-        return Err(
-            Problem::new(at, "no tensor is an output: nothing would be checked")
-                .help("give one `role: out` or `role: inout`"),
-        );
-    }
     let steps = resolve_steps(&kernel.call, &tensors, &scope)?;
     check_constants(kernel, &tensors)?;
     let passed = steps
         .iter()
         .flat_map(|step| call::passed_tensors(&step.args));
     let filling = kernel.constants.iter().map(|(_, tensor)| tensor.as_str());
-    let passed = passed.chain(filling);
-    let passed: Vec<_> = passed.collect();
-    if let Some((name, _)) = kernel
-        .tensors
-        .iter()
-        .find(|(name, _)| !passed.contains(&name.as_str()))
-    {
-        return Err(Problem::new(
-            name.at,
-            format!("no argument passes the tensor `{}`", name.value),
-        )
-        .help(format!(
-            "add {{tensor: {}}} to args, or remove the tensor",
-            name.value
-        )));
-    }
-    let path = |spot: &Spot<String>| check_path(spot, PathKind::File, shared);
-    let reference = reference::resolve_reference(kernel.reference, &tensors, &scope, &path)?;
+    let passed: Vec<_> = passed.chain(filling).collect();
+    let reference = resolve_reference(kernel, &tensors, &scope, shared)?;
+    check_use(kernel, &tensors, &passed, &reference)?;
     let deadline = match &raw.deadline {
         None => defaults::DEADLINE_NS,
         Some(deadline) => scope::parse_duration(deadline, "a deadline", 1e6..=3.6e12)?,
@@ -548,6 +529,78 @@ fn resolve_case(
         deadline_ms: (deadline / 1e6) as u64,
         timed: false,
     })
+}
+
+fn resolve_reference(
+    kernel: &KernelVariant<'_>,
+    tensors: &[Tensor],
+    scope: &Scope<'_>,
+    shared: &Shared<'_>,
+) -> Result<Reference, Problem> {
+    let has_output = tensors.iter().any(|tensor| tensor.role.is_result());
+    let path = |spot: &Spot<String>| check_path(spot, PathKind::File, shared);
+    match kernel.reference {
+        Some(reference) if has_output => {
+            reference::resolve_reference(reference, tensors, scope, &path)
+        }
+        Some(reference) => Err(Problem::new(
+            reference.at,
+            "no tensor is an output: the reference has nothing to compute",
+        )
+        .help("give one `role: out` or `role: inout`")
+        .help("if the kernel has no output, remove `reference`")),
+        None if has_output => {
+            let at = kernel
+                .tensors
+                .iter()
+                .find(|(_, tensor)| tensor.role.as_ref().is_some_and(|role| role.is_result()))
+                .map_or(kernel.raw.source.at, |(name, _)| name.at);
+            Err(
+                Problem::new(at, "the key `reference` is missing: this is an output")
+                    .help(super::yaml::REFERENCE),
+            )
+        }
+        None => Ok(Reference::NoOutput),
+    }
+}
+
+/// Every tensor is there for something: a kernel gets it, or the reference alone reads it and says so.
+fn check_use(
+    kernel: &KernelVariant<'_>,
+    tensors: &[Tensor],
+    passed: &[&str],
+    reference: &Reference,
+) -> Result<(), Problem> {
+    let read = reference::inputs(reference, tensors);
+    for ((name, _), tensor) in kernel.tensors.iter().zip(tensors) {
+        let (at, name) = (name.at, name.as_str());
+        let is_passed = passed.contains(&name);
+        let problem = match tensor.role {
+            Role::Reference if is_passed => Problem::new(
+                at,
+                format!("`{name}` is for the reference alone, and a kernel gets it"),
+            )
+            .help("remove `role: reference`: an input is for both"),
+            Role::Reference if !read.contains(&name) => Problem::new(
+                at,
+                format!("the reference does not read `{name}`, which is for it alone"),
+            )
+            .help("name it in the `reference`, or remove the tensor"),
+            Role::In | Role::Inout | Role::Out | Role::Scratch if !is_passed => {
+                let problem = Problem::new(at, format!("no argument passes the tensor `{name}`"))
+                    .help(format!(
+                        "add {{tensor: {name}}} to args, or remove the tensor"
+                    ));
+                match read.contains(&name) && tensor.role == Role::In {
+                    true => problem.help("if only the reference reads it: role: reference"),
+                    false => problem,
+                }
+            }
+            _ => continue,
+        };
+        return Err(problem);
+    }
+    Ok(())
 }
 
 fn resolve_steps(
@@ -775,7 +828,7 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
         outputs.cloned().collect()
     };
     for kernel in kernels {
-        let RawReference::Variant(name) = &kernel.reference.value else {
+        let Some(RawReference::Variant(name)) = kernel.reference.map(|it| &it.value) else {
             continue;
         };
         if name.value == kernel.variant {
@@ -795,7 +848,8 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
         for shape in &kernel.shapes {
             target.check_measure(name, Some(&shape.name))?;
         }
-        if matches!(target.reference.value, RawReference::None) {
+        let measure = target.reference.map(|it| &it.value);
+        if matches!(measure, None | Some(RawReference::None)) {
             return Err(Problem::new(
                 name.at,
                 format!(
@@ -805,7 +859,7 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
             )
             .help("give that variant a `reference` that is computed"));
         }
-        if matches!(target.reference.value, RawReference::Variant(_)) {
+        if matches!(measure, Some(RawReference::Variant(_))) {
             return Err(Problem::new(
                 name.at,
                 format!("the reference of `{}` is another variant, too", name.value),

@@ -102,7 +102,8 @@ pub struct Kernel {
     pub shapes: Option<Spot<Ordered<Spot<Dims>>>>,
     /// A number of seeds, a list of them, or either by shape with a `default`. Default: 5, which are 1 to 5.
     pub seeds: Option<Spot<Seeds>>,
-    /// Buffers by name.
+    /// Buffers by name. Default: none.
+    #[serde(default)]
     pub tensors: Ordered<Spot<RawTensor>>,
     /// `__constant__` variables that the host fills, and the tensor whose content each gets: `{COEFFS: c}`. Both have the
     /// same size. Default: none.
@@ -111,8 +112,8 @@ pub struct Kernel {
     pub args: Option<Spot<Vec<Spot<RawArg>>>>,
     /// Grid, block, and what else a launch has. Required with `entry`.
     pub launch: Option<Spot<RawLaunch>>,
-    /// How the right output is computed.
-    pub reference: Spot<RawReference>,
+    /// How the right output is computed. Required, unless no tensor is an output.
+    pub reference: Option<Spot<RawReference>>,
     /// Allows launches to differ in bits, and says why: `float atomics`. Default: they must not differ.
     pub nondeterministic: Option<Spot<String>>,
     /// Launches of each seed, compared bit for bit. Default: 8.
@@ -122,7 +123,7 @@ pub struct Kernel {
     /// Other programs that do the same work, timed in the same run where there is a GPU. Default: none.
     #[serde(default)]
     pub rivals: Ordered<Spot<RawRival>>,
-    /// Limits; every case needs `max_err` or `rel_l2`.
+    /// Limits; every case with an output needs `max_err` or `rel_l2`.
     pub gates: Spot<Gates>,
     /// Figures to be reached: reported, and no gates. Default: none.
     #[serde(default)]
@@ -300,7 +301,7 @@ pub struct RawLaunch {
 #[schemars(rename = "Tensor")]
 pub struct RawTensor {
     /// `in`, `out`, `inout` (restored before every launch), `scratch` (not checked; with a `fill`, restored before every
-    /// launch). Default: `in`.
+    /// launch), `reference` (an input that only the reference or a `mask` reads). Default: `in`.
     pub role: Option<Spot<Role>>,
     /// f64 f32 f16 bf16 e4m3 e5m2 i8 u8 i16 u16 i32 u32 i64, or a struct.
     #[serde(rename = "type")]

@@ -500,6 +500,9 @@ fn explain_error(error: &serde_yaml::Error) -> Problem {
     Problem::new(at, message)
 }
 
+/// Of the key `reference`.
+pub const REFERENCE: &str = "what outputs are compared with: a built-in like {rms_norm: {x: x, out: y}}, or a C function like {user: {source: FILE.c, function: NAME, args: [...]}}";
+
 /// How a key that has no default may look, where its name says too little.
 fn key_example(field: &str) -> Option<&'static str> {
     Some(match field {
@@ -509,9 +512,7 @@ fn key_example(field: &str) -> Option<&'static str> {
         "tensors" => "tensors: {x: {type: f32, shape: [N]}, y: {role: out, type: f32, shape: [N]}}",
         "args" => "args: [{tensor: x}, {tensor: y}, {i32: N}], in the order of the parameters",
         "shape" => "shape: [M, N], slowest dimension first; [] is one element",
-        "reference" => {
-            "what outputs are compared with: a built-in like {rms_norm: {x: x, out: y}}, or a C function like {user: {source: FILE.c, function: NAME, args: [...]}}"
-        }
+        "reference" => REFERENCE,
         "gates" => "gates: {max_err: 1e-3, spills: 0}",
         _ => return None,
     })

@@ -1104,5 +1104,6 @@ fn role_name(role: Role) -> &'static str {
         Role::Out => "out",
         Role::Inout => "inout",
         Role::Scratch => "scratch",
+        Role::Reference => "reference",
     }
 }

@@ -176,7 +176,7 @@ fn compulsory_bytes(case: &Case) -> f64 {
         match tensor.role {
             Role::In | Role::Out => bytes,
             Role::Inout => 2.0 * bytes,
-            Role::Scratch => 0.0,
+            Role::Scratch | Role::Reference => 0.0,
         }
     });
     bytes.sum()

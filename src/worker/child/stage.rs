@@ -67,6 +67,7 @@ impl<'a> StagedCase<'a> {
         let tensors = case
             .tensors
             .iter()
+            .filter(|tensor| tensor.role.is_placed())
             .map(|tensor| Placed::new(device, tensor, inputs.get(&tensor.name)))
             .collect::<Result<Vec<_>>>()?;
         let call = Call {
@@ -140,9 +141,9 @@ impl<'a> StagedCase<'a> {
     /// Which elements of the outputs are compared.
     pub fn compared(&self, case: &Case) -> Result<Compared> {
         let input = |name: &str| {
-            let mut placed = self.tensors.iter();
-            let placed = placed.find(|placed| placed.tensor.name == name)?;
-            decode(placed.tensor, &self.drawn(placed)?.bytes).ok()
+            let mut tensors = case.tensors.iter();
+            let tensor = tensors.find(|tensor| tensor.name == name)?;
+            decode(tensor, &self.inputs.get(name)?.bytes).ok()
         };
         Compared::of(case, &input).map_err(|why| Failure::of_case(FaultKind::Reference, why))
     }
@@ -281,7 +282,7 @@ impl<'a> Placed<'a> {
         drawn: Option<&Arc<Image>>,
     ) -> Result<Self> {
         let pattern = match tensor.role {
-            Role::In => RedzonePattern::NotANumber,
+            Role::In | Role::Reference => RedzonePattern::NotANumber,
             Role::Out | Role::Inout | Role::Scratch => RedzonePattern::Mark,
         };
         let bytes = tensor.span() * tensor.elem.size();

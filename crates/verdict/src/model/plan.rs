@@ -325,6 +325,14 @@ pub struct Case {
     pub timed: bool,
 }
 
+impl Case {
+    /// Whether there is something that a reference could be right about. A plan that contradicts itself has.
+    pub fn has_output(&self) -> bool {
+        self.reference != Reference::NoOutput
+            || self.tensors.iter().any(|tensor| tensor.role.is_result())
+    }
+}
+
 /// How one entry is called, or a launcher.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -411,7 +419,7 @@ impl Tensor {
 
     /// Written by the kernel, and filled again before every launch.
     pub fn is_restored(&self) -> bool {
-        self.is_drawn() && self.role != Role::In
+        self.is_drawn() && !matches!(self.role, Role::In | Role::Reference)
     }
 
     /// Elements from the first to the last addressed one, gaps of the strides included.
@@ -441,12 +449,19 @@ pub enum Role {
     Inout,
     /// Working memory: poisoned like an output where it has no fill, and nobody asks what is left in it.
     Scratch,
+    /// Filled like an input, for the reference and `compare` alone: no kernel gets it, and no device holds it.
+    Reference,
 }
 
 impl Role {
-    /// An input: filled from the seed, and known to the reference.
+    /// Filled from the seed, and known to the reference.
     pub fn is_drawn(self) -> bool {
-        matches!(self, Self::In | Self::Inout)
+        matches!(self, Self::In | Self::Inout | Self::Reference)
+    }
+
+    /// In the memory of the device.
+    pub fn is_placed(self) -> bool {
+        self != Self::Reference
     }
 
     /// Compared with the reference after a launch.
@@ -733,6 +748,9 @@ pub enum Reference {
     },
     /// Nobody has said what is right: of its outputs it is looked at whether they are numbers, and at nothing else.
     None,
+    /// The kernel has no output. It is run, and held to what is not about values: faults, findings, resources, counters,
+    /// times.
+    NoOutput,
     /// Another program ran the case, and nothing is known of its outputs. Only of what was read in another
     /// format: no record that is stored can say so, and so have its kernels pass for right.
     #[serde(skip)]

@@ -29,13 +29,14 @@ pub fn since(base: &Base, lookup: &Lookup) -> Vec<Verdict> {
 }
 
 /// Cases of both that have the same sizes: of others the change of sizes is what there is to say. Where base had no
-/// reference any is more than that.
+/// reference, or no output, any reference is more than that.
 fn both<'a>(base: &'a Plan, head: &'a Plan) -> impl Iterator<Item = (&'a Case, &'a Case)> {
     let pairs = base
         .cases
         .iter()
         .filter_map(|theirs| Some((theirs, head.case(&theirs.id)?)));
-    let pairs = pairs.filter(|(theirs, _)| theirs.reference != Reference::None);
+    let pairs = pairs
+        .filter(|(theirs, _)| !matches!(theirs.reference, Reference::None | Reference::NoOutput));
     pairs.filter(|(theirs, ours)| has_the_sizes_of(theirs, ours))
 }
 
@@ -57,7 +58,10 @@ fn is_of_the_device(base: &Case, head: &Case) -> bool {
     [base, head].iter().any(|case| {
         matches!(
             case.reference,
-            Reference::None | Reference::Variant { .. } | Reference::Elsewhere
+            Reference::None
+                | Reference::NoOutput
+                | Reference::Variant { .. }
+                | Reference::Elsewhere
         )
     })
 }
