@@ -6,6 +6,7 @@ use super::expect;
 use super::fallback;
 use super::flags::check_nvcc_flag;
 use super::gates::{self, DEFAULT, Writer};
+use super::memory;
 use super::raw::{self, RawArg, RawLaunch, RawReference};
 use super::reference;
 use super::rival;
@@ -19,8 +20,8 @@ use crate::files;
 use crate::sources::{self, Made, NoDirectory};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate, Metric,
-    Reference, Rival, Role, Step, Target, Tensor, Unit, UnitId,
+    Arch, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate, MemoryStep,
+    Metric, Reference, Rival, Role, Step, Target, Tensor, Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.
@@ -62,6 +63,8 @@ pub struct WrittenStep<'a> {
     entry: &'a Spot<String>,
     args: &'a Args,
     launch: &'a Spot<RawLaunch>,
+    before: Vec<memory::Written<'a>>,
+    after: Vec<memory::Written<'a>>,
 }
 
 type Args = Spot<Vec<Spot<RawArg>>>;
@@ -332,14 +335,13 @@ fn resolve_call<'a>(
     match (entry, sequence, &raw.launcher) {
         (Some(entry), None, None) => {
             let args = args.ok_or_else(|| missing_args(entry.at))?;
-            let launch = launch.ok_or_else(|| {
-                Problem::new(args.at, "the key `launch` is missing")
-                    .help("launch: {grid: [...], block: [...]}")
-            })?;
+            let launch = launch.ok_or_else(|| missing_launch(args.at))?;
             let step = WrittenStep {
                 entry,
                 args,
                 launch,
+                before: Vec::new(),
+                after: Vec::new(),
             };
             Ok(Call::Steps(vec![step]))
         }
@@ -359,12 +361,7 @@ fn resolve_call<'a>(
                 )
                 .help("sequence: [{entry: ..., args: [...], launch: {...}}, ...]"));
             }
-            let steps = sequence.iter().map(|step| WrittenStep {
-                entry: &step.entry,
-                args: &step.args,
-                launch: &step.launch,
-            });
-            Ok(Call::Steps(steps.collect()))
+            resolve_sequence(sequence).map(Call::Steps)
         }
         (None, None, Some(launcher)) => {
             if let Some(launch) = launch {
@@ -388,6 +385,44 @@ fn resolve_call<'a>(
         .help("sequence: several of them, which run one after the other")
         .help("launcher: a host function that launches it")),
     }
+}
+
+/// Each launch with what happens to memory before it, and the last one with what happens behind it.
+fn resolve_sequence(
+    sequence: &Spot<Vec<Spot<raw::RawStep>>>,
+) -> Result<Vec<WrittenStep<'_>>, Problem> {
+    let mut steps: Vec<WrittenStep<'_>> = Vec::new();
+    let mut open = Vec::new();
+    for step in sequence.iter() {
+        let Some(entry) = memory::read(step, &mut open)? else {
+            continue;
+        };
+        steps.push(WrittenStep {
+            entry,
+            args: step.args.as_ref().ok_or_else(|| missing_args(entry.at))?,
+            launch: step
+                .launch
+                .as_ref()
+                .ok_or_else(|| missing_launch(entry.at))?,
+            before: std::mem::take(&mut open),
+            after: Vec::new(),
+        });
+    }
+    match steps.last_mut() {
+        Some(last) => last.after = open,
+        None => {
+            return Err(Problem::new(
+                sequence.at,
+                "no step is a kernel: nothing would be launched",
+            )
+            .help("sequence: [{entry: ..., args: [...], launch: {...}}, ...]"));
+        }
+    }
+    Ok(steps)
+}
+
+fn missing_launch(at: Position) -> Problem {
+    Problem::new(at, "the key `launch` is missing").help("launch: {grid: [...], block: [...]}")
 }
 
 fn missing_args(at: Position) -> Problem {
@@ -492,7 +527,11 @@ fn resolve_case(
         .iter()
         .flat_map(|step| call::passed_tensors(&step.args));
     let filling = kernel.constants.iter().map(|(_, tensor)| tensor.as_str());
-    let passed: Vec<_> = passed.chain(filling).collect();
+    let around = steps
+        .iter()
+        .flat_map(|step| step.before.iter().chain(&step.after));
+    let around = around.flat_map(MemoryStep::tensors);
+    let passed: Vec<_> = passed.chain(filling).chain(around).collect();
     let reference = resolve_reference(kernel, &tensors, &scope, shared)?;
     check_use(kernel, &tensors, &passed, &reference)?;
     let deadline = match &raw.deadline {
@@ -612,16 +651,24 @@ fn resolve_steps(
         Call::Steps(steps) => steps
             .iter()
             .map(|step| {
+                let memory = |written: &[memory::Written<'_>]| -> Result<Vec<_>, Problem> {
+                    let steps = written.iter();
+                    steps
+                        .map(|it| memory::resolve(it, tensors, scope))
+                        .collect()
+                };
                 Ok(Step {
                     args: call::resolve_args(step.args, tensors, Callee::Kernel, scope)?,
                     launch: Some(call::resolve_launch(step.launch, scope)?),
+                    before: memory(&step.before)?,
+                    after: memory(&step.after)?,
                 })
             })
             .collect(),
-        Call::Launcher { args, .. } => Ok(vec![Step {
-            args: call::resolve_args(args, tensors, Callee::Launcher, scope)?,
-            launch: None,
-        }]),
+        Call::Launcher { args, .. } => {
+            let args = call::resolve_args(args, tensors, Callee::Launcher, scope)?;
+            Ok(vec![Step::new(args, None)])
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod gates;
 mod kernel;
 mod layout;
 mod limit;
+mod memory;
 mod packed;
 mod places;
 mod raw;

@@ -251,16 +251,38 @@ pub struct Expect {
     pub fail: Spot<Vec<Spot<String>>>,
 }
 
-/// One kernel of a sequence.
+/// One kernel of a sequence, with `entry`, `args` and `launch`; or what happens to memory between kernels.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Step")]
 pub struct RawStep {
     /// C++ name of the __global__ function as written in the source: k, ns::k, "k<float, 4>".
-    pub entry: Spot<String>,
+    pub entry: Option<Spot<String>>,
     /// In the order of its parameters.
-    pub args: Spot<Vec<Spot<RawArg>>>,
-    pub launch: Spot<RawLaunch>,
+    pub args: Option<Spot<Vec<Spot<RawArg>>>>,
+    pub launch: Option<Spot<RawLaunch>>,
+    /// Instead: each byte of a tensor gets a value, as by cudaMemsetAsync.
+    pub memset: Option<Spot<RawMemset>>,
+    /// Instead: a tensor gets what another one of the same type and size holds, as by cudaMemcpyAsync.
+    pub copy: Option<Spot<RawCopy>>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Memset")]
+pub struct RawMemset {
+    pub tensor: Spot<String>,
+    /// Of each byte: 0 to 255.
+    pub value: Spot<Formula>,
+}
+
+/// Names are of tensors.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Copy")]
+pub struct RawCopy {
+    pub from: Spot<String>,
+    pub to: Spot<String>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]

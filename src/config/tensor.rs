@@ -101,7 +101,9 @@ fn resolve_tensor(
                     name.value
                 ),
             )
-            .help("a reference gets the values that it is given; a codec makes what a kernel reads"));
+            .help(
+                "a reference gets the values that it is given; a codec makes what a kernel reads",
+            ));
         }
         Some(spot) => Some(match &layout {
             Some(layout) => layout.resolve_codec(spot, &dims, scope)?,

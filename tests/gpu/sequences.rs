@@ -15,17 +15,14 @@ fn by_way_of_scratch() -> Case {
     });
     let launch = case.steps[0].launch;
     case.steps = vec![
-        Step {
-            args: vec![pointer("x"), pointer("middle"), int(N as i64)],
-            launch,
-        },
-        Step {
-            args: vec![pointer("middle"), pointer("y"), int(N as i64)],
-            launch: launch.map(|mut launch| {
+        Step::new(vec![pointer("x"), pointer("middle"), int(N as i64)], launch),
+        Step::new(
+            vec![pointer("middle"), pointer("y"), int(N as i64)],
+            launch.map(|mut launch| {
                 launch.grid = [2, 1, 1];
                 launch
             }),
-        },
+        ),
     ];
     case
 }

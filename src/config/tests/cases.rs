@@ -95,6 +95,8 @@ fn a_unit_and_a_case_in_full() {
                     cooperative: false,
                     dynamic_shared: 0,
                 }),
+                before: Vec::new(),
+                after: Vec::new(),
             }],
             seeds: vec![1, 2, 3, 4, 5],
             reference: Reference::Unary {

@@ -192,7 +192,9 @@ pub(super) struct Runs<'a> {
 impl<'a> Runs<'a> {
     pub fn new(case: &'a Case, want: &'a Want, compared: Compared) -> Result<Self> {
         let codec = match &want.original {
-            Some(original) if case.has_output() => Some(compare(&want.seen, original, case, &compared)?),
+            Some(original) if case.has_output() => {
+                Some(compare(&want.seen, original, case, &compared)?)
+            }
             _ => None,
         };
         Ok(Self {
@@ -265,10 +267,7 @@ impl<'a> Runs<'a> {
         let error = self
             .error
             .ok_or_else(|| reference("there is no output to compare"))?;
-        let is_compared = !matches!(
-            self.case.reference,
-            Reference::None | Reference::NoOutput
-        );
+        let is_compared = !matches!(self.case.reference, Reference::None | Reference::NoOutput);
         let facts = CheckFacts {
             error: match is_compared {
                 true => error,

@@ -10,12 +10,13 @@ use crate::check::{Compared, decode, same};
 use crate::device::args::{Pointers, pack};
 use crate::device::redzone::{Guarded, RedzonePattern};
 use crate::device::{
-    Address, Call, Device, Failure, PackedStep, Program, Restore, RestoredBefore, Restores, Result,
+    Address, Call, Device, Failure, MemoryWork, PackedStep, Program, Restore, RestoredBefore,
+    Restores, Result,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use verdict::model::{Case, FaultKind, Role, Tensor};
+use verdict::model::{Case, FaultKind, MemoryStep, Role, Tensor};
 
 /// The tensors that a kernel writes, by name, as they lie on the device.
 pub type OutputImages = BTreeMap<String, Vec<u8>>;
@@ -312,12 +313,17 @@ fn packed(device: &dyn Device, case: &Case, tensors: &[Placed]) -> Result<Vec<Pa
         tensors,
         stream: device.stream(),
     };
+    let works = |steps: &[MemoryStep]| -> Result<Vec<MemoryWork>> {
+        steps.iter().map(|step| pointers.work(step)).collect()
+    };
     case.steps
         .iter()
         .map(|step| {
             Ok(PackedStep {
                 args: pack(&step.args, &pointers)?,
                 launch: step.launch,
+                before: works(&step.before)?,
+                after: works(&step.after)?,
             })
         })
         .collect()
@@ -342,6 +348,34 @@ struct Placement<'a> {
 }
 
 impl Placement<'_> {
+    fn work(&self, step: &MemoryStep) -> Result<MemoryWork> {
+        let data = |name: &str| {
+            let placed = self.of(name).map(|placed| placed.data);
+            placed.ok_or_else(|| {
+                let message = format!("a step of the sequence names `{name}`, which is no tensor");
+                Failure::of_case(FaultKind::LaunchRefused, message)
+            })
+        };
+        Ok(match step {
+            MemoryStep::Memset { tensor, value } => {
+                let to = data(tensor)?;
+                MemoryWork::Set {
+                    to: to.address,
+                    value: *value,
+                    bytes: to.bytes,
+                }
+            }
+            MemoryStep::Copy { from, to } => {
+                let (from, to) = (data(from)?, data(to)?);
+                MemoryWork::Copy {
+                    from: from.address,
+                    to: to.address,
+                    bytes: from.bytes.min(to.bytes),
+                }
+            }
+        })
+    }
+
     fn of(&self, name: &str) -> Option<&Placed<'_>> {
         self.tensors
             .iter()

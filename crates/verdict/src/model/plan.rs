@@ -340,6 +340,50 @@ pub struct Step {
     pub args: Vec<Arg>,
     /// `None` for a launcher, which decides for itself.
     pub launch: Option<Launch>,
+    /// What the stream does to memory between the launch before and this one, in order. A part of the case: it is timed
+    /// with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<MemoryStep>,
+    /// The same behind the last launch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<MemoryStep>,
+}
+
+impl Step {
+    pub fn new(args: Vec<Arg>, launch: Option<Launch>) -> Self {
+        Self {
+            args,
+            launch,
+            before: Vec::new(),
+            after: Vec::new(),
+        }
+    }
+
+    /// Whether a launch of it is that of the entry alone.
+    pub fn is_bare(&self) -> bool {
+        self.before.is_empty() && self.after.is_empty()
+    }
+}
+
+/// A step of a sequence that is no kernel. Over whole tensors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum MemoryStep {
+    /// Each byte gets this value, as by cudaMemsetAsync.
+    Memset { tensor: String, value: u8 },
+    /// `to` gets what `from` holds, which has the same type and size.
+    Copy { from: String, to: String },
+}
+
+impl MemoryStep {
+    /// The tensors that it names.
+    pub fn tensors(&self) -> impl Iterator<Item = &str> {
+        let names = match self {
+            Self::Memset { tensor, .. } => [Some(tensor), None],
+            Self::Copy { from, to } => [Some(from), Some(to)],
+        };
+        names.into_iter().flatten().map(String::as_str)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
