@@ -86,6 +86,16 @@ pub enum PathKind {
     /// A FIFO, a device or a socket.
     Special,
     Directory,
+    /// Something above the directory of gates.yaml that is not of its repository.
+    Outside(Outside),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// Of the repository, where its links lead to.
+    Repository,
+    /// There is no repository.
+    Everything,
 }
 
 pub struct Resolved {
@@ -822,28 +832,29 @@ fn check_include_dir(spot: &Spot<String>, shared: &Shared<'_>) -> Result<String,
     }
 }
 
-/// A path of the repository: relative, inside it, with forward slashes, and there.
+/// A path of the repository: relative, inside it, with forward slashes, and there. It may begin with `..`.
 fn check_path(
     spot: &Spot<String>,
     wanted: PathKind,
     shared: &Shared<'_>,
 ) -> Result<String, Problem> {
     let text = spot.trim_end_matches('/');
+    let parts: Vec<_> = text.split('/').filter(|part| *part != ".").collect();
+    // Behind a name it is not known where `..` leads: the name may be a link.
+    let below = parts.iter().skip_while(|part| **part == "..");
     let inside = !text.is_empty()
         && !text.starts_with('/')
         && !text.contains(['\\', ':', '\0'])
-        && text.split('/').all(|part| !part.is_empty() && part != "..");
+        && below
+            .into_iter()
+            .all(|part| !part.is_empty() && *part != "..");
     if !inside {
         return Err(Problem::new(
             spot.at,
-            format!(
-                "`{}` is not a path below the directory of gates.yaml",
-                spot.value
-            ),
+            format!("`{}` is not a path of this repository", spot.value),
         )
-        .help("write it relative to that directory, with forward slashes and without `..`"));
+        .help("write it relative to the directory of gates.yaml, with forward slashes, and `..` at its beginning alone"));
     }
-    let parts: Vec<_> = text.split('/').filter(|part| *part != ".").collect();
     let text = if parts.is_empty() {
         ".".to_owned()
     } else {
@@ -851,6 +862,19 @@ fn check_path(
     };
     match ((shared.disk)(&text), wanted) {
         (Some(found), wanted) if found == wanted => Ok(text),
+        (Some(PathKind::Outside(Outside::Repository)), _) => Err(Problem::new(
+            spot.at,
+            format!("`{}` leads out of the repository of gates.yaml", spot.value),
+        )
+        .help("put it into the repository: a base has to have files of its own")),
+        (Some(PathKind::Outside(Outside::Everything)), _) => Err(Problem::new(
+            spot.at,
+            format!(
+                "`{}` is above the directory of gates.yaml, which is in no git repository",
+                spot.value
+            ),
+        )
+        .help("put it below that directory; in a repository it may be anywhere")),
         (Some(_), PathKind::Directory) => {
             Err(Problem::new(spot.at, format!("{text} is not a directory")))
         }
