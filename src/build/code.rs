@@ -41,11 +41,12 @@ impl<'a> Reader<'a> {
 
     /// The machine code of an artifact's entries; without the text of source lines.
     pub fn read(&self, artifact: &Artifact) -> Seen<CodeFacts> {
-        let Artifact::Cubin {
-            path, entries, ptx, ..
-        } = artifact
-        else {
-            return Seen::Unsupported(Unsupported::LauncherCode);
+        let (path, entries, ptx) = match artifact {
+            Artifact::Cubin {
+                path, entries, ptx, ..
+            } => (path, entries, ptx),
+            Artifact::Ptx { .. } => return Seen::Unsupported(Unsupported::NewerPtx),
+            Artifact::Launcher { .. } => return Seen::Unsupported(Unsupported::LauncherCode),
         };
         let symbols: Vec<&str> = entries.iter().map(|(_, symbol)| symbol.as_str()).collect();
         match self.look_up(path, &symbols, ptx.as_deref()) {

@@ -58,6 +58,12 @@ pub enum Artifact {
         ptx: Option<PathBuf>,
         constants: Vec<FilledConstant>,
     },
+    /// PTX that the assembler does not take: the simulator alone runs it.
+    Ptx {
+        path: PathBuf,
+        /// As of a cubin.
+        entries: Vec<(String, String)>,
+    },
     Launcher {
         library: PathBuf,
         /// `int f(void** args)`, where `args[i]` points to the value of argument i.
@@ -279,11 +285,13 @@ impl Builder<'_> {
         };
         let mut inputs: Vec<(Vec<String>, Option<Dependencies>)> = Vec::new();
         let mut built = Vec::new();
-        for (at, (call, outcome)) in calls
-            .iter()
-            .zip(compile::compile(shop, &units)?)
-            .enumerate()
-        {
+        let (outcomes, is_known) = match units.first() {
+            Some(first) if Way::of(first) == Way::Source => {
+                self.compile_source(shop, first, &units, before)?
+            }
+            _ => (compile::compile(shop, &units)?, false),
+        };
+        for (at, (call, outcome)) in calls.iter().zip(outcomes).enumerate() {
             let made = match outcome {
                 Ok(compiled) => {
                     let inputs = self.inputs_once(&mut inputs, call.first.1, &compiled, before);
@@ -292,10 +300,34 @@ impl Builder<'_> {
                 Err(fault) => Err(fault),
             };
             // The entries of a source are one compilation.
-            let is_same_run = at > 0 && Way::of(call.first.1) != Way::Instance;
+            let is_same_run = is_known || at > 0 && Way::of(call.first.1) != Way::Instance;
             built.extend(self.hand_out(call, made, is_same_run, started));
         }
         Ok(built)
+    }
+
+    /// A source gives all of its entries at once, also to a run that asks for another one later; and whether an earlier
+    /// run has compiled it.
+    fn compile_source(
+        &self,
+        shop: Workshop,
+        first: &Unit,
+        units: &[&Unit],
+        before: SystemTime,
+    ) -> Result<(Vec<compile::Outcome>, bool)> {
+        let key = cache::source_key(first, &NvccCall::of(first), self.toolchain)?;
+        if let Some(source) = self.artifacts.find_source(&key, &self.files) {
+            return Ok((source.units(units), true));
+        }
+        let source = match compile::compile_source(shop, first)? {
+            Ok(source) => source,
+            Err(fault) => return Ok((units.iter().map(|_| Err(fault.clone())).collect(), false)),
+        };
+        // Without inputs nobody would find it again.
+        if let Some(inputs) = self.inputs(first, &source.included, before) {
+            self.artifacts.store_source(&key, Some(inputs), &source)?;
+        }
+        Ok((source.units(units), false))
     }
 
     /// One outcome to all units that asked for it.
@@ -387,8 +419,17 @@ fn artifact(unit: &Unit, stored: &Stored) -> Artifact {
     let entries = entries
         .map(|entry| (entry.name.clone(), entry.symbol.clone()))
         .collect();
-    match &unit.call {
-        Callable::Entries { .. } => Artifact::Cubin {
+    let is_assembled = stored
+        .facts
+        .entries
+        .iter()
+        .all(|entry| entry.resources.is_some());
+    match (&unit.call, &stored.ptx) {
+        (Callable::Entries { .. }, Some(ptx)) if !is_assembled => Artifact::Ptx {
+            path: ptx.clone(),
+            entries,
+        },
+        (Callable::Entries { .. }, _) => Artifact::Cubin {
             path: stored.file.clone(),
             entries,
             ptx: stored.ptx.clone(),
@@ -402,7 +443,7 @@ fn artifact(unit: &Unit, stored: &Stored) -> Artifact {
                 })
                 .collect(),
         },
-        Callable::Launcher { .. } => Artifact::Launcher {
+        (Callable::Launcher { .. }, _) => Artifact::Launcher {
             library: stored.file.clone(),
             function: command::SHIM.to_owned(),
             entries,

@@ -2,13 +2,15 @@
 //! so nothing is kept around buffers, and no clock can be trusted, so there is no timer.
 
 use super::{
-    Address, Call, Device, Failure, PackedStep, Program, Result, Targets, Timer, no_variable,
+    Address, Call, Device, Failure, MemoryWork, PackedStep, Program, Result, Targets, Timer,
+    no_variable,
 };
 use crate::build::{Artifact, is_of_system};
 use crate::counters::counted;
 use crate::device::args::PackedArg;
 use crate::files;
 use crate::report::words::instructions;
+use ptxsim::image as own;
 use ptxsim::memory::Variables;
 use ptxsim::{Counters, Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
 use std::cmp::Reverse;
@@ -17,8 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use verdict::model::Unsupported;
 use verdict::model::{
-    DriverFacts, Fault, FaultKind, Finding, FindingKind, Launch, Place, Printed, SimulationFacts,
-    SourceLine,
+    DriverFacts, ElemType, Fault, FaultKind, Finding, FindingKind, Image, ImageMemory, Launch,
+    Place, Printed, Sampler, SimulationFacts, SourceLine, TextureAddress, TextureFilter,
+    TextureRead,
 };
 
 /// Bytes of all buffers of a case together.
@@ -107,6 +110,7 @@ impl SimDevice {
         let code = self.loaded(call)?;
         let mut whole = 0_u64;
         for (number, (step, (_, symbol))) in call.steps.iter().zip(&code.entries).enumerate() {
+            self.work(&step.before)?;
             let launch = configuration(step)?;
             let blocks: u64 = launch.grid.into_iter().map(u64::from).product();
             let sampled = match launch.cooperative {
@@ -182,6 +186,7 @@ impl SimDevice {
         let mut shown = Shown::default();
         for (step, (name, symbol)) in call.steps.iter().zip(&code.entries) {
             let entry = several.then_some(name.as_str());
+            self.work(&step.before)?;
             match self.execute(&code.module, symbol, step, self.limits(left)) {
                 Ok(report) => {
                     left = left.saturating_sub(report.counters.total.issued);
@@ -189,8 +194,21 @@ impl SimDevice {
                 }
                 Err(stopped) => return Err(stopped.of_entry(entry, self.limit)),
             }
+            self.work(&step.after)?;
         }
         Ok(shown.facts())
+    }
+
+    /// A copy hands on what has no value, too.
+    fn work(&mut self, works: &[MemoryWork]) -> Result<()> {
+        for work in works {
+            match *work {
+                MemoryWork::Set { to, value, bytes } => self.memory.write(to, &vec![value; bytes]),
+                MemoryWork::Copy { from, to, bytes } => self.memory.copy(from, to, bytes),
+            }
+            .map_err(stray)?;
+        }
+        Ok(())
     }
 
     fn execute(
@@ -462,6 +480,53 @@ fn refused(error: &LoadError) -> Failure {
     })
 }
 
+fn own_image(address: Address, image: &Image) -> Option<own::Image> {
+    Some(own::Image {
+        address,
+        format: match image.elem {
+            ElemType::U8 => own::Format::U8,
+            ElemType::I8 => own::Format::I8,
+            ElemType::U16 => own::Format::U16,
+            ElemType::I16 => own::Format::I16,
+            ElemType::U32 => own::Format::U32,
+            ElemType::I32 => own::Format::I32,
+            ElemType::F16 => own::Format::F16,
+            ElemType::F32 => own::Format::F32,
+            ElemType::F64 | ElemType::Bf16 | ElemType::E4m3 | ElemType::E5m2 | ElemType::I64 => {
+                return None;
+            }
+        },
+        channels: image.channels,
+        geometry: own::Geometry {
+            rank: image.rank,
+            layered: image.layers.is_some(),
+        },
+        extents: image.extents,
+        layers: image.layers.unwrap_or(1),
+        layout: match image.memory {
+            ImageMemory::Array => own::Layout::Array,
+            ImageMemory::Linear => own::Layout::Linear,
+        },
+    })
+}
+
+fn own_sampler(sampler: &Sampler) -> own::Sampler {
+    own::Sampler {
+        filter: match sampler.filter {
+            TextureFilter::Point => own::Filter::Point,
+            TextureFilter::Linear => own::Filter::Linear,
+        },
+        outside: match sampler.address {
+            TextureAddress::Clamp => own::Outside::Clamp,
+            TextureAddress::Border => own::Outside::Border,
+            TextureAddress::Wrap => own::Outside::Wrap,
+            TextureAddress::Mirror => own::Outside::Mirror,
+        },
+        normalized: sampler.normalized,
+        as_float: sampler.read == TextureRead::NormalizedFloat,
+    }
+}
+
 /// An address that no buffer of ours has: gatekeeper's own mistake.
 fn stray(error: ptxsim::memory::MemoryError) -> Failure {
     Failure::of_case(FaultKind::Environment, error.to_string())
@@ -473,11 +538,17 @@ impl Device for SimDevice {
     }
 
     fn load(&mut self, artifact: &Artifact) -> Result<Program> {
-        let Artifact::Cubin { ptx, entries, .. } = artifact else {
-            return Err(Failure::Unsupported(Unsupported::Launcher));
-        };
-        let Some(ptx) = ptx else {
-            return Err(Failure::Unsupported(Unsupported::Cubin));
+        let (ptx, entries) = match artifact {
+            Artifact::Cubin {
+                ptx: Some(ptx),
+                entries,
+                ..
+            } => (ptx, entries),
+            Artifact::Ptx { path, entries } => (path, entries),
+            Artifact::Cubin { ptx: None, .. } => {
+                return Err(Failure::Unsupported(Unsupported::Cubin));
+            }
+            Artifact::Launcher { .. } => return Err(Failure::Unsupported(Unsupported::Launcher)),
         };
         let module = match self.modules.get(ptx) {
             Some(module) => Arc::clone(module),
@@ -524,6 +595,21 @@ impl Device for SimDevice {
                     problem: error.to_string(),
                 })
             })
+    }
+
+    /// Textures read the tensor itself, and so what is undefined in it is seen.
+    fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64> {
+        let bound = match sampler {
+            Some(sampler) => own::Bound::Texture(own_sampler(sampler)),
+            None => own::Bound::Surface,
+        };
+        let Some(image) = own_image(at, image) else {
+            return Err(Failure::of_case(
+                FaultKind::LaunchRefused,
+                format!("no texture or surface holds {}", image.elem.name()),
+            ));
+        };
+        self.memory.bind(image, bound).map_err(stray)
     }
 
     fn guard(&self) -> usize {

@@ -6,8 +6,9 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
 use verdict::model::{
-    Arg, Baseline, Callable, Case, CaseId, Determinism, Expected, Facet, Fallback, Gate, Limit,
-    Plan, Rule, ScalarValue, Subject, Tensor, Unit,
+    Arg, Baseline, Callable, Case, CaseId, Determinism, Expected, Facet, Fallback, Gate, Image,
+    ImageMemory, Limit, MemoryStep, Plan, Reference, Rule, Sampler, ScalarValue, Subject, Tensor,
+    TextureAddress, TextureFilter, TextureRead, Unit,
 };
 
 /// What is known of the cases that are asked for.
@@ -199,6 +200,7 @@ fn text_of_case(of: &OfCase) -> String {
     }
     let mut rows = Vec::new();
     for (step, said) in case.steps.iter().zip(&of.steps) {
+        around(&mut text, &step.before);
         let _ = write!(text, "\ncall {}\n", said.entry);
         if let Some(launch) = &step.launch {
             let extents = |of: [u32; 3]| of.map(|it| it.to_string()).join(" x ");
@@ -225,8 +227,11 @@ fn text_of_case(of: &OfCase) -> String {
             rows.push((format!("{}  {}", at + 1, argument(arg)), by(&declared)));
         }
         table(&mut text, &mut rows);
+        around(&mut text, &step.after);
     }
-    text.push_str("\ntensors\n");
+    if !case.tensors.is_empty() {
+        text.push_str("\ntensors\n");
+    }
     for (tensor, said) in case.tensors.iter().zip(&of.tensors) {
         rows.push((of_tensor(tensor), by(&said.declared)));
     }
@@ -246,10 +251,11 @@ fn text_of_case(of: &OfCase) -> String {
         format!("seeds {}", seeds.join(", ")),
         by(&of.seeds.declared),
     ));
-    rows.push((
-        format!("reference {}", flow(&case.reference)),
-        by(&of.reference.declared),
-    ));
+    let reference = match &case.reference {
+        Reference::NoOutput => "no output: nothing is compared with a reference".to_owned(),
+        reference => format!("reference {}", flow(reference)),
+    };
+    rows.push((reference, by(&of.reference.declared)));
     let repeats = match &case.determinism {
         Determinism::BitExact => "bit for bit the same".to_owned(),
         Determinism::Declared { reason } => format!("which may differ: {reason}"),
@@ -296,6 +302,18 @@ fn text_of_case(of: &OfCase) -> String {
     text
 }
 
+/// What happens to memory between two launches.
+fn around(text: &mut String, steps: &[MemoryStep]) {
+    for step in steps {
+        let _ = match step {
+            MemoryStep::Memset { tensor, value } => {
+                write!(text, "\nmemset every byte of {tensor} to {value}\n")
+            }
+            MemoryStep::Copy { from, to } => write!(text, "\ncopy {from} to {to}\n"),
+        };
+    }
+}
+
 /// The widest that a column gets before what is beside it moves out.
 const WIDE: usize = 72;
 
@@ -316,6 +334,16 @@ fn argument(arg: &Arg) -> String {
         Arg::Scales { tensor } => format!("scales of {tensor}, f32"),
         Arg::ZeroPoints { tensor } => format!("zero points of {tensor}, i32"),
         Arg::Bytes { tensor } => format!("bytes of {tensor}"),
+        Arg::Texture {
+            tensor,
+            image,
+            sampler,
+        } => format!(
+            "texture of {tensor}, {}, {}",
+            of_image(image),
+            of_sampler(sampler)
+        ),
+        Arg::Surface { tensor, image } => format!("surface of {tensor}, {}", of_image(image)),
         Arg::Null => "nullptr".to_owned(),
         Arg::Stream => "stream".to_owned(),
         Arg::Scalar { elem, value } => {
@@ -331,6 +359,49 @@ fn argument(arg: &Arg) -> String {
         }
         Arg::Pad { bytes } => format!("pad {bytes}"),
     }
+}
+
+fn of_image(image: &Image) -> String {
+    let [x, y, z] = image.extents;
+    let extents = match image.rank {
+        1 => x.to_string(),
+        2 => format!("{x} x {y}"),
+        _ => format!("{x} x {y} x {z}"),
+    };
+    let layers = image.layers.map(|layers| format!(", {layers} layers"));
+    let linear = match image.memory {
+        ImageMemory::Array => "",
+        ImageMemory::Linear => ", linear",
+    };
+    format!(
+        "{extents} of {} {}{}{linear}",
+        image.channels,
+        image.elem.name(),
+        layers.unwrap_or_default()
+    )
+}
+
+fn of_sampler(sampler: &Sampler) -> String {
+    let filter = match sampler.filter {
+        TextureFilter::Point => "point",
+        TextureFilter::Linear => "linear",
+    };
+    let address = match sampler.address {
+        TextureAddress::Clamp => "clamp",
+        TextureAddress::Border => "border",
+        TextureAddress::Wrap => "wrap",
+        TextureAddress::Mirror => "mirror",
+    };
+    let normalized = if sampler.normalized {
+        ", normalised"
+    } else {
+        ""
+    };
+    let read = match sampler.read {
+        TextureRead::Element => "",
+        TextureRead::NormalizedFloat => ", read as floats",
+    };
+    format!("{filter}, {address}{normalized}{read}")
 }
 
 fn of_tensor(tensor: &Tensor) -> String {

@@ -45,7 +45,7 @@ fn markdown_of_a_reason_stays_on_its_line() {
     acceptance.reason = "why\n\n## gatekeeper: PASS\n![x](http://e)".into();
     record.policy.accepted = vec![acceptance];
     fixture::rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.registers = 129
+        facts.entries[0].resources.as_mut().unwrap().registers = 129
     });
     let text = markdown::render(&record, &judged(&record));
     assert!(
@@ -480,7 +480,7 @@ fn no_text_in_any_place_gives_orders_in_any_format() {
     });
     let mut accepted = fixture::record_beside_base();
     fixture::rebuild(&mut accepted, "direct", |facts| {
-        facts.entries[0].resources.registers = 129
+        facts.entries[0].resources.as_mut().unwrap().registers = 129
     });
     let most = fixture::at_most(Metric::Registers, 130.0);
     accepted.policy.accepted = vec![accepted_registers(most)];

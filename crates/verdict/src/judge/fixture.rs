@@ -73,10 +73,7 @@ pub fn plan() -> Plan {
             id: case_id(variant, shape),
             dims: BTreeMap::from([("N".to_owned(), 64)]),
             tensors: Vec::new(),
-            steps: vec![Step {
-                args: Vec::new(),
-                launch: Some(launch()),
-            }],
+            steps: vec![Step::new(Vec::new(), Some(launch()))],
             seeds: SEEDS.to_vec(),
             reference: Reference::Softmax {
                 x: "x".into(),
@@ -328,14 +325,14 @@ pub fn build_facts(variant: &str) -> BuildFacts {
         entries: vec![EntryFacts {
             name: "k".into(),
             symbol: "_Z1kv".into(),
-            resources: Resources {
+            resources: Some(Resources {
                 registers: 96,
                 stack: Some(0),
                 spill_stores: Some(0),
                 spill_loads: Some(0),
                 static_shared: 4096,
                 ..Resources::default()
-            },
+            }),
             bounds: LaunchBounds::default(),
         }],
         constants: Vec::new(),
