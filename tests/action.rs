@@ -768,11 +768,13 @@ fn another_version_has_another_key_and_what_is_no_part_of_it_has_not() {
 
 /// The build, on a runner with nothing but these programs.
 fn built(programs: &Path) -> (Option<i32>, String) {
+    let action = programs.join("an action");
+    fs::create_dir_all(&action).unwrap();
     let done = Command::new("/bin/bash")
         .args(["--noprofile", "--norc", "-eo", "pipefail", "-c"])
         .arg(script("Build gatekeeper"))
         .env("PATH", programs)
-        .env("GITHUB_ACTION_PATH", "/an action")
+        .env("GITHUB_ACTION_PATH", &action)
         .env("RUNNER_TEMP", "/runner temp")
         .output()
         .unwrap();
@@ -798,7 +800,7 @@ fn without_cargo_the_build_says_what_to_do() {
     assert_eq!(code, Some(0));
     assert_eq!(
         said,
-        "install\n--locked\n--path\n/an action\n--root\n/runner temp/gatekeeper\n"
+        "install\n--locked\n--path\n.\n--root\n/runner temp/gatekeeper\n"
     );
 }
 

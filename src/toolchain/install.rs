@@ -423,7 +423,7 @@ impl Installer {
 }
 
 /// Variables that tell pip about the network, by how their names begin.
-const PIP_SETTINGS: [&str; 11] = [
+const PIP_SETTINGS: [&str; 12] = [
     "PIP_CERT",
     "PIP_CLIENT_CERT",
     "PIP_CONFIG_FILE",
@@ -431,13 +431,14 @@ const PIP_SETTINGS: [&str; 11] = [
     "PIP_EXTRA_INDEX_URL",
     "PIP_FIND_LINKS",
     "PIP_INDEX_URL",
+    "PIP_KEYRING_PROVIDER",
     "PIP_NO_INDEX",
     "PIP_PROXY",
     "PIP_RETRIES",
     "PIP_TRUSTED_HOST",
 ];
 
-const UV_SETTINGS: [&str; 10] = [
+const UV_SETTINGS: [&str; 12] = [
     "UV_DEFAULT_INDEX",
     "UV_EXTRA_INDEX_URL",
     "UV_FIND_LINKS",
@@ -445,9 +446,12 @@ const UV_SETTINGS: [&str; 10] = [
     // With names and passwords, `UV_INDEX_NAME_PASSWORD`.
     "UV_INDEX",
     "UV_INSECURE_HOST",
+    "UV_KEYRING_PROVIDER",
     "UV_NATIVE_TLS",
     "UV_NO_INDEX",
     "UV_OFFLINE",
+    // Where it keeps its own pythons.
+    "UV_PYTHON_",
     "UV_SYSTEM_CERTS",
 ];
 
