@@ -6,6 +6,7 @@ use super::{Artifact, compile};
 use crate::cache::{Cache, CacheDir, write_atomically};
 use crate::error::Result;
 use crate::files;
+use crate::limits;
 use crate::process::{self, confine};
 use crate::toolchain::{Disassembler, clean_command};
 use sass::Listing;
@@ -124,7 +125,7 @@ impl<'a> Reader<'a> {
         let rules = confine::Rules {
             writes: &[],
             sockets: confine::Sockets::None,
-            memory: None,
+            memory: Some(limits::compiler_memory()),
             file: None,
         };
         let ended = process::run_confined(command, &rules, DEADLINE, MOST_OUTPUT);

@@ -285,11 +285,13 @@ impl Builder<'_> {
         };
         let mut inputs: Vec<(Vec<String>, Option<Dependencies>)> = Vec::new();
         let mut built = Vec::new();
-        for (at, (call, outcome)) in calls
-            .iter()
-            .zip(compile::compile(shop, &units)?)
-            .enumerate()
-        {
+        let (outcomes, is_known) = match units.first() {
+            Some(first) if Way::of(first) == Way::Source => {
+                self.compile_source(shop, first, &units, before)?
+            }
+            _ => (compile::compile(shop, &units)?, false),
+        };
+        for (at, (call, outcome)) in calls.iter().zip(outcomes).enumerate() {
             let made = match outcome {
                 Ok(compiled) => {
                     let inputs = self.inputs_once(&mut inputs, call.first.1, &compiled, before);
@@ -298,10 +300,34 @@ impl Builder<'_> {
                 Err(fault) => Err(fault),
             };
             // The entries of a source are one compilation.
-            let is_same_run = at > 0 && Way::of(call.first.1) != Way::Instance;
+            let is_same_run = is_known || at > 0 && Way::of(call.first.1) != Way::Instance;
             built.extend(self.hand_out(call, made, is_same_run, started));
         }
         Ok(built)
+    }
+
+    /// A source gives all of its entries at once, also to a run that asks for another one later; and whether an earlier
+    /// run has compiled it.
+    fn compile_source(
+        &self,
+        shop: Workshop,
+        first: &Unit,
+        units: &[&Unit],
+        before: SystemTime,
+    ) -> Result<(Vec<compile::Outcome>, bool)> {
+        let key = cache::source_key(first, &NvccCall::of(first), self.toolchain)?;
+        if let Some(source) = self.artifacts.find_source(&key, &self.files) {
+            return Ok((source.units(units), true));
+        }
+        let source = match compile::compile_source(shop, first)? {
+            Ok(source) => source,
+            Err(fault) => return Ok((units.iter().map(|_| Err(fault.clone())).collect(), false)),
+        };
+        // Without inputs nobody would find it again.
+        if let Some(inputs) = self.inputs(first, &source.included, before) {
+            self.artifacts.store_source(&key, Some(inputs), &source)?;
+        }
+        Ok((source.units(units), false))
     }
 
     /// One outcome to all units that asked for it.
