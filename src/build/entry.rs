@@ -115,6 +115,11 @@ pub fn resolve<'a>(what: Named, name: &str, symbols: &[&'a str]) -> Result<&'a s
     })
 }
 
+/// The name of a symbol as the source would write it, without arguments.
+pub fn as_written(symbol: &str) -> String {
+    CompiledEntry::of(symbol).qualified
+}
+
 impl<'a> CompiledEntry<'a> {
     fn of(symbol: &'a str) -> Self {
         let demangle = |options: &DemangleOptions| {

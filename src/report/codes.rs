@@ -85,6 +85,7 @@ const WRONG: &[Entry] = &[
     entry("non-finite", &[Fail], "Output elements are NaN or infinite where the reference is finite.", "Fix the kernel. `--dump DIR` writes inputs, output and reference."),
     entry("unwritten", &[Fail], "Output elements were never written.", "Fix bounds or grid, or make the tensor `inout`."),
     entry("nondeterministic", &[Fail], "Two launches on the same inputs differ.", "Fix the race, or declare it with `nondeterministic`."),
+    entry("first-launch-only", &[Fail], "A launch that finds what an earlier one left in variables of the module computes something else: a counter that is not reset, a table of results, a flag. The message names the variable and what writes it.", "Reset it in the kernel (its last block can), or have the host write it before each launch (`constants`)."),
     entry("wrote-outside", &[Fail], "The kernel writes before or after its buffers.", "Fix the index."),
     entry("input-written", &[Fail], "The kernel writes to a tensor declared as input.", "Fix the kernel, or make the tensor `inout` or `scratch`."),
     entry("findings", &[Fail], "The simulator found an invalid access, a value that nothing wrote and that is used, or a race.", "Fix the source line in the message."),

@@ -119,6 +119,10 @@ impl Device for CudaDevice {
         self.loaded(program)?.variable(symbol)
     }
 
+    fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>> {
+        self.loaded(program)?.variables()
+    }
+
     fn guard(&self) -> usize {
         redzone::BYTES
     }

@@ -372,6 +372,7 @@ pub fn check_facts() -> CheckFacts {
         first_unwritten: None,
         clobbered_inputs: Vec::new(),
         overruns: Vec::new(),
+        kept: None,
     }
 }
 

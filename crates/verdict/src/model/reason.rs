@@ -2,7 +2,7 @@
 
 use super::{
     Allowance, Arch, BaselineKey, CaseId, Compare, Counter, EditedFigure, Facet, Fault, Finding,
-    GateName, KnownFinding, LineCount, Location, Metric, Mode, NotRun, Num, Op,
+    GateName, KeptDifference, KeptVariable, KnownFinding, LineCount, Location, Metric, Mode, NotRun, Num, Op,
     ReferenceComparison, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
@@ -436,6 +436,12 @@ pub enum Reason {
         elements: u64,
         at: Location,
     },
+    /// The output of a later launch is another, as it finds what the first one left.
+    FirstLaunchOnly {
+        seed: u64,
+        differs: KeptDifference,
+        kept: Vec<KeptVariable>,
+    },
     WroteOutside {
         seed: u64,
         places: Vec<String>,
@@ -848,6 +854,7 @@ codes! {
     NonFinite => "non-finite",
     Unwritten => "unwritten",
     Nondeterministic => "nondeterministic",
+    FirstLaunchOnly => "first-launch-only",
     WroteOutside => "wrote-outside",
     InputWritten => "input-written",
     Findings => "findings",
