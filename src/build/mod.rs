@@ -19,10 +19,10 @@ pub mod signature;
 
 use self::cache::{Artifacts, Stored};
 pub use self::command::command_line;
-pub use self::entry::as_written;
 use self::command::{NvccCall, Way};
 use self::compile::{Compiled, Workshop};
 pub use self::compile::{TOOLKIT, in_toolkit, is_of_system};
+pub use self::entry::as_written;
 use self::files::Files;
 use self::inputs::{Dependencies, HeaderSearch};
 use crate::cache::Cache;

@@ -144,7 +144,10 @@ impl SimDevice {
         let code = &self.programs.get(call.program.0)?.code;
         let kernels = code.entries.iter();
         let mut kernels = kernels.filter_map(|(_, entry)| code.module.kernel(entry).ok());
-        kernels.find_map(|kernel| kernel.writer(symbol)).as_ref().map(place)
+        kernels
+            .find_map(|kernel| kernel.writer(symbol))
+            .as_ref()
+            .map(place)
     }
 
     /// What the host reads where no kernel has written, from now on. Leaves memory as it is.
@@ -617,9 +620,7 @@ impl Device for SimDevice {
     /// Memory has no value then, so that a kernel that reads it is found out.
     fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()> {
         self.show_poison(to, pattern, count);
-        self.memory
-            .forget(to, pattern.len() * count)
-            .map_err(stray)
+        self.memory.forget(to, pattern.len() * count).map_err(stray)
     }
 
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()> {

@@ -194,9 +194,11 @@ pub(crate) fn writer<'a>(program: &'a Program, from: u64, bytes: u64) -> Option<
     let holds = |value: u64| value >= from && value - from < bytes;
     let constants = program.constants64.iter();
     let named = constants.filter(|(_, value)| holds(*value));
-    let flow = Flow::run(program, named.map(|(r, _)| (Class::R64, *r)).collect(), |_| {
-        false
-    });
+    let flow = Flow::run(
+        program,
+        named.map(|(r, _)| (Class::R64, *r)).collect(),
+        |_| false,
+    );
     let mut written = program.code.iter().filter(|inst| match &inst.op {
         Op::Store(to) => flow.reaches(to.address),
         Op::Atom(to) => flow.reaches(to.access.address),
@@ -217,8 +219,14 @@ impl Flow {
     /// Of what the host and the heap give. `is_pointer` of the offset of a parameter, where it is known.
     fn of_pointers(program: &Program, is_pointer: impl Fn(Option<usize>) -> bool) -> Self {
         let place = |(class, register): Register, offset: i64| {
-            let narrow = program.constants32.iter().map(|(r, v)| (Class::R32, *r, u64::from(*v)));
-            let wide = program.constants64.iter().map(|(r, v)| (Class::R64, *r, *v));
+            let narrow = program
+                .constants32
+                .iter()
+                .map(|(r, v)| (Class::R32, *r, u64::from(*v)));
+            let wide = program
+                .constants64
+                .iter()
+                .map(|(r, v)| (Class::R64, *r, *v));
             let mut all = narrow.chain(wide);
             let (.., base) = all.find(|(c, r, _)| (*c, *r) == (class, register))?;
             usize::try_from(base.wrapping_add(offset as u64)).ok()
@@ -277,7 +285,8 @@ impl Flow {
                     Op::Alu(_) => {
                         let form = form(program, inst);
                         // Whether there is one at all is no matter of where it is.
-                        let is_null = zero && (form.starts_with("setp.eq") || form.starts_with("setp.ne"));
+                        let is_null =
+                            zero && (form.starts_with("setp.eq") || form.starts_with("setp.ne"));
                         if is_null || !from_made && is_low(program, inst, form) {
                             continue;
                         }

@@ -91,8 +91,8 @@ mod quick;
 mod report;
 mod schedule;
 
-pub use circumstance::{Circumstance, Circumstances, Look};
 pub use arithmetic::{Arithmetic, Computed, Work};
+pub use circumstance::{Circumstance, Circumstances, Look};
 pub use counters::{COUNTER_MODEL, Counter, Tier};
 pub use decode::LoadError;
 pub use doubt::{Doubt, Withheld};

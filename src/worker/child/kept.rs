@@ -126,8 +126,13 @@ pub fn look(
     let other = other_seed(case, seed);
     let told = names(&kept);
     stage.turn_to(device, cache, case, other)?;
-    let on_kept = launch_once(device, stage, 2, &mut cache.buffers)
-        .map_err(|failure| later(failure, &format!("a launch on the data of seed {other}"), &told))?;
+    let on_kept = launch_once(device, stage, 2, &mut cache.buffers).map_err(|failure| {
+        later(
+            failure,
+            &format!("a launch on the data of seed {other}"),
+            &told,
+        )
+    })?;
     variables.restore(device)?;
     let fresh = launch_once(device, stage, 1, &mut cache.buffers)?;
     let want = Want::of(Arc::new(decoded(case, &fresh)?));

@@ -146,9 +146,9 @@ fn simulate(
 }
 
 fn shown(device: &SimDevice) -> Result<SimulationFacts> {
-    device.shown().ok_or_else(|| {
-        Failure::of_case(FaultKind::Environment, "the simulator reported nothing")
-    })
+    device
+        .shown()
+        .ok_or_else(|| Failure::of_case(FaultKind::Environment, "the simulator reported nothing"))
 }
 
 /// On the same data, as long as each launch finds what none before it has found: from then on all repeats.
@@ -341,10 +341,7 @@ fn words(at: Circumstance) -> (&'static str, &'static str) {
             "warps in other slots",
         ),
         Circumstance::GridNumber => ("the number of the grid (%gridid)", "another number"),
-        Circumstance::Time => (
-            "when it ran (%clock, %globaltimer, %pm)",
-            "another clock",
-        ),
+        Circumstance::Time => ("when it ran (%clock, %globaltimer, %pm)", "another clock"),
         Circumstance::SharedSize => (
             "how much shared memory the system adds (%total_smem_size)",
             "another allocation unit",

@@ -2,8 +2,9 @@
 
 use super::{
     Allowance, Arch, BaselineKey, CaseId, Compare, Counter, EditedFigure, Facet, Fault, Finding,
-    GateName, KeptDifference, KeptVariable, KnownFinding, LineCount, Location, Metric, Mode, NotRun, Num, Op,
-    ReferenceComparison, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
+    GateName, KeptDifference, KeptVariable, KnownFinding, LineCount, Location, Metric, Mode,
+    NotRun, Num, Op, ReferenceComparison, Role, Rule, Since, Subject, UnitId, Unsupported,
+    Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use crate::stats::sequential::Undecidable;
