@@ -23,6 +23,12 @@ pub fn git_version() -> Option<String> {
     ended.status.success().then(|| version.to_owned())
 }
 
+/// Commit of the tree in full, whatever was edited since; `None` outside git or without git.
+pub fn head(root: &Path) -> Option<String> {
+    let head = git(root, &["rev-parse", "HEAD"]).ok()?;
+    Some(head.trim().to_owned())
+}
+
 /// Commit of the tree with `+` where it has changes; `None` outside git or without git.
 pub fn commit(root: &Path) -> Option<String> {
     let head = git(root, &["rev-parse", "--short=12", "HEAD"]).ok()?;

@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn other_data_is_that_of_the_next_seed() {
-        let mut case = crate::check::testing::case(vec![]);
+        let mut case = super::super::tests::case("double");
         for (seeds, of, other) in [
             (&[1, 2, 3][..], 1, 2),
             (&[1, 2, 3], 3, 1),

@@ -104,6 +104,7 @@ pub fn plan() -> Plan {
         simulation: Simulation { budget: 0 },
         pairing: None,
         profiling: None,
+        drawn: None,
         rivals: Vec::new(),
         filters: Vec::new(),
         left_out: BTreeSet::new(),

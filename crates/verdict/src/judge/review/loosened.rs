@@ -73,7 +73,8 @@ fn find(base: Side, head: Side, loosening: Loosening) -> Vec<Verdict> {
     let cases = base.plan.cases.iter().flat_map(|case| {
         let subject = Subject::Case(case.id.clone());
         let head = head.plan.case(&case.id);
-        let found = head.map_or_else(Vec::new, |head| loosened_case(case, head));
+        let drawn = base.plan.drawn.as_ref().map(|drawn| drawn.seed);
+        let found = head.map_or_else(Vec::new, |head| loosened_case(case, drawn, head));
         found
             .into_iter()
             .map(move |(demand, how)| verdict(subject.clone(), demand, how, None, loosening))
@@ -419,10 +420,12 @@ fn implies(strict: (Op, f64), loose: (Op, f64)) -> bool {
     }
 }
 
-/// What a case asks beside its gates: on what it is checked, against what, and how often.
-fn loosened_case(base: &Case, head: &Case) -> Vec<(BaseDemand, Loosened)> {
+/// What a case asks beside its gates: on what it is checked, against what, and how often. `drawn` of the base's
+/// seeds nobody asks for.
+fn loosened_case(base: &Case, drawn: Option<u64>, head: &Case) -> Vec<(BaseDemand, Loosened)> {
     let mut found = Vec::new();
-    if base.seeds.iter().any(|seed| !head.seeds.contains(seed)) {
+    let mut asked = base.seeds.iter().filter(|seed| Some(**seed) != drawn);
+    if asked.any(|seed| !head.seeds.contains(seed)) {
         found.push((
             BaseDemand::Seeds(base.seeds.clone()),
             Loosened::Seeds(head.seeds.clone()),
