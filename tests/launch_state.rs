@@ -4,45 +4,9 @@
 
 mod common;
 
-use common::{RECORD, edit, failed, report, simulate};
+use common::{RECORD, copies, edit, failed, simulate, verdict};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
-
-/// Kernels that copy `x` to `y`, four blocks of 64 threads. Each has the index `i` and its value `v`.
-fn project(kernels: &[(&str, &str, &str)]) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    let mut source = "#include <cstdint>\n".to_owned();
-    let mut yaml = "version: 1\narchitectures: [sm_90]\nkernels:\n".to_owned();
-    for (name, before, body) in kernels {
-        source += &format!(
-            "{before}\nextern \"C\" __global__ void {name}(const float *x, float *y) {{\n\
-             const int i = blockIdx.x * blockDim.x + threadIdx.x;\nconst float v = x[i];\n{body}\n}}\n"
-        );
-        yaml += &format!(
-            "  {name}:\n    source: k.cu\n    entry: {name}\n    seeds: 2\n    tensors:\n      \
-             x: {{type: f32, shape: [256]}}\n      y: {{role: out, type: f32, shape: [256]}}\n    \
-             args: [{{tensor: x}}, {{tensor: y}}]\n    launch: {{grid: [4], block: [64]}}\n    \
-             reference: {{unary: {{x: x, out: y, op: copy}}}}\n    gates: {{max_err: 0}}\n"
-        );
-    }
-    fs::write(dir.path().join("k.cu"), source).unwrap();
-    fs::write(dir.path().join("gates.yaml"), yaml).unwrap();
-    dir
-}
-
-/// Outcome, code and message of a gate of a kernel.
-fn verdict(dir: &Path, kernel: &str, gate: &str) -> (String, String, String) {
-    let report: Value = serde_json::from_str(&report(dir)).unwrap();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let verdicts = report["verdicts"].as_array().unwrap();
-    let found = verdicts
-        .iter()
-        .find(|it| it["subject"]["case"]["kernel"] == kernel && it["gate"] == gate);
-    let found = found.unwrap();
-    let code = found["reason"].get("code").unwrap_or(&found["code"]);
-    (text(&found["outcome"]), text(code), text(&found["message"]))
-}
 
 const TICKET: &str = "  __shared__ unsigned ticket;
   if (threadIdx.x == 0) ticket = atomicAdd(&NAME, 1);
@@ -54,7 +18,7 @@ const TICKET: &str = "  __shared__ unsigned ticket;
 #[test]
 fn a_kernel_that_is_right_in_its_first_launch_only_fails_and_names_what_it_keeps() {
     let counter = TICKET.replace("NAME", "tickets");
-    let project = project(&[
+    let project = copies(&[
         ("counter", "__device__ unsigned tickets;", &counter),
         (
             "memo",
@@ -109,7 +73,7 @@ fn a_kernel_that_keeps_state_and_is_right_in_every_launch_passes() {
     let epoch = TICKET
         .replace("NAME", "epochs")
         .replace("ticket < gridDim.x", "ticket % gridDim.x < gridDim.x");
-    let project = project(&[
+    let project = copies(&[
         ("reset", "__device__ unsigned tickets;", &reset),
         (
             "table",
@@ -215,7 +179,7 @@ fn an_output_that_depends_on_the_machine_or_the_moment_is_a_finding_with_its_lin
         .iter()
         .map(|(name, body, _)| (*name, "", body.as_str()))
         .collect();
-    let project = project(&kernels);
+    let project = copies(&kernels);
     let dir = project.path();
     for (kernel, _, depends) in &forms {
         simulate(dir, &[kernel], 1);
@@ -273,7 +237,7 @@ fn what_reads_the_machine_and_computes_the_same_on_each_passes() {
           reinterpret_cast<const float4 *>(x)[blockIdx.x * 16 + threadIdx.x];
   } else y[i] = v;";
     let sized = read("%%dynamic_smem_size", "unsigned", "u32") + "  y[i] = v + r;";
-    let project = project(&[
+    let project = copies(&[
         ("picks", "__device__ unsigned taken[2], ended;", &picks),
         ("slots", "__device__ unsigned slot[132];", &slots),
         ("waits", "__device__ int ready;", waits),

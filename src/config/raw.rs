@@ -104,8 +104,8 @@ pub struct Kernel {
     pub seeds: Option<Spot<Seeds>>,
     /// Buffers by name.
     pub tensors: Ordered<Spot<RawTensor>>,
-    /// `__constant__` variables that the host fills, and the tensor whose content each gets: `{COEFFS: c}`. Both have the
-    /// same size. Default: none.
+    /// `__constant__` and `__device__` variables that the host fills before each launch, and the tensor whose content each
+    /// gets: `{COEFFS: c}`. Both have the same size. Default: none.
     pub constants: Option<Spot<Ordered<Spot<String>>>>,
     /// In the order of the kernel's parameters. Required, unless there is a `sequence`.
     pub args: Option<Spot<Vec<Spot<RawArg>>>>,

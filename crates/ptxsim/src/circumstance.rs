@@ -80,15 +80,33 @@ const SHARED_UNIT: u32 = 128;
 const ALIGNED: u64 = 255;
 
 impl Circumstances {
-    /// The value of a special register for a warp of a block, where it is varied.
-    pub(crate) fn special(self, special: Special, block: u32, warp: u32) -> Option<u32> {
+    /// Multiprocessors that the program names: it may do something else on one of them alone.
+    pub(crate) fn named(self, program: &Program) -> Vec<u32> {
+        let all = program.constants32.iter().map(|(_, value)| *value);
+        let mut named: Vec<u32> = match self.has(Circumstance::Multiprocessor) {
+            // On the first one all is as usual.
+            true => all.filter(|it| (1..MULTIPROCESSORS).contains(it)).collect(),
+            false => Vec::new(),
+        };
+        named.sort_unstable_by(|a, b| b.cmp(a));
+        named
+    }
+
+    /// The value of a special register for a warp of a block, where it is varied. `named` is as above.
+    pub(crate) fn special(
+        self,
+        special: Special,
+        (block, warp): (u32, u32),
+        named: &[u32],
+    ) -> Option<u32> {
         let value = match of_special(special)? {
             one if !self.has(one) => return None,
             Circumstance::Multiprocessor if special == Special::NSmId => MULTIPROCESSORS,
             // Evenly over all of them, neighbours apart.
-            Circumstance::Multiprocessor => {
-                (block.wrapping_mul(37).wrapping_add(11)) % MULTIPROCESSORS
-            }
+            Circumstance::Multiprocessor => named
+                .get(block as usize)
+                .copied()
+                .unwrap_or(block.wrapping_mul(37).wrapping_add(11) % MULTIPROCESSORS),
             Circumstance::WarpSlot if special == Special::NWarpId => WARP_SLOTS,
             // The warps of a block are apart, and begin anywhere.
             Circumstance::WarpSlot => {

@@ -315,6 +315,7 @@ impl<'a> Job<'a> {
             dynamic_shared: self.dynamic_shared,
             cooperative: self.cooperative,
             varied: self.limits.varied,
+            named: self.limits.varied.named(self.program),
             costs: vec![Cost::default(); code.len()],
             issues: Issues::new(code.len()),
             findings: Findings::default(),

@@ -92,17 +92,18 @@ impl LoadedArtifact {
     }
 
     /// Symbol, place and bytes of each variable that kernels can write. Those behind a launcher belong to the CUDA
-    /// runtime in its library, and are not known.
+    /// runtime in its library, and are not known. Neither are those that the driver does not find by name: texts of
+    /// `printf`, which no kernel writes.
     pub fn variables(&self) -> Result<Vec<(String, Address, usize)>> {
         let Self::Module { variables, .. } = self else {
             return Ok(Vec::new());
         };
         let all = variables.iter();
-        all.map(|symbol| {
-            let (address, bytes) = self.variable(symbol)?;
-            Ok((symbol.clone(), address, bytes))
-        })
-        .collect()
+        let found = all.filter_map(|symbol| {
+            let (address, bytes) = self.variable(symbol).ok()?;
+            Some((symbol.clone(), address, bytes))
+        });
+        Ok(found.collect())
     }
 
     /// Opts in to what the launches ask for beyond the defaults.

@@ -25,7 +25,7 @@ pub struct StagedCase<'a> {
     pub call: Call,
     tensors: Vec<Placed<'a>>,
     /// Variables that the host writes before each launch, and the tensors that they get.
-    filled: Vec<(Address, String)>,
+    pub filled: Vec<(Address, String)>,
 }
 
 struct Placed<'a> {
@@ -296,6 +296,33 @@ impl<'a> StagedCase<'a> {
                 false => RestoredBefore::EachSample,
             },
         })
+    }
+
+    /// Adds what the host writes to `__device__` variables of a program before each launch. A kernel cannot change
+    /// `__constant__` ones.
+    pub fn restore_variables(
+        &self,
+        device: &mut dyn Device,
+        program: Program,
+        filled: &[(Address, String)],
+        restores: &mut Restores,
+    ) -> Result<()> {
+        let variables = device.variables(program)?;
+        for (address, tensor) in filled {
+            let is_written = variables.iter().any(|(_, it, _)| it == address);
+            let (true, Some(image)) = (is_written, self.inputs.get(tensor)) else {
+                continue;
+            };
+            let restore = Restore {
+                from: device.alloc(tensor, image.bytes.len())?,
+                to: *address,
+                bytes: image.bytes.len(),
+            };
+            device.write(restore.from, &image.bytes)?;
+            restores.copies.push(restore);
+            restores.when = RestoredBefore::EachLaunch;
+        }
+        Ok(())
     }
 
     fn written(&self) -> impl Iterator<Item = &Placed<'a>> {

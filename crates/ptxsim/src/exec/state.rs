@@ -167,6 +167,8 @@ pub struct Machine<'a> {
     pub dynamic_shared: u32,
     pub cooperative: bool,
     pub varied: Circumstances,
+    /// Multiprocessors that the program names, where they are varied.
+    pub named: Vec<u32>,
     /// Issues and lanes are counted in `issues`.
     pub costs: Vec<Cost>,
     pub issues: super::cost::Issues,
@@ -375,7 +377,7 @@ impl Machine<'_> {
             let is_workspace = self.cooperative && matches!(special, Special::Workspace { .. });
             let varied = match is_workspace {
                 true => None,
-                false => self.varied.special(special, of_block, index),
+                false => self.varied.special(special, (of_block, index), &self.named),
             };
             let value = |lane: usize| -> u32 {
                 let bit = 1_u32 << lane;
