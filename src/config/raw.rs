@@ -115,7 +115,8 @@ pub struct Kernel {
     pub reference: Spot<RawReference>,
     /// Allows launches to differ in bits, and says why: `float atomics`. Default: they must not differ.
     pub nondeterministic: Option<Spot<String>>,
-    /// Launches of each seed, compared bit for bit. Default: 8.
+    /// Launches of each seed, compared bit for bit; in the simulator one, and this many where each leaves something new in
+    /// variables of the module. Default: 8.
     pub launches: Option<Spot<u32>>,
     /// Time limit for checking one seed, or timing one case. Default: `30s`.
     pub deadline: Option<Spot<Formula>>,

@@ -11,7 +11,8 @@ use crate::files;
 use crate::report::words::instructions;
 use ptxsim::memory::Variables;
 use ptxsim::{
-    Circumstances, Counters, Kernel, Limits, LoadError, Look, Memory, Module, NoKernel, Report,
+    Circumstance, Circumstances, Counters, Kernel, Limits, LoadError, Look, Memory, Module,
+    NoKernel, Report,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -102,7 +103,8 @@ impl SimDevice {
     /// anew the next time; 0 is the usual one.
     pub fn begin(&mut self, place: u64, varied: Circumstances) {
         self.clear();
-        self.memory = Memory::elsewhere(MOST_BYTES, place);
+        let flipped = varied.has(Circumstance::Addresses);
+        self.memory = Memory::elsewhere(MOST_BYTES, place, flipped);
         self.varied = varied;
     }
 

@@ -15,7 +15,7 @@ use crate::flow::{Register, Use};
 use crate::memory::Memory;
 use crate::program::{AddressSpace, Inst, Op, Program, Special};
 use crate::report::Place;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Circumstance {
@@ -173,12 +173,21 @@ pub(crate) fn looks(
     };
     let mut all = Vec::new();
     let mut told = BTreeSet::new();
+    let special: HashMap<Register, Special> = program
+        .specials
+        .iter()
+        .filter(|(special, ..)| of_special(*special).is_some())
+        .map(|(special, class, register)| ((*class, *register), *special))
+        .collect();
     for inst in &program.code {
-        inst.registers(|how, register| {
-            let special = program.specials.iter();
-            let mut special = special.filter(|(_, class, r)| (*class, *r) == register);
-            if how != Use::Write
-                && let Some((special, ..)) = special.next()
+        if matches!(inst.op, Op::Clock { .. }) && told.insert(Circumstance::Time) {
+            all.push(look(Circumstance::Time, inst));
+        }
+        if special.is_empty() {
+            continue;
+        }
+        inst.registers(|_, register| {
+            if let Some(special) = special.get(&register)
                 && let Some(at) = of_special(*special)
                 && !is_workspace(program, *special, inst, cooperative)
                 && told.insert(at)
@@ -186,9 +195,6 @@ pub(crate) fn looks(
                 all.push(look(at, inst));
             }
         });
-        if matches!(inst.op, Op::Clock { .. }) && told.insert(Circumstance::Time) {
-            all.push(look(Circumstance::Time, inst));
-        }
     }
     let pointers = |at: Option<usize>| {
         let word = at.and_then(|at| params.get(at..at + 8)?.try_into().ok());
@@ -266,19 +272,19 @@ impl Flow {
         };
         // Calls hand their arguments on in local memory.
         let mut in_local = false;
-        let zeros = |(class, register): Register| {
-            class == Class::R64 && program.constants64.contains(&(register, 0))
-        };
+        let small = small_constants(program);
         loop {
             let before = (flow.addresses.len(), flow.made.len(), in_local);
             for inst in &program.code {
-                let (mut from_address, mut from_made, mut zero) = (false, false, false);
+                let (mut from_address, mut from_made) = (false, false);
+                let (mut zero, mut low) = (false, false);
                 let mut writes = Vec::new();
                 inst.registers(|how, register| match how {
                     Use::Value => {
                         from_address |= flow.addresses.contains(&register);
                         from_made |= flow.made.contains(&register);
-                        zero |= zeros(register);
+                        zero |= small.get(&register) == Some(&0);
+                        low |= small.contains_key(&register);
                     }
                     Use::Write => writes.push(register),
                     Use::Address | Use::Control => {}
@@ -305,7 +311,7 @@ impl Flow {
                         // Whether there is one at all is no matter of where it is.
                         let is_null =
                             zero && (form.starts_with("setp.eq") || form.starts_with("setp.ne"));
-                        if is_null || !from_made && is_low(program, inst, form) {
+                        if is_null || !from_made && low && form.starts_with("and.b") {
                             continue;
                         }
                         keeps_addresses(inst, form)
@@ -374,22 +380,14 @@ fn keeps_addresses(inst: &Inst, form: &str) -> bool {
     copies || keeping.iter().any(|it| form.starts_with(it))
 }
 
-/// A mask that leaves only bits that alignment fixes.
-fn is_low(program: &Program, inst: &Inst, form: &str) -> bool {
-    let mut low = false;
-    inst.registers(|how, (class, register)| {
-        low |= how == Use::Value
-            && match class {
-                Class::R64 => program
-                    .constants64
-                    .iter()
-                    .any(|(r, v)| *r == register && *v <= ALIGNED),
-                Class::R32 => program
-                    .constants32
-                    .iter()
-                    .any(|(r, v)| *r == register && u64::from(*v) <= ALIGNED),
-                Class::Pred => false,
-            };
-    });
-    low && form.starts_with("and.b")
+/// Constants that are at most what alignment fixes of an address: as a mask they leave only that.
+fn small_constants(program: &Program) -> HashMap<Register, u64> {
+    let narrow = program.constants32.iter();
+    let narrow = narrow.map(|(r, value)| ((Class::R32, *r), u64::from(*value)));
+    let wide = program.constants64.iter();
+    let wide = wide.map(|(r, value)| ((Class::R64, *r), *value));
+    narrow
+        .chain(wide)
+        .filter(|(_, value)| *value <= ALIGNED)
+        .collect()
 }

@@ -190,14 +190,17 @@ impl Memory {
     }
 
     /// As [`Memory::new`], with allocations elsewhere: `place` 0 is where they usually are. Alignment is what
-    /// cudaMalloc promises, and no more.
-    pub fn elsewhere(limit: u64, place: u64) -> Memory {
+    /// cudaMalloc promises, and no more. `flipped`: where each bit of the first one's address is another than in
+    /// that place, and further ones are farther apart.
+    pub fn elsewhere(limit: u64, place: u64, flipped: bool) -> Memory {
         let mixed = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let flip = |bits: u64, all: u64| if flipped { !bits & all } else { bits };
         let mut memory = Memory::new(limit);
         // Below 256 GiB.
-        memory.next += mixed >> 26 & !0xff;
+        memory.next += flip(mixed >> 26, (1 << 38) - 1) & !0xff;
         memory.apart = (mixed & 0xff) << 8;
-        memory.heap_from += mixed >> 32 & !0xff;
+        memory.apart += if flipped { GAP } else { 0 };
+        memory.heap_from += flip(mixed >> 32, u64::from(u32::MAX)) & !0xff;
         memory
     }
 

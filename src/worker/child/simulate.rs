@@ -206,10 +206,6 @@ fn usual_place(seed: u64) -> u64 {
     seed.wrapping_sub(1)
 }
 
-fn other_place(seed: u64) -> u64 {
-    usual_place(seed) ^ 0x2545_f491_4f6c_dd1d
-}
-
 /// A launch like the first one, but for what it looks at: what differs is a finding for each that alone makes it
 /// differ. Where launches may differ, it is one more of them.
 fn depend(
@@ -297,11 +293,7 @@ fn elsewhere(
     job: &CheckJob,
     varied: Circumstances,
 ) -> Result<Elsewhere> {
-    let place = match varied.has(Circumstance::Addresses) {
-        true => other_place(job.seed),
-        false => usual_place(job.seed),
-    };
-    device.begin(place, varied);
+    device.begin(usual_place(job.seed), varied);
     let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
     match launch_once(device, &stage, LAUNCH_ELSEWHERE, &mut cache.buffers) {
         Ok(outputs) => Ok(Elsewhere::Ended(outputs)),
