@@ -396,7 +396,7 @@ fn a_kernel_made_for_the_seeds_of_gates_yaml_fails_against_a_base() {
     let output = run(
         dir,
         &[
-            "run", "--device", "sim", "--base", "HEAD~1", "--seeds", "1,2",
+            "run", "--device", "sim", "--base", "HEAD", "--seeds", "1,2",
         ],
         0,
     );
