@@ -395,9 +395,7 @@ fn a_kernel_made_for_the_seeds_of_gates_yaml_fails_against_a_base() {
     // Who asks for seeds gets those.
     let output = run(
         dir,
-        &[
-            "run", "--device", "sim", "--base", "HEAD", "--seeds", "1,2",
-        ],
+        &["run", "--device", "sim", "--base", "HEAD", "--seeds", "1,2"],
         0,
     );
     assert!(!stdout(&output).contains(&seed));
