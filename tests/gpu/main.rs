@@ -13,6 +13,7 @@ mod faults;
 mod kept;
 mod launchers;
 mod sequences;
+mod textures;
 mod times;
 
 use bench::*;
