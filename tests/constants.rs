@@ -83,7 +83,7 @@ fn an_unknown_name_lists_what_there_is() {
     let failed = failed(dir);
     assert_eq!(failed[0].0, "built");
     for part in [
-        "constant `ns::SHIFTS` of constants.cu: no such __constant__ variable; there are ",
+        "constant `ns::SHIFTS` of constants.cu: no such __constant__ or __device__ variable; there are ",
         "::ns::(anonymous namespace)::SHIFT` [",
         "`SCALE`",
         "`BY`",

@@ -809,7 +809,7 @@ fn filled(call: &Callable) -> Vec<String> {
 
 /// The constants of a unit, in their order.
 fn constants(unit: &Unit, cubin: &Cubin) -> std::result::Result<Vec<ConstantFacts>, Fault> {
-    let known = cubin.constants();
+    let known = cubin.fillable();
     let symbols: Vec<&str> = known.iter().map(|(symbol, _)| *symbol).collect();
     let wanted = command::constants(&unit.call).iter();
     wanted

@@ -35,7 +35,7 @@ impl fmt::Display for Unresolved {
                         "the source compiles to no kernel (static kernels and unused templates are dropped)"
                     }
                     Named::Constant => {
-                        "the machine code has no __constant__ variable (those that nothing reads may be dropped)"
+                        "the machine code has no __constant__ or __device__ variable (those that nothing reads may be dropped)"
                     }
                 });
             }
@@ -43,8 +43,12 @@ impl fmt::Display for Unresolved {
                 match (what, known.len()) {
                     (Named::Entry, 1) => "no such entry; there is only",
                     (Named::Entry, _) => "no such entry; there are",
-                    (Named::Constant, 1) => "no such __constant__ variable; there is only",
-                    (Named::Constant, _) => "no such __constant__ variable; there are",
+                    (Named::Constant, 1) => {
+                        "no such __constant__ or __device__ variable; there is only"
+                    }
+                    (Named::Constant, _) => {
+                        "no such __constant__ or __device__ variable; there are"
+                    }
                 },
                 known,
             ),
@@ -113,6 +117,11 @@ pub fn resolve<'a>(what: Named, name: &str, symbols: &[&'a str]) -> Result<&'a s
         what,
         known: entries.into_iter().map(CompiledEntry::shown).collect(),
     })
+}
+
+/// The name of a symbol as the source would write it, without arguments.
+pub fn as_written(symbol: &str) -> String {
+    CompiledEntry::of(symbol).qualified
 }
 
 impl<'a> CompiledEntry<'a> {
@@ -302,7 +311,7 @@ mod tests {
             assert_eq!(found(name), Ok(symbols[2]), "{name}");
         }
         let unknown = resolve(Named::Constant, "COEFF", &symbols[..2]).unwrap_err();
-        insta::assert_snapshot!(unknown, @"no such __constant__ variable; there are `COEFFS`, `ns::SHIFT` [_ZN2ns5SHIFTE]");
+        insta::assert_snapshot!(unknown, @"no such __constant__ or __device__ variable; there are `COEFFS`, `ns::SHIFT` [_ZN2ns5SHIFTE]");
     }
 
     #[test]

@@ -34,6 +34,9 @@ const STO_CUDA_ENTRY: u8 = 0x10;
 /// Where `__constant__` variables lie.
 const CONSTANT_BANK: &str = ".nv.constant3";
 
+/// Where `__device__` variables lie, without and with a first value.
+const WRITTEN: [&str; 2] = [".nv.global", ".nv.global.init"];
+
 impl<'data> Cubin<'data> {
     /// # Errors
     /// Where it is no ELF file of 64 bits.
@@ -59,19 +62,30 @@ impl<'data> Cubin<'data> {
             .collect()
     }
 
-    /// `__constant__` variables, with their sizes in bytes.
-    pub fn constants(&self) -> Vec<(&str, u64)> {
-        let of_bank = |symbol: &Sym| {
+    /// Variables that the host can fill, `__constant__` and `__device__`, with their sizes in bytes.
+    pub fn fillable(&self) -> Vec<(&str, u64)> {
+        let mut all = self.variables(&[CONSTANT_BANK]);
+        all.extend(self.variables(&WRITTEN));
+        all
+    }
+
+    /// `__device__` variables, which kernels can write.
+    pub fn written(&self) -> Vec<(&str, u64)> {
+        self.variables(&WRITTEN)
+    }
+
+    fn variables(&self, sections: &[&str]) -> Vec<(&str, u64)> {
+        let is_there = |symbol: &Sym| {
             let SymbolSection::Section(index) = symbol.section() else {
                 return false;
             };
             let section = self.elf.section_by_index(index);
             symbol.elf_symbol().st_type() == elf::STT_OBJECT
-                && section.is_ok_and(|section| section.name() == Ok(CONSTANT_BANK))
+                && section.is_ok_and(|it| it.name().is_ok_and(|name| sections.contains(&name)))
         };
         self.elf
             .symbols()
-            .filter(of_bank)
+            .filter(is_there)
             .filter_map(|symbol| Some((symbol.name().ok()?, symbol.size())))
             .collect()
     }

@@ -22,6 +22,7 @@ pub use self::command::command_line;
 use self::command::{NvccCall, Way};
 use self::compile::{Compiled, Workshop};
 pub use self::compile::{TOOLKIT, in_toolkit, is_of_system};
+pub use self::entry::as_written;
 use self::files::Files;
 use self::inputs::{Dependencies, HeaderSearch};
 use crate::cache::Cache;
@@ -73,7 +74,17 @@ pub enum Artifact {
     },
 }
 
-/// A `__constant__` variable of a cubin, and the tensor that fills it.
+/// Symbols of the `__device__` variables of a cubin.
+///
+/// # Errors
+/// Where it is none.
+pub fn written_variables(cubin: &[u8]) -> std::result::Result<Vec<String>, String> {
+    let cubin = identity::Cubin::parse(cubin)?;
+    let all = cubin.written().into_iter();
+    Ok(all.map(|(symbol, _)| symbol.to_owned()).collect())
+}
+
+/// A `__constant__` or `__device__` variable of a cubin, and the tensor that fills it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilledConstant {
     /// As written.

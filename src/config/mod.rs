@@ -325,6 +325,7 @@ fn resolve_file(
             simulation: resolve_simulation(&raw.simulation)?,
             pairing: None,
             profiling: None,
+            drawn: None,
             rivals: Vec::new(),
             filters: Vec::new(),
             left_out: BTreeSet::new(),

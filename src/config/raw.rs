@@ -108,8 +108,8 @@ pub struct Kernel {
     /// Buffers by name. Default: none.
     #[serde(default)]
     pub tensors: Ordered<Spot<RawTensor>>,
-    /// `__constant__` variables that the host fills, and the tensor whose content each gets: `{COEFFS: c}`. Both have the
-    /// same size. Default: none.
+    /// `__constant__` and `__device__` variables that the host fills before each launch, and the tensor whose content each
+    /// gets: `{COEFFS: c}`. Both have the same size. Default: none.
     pub constants: Option<Spot<Ordered<Spot<String>>>>,
     /// In the order of the kernel's parameters. Required, unless there is a `sequence`.
     pub args: Option<Spot<Vec<Spot<RawArg>>>>,
@@ -119,7 +119,8 @@ pub struct Kernel {
     pub reference: Option<Spot<RawReference>>,
     /// Allows launches to differ in bits, and says why: `float atomics`. Default: they must not differ.
     pub nondeterministic: Option<Spot<String>>,
-    /// Launches of each seed, compared bit for bit. Default: 8.
+    /// Launches of each seed, compared bit for bit; in the simulator one, and this many where each leaves something new in
+    /// variables of the module. Default: 8.
     pub launches: Option<Spot<u32>>,
     /// Time limit for checking one seed, or timing one case. Default: `30s`.
     pub deadline: Option<Spot<Formula>>,

@@ -106,6 +106,10 @@ pub trait Device {
     /// Where a `__constant__` or `__device__` variable of the program lies, and how many bytes it has.
     fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)>;
 
+    /// What kernels of the program can leave for a later launch: symbol, place and bytes of its variables that they
+    /// can write.
+    fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>>;
+
     /// Uninitialised memory, aligned to 256 bytes. The name is for messages.
     fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address>;
 

@@ -12,7 +12,10 @@ use crate::files;
 use crate::report::words::instructions;
 use ptxsim::image as own;
 use ptxsim::memory::Variables;
-use ptxsim::{Counters, Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
+use ptxsim::{
+    Circumstance, Circumstances, Counters, Kernel, Limits, LoadError, Look, Memory, Module,
+    NoKernel, Report,
+};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -54,6 +57,8 @@ pub struct SimDevice {
     poison: BTreeMap<Address, Poison>,
     /// What the last launch showed.
     shown: Option<SimulationFacts>,
+    /// What a launch sees of the machine that it does not usually.
+    varied: Circumstances,
 }
 
 struct Loaded {
@@ -84,6 +89,7 @@ impl Default for SimDevice {
             selected: None,
             poison: BTreeMap::new(),
             shown: None,
+            varied: Circumstances::default(),
         }
     }
 }
@@ -94,6 +100,68 @@ impl SimDevice {
     pub fn limit(&mut self, instructions: u64, threads: usize) {
         self.limit = instructions;
         self.threads = threads;
+    }
+
+    /// Begins anew, with no program and no memory. `place` says where memory is given from now on, until it begins
+    /// anew the next time; 0 is the usual one.
+    pub fn begin(&mut self, place: u64, varied: Circumstances) {
+        self.clear();
+        let flipped = varied.has(Circumstance::Addresses);
+        self.memory = Memory::elsewhere(MOST_BYTES, place, flipped);
+        self.varied = varied;
+    }
+
+    fn clear(&mut self) {
+        self.memory = Memory::new(MOST_BYTES);
+        self.programs.clear();
+        self.selected = None;
+        self.poison.clear();
+        self.shown = None;
+        self.varied = Circumstances::default();
+    }
+
+    /// What a call reads that no result may depend on, each with the entry of a sequence.
+    ///
+    /// # Errors
+    /// As a launch that is refused.
+    pub fn looks(&mut self, call: &Call) -> Result<Vec<(Option<String>, Look)>> {
+        let code = self.loaded(call)?;
+        let several = call.steps.len() > 1;
+        let mut all: Vec<(Option<String>, Look)> = Vec::new();
+        for (step, (name, symbol)) in call.steps.iter().zip(&code.entries) {
+            let kernel = code.module.kernel(symbol).map_err(|_| not_loaded())?;
+            let cooperative = configuration(step)?.cooperative;
+            let looks = kernel.looks(&parameters(kernel, step)?, cooperative, &self.memory);
+            let new = looks.into_iter().filter(|look| {
+                let mut known = all.iter();
+                !known.any(|(_, known)| known.at == look.at)
+            });
+            let new: Vec<_> = new
+                .map(|look| (several.then(|| name.clone()), look))
+                .collect();
+            all.extend(new);
+        }
+        Ok(all)
+    }
+
+    /// The first place in the entries of a call that writes to a variable, as far as the code says.
+    pub fn writer(&self, call: &Call, symbol: &str) -> Option<Place> {
+        let code = &self.programs.get(call.program.0)?.code;
+        let kernels = code.entries.iter();
+        let mut kernels = kernels.filter_map(|(_, entry)| code.module.kernel(entry).ok());
+        kernels
+            .find_map(|kernel| kernel.writer(symbol))
+            .as_ref()
+            .map(place)
+    }
+
+    /// What the host reads where no kernel has written, from now on. Leaves memory as it is.
+    pub fn show_poison(&mut self, at: Address, pattern: &[u8], count: usize) {
+        let poison = Poison {
+            pattern: pattern.to_owned(),
+            bytes: pattern.len() * count,
+        };
+        self.poison.insert(at, poison);
     }
 
     /// What the last launch showed beside what it wrote; `None` before it.
@@ -145,6 +213,7 @@ impl SimDevice {
             instructions,
             findings: FINDINGS,
             threads: self.threads,
+            varied: self.varied,
             ..Limits::default()
         }
     }
@@ -294,7 +363,7 @@ impl Shown {
 }
 
 /// Without the text of the line: who runs a worker has the sources.
-fn place(own: &ptxsim::Place) -> Place {
+pub fn place(own: &ptxsim::Place) -> Place {
     let line = own.line.as_ref().map(|(file, number)| SourceLine {
         file: file.clone(),
         number: *number,
@@ -587,6 +656,17 @@ impl Device for SimDevice {
         found.ok_or_else(|| no_variable(symbol))
     }
 
+    /// What `malloc` gave, too, which lives on like a variable.
+    fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>> {
+        self.select(program)?;
+        let loaded = self.programs.get(program.0).ok_or_else(not_loaded)?;
+        let named = loaded.code.module.written_variables();
+        let all = named.chain(self.memory.heap_blocks());
+        Ok(all
+            .map(|(name, at, bytes)| (name.to_owned(), at, bytes))
+            .collect())
+    }
+
     fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address> {
         self.memory
             .alloc(name, bytes.max(1) as u64)
@@ -617,11 +697,7 @@ impl Device for SimDevice {
     }
 
     fn reset(&mut self) -> Result<()> {
-        self.memory = Memory::new(MOST_BYTES);
-        self.programs.clear();
-        self.selected = None;
-        self.poison.clear();
-        self.shown = None;
+        self.clear();
         Ok(())
     }
 
@@ -629,14 +705,10 @@ impl Device for SimDevice {
         self.memory.write(to, bytes).map_err(stray)
     }
 
-    /// Memory keeps having no value, so that a kernel that reads it is found out.
+    /// Memory has no value then, so that a kernel that reads it is found out.
     fn fill(&mut self, to: Address, pattern: &[u8], count: usize) -> Result<()> {
-        let poison = Poison {
-            pattern: pattern.to_owned(),
-            bytes: pattern.len() * count,
-        };
-        self.poison.insert(to, poison);
-        Ok(())
+        self.show_poison(to, pattern, count);
+        self.memory.forget(to, pattern.len() * count).map_err(stray)
     }
 
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<()> {

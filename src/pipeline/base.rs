@@ -160,6 +160,7 @@ fn nothing() -> Plan {
         simulation: Simulation { budget: 0 },
         pairing: None,
         profiling: None,
+        drawn: None,
         rivals: Vec::new(),
         filters: Vec::new(),
         left_out: BTreeSet::new(),

@@ -10,8 +10,8 @@ use crate::toolchain::{self, Profiler, Toolchain};
 use crate::{repo, store};
 use std::path::{Path, PathBuf};
 use verdict::model::{
-    Base, Case, CompilerFacts, DeviceFacts, Evidence, Fault, FaultKind, Plan, Policy, Profiling,
-    Seen, Shard, Unit,
+    Base, Case, CompilerFacts, DeviceFacts, DrawnSeed, Evidence, Fault, FaultKind, Plan, Policy,
+    Profiling, Seen, Shard, Unit,
 };
 
 /// Everything that a run goes by.
@@ -56,6 +56,10 @@ pub(super) fn plan(
     let profiler = find_profiler(request, &mut loaded.plan);
     let pairing = request.base.as_ref();
     loaded.plan.pairing = pairing.map(|asked| config::pairing(asked.unchanged));
+    // Before it is dealt: all shards have the same.
+    if request.base.is_some() && !loaded.reseeded {
+        draw_seed(&mut loaded, on);
+    }
     let shard = request.shard.as_ref();
     let shard = shard.map(|asked| shard::take(asked, &mut loaded));
     let shard = shard.transpose()?;
@@ -132,6 +136,32 @@ pub(super) fn plan(
         base: tree,
         profiler,
     })
+}
+
+/// Drawn seeds lie from here on, where nobody writes seeds by hand.
+const DRAWN_FROM: u64 = 1 << 32;
+
+/// Data that is not known while a change is written: who tunes a kernel to the seeds of gates.yaml is found out.
+fn draw_seed(loaded: &mut Loaded, on: &(dyn Fn(Event) + Sync)) {
+    let Some(commit) = repo::head(&loaded.root) else {
+        return;
+    };
+    let hash = blake3::hash(format!("gatekeeper seed {commit}").as_bytes());
+    let number = hash.as_bytes().iter().take(4);
+    let number = number.fold(0, |all, byte| all << 8 | u64::from(*byte));
+    let mut seed = DRAWN_FROM + number;
+    let cases = &mut loaded.plan.cases;
+    while cases.iter().any(|case| case.seeds.contains(&seed)) {
+        seed += 1;
+    }
+    for case in cases {
+        case.seeds.push(seed);
+    }
+    on(Event::Waiting(format!(
+        "seed {seed} is drawn from commit {}, beside those of gates.yaml; `--seeds {seed}` repeats it alone",
+        commit.get(..12).unwrap_or(&commit)
+    )));
+    loaded.plan.drawn = Some(DrawnSeed { seed, commit });
 }
 
 /// What the plan is to do about profiles, and what does it. That there is no profiler is a verdict of every gate that

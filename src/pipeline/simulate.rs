@@ -231,7 +231,10 @@ impl OneSide<'_> {
                 let answer = answers
                     .next()
                     .ok_or_else(|| Why::lost("it was not estimated"))?;
-                decided(run.case, answer, budget)
+                // What is drawn takes no check from a case that was small enough.
+                let drawn = usize::from(self.plan.drawn.is_some());
+                let seeds = run.case.seeds.len().saturating_sub(drawn);
+                decided(seeds, answer, budget)
             }
         })
         .collect()
@@ -349,12 +352,11 @@ fn simulated(answer: Seen<Frame>) -> Seen<Simulated> {
     }
 }
 
-fn decided(case: &Case, answer: Seen<Frame>, budget: u64) -> std::result::Result<Cost, Why> {
+fn decided(seeds: usize, answer: Seen<Frame>, budget: u64) -> std::result::Result<Cost, Why> {
     match answer {
         Seen::Got(Frame::Estimated(None)) => Ok(Cost::Unknown),
         Seen::Got(Frame::Estimated(Some(launch))) => {
-            let seeds = case.seeds.len().max(1) as u64;
-            let whole = launch.saturating_mul(seeds);
+            let whole = launch.saturating_mul(seeds.max(1) as u64);
             match whole > budget {
                 false => Ok(Cost::About(launch)),
                 true => Err(Why::NotRun(NotRun::OverBudget {

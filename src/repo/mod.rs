@@ -17,6 +17,12 @@ pub use worktree::{Tree, files_with, has_more, revision, top};
 use std::path::Path;
 use verdict::model::Host;
 
+/// Commit of the tree in full, whatever was edited since; `None` outside git or without git.
+pub fn head(root: &Path) -> Option<String> {
+    let head = git(root, &["rev-parse", "HEAD"]).ok()?;
+    Some(head.trim().to_owned())
+}
+
 /// Commit of the tree with `+` where it has changes; `None` outside git or without git.
 pub fn commit(root: &Path) -> Option<String> {
     let head = git(root, &["rev-parse", "--short=12", "HEAD"]).ok()?;

@@ -89,6 +89,7 @@ impl Context<'_> {
                 elements(*count),
                 place(at),
             ),
+            R::FirstLaunchOnly { seed, differs, kept } => first_launch_only(*seed, differs, kept),
             R::WroteOutside { seed, places } => {
                 format!("writes outside its buffers with seed {seed}: {}", places.join(", "))
             }
@@ -641,6 +642,30 @@ fn finding(finding: &Finding) -> String {
         0 | 1 => format!("{entry}{}", finding.message),
         times => format!("{entry}{} ({times} times)", finding.message),
     }
+}
+
+fn first_launch_only(seed: u64, differs: &KeptDifference, kept: &[KeptVariable]) -> String {
+    let over = match differs.over {
+        LaterData::Same { launch } => format!(
+            "launch {launch} differs from the first launch in {} with seed {seed}",
+            elements(differs.elements)
+        ),
+        LaterData::Other { seed: other } => format!(
+            "after launches on the data of seed {seed}, one on that of seed {other} differs from a first launch on it \
+             in {}",
+            elements(differs.elements)
+        ),
+    };
+    let kept = kept.iter().map(|it| match &it.place {
+        Some(place) => format!("`{}`, written at {}", it.name, place.at),
+        None => format!("`{}`", it.name),
+    });
+    let kept: Vec<_> = kept.collect();
+    format!(
+        "right in its first launch only: {over}, first at {}; what it depends on is kept in {}",
+        place(&differs.at),
+        kept.join(", ")
+    )
 }
 
 /// `shared_store_requests, shared_store_wavefronts (why)`.

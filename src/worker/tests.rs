@@ -293,6 +293,7 @@ pub(super) fn checked() -> Frame {
         first_unwritten: None,
         clobbered_inputs: Vec::new(),
         overruns: Vec::new(),
+        kept: None,
     }))
 }
 

@@ -170,3 +170,38 @@ pub fn failed(dir: &Path) -> Vec<(String, String)> {
         .map(|verdict| (text(&verdict["gate"]), text(&verdict["message"])))
         .collect()
 }
+
+/// Kernels that copy `x` to `y`, four blocks of 64 threads. Each has the index `i` and its value `v`.
+pub fn copies(kernels: &[(&str, &str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut source = "#include <cstdint>\n".to_owned();
+    let mut yaml = "version: 1\narchitectures: [sm_90]\nkernels:\n".to_owned();
+    for (name, before, body) in kernels {
+        source += &format!(
+            "{before}\nextern \"C\" __global__ void {name}(const float *x, float *y) {{\n\
+             const int i = blockIdx.x * blockDim.x + threadIdx.x;\nconst float v = x[i];\n{body}\n}}\n"
+        );
+        yaml += &format!(
+            "  {name}:\n    source: k.cu\n    entry: {name}\n    seeds: 2\n    tensors:\n      \
+             x: {{type: f32, shape: [256]}}\n      y: {{role: out, type: f32, shape: [256]}}\n    \
+             args: [{{tensor: x}}, {{tensor: y}}]\n    launch: {{grid: [4], block: [64]}}\n    \
+             reference: {{unary: {{x: x, out: y, op: copy}}}}\n    gates: {{max_err: 0}}\n"
+        );
+    }
+    std::fs::write(dir.path().join("k.cu"), source).unwrap();
+    std::fs::write(dir.path().join("gates.yaml"), yaml).unwrap();
+    dir
+}
+
+/// Outcome, code and message of a gate of a kernel.
+pub fn verdict(dir: &Path, kernel: &str, gate: &str) -> (String, String, String) {
+    let report: serde_json::Value = serde_json::from_str(&report(dir)).unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let verdicts = report["verdicts"].as_array().unwrap();
+    let found = verdicts
+        .iter()
+        .find(|it| it["subject"]["case"]["kernel"] == kernel && it["gate"] == gate);
+    let found = found.unwrap();
+    let code = found["reason"].get("code").unwrap_or(&found["code"]);
+    (text(&found["outcome"]), text(code), text(&found["message"]))
+}

@@ -10,6 +10,7 @@
 
 mod bench;
 mod faults;
+mod kept;
 mod launchers;
 mod sequences;
 mod textures;

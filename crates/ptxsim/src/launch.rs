@@ -3,6 +3,7 @@
 use crate::check::cells::MAX_INSTRUCTIONS;
 use crate::check::global::{GlobalShadow, Unjudged};
 use crate::check::order::Side;
+use crate::circumstance::Circumstances;
 use crate::doubt::withheld;
 use crate::exec::cost::Issues;
 use crate::exec::state::*;
@@ -29,6 +30,8 @@ pub struct Limits {
     /// At most this many of the blocks run, see [`sample`]: to estimate what the whole launch costs.
     /// `None` runs all.
     pub sample: Option<u32>,
+    /// What has other values than usual. Addresses are those of the memory.
+    pub varied: Circumstances,
 }
 
 impl Default for Limits {
@@ -39,6 +42,7 @@ impl Default for Limits {
             checks: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             sample: None,
+            varied: Circumstances::default(),
         }
     }
 }
@@ -178,7 +182,9 @@ pub(crate) fn launch(
         grid,
         block,
         blocks,
-        shared_bytes,
+        shared_bytes: limits
+            .varied
+            .shared_bytes(shared_bytes, MAX_SHARED + program.reserved_shared),
         dynamic_shared,
         cooperative,
         // Each block of a cooperative launch may wait for any other.
@@ -308,6 +314,8 @@ impl<'a> Job<'a> {
             shared_bytes: self.shared_bytes,
             dynamic_shared: self.dynamic_shared,
             cooperative: self.cooperative,
+            varied: self.limits.varied,
+            named: self.limits.varied.named(self.program),
             costs: vec![Cost::default(); code.len()],
             issues: Issues::new(code.len()),
             findings: Findings::default(),

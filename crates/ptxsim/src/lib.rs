@@ -22,7 +22,8 @@
 //! random programs without a difference, the bounds of the approximations, kernels, counters.
 //!
 //! Further:
-//! - `%clock` and `%globaltimer` count the instructions of the warp; `%smid` is 0.
+//! - `%clock`, `%globaltimer` and `%pm` count the instructions of the warp; `%smid` and the driver's registers are 0,
+//!   unless the launch varies them ([`Circumstance`]).
 //! - As many blocks count as resident as a large GPU or 1 GiB of this machine's memory holds, at most
 //!   4096; memory is sequentially consistent. A loop that polls memory gives way to others, and the
 //!   report names its line: how often it turns is a matter of the schedule.
@@ -76,6 +77,7 @@
 
 mod arithmetic;
 mod check;
+mod circumstance;
 mod counters;
 mod decode;
 mod doubt;
@@ -93,6 +95,7 @@ mod report;
 mod schedule;
 
 pub use arithmetic::{Arithmetic, Computed, Work};
+pub use circumstance::{Circumstance, Circumstances, Look};
 pub use counters::{COUNTER_MODEL, Counter, Tier};
 pub use decode::LoadError;
 pub use doubt::{Doubt, Withheld};
@@ -205,6 +208,12 @@ impl Module {
         Some((found.address, found.bytes.len()))
     }
 
+    /// Names, addresses and bytes of variables that a kernel can write.
+    pub fn written_variables(&self) -> impl Iterator<Item = (&str, u64, usize)> {
+        let all = self.variables.iter().filter(|v| !v.read_only);
+        all.map(|v| (v.name.as_str(), v.address, v.bytes.len()))
+    }
+
     /// Those that can be launched.
     pub fn kernels(&self) -> &[Kernel] {
         &self.kernels
@@ -232,6 +241,19 @@ impl Kernel {
 
     pub fn parameter_bytes(&self) -> u32 {
         self.program.parameter_bytes
+    }
+
+    /// What a launch with these parameters reads that a result must not depend on. Of addresses only where one
+    /// can come to be more than an address.
+    pub fn looks(&self, params: &[u8], cooperative: bool, memory: &Memory) -> Vec<Look> {
+        circumstance::looks(&self.program, params, cooperative, memory)
+    }
+
+    /// The first place that writes to a variable of the module, as far as the program says.
+    pub fn writer(&self, variable: &str) -> Option<Place> {
+        let found = self.variables.iter().find(|v| v.name == variable)?;
+        let inst = circumstance::writer(&self.program, found.address, found.bytes.len() as u64)?;
+        Some(self.program.where_from(inst))
     }
 
     pub fn static_shared_bytes(&self) -> u32 {

@@ -159,8 +159,11 @@ pub struct Memory {
     /// In the order of their addresses.
     allocations: Vec<Allocation>,
     next: u64,
+    /// Bytes between allocations beyond the gap.
+    apart: u64,
     limit: u64,
     used: u64,
+    heap_from: u64,
     /// Textures and surfaces, by the number in their handle.
     images: Vec<(Image, Bound)>,
     pub(crate) heap: Heap,
@@ -184,11 +187,51 @@ impl Memory {
         Memory {
             allocations: Vec::new(),
             next: HOST_BASE,
+            apart: 0,
             limit,
             used: 0,
+            heap_from: HEAP_BASE,
             images: Vec::new(),
             heap: Heap::default(),
         }
+    }
+
+    /// As [`Memory::new`], with allocations elsewhere: `place` 0 is where they usually are. Alignment is what
+    /// cudaMalloc promises, and no more. `flipped`: where each bit of the first one's address is another than in
+    /// that place, and further ones are farther apart.
+    pub fn elsewhere(limit: u64, place: u64, flipped: bool) -> Memory {
+        let mixed = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let flip = |bits: u64, all: u64| if flipped { !bits & all } else { bits };
+        let mut memory = Memory::new(limit);
+        // Below 256 GiB.
+        memory.next += flip(mixed >> 26, (1 << 38) - 1) & !0xff;
+        memory.apart = (mixed & 0xff) << 8;
+        memory.apart += if flipped { GAP } else { 0 };
+        memory.heap_from += flip(mixed >> 32, u64::from(u32::MAX)) & !0xff;
+        memory
+    }
+
+    /// What the host wrote there, or a kernel, is no value any more.
+    pub fn forget(&mut self, address: u64, bytes: usize) -> Result<(), MemoryError> {
+        let i = self
+            .find(address, bytes as u64)
+            .ok_or_else(|| MemoryError(self.near(address)))?;
+        let a = &mut self.allocations[i];
+        let at = (address - a.base) as usize;
+        if at == 0 && bytes == a.data.len() {
+            a.known = Known::none(bytes);
+        } else {
+            (at..at + bytes).for_each(|offset| a.known.unset(offset));
+        }
+        Ok(())
+    }
+
+    /// Blocks of the heap that are in use: name, address, bytes.
+    pub fn heap_blocks(&self) -> impl Iterator<Item = (&str, u64, usize)> {
+        let first = self.allocations.partition_point(|a| a.base < HEAP_BASE);
+        let all = self.allocations[first..].iter();
+        all.filter(|a| !a.data.is_empty())
+            .map(|a| (a.name.as_str(), a.base, a.data.len()))
     }
 
     /// Returns the device address: aligned to 256 bytes, as cudaMalloc promises. The bytes have no
@@ -202,7 +245,7 @@ impl Memory {
             )));
         }
         let base = self.next;
-        self.next += (bytes + GAP).next_multiple_of(GAP);
+        self.next += (bytes + GAP).next_multiple_of(GAP) + self.apart;
         self.insert(name, base, vec![0; bytes as usize], false, false);
         Ok(base)
     }
@@ -273,9 +316,9 @@ impl Memory {
 
     /// A block behind all others: numbers of allocations stay what they are.
     pub(crate) fn alloc_in_heap(&mut self, name: &str, bytes: usize) -> u64 {
-        let base = self.allocations.last().map_or(HEAP_BASE, |last| {
+        let base = self.allocations.last().map_or(self.heap_from, |last| {
             let end = last.base + last.reserved as u64;
-            (end + GAP).next_multiple_of(GAP).max(HEAP_BASE)
+            (end + GAP).next_multiple_of(GAP).max(self.heap_from)
         });
         self.insert(name, base, vec![0; bytes], false, false);
         base

@@ -8,6 +8,7 @@ use crate::exec::regs::Class;
 use crate::image::Geometry;
 use crate::parse::ast::Pos;
 use crate::parse::lines::{LineId, Lines};
+use crate::report::Place;
 use std::sync::{Arc, OnceLock};
 
 /// Where generic addresses of each window begin; the rest is global memory. An address of the
@@ -408,6 +409,8 @@ pub enum Special {
     Workspace {
         high: bool,
     },
+    /// Another register that the driver sets as it likes.
+    DriverRegister,
 }
 
 /// Where the grid of a cooperative launch has its workspace: its size in bytes, and the word by which
@@ -534,6 +537,14 @@ impl Program {
             let global = matches!(space, AddressSpace::Global | AddressSpace::Generic);
             global && order != Order::Weak
         })
+    }
+
+    /// Where an instruction comes from.
+    pub fn where_from(&self, inst: &Inst) -> Place {
+        Place {
+            at: self.place(inst.source),
+            line: self.line(inst.source),
+        }
     }
 
     /// The file and line of an instruction, innermost of those that it was inlined through.

@@ -122,6 +122,10 @@ impl Device for CudaDevice {
         self.loaded(program)?.variable(symbol)
     }
 
+    fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>> {
+        self.loaded(program)?.variables()
+    }
+
     fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64> {
         self.images.bind(at, image, sampler, self.stream)
     }

@@ -2,7 +2,7 @@
 
 use super::error::{checked, failure};
 use super::graph::Graph;
-use crate::build::Artifact;
+use crate::build::{Artifact, written_variables};
 use crate::device::args::PackedArg;
 use crate::device::{Address, Call, Failure, MemoryWork, Result, no_variable};
 use crate::files;
@@ -25,6 +25,8 @@ pub enum LoadedArtifact {
         module: sys::CUmodule,
         /// Of each step.
         entries: Vec<Entry>,
+        /// Symbols of what kernels can write.
+        variables: Vec<String>,
     },
     Launcher {
         /// Keeps `function` alive.
@@ -90,6 +92,21 @@ impl LoadedArtifact {
             FaultKind::EntryNotFound,
         )?;
         Ok((address, bytes))
+    }
+
+    /// Symbol, place and bytes of each variable that kernels can write. Those behind a launcher belong to the CUDA
+    /// runtime in its library, and are not known. Neither are those that the driver does not find by name: texts of
+    /// `printf`, which no kernel writes.
+    pub fn variables(&self) -> Result<Vec<(String, Address, usize)>> {
+        let Self::Module { variables, .. } = self else {
+            return Ok(Vec::new());
+        };
+        let all = variables.iter();
+        let found = all.filter_map(|symbol| {
+            let (address, bytes) = self.variable(symbol).ok()?;
+            Some((symbol.clone(), address, bytes))
+        });
+        Ok(found.collect())
     }
 
     /// Opts in to what the launches ask for beyond the defaults.
@@ -310,7 +327,17 @@ fn load_cubin(
             })
         })
         .collect::<Result<_>>()?;
-    Ok(LoadedArtifact::Module { module, entries })
+    let variables = written_variables(&image).map_err(|problem| {
+        Failure::of_case(
+            FaultKind::Environment,
+            format!("{}: {problem}", path.display()),
+        )
+    })?;
+    Ok(LoadedArtifact::Module {
+        module,
+        entries,
+        variables,
+    })
 }
 
 fn load_launcher(path: &Path, function: &str) -> Result<LoadedArtifact> {

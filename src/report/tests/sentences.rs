@@ -241,6 +241,35 @@ fn all_reasons() -> Vec<Reason> {
             elements: 3,
             at: at(),
         },
+        R::FirstLaunchOnly {
+            seed: 1,
+            differs: KeptDifference {
+                over: LaterData::Same { launch: 2 },
+                at: at(),
+                elements: 3,
+            },
+            kept: vec![KeptVariable {
+                name: "tickets".into(),
+                place: Some(Place {
+                    at: "k.cu:7".into(),
+                    line: None,
+                }),
+            }],
+        },
+        R::FirstLaunchOnly {
+            seed: 1,
+            differs: KeptDifference {
+                over: LaterData::Other { seed: 2 },
+                at: at(),
+                elements: 3,
+            },
+            kept: ["table", "known"]
+                .map(|name| KeptVariable {
+                    name: name.into(),
+                    place: None,
+                })
+                .to_vec(),
+        },
         R::WroteOutside {
             seed: 1,
             places: vec!["after `out`".into(), "before `x`".into()],

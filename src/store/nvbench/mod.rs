@@ -163,6 +163,7 @@ fn record(files: Vec<File>) -> Result<Record> {
             simulation: Simulation { budget: 0 },
             pairing: None,
             profiling: None,
+            drawn: None,
             rivals: Vec::new(),
             filters: Vec::new(),
             left_out: BTreeSet::new(),

@@ -3,6 +3,7 @@
 
 use super::buffers::Buffers;
 use super::job_cache::JobCache;
+use super::kept::{self, Variables};
 use super::stage::{OutputImages, StagedCase};
 use crate::build::Artifact;
 use crate::check::compare::{Incomparable, errors, of_launches};
@@ -16,8 +17,8 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use verdict::model::Unsupported;
 use verdict::model::{
-    Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, Location, Num, Reference, Role,
-    Seen, Tensor,
+    Case, CheckFacts, Difference, ErrorFacts, Fault, FaultKind, KeptFacts, KeptVariable, Location,
+    Num, Reference, Role, Seen, Tensor,
 };
 
 /// Of outputs that wait to be compared.
@@ -32,6 +33,15 @@ pub(super) struct Want {
     original: Option<Arc<Outputs>>,
 }
 
+impl Want {
+    pub fn of(seen: Arc<Outputs>) -> Self {
+        Self {
+            seen,
+            original: None,
+        }
+    }
+}
+
 /// # Errors
 /// The faults of the kernel, and of its reference as `FaultKind::Reference`.
 pub fn check(
@@ -43,7 +53,7 @@ pub fn check(
     let step = |what: String| Frame::Step(what);
     let want = want(device, cache, job, say)?;
     say(step("making the inputs".to_owned()));
-    let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
+    let mut stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
     cache.read_ahead();
     let dump = Dump::new(job);
     dump.before(&want)?;
@@ -60,15 +70,21 @@ pub fn check(
     }));
 
     let launches = job.case.launches.max(LEAST_LAUNCHES);
-    let (runs, after) = launch_and_compare(
+    let variables = Variables::read(device, stage.call.program)?;
+    let (mut runs, after, changed) = launch_and_compare(
         device,
         &mut cache.buffers,
-        &stage,
+        (&stage, &variables),
         (&job.case, &want),
         launches,
         say,
     )?;
     dump.after(runs.first.as_ref())?;
+    if !changed.is_empty() {
+        say(step("launching on what was left in variables".to_owned()));
+        let case = (&job.case, &mut stage);
+        runs.look_at_kept(device, cache, case, (&variables, changed), job.seed)?;
+    }
     let (facts, first) = runs.facts(launches, after)?;
     keep(&mut cache.buffers, first.into_iter());
     Ok(facts)
@@ -108,11 +124,11 @@ impl After {
 fn launch_and_compare<'a>(
     device: &mut dyn Device,
     buffers: &mut Buffers,
-    stage: &StagedCase,
+    (stage, variables): (&StagedCase, &Variables),
     (case, want): (&'a Case, &'a Want),
     launches: u32,
     say: &mut dyn FnMut(Frame),
-) -> Result<(Runs<'a>, After)> {
+) -> Result<(Runs<'a>, After, Vec<KeptVariable>)> {
     std::thread::scope(|scope| {
         // Bounded, as outputs may be large. Comparing the first launch takes longer than a launch does,
         // and the others less: where they fit, no launch waits for it.
@@ -130,9 +146,20 @@ fn launch_and_compare<'a>(
             Ok(runs)
         });
         let mut after = After::default();
+        let mut found = None;
+        let mut changed = Vec::new();
         for launch in 1..=launches {
             say(Frame::Step(format!("launch {launch} of {launches}")));
-            let outputs = launch_once(device, stage, launch, buffers)?;
+            stage.prepare(device, launch)?;
+            match &found {
+                None => found = Some(variables.now(device)?),
+                Some(found) if launch == 2 => {
+                    changed = Variables::changed(found, &variables.now(device)?, |_| None);
+                }
+                Some(_) => {}
+            }
+            let outputs = launch_prepared(device, stage, buffers)
+                .map_err(|failure| kept::in_launch(failure, launch, &changed))?;
             // Nobody listens any more: comparing has failed, and says so below.
             if launched.send((launch, outputs)).is_err() {
                 break;
@@ -150,7 +177,7 @@ fn launch_and_compare<'a>(
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         keep(buffers, spare.try_iter());
-        Ok((runs, after))
+        Ok((runs, after, changed))
     })
 }
 
@@ -160,13 +187,21 @@ fn keep(buffers: &mut Buffers, spare: impl Iterator<Item = OutputImages>) {
     }
 }
 
-fn launch_once(
+pub(super) fn launch_once(
     device: &mut dyn Device,
     stage: &StagedCase,
     launch: u32,
     buffers: &mut Buffers,
 ) -> Result<OutputImages> {
     stage.prepare(device, launch)?;
+    launch_prepared(device, stage, buffers)
+}
+
+pub(super) fn launch_prepared(
+    device: &mut dyn Device,
+    stage: &StagedCase,
+    buffers: &mut Buffers,
+) -> Result<OutputImages> {
     device.launch(&stage.call)?;
     device.sync()?;
     stage.outputs(device, buffers)
@@ -179,14 +214,15 @@ pub(super) struct Runs<'a> {
     compared: Compared,
     pub first: Option<OutputImages>,
     /// The worst of all launches.
-    error: Option<ErrorFacts>,
+    pub error: Option<ErrorFacts>,
     original: Option<ErrorFacts>,
     /// Of what is expected before quantisation against what is expected after it.
     codec: Option<ErrorFacts>,
-    differs: Option<Difference>,
-    unwritten: u64,
+    pub differs: Option<Difference>,
+    pub unwritten: u64,
     first_unwritten: Option<Location>,
     overruns: Vec<String>,
+    kept: Option<KeptFacts>,
 }
 
 impl<'a> Runs<'a> {
@@ -209,6 +245,7 @@ impl<'a> Runs<'a> {
             unwritten: 0,
             first_unwritten: None,
             overruns: Vec::new(),
+            kept: None,
         })
     }
 
@@ -228,6 +265,7 @@ impl<'a> Runs<'a> {
             return Ok(OutputImages::new());
         };
         let mut differs = false;
+        let mut unwritten_here = 0;
         for tensor in written(self.case) {
             let part = self.compared.part(&tensor.name);
             let (one, other) = (image(first, tensor), image(&outputs, tensor));
@@ -249,15 +287,41 @@ impl<'a> Runs<'a> {
                     bytes: one,
                 };
                 let found = unwritten(tensor, part, before, left).map_err(wrong_bytes)?;
-                self.unwritten += found.elements;
+                unwritten_here += found.elements;
                 self.first_unwritten = self.first_unwritten.take().or(found.first);
             }
         }
+        // The simulator looks twice where it launches again.
+        self.unwritten = self.unwritten.max(unwritten_here);
         // A launch that differs may be the one that is wrong, also where differing is allowed.
         if differs {
             self.judge(&outputs)?;
         }
         Ok(outputs)
+    }
+
+    /// Launches again on what the launches so far left in variables of the module.
+    pub fn look_at_kept(
+        &mut self,
+        device: &mut dyn Device,
+        cache: &mut JobCache,
+        (case, stage): (&Case, &mut StagedCase),
+        kept: (&Variables, Vec<KeptVariable>),
+        seed: u64,
+    ) -> Result<()> {
+        let Some(first) = &self.first else {
+            return Ok(());
+        };
+        // What was not written differs by its poison.
+        let differs = self.differs.as_ref().filter(|_| self.unwritten == 0);
+        let first = (first, differs);
+        let later = kept::look(device, cache, (case, stage), kept, first, seed)?;
+        self.kept = Some(later.facts);
+        self.error = match (self.error.take(), later.error) {
+            (Some(error), Some(other)) => Some(of_launches(error, other)),
+            (error, other) => error.or(other),
+        };
+        Ok(())
     }
 
     /// All of it together, and the outputs of the first launch.
@@ -281,8 +345,30 @@ impl<'a> Runs<'a> {
             first_unwritten: self.first_unwritten,
             clobbered_inputs: after.clobbered_inputs,
             overruns,
+            kept: self.kept,
         };
         Ok((facts, self.first))
+    }
+
+    /// Where outputs are not those of the first launch, bit for bit.
+    pub fn differs_from_first(&self, outputs: &OutputImages) -> Result<Option<Difference>> {
+        let Some(first) = &self.first else {
+            return Ok(None);
+        };
+        for tensor in written(self.case) {
+            let other = Left {
+                // The poison of the first: what neither has written is the same.
+                launch: 1,
+                bytes: image(outputs, tensor),
+            };
+            let part = self.compared.part(&tensor.name);
+            let one = image(first, tensor);
+            let found = first_difference(tensor, part, one, other).map_err(wrong_bytes)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     fn judge(&mut self, outputs: &OutputImages) -> Result<()> {
@@ -404,7 +490,7 @@ fn image<'a>(images: &'a OutputImages, tensor: &Tensor) -> &'a [u8] {
     images.get(&tensor.name).map_or(&[], Vec::as_slice)
 }
 
-fn decoded(case: &Case, images: &OutputImages) -> Result<Outputs> {
+pub(super) fn decoded(case: &Case, images: &OutputImages) -> Result<Outputs> {
     written(case)
         .map(|tensor| {
             let values = decode(tensor, image(images, tensor)).map_err(wrong_bytes)?;

@@ -42,6 +42,9 @@ impl Device for Metered<'_> {
     fn variable(&mut self, program: Program, symbol: &str) -> Result<(Address, usize)> {
         self.whole(|device| device.variable(program, symbol))
     }
+    fn variables(&mut self, program: Program) -> Result<Vec<(String, Address, usize)>> {
+        self.whole(|device| device.variables(program))
+    }
     fn alloc(&mut self, name: &str, bytes: usize) -> Result<Address> {
         self.whole(|device| device.alloc(name, bytes))
     }

@@ -4,6 +4,7 @@ mod buffers;
 mod check;
 mod clock;
 mod job_cache;
+mod kept;
 mod metered;
 mod orders;
 mod pair;

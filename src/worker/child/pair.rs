@@ -39,7 +39,7 @@ pub fn pair(
     };
     say(Frame::Step("placing the inputs".to_owned()));
     let head = StagedCase::of(device, cache, &job.head.case, head_program, job.seed)?;
-    head.fill_constants(device, head_program, &job.head.artifact)?;
+    let filled = head.fill_constants(device, head_program, &job.head.artifact)?;
     // Other tensors are another interface: then each side has its own.
     let own = match job.head.case.tensors == job.base.case.tensors {
         true => None,
@@ -54,17 +54,19 @@ pub fn pair(
         None => of_base(head.call(device, &job.base.case, base_program))?,
     };
     let stage = own.as_ref().unwrap_or(&head);
-    of_base(stage.fill_constants(device, base_program, &job.base.artifact))?;
+    let base_filled = of_base(stage.fill_constants(device, base_program, &job.base.artifact))?;
     cache.read_ahead();
     head.prepare(device, 1)?;
-    let restore = head.restores(device)?;
-    let base_restore = match &own {
+    let mut restore = head.restores(device)?;
+    let mut base_restore = match &own {
         Some(stage) => {
             stage.prepare(device, 1)?;
             stage.restores(device)?
         }
         None => restore.clone(),
     };
+    head.restore_variables(device, head_program, &filled, &mut restore)?;
+    stage.restore_variables(device, base_program, &base_filled, &mut base_restore)?;
     let targets = Targets {
         head: Target {
             call: &head.call,

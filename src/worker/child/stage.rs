@@ -25,6 +25,8 @@ pub struct StagedCase<'a> {
     inputs: images::InputImages,
     pub call: Call,
     tensors: Vec<Placed<'a>>,
+    /// Variables that the host writes before each launch, and the tensors that they get.
+    pub filled: Vec<(Address, String)>,
 }
 
 struct Placed<'a> {
@@ -51,8 +53,8 @@ impl<'a> StagedCase<'a> {
             }
         }
         let program = device.load(artifact)?;
-        let stage = Self::of(device, cache, case, program, seed)?;
-        stage.fill_constants(device, program, artifact)?;
+        let mut stage = Self::of(device, cache, case, program, seed)?;
+        stage.filled = stage.fill_constants(device, program, artifact)?;
         Ok(stage)
     }
 
@@ -81,6 +83,7 @@ impl<'a> StagedCase<'a> {
                 surfaces,
             },
             tensors,
+            filled: Vec::new(),
         })
     }
 
@@ -93,15 +96,16 @@ impl<'a> StagedCase<'a> {
         })
     }
 
-    /// Writes what the host writes to the `__constant__` variables of a program.
+    /// Writes what the host writes to variables of a program, and says where.
     pub fn fill_constants(
         &self,
         device: &mut dyn Device,
         program: Program,
         artifact: &Artifact,
-    ) -> Result<()> {
+    ) -> Result<Vec<(Address, String)>> {
+        let mut filled = Vec::new();
         let Artifact::Cubin { constants, .. } = artifact else {
-            return Ok(());
+            return Ok(filled);
         };
         for constant in constants {
             let image = self.inputs.get(&constant.tensor);
@@ -120,6 +124,33 @@ impl<'a> StagedCase<'a> {
                 ));
             }
             device.write(address, bytes)?;
+            filled.push((address, constant.tensor.clone()));
+        }
+        Ok(filled)
+    }
+
+    /// Puts the data of another seed into the same buffers.
+    pub fn turn_to(
+        &mut self,
+        device: &mut dyn Device,
+        cache: &mut JobCache,
+        case: &Case,
+        seed: u64,
+    ) -> Result<()> {
+        self.inputs = cache.inputs(case, seed)?;
+        for placed in &self.tensors {
+            let Some(drawn) = self.drawn(placed) else {
+                continue;
+            };
+            device.write(placed.data.address, &drawn.bytes)?;
+            for (to, bytes) in [
+                (placed.scales, &drawn.scales),
+                (placed.zero_points, &drawn.zero_points),
+            ] {
+                if let (Some(to), Some(bytes)) = (to, bytes) {
+                    device.write(to.address, bytes)?;
+                }
+            }
         }
         Ok(())
     }
@@ -131,15 +162,26 @@ impl<'a> StagedCase<'a> {
                 device.write(placed.data.address, &drawn.bytes)?;
             }
         }
-        self.poison(device, launch)
+        for (address, tensor) in &self.filled {
+            if let Some(image) = self.inputs.get(tensor) {
+                device.write(*address, &image.bytes)?;
+            }
+        }
+        self.poison(launch, |address, pattern, count| {
+            device.fill(address, pattern, count)
+        })
     }
 
-    /// What is only written holds the poison of launch number `launch`.
-    pub fn poison(&self, device: &mut dyn Device, launch: u32) -> Result<()> {
+    /// `fill` puts the poison of launch number `launch` where only the kernel writes.
+    pub fn poison(
+        &self,
+        launch: u32,
+        mut fill: impl FnMut(Address, &[u8], usize) -> Result<()>,
+    ) -> Result<()> {
         for placed in self.written() {
             if self.drawn(placed).is_none() {
                 let poison = poison(placed.tensor.elem, launch);
-                device.fill(placed.data.address, &poison, placed.tensor.span())?;
+                fill(placed.data.address, &poison, placed.tensor.span())?;
             }
         }
         Ok(())
@@ -262,6 +304,33 @@ impl<'a> StagedCase<'a> {
                 false => RestoredBefore::EachSample,
             },
         })
+    }
+
+    /// Adds what the host writes to `__device__` variables of a program before each launch. A kernel cannot change
+    /// `__constant__` ones.
+    pub fn restore_variables(
+        &self,
+        device: &mut dyn Device,
+        program: Program,
+        filled: &[(Address, String)],
+        restores: &mut Restores,
+    ) -> Result<()> {
+        let variables = device.variables(program)?;
+        for (address, tensor) in filled {
+            let is_written = variables.iter().any(|(_, it, _)| it == address);
+            let (true, Some(image)) = (is_written, self.inputs.get(tensor)) else {
+                continue;
+            };
+            let restore = Restore {
+                from: device.alloc(tensor, image.bytes.len())?,
+                to: *address,
+                bytes: image.bytes.len(),
+            };
+            device.write(restore.from, &image.bytes)?;
+            restores.copies.push(restore);
+            restores.when = RestoredBefore::EachLaunch;
+        }
+        Ok(())
     }
 
     fn written(&self) -> impl Iterator<Item = &Placed<'a>> {

@@ -39,7 +39,8 @@ pub fn with_timer<T>(
     let stage = StagedCase::set(device, cache, &job.case, &job.artifact, job.seed)?;
     cache.read_ahead();
     stage.prepare(device, 1)?;
-    let restore = stage.restores(device)?;
+    let mut restore = stage.restores(device)?;
+    stage.restore_variables(device, stage.call.program, &stage.filled, &mut restore)?;
     let targets = Targets {
         head: Target {
             call: &stage.call,

@@ -1,5 +1,6 @@
 //! Arithmetic, logic, moves, comparisons, conversions.
 
+use super::scope::numbered;
 use super::{Decoder, Load, class};
 use crate::exec::regs::Class;
 use crate::exec::{alu::*, cmp_ops, float_ops, int_ops, packed_ops};
@@ -127,8 +128,9 @@ impl Decoder<'_> {
             let clock = match name.as_str() {
                 "%clock" | "%clock_hi" => Some(false),
                 "%clock64" | "%globaltimer" => Some(true),
-                "%globaltimer_lo" => Some(false),
-                _ => None,
+                "%globaltimer_lo" | "%globaltimer_hi" => Some(false),
+                name if numbered(name, "%pm", 7) => Some(false),
+                name => numbered(name.strip_suffix("_64").unwrap_or(""), "%pm", 7).then_some(true),
             };
             if let Some(wide) = clock {
                 let d = self.destination(i, to, if wide { Class::R64 } else { Class::R32 })?;

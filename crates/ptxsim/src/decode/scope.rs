@@ -108,6 +108,12 @@ impl Scopes {
     }
 }
 
+/// Whether a name is that of a row of registers with a number up to `last` behind it.
+pub fn numbered(name: &str, row: &str, last: u32) -> bool {
+    let number = name.strip_prefix(row).and_then(|it| it.parse().ok());
+    number.is_some_and(|number: u32| number <= last)
+}
+
 /// Special registers whose value a warp keeps (PTX ISA 10).
 pub fn special(name: &str) -> Option<Special> {
     let axis = |s: &str| match s {
@@ -151,6 +157,7 @@ pub fn special(name: &str) -> Option<Special> {
         // How cooperative groups find the grid's workspace (its own driver_abi.h).
         "%envreg1" => Special::Workspace { high: true },
         "%envreg2" => Special::Workspace { high: false },
+        _ if numbered(name, "%envreg", 31) => Special::DriverRegister,
         _ => return None,
     })
 }

@@ -7,6 +7,7 @@ use super::undefined::{Followed, Left, Origin, Undefined};
 use crate::check::global::GlobalShadow;
 use crate::check::order::{Handed, Inter};
 use crate::check::race::{Clock, Shadow, WARPS};
+use crate::circumstance::Circumstances;
 use crate::memory::{Known, Memory};
 use crate::parse::lines::LineId;
 use crate::program::*;
@@ -165,6 +166,9 @@ pub struct Machine<'a> {
     pub shared_bytes: u32,
     pub dynamic_shared: u32,
     pub cooperative: bool,
+    pub varied: Circumstances,
+    /// Multiprocessors that the program names, where they are varied.
+    pub named: Vec<u32>,
     /// Issues and lanes are counted in `issues`.
     pub costs: Vec<Cost>,
     pub issues: super::cost::Issues,
@@ -369,8 +373,17 @@ impl Machine<'_> {
         }
         let first_thread = index * 32;
         for &(special, class, r) in &p.specials {
+            let of_block = id[0] + self.grid[0] * (id[1] + self.grid[1] * id[2]);
+            let is_workspace = self.cooperative && matches!(special, Special::Workspace { .. });
+            let varied = match is_workspace {
+                true => None,
+                false => self.varied.special(special, (of_block, index), &self.named),
+            };
             let value = |lane: usize| -> u32 {
                 let bit = 1_u32 << lane;
+                if let Some(varied) = varied {
+                    return varied;
+                }
                 match special {
                     Special::Tid(a) => self.thread(first_thread + lane as u32)[a as usize],
                     Special::Ntid(a) => self.block[a as usize],
@@ -380,7 +393,7 @@ impl Machine<'_> {
                     Special::WarpId => index,
                     Special::NWarpId => threads.div_ceil(32),
                     // One multiprocessor, as far as a program can see.
-                    Special::SmId | Special::GridId => 0,
+                    Special::SmId | Special::GridId | Special::DriverRegister => 0,
                     Special::NSmId => 1,
                     Special::LaneMaskEq => bit,
                     Special::LaneMaskLt => bit - 1,

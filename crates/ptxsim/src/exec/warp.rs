@@ -375,7 +375,7 @@ impl Machine<'_> {
             Op::Print(told) => self.print(b, w, *told, o[0], mask),
             Op::ActiveMask => w.regs.set32(o[0], |_| mask),
             Op::Clock { wide } => {
-                let t = w.executed;
+                let t = self.varied.time(w.executed);
                 for l in lanes(mask) {
                     if *wide {
                         w.regs.r64[o[0] as usize].0[l] = t;

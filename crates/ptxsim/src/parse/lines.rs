@@ -71,7 +71,7 @@ impl Lines {
         self.all.get(id.0 as usize)
     }
 
-    fn is_own(&self, id: LineId) -> bool {
+    pub(crate) fn is_own(&self, id: LineId) -> bool {
         let at = self.at(id);
         at.line > 0 && !self.foreign.contains(&at.file)
     }

@@ -101,6 +101,7 @@ pub fn plan() -> Plan {
         simulation: Simulation { budget: 0 },
         pairing: None,
         profiling: None,
+        drawn: None,
         rivals: Vec::new(),
         filters: Vec::new(),
         left_out: BTreeSet::new(),
@@ -369,6 +370,7 @@ pub fn check_facts() -> CheckFacts {
         first_unwritten: None,
         clobbered_inputs: Vec::new(),
         overruns: Vec::new(),
+        kept: None,
     }
 }
 

@@ -238,11 +238,18 @@ impl<'a> Lookup<'a> {
         })
     }
 
-    /// Seeds of a case, in their order.
+    /// Seeds of a case whose figures can be compared with those of another run, in their order: not the drawn one,
+    /// which no other run has.
     pub fn seeds_of(&self, case: &'a Case) -> impl Iterator<Item = u64> + use<'a> {
         let other = self.other.and_then(|it| it.case(&case.id));
+        let drawn = self.drawn();
         let seeds = case.seeds.iter().copied();
+        let seeds = seeds.filter(move |seed| Some(*seed) != drawn);
         seeds.filter(move |seed| other.is_none_or(|it| it.seeds.contains(seed)))
+    }
+
+    pub fn drawn(&self) -> Option<u64> {
+        self.plan.drawn.as_ref().map(|drawn| drawn.seed)
     }
 
     /// Whether another program ran the case, of which times alone are known.

@@ -536,6 +536,16 @@ impl<'a> Values<'a> {
         Ok(worst)
     }
 
+    /// The error with the drawn seed; `None` where there is none, or the metric is no error.
+    pub fn drawn_error(&self, subject: &Subject, metric: Metric) -> Option<Found<f64>> {
+        let (Subject::Case(id), Facet::Correctness) = (subject, metric.facet()) else {
+            return None;
+        };
+        let seed = self.lookup.drawn()?;
+        let check = self.lookup.check(id, seed);
+        Some(check.and_then(|check| error_of(check, metric, seed)))
+    }
+
     fn time(&self, id: &CaseId, metric: Metric) -> Found<MetricValue> {
         self.lookup.device()?;
         self.timeable(id)?;

@@ -279,7 +279,8 @@ pub struct CheckFacts {
     pub original: Option<ErrorFacts>,
     /// Of that second reference against the first.
     pub codec: Option<ErrorFacts>,
-    /// Launches compared bit for bit; one in the simulator, which repeats every bit by construction.
+    /// Launches on the same data, compared bit for bit. The simulator repeats every bit by construction, and launches
+    /// again only where a launch left something in variables of the module.
     pub launches: u32,
     /// The first launch whose output differs from the first one's, and where.
     pub differs: Option<Difference>,
@@ -290,6 +291,47 @@ pub struct CheckFacts {
     pub clobbered_inputs: Vec<String>,
     /// Writes outside a buffer that did not fault, found in the guards around it: `y: 4 bytes past its end`.
     pub overruns: Vec<String>,
+    /// What the first launch left in variables of the module, and what launches on that showed. `None` where it left
+    /// nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptFacts>,
+}
+
+/// Launches on what an earlier launch left in variables of the module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeptFacts {
+    pub variables: Vec<KeptVariable>,
+    /// The first launch whose output is not what it is without what was left.
+    pub differs: Option<KeptDifference>,
+}
+
+/// A variable that a launch leaves with another content than it found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeptVariable {
+    /// As in the source where that is known, else as in the PTX.
+    pub name: String,
+    /// What writes it; only the simulator knows.
+    pub place: Option<Place>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeptDifference {
+    pub over: LaterData,
+    pub at: Location,
+    pub elements: u64,
+}
+
+/// What a later launch computes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum LaterData {
+    /// The data of the first one. Counted from 1, which is the first.
+    Same { launch: u32 },
+    /// The data of another seed.
+    Other { seed: u64 },
 }
 
 /// What one simulated launch showed beside its outputs.
@@ -377,6 +419,8 @@ pub enum FindingKind {
     AsyncBeforeWait,
     /// Something hangs on a value that nothing wrote.
     Uninitialised,
+    /// An output depends on the machine or the moment: a multiprocessor's number, a clock, an address.
+    MachineDependence,
     /// A warp-wide instruction names other lanes than those that take part.
     InvalidMembers,
     /// `free` of what `malloc` did not give, or gave and took back.
@@ -397,6 +441,7 @@ impl FindingKind {
         match self {
             Self::AsyncBeforeWait => "async_before_wait",
             Self::Uninitialised => "uninitialised",
+            Self::MachineDependence => "machine_dependence",
             Self::InvalidMembers => "invalid_members",
             Self::InvalidFree => "invalid_free",
             Self::SharedRace => "shared_race",

@@ -20,6 +20,9 @@ pub struct Plan {
     /// How cases are profiled; `None` where nobody asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profiling: Option<Profiling>,
+    /// A seed beside those of gates.yaml, which every case has last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<DrawnSeed>,
     /// Of the kernels here, in the order of gates.yaml.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<Rival>,
@@ -34,6 +37,15 @@ pub struct Plan {
     /// Variants in whose place another one can stand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<Fallback>,
+}
+
+/// A seed that follows from head's commit: data that nobody has chosen, and the same each time that the commit is run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrawnSeed {
+    pub seed: u64,
+    /// In full. Edits that are not committed do not count.
+    pub commit: String,
 }
 
 /// A variant that is there to fail, which shows that a gate catches what is wrong with it. It is never timed, no

@@ -2,8 +2,9 @@
 
 use super::{
     Allowance, Arch, BaselineKey, CaseId, Compare, Counter, EditedFigure, Facet, Fault, Finding,
-    GateName, KnownFinding, LineCount, Location, Metric, Mode, NotRun, Num, Op,
-    ReferenceComparison, Role, Rule, Since, Subject, UnitId, Unsupported, Withheld, Worst,
+    GateName, KeptDifference, KeptVariable, KnownFinding, LineCount, Location, Metric, Mode,
+    NotRun, Num, Op, ReferenceComparison, Role, Rule, Since, Subject, UnitId, Unsupported,
+    Withheld, Worst,
 };
 use crate::expr::{EvalError, ExprError};
 use crate::stats::sequential::Undecidable;
@@ -476,6 +477,12 @@ pub enum Reason {
         elements: u64,
         at: Location,
     },
+    /// The output of a later launch is another, as it finds what the first one left.
+    FirstLaunchOnly {
+        seed: u64,
+        differs: KeptDifference,
+        kept: Vec<KeptVariable>,
+    },
     WroteOutside {
         seed: u64,
         places: Vec<String>,
@@ -894,6 +901,7 @@ codes! {
     NonFinite => "non-finite",
     Unwritten => "unwritten",
     Nondeterministic => "nondeterministic",
+    FirstLaunchOnly => "first-launch-only",
     WroteOutside => "wrote-outside",
     InputWritten => "input-written",
     Findings => "findings",

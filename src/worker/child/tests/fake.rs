@@ -183,6 +183,9 @@ impl Device for Fake {
     fn variable(&mut self, _: Program, symbol: &str) -> Result<(Address, usize)> {
         panic!("{symbol}")
     }
+    fn variables(&mut self, _: Program) -> Result<Vec<(String, Address, usize)>> {
+        Ok(Vec::new())
+    }
     fn guard(&self) -> usize {
         redzone::BYTES
     }

@@ -44,7 +44,7 @@ fn tensor(name: &str, role: Role) -> Tensor {
     }
 }
 
-fn case(variant: &str) -> Case {
+pub fn case(variant: &str) -> Case {
     Case {
         id: CaseId {
             kernel: "k".into(),

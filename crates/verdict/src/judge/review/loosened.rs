@@ -83,7 +83,8 @@ fn find(base: Side, head: Side) -> Vec<Comparison> {
     let cases = base.plan.cases.iter().flat_map(|case| {
         let head = head.plan.case(&case.id);
         // One that is gone has lost its gates.
-        head.map_or_else(Vec::new, |head| compare_case(case, head))
+        let drawn = base.plan.drawn.as_ref().map(|drawn| drawn.seed);
+        head.map_or_else(Vec::new, |head| compare_case(case, drawn, head))
     });
     let of_all = [
         (
@@ -439,8 +440,9 @@ fn implies(strict: (Op, f64), loose: (Op, f64)) -> bool {
     }
 }
 
-/// Everything that a case asks beside its gates: on what it is checked, against what, and how often.
-fn compare_case(base: &Case, head: &Case) -> Vec<Comparison> {
+/// Everything that a case asks beside its gates: on what it is checked, against what, and how often. `drawn` of the
+/// base's seeds nobody asks for.
+fn compare_case(base: &Case, drawn: Option<u64>, head: &Case) -> Vec<Comparison> {
     let is_declared = match (&base.determinism, &head.determinism) {
         (Determinism::BitExact, Determinism::Declared { reason }) => {
             let because = reason.clone();
@@ -459,7 +461,8 @@ fn compare_case(base: &Case, head: &Case) -> Vec<Comparison> {
         let now = now.map(|name| (name.clone(), head.dims.get(name).copied()));
         Loosened::Dims(now.collect())
     });
-    let has_fewer_seeds = base.seeds.iter().any(|seed| !head.seeds.contains(seed));
+    let mut asked = base.seeds.iter().filter(|seed| Some(**seed) != drawn);
+    let has_fewer_seeds = asked.any(|seed| !head.seeds.contains(seed));
     let has_fewer_launches = head.launches < base.launches;
     let mut found = vec![
         (

@@ -36,7 +36,14 @@ fn judge_value(
     verdict: &mut Verdict,
 ) -> Found<Reason> {
     let subject = &gate.subject;
-    let value = values.metric(subject, metric)?;
+    let mut value = values.metric(subject, metric)?;
+    if let Some(drawn) = values.drawn_error(subject, metric).transpose()? {
+        // Not f64::max, which swallows NaN.
+        value.number = match value.number.is_nan() || drawn <= value.number {
+            true => value.number,
+            false => drawn,
+        };
+    }
     verdict.measured = Some(Num(value.number));
     verdict.smallest_visible = value.group().map(|group| Num(group.smallest_visible()));
     if let Ok(agreed) = values.agreed_on(subject, metric, refusals) {

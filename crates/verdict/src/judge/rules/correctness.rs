@@ -71,10 +71,27 @@ pub fn check_deterministic(lookup: &Lookup, subject: &Subject) -> Found<Reason> 
             because: reason.clone(),
         });
     }
+    let kept = each_seed(lookup, subject, |_, check, seed| {
+        match check.kept.as_ref().map(|kept| (kept, &kept.differs)) {
+            Some((kept, Some(differs))) => fail(Reason::FirstLaunchOnly {
+                seed,
+                differs: differs.clone(),
+                kept: kept.variables.clone(),
+            }),
+            _ => Ok(()),
+        }
+    })?;
     if lookup.is_simulated() {
-        // What keeps the case from having been simulated at all comes first.
-        each_seed(lookup, subject, |_, _, _| Ok(()))?;
-        return skipped(Reason::RepeatsByConstruction);
+        let Subject::Case(id) = subject else {
+            return misplaced();
+        };
+        let seeds = &lookup.case(id)?.seeds;
+        let checks = seeds.iter().filter_map(|&seed| lookup.check(id, seed).ok());
+        // A launch that leaves nothing is the same each time.
+        return match checks.into_iter().any(|check| check.kept.is_some()) {
+            true => Ok(kept),
+            false => skipped(Reason::RepeatsByConstruction),
+        };
     }
     each_seed(lookup, subject, |case, check, seed| match &check.differs {
         Some(differs) => fail(Reason::Nondeterministic {

@@ -516,3 +516,104 @@ fn the_oldest_architecture_is_simulated() {
     let simulated = unit_to_simulate(&plan, &small()).unwrap();
     assert_eq!(simulated.id.arch.to_string(), "sm_80");
 }
+
+/// What a launch leaves makes `deterministic` a gate in the simulator, too.
+#[test]
+fn launches_on_what_others_left_are_judged() {
+    let kept = |differs: Option<KeptDifference>| KeptFacts {
+        variables: vec![KeptVariable {
+            name: "tickets".into(),
+            place: None,
+        }],
+        differs,
+    };
+    let (subject, id) = (Subject::Case(small()), &small());
+    let mut record = record_simulated();
+    recheck(&mut record, id, |seed, facts| {
+        facts.kept = (seed == 2).then(|| kept(None));
+    });
+    expect(
+        &record,
+        &subject,
+        Rule::Deterministic,
+        Outcome::Pass,
+        Reason::Held,
+    );
+    let differs = KeptDifference {
+        over: LaterData::Same { launch: 2 },
+        at: Location {
+            tensor: "out".into(),
+            index: vec![0],
+        },
+        elements: 9,
+    };
+    recheck(&mut record, id, |seed, facts| {
+        facts.kept = (seed == 2).then(|| kept(Some(differs.clone())));
+    });
+    expect(
+        &record,
+        &subject,
+        Rule::Deterministic,
+        Outcome::Fail,
+        Reason::FirstLaunchOnly {
+            seed: 2,
+            differs,
+            kept: kept(None).variables,
+        },
+    );
+}
+
+/// A drawn seed breaks an absolute limit, and is no part of what is compared with baselines.
+#[test]
+fn a_drawn_seed_counts_for_what_holds_for_any_data() {
+    let mut record = record_simulated();
+    let id = record.plan.cases[0].id.clone();
+    let seeds = record.plan.cases[0].seeds.clone();
+    let drawn = 1 << 32;
+    record.plan.drawn = Some(DrawnSeed {
+        seed: drawn,
+        commit: "0123456789abcdef".into(),
+    });
+    for case in &mut record.plan.cases {
+        case.seeds.push(drawn);
+    }
+    let last = *seeds.last().unwrap();
+    let mut more = Vec::new();
+    for piece in &record.evidence {
+        let mut piece = piece.clone();
+        match &mut piece {
+            Evidence::Check { seed, .. } | Evidence::Simulation { seed, .. } if *seed == last => {
+                *seed = drawn;
+                more.push(piece);
+            }
+            _ => {}
+        }
+    }
+    record.evidence.extend(more);
+    let failed = |record: &Record| {
+        let judged = ruled(record).verdicts.into_iter();
+        let own = judged.filter(|it| it.subject == Subject::Case(id.clone()));
+        let failed = own.filter(|it| it.outcome == Outcome::Fail);
+        failed.map(|it| it.question).collect::<Vec<_>>()
+    };
+    assert_eq!(failed(&record), []);
+    recheck(&mut record, &id, |seed, facts| {
+        if seed == drawn {
+            facts.error.max_err = Num(1.0);
+        }
+    });
+    let broken = failed(&record);
+    let is_absolute = |asked: &Question| {
+        matches!(
+            asked,
+            Question::Gate(Rule::Limit {
+                metric: Metric::MaxErr,
+                limit: Limit::Absolute { .. },
+            })
+        )
+    };
+    assert!(
+        broken.len() == 1 && broken.iter().all(is_absolute),
+        "{broken:?}"
+    );
+}
