@@ -99,6 +99,8 @@ fn compare_check(values: &Values, beside: &Beside, id: &CaseId, rule: &Rule) -> 
     let of_base = beside.base.built_as_base(&Subject::Case(id.clone()));
     let of_base = of_base.and_then(|()| answer(&beside.base, id, rule).unwrap_or(Ok(())));
     match of_base {
+        // The same keeps both sides from an answer.
+        Err(why) if why.reason.code() == reason.code() => Ended::Held,
         Err(why) if !is_answer(&why) => without_answer_of_base(why),
         Ok(()) | Err(_) => Ended::Failed(Loosened::ChecksLost(Box::new(reason))),
     }

@@ -96,7 +96,7 @@ impl Comparison {
 
     /// What holds needs no verdict. A label lets pass what head asks less and a base that gives nothing to compare
     /// with; it does not mend a record or a machine.
-    fn verdict(self, loosening: Loosening) -> Option<Verdict> {
+    pub fn verdict(self, loosening: Loosening) -> Option<Verdict> {
         let allowed = |how| {
             let how = Box::new(how);
             (Outcome::Pass, Reason::LooseningAllowed(how))
@@ -192,12 +192,9 @@ pub(super) fn without_answer_of_base(why: Ruling) -> Ended {
         },
         (Outcome::Fail, _) => Ended::Held,
         // This machine answers for no such kernel, whichever side it is of.
-        (Outcome::Unsupported, Reason::Unsupported(cause)) => match cause {
-            Unsupported::OutOfMemory { .. }
-            | Unsupported::HostTooSlow { .. }
-            | Unsupported::ReferenceVariant { .. } => Ended::Inconclusive(unanswered(why.reason)),
-            _ => Ended::Held,
-        },
+        (Outcome::Unsupported, Reason::Unsupported(cause)) if hangs_on_the_hour(cause) => {
+            Ended::Inconclusive(unanswered(why.reason))
+        }
         (Outcome::Unsupported, _) => Ended::Held,
         (
             Outcome::Skipped,
@@ -213,5 +210,14 @@ pub(super) fn without_answer_of_base(why: Ruling) -> Ended {
             | Outcome::Pass,
             _,
         ) => Ended::Inconclusive(unanswered(why.reason)),
+    }
+}
+
+/// Whether the same kernel may get an answer from this machine at another time.
+fn hangs_on_the_hour(cause: &Unsupported) -> bool {
+    match cause {
+        Unsupported::OutOfMemory { .. } | Unsupported::HostTooSlow { .. } => true,
+        Unsupported::ReferenceVariant { why, .. } => hangs_on_the_hour(why),
+        _ => false,
     }
 }
