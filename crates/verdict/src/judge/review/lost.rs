@@ -38,6 +38,40 @@ pub fn since(values: &Values) -> Vec<Comparison> {
     found
 }
 
+/// The same of a record that was made on another kind of device, or by another counter model: whatever it answered and
+/// head does not, nobody has compared.
+pub fn on_other_devices(values: &Values, base: &Record) -> Vec<Comparison> {
+    let theirs = Values::of_record(base);
+    let cases = values.lookup.plan.cases.iter().map(|case| &case.id);
+    let found = compare_required(
+        cases.flat_map(|id| asked(values, id).map(move |rule| (id, rule))),
+        |(id, _)| match (&values.beside, base.plan.case(id)) {
+            (Some(_), _) => Err(NotRequired::SaidElsewhere),
+            (None, None) => Err(NotRequired::NotAtBase),
+            (None, Some(_)) => Ok(()),
+        },
+        |(id, rule), ()| {
+            let has_answer = |values: &Values| match answer(values, id, rule) {
+                Some(Ok(())) => true,
+                Some(Err(why)) => is_answer(&why),
+                None => false,
+            };
+            let ended = match has_answer(&theirs) && !has_answer(values) {
+                true => Ended::Inconclusive(Reason::BaseIncomparable(BaseLack::OtherDevice)),
+                false => Ended::Held,
+            };
+            Comparison::of_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
+        },
+    );
+    let mut joined: Vec<Comparison> = Vec::new();
+    for case in &values.lookup.plan.cases {
+        let subject = Subject::Case(case.id.clone());
+        let of_case = found.iter().filter(|it| it.subject == subject);
+        joined.extend(join(of_case.cloned().collect()));
+    }
+    joined
+}
+
 /// Rules that end alike are one comparison.
 fn join(all: Vec<Comparison>) -> Vec<Comparison> {
     let mut joined: Vec<Comparison> = Vec::new();

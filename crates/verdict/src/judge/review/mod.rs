@@ -168,6 +168,7 @@ pub(super) fn against(opponent: Opponent, values: &Values) -> Vec<Verdict> {
                 loosened::between(base, head),
                 references::between(base, head),
                 lost::since(values),
+                lost::on_other_devices(values, base),
             ];
             (passes.concat(), loosening)
         }

@@ -313,3 +313,27 @@ fn a_comparison_of_records_concludes_from_all_of_its_verdicts() {
     let nothing = compare(&record(), &looser, Loosening::Allowed);
     assert_eq!(nothing.conclusion, Conclusion::NothingJudged);
 }
+
+/// What the simulator found nothing in, head's GPU does not look for.
+#[test]
+fn a_record_of_the_simulator_asks_what_a_gpu_does_not_answer() {
+    let asks_both = |mut record: Record| {
+        record.policy.gates = record_simulated().policy.gates;
+        record.plan.simulation = record_simulated().plan.simulation;
+        record
+    };
+    let (simulated, on_gpu) = (record_simulated(), asks_both(record()));
+    let judgement = compare(&simulated, &on_gpu, Loosening::Fails);
+    let why = Reason::BaseIncomparable(BaseLack::OtherDevice);
+    assert!(judgement.verdicts.iter().any(|it| it.reason == why));
+    assert_eq!(judgement.conclusion, Conclusion::Inconclusive);
+    // A GPU's record asks for nothing that another GPU does not answer.
+    let other = |judgement: Judgement| judgement.verdicts.iter().any(|it| it.reason == why);
+    assert!(!other(compare(&on_gpu, &on_gpu, Loosening::Fails)));
+    assert!(!other(compare(&on_gpu, &simulated, Loosening::Fails)));
+    let mut elsewhere = on_gpu.clone();
+    if let Seen::Got(device) = &mut elsewhere.environment.device {
+        device.minor = 3;
+    }
+    assert!(!other(compare(&elsewhere, &on_gpu, Loosening::Fails)));
+}
