@@ -146,7 +146,7 @@ fn a_late_reference_is_no_pass_and_no_loosened_gate() {
     }
 }
 
-/// What the base itself measured, taken out of the record, doubled, or broken by the machine. Stopped: a gate that is
+/// Measurements of the base itself, taken out of the record, doubled, or broken by the machine. Stopped: a gate that is
 /// relative to it is inconclusive, or the environment's.
 #[test]
 fn a_base_that_was_not_measured_is_no_base_without_requirements() {
@@ -307,7 +307,7 @@ fn a_reference_without_its_digests_is_not_compared_by_its_path() {
             compared(base, head, &["--allow-loosened"], 0);
         }
     }
-    // What no side ran has no digest, and nothing rests on its reference.
+    // A case that no side ran has no digest, and nothing rests on its reference.
     let mut large = whole.clone();
     let id = fixture::case_id("fast", "large");
     large

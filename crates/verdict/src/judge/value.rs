@@ -184,7 +184,7 @@ impl<'a> Values<'a> {
         )
     }
 
-    /// What a record shows by itself, whatever it asks.
+    /// Everything that a record shows, whatever it asks.
     pub(super) fn of_record(record: &'a Record) -> Self {
         let observed = Observed {
             plan: &record.plan,

@@ -83,7 +83,7 @@ pub enum BaseDemand {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BaseLack {
-    /// What nvcc said, or why it was not asked.
+    /// With the reason of its build: the words of nvcc, or why it was not asked.
     NotBuilt(Box<Reason>),
     /// Its reference has no answer in its own tree to its own inputs either.
     ReferenceBroken,

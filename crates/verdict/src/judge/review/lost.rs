@@ -217,7 +217,7 @@ fn compare_counters(values: &Values, beside: &Beside, id: &CaseId) -> Ended {
                 .collect();
             Ended::held_unless((!lost.is_empty()).then_some(Loosened::CountersLost(lost)))
         }
-        // What all counters are held to is `measured`'s; here it is of those that a gate names.
+        // `measured` compares all counters together. These are the ones that a gate names.
         Err(why) => match lacking(&names).is_empty() {
             true => Ended::Held,
             false => without_answer_of_base(why),

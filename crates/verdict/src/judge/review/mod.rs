@@ -94,8 +94,8 @@ impl Comparison {
         }
     }
 
-    /// What holds needs no verdict. A label lets pass what head asks less and a base that gives nothing to compare
-    /// with; it does not mend a record or a machine.
+    /// A comparison that holds needs no verdict. A label lets pass what head asks less and a base that gives nothing to
+    /// compare with; it does not mend a record or a machine.
     pub fn verdict(self, loosening: Loosening) -> Option<Verdict> {
         let allowed = |how| {
             let how = Box::new(how);
@@ -124,7 +124,7 @@ impl Comparison {
     }
 }
 
-/// What head is held against.
+/// The side that head is held against.
 #[derive(Clone, Copy)]
 pub(super) enum Opponent<'a> {
     Nothing,
@@ -177,7 +177,7 @@ pub(super) fn against(opponent: Opponent, values: &Values) -> Vec<Verdict> {
     verdicts.flatten().collect()
 }
 
-/// What it means for head that the base has no answer to a question that head is asked, on the same machine.
+/// The end of a comparison to which the base has no answer, on the machine that answers for head.
 pub(super) fn without_answer_of_base(why: Ruling) -> Ended {
     let unanswered = |reason| Reason::BaseIncomparable(BaseLack::Unanswered(Box::new(reason)));
     match (why.outcome, &why.reason) {

@@ -79,7 +79,7 @@ fn every_outcome_of_every_pass_reaches_the_conclusion() {
     }
 }
 
-/// What each end of a comparison with the base comes to, without the label and with it.
+/// The verdict of each end of a comparison with the base, without the label and with it.
 #[test]
 fn every_end_of_a_comparison_is_one_of_four() {
     let fault = || {
@@ -314,7 +314,7 @@ fn a_comparison_of_records_concludes_from_all_of_its_verdicts() {
     assert_eq!(nothing.conclusion, Conclusion::NothingJudged);
 }
 
-/// What the simulator found nothing in, head's GPU does not look for.
+/// The simulator looked for races and found none; head's GPU does not look.
 #[test]
 fn a_record_of_the_simulator_asks_what_a_gpu_does_not_answer() {
     let asks_both = |mut record: Record| {
