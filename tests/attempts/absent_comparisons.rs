@@ -515,6 +515,26 @@ fn a_counter_with_an_absolute_limit_that_is_withheld() {
     assert!(stopped_by(dir, "counters-lost"));
 }
 
+/// One counter with a relative limit of its own, without any baseline. Stopped: the base is asked for it too. The same counts stay
+/// green.
+#[test]
+fn a_counter_with_a_relative_limit_of_its_own() {
+    let project = repository(false, |dir| {
+        edit(
+            &dir.join("gates.yaml"),
+            "      registers: 32\n      max_err: 0\n      counters: \"+0%\"\n",
+            "      registers: 32\n      max_err: 0\n      global_store_sectors: \"+0%\"\n",
+        );
+    });
+    let dir = project.path();
+    edit(&dir.join("twice.cu"), "2 * x[i]", "x[i] + x[i]");
+    against_head(dir, &[], 0);
+    edit(&dir.join("twice.cu"), "x[i] + x[i]", "2 * x[i]");
+    scatter(dir);
+    against_head(dir, &[], 1);
+    assert!(stopped_by(dir, "beyond-change"));
+}
+
 /// Shards that all lack what the base's references gave, merged. Stopped: the whole lacks it.
 #[test]
 fn shards_that_all_lack_the_references_of_the_base() {

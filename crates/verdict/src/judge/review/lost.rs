@@ -53,7 +53,7 @@ pub fn on_other_devices(values: &Values, base: &Record) -> Vec<Comparison> {
         |(id, rule), ()| {
             let has_answer = |values: &Values| match answer(values, id, rule) {
                 Some(Ok(())) => true,
-                Some(Err(why)) => is_answer(&why),
+                Some(Err(why)) => why.outcome == Outcome::Fail,
                 None => false,
             };
             let ended = match has_answer(&theirs) && !has_answer(values) {
@@ -132,11 +132,16 @@ fn compare_check(values: &Values, beside: &Beside, id: &CaseId, rule: &Rule) -> 
     }
     let of_base = beside.base.built_as_base(&Subject::Case(id.clone()));
     let of_base = of_base.and_then(|()| answer(&beside.base, id, rule).unwrap_or(Ok(())));
+    let lost = Ended::Failed(Loosened::ChecksLost(Box::new(reason.clone())));
     match of_base {
+        Ok(()) => lost,
         // The same keeps both sides from an answer.
         Err(why) if why.reason.code() == reason.code() => Ended::Held,
-        Err(why) if !is_answer(&why) => without_answer_of_base(why),
-        Ok(()) | Err(_) => Ended::Failed(Loosened::ChecksLost(Box::new(reason))),
+        Err(why) => match (why.outcome, without_answer_of_base(why)) {
+            // That it is wrong, or breaks, is an answer.
+            (Outcome::Fail, Ended::Held) => lost,
+            (_, ended) => ended,
+        },
     }
 }
 
@@ -146,11 +151,6 @@ fn unanswered(values: &Values, id: &CaseId, rule: &Rule) -> Option<Reason> {
         Err(why) if is_unanswered(&why) => Some(why.reason),
         _ => None,
     }
-}
-
-/// A failure is one, too.
-fn is_answer(why: &Ruling) -> bool {
-    why.outcome == Outcome::Fail && !matches!(why.reason, Reason::Fault(_))
 }
 
 fn is_unanswered(why: &Ruling) -> bool {

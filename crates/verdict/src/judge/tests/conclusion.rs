@@ -214,8 +214,13 @@ fn what_the_base_shows_ends_every_pass_in_each_way() {
         run(edit, is_measured, outcome);
     }
     // Head gives no answer: lost where the base gave one, else as undecided as the base.
-    let lost: [(Edit, Outcome); 3] = [
+    let lost: [(Edit, Outcome); 4] = [
         (|_| {}, Outcome::Fail),
+        // A kernel that breaks has answered, too.
+        (
+            |it| of_simulation(it, FaultKind::DeviceFault),
+            Outcome::Fail,
+        ),
         (
             |it| of_simulation(it, FaultKind::WorkerDied),
             Outcome::Inconclusive,
