@@ -186,14 +186,14 @@ pub(super) fn without_answer_of_base(why: Ruling) -> Ended {
             Ended::Inconclusive(why.reason)
         }
         (_, Reason::EvidenceRepeated { .. }) => Ended::Inconclusive(why.reason),
-        // It ran, and broke: head cannot be worse than that.
+        // It ran, and broke: head cannot be worse than that. One that was late may have been slow, or the machine.
         (Outcome::Fail, Reason::Fault(fault)) => match fault.kind {
-            FaultKind::DeviceFault | FaultKind::Hang | FaultKind::LaunchRefused => Ended::Held,
+            FaultKind::DeviceFault | FaultKind::LaunchRefused => Ended::Held,
             _ => Ended::Inconclusive(unanswered(why.reason)),
         },
         (Outcome::Fail, _) => Ended::Held,
         // This machine answers for no such kernel, whichever side it is of.
-        (Outcome::Unsupported, Reason::Unsupported(cause)) if hangs_on_the_hour(cause) => {
+        (Outcome::Unsupported, Reason::Unsupported(cause)) if depends_on_the_moment(cause) => {
             Ended::Inconclusive(unanswered(why.reason))
         }
         (Outcome::Unsupported, _) => Ended::Held,
@@ -215,10 +215,10 @@ pub(super) fn without_answer_of_base(why: Ruling) -> Ended {
 }
 
 /// Whether the same kernel may get an answer from this machine at another time.
-fn hangs_on_the_hour(cause: &Unsupported) -> bool {
+fn depends_on_the_moment(cause: &Unsupported) -> bool {
     match cause {
         Unsupported::OutOfMemory { .. } | Unsupported::HostTooSlow { .. } => true,
-        Unsupported::ReferenceVariant { why, .. } => hangs_on_the_hour(why),
+        Unsupported::ReferenceVariant { why, .. } => depends_on_the_moment(why),
         _ => false,
     }
 }
