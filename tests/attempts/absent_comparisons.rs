@@ -354,7 +354,7 @@ fn a_resealed_record_with_an_impossible_value_is_no_record() {
     let registers = {
         let mut record = fixture::record_beside_base();
         fixture::rebuild(&mut record, "fast", |facts| {
-            facts.entries[0].resources.registers = 256;
+            facts.entries[0].resources.as_mut().unwrap().registers = 256;
         });
         record
     };

@@ -164,7 +164,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 
 fn only_entry<'a>(case: &Case, build: &'a BuildFacts) -> Option<(Launch, &'a Resources)> {
     match (case.steps.as_slice(), build.entries.as_slice()) {
-        ([step], [entry]) => Some((step.launch?, &entry.resources)),
+        ([step], [entry]) => Some((step.launch?, entry.resources.as_ref()?)),
         _ => None,
     }
 }
