@@ -104,6 +104,52 @@ fn a_reference_that_is_made_to_fit_the_kernel() {
     assert!(!beside(dir, &[], 0).contains("LOOSENED"));
 }
 
+/// The change that bends it fails, and its record cannot make what it computed the baseline.
+#[test]
+fn a_reference_that_was_bent_gives_no_baselines() {
+    let project = repository();
+    let dir = project.path();
+    edit(&dir.join("copy.cu"), "y[i] = staged", "y[i] = 2 * staged");
+    edit(&dir.join("ref.h"), "FACTOR 1", "FACTOR 2");
+    beside(dir, &[], 1);
+    let said = stdout(&run(dir, &["baseline", "update"], 1));
+    for refused in [
+        "not updated: copy/default@small correctness: the run does not hold it to what the base asks",
+        "on the same inputs it computes something else: 2000 of 2000 elements differ",
+    ] {
+        assert!(said.contains(refused), "{said}");
+    }
+    assert!(!said.contains("\ncopy/default@small"), "{said}");
+    beside(dir, &["--allow-loosened"], 0);
+    run(dir, &["baseline", "update"], 0);
+}
+
+/// The base's worktree has none of what git ignores: its reference has no answer there, which says nothing about head.
+#[test]
+fn a_reference_that_needs_a_file_that_git_ignores() {
+    let project = repository();
+    let dir = project.path();
+    fs::write(dir.join(".gitignore"), "gatekeeper-out\nref.h\n").unwrap();
+    git(dir, &["rm", "--quiet", "--cached", "ref.h"]);
+    commit(dir);
+    edit(
+        &dir.join("ref.cpp"),
+        "{\n    for",
+        "{\n    // As x is.\n    for",
+    );
+    let said = beside(dir, &[], 3);
+    assert!(
+        said.contains("its reference gives no answer in its own tree either"),
+        "{said}"
+    );
+    assert!(!said.contains("LOOSENED"), "{said}");
+    beside(dir, &["--allow-loosened"], 0);
+    // The machine that judges the record later says the same.
+    run(dir, &["judge", common::RECORD], 0);
+    beside(dir, &[], 3);
+    run(dir, &["judge", common::RECORD], 3);
+}
+
 /// A file that a flag takes in is not in the text of the reference, and neither is it in gates.yaml.
 #[test]
 fn a_reference_that_is_bent_by_what_it_is_built_with() {

@@ -249,6 +249,7 @@ const NEW: &[Entry] = &[
     entry("base-reference-late", &[Inconclusive], "The base's reference did not answer before its deadline.", "Run again on a machine that is less busy, or let it pass with `--allow-loosened`."),
     entry("base-without-digests", &[Inconclusive], "The record of the base was checked against a reference of the user's, and does not say what that computed.", "Make the record again with this gatekeeper, or let it pass with `--allow-loosened`."),
     entry("base-unanswered", &[Inconclusive], "The base was asked what head is asked, and gave no answer that could be compared.", "See the rest of the message. A change that mends the base passes with `--allow-loosened`."),
+    entry("base-on-other-device", &[Inconclusive], "The record of the base is from another kind of device, as the simulator, and has an answer where head has none.", "Make both records on one kind of device, or let it pass with `--allow-loosened`."),
     entry("base-architecture", &[Inconclusive], "The base is not built for this device.", "Use another base, or another GPU."),
     entry("two-protocols", &[Inconclusive], "One record timed the case alone, the other beside a base.", "Make both records with `--base`, or both without."),
 ];

@@ -153,7 +153,7 @@ fn groups<'a>(judgement: &'a Judgement, outcomes: &[Outcome]) -> Vec<Group<'a>> 
         for verdict in judgement
             .verdicts
             .iter()
-            .filter(|verdict| verdict.outcome == outcome && beside::demand(verdict).is_none())
+            .filter(|verdict| verdict.outcome == outcome && !beside::is_looser(verdict))
         {
             let known = of_one.iter_mut().find(|group| {
                 group.outcome == outcome

@@ -1085,6 +1085,10 @@ fn base_lack(lack: &BaseLack, sentence: impl Fn(&Reason) -> String) -> String {
         }
         BaseLack::NoDigests => "its record does not say what its reference computed".to_owned(),
         BaseLack::Unanswered(why) => format!("it gave no answer: {}", sentence(why)),
+        BaseLack::OtherDevice => {
+            "its record is of another kind of device, and has an answer where head has none"
+                .to_owned()
+        }
     }
 }
 

@@ -55,6 +55,15 @@ fn refuse(dir: &Path) {
     );
 }
 
+/// It does not compile.
+fn break_copy(dir: &Path) {
+    edit(&dir.join("copy.cu"), "int n)", "int n, broken)");
+}
+
+fn mend_copy(dir: &Path) {
+    edit(&dir.join("copy.cu"), "int n, broken)", "int n)");
+}
+
 fn other_flags(dir: &Path) {
     gates(dir, "flags: [-O3]", "flags: [-O2]");
 }
@@ -89,6 +98,20 @@ pub const HONEST_CHANGES: &[Change] = &[
         name: "an architecture in front beside committed baselines",
         baselines: true,
         change: |dir| gates(dir, "[sm_90]", "[sm_80, sm_90]"),
+        ..HONEST
+    },
+    Change {
+        name: "a kernel mended that did not compile, beside committed baselines",
+        baselines: true,
+        before: break_copy,
+        change: mend_copy,
+        ..HONEST
+    },
+    Change {
+        name: "a kernel mended that did not compile, which a maintainer allowed",
+        before: break_copy,
+        change: mend_copy,
+        flags: &["--allow-loosened"],
         ..HONEST
     },
     Change {

@@ -646,6 +646,7 @@ fn all_reasons() -> Vec<Reason> {
             why: why(),
         },
         R::BaseNotBuilt { why: why() },
+        R::NotHeldToBase { why: why() },
         R::BaseArchitecture {
             revision: "origin/main".into(),
             case: case().into(),
@@ -742,6 +743,7 @@ fn all_reasons() -> Vec<Reason> {
         .map(gap),
     );
     all.extend(loosened().into_iter().map(|how| R::Loosened(Box::new(how))));
+    all.extend(base_lacks().map(R::BaseIncomparable));
     all.extend(FaultKind::ALL.map(|kind| {
         let message = "what it said".into();
         R::Fault(Fault { kind, message })
@@ -879,6 +881,7 @@ fn loosened() -> Vec<Loosened> {
         Loosened::ExpectedToFail(vec![GateName::NoFindings, GateName::Metric(Metric::MaxErr)]),
         Loosened::FallsBack("direct".into()),
         Loosened::FileRemoved,
+        Loosened::BaseIncomparable(BaseLack::ReferenceBroken),
         Loosened::BaselineRemoved,
         Loosened::BaselineEdited(edits()),
         Loosened::BaselineAbove(edits()),
@@ -908,6 +911,23 @@ fn part() -> Compare {
         condition: fixture::expr("i >= j"),
         index: vec!["i".into(), "j".into()],
     }
+}
+
+fn base_lacks() -> [BaseLack; 6] {
+    let fault = || {
+        Box::new(Reason::Fault(Fault {
+            kind: FaultKind::Compile,
+            message: "what it said".into(),
+        }))
+    };
+    [
+        BaseLack::NotBuilt(fault()),
+        BaseLack::ReferenceBroken,
+        BaseLack::ReferenceLate("what it said".into()),
+        BaseLack::NoDigests,
+        BaseLack::Unanswered(fault()),
+        BaseLack::OtherDevice,
+    ]
 }
 
 fn demands() -> Vec<BaseDemand> {

@@ -41,7 +41,7 @@ pub(super) fn blame_device(lookup: &Lookup, verdict: &mut Verdict) {
     }
 }
 
-/// What all verdicts come to, whichever pass they are from. That head asks as much as the base is no proof that
+/// The conclusion from all verdicts, whichever pass they are from. That head asks as much as the base is no proof that
 /// anything of head was judged: only gates are.
 pub(super) fn conclude(lookup: &Lookup, verdicts: &[Verdict]) -> Conclusion {
     let any = |outcome| verdicts.iter().any(|verdict| verdict.outcome == outcome);

@@ -92,7 +92,14 @@ pub fn needed_of_base(
                     metric,
                     limit: Limit::Baseline { .. },
                 },
-            ) => of == id && metric.facet() == Facet::Correctness,
+            ) => {
+                let is_seen = match metric.facet() {
+                    Facet::Correctness => true,
+                    Facet::Counters => values.lookup.is_simulated(),
+                    Facet::Resources | Facet::Times | Facet::Profile => false,
+                };
+                of == id && is_seen
+            }
             _ => false,
         })
     };

@@ -184,6 +184,16 @@ impl<'a> Values<'a> {
         )
     }
 
+    /// Everything that a record shows, whatever it asks.
+    pub(super) fn of_record(record: &'a Record) -> Self {
+        let observed = Observed {
+            plan: &record.plan,
+            environment: &record.environment,
+            evidence: record.evidence.iter().collect(),
+        };
+        Self::of(observed.lookup())
+    }
+
     fn beside(
         plan: &'a Plan,
         environment: &'a Environment,

@@ -281,7 +281,7 @@ impl Metric {
         }
     }
 
-    /// What it can be.
+    /// The values that it can have.
     pub fn range(self) -> Range {
         match self {
             // Eight bits of an instruction name a register, and one of the values is none.

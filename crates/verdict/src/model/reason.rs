@@ -84,7 +84,7 @@ pub enum BaseDemand {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BaseLack {
-    /// What nvcc said, or why it was not asked.
+    /// With the reason of its build: the words of nvcc, or why it was not asked.
     NotBuilt(Box<Reason>),
     /// Its reference has no answer in its own tree to its own inputs either.
     ReferenceBroken,
@@ -94,18 +94,21 @@ pub enum BaseLack {
     NoDigests,
     /// A check of it gave no answer.
     Unanswered(Box<Reason>),
+    /// Its record is of another kind of device, and answers what head's does not.
+    OtherDevice,
 }
 
 impl BaseLack {
-    const CODES: [&str; 4] = [
+    const CODES: [&str; 5] = [
         "base-reference-broken",
         "base-reference-late",
         "base-without-digests",
         "base-unanswered",
+        "base-on-other-device",
     ];
 
     pub fn code(&self) -> &'static str {
-        let [broken, late, without_digests, unanswered] = Self::CODES;
+        let [broken, late, without_digests, unanswered, elsewhere] = Self::CODES;
         match self {
             // The name that it has for times.
             Self::NotBuilt(_) => "base-not-built",
@@ -113,6 +116,7 @@ impl BaseLack {
             Self::ReferenceLate(_) => late,
             Self::NoDigests => without_digests,
             Self::Unanswered(_) => unanswered,
+            Self::OtherDevice => elsewhere,
         }
     }
 }

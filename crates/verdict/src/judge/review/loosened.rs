@@ -489,7 +489,7 @@ fn compare_case(base: &Case, drawn: Option<u64>, head: &Case) -> Vec<Comparison>
         .collect()
 }
 
-/// What base asks of a tensor, with how head asks less, if it does.
+/// A demand of base's on a tensor, with how head asks less, if it does.
 type OfTensor = (BaseDemand, Option<Loosened>);
 
 /// Work that moves from the kernel to its caller is in no value any more.

@@ -38,6 +38,40 @@ pub fn since(values: &Values) -> Vec<Comparison> {
     found
 }
 
+/// The same of a record that was made on another kind of device, or by another counter model: whatever it answered and
+/// head does not, nobody has compared.
+pub fn on_other_devices(values: &Values, base: &Record) -> Vec<Comparison> {
+    let theirs = Values::of_record(base);
+    let cases = values.lookup.plan.cases.iter().map(|case| &case.id);
+    let found = compare_required(
+        cases.flat_map(|id| asked(values, id).map(move |rule| (id, rule))),
+        |(id, _)| match (&values.beside, base.plan.case(id)) {
+            (Some(_), _) => Err(NotRequired::SaidElsewhere),
+            (None, None) => Err(NotRequired::NotAtBase),
+            (None, Some(_)) => Ok(()),
+        },
+        |(id, rule), ()| {
+            let has_answer = |values: &Values| match answer(values, id, rule) {
+                Some(Ok(())) => true,
+                Some(Err(why)) => why.outcome == Outcome::Fail,
+                None => false,
+            };
+            let ended = match has_answer(&theirs) && !has_answer(values) {
+                true => Ended::Inconclusive(Reason::BaseIncomparable(BaseLack::OtherDevice)),
+                false => Ended::Held,
+            };
+            Comparison::of_case(id, BaseDemand::Checks(vec![rule.clone()]), ended)
+        },
+    );
+    let mut joined: Vec<Comparison> = Vec::new();
+    for case in &values.lookup.plan.cases {
+        let subject = Subject::Case(case.id.clone());
+        let of_case = found.iter().filter(|it| it.subject == subject);
+        joined.extend(join(of_case.cloned().collect()));
+    }
+    joined
+}
+
 /// Rules that end alike are one comparison.
 fn join(all: Vec<Comparison>) -> Vec<Comparison> {
     let mut joined: Vec<Comparison> = Vec::new();
@@ -98,9 +132,16 @@ fn compare_check(values: &Values, beside: &Beside, id: &CaseId, rule: &Rule) -> 
     }
     let of_base = beside.base.built_as_base(&Subject::Case(id.clone()));
     let of_base = of_base.and_then(|()| answer(&beside.base, id, rule).unwrap_or(Ok(())));
+    let lost = Ended::Failed(Loosened::ChecksLost(Box::new(reason.clone())));
     match of_base {
-        Err(why) if !is_answer(&why) => without_answer_of_base(why),
-        Ok(()) | Err(_) => Ended::Failed(Loosened::ChecksLost(Box::new(reason))),
+        Ok(()) => lost,
+        // The same keeps both sides from an answer.
+        Err(why) if why.reason.code() == reason.code() => Ended::Held,
+        Err(why) => match (why.outcome, without_answer_of_base(why)) {
+            // That it is wrong, or breaks, is an answer.
+            (Outcome::Fail, Ended::Held) => lost,
+            (_, ended) => ended,
+        },
     }
 }
 
@@ -110,11 +151,6 @@ fn unanswered(values: &Values, id: &CaseId, rule: &Rule) -> Option<Reason> {
         Err(why) if is_unanswered(&why) => Some(why.reason),
         _ => None,
     }
-}
-
-/// A failure is one, too.
-fn is_answer(why: &Ruling) -> bool {
-    why.outcome == Outcome::Fail && !matches!(why.reason, Reason::Fault(_))
 }
 
 fn is_unanswered(why: &Ruling) -> bool {
@@ -181,7 +217,7 @@ fn compare_counters(values: &Values, beside: &Beside, id: &CaseId) -> Ended {
                 .collect();
             Ended::held_unless((!lost.is_empty()).then_some(Loosened::CountersLost(lost)))
         }
-        // What all counters are held to is `measured`'s; here it is of those that a gate names.
+        // `measured` compares all counters together. These are the ones that a gate names.
         Err(why) => match lacking(&names).is_empty() {
             true => Ended::Held,
             false => without_answer_of_base(why),

@@ -51,7 +51,7 @@ fn compare(values: &Values, base: &Base, gate: &Gate, facet: Facet) -> Ended {
         Ok(figures) if figures.is_empty() => Ended::Held,
         Ok(figures) => Ended::Failed(Loosened::BaselineAbove(figures)),
         Err(why) => match without_answer_of_base(why) {
-            // What the base agreed on holds head without the base.
+            // The base's own files hold head without a measurement.
             Ended::Inconclusive(Reason::BaseIncomparable(_))
                 if is_agreed_at_base(values, base, gate, facet) =>
             {
@@ -109,7 +109,7 @@ fn join(all: Vec<Comparison>) -> Vec<Comparison> {
     joined
 }
 
-/// Of values that repeat exactly, under a limit against the baseline. A base is never profiled.
+/// The kind of a rule on values that repeat exactly, against the baseline. A base is never profiled.
 fn facet(rule: &Rule) -> Option<Facet> {
     match rule {
         Rule::Counters { .. } => Some(Facet::Counters),

@@ -94,9 +94,9 @@ impl Comparison {
         }
     }
 
-    /// What holds needs no verdict. A label lets pass what head asks less and a base that gives nothing to compare
-    /// with; it does not mend a record or a machine.
-    fn verdict(self, loosening: Loosening) -> Option<Verdict> {
+    /// A comparison that holds needs no verdict. A label lets pass what head asks less and a base that gives nothing to
+    /// compare with; it does not mend a record or a machine.
+    pub fn verdict(self, loosening: Loosening) -> Option<Verdict> {
         let allowed = |how| {
             let how = Box::new(how);
             (Outcome::Pass, Reason::LooseningAllowed(how))
@@ -124,7 +124,7 @@ impl Comparison {
     }
 }
 
-/// What head is held against.
+/// The side that head is held against.
 #[derive(Clone, Copy)]
 pub(super) enum Opponent<'a> {
     Nothing,
@@ -168,6 +168,7 @@ pub(super) fn against(opponent: Opponent, values: &Values) -> Vec<Verdict> {
                 loosened::between(base, head),
                 references::between(base, head),
                 lost::since(values),
+                lost::on_other_devices(values, base),
             ];
             (passes.concat(), loosening)
         }
@@ -176,7 +177,7 @@ pub(super) fn against(opponent: Opponent, values: &Values) -> Vec<Verdict> {
     verdicts.flatten().collect()
 }
 
-/// What it means for head that the base has no answer to a question that head is asked, on the same machine.
+/// The end of a comparison to which the base has no answer, on the machine that answers for head.
 pub(super) fn without_answer_of_base(why: Ruling) -> Ended {
     let unanswered = |reason| Reason::BaseIncomparable(BaseLack::Unanswered(Box::new(reason)));
     match (why.outcome, &why.reason) {
@@ -185,19 +186,16 @@ pub(super) fn without_answer_of_base(why: Ruling) -> Ended {
             Ended::Inconclusive(why.reason)
         }
         (_, Reason::EvidenceRepeated { .. }) => Ended::Inconclusive(why.reason),
-        // It ran, and broke: head cannot be worse than that.
+        // It ran, and broke: head cannot be worse than that. One that was late may have been slow, or the machine.
         (Outcome::Fail, Reason::Fault(fault)) => match fault.kind {
-            FaultKind::DeviceFault | FaultKind::Hang | FaultKind::LaunchRefused => Ended::Held,
+            FaultKind::DeviceFault | FaultKind::LaunchRefused => Ended::Held,
             _ => Ended::Inconclusive(unanswered(why.reason)),
         },
         (Outcome::Fail, _) => Ended::Held,
         // This machine answers for no such kernel, whichever side it is of.
-        (Outcome::Unsupported, Reason::Unsupported(cause)) => match cause {
-            Unsupported::OutOfMemory { .. }
-            | Unsupported::HostTooSlow { .. }
-            | Unsupported::ReferenceVariant { .. } => Ended::Inconclusive(unanswered(why.reason)),
-            _ => Ended::Held,
-        },
+        (Outcome::Unsupported, Reason::Unsupported(cause)) if depends_on_the_moment(cause) => {
+            Ended::Inconclusive(unanswered(why.reason))
+        }
         (Outcome::Unsupported, _) => Ended::Held,
         (
             Outcome::Skipped,
@@ -213,5 +211,14 @@ pub(super) fn without_answer_of_base(why: Ruling) -> Ended {
             | Outcome::Pass,
             _,
         ) => Ended::Inconclusive(unanswered(why.reason)),
+    }
+}
+
+/// Whether the same kernel may get an answer from this machine at another time.
+fn depends_on_the_moment(cause: &Unsupported) -> bool {
+    match cause {
+        Unsupported::OutOfMemory { .. } | Unsupported::HostTooSlow { .. } => true,
+        Unsupported::ReferenceVariant { why, .. } => depends_on_the_moment(why),
+        _ => false,
     }
 }

@@ -65,7 +65,7 @@ fn is_of_the_device(base: &Case, head: &Case) -> bool {
     })
 }
 
-/// What needs no values: the same variant has gates of its own, and the same built-in function is the same program.
+/// Without values: the same variant has gates of its own, and the same built-in function is the same program.
 fn compare_text(base: &Case, head: &Case) -> Ended {
     let is_same = base.reference == head.reference;
     Ended::held_unless((!is_same).then_some(Loosened::ReferenceIncomparable(None)))
@@ -115,7 +115,7 @@ pub fn new_inputs(lookup: &Lookup) -> Vec<Note> {
     found.collect()
 }
 
-/// Of two records: by what both computed of the same inputs. Without digests a built-in function is known by its text,
+/// Compares two records by what both computed of the same inputs. Without digests a built-in function is known by its text,
 /// and a function of the user's by nothing: its text is not in the record.
 pub fn between(base: &Record, head: &Record) -> Vec<Comparison> {
     let (was, is) = (digests(base), digests(head));

@@ -157,14 +157,14 @@ fn compare_to_base(values: &Values, gate: &Gate) -> Found<Option<Ruled>> {
         _ => None,
     };
     Ok(ruled.map(|ruled| Ruled {
-        // What is better than the base is no win over what was agreed.
+        // A value that is better than the base's is no win over what was agreed.
         wins: Vec::new(),
         ..ruled
     }))
 }
 
 /// Whether two cases of one name have the same to do: every size of the base's, and what is put in. Where it lies in
-/// memory is the head's own matter, and what that costs too.
+/// memory, and which elements are looked at, changes no work.
 fn is_same_work(head: &Case, base: &Case) -> bool {
     let drawn = base.tensors.iter().filter(|tensor| tensor.is_drawn());
     let mut both = drawn.filter_map(|tensor| {
@@ -172,11 +172,14 @@ fn is_same_work(head: &Case, base: &Case) -> bool {
         Some((tensor, others.find(|other| other.name == tensor.name)?))
     });
     let is_same = |(theirs, ours): (&Tensor, &Tensor)| {
-        let in_place = |tensor: &Tensor| Tensor {
+        let contents = |tensor: &Tensor| Tensor {
             strides: None,
+            compare: None,
+            // A fill of working memory that is new is loosened; one that is gone is work of the kernel.
+            fill: tensor.fill.clone().filter(|_| tensor.role != Role::Scratch),
             ..tensor.clone()
         };
-        in_place(theirs) == in_place(ours)
+        contents(theirs) == contents(ours)
     };
     references::has_the_sizes_of(base, head) && both.all(is_same)
 }

@@ -10,7 +10,7 @@ fn small() -> CaseId {
 }
 
 /// Both sides measured alike, of other code for `direct`, without baselines.
-fn beside_base() -> Record {
+pub(super) fn beside_base() -> Record {
     let mut record = record_simulated();
     record.policy.baselines.clear();
     record.policy.base = Some(Base {

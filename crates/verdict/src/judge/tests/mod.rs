@@ -3,6 +3,7 @@
 mod accepted;
 mod anchors;
 mod beside;
+mod conclusion;
 mod doubts;
 mod expected;
 mod fallback;

@@ -1,3 +1,4 @@
+use super::conclusion::expected_of;
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -361,6 +362,12 @@ proptest! {
             compare(&whole, &record, Loosening::Fails),
             compare(&record, &whole, Loosening::Allowed),
         ];
+        for judgement in &judgements {
+            let expected = expected_of(&judgement.verdicts);
+            // A GPU that is required and missing is the environment's, with or without a verdict.
+            let is_required = record.policy.require_gpu || whole.policy.require_gpu;
+            prop_assert!(judgement.conclusion == expected || is_required);
+        }
         let verdicts = judgements.into_iter().flat_map(|it| it.verdicts);
         let mut codes: Vec<_> = verdicts.map(|it| it.reason.code()).collect();
         codes.extend(acceptable(&record, "seal").1.iter().map(|it| it.reason.code()));
