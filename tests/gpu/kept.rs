@@ -45,7 +45,8 @@ fn a_kernel_that_is_right_in_every_launch_passes_whatever_it_keeps() {
         assert_right(&facts);
         assert_eq!(facts.kept.is_some(), is_kept, "{symbol}");
         if let Some(kept) = facts.kept {
-            assert_eq!((names(&kept), kept.differs), (vec!["turns"], None));
+            assert_eq!(names(&kept), ["turns"]);
+            assert_eq!(kept.differs, None);
         }
     }
     // Launches that differ by luck are told as that.
