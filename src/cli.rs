@@ -2,6 +2,7 @@
 
 use crate::config::Budget;
 use crate::device::DeviceChoice;
+use crate::limits::parse_size;
 use crate::micro;
 use crate::shard::Part;
 use crate::tune::Method;
@@ -665,7 +666,7 @@ pub enum CacheCommand {
 Exit codes: 0, 2 wrong usage, 4 environment.")]
     Prune {
         /// Bytes that may stay, for example 10GiB or 500MiB
-        #[arg(long, value_name = "SIZE", value_parser = size)]
+        #[arg(long, value_name = "SIZE", value_parser = parse_size)]
         max_size: Option<u64>,
         /// How long what stays may not have been used, for example 30d or 12h
         #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
@@ -762,25 +763,6 @@ impl ReportFormat {
     }
 }
 
-/// `10GiB` in bytes.
-fn size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u64 = match text.get(digits.len()..) {
-        Some("" | "B") => 1,
-        Some("KiB") => 1 << 10,
-        Some("MiB") => 1 << 20,
-        Some("GiB") => 1 << 30,
-        Some("TiB") => 1 << 40,
-        _ => return Err("write a size with its unit: 500MiB, 10GiB".to_owned()),
-    };
-    let count: u64 = digits
-        .parse()
-        .map_err(|_| "write a whole number with its unit: 500MiB, 10GiB".to_owned())?;
-    count
-        .checked_mul(unit)
-        .ok_or_else(|| "that is more than any disk holds".to_owned())
-}
-
 /// `+2%` as a share.
 fn change(text: &str) -> Result<f64, String> {
     match crate::config::parse_change(text, '+') {
@@ -815,10 +797,10 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        assert_eq!(size("0"), Ok(0));
-        assert_eq!(size("10GiB"), Ok(10 << 30));
+        assert_eq!(parse_size("0"), Ok(0));
+        assert_eq!(parse_size("10GiB"), Ok(10 << 30));
         for wrong in ["", "GiB", "10GB", "1.5GiB", "-1", "10 GiB", "99999999TiB"] {
-            assert!(size(wrong).is_err(), "{wrong}");
+            assert!(parse_size(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -2,11 +2,95 @@
 //! is refused ends the process without a sentence.
 
 use crate::error::{Diagnostic, Error, Result};
+use crate::process::confine::memory_of_machine;
 use nix::sys::resource::{Resource, getrlimit};
+use std::sync::OnceLock;
 use std::thread::available_parallelism;
 
 /// Of address space, of which threads and their stacks take most.
 const LEAST_MEMORY: u64 = 1 << 30;
+
+/// The most address space of one compiler process, where the machine has twice as much. Large kernels of libraries take
+/// 4 to 5 GiB. A header without an end, as a link to /dev/zero, takes all that it can get.
+const COMPILER_MEMORY: u64 = 8 << 30;
+
+/// Says another limit: `12GiB`.
+const COMPILER_MEMORY_VARIABLE: &str = "GATEKEEPER_COMPILER_MEMORY";
+
+static COMPILER: OnceLock<u64> = OnceLock::new();
+
+/// Bytes of address space that one compiler process may have.
+pub fn compiler_memory() -> u64 {
+    // A test of a part of the program starts without `prepare`.
+    *COMPILER.get_or_init(|| default_compiler_memory(memory_of_machine()))
+}
+
+fn default_compiler_memory(machine: Option<u64>) -> u64 {
+    machine.map_or(COMPILER_MEMORY, |bytes| COMPILER_MEMORY.min(bytes / 2))
+}
+
+fn read_compiler_memory() -> Result<()> {
+    let Some(said) = std::env::var_os(COMPILER_MEMORY_VARIABLE).filter(|it| !it.is_empty()) else {
+        return Ok(());
+    };
+    let said = said.to_string_lossy();
+    let bytes = parse_size(&said).map_err(|help| {
+        Error::Usage(
+            Diagnostic::new(format!(
+                "{COMPILER_MEMORY_VARIABLE} is `{said}`, which is no size"
+            ))
+            .help(help),
+        )
+    })?;
+    COMPILER.get_or_init(|| bytes);
+    Ok(())
+}
+
+/// That a compiler took all memory that it may have, by what it says; what it says goes below.
+pub fn out_of_memory(log: &str) -> Option<String> {
+    const SAYS: [&str; 6] = [
+        // g++ and clang++.
+        "out of memory allocating",
+        "virtual memory exhausted",
+        "LLVM ERROR: out of memory",
+        // cudafe++ and cicc.
+        "std::bad_alloc",
+        "error: out of memory",
+        // ptxas.
+        "Memory allocation failure",
+    ];
+    let line = log
+        .lines()
+        .find(|line| SAYS.iter().any(|says| line.contains(says)))?;
+    Some(format!(
+        "it reached the limit of {} MiB on the memory of a compiler: does it include a file without an end? \
+         {COMPILER_MEMORY_VARIABLE} sets another limit\n{}",
+        compiler_memory() >> 20,
+        line.trim()
+    ))
+}
+
+/// `10GiB` in bytes.
+///
+/// # Errors
+/// How to write one.
+pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match text.get(digits.len()..) {
+        Some("" | "B") => 1,
+        Some("KiB") => 1 << 10,
+        Some("MiB") => 1 << 20,
+        Some("GiB") => 1 << 30,
+        Some("TiB") => 1 << 40,
+        _ => return Err("write a size with its unit: 500MiB, 10GiB".to_owned()),
+    };
+    let count: u64 = digits
+        .parse()
+        .map_err(|_| "write a whole number with its unit: 500MiB, 10GiB".to_owned())?;
+    count
+        .checked_mul(unit)
+        .ok_or_else(|| "that is more than any disk holds".to_owned())
+}
 
 /// Checks the limits, and starts the threads that compute: one for each core, or as many as `RAYON_NUM_THREADS` says
 /// if that is fewer.
@@ -17,6 +101,7 @@ pub fn prepare() -> Result<()> {
     let (memory, _) = getrlimit(Resource::RLIMIT_AS)
         .map_err(|error| Error::environment(format!("limits cannot be read: {error}")))?;
     check_memory(memory)?;
+    read_compiler_memory()?;
     let asked = std::env::var("RAYON_NUM_THREADS").ok();
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads(asked.as_deref()))
@@ -61,6 +146,27 @@ mod tests {
         for none in [None, Some(""), Some("0"), Some("many")] {
             assert_eq!(threads(none), cores);
         }
+    }
+
+    #[test]
+    fn a_compiler_has_half_of_a_small_machine() {
+        assert_eq!(default_compiler_memory(None), 8 << 30);
+        assert_eq!(default_compiler_memory(Some(512 << 30)), 8 << 30);
+        assert_eq!(default_compiler_memory(Some(4 << 30)), 2 << 30);
+    }
+
+    #[test]
+    fn a_compiler_that_took_all_memory_says_so_in_its_own_words() {
+        for said in [
+            "cc1plus: out of memory allocating 4294967296 bytes after a total of 8 bytes",
+            "terminate called after throwing an instance of 'std::bad_alloc'\nnvcc error   : 'cicc' died due to signal 6",
+            "ptxas fatal   : Memory allocation failure",
+        ] {
+            let why = out_of_memory(said).unwrap();
+            assert!(why.contains(" MiB on the memory of a compiler"), "{why}");
+            assert!(why.ends_with(said.lines().next().unwrap()), "{why}");
+        }
+        assert_eq!(out_of_memory("k.cu(3): error: expected a `;`"), None);
     }
 
     #[test]

@@ -229,8 +229,9 @@ fn records_of_shards_are_merged_and_nothing_is_run() {
 fn provided(toolchains: &str, show: &str) -> (String, String) {
     let temp = tempfile::tempdir().unwrap();
     let at = |name: &str| temp.path().join(name);
-    let stand_in =
-        format!("#!/bin/bash\necho \"$*\" >> \"$LOG\"\nif [ \"$2\" = show ]; then {show}; fi\n");
+    let stand_in = format!(
+        "#!/bin/bash\necho \"$*\" >> \"$LOG\"\nif [ \"$2\" = show ]; then {show}; fi\npwd -P >> \"$LOG.install\"\n"
+    );
     program(&at("gatekeeper/bin/gatekeeper"), &stand_in);
     let done = bash(&script("Provide the compiler"))
         .env("RUNNER_TEMP", temp.path())
@@ -241,6 +242,11 @@ fn provided(toolchains: &str, show: &str) -> (String, String) {
         .unwrap();
     assert!(done.status.success(), "{done:?}");
     let read = |name: &str| fs::read_to_string(at(name)).unwrap_or_default();
+    // Not where the checkout is.
+    let here = temp.path().canonicalize().unwrap();
+    let installed = read("log.install");
+    let is_here = installed.lines().all(|line| Path::new(line) == here);
+    assert!(is_here || !read("log").contains("install"), "{installed}");
     (read("log"), read("outputs"))
 }
 
@@ -409,6 +415,74 @@ fn the_base_of_a_shallow_clone_is_fetched() {
     // What is no revision is gatekeeper's to refuse.
     let (words, _) = called(&clone, &[("BASE", "--upload-pack=x")]);
     assert_eq!(words, ["--base=--upload-pack=x"]);
+}
+
+/// cargo takes settings that name programs from where it starts, and rustup its choice of a cargo.
+#[test]
+fn gatekeeper_is_built_where_its_own_sources_are() {
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join(name);
+    program(
+        &at("bin/cargo"),
+        "#!/bin/bash\necho \"$PWD $*\" > \"$LOG\"\n",
+    );
+    for dir in ["action", "checkout"] {
+        fs::create_dir(at(dir)).unwrap();
+    }
+    let path = format!("{}:{}", at("bin").display(), std::env::var("PATH").unwrap());
+    let done = bash(&script("Build gatekeeper"))
+        .current_dir(at("checkout"))
+        .env("PATH", path)
+        .env("LOG", at("log"))
+        .env("RUNNER_TEMP", temp.path())
+        .env("GITHUB_ACTION_PATH", at("action"))
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let said = fs::read_to_string(at("log")).unwrap();
+    let here = at("action").canonicalize().unwrap();
+    let begins = format!("{} install --locked --path . --root ", here.display());
+    assert!(said.starts_with(&begins), "{said}");
+}
+
+/// A pull request can commit a bare repository, whose settings name programs, where the gates are.
+#[test]
+fn a_bare_repository_among_the_files_starts_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (origin, clone) = (dir.path().join("origin"), dir.path().join("clone"));
+    fs::create_dir(&origin).unwrap();
+    git(&origin, &["init", "--quiet", "--initial-branch=main"]);
+    for message in ["base", "head"] {
+        git(
+            &origin,
+            &["commit", "--quiet", "--allow-empty", "-m", message],
+        );
+    }
+    let base = git(&origin, &["rev-parse", "HEAD~1"]);
+    let url = format!("file://{}", origin.display());
+    let to = clone.to_str().unwrap();
+    git(dir.path(), &["clone", "--quiet", "--depth=1", &url, to]);
+    let (bare, mark) = (clone.join("gates/below"), dir.path().join("mark"));
+    git(&clone, &["init", "--quiet", "--bare", "gates/below"]);
+    let touch = format!("touch {}", mark.display());
+    for (key, value) in [
+        ("remote.origin.url", format!("ext::{touch}")),
+        ("protocol.ext.allow", "always".to_owned()),
+        ("core.fsmonitor", touch),
+    ] {
+        git(&bare, &["config", key, &value]);
+    }
+    let plain = Command::new("git")
+        .current_dir(&bare)
+        .args(["-c", "safe.bareRepository=all", "fetch", "origin"])
+        .output();
+    assert!(!plain.unwrap().status.success() && mark.exists());
+    fs::remove_file(&mark).unwrap();
+    let (words, _) = called(&bare, &[("BASE", &base)]);
+    assert_eq!(words, [format!("--base={base}")]);
+    assert!(!mark.exists());
+    // The base is fetched all the same, from where the clone came from.
+    assert_eq!(git(&clone, &["cat-file", "-t", &base]), "commit");
 }
 
 /// A workflow that says nothing of it compares a pull request with its base, and lets nothing be loosened.

@@ -94,7 +94,7 @@ fn without_python_provisioning_says_so() {
     );
     environment_failed(
         &output,
-        "error: --provision needs python3 with pip, and there is no python3 on PATH\n  \
+        "error: installing CUDA needs python3 with pip, and there is no python3 on PATH\n  \
          help: install it, for example `apt-get install python3-pip`\n  \
          help: or install CUDA 13 by hand and put nvcc on PATH\n",
     );

@@ -40,7 +40,7 @@ fn repository() -> tempfile::TempDir {
 
     let mut third = measured(3, 63_000);
     fixture::rebuild(&mut third, "fast", |facts| {
-        facts.entries[0].resources.registers = 128;
+        facts.entries[0].resources.as_mut().unwrap().registers = 128;
     });
     accept(dir, &third);
 

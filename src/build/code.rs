@@ -6,6 +6,7 @@ use super::{Artifact, compile};
 use crate::cache::{Cache, CacheDir, write_atomically};
 use crate::error::Result;
 use crate::files;
+use crate::limits;
 use crate::process::{self, confine};
 use crate::toolchain::{Disassembler, clean_command};
 use sass::Listing;
@@ -40,11 +41,12 @@ impl<'a> Reader<'a> {
 
     /// The machine code of an artifact's entries; without the text of source lines.
     pub fn read(&self, artifact: &Artifact) -> Seen<CodeFacts> {
-        let Artifact::Cubin {
-            path, entries, ptx, ..
-        } = artifact
-        else {
-            return Seen::Unsupported(Unsupported::LauncherCode);
+        let (path, entries, ptx) = match artifact {
+            Artifact::Cubin {
+                path, entries, ptx, ..
+            } => (path, entries, ptx),
+            Artifact::Ptx { .. } => return Seen::Unsupported(Unsupported::NewerPtx),
+            Artifact::Launcher { .. } => return Seen::Unsupported(Unsupported::LauncherCode),
         };
         let symbols: Vec<&str> = entries.iter().map(|(_, symbol)| symbol.as_str()).collect();
         match self.look_up(path, &symbols, ptx.as_deref()) {
@@ -123,7 +125,7 @@ impl<'a> Reader<'a> {
         let rules = confine::Rules {
             writes: &[],
             sockets: confine::Sockets::None,
-            memory: None,
+            memory: Some(limits::compiler_memory()),
             file: None,
         };
         let ended = process::run_confined(command, &rules, DEADLINE, MOST_OUTPUT);

@@ -11,6 +11,7 @@ use super::inputs::lexical;
 use super::ptxas::PtxasReport;
 use crate::error::{Diagnostic, Error, Result};
 use crate::files;
+use crate::limits;
 use crate::process::confine::{Rules, Sockets};
 use crate::process::{self, Ended};
 use crate::toolchain::{Toolchain, clean_command, find_breakage};
@@ -150,7 +151,18 @@ fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outc
     let source = Path::new(&first.source);
     let ran = match shop.run(&NvccCall::of(first).args, Input::Ptx(source), Wanted::Cubin)? {
         Ok(ran) => ran,
-        Err(fault) => return Ok(units.iter().map(|_| Err(fault.clone())).collect()),
+        Err(fault) => {
+            let file = shop.root.join(source);
+            let ptx = match is_too_new(&fault.message) {
+                true => Some(shop.read_ptx(&file)?),
+                false => None,
+            };
+            let each = units.iter().map(|unit| match &ptx {
+                Some(ptx) => not_assembled(unit, ptx, &file, &fault),
+                None => Err(fault.clone()),
+            });
+            return Ok(each.collect());
+        }
     };
     let ptx = shop.read_ptx(&shop.root.join(source))?;
     let cubin = read(&ran.output)?;
@@ -164,6 +176,74 @@ fn compile_ptx(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outc
         .iter()
         .map(|unit| made.unit(unit, None, Some(&ptx), &ran.output, &included));
     Ok(compiled.collect())
+}
+
+/// Whether PTXAS refused the version of the PTX and looked at nothing else.
+fn is_too_new(said: &str) -> bool {
+    static REFUSED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r"Unsupported \.version ([0-9.]+); current version is '([0-9.]+)'").ok()
+    });
+    let Some(found) = REFUSED.as_ref().and_then(|refused| refused.captures(said)) else {
+        return false;
+    };
+    let version = |group: usize| {
+        let text = found.get(group)?.as_str();
+        let (major, minor) = text.split_once('.')?;
+        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+    };
+    matches!((version(1), version(2)), (Some(asked), Some(known)) if asked > known)
+}
+
+/// A unit of PTX that the simulator may run and this PTXAS does not take. What the host fills is looked up in
+/// machine code, and so a unit with such constants stays refused.
+fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcome {
+    let module = PtxModule::parse(ptx).filter(|_| command::constants(&unit.call).is_empty());
+    let Some(module) = module else {
+        return Err(refused.clone());
+    };
+    let names = resolve(unit, 0, &module.entries())?;
+    let symbols: Vec<&str> = names.iter().map(|(_, symbol)| symbol.as_str()).collect();
+    // PTXAS has looked at nothing but the version: what the simulator does not run either stays refused.
+    if let Err(why) = simulated(ptx, &symbols) {
+        return Err(fault(
+            FaultKind::Compile,
+            format!(
+                "{}\nand the simulator does not run it: {why}",
+                refused.message
+            ),
+        ));
+    }
+    let identity = identity::ptx_identity(&symbols, ptx);
+    let entries = names.iter().map(|(name, symbol)| EntryFacts {
+        name: name.clone(),
+        symbol: symbol.clone(),
+        resources: None,
+        bounds: launch_bounds(ptx, symbol),
+    });
+    Ok(Compiled {
+        facts: BuildFacts {
+            artifact: String::new(),
+            // There is no machine code that could be the same.
+            identity: identity.clone(),
+            ptx: Some(identity),
+            entries: entries.collect(),
+            constants: Vec::new(),
+            warnings: vec![refused.message.clone()],
+        },
+        output: file.to_owned(),
+        ptx: Some(ptx.to_owned()),
+        included: vec![unit.source.clone()],
+    })
+}
+
+fn simulated(ptx: &str, symbols: &[&str]) -> std::result::Result<(), String> {
+    let module = ptxsim::Module::load(ptx).map_err(|error| error.to_string())?;
+    symbols
+        .iter()
+        .try_for_each(|symbol| match module.kernel(symbol) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        })
 }
 
 /// Machine code that was made elsewhere.
@@ -438,7 +518,7 @@ impl Workshop<'_> {
         let rules = Rules {
             writes: &[self.scratch],
             sockets: Sockets::None,
-            memory: None,
+            memory: Some(limits::compiler_memory()),
             file: Some(LARGEST_FILE),
         };
         let ended = process::run_confined(command, &rules, self.deadline, MOST_OUTPUT)
@@ -540,6 +620,10 @@ fn failure<Made>(text: &str, ended: &Ended) -> Result<std::result::Result<Made, 
             ))
             .help("set NVCC_CCBIN to an older g++, for example g++-13"),
         ));
+    }
+    // As a deadline that has passed: the same limit holds on every machine, and what needs more is the source's.
+    if let Some(why) = limits::out_of_memory(text) {
+        return Ok(Err(fault(FaultKind::Compile, format!("nvcc: {why}"))));
     }
     if let Some(breakage) = find_breakage(ended) {
         return Err(Error::Environment(
@@ -761,7 +845,7 @@ fn entries_by_ptxas(
         Ok(EntryFacts {
             name,
             symbol,
-            resources,
+            resources: Some(resources),
             bounds: bounds.unwrap_or_default(),
         })
     });
@@ -783,7 +867,7 @@ fn entries_by_cubin(unit: &Unit, names: Vec<(String, String)>, cubin: &Cubin) ->
         Ok(EntryFacts {
             name,
             symbol,
-            resources,
+            resources: Some(resources),
             bounds: LaunchBounds::default(),
         })
     });

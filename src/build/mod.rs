@@ -58,6 +58,12 @@ pub enum Artifact {
         ptx: Option<PathBuf>,
         constants: Vec<FilledConstant>,
     },
+    /// PTX that the assembler does not take: the simulator alone runs it.
+    Ptx {
+        path: PathBuf,
+        /// As of a cubin.
+        entries: Vec<(String, String)>,
+    },
     Launcher {
         library: PathBuf,
         /// `int f(void** args)`, where `args[i]` points to the value of argument i.
@@ -413,8 +419,17 @@ fn artifact(unit: &Unit, stored: &Stored) -> Artifact {
     let entries = entries
         .map(|entry| (entry.name.clone(), entry.symbol.clone()))
         .collect();
-    match &unit.call {
-        Callable::Entries { .. } => Artifact::Cubin {
+    let is_assembled = stored
+        .facts
+        .entries
+        .iter()
+        .all(|entry| entry.resources.is_some());
+    match (&unit.call, &stored.ptx) {
+        (Callable::Entries { .. }, Some(ptx)) if !is_assembled => Artifact::Ptx {
+            path: ptx.clone(),
+            entries,
+        },
+        (Callable::Entries { .. }, _) => Artifact::Cubin {
             path: stored.file.clone(),
             entries,
             ptx: stored.ptx.clone(),
@@ -428,7 +443,7 @@ fn artifact(unit: &Unit, stored: &Stored) -> Artifact {
                 })
                 .collect(),
         },
-        Callable::Launcher { .. } => Artifact::Launcher {
+        (Callable::Launcher { .. }, _) => Artifact::Launcher {
             library: stored.file.clone(),
             function: command::SHIM.to_owned(),
             entries,

@@ -192,6 +192,7 @@ impl Given {
                 value: ScalarValue::Int(0),
             } => Self::Zero,
             Arg::Scalar { elem, .. } => Self::Scalar(*elem),
+            Arg::Texture { .. } | Arg::Surface { .. } => Self::Scalar(ScalarType::U64),
             Arg::Struct { .. } | Arg::Pad { .. } => Self::Struct,
         }
     }
@@ -302,6 +303,8 @@ fn as_written(arg: &Arg) -> String {
         Arg::ZeroPoints { tensor } => format!("zero points of {tensor}"),
         Arg::Bytes { tensor } => format!("bytes of {tensor}"),
         Arg::Scalar { elem, .. } => elem.name().to_owned(),
+        Arg::Texture { tensor, .. } => format!("texture of {tensor}"),
+        Arg::Surface { tensor, .. } => format!("surface of {tensor}"),
         Arg::Null => "nullptr".to_owned(),
         Arg::Stream => "the stream".to_owned(),
         Arg::Struct { fields } => format!("a struct of {} fields", fields.len()),

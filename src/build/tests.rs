@@ -136,7 +136,7 @@ fn every_kind_of_name_resolves() {
         let facts = got(built);
         assert_eq!(facts.entries[0].name, name);
         assert_eq!(facts.entries[0].symbol, symbol);
-        assert!(facts.entries[0].resources.registers > 0);
+        assert!(facts.entries[0].resources.as_ref().unwrap().registers > 0);
         let Some(Artifact::Cubin {
             path,
             entries,
@@ -297,7 +297,7 @@ fn what_ptxas_says_arrives_for_each_architecture() {
         .collect();
     for built in bench.build(&units) {
         let facts = got(&built);
-        let resources = &facts.entries[0].resources;
+        let resources = facts.entries[0].resources.as_ref().unwrap();
         assert!(resources.registers > 8, "{resources:?}");
         assert_eq!(resources.stack, Some(128));
         assert_eq!(
@@ -374,10 +374,11 @@ fn a_cubin_says_what_ptxas_said_of_it() {
             spill_loads: (!is_framed).then_some(0),
             cumulative_stack: None,
             constant_banks: BTreeMap::new(),
-            ..theirs.entries[0].resources.clone()
+            ..theirs.entries[0].resources.clone().unwrap()
         };
         assert_eq!(
-            ours.entries[0].resources, wanted,
+            ours.entries[0].resources,
+            Some(wanted),
             "{}",
             theirs.entries[0].name
         );
@@ -392,13 +393,13 @@ fn a_cubin_that_calls_or_is_for_another_chip() {
         defines: [("DEEP".to_owned(), "1".to_owned())].into(),
         ..entry("k.cu", "recurses")
     });
-    assert!(got(&compiled).entries[0].resources.stack > Some(0));
+    assert!(got(&compiled).entries[0].resources.as_ref().unwrap().stack > Some(0));
     let Some(Artifact::Cubin { path, .. }) = &compiled.artifact else {
         panic!("{compiled:?}");
     };
     std::fs::copy(path, bench.root.path().join("k.cubin")).unwrap();
     let read = bench.one(&entry("k.cubin", "recurses"));
-    let resources = &got(&read).entries[0].resources;
+    let resources = got(&read).entries[0].resources.as_ref().unwrap();
     assert_eq!((resources.stack, resources.spill_loads), (None, None));
     let said = |source: &str, arch: &str, name: &str| {
         fault(&bench.one(&unit(

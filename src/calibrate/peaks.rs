@@ -196,7 +196,7 @@ mod tests {
         let built = build::build_all(root.path(), &toolchain, &cache, &units, 1, &|_, _| {});
         for (unit, built) in units.iter().zip(built.unwrap()) {
             let facts = got(built.facts, &unit.id.to_string()).unwrap();
-            let resources = &facts.entries[0].resources;
+            let resources = facts.entries[0].resources.as_ref().unwrap();
             assert_eq!(resources.spill_stores, Some(0), "{}", unit.id);
             // Eight chains are in registers of their own: nothing was folded away.
             let least = match unit.id.kernel.as_str() {

@@ -1,5 +1,6 @@
 //! How a kernel is called: entry or launcher, arguments, launch.
 
+use super::image;
 use super::raw::{Formula, Launcher, RawArg, RawLaunch};
 use super::scope::{Scope, is_cut_at_a_comma};
 use super::yaml::{Problem, Spot, suggest};
@@ -115,6 +116,7 @@ pub fn resolve_launcher(
             | Arg::Bytes { .. }
             | Arg::Null => Ok(CType::Pointer),
             Arg::Scalar { elem, .. } => Ok(CType::Scalar(*elem)),
+            Arg::Texture { .. } | Arg::Surface { .. } => Ok(CType::Scalar(ScalarType::U64)),
             Arg::Stream => Ok(CType::Stream),
             Arg::Struct { .. } | Arg::Pad { .. } => Err(Problem::new(
                 spot.at,
@@ -289,6 +291,11 @@ fn resolve_arg(
                 format!("`{}` is not an input; a reference reads inputs", name.value),
             )),
         },
+        R::Texture(_) | R::Surface(_) if callee == Callee::Reference => {
+            refuse("a reference takes the `tensor`, and neither textures nor surfaces")
+        }
+        R::Texture(raw) => image::resolve_texture(raw, find_tensor(&raw.tensor, tensors)?),
+        R::Surface(raw) => image::resolve_surface(raw, find_tensor(&raw.tensor, tensors)?),
         R::Nullptr => Ok(Arg::Null),
         R::Stream if callee == Callee::Launcher => Ok(Arg::Stream),
         R::Stream => refuse("only a launcher can take a stream"),
@@ -340,11 +347,12 @@ pub fn find_tensor<'a>(name: &Spot<String>, tensors: &'a [Tensor]) -> Result<&'a
         })
 }
 
-/// Names of the tensors that the arguments point to.
+/// Names of the tensors that the arguments give the kernel.
 pub fn passed_tensors(args: &[Arg]) -> Vec<&str> {
     args.iter()
         .flat_map(|arg| match arg {
             Arg::Tensor { name } => vec![name.as_str()],
+            Arg::Texture { tensor, .. } | Arg::Surface { tensor, .. } => vec![tensor.as_str()],
             Arg::Struct { fields } => passed_tensors(fields),
             _ => Vec::new(),
         })

@@ -6,6 +6,7 @@ use super::expect;
 use super::fallback;
 use super::flags::check_nvcc_flag;
 use super::gates::{self, DEFAULT, Writer};
+use super::image;
 use super::memory;
 use super::raw::{self, RawArg, RawLaunch, RawReference};
 use super::reference;
@@ -20,8 +21,8 @@ use crate::files;
 use crate::sources::{self, Made, NoDirectory};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate, MemoryStep,
-    Metric, Reference, Rival, Role, Step, Target, Tensor, Unit, UnitId,
+    Arch, Arg, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate,
+    MemoryStep, Metric, Reference, Rival, Role, Step, Target, Tensor, Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.
@@ -523,6 +524,35 @@ impl<'a> KernelVariant<'a> {
     }
 }
 
+/// Of all steps, which share the tensors.
+fn check_images(
+    steps: &[Step],
+    tensors: &[Tensor],
+    kernel: &KernelVariant<'_>,
+) -> Result<(), Problem> {
+    let args: Vec<&Arg> = steps.iter().flat_map(|step| &step.args).collect();
+    let declared = |name: &str| {
+        let mut all = kernel.tensors.iter();
+        let found = all.find(|(declared, _)| declared.value == name);
+        found.map_or(kernel.raw.source.at, |(declared, _)| declared.at)
+    };
+    image::check_together(&args, kernel.raw.source.at)?;
+    let only_read = image::only_read(&args);
+    let is_written =
+        |tensor: &&Tensor| tensor.role != Role::In && only_read.contains(&tensor.name.as_str());
+    match tensors.iter().find(is_written) {
+        None => Ok(()),
+        Some(tensor) => Err(Problem::new(
+            declared(&tensor.name),
+            format!(
+                "`{}` is written by the kernel, and a texture is only read",
+                tensor.name
+            ),
+        )
+        .help(format!("pass {{surface: {{tensor: {}}}}}", tensor.name))),
+    }
+}
+
 fn resolve_case(
     kernel: &KernelVariant<'_>,
     shape: &NamedShape,
@@ -533,6 +563,7 @@ fn resolve_case(
     let tensors = tensor::resolve_tensors(&kernel.tensors, &scope)?;
     let steps = resolve_steps(&kernel.call, &tensors, &scope)?;
     check_constants(kernel, &tensors)?;
+    check_images(&steps, &tensors, kernel)?;
     let passed = steps
         .iter()
         .flat_map(|step| call::passed_tensors(&step.args));

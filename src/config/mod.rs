@@ -18,6 +18,7 @@ mod expect;
 mod fallback;
 mod flags;
 mod gates;
+mod image;
 mod kernel;
 mod layout;
 mod limit;

@@ -8,7 +8,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
-use verdict::model::{Binary, ElemType, Metric, Mode, Nibbles, ReduceOp, Role, Unary};
+use verdict::model::{
+    Binary, ElemType, ImageMemory, Metric, Mode, Nibbles, ReduceOp, Role, TextureAddress,
+    TextureFilter, TextureRead, Unary,
+};
 
 /// The kernels and the limits that they must keep.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -520,6 +523,10 @@ pub enum RawArg {
     ZeroPoints(Spot<String>),
     /// For a reference: pointer to the bytes of this input as the kernel reads them.
     Bytes(Spot<String>),
+    /// cudaTextureObject_t over this tensor.
+    Texture(Spot<RawTexture>),
+    /// cudaSurfaceObject_t over this tensor.
+    Surface(Spot<RawSurface>),
     Nullptr,
     /// The launcher's cudaStream_t.
     Stream,
@@ -540,6 +547,40 @@ pub enum RawArg {
     Struct(Vec<Spot<RawArg>>),
     /// Padding bytes in a struct.
     Pad(Spot<u32>),
+}
+
+/// A tensor [depth, height, width] of one to three dimensions, x last.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Texture")]
+pub struct RawTexture {
+    pub tensor: Spot<String>,
+    /// Default: point.
+    pub filter: Option<Spot<TextureFilter>>,
+    /// Default: clamp.
+    pub address: Option<Spot<TextureAddress>>,
+    /// Coordinates from 0 to 1. Default: false.
+    pub normalized: Option<bool>,
+    /// Default: element.
+    pub read: Option<Spot<TextureRead>>,
+    /// 1, 2 or 4; several are the last dimension of the tensor. Default: 1.
+    pub channels: Option<Spot<u32>>,
+    /// The first dimension of the tensor counts layers. Default: false.
+    pub layered: Option<bool>,
+    /// array, or linear for tex1Dfetch. Default: array.
+    pub memory: Option<Spot<ImageMemory>>,
+}
+
+/// As a texture's tensor.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Surface")]
+pub struct RawSurface {
+    pub tensor: Spot<String>,
+    /// 1, 2 or 4; several are the last dimension of the tensor. Default: 1.
+    pub channels: Option<Spot<u32>>,
+    /// The first dimension of the tensor counts layers. Default: false.
+    pub layered: Option<bool>,
 }
 
 /// Names are of tensors.

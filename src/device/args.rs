@@ -49,6 +49,8 @@ pub trait Pointers {
     fn tensor(&self, name: &str) -> Option<Address>;
     fn scales(&self, tensor: &str) -> Option<Address>;
     fn zero_points(&self, tensor: &str) -> Option<Address>;
+    /// The handle of a texture or a surface.
+    fn object(&self, arg: &Arg) -> Option<u64>;
     fn stream(&self) -> u64;
 }
 
@@ -71,6 +73,9 @@ pub fn sizes(args: &[Arg]) -> Vec<usize> {
             Some(0)
         }
         fn zero_points(&self, _: &str) -> Option<Address> {
+            Some(0)
+        }
+        fn object(&self, _: &Arg) -> Option<u64> {
             Some(0)
         }
         fn stream(&self) -> u64 {
@@ -114,6 +119,8 @@ fn encode(arg: &Arg, pointers: &dyn Pointers) -> Result<Field> {
         Arg::ZeroPoints { tensor } => {
             pointer(pointers.zero_points(tensor), "the zero points", tensor)
         }
+        Arg::Texture { tensor, .. } => pointer(pointers.object(arg), "a texture", tensor),
+        Arg::Surface { tensor, .. } => pointer(pointers.object(arg), "a surface", tensor),
         Arg::Bytes { tensor } => Err(refused(format!(
             "the bytes of `{tensor}` are for references alone"
         ))),
@@ -200,6 +207,9 @@ mod tests {
         }
         fn zero_points(&self, _: &str) -> Option<Address> {
             None
+        }
+        fn object(&self, arg: &Arg) -> Option<u64> {
+            matches!(arg, Arg::Surface { tensor, .. } if tensor == "x").then_some(0x55)
         }
         fn stream(&self) -> u64 {
             7

@@ -14,7 +14,7 @@ use crate::build::Artifact;
 use args::PackedArg;
 use serde::{Deserialize, Serialize};
 use verdict::model::Unsupported;
-use verdict::model::{DriverFacts, Fault, FaultKind, GpuState, Launch};
+use verdict::model::{DriverFacts, Fault, FaultKind, GpuState, Image, Launch, Sampler};
 
 pub use choice::DeviceChoice;
 
@@ -31,6 +31,8 @@ pub struct Call {
     pub program: Program,
     /// One after the other; of a cubin one for each of its entries, of a launcher just one.
     pub steps: Vec<PackedStep>,
+    /// The tensors that it reaches through surfaces.
+    pub surfaces: Vec<Address>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +112,9 @@ pub trait Device {
     /// Bytes to keep on both sides of a buffer, so that a stray write is seen; none where the device
     /// looks at every access itself.
     fn guard(&self) -> usize;
+
+    /// The handle of a texture over the tensor at an address, of a surface without a sampler.
+    fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64>;
 
     /// Frees all memory and programs.
     fn reset(&mut self) -> Result<()>;

@@ -10,6 +10,7 @@ use crate::counters::counted;
 use crate::device::args::PackedArg;
 use crate::files;
 use crate::report::words::instructions;
+use ptxsim::image as own;
 use ptxsim::memory::Variables;
 use ptxsim::{Counters, Kernel, Limits, LoadError, Memory, Module, NoKernel, Report};
 use std::cmp::Reverse;
@@ -18,8 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use verdict::model::Unsupported;
 use verdict::model::{
-    DriverFacts, Fault, FaultKind, Finding, FindingKind, Launch, Place, Printed, SimulationFacts,
-    SourceLine,
+    DriverFacts, ElemType, Fault, FaultKind, Finding, FindingKind, Image, ImageMemory, Launch,
+    Place, Printed, Sampler, SimulationFacts, SourceLine, TextureAddress, TextureFilter,
+    TextureRead,
 };
 
 /// Bytes of all buffers of a case together.
@@ -478,6 +480,53 @@ fn refused(error: &LoadError) -> Failure {
     })
 }
 
+fn own_image(address: Address, image: &Image) -> Option<own::Image> {
+    Some(own::Image {
+        address,
+        format: match image.elem {
+            ElemType::U8 => own::Format::U8,
+            ElemType::I8 => own::Format::I8,
+            ElemType::U16 => own::Format::U16,
+            ElemType::I16 => own::Format::I16,
+            ElemType::U32 => own::Format::U32,
+            ElemType::I32 => own::Format::I32,
+            ElemType::F16 => own::Format::F16,
+            ElemType::F32 => own::Format::F32,
+            ElemType::F64 | ElemType::Bf16 | ElemType::E4m3 | ElemType::E5m2 | ElemType::I64 => {
+                return None;
+            }
+        },
+        channels: image.channels,
+        geometry: own::Geometry {
+            rank: image.rank,
+            layered: image.layers.is_some(),
+        },
+        extents: image.extents,
+        layers: image.layers.unwrap_or(1),
+        layout: match image.memory {
+            ImageMemory::Array => own::Layout::Array,
+            ImageMemory::Linear => own::Layout::Linear,
+        },
+    })
+}
+
+fn own_sampler(sampler: &Sampler) -> own::Sampler {
+    own::Sampler {
+        filter: match sampler.filter {
+            TextureFilter::Point => own::Filter::Point,
+            TextureFilter::Linear => own::Filter::Linear,
+        },
+        outside: match sampler.address {
+            TextureAddress::Clamp => own::Outside::Clamp,
+            TextureAddress::Border => own::Outside::Border,
+            TextureAddress::Wrap => own::Outside::Wrap,
+            TextureAddress::Mirror => own::Outside::Mirror,
+        },
+        normalized: sampler.normalized,
+        as_float: sampler.read == TextureRead::NormalizedFloat,
+    }
+}
+
 /// An address that no buffer of ours has: gatekeeper's own mistake.
 fn stray(error: ptxsim::memory::MemoryError) -> Failure {
     Failure::of_case(FaultKind::Environment, error.to_string())
@@ -489,11 +538,17 @@ impl Device for SimDevice {
     }
 
     fn load(&mut self, artifact: &Artifact) -> Result<Program> {
-        let Artifact::Cubin { ptx, entries, .. } = artifact else {
-            return Err(Failure::Unsupported(Unsupported::Launcher));
-        };
-        let Some(ptx) = ptx else {
-            return Err(Failure::Unsupported(Unsupported::Cubin));
+        let (ptx, entries) = match artifact {
+            Artifact::Cubin {
+                ptx: Some(ptx),
+                entries,
+                ..
+            } => (ptx, entries),
+            Artifact::Ptx { path, entries } => (path, entries),
+            Artifact::Cubin { ptx: None, .. } => {
+                return Err(Failure::Unsupported(Unsupported::Cubin));
+            }
+            Artifact::Launcher { .. } => return Err(Failure::Unsupported(Unsupported::Launcher)),
         };
         let module = match self.modules.get(ptx) {
             Some(module) => Arc::clone(module),
@@ -540,6 +595,21 @@ impl Device for SimDevice {
                     problem: error.to_string(),
                 })
             })
+    }
+
+    /// Textures read the tensor itself, and so what is undefined in it is seen.
+    fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64> {
+        let bound = match sampler {
+            Some(sampler) => own::Bound::Texture(own_sampler(sampler)),
+            None => own::Bound::Surface,
+        };
+        let Some(image) = own_image(at, image) else {
+            return Err(Failure::of_case(
+                FaultKind::LaunchRefused,
+                format!("no texture or surface holds {}", image.elem.name()),
+            ));
+        };
+        self.memory.bind(image, bound).map_err(stray)
     }
 
     fn guard(&self) -> usize {

@@ -3,13 +3,14 @@
 use super::Side;
 use super::counts::blocks;
 use super::diagnosis::peaks::Peaks;
-use verdict::model::{EntryFacts, Launch};
+use verdict::model::{EntryFacts, Launch, Resources};
 use verdict::occupancy::{Demand, Occupancy, occupancy};
 
 /// One step of a case on one side.
 #[derive(Clone, Copy, Debug)]
 pub struct Resident<'a> {
     pub entry: &'a EntryFacts,
+    pub resources: &'a Resources,
     pub launch: &'a Launch,
     pub occupancy: Occupancy,
     pub blocks: u64,
@@ -19,7 +20,7 @@ pub struct Resident<'a> {
 
 impl Resident<'_> {
     pub fn shared(&self) -> u64 {
-        u64::from(self.entry.resources.static_shared) + u64::from(self.launch.dynamic_shared)
+        u64::from(self.resources.static_shared) + u64::from(self.launch.dynamic_shared)
     }
 
     /// Blocks over those that are resident at a time. `None` where the GPU is not known, or nothing fits.
@@ -45,7 +46,7 @@ pub fn resident<'a>(side: &Side<'a>) -> Vec<Resident<'a>> {
     let steps = entries.iter().zip(&side.case.steps);
     let steps = steps.filter_map(|(entry, step)| {
         let launch = step.launch.as_ref()?;
-        let resources = &entry.resources;
+        let resources = entry.resources.as_ref()?;
         let demand = Demand {
             registers: resources.registers,
             shared_bytes: u64::from(resources.static_shared) + u64::from(launch.dynamic_shared),
@@ -54,6 +55,7 @@ pub fn resident<'a>(side: &Side<'a>) -> Vec<Resident<'a>> {
         };
         Some(Resident {
             entry,
+            resources,
             launch,
             occupancy: occupancy(arch, demand)?,
             blocks: blocks(launch),

@@ -59,7 +59,7 @@ impl Kept {
         case: &Case,
         device: &DeviceFacts,
     ) -> Option<Self> {
-        let resources = &built.entries.first()?.resources;
+        let resources = built.entries.first()?.resources.as_ref()?;
         let launch = case.steps.first()?.launch.as_ref()?;
         let shared_bytes = u64::from(resources.static_shared) + u64::from(launch.dynamic_shared);
         let fits = occupancy(

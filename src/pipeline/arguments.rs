@@ -22,17 +22,34 @@ pub fn refuse_misfits(plan: &Plan, places: Option<&Places>, built: &mut [(UnitId
     }
 }
 
+/// PTX that PTXAS does not take is for the simulator alone: where a GPU is asked for, it is a unit that was not
+/// built, as PTXAS says.
+pub fn refuse_unassembled(built: &mut [(UnitId, Built)]) {
+    for (_, built) in built {
+        if !matches!(built.artifact, Some(Artifact::Ptx { .. })) {
+            continue;
+        }
+        let said = built.facts.got().map(|facts| facts.warnings.join("\n"));
+        built.artifact = None;
+        built.facts = Seen::Fault(Fault {
+            kind: FaultKind::Compile,
+            message: said.unwrap_or_default(),
+        });
+    }
+}
+
 fn misfits(plan: &Plan, places: Option<&Places>, unit: &UnitId, built: &Built) -> Option<String> {
     // Those of a launcher its compiler has looked at.
-    let Some(Artifact::Cubin { entries, ptx, .. }) = &built.artifact else {
-        return None;
+    let (entries, ptx) = match &built.artifact {
+        Some(Artifact::Cubin { entries, ptx, .. }) => (entries, ptx.as_ref()),
+        Some(Artifact::Ptx { entries, path }) => (entries, Some(path)),
+        Some(Artifact::Launcher { .. }) | None => return None,
     };
     // Values differ from shape to shape, types do not.
     let mut cases = plan.cases.iter();
     let case =
         cases.find(|case| (&case.id.kernel, &case.id.variant) == (&unit.kernel, &unit.variant))?;
     // Without it the names of entries say what they can.
-    let ptx = ptx.as_ref();
     let ptx = ptx.and_then(|path| files::read_text(path, files::made()).ok());
     let mut lines = Vec::new();
     for (number, ((name, symbol), step)) in entries.iter().zip(&case.steps).enumerate() {

@@ -48,7 +48,7 @@ pub fn find(asked: &Asked, root: &Path, head: &Head, cache: &Cache) -> Result<Fo
     let mut path = tree.root.join(head.file);
     let own = path.strip_prefix(&tree.top).unwrap_or(&path);
     let trees = Trees {
-        base: &tree.top,
+        base: &tree,
         head: &top,
     };
     let Moves { origin, gone } = moved::find(&trees, &asked.revision, own, head.all)?;

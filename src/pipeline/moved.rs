@@ -10,9 +10,10 @@ use crate::repo;
 use std::path::{Path, PathBuf};
 use verdict::model::{CaseId, GoneGates};
 
-/// Two revisions of one repository, each by its top directory.
+/// Two revisions of one repository.
 pub struct Trees<'a> {
-    pub base: &'a Path,
+    pub base: &'a repo::Tree,
+    /// The top directory.
     pub head: &'a Path,
 }
 
@@ -28,26 +29,29 @@ pub struct Moves {
 /// # Errors
 /// Environment, where git cannot list files. Usage, where the file could have been either of two.
 pub fn find(trees: &Trees, revision: &str, own: &Path, cases: &[CaseId]) -> Result<Moves> {
-    let mut gone: Vec<GoneGates> = files(trees.base)?
+    let base = &trees.base.top;
+    let of_base = trees.base.files_with("kernels", &["yaml", "yml"])?;
+    let mut gone: Vec<GoneGates> = gates_among(base, of_base)
         .into_iter()
         .filter(|name| Path::new(name) != own && !stands(trees.head, name))
         .filter_map(|file| {
             // What cannot be read there held nobody to anything.
-            let cases = cases_of(&trees.base.join(&file))?;
+            let cases = cases_of(&base.join(&file))?;
             Some(GoneGates { file, cases })
         })
         .collect();
     if gone.is_empty() {
         return Ok(Moves { origin: None, gone });
     }
-    let is_new = |name: &Path| !trees.base.join(name).is_file();
+    let is_new = |name: &Path| !base.join(name).is_file();
     let origin = match is_new(own) {
         true => origin(&gone, cases).map_err(|files| could_be_either(revision, &files))?,
         false => None,
     };
     gone.retain(|it| Some(&it.file) != origin.as_ref());
     // A file that is new and has all of another's cases is that, moved: its own run holds it against what it was.
-    for name in files(trees.head)? {
+    let of_head = repo::files_with(trees.head, "kernels", &["yaml", "yml"])?;
+    for name in gates_among(trees.head, of_head) {
         let path = Path::new(&name);
         if path != own && is_new(path) && stands(trees.head, &name) {
             let cases = cases_of(&trees.head.join(path)).unwrap_or_default();
@@ -88,11 +92,10 @@ fn could_be_either(revision: &str, files: &[String]) -> Error {
     )
 }
 
-/// Files of gates in a working tree, from its top, whatever they are called.
-fn files(top: &Path) -> Result<Vec<String>> {
-    let names = repo::files_with(top, "kernels", &["yaml", "yml"])?;
-    let is_gates = |name: &String| is_gates(&top.join(name));
-    Ok(names.into_iter().filter(is_gates).collect())
+/// Files of gates, whatever they are called.
+fn gates_among(top: &Path, mut names: Vec<String>) -> Vec<String> {
+    names.retain(|name| is_gates(&top.join(name)));
+    names
 }
 
 fn is_gates(path: &Path) -> bool {

@@ -1,7 +1,7 @@
 //! Everything that needs no GPU time, at once: nvcc for head and base, the device's own waking up, and
 //! then, if there is a device, the references.
 
-use super::arguments::refuse_misfits;
+use super::arguments::{refuse_misfits, refuse_unassembled};
 use super::plan::{BaseTree, Planned};
 use super::{Request, milliseconds};
 use crate::build::{self, Artifact, Built};
@@ -38,7 +38,7 @@ pub(super) fn prepare(
     cache: &Cache,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<Prepared> {
-    let (device, builds, answers) = std::thread::scope(|scope| {
+    let (device, mut builds, answers) = std::thread::scope(|scope| {
         let builds = scope.spawn(|| Builds::make(planned, cache, on));
         let device = usable(open(request, crews), &planned.toolchain.facts.version);
         let answers = match device {
@@ -49,6 +49,10 @@ pub(super) fn prepare(
         let builds = builds.unwrap_or_else(|_| Err(Error::environment("the build stage panicked")));
         builds.map(|builds| (device, builds, answers))
     })?;
+    if !matches!(device, Seen::NotRun(_)) {
+        refuse_unassembled(&mut builds.head);
+        refuse_unassembled(&mut builds.base);
+    }
     let start = crews.costs().process;
     let overlap = Overlap {
         start: start.min(builds.wall),

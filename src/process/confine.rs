@@ -10,7 +10,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use nix::libc;
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule,
@@ -109,8 +109,14 @@ pub fn confine(command: &mut Command, rules: &Rules) -> io::Result<()> {
         (Resource::RLIMIT_AS, rules.memory),
         (Resource::RLIMIT_FSIZE, rules.file),
     ];
+    // Where this process may have less, so may they: nobody may ask for more than that.
+    let mut lowered = Vec::with_capacity(limits.len());
+    for (resource, limit) in limits {
+        let (_, most) = getrlimit(resource)?;
+        lowered.push((resource, limit.map(|limit| limit.min(most))));
+    }
     let before_start = move || {
-        for (resource, limit) in limits {
+        for &(resource, limit) in &lowered {
             if let Some(limit) = limit {
                 setrlimit(resource, limit, limit)?;
             }

@@ -3,6 +3,7 @@
 
 pub mod children;
 pub mod confine;
+pub mod helper;
 
 use children::Group;
 use confine::Rules;

@@ -14,12 +14,11 @@ mod page;
 mod tests;
 
 use crate::files;
-use crate::process;
+use crate::process::{self, helper};
 use crate::toolchain::Profiler;
 use crate::worker::{Crew, Job, TimeJob};
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 use verdict::model::{
     DeviceFacts, Fault, FaultKind, Mode, ProfileFacts, Schedule, Seen, Unsupported,
@@ -118,6 +117,8 @@ fn arguments(profiler: &Profiler, schedule: &Schedule, report: &Path, log: &Path
     };
     let mut all: Vec<OsString> = vec![profiler.program.clone().into()];
     let mut add = |texts: &[&str]| all.extend(texts.iter().map(OsString::from));
+    // It would take options from a file where it starts, which is the checkout.
+    add(&["--config-file", "off"]);
     add(&["--profile-from-start", "off", "--replay-mode", "kernel"]);
     // Clocks are the machine's: to hold them is for administrators, and no matter of a gate.
     add(&["--clock-control", "none", "--cache-control", caches]);
@@ -134,7 +135,7 @@ fn arguments(profiler: &Profiler, schedule: &Schedule, report: &Path, log: &Path
 /// What the report says of each kernel, in the order of their launch.
 fn read(profiler: &Profiler, report: &Path) -> Result<Vec<verdict::model::KernelProfile>, String> {
     let page = |options: &[&str]| {
-        let mut command = Command::new(&profiler.program);
+        let mut command = helper::command(&profiler.program);
         command
             .arg("--import")
             .arg(report)

@@ -142,6 +142,7 @@ fn a_worker_is_profiled_and_its_report_read() {
     // Once, on the GPU of the run, with clocks left alone and only what the worker marks.
     assert_eq!(arguments.lines().count(), 1);
     for words in [
+        "--config-file off",
         "--profile-from-start off",
         "--clock-control none",
         "--cache-control none",

@@ -1,55 +1,12 @@
 //! Files as they were: at another revision, and in each version that they had.
 
-use super::{command, git};
-use crate::error::{Diagnostic, Error, Result};
+use super::export::answer_to;
+use super::git::{command, git};
+use super::named::{refuse_grafts, short};
+use crate::error::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-
-/// Characters of a hash that people are shown.
-const SHOWN: usize = 12;
-
-/// The commit that `revision` names in the repository that holds `root`, whole. `asked` is what asks for
-/// it, as in `--base v1.0`.
-///
-/// # Errors
-/// Usage, where the revision is not known there.
-pub fn commit_of(root: &Path, revision: &str, asked: &str) -> Result<String> {
-    let commit = format!("{revision}^{{commit}}");
-    // An option in the place of a revision is no revision.
-    let known = [
-        "rev-parse",
-        "--verify",
-        "--quiet",
-        "--end-of-options",
-        &commit,
-    ];
-    git(root, &known).map_err(|said| {
-        Error::Usage(match refusal(&said) {
-            // It says what to do, too.
-            Some(_) => Diagnostic::new(format!("{asked}: {said}")),
-            None => Diagnostic::new(format!("{asked}: there is no such revision in this clone"))
-                .help("a shallow clone lacks it: `git fetch origin BRANCH`, or `fetch-depth: 0` for actions/checkout"),
-        })
-    })
-}
-
-/// Why git does not look into a repository at all, and not of a revision that it lacks: a checkout of another
-/// user's, as in many containers, or none.
-fn refusal(said: &str) -> Option<&str> {
-    let first = said.lines().next().unwrap_or_default();
-    ["dubious ownership", "not a git repository", "cannot be run"]
-        .iter()
-        .any(|why| first.contains(why))
-        .then_some(first)
-}
-
-/// A hash as it is shown.
-pub fn short(commit: &str) -> &str {
-    commit.get(..SHOWN).unwrap_or(commit)
-}
 
 /// Every file under `dir` at a commit, with its text. Paths are relative to `root`, as `dir` is.
 ///
@@ -128,6 +85,7 @@ pub fn versions(
             };
         }
     };
+    refuse_grafts(root)?;
     let shallow = git(root, &["rev-parse", "--is-shallow-repository"]).is_ok_and(|is| is == "true");
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut found: Vec<Touched> = Vec::new();
@@ -187,22 +145,11 @@ fn contents(root: &Path, objects: &[String]) -> Result<Vec<Option<String>>> {
     if objects.is_empty() {
         return Ok(Vec::new());
     }
-    let mut child = command(root)
-        .args(["cat-file", "--batch"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| broken(error.to_string()))?;
-    let input = child.stdin.take();
+    let mut git = command(root).map_err(broken)?;
+    git.args(["cat-file", "--batch"]);
     let asked = objects.join("\n") + "\n";
-    // It answers while it is still being asked.
-    let output = std::thread::scope(|scope| {
-        scope.spawn(move || input.map(|mut input| input.write_all(asked.as_bytes())));
-        child.wait_with_output()
-    });
-    let output = output.map_err(|error| broken(error.to_string()))?;
-    let mut rest = output.stdout.as_slice();
+    let output = answer_to(git, asked.into_bytes()).map_err(broken)?;
+    let mut rest = output.as_slice();
     objects
         .iter()
         .map(|object| answer(&mut rest).ok_or_else(|| broken(format!("no answer for {object}"))))
@@ -227,6 +174,7 @@ fn answer(rest: &mut &[u8]) -> Option<Option<String>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::named::commit_of;
     use super::*;
 
     fn run(dir: &Path, args: &[&str]) {

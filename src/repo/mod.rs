@@ -1,27 +1,21 @@
 //! Where and when a run took place: the commit of the tree, the machine, the date; and the trees of other
 //! revisions. The only user of git.
 
+mod export;
+mod git;
 mod history;
+mod named;
 mod worktree;
 
-pub use history::{Commit, commit_of, files, short, versions};
+use git::git;
+pub use git::git_version;
+pub use history::{Commit, files, versions};
+pub use named::{commit_of, short};
 use worktree::untracked;
 pub use worktree::{Tree, files_with, has_more, revision, top};
 
-use crate::process;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
 use verdict::model::Host;
-
-/// `2.39.5`; `None` where there is no git that works.
-pub fn git_version() -> Option<String> {
-    let mut git = Command::new("git");
-    git.arg("--version");
-    let ended = process::run(git, Duration::from_secs(10), 4096).ok()??;
-    let version = ended.log.trim().strip_prefix("git version ")?;
-    ended.status.success().then(|| version.to_owned())
-}
 
 /// Commit of the tree with `+` where it has changes; `None` outside git or without git.
 pub fn commit(root: &Path) -> Option<String> {
@@ -63,40 +57,6 @@ pub fn digest(root: &Path) -> Option<String> {
         hasher.update(&bytes);
     }
     Some(hasher.finalize().to_hex().chars().take(32).collect())
-}
-
-/// git in `dir`, and nowhere else: inside a hook, git names the repository and the index that it is at in
-/// the environment, and would take them for those of every directory.
-fn command(dir: &Path) -> Command {
-    let mut command = Command::new("git");
-    for name in [
-        "GIT_DIR",
-        "GIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_PREFIX",
-        "GIT_COMMON_DIR",
-        "GIT_OBJECT_DIRECTORY",
-    ] {
-        command.env_remove(name);
-    }
-    // What it says of a failure is read here, too.
-    command.env("LC_ALL", "C");
-    command.arg("-C").arg(dir);
-    command
-}
-
-/// What git prints, without the line's end; or what it says of its failure.
-fn git(dir: &Path, args: &[&str]) -> Result<String, String> {
-    let output = command(dir)
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("git cannot be run: {error}"))?;
-    let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
-    match output.status.success() {
-        true => Ok(text(&output.stdout)),
-        false => Err(text(&output.stderr)),
-    }
 }
 
 pub fn host() -> Host {

@@ -6,8 +6,9 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
 use verdict::model::{
-    Arg, Baseline, Callable, Case, CaseId, Determinism, Expected, Facet, Fallback, Gate, Limit,
-    MemoryStep, Plan, Reference, Rule, ScalarValue, Subject, Tensor, Unit,
+    Arg, Baseline, Callable, Case, CaseId, Determinism, Expected, Facet, Fallback, Gate, Image,
+    ImageMemory, Limit, MemoryStep, Plan, Reference, Rule, Sampler, ScalarValue, Subject, Tensor,
+    TextureAddress, TextureFilter, TextureRead, Unit,
 };
 
 /// What is known of the cases that are asked for.
@@ -333,6 +334,16 @@ fn argument(arg: &Arg) -> String {
         Arg::Scales { tensor } => format!("scales of {tensor}, f32"),
         Arg::ZeroPoints { tensor } => format!("zero points of {tensor}, i32"),
         Arg::Bytes { tensor } => format!("bytes of {tensor}"),
+        Arg::Texture {
+            tensor,
+            image,
+            sampler,
+        } => format!(
+            "texture of {tensor}, {}, {}",
+            of_image(image),
+            of_sampler(sampler)
+        ),
+        Arg::Surface { tensor, image } => format!("surface of {tensor}, {}", of_image(image)),
         Arg::Null => "nullptr".to_owned(),
         Arg::Stream => "stream".to_owned(),
         Arg::Scalar { elem, value } => {
@@ -348,6 +359,49 @@ fn argument(arg: &Arg) -> String {
         }
         Arg::Pad { bytes } => format!("pad {bytes}"),
     }
+}
+
+fn of_image(image: &Image) -> String {
+    let [x, y, z] = image.extents;
+    let extents = match image.rank {
+        1 => x.to_string(),
+        2 => format!("{x} x {y}"),
+        _ => format!("{x} x {y} x {z}"),
+    };
+    let layers = image.layers.map(|layers| format!(", {layers} layers"));
+    let linear = match image.memory {
+        ImageMemory::Array => "",
+        ImageMemory::Linear => ", linear",
+    };
+    format!(
+        "{extents} of {} {}{}{linear}",
+        image.channels,
+        image.elem.name(),
+        layers.unwrap_or_default()
+    )
+}
+
+fn of_sampler(sampler: &Sampler) -> String {
+    let filter = match sampler.filter {
+        TextureFilter::Point => "point",
+        TextureFilter::Linear => "linear",
+    };
+    let address = match sampler.address {
+        TextureAddress::Clamp => "clamp",
+        TextureAddress::Border => "border",
+        TextureAddress::Wrap => "wrap",
+        TextureAddress::Mirror => "mirror",
+    };
+    let normalized = if sampler.normalized {
+        ", normalised"
+    } else {
+        ""
+    };
+    let read = match sampler.read {
+        TextureRead::Element => "",
+        TextureRead::NormalizedFloat => ", read as floats",
+    };
+    format!("{filter}, {address}{normalized}{read}")
 }
 
 fn of_tensor(tensor: &Tensor) -> String {

@@ -170,6 +170,7 @@ const NOT_RUN: &[Entry] = &[
     entry("launcher-not-simulated", &[Unsupported], "A launcher is host code, and the simulator runs device code only.", "Run on a GPU."),
     entry("clusters-not-simulated", &[Unsupported], "The simulator does not run clusters of blocks.", "Run on a GPU."),
     entry("cubin-not-simulated", &[Unsupported], "The source is a cubin, and the simulator runs PTX.", "Run on a GPU, or give the .ptx that it was made from."),
+    entry("ptx-too-new", &[Unsupported], "The source is PTX of a newer version than the installed PTXAS takes. The simulator runs it, but there is no machine code: no resources are known, and no GPU can run it.", "Use a newer compiler, or make the PTX for the version that this one takes."),
     entry("not-in-cubin", &[Unsupported], "The source is a cubin, which does not say how much is spilled, or how large the stack is where it calls functions.", "Give the .ptx that it was made from: PTXAS then says it."),
     entry("launcher-code-not-read", &[Unsupported], "Machine code is not explained: a launcher's kernels are inside its library.", "Declare the kernel itself, with `entry`."),
     entry("ptx-not-simulated", &[Unsupported], "The simulator does not have an instruction that the kernel uses.", "Run on a GPU."),

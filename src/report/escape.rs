@@ -16,7 +16,7 @@ pub(super) fn visible(line: &str) -> String {
 
 /// Text of two directions reads in another order than it is (CVE-2021-42574).
 fn turns(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// For a stream that people read, and a runner of GitHub: the older form of its commands counts anywhere in a line.
@@ -143,12 +143,14 @@ pub(super) fn chart_text(raw: &str) -> String {
         .collect()
 }
 
-/// The message of a workflow command. Escaped as actions/toolkit does (packages/core/src/command.ts), so that no
-/// message can end its command and begin another.
+/// The message of a workflow command, whose lines are shown in a page and in a log. Line breaks and `%` are escaped as
+/// actions/toolkit does (packages/core/src/command.ts), so that no message can end its command and begin another.
 pub(super) fn workflow_data(text: &str) -> String {
-    text.replace('%', "%25")
-        .replace('\r', "%0D")
-        .replace('\n', "%0A")
+    let lines = text.split('\n').map(|line| {
+        // The break of Windows is one, too.
+        within_line(line.strip_suffix('\r').unwrap_or(line)).replace('%', "%25")
+    });
+    lines.collect::<Vec<_>>().join("%0A")
 }
 
 /// A property of one.
@@ -173,7 +175,8 @@ pub(super) fn json(text: &str) -> String {
 
 /// In a message of SARIF, where `[text](place)` is a link.
 pub(super) fn sarif_message(text: &str) -> String {
-    text.replace("](", "] (")
+    let lines = text.split('\n').map(visible);
+    lines.collect::<Vec<_>>().join("\n").replace("](", "] (")
 }
 
 /// A path as the path of a URI.
@@ -192,7 +195,11 @@ pub(super) fn uri_path(path: &str) -> String {
 
 /// As `json`, of XML.
 pub(super) fn xml(text: &str) -> String {
-    text.replace("##[", "&#35;#[")
+    let lines = text.split('\n').map(visible);
+    lines
+        .collect::<Vec<_>>()
+        .join("\n")
+        .replace("##[", "&#35;#[")
 }
 
 /// A whole page of HTML, in which the markup is escaped already: no text in it hides a character or turns the direction
@@ -246,6 +253,11 @@ pub(super) mod testing {
             Just(" @octocat ".to_owned()),
             Just(" \t".to_owned()),
             Just("\u{1b}[2J".to_owned()),
+            // A link of a terminal, its bell, a control sequence in one character, the end of a text in C.
+            Just("\u{1b}]8;;http://e\u{7}x\u{1b}]8;;\u{7}".to_owned()),
+            Just("\u{9b}31m\u{0}\u{8}".to_owned()),
+            Just("\u{202e}\u{2066}\u{61c}".to_owned()),
+            Just("\r\n".to_owned()),
             Just("|`<&".to_owned()),
             Just("\n\n```\n<img src=x>\n# a\n".to_owned()),
             Just("</sub></details><script>".to_owned()),
@@ -339,7 +351,9 @@ mod tests {
 
         #[test]
         fn a_workflow_command_stays_one(text in hostile()) {
-            prop_assert!(!workflow_data(&text).contains(['\n', '\r']));
+            let shown = workflow_data(&text);
+            prop_assert!(shown.chars().all(|c| c == '\t' || !c.is_control() && !turns(c)), "{shown:?}");
+            prop_assert!(!shown.contains("##["), "{shown:?}");
             prop_assert!(!workflow_property(&text).contains(['\n', '\r', ':', ',']));
         }
     }

@@ -857,6 +857,9 @@ pub fn unsupported(why: &Unsupported) -> String {
         Unsupported::Clusters => "the simulator does not run clusters of blocks".to_owned(),
         Unsupported::Cubin => "the source is a cubin; the simulator runs PTX only".to_owned(),
         Unsupported::NotInCubin => "the source is a cubin, which does not say it".to_owned(),
+        Unsupported::NewerPtx => {
+            "the PTX is of a newer version than this PTXAS takes, so there is no machine code".to_owned()
+        }
         Unsupported::LauncherCode => "the machine code of a launcher's kernels is inside its library and is not read".to_owned(),
         Unsupported::Ptx { problem } => problem.clone(),
         Unsupported::OutOfMemory { problem } => format!("out of memory: {problem}"),

@@ -47,7 +47,7 @@ pub fn broken() -> Record {
         },
     );
     fixture::rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.registers = 129
+        facts.entries[0].resources.as_mut().unwrap().registers = 129
     });
     for piece in &mut record.evidence {
         if let Evidence::Check { case, facts, .. } = piece
@@ -359,7 +359,7 @@ fn accepted_registers(instead: Rule) -> Acceptance {
 fn a_run_with_acceptances() {
     let mut record = fixture::record_beside_base();
     fixture::rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.registers = 100
+        facts.entries[0].resources.as_mut().unwrap().registers = 100
     });
     record.policy.accepted = vec![
         accepted_registers(fixture::within(Metric::Registers, 0.05)),

@@ -251,7 +251,7 @@ mod tests {
         let of_build = || {
             let mut record = fixture::record();
             fixture::rebuild(&mut record, "fast", |facts| {
-                facts.entries[0].resources.registers = 256;
+                facts.entries[0].resources.as_mut().unwrap().registers = 256;
             });
             record
         };

@@ -1,9 +1,13 @@
 //! The pinned compiler from NVIDIA's wheels, into the cache.
+//!
+//! pip and uv are not confined: they need the network, and the user's settings for it. So nothing of a checkout may
+//! reach them, and whichever mirror answers, only the wheels of these digests are installed.
 
 use super::{Search, Toolchain, find_in, output_of};
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
 use crate::files;
+use crate::process::helper;
 use crate::temporary::{self, TemporaryDir};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,10 +25,28 @@ struct Package {
     version: &'static str,
     /// Of the directory, before the version.
     name: &'static str,
-    wheels: &'static [&'static str],
+    wheels: &'static [Wheel],
     /// Without it nothing is installed.
     program: &'static str,
     size: &'static str,
+    /// The way without an installer.
+    by_hand: &'static str,
+}
+
+/// One of a package index, for both processors that the wheels are made for.
+struct Wheel {
+    name: &'static str,
+    version: &'static str,
+    /// SHA-256 of the files for x86-64 and for aarch64.
+    digests: [&'static str; 2],
+}
+
+impl Wheel {
+    /// A line of a file of requirements.
+    fn requirement(&self) -> String {
+        let digests = self.digests.map(|it| format!(" --hash=sha256:{it}"));
+        format!("{}=={}{}\n", self.name, self.version, digests.concat())
+    }
 }
 
 /// CUDA 13.0 update 2, exactly. nvvm and crt are pinned because nvcc's own wheel asks for them without an
@@ -35,14 +57,50 @@ const COMPILER: Package = Package {
     version: NVCC_VERSION,
     name: "cuda",
     wheels: &[
-        "nvidia-cuda-nvcc==13.0.88",
-        "nvidia-nvvm==13.0.88",
-        "nvidia-cuda-crt==13.0.88",
-        "nvidia-cuda-runtime==13.0.96",
-        "nvidia-cuda-cccl==13.0.85",
+        Wheel {
+            name: "nvidia-cuda-nvcc",
+            version: "13.0.88",
+            digests: [
+                "56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03",
+                "c7ff28f86a24effdc6c034fa15230c549a273e4771b10a7fec14996f8cf3307f",
+            ],
+        },
+        Wheel {
+            name: "nvidia-nvvm",
+            version: "13.0.88",
+            digests: [
+                "c5f41ffeb6466944a026dfa5317d7d85355c119bbec279205d22f1869d1054e0",
+                "c4376a291d72d22a315d9d2f69bdae8f8cd83a627f75bad395cee49a0fe65dc1",
+            ],
+        },
+        Wheel {
+            name: "nvidia-cuda-crt",
+            version: "13.0.88",
+            digests: [
+                "2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4",
+                "ee2ea2a97073e02ee62bb27841f437332be2c248e3eac013df07997ada39c003",
+            ],
+        },
+        Wheel {
+            name: "nvidia-cuda-runtime",
+            version: "13.0.96",
+            digests: [
+                "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
+                "ef9bcbe90493a2b9d810e43d249adb3d02e98dd30200d86607d8d02687c43f55",
+            ],
+        },
+        Wheel {
+            name: "nvidia-cuda-cccl",
+            version: "13.0.85",
+            digests: [
+                "e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649",
+                "6f0203e29fed809ee2b7fe9b1344df66ecab990c37d6a2e0e189b26d6c97ed7c",
+            ],
+        },
     ],
     program: "bin/nvcc",
     size: "105 MB to fetch, 270 MB on disk",
+    by_hand: "install CUDA 13 by hand and put nvcc on PATH",
 };
 
 /// Takes machine code apart, for `explain`. In a place of its own, because nothing else needs it. Its first wheel is of
@@ -51,9 +109,17 @@ const DISASSEMBLER: Package = Package {
     what: "nvdisasm",
     version: "13.5.37",
     name: "nvdisasm",
-    wheels: &["nvidia-cuda-nvdisasm==13.5.37"],
+    wheels: &[Wheel {
+        name: "nvidia-cuda-nvdisasm",
+        version: "13.5.37",
+        digests: [
+            "d3fdbdd49fa53e2e4aacd3db8259d052bd2b049ececdcb69e92e083c6728e7ca",
+            "a3a8248074edb9fba63b74c38a5416b712a91ab09e70b8ab37186c3d293fc605",
+        ],
+    }],
     program: "bin/nvdisasm",
     size: "5 MB to fetch, 6 MB on disk",
+    by_hand: "install CUDA 13 by hand and put nvdisasm on PATH",
 };
 
 /// Of the cache.
@@ -143,7 +209,7 @@ pub fn install_disassembler(cache: &Cache, progress: &dyn Fn(&str)) -> Result<()
 }
 
 /// Held until dropped; the kernel releases it where a process dies.
-fn lock(dir: &Path, progress: &dyn Fn(&str)) -> Result<File> {
+fn lock(dir: &Path, what: &str, progress: &dyn Fn(&str)) -> Result<File> {
     let file = dir.join("install.lock");
     let unusable = |error: std::io::Error| {
         Error::environment(format!("{} cannot be locked: {error}", file.display()))
@@ -155,7 +221,7 @@ fn lock(dir: &Path, progress: &dyn Fn(&str)) -> Result<File> {
         .open(&file)
         .map_err(unusable)?;
     if lock.try_lock().is_err() {
-        progress("waiting for another install of the compiler");
+        progress(&format!("waiting for another install, to install {what}"));
         lock.lock().map_err(unusable)?;
     }
     Ok(lock)
@@ -165,7 +231,7 @@ impl Package {
     fn install(&self, cache: &Cache, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
         if self.installed(cache)?.is_none() {
             let dir = cache.dir(DIR)?;
-            let lock = lock(&dir, progress)?;
+            let lock = lock(&dir, self.what, progress)?;
             // Whoever held the lock may have done it.
             if self.installed(cache)?.is_none() {
                 self.fetch(&dir, progress, search)?;
@@ -176,11 +242,12 @@ impl Package {
     }
 
     fn fetch(&self, dir: &Path, progress: &dyn Fn(&str), search: &Search) -> Result<()> {
-        let installer = Installer::find(search)?;
+        let installer = Installer::find(search, self)?;
         let unwritable = |error: std::io::Error| {
             Error::Environment(
                 Diagnostic::new(format!(
-                    "the compiler cannot be written to {}: {error}",
+                    "{} cannot be written to {}: {error}",
+                    self.what,
                     dir.display()
                 ))
                 .help("set GATEKEEPER_CACHE to a directory with 500 MB free"),
@@ -206,7 +273,17 @@ impl Package {
             "installing {} {} ({})",
             self.what, self.version, self.size
         ));
-        fetch_wheels(&installer, self.wheels, &new, &temporary, progress)?;
+        let requirements = staging.path().join("requirements.txt");
+        let lines = self.wheels.iter().map(Wheel::requirement);
+        std::fs::write(&requirements, lines.collect::<String>()).map_err(unwritable)?;
+        let mut command = installer.command();
+        command
+            .env("TMPDIR", &temporary)
+            .arg("--target")
+            .arg(&new)
+            .arg("--requirement")
+            .arg(&requirements);
+        self.fetch_wheels(&installer, command, progress)?;
 
         let mut complete = Complete {
             files: BTreeMap::new(),
@@ -221,7 +298,7 @@ impl Package {
                     "the wheels contain no {TOOLKIT}/{} for this platform",
                     self.program
                 ))
-                .help("install CUDA 13 by hand and put nvcc on PATH"),
+                .help(self.by_hand),
             ));
         }
 
@@ -259,10 +336,10 @@ enum Installer {
 impl Installer {
     /// The environments that uv makes have a python without pip, and are the first on PATH in what it runs (`uvx`): then
     /// another python has one, or uv is there.
-    fn find(search: &Search) -> Result<Self> {
+    fn find(search: &Search, package: &Package) -> Result<Self> {
         let mut first = None;
         for python in search.all_of("python3") {
-            let mut pip = Command::new(&python);
+            let mut pip = isolated(&python);
             pip.args(["-m", "pip", "--version"]);
             match output_of(pip) {
                 Ok(_) => return Ok(Self::Pip(python)),
@@ -272,14 +349,17 @@ impl Installer {
         if let Some(uv) = search.program("uv") {
             return Ok(Self::Uv(uv));
         }
+        let what = package.what;
         let (wrong, help) = match first {
             None => (
-                "--provision needs python3 with pip, and there is no python3 on PATH".to_owned(),
+                format!(
+                    "installing {what} needs python3 with pip, and there is no python3 on PATH"
+                ),
                 "install it, for example `apt-get install python3-pip`",
             ),
             Some((python, why)) => (
                 format!(
-                    "--provision needs pip, and {} has none ({})",
+                    "installing {what} needs pip, and {} has none ({})",
                     python.display(),
                     why.lines().last().unwrap_or_default()
                 ),
@@ -289,7 +369,7 @@ impl Installer {
         Err(Error::Environment(
             Diagnostic::new(wrong)
                 .help(help)
-                .help("or install CUDA 13 by hand and put nvcc on PATH"),
+                .help(format!("or {}", package.by_hand)),
         ))
     }
 
@@ -310,18 +390,18 @@ impl Installer {
         }
     }
 
-    /// In the user's own environment: how this machine finds its packages (index, proxy, certificates) and
-    /// its python (pyenv, conda) is the user's to say.
+    /// With the user's own settings for the network: how this machine finds its packages (index, proxy, certificates)
+    /// is the user's to say. All that would change what is installed, or by what, is left out.
     fn command(&self) -> Command {
-        let wheels_alone = ["--no-deps", "--only-binary", ":all:"];
+        let wheels_alone = ["--no-deps", "--only-binary", ":all:", "--require-hashes"];
         match self {
             Self::Pip(python) => {
-                let mut command = Command::new(python);
+                let mut command = isolated(python);
+                told(&mut command, "PIP_", &PIP_SETTINGS);
                 command
-                    // Each of these makes pip refuse --target.
+                    // Each of these makes pip refuse --target, and may be in the user's own file.
                     .env("PIP_USER", "0")
                     .env("PIP_REQUIRE_VIRTUALENV", "0")
-                    .env("PYTHONDONTWRITEBYTECODE", "1")
                     .args(["-m", "pip", "install"])
                     .args(wheels_alone)
                     .args(["--no-cache-dir", "--no-compile", "--no-input"])
@@ -329,15 +409,64 @@ impl Installer {
                 command
             }
             Self::Uv(uv) => {
-                let mut command = Command::new(uv);
+                let mut command = helper::command(uv);
+                told(&mut command, "UV_", &UV_SETTINGS);
                 command
                     .args(["pip", "install"])
                     .args(wheels_alone)
-                    .args(["--no-cache", "--no-progress"]);
+                    // Its settings of a project would be those of the checkout.
+                    .args(["--no-config", "--no-cache", "--no-progress"]);
                 command
             }
         }
     }
+}
+
+/// Variables that tell pip about the network, by how their names begin.
+const PIP_SETTINGS: [&str; 11] = [
+    "PIP_CERT",
+    "PIP_CLIENT_CERT",
+    "PIP_CONFIG_FILE",
+    "PIP_DEFAULT_TIMEOUT",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_INDEX_URL",
+    "PIP_NO_INDEX",
+    "PIP_PROXY",
+    "PIP_RETRIES",
+    "PIP_TRUSTED_HOST",
+];
+
+const UV_SETTINGS: [&str; 10] = [
+    "UV_DEFAULT_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
+    "UV_HTTP_",
+    // With names and passwords, `UV_INDEX_NAME_PASSWORD`.
+    "UV_INDEX",
+    "UV_INSECURE_HOST",
+    "UV_NATIVE_TLS",
+    "UV_NO_INDEX",
+    "UV_OFFLINE",
+    "UV_SYSTEM_CERTS",
+];
+
+/// Removes the variables that steer a program, but for those that begin with one of `kept`.
+fn told(command: &mut Command, program: &str, kept: &[&str]) {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with(program) && !kept.iter().any(|it| text.starts_with(it)) {
+            command.env_remove(&name);
+        }
+    }
+}
+
+/// A python that imports nothing from where it starts, from `PYTHONPATH` or from the user's own packages, and writes no
+/// bytecode.
+fn isolated(python: &Path) -> Command {
+    let mut command = helper::command(python);
+    command.args(["-I", "-B"]);
+    command
 }
 
 /// What a line of pip's output says of how far it is.
@@ -359,63 +488,59 @@ fn step(line: &str, downloads: &mut usize, of: usize) -> Option<String> {
     ))
 }
 
-fn fetch_wheels(
-    installer: &Installer,
-    wheels: &[&str],
-    target: &Path,
-    temporary: &Path,
-    progress: &dyn Fn(&str),
-) -> Result<()> {
-    let mut command = installer.command();
-    command
-        .env("TMPDIR", temporary)
-        .arg("--target")
-        .arg(target)
-        .args(wheels)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let failed = |why: &str| {
-        let name = installer.name();
-        Error::Environment(
-            Diagnostic::new(format!("{name} could not install the compiler:\n{why}"))
-                .help(installer.mirrors())
-                .help("or install CUDA 13 by hand and put nvcc on PATH"),
-        )
-    };
-    let mut child = command
-        .spawn()
-        .map_err(|error| failed(&error.to_string()))?;
-    let errors = child.stderr.take().map(|mut stderr| {
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            // What could be read before a failure is still worth showing.
-            let _ = stderr.read_to_end(&mut bytes);
-            String::from_utf8_lossy(&bytes).into_owned()
-        })
-    });
-    if let Some(stdout) = child.stdout.take() {
-        let lines = BufReader::new(stdout).lines();
-        let mut downloads = 0;
-        for line in lines.map_while(std::io::Result::ok) {
-            if let Some(told) = step(line.trim(), &mut downloads, wheels.len()) {
-                progress(&told);
+impl Package {
+    fn fetch_wheels(
+        &self,
+        installer: &Installer,
+        mut command: Command,
+        progress: &dyn Fn(&str),
+    ) -> Result<()> {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let failed = |why: &str| {
+            let name = installer.name();
+            Error::Environment(
+                Diagnostic::new(format!("{name} could not install {}:\n{why}", self.what))
+                    .help(installer.mirrors())
+                    .help(format!("or {}", self.by_hand)),
+            )
+        };
+        let mut child = command
+            .spawn()
+            .map_err(|error| failed(&error.to_string()))?;
+        let errors = child.stderr.take().map(|mut stderr| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                // The part that could be read before a failure is still worth showing.
+                let _ = stderr.read_to_end(&mut bytes);
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        });
+        if let Some(stdout) = child.stdout.take() {
+            let lines = BufReader::new(stdout).lines();
+            let mut downloads = 0;
+            for line in lines.map_while(std::io::Result::ok) {
+                if let Some(told) = step(line.trim(), &mut downloads, self.wheels.len()) {
+                    progress(&told);
+                }
             }
         }
+        let status = child.wait().map_err(|error| failed(&error.to_string()))?;
+        let errors = errors
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default();
+        if status.success() {
+            return Ok(());
+        }
+        let lines: Vec<&str> = errors
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        let last = lines.len().saturating_sub(6);
+        Err(failed(&lines.get(last..).unwrap_or_default().join("\n")))
     }
-    let status = child.wait().map_err(|error| failed(&error.to_string()))?;
-    let errors = errors
-        .and_then(|thread| thread.join().ok())
-        .unwrap_or_default();
-    if status.success() {
-        return Ok(());
-    }
-    let lines: Vec<&str> = errors
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    let last = lines.len().saturating_sub(6);
-    Err(failed(&lines.get(last..).unwrap_or_default().join("\n")))
 }
 
 #[cfg(test)]

@@ -21,7 +21,8 @@ pub use sanitizer::{Sanitizer, find_sanitizer};
 
 use crate::cache::Cache;
 use crate::error::{Diagnostic, Error, Result};
-use crate::process;
+use crate::process::helper::is_executable;
+use crate::process::{self, helper};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -55,17 +56,18 @@ pub(crate) struct Search {
 
 impl Search {
     pub fn from_environment() -> Self {
-        let path = std::env::var_os("PATH").unwrap_or_default();
         let set = |name: &str| {
             std::env::var_os(name)
                 .filter(|value| !value.is_empty())
                 .map(PathBuf::from)
         };
         Self {
-            path: std::env::split_paths(&path).collect(),
+            path: helper::path_dirs(),
             homes: [set("CUDA_HOME"), set("CUDA_PATH")]
                 .into_iter()
                 .flatten()
+                // A relative one would be a directory of the checkout.
+                .filter(|home| home.is_absolute())
                 .chain([PathBuf::from("/usr/local/cuda")])
                 .collect(),
             host_compiler: set("NVCC_CCBIN"),
@@ -96,10 +98,20 @@ impl Search {
     /// Environment, where there is none.
     pub fn host_compiler(&self) -> Result<PathBuf> {
         if let Some(wanted) = &self.host_compiler {
-            let found = if wanted.components().count() > 1 {
-                Some(wanted.clone()).filter(|file| is_executable(file))
-            } else {
+            let is_name = wanted.components().count() == 1 && wanted.is_relative();
+            if !is_name && !wanted.is_absolute() {
+                return Err(Error::Environment(
+                    Diagnostic::new(format!(
+                        "NVCC_CCBIN names {}, which is relative: the checkout could hold that program",
+                        wanted.display()
+                    ))
+                    .help("set NVCC_CCBIN to the whole path of a C++ compiler, or to its name on PATH"),
+                ));
+            }
+            let found = if is_name {
                 wanted.to_str().and_then(|name| self.program(name))
+            } else {
+                Some(wanted.clone()).filter(|file| is_executable(file))
             };
             return found.ok_or_else(|| {
                 Error::Environment(
@@ -182,28 +194,24 @@ fn matches_pin(version: &str, pin: &str) -> bool {
     pin.split('.').all(|part| version.next() == Some(part))
 }
 
-/// A command whose environment is its own. Variables that steer nvcc or gcc (NVCC_APPEND_FLAGS,
+/// A helper whose environment is its own. Variables that steer nvcc or gcc (NVCC_APPEND_FLAGS,
 /// NVCC_PREPEND_FLAGS, CPATH, CPLUS_INCLUDE_PATH, LIBRARY_PATH, ...) would change the artifact behind the
 /// cache's back, so only what a compiler needs in order to start is passed on.
 pub(crate) fn clean_command(program: &Path) -> Command {
-    let mut command = Command::new(program);
+    let mut command = helper::command(program);
     // A compiler that is a front end of ccache would write to its cache.
     command
         .env_clear()
         .env("LC_ALL", "C")
         .env("CCACHE_DISABLE", "1");
-    for name in ["PATH", "HOME", "LD_LIBRARY_PATH"] {
-        if let Some(value) = std::env::var_os(name) {
+    let lists = ["PATH", "LD_LIBRARY_PATH"].map(|name| (name, helper::list(name)));
+    let home = [("HOME", std::env::var_os("HOME"))];
+    for (name, value) in lists.into_iter().chain(home) {
+        if let Some(value) = value {
             command.env(name, value);
         }
     }
     command
-}
-
-fn is_executable(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    file.metadata()
-        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 /// Longest time that a tool may take to say what it is, and how many bytes of that are kept.

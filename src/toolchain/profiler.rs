@@ -1,8 +1,9 @@
 //! Where Nsight Compute is, and which it is.
 
-use super::{Search, clean_command, is_executable, output_of};
+use super::{Search, clean_command, output_of};
 use crate::error::{Diagnostic, Error, Result};
 use crate::files;
+use crate::process::helper::is_executable;
 use std::path::{Path, PathBuf};
 
 /// A profiler that was found and said its version.

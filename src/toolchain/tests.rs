@@ -109,9 +109,10 @@ fn pip(machine: &Machine, install: &str) {
     machine.script(
         "bin/python3",
         &format!(
-            "if [ \"$3\" = --version ]; then exit 0; fi\n\
-             echo \"$TMPDIR $*\" >> {count}\n\
+            "if [ \"$5\" = --version ]; then exit 0; fi\n\
+             echo \"$TMPDIR $PWD $*\" >> {count}\n\
              while [ \"$1\" != --target ]; do shift; done\n\
+             cp $4 {count}.requirements\n\
              mkdir -p $2; cp -r {wheel}/nvidia $2/; {install}",
             count = count.display(),
             wheel = machine.dir.path().join("wheel").display(),
@@ -288,7 +289,22 @@ fn an_install_is_made_once_and_stays_in_the_cache() {
         said.starts_with(&cache.display().to_string()),
         "TMPDIR: {said}"
     );
-    assert!(said.contains("nvidia-nvvm==13.0.88"), "{said}");
+    let started = said.split(' ').nth(1);
+    assert_eq!(started, Some("/"), "no directory of a checkout: {said}");
+    assert!(said.contains(" -I -B -m pip install "), "{said}");
+    assert!(said.contains(" --require-hashes "), "{said}");
+    let asked = machine.dir.path().join("pip-calls.requirements");
+    let asked = std::fs::read_to_string(asked).unwrap();
+    assert_eq!(asked.lines().count(), 5);
+    for line in asked.lines() {
+        let (wheel, digests) = line.split_once(" --hash=sha256:").unwrap();
+        assert!(wheel.contains("==13.0."), "{line}");
+        let digests: Vec<_> = digests.split(" --hash=sha256:").collect();
+        assert_eq!(
+            digests.iter().map(|it| it.len()).collect::<Vec<_>>(),
+            [64, 64]
+        );
+    }
     // No staging directory is left.
     let left: Vec<_> = std::fs::read_dir(cache.join("toolchains"))
         .unwrap()
@@ -335,7 +351,7 @@ fn where_the_first_python_has_no_pip_another_one_or_uv_installs() {
     machine.script("bin/uv", "echo 'no such host' >&2; exit 2");
     std::fs::remove_dir_all(machine.dir.path().join("cache/toolchains")).unwrap();
     insta::assert_snapshot!(machine.says(machine.install()), @"
-    uv could not install the compiler:
+    uv could not install CUDA:
     no such host
       help: check the network, or set UV_DEFAULT_INDEX or UV_FIND_LINKS to a mirror
       help: or install CUDA 13 by hand and put nvcc on PATH
@@ -383,22 +399,22 @@ fn every_way_in_which_provisioning_fails() {
     let machine = Machine::new();
     machine.gxx();
     insta::assert_snapshot!(machine.says(machine.install()), @"
---provision needs python3 with pip, and there is no python3 on PATH
+installing CUDA needs python3 with pip, and there is no python3 on PATH
   help: install it, for example `apt-get install python3-pip`
   help: or install CUDA 13 by hand and put nvcc on PATH
 ");
     machine.script("bin/python3", "echo 'No module named pip' >&2; exit 1");
     insta::assert_snapshot!(machine.says(machine.install()), @"
---provision needs pip, and DIR/bin/python3 has none (exit code 1: No module named pip)
+installing CUDA needs pip, and DIR/bin/python3 has none (exit code 1: No module named pip)
   help: install it, for example `apt-get install python3-pip` or `python3 -m ensurepip`
   help: or install CUDA 13 by hand and put nvcc on PATH
 ");
     machine.script(
         "bin/python3",
-        "[ \"$3\" = --version ] || { echo 'WARNING: Retrying' >&2; echo 'ERROR: No matching distribution found' >&2; exit 1; }",
+        "[ \"$5\" = --version ] || { echo 'WARNING: Retrying' >&2; echo 'ERROR: No matching distribution found' >&2; exit 1; }",
     );
     insta::assert_snapshot!(machine.says(machine.install()), @"
-pip could not install the compiler:
+pip could not install CUDA:
 WARNING: Retrying
 ERROR: No matching distribution found
   help: check the network, or set PIP_INDEX_URL or PIP_FIND_LINKS to a mirror

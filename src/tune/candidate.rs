@@ -105,7 +105,7 @@ impl Candidate {
         let built = self.built.first()?.facts.got()?;
         let entry = built.entries.first()?;
         let step = self.case(shape)?.steps.first()?;
-        let resources = &entry.resources;
+        let resources = entry.resources.as_ref()?;
         let arch = self.asked.as_ref().ok()?.units.first()?.id.arch;
         let threads = step.launch.as_ref().map_or(0, Launch::threads_per_block);
         let dynamic = step.launch.map_or(0, |launch| launch.dynamic_shared);

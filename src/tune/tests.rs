@@ -56,7 +56,7 @@ impl Builds for FakeShop {
                     entries: vec![EntryFacts {
                         name: "k".to_owned(),
                         symbol: "k".to_owned(),
-                        resources: resources(),
+                        resources: Some(resources()),
                         bounds: LaunchBounds::default(),
                     }],
                     constants: Vec::new(),

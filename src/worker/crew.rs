@@ -7,6 +7,7 @@ use crate::device::lock::{GpuLock, SHARED, Use};
 use crate::device::{DeviceChoice, Failure};
 use crate::error::Error;
 use crate::process::confine::{self, Rules, Sockets};
+use crate::process::helper;
 use crate::report::reasons;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -97,6 +98,7 @@ impl<'a> Crew<'a> {
     pub fn of_program(program: PathBuf, choice: DeviceChoice) -> Self {
         let command = move || {
             let mut command = Command::new(&program);
+            helper::keep_whole_lists(&mut command);
             command.arg(super::SUBCOMMAND).arg(choice.to_string());
             // It would put the host between all launches, and so into the times.
             command.env_remove("CUDA_LAUNCH_BLOCKING");
@@ -114,6 +116,7 @@ impl<'a> Crew<'a> {
         let command = move || {
             let mut words = wrapper.iter();
             let mut command = Command::new(words.next().map_or(program.as_os_str(), |it| it));
+            helper::keep_whole_lists(&mut command);
             command.args(words).arg(&program);
             let choice = DeviceChoice::Cuda { ordinal };
             command.arg(super::SUBCOMMAND).arg(choice.to_string());

@@ -5,6 +5,7 @@ use super::host::{Lost, Worker};
 use super::protocol::{Frame, Job, Ready};
 use crate::device::{DeviceChoice, Failure};
 use crate::error::Result;
+use crate::process::helper;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -39,6 +40,7 @@ impl Simulators {
         let program = super::crew::this_program()?;
         let command = move || {
             let mut command = Command::new(&program);
+            helper::keep_whole_lists(&mut command);
             command
                 .arg(super::SUBCOMMAND)
                 .arg(DeviceChoice::Sim.to_string())

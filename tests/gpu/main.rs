@@ -12,6 +12,7 @@ mod bench;
 mod faults;
 mod launchers;
 mod sequences;
+mod textures;
 mod times;
 
 use bench::*;

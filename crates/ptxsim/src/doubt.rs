@@ -151,6 +151,9 @@ impl<'a> Seen<'a> {
             Doubt::Uncompared => match &inst.op {
                 Op::Load(a) if a.space == AddressSpace::Generic => return ANY_LOAD,
                 Op::Store(a) if a.space == AddressSpace::Generic => return ANY_STORE,
+                Op::Texture(_) => return counted_by(Kind::GlobalLoad),
+                Op::Surface(t) if t.store => return counted_by(Kind::GlobalStore),
+                Op::Surface(_) => return counted_by(Kind::GlobalLoad),
                 Op::Mma(m) => match &**m {
                     Mma::WmmaLoad(t) if t.space != AddressSpace::Shared => return ANY_LOAD,
                     Mma::WmmaStore(t) if t.space != AddressSpace::Shared => return ANY_STORE,

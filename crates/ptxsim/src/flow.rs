@@ -57,6 +57,23 @@ impl Inst {
                     .iter()
                     .for_each(|r| each(Write, (a.class, *r)));
             }
+            Op::Texture(t) => {
+                each(Address, t.access.address);
+                let at = t.at.iter().chain(&t.layer);
+                at.for_each(|r| each(Address, (R32, *r)));
+                t.access.registers.iter().for_each(|r| each(Write, *r));
+            }
+            Op::Surface(t) => {
+                each(Address, t.access.address);
+                let at = t.at.iter().chain(&t.layer);
+                at.for_each(|r| each(Address, (R32, *r)));
+                let how = if t.store { Value } else { Write };
+                t.access.registers.iter().for_each(|r| each(how, *r));
+            }
+            Op::ImageQuery(_) => {
+                each(Address, (R64, o[1]));
+                each(Write, (R32, o[0]));
+            }
             Op::CpAsync { to, from, .. } => {
                 each(Address, to.address);
                 each(Address, from.address);

@@ -15,6 +15,7 @@
 //!   with k ascending, each product rounded. `mma.m8n8k4` of f16 is what ptxas makes of it for sm_90.
 //! - The fragment layout of `wmma` is that of sm_90, but for A and B of 16 bits, where it is this
 //!   library's own; they cost what `ldmatrix` does.
+//! - Textures round a coordinate to the nearest 1/256 for their weights, and the weighted sum once ([`image`]).
 //! - Integer division by zero gives all ones, and so does its rest. NaNs are those of an H100.
 //!
 //! CALIBRATION.md, beside this crate's Cargo.toml, has the comparison with hardware: instructions and
@@ -56,6 +57,7 @@
 //!   plus 90 MB) are watched in part, and the report says so.
 //!
 //! Every report says what was not judged.
+//! - A texture that reads what its own launch writes, where a barrier orders the two: on a GPU it may be old.
 //!
 //! # Source lines
 //! A line comes with the calls by which it was inlined, as far as PTX says ([`parse::lines`]). Counters
@@ -66,7 +68,7 @@
 //! launch whose report does not withhold it ([`Withheld`]).
 //!
 //! # Not built
-//! wgmma, TMA and bulk copies, tcgen05, textures, clusters, vector registers, `alloca`, video
+//! wgmma, TMA and bulk copies, tcgen05, cube maps and mipmaps, `sured`, `sust.p`, clusters, vector registers, `alloca`, video
 //! instructions but `vabsdiff2` and `vabsdiff4`, minima and maxima of vectors of halves in
 //! memory, `fma.oob`, sparse mma of tf32 and fp8, m8n8k4 to f16, and what ptxas refuses for sm_90, such as `cvt.rs`.
 //! Each refuses the kernels that may come to it ([`Module::kernel`]); what belongs to no kernel (a
@@ -79,6 +81,7 @@ mod decode;
 mod doubt;
 mod exec;
 mod flow;
+pub mod image;
 mod launch;
 pub mod memory;
 pub mod num;

@@ -2,7 +2,8 @@
 //! record of which bytes have a value.
 
 use crate::exec::heap::Heap;
-use crate::program::{HEAP_BASE, HOST_BASE, MODULE_BASE};
+use crate::image::{Bound, Image};
+use crate::program::{HEAP_BASE, HOST_BASE, IMAGE_BASE, MODULE_BASE};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -160,6 +161,8 @@ pub struct Memory {
     next: u64,
     limit: u64,
     used: u64,
+    /// Textures and surfaces, by the number in their handle.
+    images: Vec<(Image, Bound)>,
     pub(crate) heap: Heap,
 }
 
@@ -168,6 +171,9 @@ impl Default for Memory {
         Memory::new(16 << 30)
     }
 }
+
+/// Between handles of textures, so that one with something added to it is none.
+const HANDLE_STEP: u64 = 256;
 
 /// In bytes: farther from any allocation an address is no slip of an index, and the distance says nothing.
 const WILD: u64 = 1 << 30;
@@ -180,6 +186,7 @@ impl Memory {
             next: HOST_BASE,
             limit,
             used: 0,
+            images: Vec::new(),
             heap: Heap::default(),
         }
     }
@@ -198,6 +205,31 @@ impl Memory {
         self.next += (bytes + GAP).next_multiple_of(GAP);
         self.insert(name, base, vec![0; bytes as usize], false, false);
         Ok(base)
+    }
+
+    /// The handle by which kernels name a texture or a surface over memory that is allocated.
+    pub fn bind(&mut self, image: Image, bound: Bound) -> Result<u64, MemoryError> {
+        if self.find(image.address, image.bytes()).is_none() {
+            return Err(MemoryError(format!(
+                "an image of {} bytes: {}",
+                image.bytes(),
+                self.near(image.address)
+            )));
+        }
+        let known = self.images.iter().position(|it| *it == (image, bound));
+        let number = known.unwrap_or_else(|| {
+            self.images.push((image, bound));
+            self.images.len() - 1
+        });
+        Ok(IMAGE_BASE + HANDLE_STEP * number as u64)
+    }
+
+    /// What a handle stands for.
+    pub(crate) fn bound(&self, handle: u64) -> Option<(Image, Bound)> {
+        let from = handle.checked_sub(IMAGE_BASE)?;
+        let number = usize::try_from(from / HANDLE_STEP).ok()?;
+        let known = self.images.get(number).copied();
+        known.filter(|_| from % HANDLE_STEP == 0)
     }
 
     /// Leaves so many addresses unused before the next allocation: what is reached there is past the one before it.
@@ -408,17 +440,15 @@ impl Memory {
         &mut self.allocations[index]
     }
 
+    /// The number of the allocation that an address is nearest to.
+    pub(crate) fn nearest(&self, address: u64) -> Option<usize> {
+        (0..self.allocations.len()).min_by_key(|i| self.allocations[*i].far(address))
+    }
+
     /// Describes an address that lies in no allocation, by the nearest one.
     pub fn near(&self, address: u64) -> String {
-        let far = |a: &Allocation| {
-            let end = a.base + a.data.len() as u64;
-            if address < a.base {
-                a.base - address
-            } else {
-                address.saturating_add(1).saturating_sub(end)
-            }
-        };
-        match self.allocations.iter().min_by_key(|a| far(a)) {
+        let far = |a: &Allocation| a.far(address);
+        match self.nearest(address).map(|i| self.at(i)) {
             None => format!("address {address:#x}: there are no allocations"),
             Some(a) => {
                 let (end, size) = (a.base + a.data.len() as u64, a.data.len());
@@ -446,6 +476,16 @@ impl Memory {
 }
 
 impl Allocation {
+    /// Bytes between an address and the nearest byte.
+    fn far(&self, address: u64) -> u64 {
+        let end = self.base + self.data.len() as u64;
+        if address < self.base {
+            self.base - address
+        } else {
+            address.saturating_add(1).saturating_sub(end)
+        }
+    }
+
     #[inline(always)]
     pub fn all_known(&self) -> bool {
         self.known.all

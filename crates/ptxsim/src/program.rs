@@ -5,6 +5,7 @@ use crate::doubt::Shape;
 use crate::exec::alu::{AluOp, Operands};
 use crate::exec::mma::Mma;
 use crate::exec::regs::Class;
+use crate::image::Geometry;
 use crate::parse::ast::Pos;
 use crate::parse::lines::{LineId, Lines};
 use std::sync::{Arc, OnceLock};
@@ -16,6 +17,8 @@ pub const LOCAL_WINDOW: u64 = 0x2_0000_0000;
 pub const PARAM_WINDOW: u64 = 0x3_0000_0000;
 /// Functions have addresses from here on, one after the other; nothing can be read there.
 pub const FUNCTION_BASE: u64 = 0x4_0000_0000;
+/// Handles of textures and surfaces; nothing can be read there.
+pub const IMAGE_BASE: u64 = 0x6_0000_0000;
 /// Variables of the module lie here, allocations of the host above.
 pub const MODULE_BASE: u64 = 0x8_0000_0000;
 pub const HOST_BASE: u64 = 0x10_0000_0000;
@@ -66,6 +69,67 @@ impl Access {
     pub fn bytes(&self) -> u32 {
         self.width * self.registers.len() as u32
     }
+}
+
+/// Which texels an instruction wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetch {
+    /// What the texture's filter makes of them.
+    Filtered,
+    /// This channel of the four that a linear filter would take.
+    Gather(u32),
+}
+
+/// A coordinate of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coordinates {
+    Float,
+    Integer,
+}
+
+/// A texture fetch: the four channels to the registers of `access`, whose address is the handle.
+#[derive(Clone, Debug)]
+pub struct TextureFetch {
+    pub access: Access,
+    pub geometry: Geometry,
+    pub fetch: Fetch,
+    pub coordinates: Coordinates,
+    /// The results are floats.
+    pub float: bool,
+    /// Registers of x, y, z.
+    pub at: Vec<u32>,
+    pub layer: Option<u32>,
+}
+
+/// What a surface access does where it is outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutsideSurface {
+    Trap,
+    /// The nearest element inside.
+    Clamp,
+    /// Reads 0, writes nothing.
+    Zero,
+}
+
+/// A load or store of a surface, unformatted. The address of `access` is the handle; x is in bytes.
+#[derive(Clone, Debug)]
+pub struct SurfaceAccess {
+    pub access: Access,
+    pub store: bool,
+    pub geometry: Geometry,
+    pub outside: OutsideSurface,
+    pub at: Vec<u32>,
+    pub layer: Option<u32>,
+}
+
+/// What `txq` and `suq` ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageQuery {
+    Width,
+    Height,
+    Depth,
+    Layers,
+    NormalizedCoordinates,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,6 +274,10 @@ pub enum Op {
         bytes: u32,
     },
     Atom(Box<Atomic>),
+    Texture(Box<TextureFetch>),
+    Surface(Box<SurfaceAccess>),
+    /// Of the texture or surface `o[1]`, to `o[0]`.
+    ImageQuery(ImageQuery),
     /// Destination address `o[0]`, source `o[1]`, bytes to read `o[2]`; the rest up to `bytes` is 0.
     CpAsync {
         to: Box<Access>,

@@ -273,6 +273,7 @@ pub fn kind_of(op: &Op, form: &str) -> Kind {
         Op::CopyLocal { .. } | Op::CopyResult { .. } | Op::Save(_) | Op::Restore { .. } => {
             Kind::OtherMemory
         }
+        Op::Texture(_) | Op::Surface(_) | Op::ImageQuery(_) => Kind::OtherMemory,
         Op::Atom(_) => Kind::Atomic,
         Op::CpAsync { .. } | Op::CpCommit | Op::CpWait(_) => Kind::AsyncCopy,
         Op::Barrier { .. } => Kind::Barrier,

@@ -6,6 +6,7 @@
 
 mod error;
 mod graph;
+mod images;
 mod open;
 mod program;
 mod timer;
@@ -16,10 +17,11 @@ use super::{Address, Call, Device, Failure, Program, Result, Targets, Timer, red
 use crate::build::Artifact;
 use cudarc::driver::sys;
 use error::check;
+use images::Images;
 use program::LoadedArtifact;
 use tools::Tools;
 use verdict::model::Unsupported;
-use verdict::model::{DeviceFacts, DriverFacts, FaultKind};
+use verdict::model::{DeviceFacts, DriverFacts, FaultKind, Image, Sampler};
 
 pub use open::{Opened, open};
 
@@ -30,6 +32,7 @@ pub struct CudaDevice {
     stream: sys::CUstream,
     allocations: Vec<Address>,
     programs: Vec<LoadedArtifact>,
+    images: Images,
     /// Compiled when they are first needed.
     tools: Option<Tools>,
     monitor: Option<Monitor>,
@@ -119,12 +122,17 @@ impl Device for CudaDevice {
         self.loaded(program)?.variable(symbol)
     }
 
+    fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64> {
+        self.images.bind(at, image, sampler, self.stream)
+    }
+
     fn guard(&self) -> usize {
         redzone::BYTES
     }
 
     fn reset(&mut self) -> Result<()> {
         self.sync()?;
+        self.images.free()?;
         for address in self.allocations.drain(..) {
             // SAFETY: allocated by `alloc`, freed once.
             check("cuMemFree", unsafe { sys::cuMemFree_v2(address) })?;
@@ -176,7 +184,9 @@ impl Device for CudaDevice {
     fn launch(&mut self, call: &Call) -> Result<()> {
         let loaded = self.loaded(call.program)?;
         loaded.allow(call)?;
-        loaded.launch(call, self.stream)
+        self.images.fill(&call.surfaces, self.stream)?;
+        loaded.launch(call, self.stream)?;
+        self.images.empty(&call.surfaces, self.stream)
     }
 
     fn sync(&mut self) -> Result<()> {

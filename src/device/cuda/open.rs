@@ -150,6 +150,7 @@ fn open_ordinal(ordinal: u32) -> Result<CudaDevice> {
         stream,
         allocations: Vec::new(),
         programs: Vec::new(),
+        images: Default::default(),
         tools: None,
         monitor,
     })

@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUresult
 use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
-use verdict::model::{DeviceFacts, DriverEntry, DriverFacts, FaultKind, Launch};
+use verdict::model::{DeviceFacts, DriverEntry, DriverFacts, FaultKind, Launch, Unsupported};
 
 /// Shared memory that every launch may ask for without opting in.
 const SHARED_WITHOUT_OPT_IN: u32 = 48 * 1024;
@@ -52,6 +52,7 @@ impl LoadedArtifact {
     pub fn load(artifact: &Artifact, facts: &DeviceFacts) -> Result<Self> {
         match artifact {
             Artifact::Cubin { path, entries, .. } => load_cubin(path, entries, facts),
+            Artifact::Ptx { .. } => Err(Failure::Unsupported(Unsupported::NewerPtx)),
             Artifact::Launcher {
                 library, function, ..
             } => load_launcher(library, function),

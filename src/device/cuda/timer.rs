@@ -105,7 +105,12 @@ impl<'a> CudaTimer<'a> {
                     self.device.stream,
                 )
             })
-        })
+        })?;
+        let restored = target.restore.copies.iter().map(|restore| restore.to);
+        let restored: Vec<_> = restored
+            .filter(|to| target.call.surfaces.contains(to))
+            .collect();
+        self.device.images.fill(&restored, self.device.stream)
     }
 
     fn launch(&self, target: Target) -> Result<()> {

@@ -48,10 +48,7 @@ fn of(base: &Resident, head: &Resident, sides: &Sides, beside: &Beside) -> Optio
         Some(waves) if waves <= 1.0 => UNNOTICED,
         _ => 1.0,
     };
-    let registers = (
-        base.entry.resources.registers,
-        head.entry.resources.registers,
-    );
+    let registers = (base.resources.registers, head.resources.registers);
     let cause = Cause::new(class, lost * each * CYCLES * noticed)
         .at(places)
         .with(Measure::Occupancy, was.share(), is.share())

@@ -12,7 +12,7 @@ pub fn rule(sides: &Sides, beside: &Beside) -> Vec<Cause> {
             let entries = build.map_or(&[][..], |build| &build.entries);
             entries
                 .iter()
-                .filter_map(|entry| of(&entry.resources))
+                .filter_map(|entry| of(entry.resources.as_ref()?))
                 .sum::<u32>()
         };
         (side(sides.base.build), side(sides.head.build))

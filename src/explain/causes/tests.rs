@@ -151,8 +151,8 @@ fn resident(registers: u32, shared: u32, bounds: LaunchBounds, blocks: u32) -> R
     let mut record = counting(&[(Counter::Instructions, 1_000_000)]);
     fixture::rebuild(&mut record, "direct", |facts| {
         let entry = &mut facts.entries[0];
-        entry.resources.registers = registers;
-        entry.resources.static_shared = shared;
+        entry.resources.as_mut().unwrap().registers = registers;
+        entry.resources.as_mut().unwrap().static_shared = shared;
         entry.bounds = bounds;
     });
     for case in &mut record.plan.cases {

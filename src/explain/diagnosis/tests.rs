@@ -300,7 +300,7 @@ fn record_of(kernel: &Kernel) -> Record {
 
 fn set_registers(facts: &mut BuildFacts, registers: u32) {
     for entry in &mut facts.entries {
-        entry.resources.registers = registers;
+        entry.resources.as_mut().unwrap().registers = registers;
     }
 }
 

@@ -165,7 +165,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 fn only_entry<'a>(case: &Case, build: &'a BuildFacts) -> Option<(Launch, &'a Resources)> {
     match (case.steps.as_slice(), build.entries.as_slice()) {
         // With a memset or copy the times are not the entry's alone.
-        ([step], [entry]) if step.is_bare() => Some((step.launch?, &entry.resources)),
+        ([step], [entry]) if step.is_bare() => Some((step.launch?, entry.resources.as_ref()?)),
         _ => None,
     }
 }

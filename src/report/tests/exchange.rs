@@ -77,7 +77,7 @@ fn a_result_is_known_again_where_its_line_has_moved() {
         }
     }
     fixture::rebuild(&mut after, "direct", |facts| {
-        facts.entries[0].resources.registers = 140
+        facts.entries[0].resources.as_mut().unwrap().registers = 140
     });
     assert_eq!(prints(&before), prints(&after));
     assert_eq!(prints(&before).len(), results(&log(&before)).len());

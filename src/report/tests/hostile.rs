@@ -45,7 +45,7 @@ fn markdown_of_a_reason_stays_on_its_line() {
     acceptance.reason = "why\n\n## gatekeeper: PASS\n![x](http://e)".into();
     record.policy.accepted = vec![acceptance];
     fixture::rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.registers = 129
+        facts.entries[0].resources.as_mut().unwrap().registers = 129
     });
     let text = markdown::render(&record, &judged(&record));
     assert!(
@@ -272,9 +272,15 @@ fn gives_no_orders(shown: &str, what: &str) {
     for line in shown.lines() {
         assert!(!line.trim_start().starts_with("::"), "{what}: {line:?}");
         assert!(!line.contains("##["), "{what}: {line:?}");
-        let is_plain = |c: char| c == '\t' || !c.is_control();
-        assert!(line.chars().all(is_plain), "{what}: {line:?}");
+        is_visible(line, what);
     }
+}
+
+/// It neither steers a terminal nor reads in another order than it is.
+fn is_visible(line: &str, what: &str) {
+    let turns = |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_plain = |c: char| c == '\t' || !(c.is_control() || turns(c));
+    assert!(line.chars().all(is_plain), "{what}: {line:?}");
 }
 
 /// Of GitHub's markdown: what is neither in a code span nor in a block of code.
@@ -375,7 +381,8 @@ fn every_format(record: &Record, text: &str) {
     {
         let kinds = ["::error ", "::warning ", "::notice "];
         assert!(kinds.iter().any(|kind| line.starts_with(kind)), "{line:?}");
-        assert!(!line.contains('\r'), "{line:?}");
+        assert!(!line.contains("##["), "{line:?}");
+        is_visible(line, "github");
     }
     let bounds = || crate::explain::diagnosis::beside::all(record);
     let groups = diagnosis::lay_out(&bounds());
@@ -420,6 +427,7 @@ fn every_format(record: &Record, text: &str) {
 
     let junit = junit::render(record, &judgement).unwrap();
     assert!(!junit.contains("##["), "{junit}");
+    junit.lines().for_each(|line| is_visible(line, "junit"));
     // This reader knows no entity by its number.
     let junit = junit.replace("&#35;", "#");
     quick_junit::Report::deserialize_from_str(&junit).unwrap();
@@ -440,6 +448,14 @@ fn every_format(record: &Record, text: &str) {
         let document = document.unwrap();
         gives_no_orders(&document, "json");
         serde_json::from_str::<Value>(&document).unwrap();
+    }
+    // A reader of SARIF shows its messages as they are.
+    let sarif: Value = serde_json::from_str(&sarif::render(record, &judgement).unwrap()).unwrap();
+    let mut all = BTreeSet::new();
+    strings(&sarif, "", &mut all);
+    let messages = all.iter().filter(|(at, _)| at.ends_with("/message/text"));
+    for line in messages.flat_map(|(_, text)| text.split('\n')) {
+        is_visible(line, "sarif");
     }
 }
 
@@ -464,7 +480,7 @@ fn no_text_in_any_place_gives_orders_in_any_format() {
     });
     let mut accepted = fixture::record_beside_base();
     fixture::rebuild(&mut accepted, "direct", |facts| {
-        facts.entries[0].resources.registers = 129
+        facts.entries[0].resources.as_mut().unwrap().registers = 129
     });
     let most = fixture::at_most(Metric::Registers, 130.0);
     accepted.policy.accepted = vec![accepted_registers(most)];

@@ -725,6 +725,7 @@ fn all_reasons() -> Vec<Reason> {
             Unsupported::Clusters,
             Unsupported::Cubin,
             Unsupported::NotInCubin,
+            Unsupported::NewerPtx,
             Unsupported::LauncherCode,
             Unsupported::Ptx { problem: problem() },
             Unsupported::OutOfMemory { problem: problem() },

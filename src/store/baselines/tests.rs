@@ -161,7 +161,7 @@ fn again_changes_nothing_and_a_change_says_from_what_to_what() {
     assert_eq!(before, after);
 
     fixture::rebuild(&mut record, "fast", |facts| {
-        facts.entries[0].resources.registers = 100
+        facts.entries[0].resources.as_mut().unwrap().registers = 100
     });
     let update = update_baselines(dir.path(), &record, &all).unwrap();
     let said: Vec<_> = update.changes.iter().map(Change::to_string).collect();

@@ -3,7 +3,7 @@
 use crate::build::Artifact;
 use crate::device::{Address, Call, Device, Program, Result, Targets, Timer};
 use std::time::{Duration, Instant};
-use verdict::model::DriverFacts;
+use verdict::model::{DriverFacts, Image, Sampler};
 
 pub struct Metered<'a> {
     device: &'a mut dyn Device,
@@ -47,6 +47,9 @@ impl Device for Metered<'_> {
     }
     fn guard(&self) -> usize {
         self.device.guard()
+    }
+    fn bind(&mut self, at: Address, image: &Image, sampler: Option<&Sampler>) -> Result<u64> {
+        self.whole(|device| device.bind(at, image, sampler))
     }
     fn reset(&mut self) -> Result<()> {
         self.whole(|device| device.reset())

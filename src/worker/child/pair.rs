@@ -3,7 +3,7 @@
 use super::job_cache::JobCache;
 use super::metered::Metered;
 use super::stage::StagedCase;
-use crate::device::{Call, Device, Failure, Program, Result, Side, Target, Targets};
+use crate::device::{Device, Failure, Program, Result, Side, Target, Targets};
 use crate::measure::{Dice, measure_pair, of_base};
 use crate::worker::protocol::{Frame, PairJob};
 use verdict::model::PairFacts;
@@ -51,10 +51,7 @@ pub fn pair(
     };
     let base_call = match &own {
         Some(stage) => stage.call.clone(),
-        None => Call {
-            program: base_program,
-            steps: of_base(head.steps(device, &job.base.case))?,
-        },
+        None => of_base(head.call(device, &job.base.case, base_program))?,
     };
     let stage = own.as_ref().unwrap_or(&head);
     of_base(stage.fill_constants(device, base_program, &job.base.artifact))?;

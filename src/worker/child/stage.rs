@@ -16,7 +16,7 @@ use crate::device::{
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use verdict::model::{Case, FaultKind, MemoryStep, Role, Tensor};
+use verdict::model::{Arg, Case, FaultKind, MemoryStep, Role, Tensor};
 
 /// The tensors that a kernel writes, by name, as they lie on the device.
 pub type OutputImages = BTreeMap<String, Vec<u8>>;
@@ -44,7 +44,7 @@ impl<'a> StagedCase<'a> {
         seed: u64,
     ) -> Result<Self> {
         // A driver takes the launch, and reads whatever lies behind the arguments.
-        if let Artifact::Cubin { entries, .. } = artifact {
+        if let Artifact::Cubin { entries, .. } | Artifact::Ptx { entries, .. } = artifact {
             let mut steps = entries.iter().zip(&case.steps);
             if let Some(misfit) = steps.find_map(|((_, symbol), step)| misfit(symbol, &step.args)) {
                 return Err(Failure::of_case(FaultKind::LaunchRefused, misfit));
@@ -71,20 +71,26 @@ impl<'a> StagedCase<'a> {
             .filter(|tensor| tensor.role.is_placed())
             .map(|tensor| Placed::new(device, tensor, inputs.get(&tensor.name)))
             .collect::<Result<Vec<_>>>()?;
-        let call = Call {
-            program,
-            steps: packed(device, case, &tensors)?,
-        };
+        let steps = packed(device, case, &tensors)?;
+        let surfaces = surfaces(case, &tensors);
         Ok(Self {
             inputs,
-            call,
+            call: Call {
+                program,
+                steps,
+                surfaces,
+            },
             tensors,
         })
     }
 
     /// What another case over the same tensors is called with.
-    pub fn steps(&self, device: &dyn Device, case: &Case) -> Result<Vec<PackedStep>> {
-        packed(device, case, &self.tensors)
+    pub fn call(&self, device: &mut dyn Device, case: &Case, program: Program) -> Result<Call> {
+        Ok(Call {
+            program,
+            steps: packed(device, case, &self.tensors)?,
+            surfaces: surfaces(case, &self.tensors),
+        })
     }
 
     /// Writes what the host writes to the `__constant__` variables of a program.
@@ -308,11 +314,15 @@ impl<'a> Placed<'a> {
     }
 }
 
-fn packed(device: &dyn Device, case: &Case, tensors: &[Placed]) -> Result<Vec<PackedStep>> {
-    let pointers = Placement {
+fn packed(device: &mut dyn Device, case: &Case, tensors: &[Placed]) -> Result<Vec<PackedStep>> {
+    let mut pointers = Placement {
         tensors,
+        objects: Vec::new(),
         stream: device.stream(),
     };
+    for step in &case.steps {
+        pointers.bind(device, &step.args)?;
+    }
     let works = |steps: &[MemoryStep]| -> Result<Vec<MemoryWork>> {
         steps.iter().map(|step| pointers.work(step)).collect()
     };
@@ -327,6 +337,22 @@ fn packed(device: &dyn Device, case: &Case, tensors: &[Placed]) -> Result<Vec<Pa
             })
         })
         .collect()
+}
+
+fn surfaces(case: &Case, tensors: &[Placed]) -> Vec<Address> {
+    let reached = tensors.iter().filter(|placed| {
+        let name = &placed.tensor.name;
+        case.steps.iter().any(|step| has_surface(&step.args, name))
+    });
+    reached.map(|placed| placed.data.address).collect()
+}
+
+fn has_surface(args: &[Arg], name: &str) -> bool {
+    args.iter().any(|arg| match arg {
+        Arg::Surface { tensor, .. } => tensor == name,
+        Arg::Struct { fields } => has_surface(fields, name),
+        _ => false,
+    })
 }
 
 /// What a kernel may only read, beside the tensors themselves.
@@ -344,6 +370,8 @@ fn read(device: &mut dyn Device, buffer: Guarded, buffers: &mut Buffers) -> Resu
 
 struct Placement<'a> {
     tensors: &'a [Placed<'a>],
+    /// Textures and surfaces, with their handles.
+    objects: Vec<(Arg, u64)>,
     stream: u64,
 }
 
@@ -381,6 +409,34 @@ impl Placement<'_> {
             .iter()
             .find(|placed| placed.tensor.name == name)
     }
+
+    fn bind(&mut self, device: &mut dyn Device, args: &[Arg]) -> Result<()> {
+        for arg in args {
+            let (tensor, image, sampler) = match arg {
+                Arg::Texture {
+                    tensor,
+                    image,
+                    sampler,
+                } => (tensor, image, Some(sampler)),
+                Arg::Surface { tensor, image } => (tensor, image, None),
+                Arg::Struct { fields } => {
+                    self.bind(device, fields)?;
+                    continue;
+                }
+                _ => continue,
+            };
+            if self.object(arg).is_some() {
+                continue;
+            }
+            // An argument without a tensor is refused where it is packed.
+            let Some(at) = self.of(tensor).map(|placed| placed.data.address) else {
+                continue;
+            };
+            let handle = device.bind(at, image, sampler)?;
+            self.objects.push((arg.clone(), handle));
+        }
+        Ok(())
+    }
 }
 
 impl Pointers for Placement<'_> {
@@ -394,6 +450,11 @@ impl Pointers for Placement<'_> {
 
     fn zero_points(&self, tensor: &str) -> Option<Address> {
         self.of(tensor)?.zero_points.map(|zeros| zeros.address)
+    }
+
+    fn object(&self, arg: &Arg) -> Option<u64> {
+        let known = self.objects.iter().find(|(bound, _)| bound == arg);
+        known.map(|(_, handle)| *handle)
     }
 
     fn stream(&self) -> u64 {

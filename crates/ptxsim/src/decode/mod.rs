@@ -9,6 +9,7 @@ mod atomic_forms;
 mod calls;
 mod control;
 mod convert;
+mod image_forms;
 mod layout;
 mod matrix_forms;
 mod mbarrier;
@@ -576,7 +577,7 @@ impl<'a> Decoder<'a> {
             "shfl" | "vote" | "match" | "redux" | "activemask" | "wmma" | "mma" | "ldmatrix"
             | "stmatrix" | "movmatrix" | "elect" => self.warp(i, &words),
             "tex" | "tld4" | "txq" | "suld" | "sust" | "sured" | "suq" | "istypep" => {
-                self.unsupported(i, "textures and surfaces; loads of global memory are")
+                self.image(i, &words)
             }
             _ => self.arithmetic(i, &words),
         }

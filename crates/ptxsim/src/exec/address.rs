@@ -189,8 +189,9 @@ impl Machine<'_> {
             let what = match self.freed(address) {
                 Some(freed) => format!("{way} of {bytes} bytes, {freed},"),
                 None => format!(
-                    "{way} of {bytes} bytes out of bounds: {}",
-                    self.memory.near(address)
+                    "{way} of {bytes} bytes out of bounds: {}{}",
+                    self.memory.near(address),
+                    self.origin_of(s.pc, address)
                 ),
             };
             return self.fault(FaultKind::OutOfBounds, at(), &what);

@@ -328,6 +328,12 @@ impl Machine<'_> {
                     return Ok(Next::Yield);
                 }
             }
+            Op::Texture(t) => self.fetch::<CHECKS>(b, w, t, s)?,
+            Op::Surface(t) => {
+                self.progress += u64::from(t.store);
+                self.surface::<CHECKS>(b, w, t, s)?;
+            }
+            Op::ImageQuery(asked) => self.ask_image(b, w, *asked, (o[0], o[1]), s)?,
             Op::CpAsync { to, from, bytes } => {
                 self.cp_async::<CHECKS>(b, w, to, from, *bytes, o[2], s)?
             }

@@ -298,6 +298,16 @@ impl<'a> Parser<'a> {
                 },
                 ".v2" => var.vector = 2,
                 ".v4" => var.vector = 4,
+                // Memory that the host can reach too: to a kernel, a variable like any other.
+                ".attribute" if self.s.peek()? == Some(b'(') => {
+                    self.s.expect(b'(')?;
+                    let attribute = self.s.directive()?;
+                    if attribute != ".managed" {
+                        let message = format!("the attribute `{attribute}` is not supported");
+                        return Err(ParseError { pos, message });
+                    }
+                    self.s.expect(b')')?;
+                }
                 ".ptr" | ".attribute" | ".noalias" => {
                     if self.s.peek()? == Some(b'(') {
                         return Err(ParseError {

@@ -325,14 +325,14 @@ pub fn build_facts(variant: &str) -> BuildFacts {
         entries: vec![EntryFacts {
             name: "k".into(),
             symbol: "_Z1kv".into(),
-            resources: Resources {
+            resources: Some(Resources {
                 registers: 96,
                 stack: Some(0),
                 spill_stores: Some(0),
                 spill_loads: Some(0),
                 static_shared: 4096,
                 ..Resources::default()
-            },
+            }),
             bounds: LaunchBounds::default(),
         }],
         constants: Vec::new(),

@@ -386,8 +386,9 @@ impl<'a> Values<'a> {
     fn resource(&self, id: &UnitId, metric: Metric) -> Found<f64> {
         let facts = self.lookup.build(id)?;
         let worst_entry = |of: fn(&Resources) -> Option<u64>| {
-            let values = facts.entries.iter().map(|entry| of(&entry.resources));
-            match values.collect::<Option<Vec<u64>>>() {
+            let resources = facts.entries.iter().map(assembled);
+            let resources = resources.collect::<Found<Vec<&Resources>>>()?;
+            match resources.into_iter().map(of).collect::<Option<Vec<u64>>>() {
                 None => unsupported(Reason::Unsupported(Unsupported::NotInCubin)),
                 Some(values) => match values.into_iter().max() {
                     Some(worst) => Ok(worst as f64),
@@ -425,7 +426,7 @@ impl<'a> Values<'a> {
                 let mut launched = Vec::new();
                 for case in self.lookup.cases_of(&unit.id) {
                     for (entry, launch) in steps(facts, case)? {
-                        launched.push((&entry.resources, launch.dynamic_shared));
+                        launched.push((assembled(entry)?, launch.dynamic_shared));
                     }
                 }
                 launched
@@ -439,8 +440,8 @@ impl<'a> Values<'a> {
                 }
                 let pairs = facts.entries.iter().zip(launches);
                 pairs
-                    .map(|(entry, launch)| (&entry.resources, launch.dynamic_shared))
-                    .collect()
+                    .map(|(entry, launch)| Ok((assembled(entry)?, launch.dynamic_shared)))
+                    .collect::<Found<_>>()?
             }
         };
         if launched.is_empty() {
@@ -475,7 +476,7 @@ impl<'a> Values<'a> {
                 for case in self.lookup.cases_of(id) {
                     for (entry, launch) in steps(facts, case)? {
                         see(
-                            &entry.resources,
+                            assembled(entry)?,
                             launch.dynamic_shared,
                             launch.threads_per_block(),
                         )?;
@@ -498,7 +499,7 @@ impl<'a> Values<'a> {
                         };
                         let launch = launched.launch;
                         see(
-                            &entry.resources,
+                            assembled(entry)?,
                             launch.dynamic_shared,
                             launch.threads_per_block(),
                         )?;
@@ -735,6 +736,14 @@ pub(super) fn steps<'f>(
     Ok(steps
         .filter_map(|(entry, step)| Some((entry, step.launch?)))
         .collect())
+}
+
+/// What PTXAS said of an entry, if it took the PTX.
+pub(super) fn assembled(entry: &EntryFacts) -> Found<&Resources> {
+    match &entry.resources {
+        Some(resources) => Ok(resources),
+        None => unsupported(Reason::Unsupported(Unsupported::NewerPtx)),
+    }
 }
 
 /// What an SM of `arch` holds of a launch with this much dynamic shared memory (bytes) and block size.

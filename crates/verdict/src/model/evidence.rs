@@ -188,7 +188,8 @@ pub struct EntryFacts {
     pub name: String,
     /// As in the cubin.
     pub symbol: String,
-    pub resources: Resources,
+    /// `None` where no assembler has taken the PTX.
+    pub resources: Option<Resources>,
     #[serde(default, skip_serializing_if = "LaunchBounds::is_none")]
     pub bounds: LaunchBounds,
 }

@@ -678,6 +678,17 @@ pub enum Arg {
     Bytes {
         tensor: String,
     },
+    /// cudaTextureObject_t over a tensor.
+    Texture {
+        tensor: String,
+        image: Image,
+        sampler: Sampler,
+    },
+    /// cudaSurfaceObject_t over a tensor.
+    Surface {
+        tensor: String,
+        image: Image,
+    },
     Null,
     /// The launcher's cudaStream_t.
     Stream,
@@ -693,6 +704,77 @@ pub enum Arg {
     Pad {
         bytes: u32,
     },
+}
+
+/// A tensor as textures and surfaces see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Image {
+    /// Of one channel.
+    pub elem: ElemType,
+    /// 1, 2 or 4: the last dimension of the tensor where there are several.
+    pub channels: u32,
+    /// x, y, z in texels: one to three.
+    pub extents: [u32; 3],
+    pub rank: u8,
+    /// The first dimension of the tensor, where the image is layered.
+    pub layers: Option<u32>,
+    pub memory: ImageMemory,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageMemory {
+    /// A CUDA array, which holds a copy of the tensor.
+    Array,
+    /// The tensor's own memory, for `tex1Dfetch`.
+    Linear,
+}
+
+/// How a texture reads its image: cudaTextureDesc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sampler {
+    pub filter: TextureFilter,
+    pub address: TextureAddress,
+    /// Coordinates from 0 to 1.
+    pub normalized: bool,
+    pub read: TextureRead,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TextureFilter {
+    /// The texel that the coordinate lies in.
+    #[default]
+    Point,
+    /// Between the nearest texels, with weights of 8 bits.
+    Linear,
+}
+
+/// What a coordinate outside of the image reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TextureAddress {
+    /// The nearest texel inside.
+    #[default]
+    Clamp,
+    /// 0.
+    Border,
+    /// The image again; needs `normalized`.
+    Wrap,
+    /// The image again, every second time backwards; needs `normalized`.
+    Mirror,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TextureRead {
+    /// What the tensor holds.
+    #[default]
+    Element,
+    /// Integers of 8 or 16 bits as floats from 0 or -1 to 1.
+    NormalizedFloat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

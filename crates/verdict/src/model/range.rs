@@ -32,7 +32,8 @@ impl Evidence {
                 facts: Seen::Got(facts),
             } => {
                 let entries = facts.entries.iter();
-                let registers = entries.map(|it| f64::from(it.resources.registers));
+                let resources = entries.filter_map(|it| it.resources.as_ref());
+                let registers = resources.map(|it| f64::from(it.registers));
                 let values = registers.map(|value| (Metric::Registers, Num(value)));
                 first(values.collect(), || Subject::Unit(UnitId::clone(unit)))
             }

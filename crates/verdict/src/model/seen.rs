@@ -127,6 +127,8 @@ pub enum Unsupported {
     Cubin,
     /// A figure that PTXAS tells and the machine code does not.
     NotInCubin,
+    /// PTX of a newer version than the PTXAS that is there: there is no machine code.
+    NewerPtx,
     /// The machine code of a launcher's kernels, which is inside its library.
     LauncherCode,
     /// An instruction that the simulator does not have, or PTX that it does not understand.
@@ -165,6 +167,7 @@ codes! { Unsupported:
     Clusters => "clusters-not-simulated",
     Cubin => "cubin-not-simulated",
     NotInCubin => "not-in-cubin",
+    NewerPtx => "ptx-too-new",
     LauncherCode => "launcher-code-not-read",
     Ptx => "ptx-not-simulated",
     OutOfMemory => "out-of-memory",

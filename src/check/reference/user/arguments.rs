@@ -47,7 +47,11 @@ pub fn parameters<'a>(case: &'a Case, args: &[Arg]) -> Result<Vec<Param<'a>>, No
             Arg::Bytes { tensor: name } => tensor(name).map(Param::Bytes),
             Arg::Null => Ok(Param::Null),
             Arg::Scalar { elem, value } => Ok(Param::Scalar(*elem, *value)),
-            Arg::Stream | Arg::Struct { .. } | Arg::Pad { .. } => Err(
+            Arg::Texture { .. }
+            | Arg::Surface { .. }
+            | Arg::Stream
+            | Arg::Struct { .. }
+            | Arg::Pad { .. } => Err(
                 "a reference function takes tensors and scalars only: give a struct's fields one by one".into(),
             ),
         })

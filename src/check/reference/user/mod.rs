@@ -12,6 +12,7 @@ use crate::check::inputs::{Inputs, View};
 use crate::check::{Outputs, elem, layout, poison};
 use crate::error::Result;
 use crate::files;
+use crate::limits;
 use crate::process::confine::{Rules, Sockets, memory_of_machine};
 use crate::process::{self, Ended};
 use crate::temporary::TemporaryDir;
@@ -173,8 +174,17 @@ impl Functions {
             .args(&build.flags)
             .arg("-o")
             .arg(&program);
-        let ended = run(compile, &rules(&[scratch.path()], None), COMPILE)
-            .map_err(|why| why.of(&what, COMPILE))?;
+        let writes = [scratch.path()];
+        let rules = Rules {
+            memory: Some(limits::compiler_memory()),
+            ..rules(&writes, None)
+        };
+        let ended = run(compile, &rules, COMPILE).map_err(|why| why.of(&what, COMPILE))?;
+        if !ended.status.success()
+            && let Some(why) = limits::out_of_memory(&ended.log)
+        {
+            return Err(NoAnswer::Reference(format!("{what}: {why}")));
+        }
         if let Some(breakage) = find_breakage(&ended) {
             return Err(NoAnswer::Environment(format!("{what}: {breakage}")));
         }

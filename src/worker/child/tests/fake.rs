@@ -5,7 +5,7 @@ use crate::build::Artifact;
 use crate::device::args::PackedArg;
 use crate::device::{Address, Call, Device, Failure, Program, Result, Targets, Timer, redzone};
 use std::collections::BTreeMap;
-use verdict::model::{DriverFacts, Fault, FaultKind};
+use verdict::model::{DriverFacts, Fault, FaultKind, Image, Sampler};
 
 /// Memory, and what a launch does to it: `(memory, arguments, launch number)`.
 type Kernel = fn(&mut Memory, &[u64], u32) -> Result<()>;
@@ -191,6 +191,9 @@ impl Device for Fake {
         self.memory.0.insert(address, vec![0xcc; bytes]);
         self.next += bytes.next_multiple_of(256) as u64 + 0x1000;
         Ok(address)
+    }
+    fn bind(&mut self, _: Address, image: &Image, _: Option<&Sampler>) -> Result<u64> {
+        panic!("{image:?}")
     }
     fn reset(&mut self) -> Result<()> {
         self.memory.0.clear();

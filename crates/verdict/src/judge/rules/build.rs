@@ -2,7 +2,7 @@
 
 use super::misplaced;
 use crate::judge::lookup::{Found, Lookup, fail, inconclusive, skipped, unsupported};
-use crate::judge::value::{is_same_call, resident};
+use crate::judge::value::{assembled, is_same_call, resident};
 use crate::model::*;
 
 pub fn check_built(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
@@ -96,7 +96,7 @@ pub fn check_driver(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
             });
         };
         let name = &entry.name;
-        let ptxas = &entry.resources;
+        let ptxas = assembled(entry)?;
         let agree = |figure: DriverFigure, ours: u32, drivers: u32| match ours == drivers {
             true => Ok(()),
             false => fail(Reason::DriverDisagrees {

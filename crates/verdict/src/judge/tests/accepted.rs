@@ -240,7 +240,7 @@ fn one_of_nothing_fails() {
 fn a_bound_stands_in_for_a_bound_and_a_change_for_a_change() {
     let mut record = record();
     rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.registers = 129;
+        facts.entries[0].resources.as_mut().unwrap().registers = 129;
     });
     let bound = accept(vec![unit("direct")], at_most(Metric::Registers, 130.0));
     let change = accept(vec![unit("direct")], within(Metric::Registers, 0.5));

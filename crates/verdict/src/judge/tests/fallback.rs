@@ -101,14 +101,14 @@ fn not_on_what_was_not_checked_where_it_is_needed() {
 fn where_it_fails_on_resources_alone_the_resources_of_the_other_hold() {
     let mut record = allowed(record_without_gpu());
     rebuild(&mut record, "fast", |facts| {
-        facts.entries[0].resources.registers = 129;
+        facts.entries[0].resources.as_mut().unwrap().registers = 129;
     });
     let judgement = ruled(&record);
     let registers = verdict_of(&judgement, &unit("fast"), registers_limit());
     assert_eq!(registers.outcome, Outcome::Replaced);
     assert_eq!(judgement.conclusion, Conclusion::Pass);
     rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.registers = 129;
+        facts.entries[0].resources.as_mut().unwrap().registers = 129;
     });
     assert_eq!(ruled(&record).count(Outcome::Replaced), 0);
 }

@@ -71,7 +71,7 @@ fn every_resource_has_a_value_and_a_limit_that_breaks() {
     ] {
         let mut record = with(at_most(metric, bound), unit("direct"));
         rebuild(&mut record, "direct", |facts| {
-            let resources = &mut facts.entries[0].resources;
+            let resources = facts.entries[0].resources.as_mut().unwrap();
             (
                 resources.stack,
                 resources.spill_stores,
@@ -113,8 +113,8 @@ fn sequence(record: &mut Record) {
     }
     rebuild(record, "direct", |facts| {
         let mut second = facts.entries[0].clone();
-        second.resources.registers = 200;
-        second.resources.static_shared = 0;
+        second.resources.as_mut().unwrap().registers = 200;
+        second.resources.as_mut().unwrap().static_shared = 0;
         facts.entries.push(second);
     });
 }
@@ -207,7 +207,7 @@ fn metrics_that_the_case_does_not_have() {
 fn figures_that_repeat_exactly_are_compared_exactly() {
     let mut record = record();
     rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.registers = 97
+        facts.entries[0].resources.as_mut().unwrap().registers = 97
     });
     expect(
         &record,
@@ -217,7 +217,7 @@ fn figures_that_repeat_exactly_are_compared_exactly() {
         Reason::BeyondChange(exact(Metric::Registers, 96.0, 97.0, 0.0)),
     );
     rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.registers = 95
+        facts.entries[0].resources.as_mut().unwrap().registers = 95
     });
     assert_eq!(
         verdict(&record, &unit("direct"), registers_change()).outcome,
@@ -255,7 +255,7 @@ fn a_figure_that_is_unknown_is_unsupported() {
     for metric in [Metric::Stack, Metric::Spills] {
         let mut record = with(at_most(metric, 1e6), unit("direct"));
         rebuild(&mut record, "direct", |facts| {
-            let resources = &mut facts.entries[0].resources;
+            let resources = facts.entries[0].resources.as_mut().unwrap();
             (resources.stack, resources.spill_loads) = (None, None);
         });
         let verdict = last(&record);
@@ -263,6 +263,31 @@ fn a_figure_that_is_unknown_is_unsupported() {
         assert_eq!(
             (verdict.outcome, verdict.reason),
             (Outcome::Unsupported, unknown)
+        );
+    }
+}
+
+/// PTX that no assembler took has no resources, and none is 0.
+#[test]
+fn resources_of_ptx_that_is_too_new_are_unsupported() {
+    for metric in [
+        Metric::Registers,
+        Metric::Stack,
+        Metric::Spills,
+        Metric::Shared,
+        Metric::BlocksPerSm,
+        Metric::Occupancy,
+    ] {
+        let mut record = with(at_most(metric, 1e6), unit("direct"));
+        rebuild(&mut record, "direct", |facts| {
+            facts.entries[0].resources = None;
+        });
+        let verdict = last(&record);
+        let unknown = Reason::Unsupported(Unsupported::NewerPtx);
+        assert_eq!(
+            (verdict.outcome, verdict.reason),
+            (Outcome::Unsupported, unknown),
+            "{metric:?}"
         );
     }
 }
@@ -276,7 +301,7 @@ fn a_rise_from_zero_is_a_regression_and_zero_after_zero_is_none() {
         (Outcome::Pass, Some(Num(0.0)))
     );
     rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.spill_loads = Some(4)
+        facts.entries[0].resources.as_mut().unwrap().spill_loads = Some(4)
     });
     assert_eq!(
         last(&record).reason,

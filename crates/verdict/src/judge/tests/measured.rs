@@ -93,7 +93,7 @@ fn nothing_worse_passes_whatever_the_key() {
 fn resources_that_the_base_has_fewer_of() {
     let mut record = beside_base();
     rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.registers = 97;
+        facts.entries[0].resources.as_mut().unwrap().registers = 97;
     });
     let verdict = verdict(&record, &unit("direct"), registers_change());
     assert_eq!(verdict.outcome, Outcome::Fail);
@@ -110,7 +110,7 @@ fn resources_that_the_base_has_fewer_of() {
             ..
         } = piece
         {
-            facts.entries[0].resources.registers = 128;
+            facts.entries[0].resources.as_mut().unwrap().registers = 128;
         }
     });
     let judgement = ruled(&record);

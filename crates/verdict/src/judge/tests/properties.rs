@@ -75,7 +75,7 @@ fn broken(mut record: Record, breaks: &[Break]) -> Record {
                 });
             }
             Break::Registers { variant, n } => rebuild(&mut record, VARIANTS[*variant], |facts| {
-                facts.entries[0].resources.registers = *n;
+                facts.entries[0].resources.as_mut().unwrap().registers = *n;
             }),
             Break::SameCode => {
                 rebuild(&mut record, "fast", |facts| {

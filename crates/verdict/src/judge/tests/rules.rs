@@ -621,7 +621,7 @@ fn a_required_or_broken_gpu_is_the_environment() {
     assert_eq!(ruled(&broken).conclusion, Conclusion::Environment);
     // A gate that failed outranks it.
     rebuild(&mut broken, "direct", |facts| {
-        facts.entries[0].resources.registers = 129
+        facts.entries[0].resources.as_mut().unwrap().registers = 129
     });
     assert_eq!(ruled(&broken).conclusion, Conclusion::Fail);
 }

@@ -179,7 +179,7 @@ fn a_case_that_is_not_proven_right_is_never_timed() {
 fn a_broken_resource_limit_stops_neither_check_nor_time() {
     let mut record = record();
     rebuild(&mut record, "direct", |facts| {
-        facts.entries[0].resources.registers = 255
+        facts.entries[0].resources.as_mut().unwrap().registers = 255
     });
     for stage in [Stage::Check, Stage::Time] {
         assert_eq!(admit(&record, &small(), stage), Admission::Yes);
