@@ -101,7 +101,10 @@ pub fn plan() -> Plan {
             processes: 3,
             max_processes: 5,
         },
-        simulation: Simulation { budget: 0 },
+        simulation: Simulation {
+            budget: 0,
+            warp_hazards: WarpHazards::Note,
+        },
         pairing: None,
         profiling: None,
         rivals: Vec::new(),
