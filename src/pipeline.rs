@@ -162,11 +162,13 @@ fn execute(
     } else if record.environment.simulator.is_some() {
         let references = &planned.references;
         let mut sources = Sources::new(&planned.root, &planned.toolchain.include);
+        let base = planned.base.as_ref();
+        let base_sources = base.map(|base| Sources::new(&base.tree.root, &base.toolchain.include));
         simulate::simulate_all(
             &mut work,
             &mut sources,
             references,
-            base_references,
+            base_references.zip(base_sources),
             &mut record,
             on,
         )?;

@@ -1,6 +1,6 @@
 //! Defaults of gates.yaml.
 
-use verdict::model::{Mode, Num, Pairing, Schedule, Simulation};
+use verdict::model::{Mode, Num, Pairing, Schedule, Simulation, WarpHazards};
 
 /// Seeds 1 to this.
 pub const SEEDS: u64 = 5;
@@ -15,7 +15,10 @@ pub const DEADLINE_NS: f64 = 30e9;
 pub const RIVAL_DEADLINE_NS: f64 = 300e9;
 
 /// Some seconds of one core: as long as a person waits for one case.
-pub const SIMULATION: Simulation = Simulation { budget: 50_000_000 };
+pub const SIMULATION: Simulation = Simulation {
+    budget: 50_000_000,
+    warp_hazards: WarpHazards::Note,
+};
 
 pub const TIMING: Schedule = Schedule {
     mode: Mode::Warm,

@@ -418,10 +418,18 @@ fn check_release(raw: &Spot<String>) -> std::result::Result<String, Problem> {
 }
 
 fn resolve_simulation(raw: &RawSimulation) -> std::result::Result<Simulation, Problem> {
+    let warp_hazards = raw
+        .warp_hazards
+        .unwrap_or(defaults::SIMULATION.warp_hazards);
+    let budget = defaults::SIMULATION.budget;
     match &raw.budget {
-        None => Ok(defaults::SIMULATION),
+        None => Ok(Simulation {
+            budget,
+            warp_hazards,
+        }),
         Some(budget) if BUDGETS.contains(&budget.value) => Ok(Simulation {
             budget: budget.value,
+            warp_hazards,
         }),
         Some(budget) => Err(Problem::new(
             budget.at,

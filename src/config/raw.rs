@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::fmt;
 use verdict::model::{
     Binary, ElemType, ImageMemory, Metric, Mode, Nibbles, ReduceOp, Role, TextureAddress,
-    TextureFilter, TextureRead, Unary,
+    TextureFilter, TextureRead, Unary, WarpHazards,
 };
 
 /// The kernels and the limits that they must keep.
@@ -72,6 +72,9 @@ pub struct RawSimulation {
     /// Warp instructions of one case over all its seeds, a matrix product as 16 of them; a case that takes more is
     /// skipped (`--sim-budget`). Default: 50000000.
     pub budget: Option<Spot<u64>>,
+    /// `note`: a hazard within a warp fails only where it is new against the base.
+    /// `fail`: everywhere. Default: `note`.
+    pub warp_hazards: Option<WarpHazards>,
 }
 
 /// One kernel and how to call it.

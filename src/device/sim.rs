@@ -387,6 +387,7 @@ fn kind(own: ptxsim::FindingKind) -> FindingKind {
         Own::SharedRace => FindingKind::SharedRace,
         Own::GlobalRace => FindingKind::GlobalRace,
         Own::BarrierByPart => FindingKind::BarrierByPart,
+        Own::WarpRace => FindingKind::WarpRace,
         Own::WarpHazard => FindingKind::WarpHazard,
         Own::Leak => FindingKind::Leak,
     }

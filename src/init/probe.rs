@@ -548,7 +548,8 @@ impl Trial<'_> {
 
 fn shown(finding: &Finding) -> String {
     let kind = match finding.kind {
-        FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpHazard => "a race",
+        FindingKind::GlobalRace | FindingKind::SharedRace | FindingKind::WarpRace => "a race",
+        FindingKind::WarpHazard => "lanes of a warp that no `__syncwarp()` orders",
         FindingKind::UninitialisedGlobal
         | FindingKind::UninitialisedShared
         | FindingKind::UninitialisedLocal => "an output made of memory that nothing wrote",

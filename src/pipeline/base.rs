@@ -10,7 +10,9 @@ use crate::{repo, sources, store};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use verdict::judge;
-use verdict::model::{Base, Case, CaseId, Evidence, Loosening, NotRun, Plan, Simulation, Unit};
+use verdict::model::{
+    Base, Case, CaseId, Evidence, Loosening, NotRun, Plan, Simulation, Unit, WarpHazards,
+};
 
 /// What `run` was asked to compare with.
 #[derive(Clone, Debug)]
@@ -157,7 +159,10 @@ fn nothing() -> Plan {
         units: Vec::new(),
         cases: Vec::new(),
         timing: config::default_timing(),
-        simulation: Simulation { budget: 0 },
+        simulation: Simulation {
+            budget: 0,
+            warp_hazards: WarpHazards::Note,
+        },
         pairing: None,
         profiling: None,
         drawn: None,

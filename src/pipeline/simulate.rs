@@ -46,7 +46,7 @@ pub(super) fn too_large(case: &Case) -> Option<NotRun> {
     })
 }
 
-/// Head, with the text of its lines, and then of the base that alone which head's does not tell.
+/// Head, and then of the base that alone which head's does not tell; each with the text of its lines.
 ///
 /// # Errors
 /// Environment, where no worker can be found.
@@ -54,7 +54,7 @@ pub fn simulate_all(
     work: &mut Work,
     sources: &mut Sources,
     references: &References,
-    of_base: Option<&References>,
+    of_base: Option<(&References, Sources)>,
     record: &mut Record,
     on: &(dyn Fn(Event) + Sync),
 ) -> Result<()> {
@@ -73,7 +73,7 @@ pub fn simulate_all(
     let digests = work.head.answers.digests(&record.plan);
     Of::Head.file(pieces, &mut record.evidence);
     record.evidence.extend(digests);
-    if let (Some(references), Some(base)) = (of_base, &record.policy.base) {
+    if let (Some((references, mut sources)), Some(base)) = (of_base, &record.policy.base) {
         let stage = OneSide {
             plan: &base.plan,
             of: Of::Base,
@@ -82,7 +82,8 @@ pub fn simulate_all(
             on,
         };
         let runs = runs_of_base(record, base);
-        let pieces = stage.simulate(&mut work.base, runs, references, &mut costs);
+        let mut pieces = stage.simulate(&mut work.base, runs, references, &mut costs);
+        sources.quote(&mut pieces);
         Of::Base.file(pieces, &mut record.evidence);
     }
     record.costs.reference_ms += costs.reference_ms;

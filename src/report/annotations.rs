@@ -97,7 +97,7 @@ pub fn findings(record: &Record, judgement: &Judgement) -> Vec<Annotation> {
         ..
     } in &judgement.verdicts
     {
-        let Reason::Findings { first, .. } = reason else {
+        let (Reason::Findings { first, .. } | Reason::NewHazards { first, .. }) = reason else {
             continue;
         };
         for finding in first {

@@ -42,6 +42,17 @@ pub fn lines(record: &Record, judgement: &Judgement) -> Vec<String> {
                 let remark = format!("the simulator's checks do not judge {what}");
                 of_several.entry(remark).or_default().insert(subject);
             }
+            Note::WarpHazard { subject, finding, more } => {
+                let others = match more {
+                    0 => String::new(),
+                    more => format!(", and {more} more"),
+                };
+                let remark = format!(
+                    "{}{others}; `__syncwarp()` between the two orders them",
+                    finding.message
+                );
+                of_several.entry(remark).or_default().insert(subject);
+            }
             Note::NotHeld { subject, counters, why } => {
                 let withheld = WithheldCounters { counters: counters.clone(), why: why.clone() };
                 let remark = format!("not gated: {}", reasons::withheld_counters(&withheld));
@@ -159,7 +170,7 @@ fn if_known(judgement: &Judgement) -> Option<String> {
 
 fn first_finding(reason: &Reason) -> Option<&Finding> {
     match reason {
-        Reason::Findings { first, .. } => first.first(),
+        Reason::Findings { first, .. } | Reason::NewHazards { first, .. } => first.first(),
         Reason::OnArchitecture { why, .. } => first_finding(why),
         _ => None,
     }

@@ -114,6 +114,16 @@ impl Context<'_> {
                     counted(accepted, "accepted")
                 )
             }
+            R::NewHazards { seed, first, more } => {
+                let others = match more {
+                    0 => String::new(),
+                    more => format!("; and {more} more"),
+                };
+                format!(
+                    "the base does not have this, which `__syncwarp()` between the two orders; with seed {seed}: {}{others}",
+                    all(first, finding)
+                )
+            }
             R::NoEntry => "the compiler reported no entry".to_owned(),
             R::UndeclaredEntry { symbol } => {
                 format!("launches {symbol}, which is not declared under `launches`")
@@ -415,6 +425,11 @@ impl Context<'_> {
             R::BaseLacks { metric, why } => {
                 format!("the base has no {metric} to compare with: {}", self.whole_sentence(why))
             }
+            R::HazardsNotCompared { count, why } => format!(
+                "whether the base has {} within a warp too is not known, as it was not simulated: {}",
+                plural(*count, "hazard"),
+                self.whole_sentence(why)
+            ),
             R::BaseNotBuilt { why } => {
                 format!("the base revision was not built: {}", self.whole_sentence(why))
             }
@@ -945,6 +960,7 @@ pub fn demand(demand: &BaseDemand) -> String {
         }
         BaseDemand::UnpreparedScratch { tensor } => format!("scratch {tensor} without a fill"),
         BaseDemand::SimulatorBudget => "simulator budget".to_owned(),
+        BaseDemand::WarpHazards => "hazards within a warp fail".to_owned(),
         BaseDemand::TimingSchedule => "timing schedule".to_owned(),
         BaseDemand::Checks(rules) => comma(rules, super::words::gate),
         BaseDemand::Baseline(facet) => format!("baseline of {facet}"),
@@ -1009,6 +1025,9 @@ pub fn loosened(how: &Loosened) -> String {
         Loosened::SimulatorBudget { base, head } => {
             let (head, base) = (millions(*head), millions(*base));
             format!("head simulates cases of up to {head} warp instructions, base of up to {base}")
+        }
+        Loosened::WarpHazards => {
+            "head has `warp_hazards: note`, and base `warp_hazards: fail`".to_owned()
         }
         Loosened::TimingSchedule(changes) => {
             format!("head has {}", comma(changes, schedule_change))

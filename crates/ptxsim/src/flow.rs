@@ -224,14 +224,19 @@ fn matrix(m: &Mma, mut each: impl FnMut(Use, Register)) {
     }
 }
 
-/// A base that is not known, and what is added to it.
-type Place = (Option<Register>, i64);
+/// Registers whose sum is an address, sorted, and what is added to them.
+type Place = (Vec<Register>, i64);
+
+/// Registers that an address may be the sum of.
+const MAX_TERMS: usize = 8;
 
 /// Which instructions write a register, and which read it.
 struct Links<'a> {
     program: &'a Program,
     writers: HashMap<Register, Vec<usize>>,
     readers: HashMap<Register, Vec<usize>>,
+    /// Where branches and calls go, sorted.
+    targets: Vec<usize>,
 }
 
 impl<'a> Links<'a> {
@@ -249,10 +254,21 @@ impl<'a> Links<'a> {
                 }
             });
         }
+        let mut targets: Vec<usize> = Vec::new();
+        for inst in &program.code {
+            match &inst.op {
+                Op::Branch(to) | Op::Call(to) => targets.push(*to as usize),
+                Op::BranchIndexed(all) => targets.extend(all.iter().map(|to| *to as usize)),
+                _ => {}
+            }
+        }
+        targets.sort_unstable();
+        targets.dedup();
         Links {
             program,
             writers,
             readers,
+            targets,
         }
     }
 
@@ -291,33 +307,98 @@ impl<'a> Links<'a> {
         register
     }
 
+    /// Sums are taken apart: the two accesses of one place often have an address register each.
     fn place(&self, a: &Access) -> Place {
-        let (class, number) = self.root(a.address);
-        let constant = match class {
+        let (mut terms, mut constant) = (Vec::new(), a.offset);
+        let mut open = vec![a.address];
+        while let Some(register) = open.pop() {
+            let register = self.root(register);
+            match (self.constant(register), self.summands(register)) {
+                (Some(value), _) => constant = constant.wrapping_add(value),
+                (None, Some(both)) if open.len() + terms.len() < MAX_TERMS => open.extend(both),
+                (None, _) => terms.push(register),
+            }
+        }
+        terms.sort_unstable();
+        (terms, constant)
+    }
+
+    fn constant(&self, (class, number): Register) -> Option<i64> {
+        match class {
             Class::R64 => {
-                let of64 = self.program.constants64.iter().find(|c| c.0 == number);
-                of64.map(|c| c.1 as i64)
+                let mut of64 = self.program.constants64.iter();
+                of64.find(|c| c.0 == number).map(|c| c.1 as i64)
             }
             _ => {
-                let of32 = self.program.constants32.iter().find(|c| c.0 == number);
-                of32.map(|c| i64::from(c.1))
+                let mut of32 = self.program.constants32.iter();
+                of32.find(|c| c.0 == number).map(|c| i64::from(c.1))
             }
-        };
-        match constant {
-            Some(constant) => (None, constant.wrapping_add(a.offset)),
-            None => (Some((class, number)), a.offset),
         }
     }
 
-    /// The result of a compare-and-swap at a place, or a copy of it.
-    fn swapped(&self, register: Register, place: Place) -> bool {
-        let writers = self.writers.get(&self.root(register));
-        writers.is_some_and(|all| all.iter().all(|at| self.swap(*at, place).is_some()))
+    /// The two registers of 64 bits that one addition makes a register of.
+    fn summands(&self, register: Register) -> Option<[Register; 2]> {
+        let [one] = self.writers.get(&register)?.as_slice() else {
+            return None;
+        };
+        let inst = self.inst(*one);
+        let Op::Alu(op) = &inst.op else { return None };
+        let adds = ["add.s64", "add.u64"].contains(&self.form(inst));
+        let wide = op.classes() == [Class::R64; 3];
+        let own = (Class::R64, inst.o[0]) == register;
+        (adds && wide && own && inst.counts && inst.guard == 0)
+            .then_some([(Class::R64, inst.o[1]), (Class::R64, inst.o[2])])
     }
 
-    fn swap(&self, at: usize, place: Place) -> Option<&Atomic> {
+    /// The instruction that a register has its value from where `at` reads it: the last one before in
+    /// straight code, or the only one there is.
+    fn written_for(&self, register: Register, at: usize) -> Option<usize> {
+        let all = self.writers.get(&register)?;
+        let before = all.iter().rev().find(|writer| **writer < at);
+        match (before, all.as_slice()) {
+            (Some(&last), _) if self.inst(last).guard == 0 && self.straight_behind(last, at) => {
+                Some(last)
+            }
+            (_, &[one]) => Some(one),
+            _ => None,
+        }
+    }
+
+    /// The compare-and-swap at a place whose result a register holds where `at` reads it.
+    fn swapped(&self, register: Register, place: &Place, at: usize) -> Option<&Atomic> {
+        let mut register = register;
+        for _ in 0..64 {
+            let writer = self.written_for(register, at)?;
+            match self.copied(self.inst(writer)) {
+                Some((_, from)) => register = from,
+                None => return self.swap(writer, place),
+            }
+        }
+        None
+    }
+
+    /// Whether all that a register can hold are results of compare-and-swaps at a place.
+    fn holds_swapped(&self, register: Register, place: &Place) -> bool {
+        let (mut seen, mut open) = (HashSet::new(), vec![register]);
+        while let Some(register) = open.pop() {
+            let Some(writers) = self.writers.get(&register) else {
+                return false;
+            };
+            for &at in writers {
+                match self.copied(self.inst(at)) {
+                    Some((_, from)) if seen.insert(from) => open.push(from),
+                    Some(_) => {}
+                    None if self.swap(at, place).is_some() => {}
+                    None => return false,
+                }
+            }
+        }
+        true
+    }
+
+    fn swap(&self, at: usize, place: &Place) -> Option<&Atomic> {
         match &self.inst(at).op {
-            Op::Atom(a) if a.op == AtomOp::Cas && self.place(&a.access) == place => Some(a),
+            Op::Atom(a) if a.op == AtomOp::Cas && self.place(&a.access) == *place => Some(a),
             _ => None,
         }
     }
@@ -333,62 +414,112 @@ impl<'a> Links<'a> {
         equal.then_some([(a, inst.o[1]), (b, inst.o[2])])
     }
 
-    /// Branches back that are taken unless a compare-and-swap at the place has found what it expected.
-    fn exits(&self, place: Place) -> Vec<usize> {
-        let found = |at: &usize| {
-            let inst = self.inst(*at);
-            let back = matches!(inst.op, Op::Branch(to) if to as usize <= *at);
-            let guard = inst.guard_register().filter(|_| back)?;
-            let [writer] = self.writers.get(&(Class::Pred, guard))?.as_slice() else {
-                return None;
-            };
-            let compare = self.inst(*writer);
-            let sides = self.compares(compare)?;
-            let differs = self.form(compare).starts_with("setp.ne.");
-            let expected = |swapped: Register, other: Register| {
-                let [one] = self.writers.get(&self.root(swapped))?.as_slice() else {
-                    return None;
-                };
-                let compared = self.swap(*one, place)?.access.registers.first()?;
-                (self.root(*compared) == self.root(other)).then_some(())
-            };
-            let [a, b] = sides;
-            expected(a, b).or_else(|| expected(b, a))?;
-            (compare.guard == 0 && differs == (inst.guard & 1 == 0)).then_some(())
+    /// Where a branch goes if a compare-and-swap at the place has found one of the registers that it was
+    /// given to expect; `None` of other instructions.
+    fn found(&self, at: usize, place: &Place, guesses: &HashSet<Register>) -> Option<usize> {
+        let inst = self.inst(at);
+        let Op::Branch(to) = inst.op else { return None };
+        let guard = inst.guard_register()?;
+        let writer = self.written_for((Class::Pred, guard), at)?;
+        let compare = self.inst(writer);
+        let [a, b] = self.compares(compare)?;
+        let expected = |result: Register, other: Register| {
+            let swap = self.swapped(result, place, writer)?;
+            let compared = swap.access.registers.first()?;
+            let same = self.root(*compared) == self.root(other);
+            (same && guesses.contains(compared)).then_some(())
         };
-        (0..self.program.code.len())
-            .filter(|at| found(at).is_some())
-            .collect()
+        expected(a, b).or_else(|| expected(b, a))?;
+        let differs = self.form(compare).starts_with("setp.ne.");
+        let taken = differs != (inst.guard & 1 == 0);
+        (compare.guard == 0).then_some(if taken { to as usize } else { at + 1 })
+    }
+
+    /// What can be reached from a load without a compare-and-swap at its place that finds what was loaded.
+    fn not_found_from(&self, from: usize, place: &Place, guessed: Register) -> HashSet<usize> {
+        let (code, guesses) = (&self.program.code, self.copies(guessed));
+        let (mut seen, mut open) = (HashSet::new(), vec![from + 1]);
+        while let Some(at) = open.pop() {
+            if at >= code.len() || !seen.insert(at) {
+                continue;
+            }
+            let inst = &code[at];
+            let found = self.found(at, place, &guesses);
+            let mut go = |to: usize| {
+                if found != Some(to) {
+                    open.push(to);
+                }
+            };
+            let always = inst.guard == 0;
+            match &inst.op {
+                Op::Branch(to) => go(*to as usize),
+                Op::BranchIndexed(all) => all.iter().for_each(|to| go(*to as usize)),
+                Op::Call(to) => {
+                    go(*to as usize);
+                    go(at + 1);
+                }
+                _ => {}
+            }
+            let ends = matches!(
+                inst.op,
+                Op::Branch(_) | Op::BranchIndexed(_) | Op::Exit | Op::Return | Op::Trap
+            );
+            if !(ends && always) {
+                go(at + 1);
+            }
+        }
+        seen
     }
 
     /// Whether code can be reached only by going through an instruction: nobody jumps in between.
     fn straight_behind(&self, from: usize, at: usize) -> bool {
-        let between = |to: &u32| (from + 1..=at).contains(&(*to as usize));
-        from < at
-            && !self.program.code.iter().any(|inst| match &inst.op {
-                Op::Branch(to) | Op::Call(to) => between(to),
-                Op::BranchIndexed(all) => all.iter().any(between),
-                _ => false,
-            })
+        let next = self.targets.partition_point(|to| *to <= from);
+        from < at && self.targets.get(next).is_none_or(|to| *to > at)
+    }
+
+    /// Registers that hold what a register holds.
+    fn copies(&self, register: Register) -> HashSet<Register> {
+        let (mut all, mut open) = (HashSet::from([register]), vec![register]);
+        while let Some(register) = open.pop() {
+            for &at in self.readers.get(&register).into_iter().flatten() {
+                if let Some((to, from)) = self.copied(self.inst(at))
+                    && from == register
+                    && all.insert(to)
+                {
+                    open.push(to);
+                }
+            }
+        }
+        all
     }
 
     /// Whether what a load reads is but a guess: a compare-and-swap at the same place compares with it,
     /// what is swapped in is worked out from it, and nothing else comes of it. If the guess was wrong,
     /// nothing has happened.
-    fn is_guess(&self, load: &Access) -> bool {
+    fn is_guess(&self, from: usize, load: &Access) -> bool {
         let [guessed] = load.registers.as_slice() else {
             return false;
         };
         let place = self.place(load);
+        if !(0..self.program.code.len()).any(|at| self.swap(at, &place).is_some()) {
+            return false;
+        }
         // Copies of what was read; what was worked out from them, predicates too.
         let (mut raw, mut derived) = (HashSet::from([*guessed]), HashSet::new());
         let mut open = vec![*guessed];
         let mut swaps = Vec::new();
-        let exits = self.exits(place);
+        let wrong_until = std::cell::OnceCell::new();
+        // Where it is read, the guess may be wrong.
+        let may_be_wrong = |at: usize| {
+            let reached = wrong_until.get_or_init(|| self.not_found_from(from, &place, *guessed));
+            reached.contains(&at)
+        };
+        let is_result = |side: Register, at: usize| {
+            self.swapped(side, &place, at).is_some() || self.holds_swapped(side, &place)
+        };
         while let Some(register) = open.pop() {
             for &at in self.readers.get(&register).into_iter().flatten() {
-                // The guess was right.
-                if exits.iter().any(|exit| self.straight_behind(*exit, at)) {
+                if !may_be_wrong(at) {
                     continue;
                 }
                 let inst = self.inst(at);
@@ -408,7 +539,7 @@ impl<'a> Links<'a> {
                 if wrong {
                     return false;
                 }
-                if let Some(a) = self.swap(at, place) {
+                if let Some(a) = self.swap(at, &place) {
                     // Compared as it was read, and the rest follows from it.
                     let compared = a.access.registers.iter().all(|r| raw.contains(r));
                     if !compared {
@@ -423,7 +554,7 @@ impl<'a> Links<'a> {
                 };
                 if raw.contains(&register)
                     && let Some(sides) = self.compares(inst)
-                    && sides.iter().any(|side| self.swapped(*side, place))
+                    && sides.iter().any(|side| is_result(*side, at))
                 {
                     continue;
                 }
@@ -527,7 +658,7 @@ pub fn mark_guesses(program: &mut Program) {
     let links = Links::of(program);
     let guesses: Vec<usize> = (0..program.code.len())
         .filter(|&at| match &program.code[at].op {
-            Op::Load(a) => a.order == Order::Weak && links.is_guess(a),
+            Op::Load(a) => a.order == Order::Weak && links.is_guess(at, a),
             _ => false,
         })
         .collect();

@@ -319,6 +319,7 @@ impl<'a> Job<'a> {
             costs: vec![Cost::default(); code.len()],
             issues: Issues::new(code.len()),
             findings: Findings::default(),
+            ways: crate::exec::stream::Known::default(),
             global_origins: QuickMap::default(),
             left: Left::new(),
             followed: QuickMap::default(),

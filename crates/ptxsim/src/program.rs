@@ -5,6 +5,7 @@ use crate::doubt::Shape;
 use crate::exec::alu::{AluOp, Operands};
 use crate::exec::mma::Mma;
 use crate::exec::regs::Class;
+use crate::exec::stream::Branches;
 use crate::image::Geometry;
 use crate::parse::ast::Pos;
 use crate::parse::lines::{LineId, Lines};
@@ -47,6 +48,8 @@ pub enum Order {
         acquire: bool,
         /// Other blocks are meant as well.
         device: bool,
+        /// Before there were others, the only strong access: relaxed, of the whole system.
+        volatile: bool,
     },
 }
 
@@ -511,12 +514,19 @@ pub struct Program {
     pub shared_granule: u32,
     /// Made by the first launch: see [`Program::shape`].
     pub shape: OnceLock<Shape>,
+    /// Made when it is first asked for: see [`Program::branches`].
+    pub branches: OnceLock<Branches>,
 }
 
 impl Program {
     /// For the doubts of its launches; worked out once.
     pub fn shape(&self) -> &Shape {
         self.shape.get_or_init(|| Shape::of(self))
+    }
+
+    /// For judging accesses by lanes of one warp; worked out once.
+    pub fn branches(&self) -> &Branches {
+        self.branches.get_or_init(|| Branches::of(self))
     }
 
     /// Whether it looks for what only a cooperative launch has.

@@ -55,7 +55,10 @@ pub enum FindingKind {
     GlobalRace,
     /// A barrier was passed without threads of the block that had ended.
     BarrierByPart,
-    /// Two accesses by lanes of one warp, one of them a write, and no `__syncwarp()` between them.
+    /// Two accesses by lanes of one warp, one of them a write, and no `__syncwarp()` between them: in
+    /// different branches or iterations, or what is read decides a branch.
+    WarpRace,
+    /// The same in one instruction stream: it takes lanes that part without a branch to change their order.
     WarpHazard,
     /// What `malloc` gave, nobody had freed when the launch ended, and no pointer was left to.
     Leak,

@@ -95,16 +95,19 @@ fn barriers_and_warp_syncs_of_f16_are_needed() {
     // The warp syncs that another one covers: the first (behind the load of Q, before the first
     // barrier), the one between rescale and accumulate (registers only in between), and the one
     // before the output is staged (the last barrier of the loop comes before it).
-    let (race, hazard) = (FindingKind::SharedRace, FindingKind::WarpHazard);
-    for (what, kind, free) in [
+    let race = [FindingKind::SharedRace].as_slice();
+    let within = [FindingKind::WarpRace, FindingKind::WarpHazard].as_slice();
+    for (what, expected, free) in [
         ("bar.sync", race, vec![]),
-        ("bar.warp.sync", hazard, vec![0, 4, 6]),
+        ("bar.warp.sync", within, vec![0, 4, 6]),
     ] {
         let count = text.lines().filter(|l| l.contains(what)).count();
         let unneeded: Vec<usize> = (0..count)
             .filter(|&n| {
                 let run = run_f16(&without(&text, what, n), 64, 1, 200, false, limits());
-                !kinds(&run.report.unwrap()).contains(&kind)
+                !kinds(&run.report.unwrap())
+                    .iter()
+                    .any(|kind| expected.contains(kind))
             })
             .collect();
         assert_eq!(unneeded, free, "{what}");

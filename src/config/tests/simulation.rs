@@ -1,7 +1,7 @@
 //! What is asked of the simulator: its budget, and the counters.
 
 use super::*;
-use verdict::model::{Num, Rule};
+use verdict::model::{Num, Rule, WarpHazards};
 
 /// Changes that are allowed to the counters of each case, with the line that says so.
 fn counters(resolved: &Resolved) -> Vec<(String, f64, Option<String>)> {
@@ -105,4 +105,20 @@ fn the_budget_is_the_files_or_a_default() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn hazards_within_a_warp_are_notes_unless_the_file_says_otherwise() {
+    let hazards = |text: &str| accepted(text).plan.simulation.warp_hazards;
+    let with_hazards = |value: &str| {
+        with(
+            "kernels:\n",
+            &format!("simulation: {{warp_hazards: {value}}}\nkernels:\n"),
+        )
+    };
+    assert_eq!(hazards(RIGHT), WarpHazards::Note);
+    assert_eq!(hazards(&with_hazards("note")), WarpHazards::Note);
+    assert_eq!(hazards(&with_hazards("fail")), WarpHazards::Fail);
+    let said = said_of(&with_hazards("ignore"));
+    assert!(said.contains("ignore"), "{said}");
 }

@@ -297,6 +297,20 @@ fn all_reasons() -> Vec<Reason> {
             more: 2,
             accepted: 1,
         },
+        R::NewHazards {
+            seed: 1,
+            first: vec![Finding {
+                entry: None,
+                kind: FindingKind::WarpHazard,
+                message: "hazard within a warp on shared memory 0x40".into(),
+                places: Vec::new(),
+                block: [0; 3],
+                thread: [0; 3],
+                address: None,
+                times: 1,
+            }],
+            more: 1,
+        },
         R::NoEntry,
         R::UndeclaredEntry {
             symbol: "k_inner".into(),
@@ -645,6 +659,10 @@ fn all_reasons() -> Vec<Reason> {
             metric: Metric::P50,
             why: why(),
         },
+        R::HazardsNotCompared {
+            count: 2,
+            why: why(),
+        },
         R::BaseNotBuilt { why: why() },
         R::NotHeldToBase { why: why() },
         R::BaseArchitecture {
@@ -847,6 +865,7 @@ fn loosened() -> Vec<Loosened> {
             base: 50_000_000,
             head: 1_000_000,
         },
+        Loosened::WarpHazards,
         Loosened::TimingSchedule(vec![
             ScheduleChange::Mode {
                 base: Mode::Cold,
@@ -959,6 +978,7 @@ fn demands() -> Vec<BaseDemand> {
         },
         BaseDemand::UnpreparedScratch { tensor: tensor() },
         BaseDemand::SimulatorBudget,
+        BaseDemand::WarpHazards,
         BaseDemand::TimingSchedule,
         BaseDemand::Checks(vec![Rule::Finite, Rule::NoFindings]),
         BaseDemand::Baseline(Facet::Times),

@@ -21,7 +21,7 @@ use std::path::Path;
 use verdict::model::NotRun;
 use verdict::model::{
     Case, CaseId, Costs, DEFAULT_CONFIG, Determinism, DeviceFacts, Environment, Evidence, Host,
-    Mode, Plan, Policy, RECORD_SCHEMA, Record, Reference, Schedule, Seen, Simulation,
+    Mode, Plan, Policy, RECORD_SCHEMA, Record, Reference, Schedule, Seen, Simulation, WarpHazards,
 };
 
 /// What NVBench does not say. It is part of the keys that two sides are compared under, so that they never
@@ -160,7 +160,10 @@ fn record(files: Vec<File>) -> Result<Record> {
             units: Vec::new(),
             cases,
             timing,
-            simulation: Simulation { budget: 0 },
+            simulation: Simulation {
+                budget: 0,
+                warp_hazards: WarpHazards::Note,
+            },
             pairing: None,
             profiling: None,
             drawn: None,

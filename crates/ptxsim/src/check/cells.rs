@@ -13,16 +13,18 @@ pub struct Seen {
     pub mark: Mark,
 }
 
-/// Instruction, strength and warp.
+/// Instruction, strength and warp; of reads, whether other instructions of the warp read there too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark(u32);
 
 /// Instructions that a mark can tell apart.
-pub const MAX_INSTRUCTIONS: usize = 1 << 25;
+pub const MAX_INSTRUCTIONS: usize = 1 << 24;
+
+const SEVERAL: u32 = 1 << 7;
 
 impl Mark {
     pub fn new(instruction: u32, strength: Strength, warp: u32) -> Mark {
-        Mark((instruction << 7) | ((strength as u32) << 5) | (warp % 32))
+        Mark((instruction << 8) | ((strength as u32) << 5) | (warp % 32))
     }
 
     #[inline(always)]
@@ -33,13 +35,19 @@ impl Mark {
     pub fn strength(self) -> Strength {
         match self.0 >> 5 & 3 {
             0 => Strength::Weak,
-            1 => Strength::Strong,
+            1 => Strength::Volatile,
+            2 => Strength::Strong,
             _ => Strength::Atomic,
         }
     }
 
     pub fn instruction(self) -> u32 {
-        self.0 >> 7
+        self.0 >> 8
+    }
+
+    /// It stands for reads of other instructions too, in the same epoch.
+    pub fn several(self) -> bool {
+        self.0 & SEVERAL != 0
     }
 }
 
@@ -178,6 +186,9 @@ impl Cells {
                 let (instruction, warp) = (seen.mark.instruction(), seen.mark.warp());
                 now.mark = Mark::new(instruction, earlier.mark.strength(), warp);
             }
+            if earlier.mark.several() || earlier.mark.instruction() != seen.mark.instruction() {
+                now.mark.0 |= SEVERAL;
+            }
         }
         r0.set(i, now);
     }
@@ -221,8 +232,8 @@ impl Cells {
             |a: &Accesses, i: usize| all_ones(a.epochs[i] == 0) | all_ones(a.marks[i] % 32 == me);
         let here = row(|i| all_ones(by[i] != 0));
         let mine0 = row(|i| mine(&old, i));
-        // The epoch and the lanes of the warp's own read before, if there is one.
-        let mut own = (old.epochs, old.lanes);
+        // Epoch, lanes and mark of the warp's own read before, if there is one.
+        let mut own = (old.epochs, old.lanes, old.marks);
         if some(row(|i| here[i] & !mine0[i])) {
             let second = *r1;
             let mine1 = row(|i| mine(&second, i));
@@ -236,13 +247,18 @@ impl Cells {
             own = (
                 row(|i| pick(mine0[i], old.epochs[i], second.epochs[i] & mine1[i])),
                 row(|i| pick(mine0[i], old.lanes[i], second.lanes[i])),
+                row(|i| pick(mine0[i], old.marks[i], second.marks[i])),
             );
         }
-        let lanes = row(|i| by[i] | own.1[i] & all_ones(own.0[i] == epoch));
+        let now = row(|i| all_ones(own.0[i] == epoch));
+        let lanes = row(|i| by[i] | own.1[i] & now[i]);
+        // Only the instruction can differ: a stronger read before is as good as a weak one.
+        let other = |i: usize| all_ones((own.2[i] ^ mark.0) & !(3 << 5) != 0);
+        let marks = row(|i| mark.0 | now[i] & other(i) & SEVERAL);
         *r0 = Accesses {
             epochs: row(|i| pick(here[i], epoch, old.epochs[i])),
             lanes: row(|i| pick(here[i], lanes[i], old.lanes[i])),
-            marks: row(|i| pick(here[i], mark.0, old.marks[i])),
+            marks: row(|i| pick(here[i], marks[i], old.marks[i])),
         };
     }
 }

@@ -10,9 +10,57 @@
 use super::order::{Inter, Side};
 use super::page::*;
 use super::race::{Meets, Shadow, Strength, Who};
+use crate::program::Order as Access;
 use std::collections::BTreeSet;
 
 const MAX_STAMPS: usize = 1 << (30 - STAMP_SHIFT);
+
+/// What an access is worth as synchronisation, and to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scoped {
+    pub strength: Strength,
+    /// Its scope takes in other blocks.
+    pub device: bool,
+}
+
+impl Scoped {
+    pub const WEAK: Scoped = Scoped {
+        strength: Strength::Weak,
+        device: true,
+    };
+
+    pub fn of(strength: Strength, order: Access) -> Scoped {
+        Scoped {
+            strength,
+            device: !matches!(order, Access::Strong { device: false, .. }),
+        }
+    }
+
+    /// As others see it, of another block.
+    fn elsewhere(self) -> Strength {
+        if self.device {
+            self.strength
+        } else {
+            Strength::Weak
+        }
+    }
+
+    fn excuses(self, other: Scoped, same_block: bool) -> bool {
+        match same_block {
+            true => self.strength.excuses(other.strength),
+            false => self.elsewhere().excuses(other.elsewhere()),
+        }
+    }
+
+    /// Whether something may race with the other, and not with this.
+    fn is_stronger(self, other: Scoped) -> bool {
+        let worth = |scoped: Scoped| match scoped.strength {
+            Strength::Weak => 0,
+            _ => 1 + u32::from(scoped.device),
+        };
+        worth(self) > worth(other)
+    }
+}
 
 /// What the lanes of a warp did at one instruction between two synchronisations.
 #[derive(Clone, Copy)]
@@ -21,7 +69,7 @@ struct Stamp {
     epoch: u32,
     instruction: u32,
     warp: u8,
-    strength: Strength,
+    scoped: Scoped,
     /// That wrote together with another one, the same value.
     together: u32,
 }
@@ -35,6 +83,9 @@ pub struct Conflict {
     pub warp: u32,
     /// `None`: another than `lane`, of the same warp.
     pub other_lane: Option<u32>,
+    /// Other lanes than that one too.
+    pub many: bool,
+    pub epoch: u32,
     pub instruction: u32,
     pub was_write: bool,
     /// The instruction that read what the other side handed on, and was no acquire.
@@ -61,13 +112,15 @@ pub struct Accessor<'a> {
     pub block: u32,
     pub warp: u32,
     pub instruction: u32,
-    pub strength: Strength,
+    pub scoped: Scoped,
     pub clocks: &'a Shadow,
     pub inter: &'a Inter,
     /// Warps of a block.
     pub warps: u32,
     /// Lanes that write the same value to the place of another one.
     pub together: u32,
+    /// What to look on for more after: false where it is no more than a hazard within a warp.
+    pub grave: &'a dyn Fn(&Conflict) -> bool,
 }
 
 pub struct GlobalShadow {
@@ -96,7 +149,7 @@ impl GlobalShadow {
             epoch: 0,
             instruction: 0,
             warp: 0,
-            strength: Strength::Weak,
+            scoped: Scoped::WEAK,
             together: 0,
         };
         GlobalShadow {
@@ -136,7 +189,7 @@ impl GlobalShadow {
             epoch,
             instruction: me.instruction,
             warp: me.warp as u8,
-            strength: me.strength,
+            scoped: me.scoped,
             together: 0,
         });
         self.recent[at] = id;
@@ -239,14 +292,16 @@ impl GlobalShadow {
             let first = (offset % PAGE) >> page.shift;
             let last = (offset % PAGE + bytes as usize - 1) >> page.shift;
             let last = last.min((PAGE >> page.shift) - 1);
-            let mut told = false;
+            let (mut told, mut noted) = (false, false);
             // False where it cannot go on without `out`.
             let mut tell = |cell: Cell, was_write: bool, told: &mut bool| {
                 match check.judge(cell, lane, was_write) {
                     Judged::Race(conflict) => {
                         let Some(out) = &mut out else { return false };
-                        out.push(conflict);
-                        *told = true;
+                        *told = (me.grave)(&conflict);
+                        if *told || !std::mem::replace(&mut noted, true) {
+                            out.push(conflict);
+                        }
                     }
                     Judged::Flag(side, flag) => drop(unjudged.flags.insert((side, flag))),
                     Judged::Lanes => drop(unjudged.readers.insert(me.instruction)),
@@ -282,7 +337,7 @@ impl GlobalShadow {
                         }
                     }
                     let knows = |reads: &Forgotten| check.knows(lane, reads);
-                    unsure |= !told && page.forgot(at, me.strength, knows);
+                    unsure |= !told && page.forgot(at, me.scoped.elsewhere(), knows);
                     page.clear_reads(at);
                 }
             }
@@ -367,18 +422,18 @@ impl Check<'_> {
         let own = !self.write && s.together >> lane & 1 == 1;
         let knows = |l: u32| me.clocks.knows(self.who(lane), me.warp, l, s.epoch);
         let all = (0..32).filter(|l| s.together >> l & 1 == 1).all(knows);
-        own || all || me.strength.excuses(s.strength, true)
+        own || all || me.scoped.excuses(s.scoped, true)
     }
 
     fn ordered(&self, cell: Cell, lane: u32) -> bool {
         let (s, me) = (self.stamp_of(cell), self.me);
         if s.block != me.block {
-            return me.strength.excuses(s.strength, false)
+            return me.scoped.excuses(s.scoped, false)
                 || s.epoch <= me.inter.known.epoch_of(self.warp_of(s));
         }
         let same_warp = u32::from(s.warp) == me.warp;
         let (who, other) = (self.who(lane), cell & LANE);
-        me.strength.excuses(s.strength, same_warp)
+        me.scoped.excuses(s.scoped, true)
             || me.clocks.knows(who, u32::from(s.warp), other, s.epoch)
                 && (cell & MANY == 0 || !same_warp || me.clocks.meets(who, s.epoch) == Meets::All)
     }
@@ -387,8 +442,10 @@ impl Check<'_> {
     #[cold]
     fn judge(&self, cell: Cell, lane: u32, was_write: bool) -> Judged {
         let (s, me) = (self.stamp_of(cell), self.me);
-        let race = |other_lane, unfenced| {
+        let race = |other_lane: Option<u32>, unfenced| {
             Judged::Race(Conflict {
+                many: cell & MANY != 0,
+                epoch: s.epoch,
                 lane,
                 block: s.block,
                 warp: u32::from(s.warp),
@@ -440,14 +497,14 @@ impl Order for &Check<'_> {
             block: s.block,
             warp: u32::from(s.warp),
             epoch: s.epoch,
-            strength: s.strength,
+            strength: s.scoped.elsewhere(),
         }
     }
 
     fn before(&self, cell: Cell, new: Cell) -> bool {
         let (s, me) = (self.stamp_of(cell), self.me);
         // What does not race with the new one may race with a weak one that came before.
-        if me.strength > s.strength {
+        if me.scoped.is_stronger(s.scoped) {
             return false;
         }
         if s.block != me.block {

@@ -237,7 +237,7 @@ impl Page {
                 lanes: lanes(gone),
             };
             self.forget(gone, room);
-            let flag = forgot(reader.strength >= Strength::Strong);
+            let flag = forgot(reader.strength > Strength::Weak);
             if step == Step::ForgetNew
                 && second & flag == 0
                 && let Some(cell) = self.second.get_mut(at)
@@ -313,7 +313,7 @@ impl Page {
     pub fn forgot(&self, at: usize, write: Strength, knows: impl Fn(&Forgotten) -> bool) -> bool {
         let matters = match write {
             Strength::Weak => FORGOT,
-            Strength::Strong | Strength::Atomic => FORGOT_WEAK,
+            Strength::Volatile | Strength::Strong | Strength::Atomic => FORGOT_WEAK,
         };
         let some = self.second.get(at).is_some_and(|c| c & matters != 0);
         self.lost || some && !self.forgotten.iter().all(knows)
@@ -403,7 +403,7 @@ fn decide(first: Cell, second: Cell, new: Cell, order: &impl Order) -> (Step, bo
 /// A third read without order: which of them is forgotten.
 fn third(a: Reader, b: Reader, n: Reader) -> Step {
     let pair = |x: Reader| x.block != n.block;
-    let strong = |x: Reader| x.strength >= Strength::Strong;
+    let strong = |x: Reader| x.strength > Strength::Weak;
     let (without_a, without_b) = (
         Step::ForgetFirst {
             pair: pair(b),

@@ -16,16 +16,24 @@ pub const WARPS: usize = 32;
 pub enum Strength {
     #[default]
     Weak,
+    Volatile,
+    /// Relaxed, acquire, release.
     Strong,
     Atomic,
 }
 
 impl Strength {
-    /// Whether two accesses without order are no race. Volatile accesses by lanes of one warp are:
-    /// the order of lanes is nothing that a program may count on, and that is how it is done.
+    /// Whether two accesses without order are no race, if the scope of each takes in the other's thread:
+    /// they are morally strong (PTX ISA 8.7.1), also between lanes of one warp.
     #[inline(always)]
-    pub fn excuses(self, other: Strength, same_warp: bool) -> bool {
-        self.min(other) >= Strength::Strong && (!same_warp || self.max(other) == Strength::Atomic)
+    pub fn excuses(self, other: Strength) -> bool {
+        self.min(other) >= Strength::Volatile
+    }
+
+    /// Whether a program that does this in shared memory, by lanes of one warp, counts on their running in
+    /// step. Before there was `__syncwarp()`, reductions were written so.
+    pub fn counts_on_step(self, other: Strength) -> bool {
+        self.min(other) == Strength::Volatile && self.max(other) < Strength::Atomic
     }
 }
 
@@ -36,6 +44,13 @@ pub struct Past {
     pub warp: u8,
     pub lane: u8,
     pub was_write: bool,
+    /// All that have no order with the present access.
+    pub lanes: u32,
+    pub epoch: u32,
+    /// Other instructions of that warp read there too.
+    pub several: bool,
+    /// Both are volatile, and of one warp: no race.
+    pub is_volatile: bool,
 }
 
 #[derive(Clone)]
@@ -130,29 +145,30 @@ impl Shadow {
                 .is_some_and(|k| epoch <= k[who.lane as usize % 32][lane as usize % 32])
     }
 
-    /// Of the lanes of an access: one that is not ordered before `who`.
+    /// The lanes of an access that are not ordered before `who`.
     #[inline(always)]
-    fn unordered(clock: &WarpClock, who: Who, seen: Seen) -> Option<u32> {
+    fn unordered(clock: &WarpClock, who: Who, seen: Seen) -> u32 {
         if seen.epoch == 0 {
-            return None;
+            return 0;
         }
         let warp = seen.mark.warp();
         if warp != who.warp {
-            return (!Self::ordered(clock, who, warp, 0, seen.epoch))
-                .then(|| seen.lanes.trailing_zeros());
+            let ordered = Self::ordered(clock, who, warp, 0, seen.epoch);
+            return if ordered { 0 } else { seen.lanes };
         }
         if seen.epoch <= clock.full {
-            return None;
+            return 0;
         }
-        let mut others = seen.lanes & !(1 << who.lane);
+        let mut unordered = seen.lanes & !(1 << who.lane);
+        let mut others = unordered;
         while others != 0 {
             let lane = others.trailing_zeros();
-            if !Self::ordered(clock, who, warp, lane, seen.epoch) {
-                return Some(lane);
+            if Self::ordered(clock, who, warp, lane, seen.epoch) {
+                unordered &= !(1 << lane);
             }
             others &= others - 1;
         }
-        None
+        unordered
     }
 
     #[inline(always)]
@@ -163,17 +179,34 @@ impl Shadow {
         seen: Seen,
         write: bool,
     ) -> Option<Past> {
-        let lane = Self::unordered(clock, who, seen)?;
-        let warp = seen.mark.warp();
-        if strength.excuses(seen.mark.strength(), warp == who.warp) {
+        let lanes = Self::unordered(clock, who, seen);
+        if lanes == 0 {
+            return None;
+        }
+        let (warp, other) = (seen.mark.warp(), seen.mark.strength());
+        let is_volatile = warp == who.warp && strength.counts_on_step(other);
+        if strength.excuses(other) && !is_volatile {
             return None;
         }
         Some(Past {
             instruction: seen.mark.instruction(),
             warp: warp as u8,
-            lane: lane as u8,
+            lane: lanes.trailing_zeros() as u8,
             was_write: write,
+            lanes,
+            epoch: seen.epoch,
+            several: seen.mark.several(),
+            is_volatile,
         })
+    }
+
+    /// Of two that an access races with the one that is told: the later one, unless it alone is no more
+    /// than a hazard.
+    fn graver(new: Option<Past>, old: Option<Past>, grave: impl Fn(&Past) -> bool) -> Option<Past> {
+        match (new, old) {
+            (Some(new), Some(old)) if grave(&old) && !grave(&new) => Some(old),
+            (new, old) => new.or(old),
+        }
     }
 
     #[inline(always)]
@@ -192,7 +225,15 @@ impl Shadow {
         }
     }
 
-    pub fn read(&mut self, offset: u32, bytes: u32, who: Who, strength: Strength) -> Option<Past> {
+    /// `grave`: what to tell of first, where there is more than one.
+    pub fn read(
+        &mut self,
+        offset: u32,
+        bytes: u32,
+        who: Who,
+        strength: Strength,
+        grave: impl Fn(&Past) -> bool,
+    ) -> Option<Past> {
         let mut race = None;
         let clock = &self.warps[who.warp as usize];
         let present = Self::present(clock, who, 1 << who.lane, strength);
@@ -201,7 +242,8 @@ impl Shadow {
             // Who wrote the same as others reads its own value.
             let own = written.mark.warp() == who.warp && written.lanes >> who.lane & 1 == 1;
             if !own {
-                race = Self::race(clock, who, strength, written, true).or(race);
+                let new = Self::race(clock, who, strength, written, true);
+                race = Self::graver(new, race, &grave);
             }
             self.cells.note_read(place, present);
         }
@@ -216,15 +258,18 @@ impl Shadow {
         who: Who,
         strength: Strength,
         together: u32,
+        grave: impl Fn(&Past) -> bool,
     ) -> Option<Past> {
         let mut race = None;
         let clock = &self.warps[who.warp as usize];
         let present = Self::present(clock, who, together, strength);
         for place in self.places(offset, bytes) {
             let written = self.cells.written(place);
-            race = Self::race(clock, who, strength, written, true).or(race);
+            let new = Self::race(clock, who, strength, written, true);
+            race = Self::graver(new, race, &grave);
             for read in self.cells.read(place) {
-                race = Self::race(clock, who, strength, read, false).or(race);
+                let new = Self::race(clock, who, strength, read, false);
+                race = Self::graver(new, race, &grave);
             }
             self.cells.note_write(place, present);
         }
@@ -480,6 +525,14 @@ mod tests {
         }
     }
 
+    fn read(s: &mut Shadow, at: u32, who: Who, strength: Strength) -> Option<Past> {
+        s.read(at, 4, who, strength, |_| true)
+    }
+
+    fn write(s: &mut Shadow, at: u32, who: Who, strength: Strength) -> Option<Past> {
+        s.write(at, 4, who, strength, 1 << who.lane, |_| true)
+    }
+
     fn barrier(s: &mut Shadow) {
         let mut c = [0; WARPS];
         (0..2).for_each(|w| s.release(w, &mut c));
@@ -489,46 +542,75 @@ mod tests {
     #[test]
     fn barriers_order_warps() {
         let mut s = Shadow::new(64, 4, 2);
-        assert_eq!(s.write(0, 4, who(0, 0), Weak, 1 << 0), None);
-        assert!(
-            s.read(0, 4, who(1, 0), Weak)
-                .is_some_and(|p| p.was_write && p.warp == 0)
-        );
+        assert_eq!(write(&mut s, 0, who(0, 0), Weak), None);
+        assert!(read(&mut s, 0, who(1, 0), Weak).is_some_and(|p| p.was_write && p.warp == 0));
         barrier(&mut s);
-        assert_eq!(s.read(0, 4, who(1, 0), Weak), None);
-        assert!(
-            s.write(0, 4, who(0, 5), Weak, 1 << 5)
-                .is_some_and(|p| !p.was_write && p.warp == 1)
-        );
+        assert_eq!(read(&mut s, 0, who(1, 0), Weak), None);
+        assert!(write(&mut s, 0, who(0, 5), Weak).is_some_and(|p| !p.was_write && p.warp == 1));
         barrier(&mut s);
-        assert_eq!(s.write(0, 4, who(1, 1), Weak, 1 << 1), None);
+        assert_eq!(write(&mut s, 0, who(1, 1), Weak), None);
     }
 
     #[test]
     fn warp_syncs_order_lanes() {
         let mut s = Shadow::new(64, 4, 1);
-        assert_eq!(s.write(8, 4, who(0, 3), Weak, 1 << 3), None);
-        assert!(s.read(8, 4, who(0, 4), Weak).is_some());
+        assert_eq!(write(&mut s, 8, who(0, 3), Weak), None);
+        assert!(read(&mut s, 8, who(0, 4), Weak).is_some());
         s.warp_sync(0, 0b1_1000, u32::MAX);
-        assert_eq!(s.read(8, 4, who(0, 4), Weak), None);
-        assert!(s.read(8, 4, who(0, 5), Weak).is_some());
+        assert_eq!(read(&mut s, 8, who(0, 4), Weak), None);
+        assert!(read(&mut s, 8, who(0, 5), Weak).is_some());
         s.warp_sync(0, u32::MAX, u32::MAX);
-        assert_eq!(s.write(8, 4, who(0, 9), Weak, 1 << 9), None);
+        assert_eq!(write(&mut s, 8, who(0, 9), Weak), None);
     }
 
     #[test]
     fn neighbours_within_a_granule_only() {
         let mut s = Shadow::new(64, 2, 2);
-        assert_eq!(s.write(0, 2, who(0, 0), Weak, 1 << 0), None);
-        assert_eq!(s.write(2, 2, who(1, 0), Weak, 1 << 0), None);
-        assert!(s.read(0, 4, who(1, 0), Weak).is_some());
+        assert_eq!(s.write(0, 2, who(0, 0), Weak, 1 << 0, |_| true), None);
+        assert_eq!(s.write(2, 2, who(1, 0), Weak, 1 << 0, |_| true), None);
+        assert!(read(&mut s, 0, who(1, 0), Weak).is_some());
+    }
+
+    #[test]
+    fn strong_accesses_do_not_race_with_one_another() {
+        for (ours, theirs, warp, expected) in [
+            (Strong, Strong, 0, None),
+            (Strong, Strong, 1, None),
+            (Volatile, Volatile, 1, None),
+            (Strong, Atomic, 0, None),
+            (Volatile, Atomic, 0, None),
+            // No race, but order that hangs on the lanes' running in step.
+            (Volatile, Volatile, 0, Some(true)),
+            (Volatile, Strong, 0, Some(true)),
+            (Weak, Strong, 0, Some(false)),
+            (Weak, Atomic, 0, Some(false)),
+            (Strong, Weak, 1, Some(false)),
+        ] {
+            let mut s = Shadow::new(64, 4, 2);
+            assert_eq!(write(&mut s, 0, who(0, 3), ours), None);
+            let found = read(&mut s, 0, who(warp, 4), theirs);
+            let found = found.map(|past| past.is_volatile);
+            assert_eq!(found, expected, "{ours:?} {theirs:?} {warp}");
+        }
+    }
+
+    #[test]
+    fn the_graver_of_two_is_told() {
+        for (grave_is_write, expected) in [(true, true), (false, false)] {
+            let mut s = Shadow::new(64, 4, 1);
+            write(&mut s, 0, who(0, 3), Weak);
+            read(&mut s, 0, who(0, 4), Weak);
+            let grave = |past: &Past| past.was_write == grave_is_write;
+            let told = s.write(0, 4, who(0, 5), Weak, 1 << 5, grave);
+            assert_eq!(told.map(|past| past.was_write), Some(expected));
+        }
     }
 
     #[test]
     fn atomics_do_not_race_with_atomics() {
         let mut s = Shadow::new(64, 4, 2);
-        assert_eq!(s.write(0, 4, who(0, 0), Atomic, 1 << 0), None);
-        assert_eq!(s.write(0, 4, who(1, 0), Atomic, 1 << 0), None);
-        assert!(s.read(0, 4, who(0, 0), Weak).is_some());
+        assert_eq!(write(&mut s, 0, who(0, 0), Atomic), None);
+        assert_eq!(write(&mut s, 0, who(1, 0), Atomic), None);
+        assert!(read(&mut s, 0, who(0, 0), Weak).is_some());
     }
 }

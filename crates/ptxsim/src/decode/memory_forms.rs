@@ -370,5 +370,6 @@ pub(super) fn order(words: &[&str], atomic: bool) -> Order {
         acquire: says("acquire") || says("acq_rel"),
         // A cluster is one block here.
         device: !says("cta") && !says("cluster"),
+        volatile: says("volatile"),
     }
 }

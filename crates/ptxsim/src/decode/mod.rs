@@ -116,6 +116,7 @@ pub fn decode(
         required_threads: entry.required_threads,
         shared_granule: d.shared_granule.clamp(1, 4),
         shape: OnceLock::new(),
+        branches: OnceLock::new(),
     })
 }
 

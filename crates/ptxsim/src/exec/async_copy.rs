@@ -5,6 +5,7 @@ use super::address::{Addresses, Site, addresses, lanes};
 use super::cost::{Way, whole_sectors};
 use super::regs::LANES;
 use super::state::*;
+use crate::check::global::Scoped;
 use crate::check::race::{Strength, Who};
 use crate::program::*;
 use crate::report::*;
@@ -57,7 +58,7 @@ impl Machine<'_> {
                 let from = &self.memory.at(i).data[at..at + wanted as usize];
                 data[l][..wanted as usize].copy_from_slice(from);
                 if CHECKS {
-                    self.watch_lane(b, w, s, (i, at, l), wanted, false, Strength::Weak);
+                    self.watch_lane(b, w, s, (i, at, l), wanted, false, Scoped::WEAK);
                     undefined[l] = self
                         .undefined_in_global((i, at), wanted, s.pc)
                         .map(|origin| {
@@ -229,7 +230,14 @@ impl BlockState {
                 lane: copy.lane,
                 instruction: copy.instruction,
             };
-            shadow.write(copy.to, copy.bytes, who, Strength::Weak, 1 << copy.lane);
+            shadow.write(
+                copy.to,
+                copy.bytes,
+                who,
+                Strength::Weak,
+                1 << copy.lane,
+                |_| true,
+            );
         }
     }
 }

@@ -7,6 +7,7 @@ use super::mem::word;
 use super::regs::{Class, Regs};
 use super::state::*;
 use super::watch::Does;
+use crate::check::global::Scoped;
 use crate::check::race::Strength;
 use crate::num::narrow::*;
 use crate::num::round::Round;
@@ -65,7 +66,8 @@ impl Machine<'_> {
                         self.depends(by, origin, "the result of this");
                     }
                     if CHECKS {
-                        self.watch_lane(b, w, s, (i, at, l), bytes, true, Strength::Atomic);
+                        let scoped = Scoped::of(Strength::Atomic, access.order);
+                        self.watch_lane(b, w, s, (i, at, l), bytes, true, scoped);
                     }
                     let allocation = self.memory.at_mut(i);
                     allocation.mark(at, bytes as usize);

@@ -7,7 +7,7 @@ use super::mem::{collect, deposit_element};
 use super::regs::LANES;
 use super::state::*;
 use super::undefined::Origin;
-use crate::check::race::Strength;
+use crate::check::global::Scoped;
 use crate::image::{Bound, Filter, Image, Layout, Outside, Sampler, along, footprint, inside};
 use crate::program::*;
 use crate::report::*;
@@ -390,7 +390,7 @@ impl Reader {
         let (i, at) = m.locate(b, w, self.site, lane, bytes, false)?;
         if CHECKS {
             let place = (i, at, self.lane);
-            m.watch_lane(b, w, self.site, place, bytes, false, Strength::Weak);
+            m.watch_lane(b, w, self.site, place, bytes, false, Scoped::WEAK);
             let undefined = m.undefined_in_global((i, at), bytes, self.site.pc);
             self.origin = self.origin.or(undefined);
         }

@@ -29,6 +29,7 @@ mod provenance;
 pub mod regs;
 pub mod state;
 mod steady;
+pub mod stream;
 pub mod undefined;
 pub mod warp;
 mod watch;

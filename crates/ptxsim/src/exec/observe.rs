@@ -3,6 +3,7 @@
 use super::address::{Addresses, Site, lanes};
 use super::regs::LANES;
 use super::state::{At, BlockState, Machine, Warp};
+use super::stream::{Apart, Earlier, Streams};
 use super::undefined::{Origin, Unwritten};
 use super::watch::together;
 use crate::check::race::{Past, Strength, Who};
@@ -41,9 +42,11 @@ impl Machine<'_> {
                 lane: l as u32,
                 instruction: s.pc,
             };
-            if let Some(past) = shadow.read(a[l] as u32, bytes, who, strength) {
+            let streams = w.streams(self.program, &self.ways, s.pc);
+            let grave = |past: &Past| Between::of(&streams, w, past).is_grave();
+            if let Some(past) = shadow.read(a[l] as u32, bytes, who, strength, grave) {
                 let at = At::lane(b, w, s.pc, l as u32).address(a[l]);
-                self.race(at, u32::from(past.warp) == w.index, false, past);
+                self.race(at, Between::of(&streams, w, &past), false, past);
             }
         }
         b.shadow = Some(shadow);
@@ -104,7 +107,10 @@ impl Machine<'_> {
                 lane: l as u32,
                 instruction: s.pc,
             };
-            let Some(past) = shadow.write(a[l] as u32, bytes, who, strength, all) else {
+            let streams = w.streams(self.program, &self.ways, s.pc);
+            let between = |past: &Past| Between::of(&streams, w, past);
+            let grave = |past: &Past| between(past).is_grave();
+            let Some(past) = shadow.write(a[l] as u32, bytes, who, strength, all, grave) else {
                 continue;
             };
             let within = u32::from(past.warp) == w.index;
@@ -117,36 +123,117 @@ impl Machine<'_> {
             if stores && again && !at_once && value.is_some() && held == value {
                 continue;
             }
+            if at_once && past.is_volatile {
+                continue;
+            }
+            let between = match at_once {
+                true => Between::Unordered,
+                false => between(&past),
+            };
             let at = At::lane(b, w, s.pc, l as u32).address(a[l]);
-            self.race(at, within && !at_once, true, past);
+            self.race(at, between, true, past);
         }
         b.shadow = Some(shadow);
     }
 
-    /// `hazard`: a `__syncwarp()` would order it.
     #[cold]
-    fn race(&mut self, at: At, hazard: bool, write: bool, past: Past) {
+    fn race(&mut self, at: At, between: Between, write: bool, past: Past) {
         let name = |w: bool| if w { "write" } else { "read" };
-        let kind = match hazard {
-            true => FindingKind::WarpHazard,
-            false => FindingKind::SharedRace,
-        };
+        let kind = between.kind().unwrap_or(FindingKind::SharedRace);
         self.find(kind, at, Some(past.instruction), |m| {
             let other = m.thread(u32::from(past.warp) * 32 + u32::from(past.lane));
             let place = m.place(past.instruction);
             let address = at.address.unwrap_or(0);
             let (this, was) = (name(write), name(past.was_write));
-            match hazard {
-                true => format!(
-                    "hazard within a warp on shared memory {address:#x}: no __syncwarp() orders this {this} \
-                     and the {was} at {place} by thread {other:?} of the same warp"
-                ),
-                false => format!(
+            match kind {
+                FindingKind::SharedRace => format!(
                     "race on shared memory {address:#x}: this {this} and the {was} at {place} by thread \
                      {other:?} are not ordered"
                 ),
+                _ => format!(
+                    "{} on shared memory {address:#x}: {} orders this {this} and the {was} at {place} by \
+                     thread {other:?} of the same warp",
+                    between.title(),
+                    between.nothing(),
+                ),
             }
         });
+    }
+}
+
+/// How two accesses without order stand to one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// By different warps, or by one instruction at once: no `__syncwarp()` would order them.
+    Unordered,
+    /// By lanes of one warp, in different streams.
+    Apart(Apart),
+    /// By lanes of one warp, in one stream.
+    Together,
+}
+
+impl Between {
+    fn of(streams: &Streams, w: &Warp, past: &Past) -> Between {
+        if u32::from(past.warp) != w.index {
+            return Between::Unordered;
+        }
+        // They do not race, whatever becomes of the lanes.
+        if past.is_volatile {
+            return Between::Together;
+        }
+        // Of several instructions one may have been in a branch.
+        match past.several {
+            true => Between::Apart(Apart::Branches),
+            false => Between::within(streams, past.instruction, Some(past.lanes), past.epoch),
+        }
+    }
+
+    /// Of accesses by lanes of one warp.
+    pub fn within(streams: &Streams, instruction: u32, lanes: Option<u32>, epoch: u32) -> Between {
+        let earlier = Earlier {
+            instruction,
+            lanes,
+            epoch,
+        };
+        streams
+            .apart(earlier)
+            .map_or(Between::Together, Between::Apart)
+    }
+
+    pub fn is_grave(self) -> bool {
+        self != Between::Together
+    }
+
+    /// `None`: a race between warps or of one instruction.
+    pub fn kind(self) -> Option<FindingKind> {
+        match self {
+            Between::Unordered => None,
+            Between::Apart(_) => Some(FindingKind::WarpRace),
+            Between::Together => Some(FindingKind::WarpHazard),
+        }
+    }
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Between::Unordered => "race",
+            Between::Apart(_) => "race within a warp",
+            Between::Together => "hazard within a warp",
+        }
+    }
+
+    /// What is missing.
+    pub fn nothing(self) -> &'static str {
+        match self {
+            Between::Unordered => "nothing",
+            Between::Together => "no __syncwarp()",
+            Between::Apart(Apart::Branches) => {
+                "its lanes can be in different branches, and no __syncwarp()"
+            }
+            Between::Apart(Apart::Iterations) => {
+                "its lanes can be in different iterations, and no __syncwarp()"
+            }
+            Between::Apart(Apart::Decides) => "what is read decides a branch, and no __syncwarp()",
+        }
     }
 }
 

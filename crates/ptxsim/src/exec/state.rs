@@ -110,6 +110,9 @@ pub struct Warp {
     pub fenced: u32,
     /// Of each lane, what functions that were entered again have put aside; empty until needed.
     pub saved: Vec<Vec<super::frames::Saved>>,
+    pub stream: super::stream::Stream,
+    /// Lanes that it began with.
+    pub began: u32,
     /// Thread index in the block of each lane's thread, for messages.
     pub first_thread: u32,
 }
@@ -173,6 +176,7 @@ pub struct Machine<'a> {
     pub costs: Vec<Cost>,
     pub issues: super::cost::Issues,
     pub findings: Findings,
+    pub ways: super::stream::Known,
     /// As `shared_origins`, by allocation and offset.
     pub global_origins: QuickMap<(usize, usize), Origin>,
     pub left: Left,
@@ -437,6 +441,8 @@ impl Machine<'_> {
             inter: Inter::default(),
             fenced: 0,
             saved: Vec::new(),
+            stream: super::stream::Stream::new(live, p.entry),
+            began: live,
             first_thread,
         }
     }

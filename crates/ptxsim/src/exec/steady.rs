@@ -11,9 +11,9 @@ use super::cost::Way;
 use super::pattern::{Pattern, Shape, Stretch};
 use super::regs::{ALL, Class, LANES, Regs, Word};
 use super::state::*;
-use crate::check::global::Accessor;
+use crate::check::global::{Accessor, Scoped};
 use crate::check::page::MANY;
-use crate::check::race::{Plain, Shadow, Strength};
+use crate::check::race::{Plain, Shadow};
 use crate::program::*;
 use crate::report::{FindingKind, Findings};
 
@@ -194,11 +194,13 @@ fn accessor<'a>(b: &BlockState, w: &'a Warp, clocks: &'a Shadow, pc: u32) -> Acc
         block: b.number,
         warp: w.index,
         instruction: pc,
-        strength: Strength::Weak,
+        scoped: Scoped::WEAK,
         clocks,
         inter: &w.inter,
         warps: b.warps.len() as u32,
         together: 0,
+        // Whatever is found has to come again.
+        grave: &|_| true,
     }
 }
 

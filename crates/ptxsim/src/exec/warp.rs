@@ -86,6 +86,7 @@ impl Machine<'_> {
                     u64::MAX
                 };
                 let (from, mask) = (now.pc, now.mask);
+                w.stream.run(mask, from);
                 let stop = u64::from(from).saturating_add(left.min(turn_of_group));
                 let stop = stop.min(u64::from(yield_at)) as u32;
                 if from >= stop {
@@ -112,6 +113,9 @@ impl Machine<'_> {
                     Next::Jump(to) => {
                         if to <= now.pc {
                             spins += 1;
+                            let clocks = b.shadow.as_ref();
+                            let epoch = clocks.map_or(0, |clocks| clocks.epoch(w.index));
+                            w.stream.turn(now.pc, to, epoch);
                         }
                         now.pc = to;
                         if spins > PATIENCE && others.is_some() {
@@ -404,6 +408,9 @@ impl Machine<'_> {
             Op::Sleep => return Ok(Next::Yield),
             Op::Nop | Op::Alu(_) => {}
             Op::Barrier { kind, aligned } => {
+                if *kind != BarrierKind::Arrive {
+                    w.stream.meet(now.pc);
+                }
                 return self.barrier_step(b, w, now, mask, (*kind, *aligned), o);
             }
             Op::WarpSync => {
@@ -411,6 +418,7 @@ impl Machine<'_> {
                 let Some(ready) = self.gather(b, w, now, mask, &members)? else {
                     return Ok(Next::Reschedule);
                 };
+                w.stream.meet(now.pc);
                 if let Some(shadow) = &mut b.shadow {
                     // Lanes may name several sets; each set meets by itself.
                     let mut rest = ready;

@@ -2,9 +2,11 @@
 
 use super::address::{Addresses, Site, lanes};
 use super::mem::collect;
+use super::observe::Between;
 use super::regs::LANES;
 use super::state::*;
-use crate::check::global::{Accessor, Conflict};
+use super::stream::Streams;
+use crate::check::global::{Accessor, Conflict, Scoped};
 use crate::check::order::{Fence, Inter, Sparse};
 use crate::check::page::MANY;
 use crate::check::race::{Strength, WARPS};
@@ -15,6 +17,7 @@ use crate::report::FindingKind;
 pub fn strength(access: &Access) -> Strength {
     match access.order {
         Order::Weak if !access.guess => Strength::Weak,
+        Order::Strong { volatile: true, .. } => Strength::Volatile,
         Order::Weak | Order::Strong { .. } => Strength::Strong,
     }
 }
@@ -44,6 +47,7 @@ impl Machine<'_> {
             release,
             acquire,
             device,
+            ..
         } = order
         else {
             return;
@@ -114,7 +118,7 @@ impl Machine<'_> {
         (i, at, lane): (usize, usize, usize),
         bytes: u32,
         write: bool,
-        strength: Strength,
+        scoped: Scoped,
     ) {
         let lane = (lane as u32, at);
         let found = self.conflicts(
@@ -124,7 +128,7 @@ impl Machine<'_> {
             i,
             std::iter::once(lane),
             bytes,
-            strength,
+            scoped,
             write.then_some(0),
         );
         for c in found {
@@ -143,11 +147,11 @@ impl Machine<'_> {
         bytes: u32,
         write: bool,
     ) {
-        let strength = strength(access);
+        let scoped = Scoped::of(strength(access), access.order);
         let found = match write {
             false => {
                 let places = lanes(s.mask).map(|l| (l as u32, at[l] as usize));
-                self.conflicts(b, w, s, i, places, bytes, strength, None)
+                self.conflicts(b, w, s, i, places, bytes, scoped, None)
             }
             true => {
                 let values = std::array::from_fn(|l| collect(&w.regs, access, l));
@@ -158,7 +162,7 @@ impl Machine<'_> {
                 });
                 let many = groups.iter().filter(|(_, lanes)| !lanes.is_power_of_two());
                 let many = many.fold(0, |all, (_, lanes)| all | lanes);
-                self.conflicts(b, w, s, i, places, bytes, strength, Some(many))
+                self.conflicts(b, w, s, i, places, bytes, scoped, Some(many))
             }
         };
         for c in found {
@@ -189,7 +193,7 @@ impl Machine<'_> {
         i: usize,
         places: impl Iterator<Item = (u32, usize)>,
         bytes: u32,
-        strength: Strength,
+        scoped: Scoped,
         // Lanes that write what another one writes; none: it is a read.
         together: Option<u32>,
     ) -> Vec<Conflict> {
@@ -199,15 +203,18 @@ impl Machine<'_> {
         if let (Some(global), Some(clocks), false) =
             (&mut self.global, &b.shadow, allocation.read_only)
         {
+            let streams = w.streams(self.program, &self.ways, s.pc);
+            let grave = |c: &Conflict| between(&streams, b, w, s, c).is_grave();
             let me = Accessor {
                 block: b.number,
                 warp: w.index,
                 instruction: s.pc,
-                strength,
+                scoped,
                 clocks,
                 inter: &w.inter,
                 warps: b.warps.len() as u32,
                 together,
+                grave: &grave,
             };
             let size = allocation.data.len();
             global.access(&me, i, size, places, bytes, write, Some(&mut found));
@@ -226,12 +233,9 @@ impl Machine<'_> {
         write: bool,
         c: Conflict,
     ) {
-        let at_once = c.instruction == s.pc && c.other_lane.is_some_and(|l| s.mask >> l & 1 == 1);
-        let hazard = c.block == b.number && c.warp == w.index && !at_once;
-        let kind = match hazard {
-            true => FindingKind::WarpHazard,
-            false => FindingKind::GlobalRace,
-        };
+        let between = between(&w.streams(self.program, &self.ways, s.pc), b, w, s, &c);
+        let kind = between.kind().unwrap_or(FindingKind::GlobalRace);
+        let within = kind != FindingKind::GlobalRace;
         let address = self.memory.at(i).base + at as u64;
         let here = At::lane(b, w, s.pc, c.lane).address(address);
         self.find(kind, here, Some(c.instruction), |m| {
@@ -239,17 +243,18 @@ impl Machine<'_> {
             let (this, was) = (name(write), name(c.was_write));
             let [gx, gy, _] = m.grid;
             let block = [c.block % gx, c.block / gx % gy, c.block / gx / gy];
-            let warp = if hazard { " of the same warp" } else { "" };
+            let warp = if within { " of the same warp" } else { "" };
             let by = match c.other_lane {
                 Some(lane) => format!("thread {:?}{warp}", m.thread(c.warp * 32 + lane)),
                 None => format!("another thread{warp}"),
             };
             let buffer = &m.memory.at(i).name;
             let place = m.place(c.instruction);
-            if hazard {
+            if within {
                 return format!(
-                    "hazard within a warp on `{buffer}` at byte {at}: no __syncwarp() orders this {this} and the \
-                     {was} at {place} by {by}"
+                    "{} on `{buffer}` at byte {at}: {} orders this {this} and the {was} at {place} by {by}",
+                    between.title(),
+                    between.nothing(),
                 );
             }
             let fence = match c.unfenced {
@@ -265,6 +270,15 @@ impl Machine<'_> {
             )
         });
     }
+}
+
+fn between(streams: &Streams, b: &BlockState, w: &Warp, s: Site, c: &Conflict) -> Between {
+    let at_once = c.instruction == s.pc && c.other_lane.is_some_and(|l| s.mask >> l & 1 == 1);
+    if c.block != b.number || c.warp != w.index || at_once {
+        return Between::Unordered;
+    }
+    let lanes = c.other_lane.filter(|_| !c.many).map(|lane| 1 << lane);
+    Between::within(streams, c.instruction, lanes, c.epoch)
 }
 
 /// Lanes that write one value to one place, each such group with its first lane's.

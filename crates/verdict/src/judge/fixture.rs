@@ -98,7 +98,10 @@ pub fn plan() -> Plan {
             processes: 3,
             max_processes: 5,
         },
-        simulation: Simulation { budget: 0 },
+        simulation: Simulation {
+            budget: 0,
+            warp_hazards: WarpHazards::Note,
+        },
         pairing: None,
         profiling: None,
         drawn: None,

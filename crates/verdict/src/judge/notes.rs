@@ -1,6 +1,7 @@
 //! What is said beside the verdicts.
 
 use super::lookup::Lookup;
+use super::rules::hazards;
 use super::rules::simulation::withheld_by_reason;
 use super::value::Values;
 use crate::model::*;
@@ -20,6 +21,15 @@ pub(super) fn of_cases(values: &Values) -> Vec<Note> {
                     what: what.to_owned(),
                 }),
         );
+        if hazards::compare_to_base(values, &subject()).is_ok()
+            && let Some((finding, more)) = hazards::first(lookup, &case.id)
+        {
+            notes.push(Note::WarpHazard {
+                subject: subject(),
+                finding: Box::new(finding),
+                more,
+            });
+        }
         if let Some((elements, left_out)) = left_out_of_comparison(lookup, case) {
             notes.push(Note::NotCompared {
                 subject: subject(),

@@ -3,7 +3,7 @@
 use super::lookup::Lookup;
 use super::rests::rests_on;
 use super::review::{accepted, lost};
-use super::rules::Refusals;
+use super::rules::{Refusals, hazards};
 use super::series::count;
 use super::value::{BaseStatus, Values};
 use crate::model::*;
@@ -108,7 +108,11 @@ pub fn needed_of_base(
     common
         .filter(|id| {
             let mut apart = values.each(id).filter(|values| !values.is_same_check(id));
-            apart.any(|values| rests_on_base(id) || lost::lacks_an_answer(values, id))
+            apart.any(|values| {
+                rests_on_base(id)
+                    || lost::lacks_an_answer(values, id)
+                    || hazards::rest_on_base(values, id)
+            })
         })
         .cloned()
         .collect()

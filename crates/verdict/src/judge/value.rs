@@ -304,7 +304,7 @@ impl<'a> Values<'a> {
                 }),
                 _ => true,
             };
-            let is_same_budget = head.plan.simulation == base.plan.simulation;
+            let is_same_budget = head.plan.simulation.budget == base.plan.simulation.budget;
             Some(is_same_code && is_same_budget && ours == theirs && is_same_reference)
         };
         same().unwrap_or(false)

@@ -429,7 +429,9 @@ pub enum FindingKind {
     GlobalRace,
     /// A barrier was passed without threads of the block that had ended.
     BarrierByPart,
-    /// Lanes of one warp, and no `__syncwarp()` between them.
+    /// Lanes of one warp in different branches or iterations, and no `__syncwarp()` between them.
+    WarpRace,
+    /// Lanes of one warp in one instruction stream, and no `__syncwarp()` between them.
     WarpHazard,
     /// What `malloc` gave, nobody freed, and no pointer is left to.
     Leak,
@@ -447,6 +449,7 @@ impl FindingKind {
             Self::SharedRace => "shared_race",
             Self::GlobalRace => "global_race",
             Self::BarrierByPart => "barrier_by_part",
+            Self::WarpRace => "warp_race",
             Self::WarpHazard => "warp_hazard",
             Self::Leak => "leak",
         }

@@ -933,12 +933,30 @@ pub enum Binary {
     Max,
 }
 
-/// How much is simulated where there is no GPU; one for the run.
+/// How much is simulated where there is no GPU, and what its findings are worth; one for the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulation {
     /// Warp instructions of one case, over all its seeds: one that is estimated to take more is skipped.
     pub budget: u64,
+    #[serde(default, skip_serializing_if = "WarpHazards::is_default")]
+    pub warp_hazards: WarpHazards,
+}
+
+/// What becomes of a finding of [`FindingKind::WarpHazard`](super::FindingKind::WarpHazard).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WarpHazards {
+    /// A note; against a base, one that it does not have fails.
+    #[default]
+    Note,
+    Fail,
+}
+
+impl WarpHazards {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// How cases are profiled; one for the run.

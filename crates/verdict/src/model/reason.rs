@@ -65,6 +65,8 @@ pub enum BaseDemand {
         tensor: String,
     },
     SimulatorBudget,
+    /// That hazards within a warp fail.
+    WarpHazards,
     TimingSchedule,
     /// An answer by these gates.
     Checks(Vec<Rule>),
@@ -161,6 +163,8 @@ pub enum Loosened {
         base: u64,
         head: u64,
     },
+    /// Hazards within a warp are notes.
+    WarpHazards,
     TimingSchedule(Vec<ScheduleChange>),
     /// It has none: why.
     ChecksLost(Box<Reason>),
@@ -503,6 +507,12 @@ pub enum Reason {
         /// Those of this seed that somebody did accept.
         accepted: usize,
     },
+    /// Hazards within a warp that the base does not have, of the first seed that has any.
+    NewHazards {
+        seed: u64,
+        first: Vec<Finding>,
+        more: usize,
+    },
     NoEntry,
     UndeclaredEntry {
         symbol: String,
@@ -834,6 +844,11 @@ pub enum Reason {
         metric: Metric,
         why: Box<Reason>,
     },
+    /// The base was not simulated, so nobody knows whether it has these hazards within a warp too.
+    HazardsNotCompared {
+        count: usize,
+        why: Box<Reason>,
+    },
     BaseNotBuilt {
         why: Box<Reason>,
     },
@@ -909,6 +924,7 @@ codes! {
     WroteOutside => "wrote-outside",
     InputWritten => "input-written",
     Findings => "findings",
+    NewHazards => "new-hazards",
     NoEntry => "no-entry",
     UndeclaredEntry => "undeclared-entry",
     DriverDisagrees => "driver-disagrees",
@@ -997,6 +1013,7 @@ codes! {
     AnchorUnreadable => "anchor-unreadable",
     TwoBaselines => "two-baselines",
     BaseLacks => "base-lacks",
+    HazardsNotCompared => "hazards-not-compared",
     BaseNotBuilt => "base-not-built",
     BaseArchitecture => "base-architecture",
     HeadPassedOver => "head-passed-over",

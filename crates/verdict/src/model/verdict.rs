@@ -295,6 +295,13 @@ pub enum Note {
     Broken { path: String, problem: String },
     /// What the simulator's checks could not judge in any launch of a case.
     NotJudged { subject: Subject, what: String },
+    /// A hazard within a warp that fails nothing, of the first seed that shows it, and how many others the
+    /// case has.
+    WarpHazard {
+        subject: Subject,
+        finding: Box<super::Finding>,
+        more: usize,
+    },
     /// What a case printed in the simulator, with the first of its seeds that printed.
     Printed {
         subject: Subject,

@@ -28,11 +28,12 @@ impl World {
             block,
             warp,
             instruction: u32::from(write),
-            strength: Strength::Weak,
+            scoped: Scoped::WEAK,
             clocks: &self.clocks,
             inter: &self.inter,
             warps: 2,
             together: 0,
+            grave: &|_| true,
         };
         let mut out = Vec::new();
         let lanes = (0..32).map(|l| (l, at[l as usize] as usize));
@@ -125,11 +126,12 @@ proptest! {
                 block,
                 warp,
                 instruction: n as u32,
-                strength: Strength::Weak,
+                scoped: Scoped::WEAK,
                 clocks: own,
                 inter: &inter,
                 warps: 3,
                 together: 0,
+                grave: &|_| true,
             };
             let mut out = Vec::new();
             let before = shadow.unjudged.readers.len();

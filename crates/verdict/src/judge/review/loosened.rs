@@ -92,6 +92,10 @@ fn find(base: Side, head: Side) -> Vec<Comparison> {
             lower_budget(base.plan, head.plan),
         ),
         (
+            BaseDemand::WarpHazards,
+            weaker_hazards(base.plan, head.plan),
+        ),
+        (
             BaseDemand::TimingSchedule,
             shorter_schedule(base.plan, head.plan),
         ),
@@ -182,6 +186,12 @@ fn shorter_schedule(base: &Plan, head: &Plan) -> Option<Loosened> {
 fn lower_budget(base: &Plan, head: &Plan) -> Option<Loosened> {
     let (base, head) = (base.simulation.budget, head.simulation.budget);
     (head < base).then_some(Loosened::SimulatorBudget { base, head })
+}
+
+fn weaker_hazards(base: &Plan, head: &Plan) -> Option<Loosened> {
+    use WarpHazards::{Fail, Note};
+    let change = (base.simulation.warp_hazards, head.simulation.warp_hazards);
+    (change == (Fail, Note)).then_some(Loosened::WarpHazards)
 }
 
 fn required_gate(gate: &Gate, base: &Plan, head: Side) -> Result<(), NotRequired> {

@@ -6,6 +6,7 @@ pub(super) mod build;
 pub(super) mod condition;
 pub(super) mod correctness;
 pub(super) mod exact;
+pub(super) mod hazards;
 pub(super) mod simulation;
 
 mod absolute;

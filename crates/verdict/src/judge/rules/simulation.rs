@@ -2,7 +2,7 @@
 //! counters, which repeat exactly.
 
 use super::correctness::over_seeds;
-use super::{Refusals, Ruled, check_change, misplaced, relative_change};
+use super::{Refusals, Ruled, check_change, hazards, misplaced, relative_change};
 use crate::judge::agreed::Lack;
 use crate::judge::lookup::{Found, Lookup, Ruling, fail, inconclusive, skipped};
 use crate::judge::value::Values;
@@ -10,10 +10,12 @@ use crate::model::*;
 use std::collections::BTreeMap;
 
 /// How many findings of one launch a reason holds.
-const MOST_FINDINGS: usize = 3;
+pub(super) const MOST_FINDINGS: usize = 3;
 
 pub fn check_findings(values: &Values, subject: &Subject) -> Found<Reason> {
-    find(&values.lookup, subject).map_err(|why| lost_check(values, subject, why))
+    let held = find(&values.lookup, subject).map_err(|why| lost_check(values, subject, why))?;
+    hazards::compare_to_base(values, subject)?;
+    Ok(held)
 }
 
 /// The same as a verdict, with what was accepted listed.
@@ -40,7 +42,8 @@ pub fn find(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
         let findings = &lookup.simulation(&case.id, seed)?.findings;
         let (accepted, new): (Vec<_>, Vec<_>) = findings
             .iter()
-            .partition(|it| acceptance(lookup, subject, it).is_some());
+            .filter(|it| !hazards::is_note(lookup, it))
+            .partition(|it| is_accepted(lookup, subject, it));
         if new.is_empty() {
             return Ok(());
         }
@@ -57,6 +60,10 @@ pub fn find(lookup: &Lookup, subject: &Subject) -> Found<Reason> {
         true => held,
         false => Reason::FindingsAccepted { findings },
     })
+}
+
+pub(super) fn is_accepted(lookup: &Lookup, subject: &Subject, finding: &Finding) -> bool {
+    acceptance(lookup, subject, finding).is_some()
 }
 
 /// A finding with its acceptance.

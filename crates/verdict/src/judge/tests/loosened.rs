@@ -504,6 +504,26 @@ fn a_lower_budget_of_the_simulator() {
 }
 
 #[test]
+fn hazards_that_no_longer_fail() {
+    let with = |warp_hazards| {
+        let mut record = record();
+        record.plan.simulation.warp_hazards = warp_hazards;
+        record
+    };
+    let (note, fail) = (with(WarpHazards::Note), with(WarpHazards::Fail));
+    assert_eq!(between(&note, &fail), []);
+    assert_eq!(between(&fail, &fail), []);
+    assert_eq!(
+        between(&fail, &note),
+        [(
+            case_of_all(),
+            BaseDemand::WarpHazards,
+            Loosened::WarpHazards
+        )]
+    );
+}
+
+#[test]
 fn allowed_it_is_said_and_decides_nothing() {
     let [was, is] = [100.0, 128.0].map(|bound| at_most(Metric::Registers, bound));
     let (base, head) = (with_rule(was.clone()), with_rule(is.clone()));

@@ -453,3 +453,121 @@ fn two_records_under_other_keys() {
     let is_lost = |it: &Verdict| it.reason.code() == "check-lost" && it.outcome == Outcome::Fail;
     assert_eq!(lost.verdicts.iter().filter(|it| is_lost(it)).count(), 1);
 }
+
+fn hazard(text: &str, number: u32) -> Finding {
+    Finding {
+        kind: FindingKind::WarpHazard,
+        entry: None,
+        message: format!("hazard at k.cu:{number}"),
+        places: vec![Place {
+            at: format!("k.cu:{number}"),
+            line: Some(SourceLine {
+                file: "k.cu".into(),
+                number,
+                text: Some(text.into()),
+            }),
+        }],
+        block: [0; 3],
+        thread: [0; 3],
+        address: None,
+        times: 3,
+    }
+}
+
+/// Head and base with these hazards each, and what the judge makes of them.
+fn of_hazards(
+    head: &[Finding],
+    base: &[Finding],
+    change: impl Fn(&mut Record),
+) -> (Outcome, &'static str, usize) {
+    let mut record = beside_base();
+    recount(&mut record, |_, facts| facts.findings = head.to_vec());
+    of_base(&mut record, |piece| {
+        if let Evidence::Simulation {
+            case,
+            facts: Seen::Got(facts),
+            ..
+        } = piece
+            && *case == small()
+        {
+            facts.findings = base.to_vec();
+        }
+    });
+    change(&mut record);
+    let found = verdict(&record, &Subject::Case(small()), Rule::NoFindings);
+    let notes = ruled(&record).notes;
+    let notes = notes
+        .iter()
+        .filter(|it| matches!(it, Note::WarpHazard { .. }));
+    (found.outcome, found.reason.code(), notes.count())
+}
+
+#[test]
+fn a_hazard_within_a_warp_is_held_against_those_of_the_base() {
+    let (old, moved, other) = (
+        hazard("y = s[t ^ 1];", 9),
+        hazard("y  = s[t ^ 1];", 12),
+        hazard("s[t] = y;", 9),
+    );
+    let as_it_is = |_: &mut Record| {};
+    let (note, new) = (
+        (Outcome::Pass, "held", 1),
+        (Outcome::Fail, "new-hazards", 0),
+    );
+    let of = |head: &[Finding], base: &[Finding]| of_hazards(head, base, as_it_is);
+    assert_eq!(of(&[], &[]), (Outcome::Pass, "held", 0));
+    assert_eq!(
+        of(std::slice::from_ref(&moved), std::slice::from_ref(&old)),
+        note
+    );
+    assert_eq!(
+        of(std::slice::from_ref(&other), std::slice::from_ref(&old)),
+        new
+    );
+    // One more of the same text is one more.
+    assert_eq!(
+        of(&[old.clone(), moved.clone()], std::slice::from_ref(&old)),
+        new
+    );
+    assert_eq!(of(&[old.clone()], &[old.clone(), moved.clone()]), note);
+    let fails = |record: &mut Record| record.plan.simulation.warp_hazards = WarpHazards::Fail;
+    let found = of_hazards(&[moved.clone()], &[old.clone()], fails);
+    assert_eq!(found, (Outcome::Fail, "findings", 0));
+    // A race is no hazard, whatever the base has.
+    let race = Finding {
+        kind: FindingKind::WarpRace,
+        ..old.clone()
+    };
+    assert_eq!(of(&[race.clone()], &[race]), (Outcome::Fail, "findings", 0));
+}
+
+#[test]
+fn a_hazard_is_not_compared_with_a_base_that_was_not_simulated() {
+    let unseen = |record: &mut Record| {
+        of_base(record, |piece| {
+            refuse(piece, &small(), &NotRun::EstimateUnknown)
+        });
+    };
+    let old = hazard("y = s[t ^ 1];", 9);
+    let found = of_hazards(&[old.clone()], &[old.clone()], unseen);
+    assert_eq!(found, (Outcome::Inconclusive, "hazards-not-compared", 0));
+    assert_eq!(of_hazards(&[], &[old], unseen), (Outcome::Pass, "held", 0));
+}
+
+#[test]
+fn the_base_is_run_where_head_has_a_hazard() {
+    let mut record = beside_base();
+    record
+        .policy
+        .gates
+        .retain(|gate| gate.rule == Rule::NoFindings);
+    let needed = |record: &Record| {
+        let (plan, environment) = (&record.plan, &record.environment);
+        needed_of_base(plan, environment, &record.policy, &record.evidence)
+    };
+    assert_eq!(needed(&record), []);
+    recount(&mut record, |_, facts| {
+        facts.findings = vec![hazard("y = s[t ^ 1];", 9)];
+    });
+    assert_eq!(needed(&record), [small()]);
+}
