@@ -16,6 +16,7 @@ use crate::files;
 use crate::temporary::TemporaryDir;
 use crate::toolchain::Toolchain;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use verdict::model::{BuildFacts, Unit};
 
@@ -98,15 +99,18 @@ impl Artifacts {
         })
     }
 
-    /// The artifact of this request for the files as they are now.
-    pub fn find(&self, key: &str, files: &Files) -> Option<Stored> {
+    /// The artifact of this request for the files as they are now, and the digests of those that it was made of.
+    pub fn find(&self, key: &str, files: &Files) -> Option<(Stored, BTreeMap<String, String>)> {
         self.manifests
             .places(&manifest_name(key))
             .find_map(|place| {
                 let earlier = manifest(&place).compilations.into_iter();
                 let found = earlier
                     .filter(|compilation| compilation.inputs.hold(files))
-                    .find_map(|compilation| self.load(key, &compilation.artifact));
+                    .find_map(|compilation| {
+                        let stored = self.load(key, &compilation.artifact)?;
+                        Some((stored, compilation.inputs.files))
+                    });
                 found.inspect(|_| self.manifests.touch(&place))
             })
     }
