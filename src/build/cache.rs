@@ -7,7 +7,7 @@
 //! stored for another request, is none.
 
 use super::command::{NvccCall, TEMPLATE};
-use super::compile::Compiled;
+use super::compile::{Compiled, CompiledSource};
 use super::files::Files;
 use super::inputs::Dependencies;
 use crate::cache::{Cache, CacheDir, write_atomically};
@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::temporary::TemporaryDir;
 use crate::toolchain::Toolchain;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,16 +47,73 @@ struct Compilation {
     artifact: String,
 }
 
+/// What is known of an object, and lies beside it.
+trait Facts: Serialize + DeserializeOwned {
+    /// Whether they may be those of this object.
+    fn are_of(&self, artifact: &str) -> bool;
+}
+
+impl Facts for BuildFacts {
+    fn are_of(&self, artifact: &str) -> bool {
+        self.artifact == artifact
+    }
+}
+
+/// Of a whole source, of which every entry can be made.
+#[derive(Serialize, Deserialize)]
+struct SourceFacts {
+    log: String,
+    included: Vec<String>,
+}
+
+impl Facts for SourceFacts {
+    fn are_of(&self, _: &str) -> bool {
+        true
+    }
+}
+
 /// Beside the artifact.
 #[derive(Serialize, Deserialize)]
-struct Sidecar {
-    facts: BuildFacts,
+struct Sidecar<F> {
+    facts: F,
     file: String,
     /// Of facts, artifact and PTX.
     seal: String,
 }
 
-fn seal(facts: &BuildFacts, artifact: &[u8], ptx: &[u8]) -> Option<String> {
+struct Object<F> {
+    facts: F,
+    file: PathBuf,
+    bytes: Vec<u8>,
+    ptx: PathBuf,
+    text: Vec<u8>,
+}
+
+impl From<Object<BuildFacts>> for Stored {
+    fn from(object: Object<BuildFacts>) -> Self {
+        let is_known = object.facts.ptx.is_some();
+        Self {
+            facts: object.facts,
+            file: object.file,
+            ptx: is_known.then_some(object.ptx),
+        }
+    }
+}
+
+impl From<Object<SourceFacts>> for CompiledSource {
+    fn from(object: Object<SourceFacts>) -> Self {
+        let SourceFacts { log, included } = object.facts;
+        Self {
+            output: object.file,
+            cubin: object.bytes,
+            ptx: String::from_utf8_lossy(&object.text).into_owned(),
+            log,
+            included,
+        }
+    }
+}
+
+fn seal(facts: &impl Facts, artifact: &[u8], ptx: &[u8]) -> Option<String> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&serde_json::to_vec(facts).ok()?);
     hasher.update(&[0]);
@@ -75,12 +133,29 @@ const PTX: &str = "unit.ptx";
 /// # Errors
 /// Never in practice: what is hashed is plain data.
 pub fn request_key(unit: &Unit, request: &NvccCall, toolchain: &Toolchain) -> Result<String> {
+    key(unit, &unit.call, request, toolchain)
+}
+
+/// The same of the source alone, whichever of its entries is asked for.
+///
+/// # Errors
+/// As above.
+pub fn source_key(unit: &Unit, request: &NvccCall, toolchain: &Toolchain) -> Result<String> {
+    key(unit, &"every entry", request, toolchain)
+}
+
+fn key(
+    unit: &Unit,
+    call: &impl Serialize,
+    request: &NvccCall,
+    toolchain: &Toolchain,
+) -> Result<String> {
     // Paths of the toolchain too: the headers of another place are other headers.
     let everything = serde_json::to_vec(&(
         TEMPLATE,
         env!("CARGO_PKG_VERSION"),
         (&unit.source, &unit.include_dirs),
-        &unit.call,
+        call,
         &request.args,
         &request.generated,
         &toolchain.facts,
@@ -101,6 +176,21 @@ impl Artifacts {
 
     /// The artifact of this request for the files as they are now, and the digests of those that it was made of.
     pub fn find(&self, key: &str, files: &Files) -> Option<(Stored, BTreeMap<String, String>)> {
+        let (object, digests) = self.find_object(key, files)?;
+        Some((Stored::from(object), digests))
+    }
+
+    /// A source that an earlier run compiled, for the files as they are now.
+    pub fn find_source(&self, key: &str, files: &Files) -> Option<CompiledSource> {
+        let (object, _) = self.find_object::<SourceFacts>(key, files)?;
+        Some(CompiledSource::from(object))
+    }
+
+    fn find_object<F: Facts>(
+        &self,
+        key: &str,
+        files: &Files,
+    ) -> Option<(Object<F>, BTreeMap<String, String>)> {
         self.manifests
             .places(&manifest_name(key))
             .find_map(|place| {
@@ -108,8 +198,8 @@ impl Artifacts {
                 let found = earlier
                     .filter(|compilation| compilation.inputs.hold(files))
                     .find_map(|compilation| {
-                        let stored = self.load(key, &compilation.artifact)?;
-                        Some((stored, compilation.inputs.files))
+                        let object = self.load_object(key, &compilation.artifact)?;
+                        Some((object, compilation.inputs.files))
                     });
                 found.inspect(|_| self.manifests.touch(&place))
             })
@@ -128,17 +218,45 @@ impl Artifacts {
             ptx,
             ..
         } = compiled;
-        let objects = self.objects.own();
-        let failed = |error: std::io::Error| {
-            Error::environment(format!(
-                "the artifact cannot be written to {}: {error}",
-                objects.display()
-            ))
-        };
-        let bytes = files::read(&output, files::made()).map_err(failed)?;
+        let bytes = files::read(&output, files::made()).map_err(|error| self.failed(error))?;
         let ptx = ptx.unwrap_or_default();
-        let artifact = content_address(key, &bytes, ptx.as_bytes());
-        facts.artifact.clone_from(&artifact);
+        facts.artifact = content_address(key, &bytes, ptx.as_bytes());
+        let parts = (&output, &bytes[..], ptx.as_bytes());
+        self.put(key, inputs, facts, parts).map(Stored::from)
+    }
+
+    /// The same of a whole source.
+    pub fn store_source(
+        &self,
+        key: &str,
+        inputs: Option<Dependencies>,
+        source: &CompiledSource,
+    ) -> Result<()> {
+        let facts = SourceFacts {
+            log: source.log.clone(),
+            included: source.included.clone(),
+        };
+        let parts = (&source.output, &source.cubin[..], source.ptx.as_bytes());
+        self.put(key, inputs, facts, parts).map(drop)
+    }
+
+    fn failed(&self, error: std::io::Error) -> Error {
+        Error::environment(format!(
+            "the artifact cannot be written to {}: {error}",
+            self.objects.own().display()
+        ))
+    }
+
+    fn put<F: Facts>(
+        &self,
+        key: &str,
+        inputs: Option<Dependencies>,
+        facts: F,
+        (output, bytes, ptx): (&PathBuf, &[u8], &[u8]),
+    ) -> Result<Object<F>> {
+        let objects = self.objects.own();
+        let failed = |error: std::io::Error| self.failed(error);
+        let artifact = content_address(key, bytes, ptx);
         let file = output.file_name().map_or_else(
             || "artifact".into(),
             |name| name.to_string_lossy().into_owned(),
@@ -147,9 +265,9 @@ impl Artifacts {
         let staging = TemporaryDir::new_in(objects).map_err(failed)?;
         let new = staging.path().join("object");
         std::fs::create_dir(&new).map_err(failed)?;
-        std::fs::write(new.join(&file), &bytes).map_err(failed)?;
-        std::fs::write(new.join(PTX), &ptx).map_err(failed)?;
-        let seal = seal(&facts, &bytes, ptx.as_bytes())
+        std::fs::write(new.join(&file), bytes).map_err(failed)?;
+        std::fs::write(new.join(PTX), ptx).map_err(failed)?;
+        let seal = seal(&facts, bytes, ptx)
             .ok_or_else(|| failed(std::io::Error::other("the facts are not valid JSON")))?;
         let sidecar = serde_json::to_vec(&Sidecar { facts, file, seal })
             .map_err(|error| failed(error.into()))?;
@@ -158,7 +276,7 @@ impl Artifacts {
         let place = objects.join(&artifact);
         if std::fs::rename(&new, &place).is_err() {
             // Another run was first, or what lies there is damaged.
-            if load(&place, key, &artifact).is_none() {
+            if load::<F>(&place, key, &artifact).is_none() {
                 std::fs::rename(&place, staging.path().join("damaged")).map_err(failed)?;
                 std::fs::rename(&new, &place).map_err(failed)?;
             }
@@ -194,6 +312,10 @@ impl Artifacts {
     }
 
     pub fn load(&self, key: &str, artifact: &str) -> Option<Stored> {
+        self.load_object(key, artifact).map(Stored::from)
+    }
+
+    fn load_object<F: Facts>(&self, key: &str, artifact: &str) -> Option<Object<F>> {
         self.objects
             .places(artifact)
             .find_map(|place| load(&place, key, artifact).inspect(|_| self.objects.touch(&place)))
@@ -213,20 +335,21 @@ fn manifest(file: &Path) -> Manifest {
 }
 
 /// `None` where it is missing, cut short, changed, or of another request.
-fn load(dir: &Path, key: &str, artifact: &str) -> Option<Stored> {
+fn load<F: Facts>(dir: &Path, key: &str, artifact: &str) -> Option<Object<F>> {
     let read = |file: &Path| files::read(file, files::made());
-    let sidecar: Sidecar = serde_json::from_slice(&read(&dir.join(SIDECAR)).ok()?).ok()?;
+    let sidecar: Sidecar<F> = serde_json::from_slice(&read(&dir.join(SIDECAR)).ok()?).ok()?;
     let file = dir.join(&sidecar.file);
     let ptx = dir.join(PTX);
     let (bytes, text) = (read(&file).ok()?, read(&ptx).ok()?);
     let whole = seal(&sidecar.facts, &bytes, &text)? == sidecar.seal
-        && sidecar.facts.artifact == artifact
+        && sidecar.facts.are_of(artifact)
         && content_address(key, &bytes, &text) == artifact;
-    let is_known = sidecar.facts.ptx.is_some();
-    whole.then_some(Stored {
+    whole.then_some(Object {
         facts: sidecar.facts,
         file,
-        ptx: is_known.then_some(ptx),
+        bytes,
+        ptx,
+        text,
     })
 }
 

@@ -71,50 +71,83 @@ pub fn compile(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     };
     match Way::of(first) {
         Way::Instance => compile_instances(shop, units),
-        Way::Source | Way::Library => compile_source(shop, first, units),
+        Way::Source => Ok(match compile_source(shop, first)? {
+            Ok(source) => source.units(units),
+            Err(fault) => units.iter().map(|_| Err(fault.clone())).collect(),
+        }),
+        Way::Library => compile_library(shop, first, units),
         Way::Ptx => compile_ptx(shop, first, units),
         Way::Cubin => read_cubin(shop, first, units),
     }
 }
 
-/// One run for the entries of a source, or for a launcher.
-fn compile_source(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
-    let is_library = Way::of(first) == Way::Library;
-    let wanted = match is_library {
-        false => Wanted::Cubin,
-        true => Wanted::Library,
+/// What one run of nvcc made of a source as it is: every entry of it.
+#[derive(Debug)]
+pub struct CompiledSource {
+    pub output: PathBuf,
+    pub cubin: Vec<u8>,
+    pub ptx: String,
+    /// What nvcc printed, without paths of this machine.
+    pub log: String,
+    pub included: Vec<String>,
+}
+
+impl CompiledSource {
+    /// Whichever entries they ask for.
+    pub fn units(&self, units: &[&Unit]) -> Vec<Outcome> {
+        let made = Machine {
+            cubin: &self.cubin,
+            host: None,
+            said: Said::ByPtxas(&self.log),
+        };
+        let ptx = Some(self.ptx.as_str());
+        let units = units.iter();
+        units
+            .map(|unit| made.unit(unit, None, ptx, &self.output, &self.included))
+            .collect()
+    }
+}
+
+/// # Errors
+/// Where the machine failed, which is no fault of a source.
+pub fn compile_source(
+    shop: Workshop,
+    unit: &Unit,
+) -> Result<std::result::Result<CompiledSource, Fault>> {
+    let request = NvccCall::of(unit);
+    let input = Input::Source(&unit.source, &request);
+    let ran = match shop.run(&request.args, input, Wanted::Cubin)? {
+        Ok(ran) => ran,
+        Err(fault) => return Ok(Err(fault)),
     };
+    Ok(Ok(CompiledSource {
+        cubin: read(&ran.output)?,
+        ptx: shop.read_ptx(&ran.kept.with_extension("ptx"))?,
+        included: shop.included()?,
+        output: ran.output,
+        log: ran.log,
+    }))
+}
+
+/// One run for a launcher, which is not simulated.
+fn compile_library(shop: Workshop, first: &Unit, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let request = NvccCall::of(first);
-    let ran = match shop.run(
-        &request.args,
-        Input::Source(&first.source, &request),
-        wanted,
-    )? {
+    let input = Input::Source(&first.source, &request);
+    let ran = match shop.run(&request.args, input, Wanted::Library)? {
         Ok(ran) => ran,
         Err(fault) => return Ok(units.iter().map(|_| Err(fault.clone())).collect()),
     };
-    let ptx = shop.read_ptx(&ran.kept.with_extension("ptx"))?;
     let included = shop.included()?;
-    let (cubin, host) = match is_library {
-        false => (read(&ran.output)?, None),
-        true => (
-            read(&ran.kept.with_extension("cubin"))?,
-            Some(read(&ran.kept.with_extension("o"))?),
-        ),
-    };
+    let cubin = read(&ran.kept.with_extension("cubin"))?;
+    let host = read(&ran.kept.with_extension("o"))?;
     let made = Machine {
         cubin: &cubin,
-        host: host.as_deref(),
+        host: Some(&host),
         said: Said::ByPtxas(&ran.log),
     };
-    // A launcher is not simulated.
-    let ptx = (!is_library).then_some(ptx.as_str());
-    let loaded = match is_library {
-        true => shop.loaded(&ran.output)?,
-        false => Vec::new(),
-    };
+    let loaded = shop.loaded(&ran.output)?;
     let compiled = units.iter().map(|unit| {
-        let compiled = made.unit(unit, None, ptx, &ran.output, &included)?;
+        let compiled = made.unit(unit, None, None, &ran.output, &included)?;
         Ok(Compiled {
             loaded: loaded.clone(),
             ..compiled
@@ -261,8 +294,7 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
     let ran = match shop.run(&request.args, together, Wanted::Ptx)? {
         Ok(ran) => ran,
         Err(fault) if is_alone => return Ok(vec![Err(fault)]),
-        // Whose mistake it is shows when each is alone.
-        Err(_) => return units.par_iter().enumerate().map(alone).collect(),
+        Err(_) => return compile_halves(shop, units),
     };
     let included = shop.included()?;
     let text = shop.read_ptx(&ran.output)?;
@@ -331,6 +363,32 @@ fn compile_instances(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
         Ok(made.unit(unit, Some(names), Some(&ptx), &assembled.output, &included))
     })
     .collect()
+}
+
+/// Instances that do not compile together: whose mistake it is shows by halves, unless it is the source's own.
+fn compile_halves(shop: Workshop, units: &[&Unit]) -> Result<Vec<Outcome>> {
+    let Some(first) = units.first() else {
+        return Ok(Vec::new());
+    };
+    let scratch = shop.directory("source")?;
+    let request = NvccCall {
+        generated: Some(String::new()),
+        ..NvccCall::of_instances(&[first])
+    };
+    let of_source = Workshop {
+        scratch: &scratch,
+        ..shop
+    };
+    let input = Input::Source(&first.source, &request);
+    if let Err(fault) = of_source.run(&request.args, input, Wanted::Ptx)? {
+        return Ok(units.iter().map(|_| Err(fault.clone())).collect());
+    }
+    let (one, other) = units.split_at(units.len() / 2);
+    let (ones, others) = (shop.directory("one")?, shop.directory("other")?);
+    let half =
+        |scratch: &Path, units: &[&Unit]| compile_instances(Workshop { scratch, ..shop }, units);
+    let (one, other) = rayon::join(|| half(&ones, one), || half(&others, other));
+    Ok([one?, other?].into_iter().flatten().collect())
 }
 
 /// A source compiled for what it has, and not to be run.

@@ -337,7 +337,12 @@ impl Builder<'_> {
         };
         let mut inputs: Vec<Inputs> = Vec::new();
         let mut built = Vec::new();
-        let outcomes = compile::compile(shop, &units)?;
+        let (outcomes, is_known) = match units.first() {
+            Some(first) if Way::of(first) == Way::Source => {
+                self.compile_source(shop, first, &units, before)?
+            }
+            _ => (compile::compile(shop, &units)?, false),
+        };
         let in_sight = self.compile_in_sight(shop, &units, &outcomes)?;
         for (at, ((call, outcome), in_sight)) in
             calls.iter().zip(outcomes).zip(in_sight).enumerate()
@@ -367,7 +372,7 @@ impl Builder<'_> {
                 },
             };
             // The entries of a source are one compilation.
-            let is_same_run = at > 0 && Way::of(call.first.1) != Way::Instance;
+            let is_same_run = is_known || at > 0 && Way::of(call.first.1) != Way::Instance;
             built.extend(self.hand_out(call, made, is_same_run, started));
         }
         Ok(built)
@@ -404,6 +409,31 @@ impl Builder<'_> {
         Ok(each
             .map(|outcome| outcome.is_err().then(|| again.next()).flatten())
             .collect())
+    }
+
+    /// A source gives all of its entries at once, also to a run that asks for another one later; and whether an earlier
+    /// run has compiled it.
+    fn compile_source(
+        &self,
+        shop: Workshop,
+        first: &Unit,
+        units: &[&Unit],
+        before: SystemTime,
+    ) -> Result<(Vec<Outcome>, bool)> {
+        let key = cache::source_key(first, &NvccCall::of(first), self.toolchain)?;
+        if let Some(source) = self.artifacts.find_source(&key, &self.files) {
+            return Ok((source.units(units), true));
+        }
+        let source = match compile::compile_source(shop, first)? {
+            Ok(source) => source,
+            Err(fault) => return Ok((units.iter().map(|_| Err(fault.clone())).collect(), false)),
+        };
+        // Without inputs nobody would find it again.
+        let inputs = self.inputs(first, &source.included, &[], before);
+        if let Some(inputs) = inputs.reusable {
+            self.artifacts.store_source(&key, Some(inputs), &source)?;
+        }
+        Ok((source.units(units), false))
     }
 
     /// One outcome to all units that asked for it.
@@ -461,32 +491,38 @@ impl Builder<'_> {
         if let Some(inputs) = earlier.find(|it| it.included == compiled.included) {
             return inputs.clone();
         }
+        let inputs = self.inputs(unit, &compiled.included, &compiled.loaded, before);
+        known.push(inputs.clone());
+        inputs
+    }
+
+    fn inputs(
+        &self,
+        unit: &Unit,
+        included: &[String],
+        loaded: &[String],
+        before: SystemTime,
+    ) -> Inputs {
         let now = Files::below(self.root);
-        let listed = compiled.included.iter();
+        let listed = included.iter();
+        let loaded = loaded.iter();
         // One that was written while nvcc ran is read here in a state that nvcc may not have seen.
         let read: Arc<[FileRead]> = listed
             .map(|file| {
                 let digest = now.digest(file);
                 now.file_read(file, digest.filter(|_| !now.touched_since(file, before)))
             })
-            .chain(
-                compiled
-                    .loaded
-                    .iter()
-                    .map(|file| FileRead::read_since(self.root, file, before)),
-            )
+            .chain(loaded.map(|file| FileRead::read_since(self.root, file, before)))
             .collect();
         let settled = read.iter().all(|file| file.digest.is_some());
         let reusable = settled
-            .then(|| self.dependencies(unit, &compiled.included, &now))
+            .then(|| self.dependencies(unit, included, &now))
             .flatten();
-        let inputs = Inputs {
-            included: compiled.included.clone(),
+        Inputs {
+            included: included.to_vec(),
             reusable,
             read,
-        };
-        known.push(inputs.clone());
-        inputs
+        }
     }
 
     fn dependencies(&self, unit: &Unit, included: &[String], now: &Files) -> Option<Dependencies> {

@@ -284,8 +284,16 @@ fn a_damaged_artifact_is_built_again() {
         }),
         Box::new(|| std::fs::remove_dir_all(file.parent().unwrap()).unwrap()),
     ];
+    // What is kept of the whole source would do instead: it is gone, too.
+    let objects = file.parent().and_then(Path::parent).unwrap();
+    let sources = || {
+        let others = std::fs::read_dir(objects).unwrap().flatten();
+        let others = others.map(|it| it.path());
+        others.filter(|it| Some(it.as_path()) != file.parent())
+    };
     for damage in damages {
         damage();
+        sources().for_each(|it| std::fs::remove_dir_all(it).unwrap());
         let (again, calls) = bench.build(std::slice::from_ref(&unit));
         assert_eq!(calls, 1);
         assert_eq!(again[0].facts, first[0].facts);
@@ -417,6 +425,67 @@ fn a_source_is_read_once_for_its_kernels_and_once_for_its_instances() {
     let built = bench.bench.build_jobs(&bench.toolchain, &more, 2);
     assert_eq!(runs(&built), (2, 4));
     assert_eq!(bench.calls(&units), 0);
+}
+
+/// As `run KERNEL` does, one kernel after the other, or a file of gates for each.
+#[test]
+fn entries_that_separate_runs_ask_for_are_one_compilation() {
+    let bench = Counted::new(&[("t.cu", TWELVE)]);
+    let names = ["plain0", "plain1", "plain2", "plain3", "plain4", "plain5"];
+    let units = units_of("t.cu", &names);
+    let calls: Vec<usize> = units
+        .iter()
+        .map(|unit| bench.calls(std::slice::from_ref(unit)))
+        .collect();
+    assert_eq!(calls, [1, 0, 0, 0, 0, 0]);
+    // To the same facts as all of them together.
+    let (apart, calls) = bench.build(&units);
+    assert_eq!(calls, 0);
+    let other = Bench::new(&[("t.cu", TWELVE)]);
+    let together = other.build_with(&testing::toolchain(), &units);
+    for (apart, together) in apart.iter().zip(&together) {
+        let (apart, together) = (got(apart), got(together));
+        assert_eq!(
+            (&apart.identity, &apart.ptx, &apart.entries),
+            (&together.identity, &together.ptx, &together.entries)
+        );
+    }
+    // Another flag, another definition and another text are other sources.
+    let mut flagged = units[0].clone();
+    flagged.flags.push("-use_fast_math".into());
+    let mut defined = units[1].clone();
+    defined.defines.insert("V".into(), "1".into());
+    assert_eq!(bench.calls(&[flagged, defined]), 2);
+    bench
+        .bench
+        .write("t.cu", &TWELVE.replace("*o = 3;", "*o = 33;"));
+    assert_eq!(bench.calls(&[units[3].clone()]), 1);
+    assert_eq!(bench.calls(&[units[4].clone()]), 0);
+}
+
+/// One that does not compile costs the others a few more readings, not one each.
+#[test]
+fn an_instance_that_does_not_compile_is_found_by_halves() {
+    let bench = Counted::telling(&[("t.cu", TWELVE)]);
+    let mut names: Vec<String> = (1..=15).map(|n| format!("k<{n}>")).collect();
+    names.push("nonsense<1>".to_owned());
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let units = units_of("t.cu", &names);
+    let built = bench.bench.build_jobs(&bench.toolchain, &units, 1);
+    let right = built.iter().filter(|built| built.facts.got().is_some());
+    assert_eq!(right.count(), 15);
+    // Of 8, 4, 2 and 1.
+    assert_eq!(runs(&built), (4, 15));
+    // Where the source itself is at fault nothing is halved, and each is told.
+    let text = "template <int N> __global__ void k(int*) { return 1 }\n";
+    let broken = Bench::new(&[("t.cu", text)]);
+    let units = units_of("t.cu", &["k<1>", "k<2>", "k<3>", "k<4>"]);
+    let built = broken.build_jobs(&testing::toolchain(), &units, 1);
+    let is_told = |built: &&Built| match &built.facts {
+        Seen::Fault(fault) => fault.message.contains("t.cu(1): error"),
+        _ => false,
+    };
+    assert_eq!(built.iter().filter(is_told).count(), 4);
 }
 
 /// Else it would depend on what else is built whether a kernel is unchanged.

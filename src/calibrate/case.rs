@@ -48,16 +48,16 @@ pub fn case(kernel: &str, shape: &str, blocks: u32, tensors: Vec<Tensor>, args: 
         },
         dims: BTreeMap::new(),
         tensors,
-        steps: vec![Step {
+        steps: vec![Step::new(
             args,
-            launch: Some(Launch {
+            Some(Launch {
                 grid: [blocks, 1, 1],
                 block: [BLOCK, 1, 1],
                 cluster: None,
                 cooperative: false,
                 dynamic_shared: 0,
             }),
-        }],
+        )],
         seeds: vec![1],
         // Never checked: only its time is of interest.
         reference: Reference::Unary {

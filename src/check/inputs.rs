@@ -72,7 +72,7 @@ pub fn draw(case: &Case, tensor: &Tensor, seed: u64) -> Result<Option<TensorData
         }
         Role::Scratch if tensor.fill.is_some() => make(tensor, seed).map(Some),
         Role::Out | Role::Scratch => Layout::of(tensor).check().map(|()| None),
-        Role::In | Role::Inout => make(tensor, seed).map(Some),
+        Role::In | Role::Inout | Role::Reference => make(tensor, seed).map(Some),
     };
     made.map_err(|why| Error::usage(format!("{}: tensor `{}`: {why}", case.id, tensor.name)))
 }

@@ -253,6 +253,7 @@ fn resolve_rule(
             dims: &[],
             rivals: &[],
             has_codec: true,
+            has_output: true,
             launcher: false,
         },
     )?;

@@ -19,6 +19,7 @@ pub struct Context<'a> {
     pub dims: &'a [&'a str],
     pub rivals: &'a [Rival],
     pub has_codec: bool,
+    pub has_output: bool,
     pub launcher: bool,
 }
 
@@ -58,6 +59,13 @@ impl Context<'_> {
                     spot.at,
                     format!("no tensor has a codec, so there is no {metric}"),
                 ))
+            }
+            metric if metric.facet() == Facet::Correctness && !self.has_output => {
+                Err(Problem::new(
+                    spot.at,
+                    format!("no tensor is an output, so there is no {metric}"),
+                )
+                .help("give one `role: out` or `role: inout`, and a `reference`"))
             }
             Metric::Counter(_) if self.launcher => Err(Problem::new(
                 spot.at,

@@ -36,7 +36,7 @@ pub fn resolve_gates(writer: &Writer<'_>, cases: &[Case]) -> Result<Vec<Gate>, P
                 }
             )
         });
-        if !bounded {
+        if !bounded && case.has_output() {
             return Err(Problem::new(
                 kernel.raw.gates.at,
                 format!("{} has no limit on its error", case.id),
@@ -82,17 +82,14 @@ impl<'a> Writer<'a> {
         let scope = Scope::new(&shape.name, &shape.dims, &self.kernel.defines);
         let context = self.make_context(&scope, false);
         let subject = Subject::Case(case.id.clone());
-        let mut gates: Vec<_> = [
-            Rule::Finite,
-            Rule::Written,
-            Rule::Deterministic,
-            Rule::InputsIntact,
-            Rule::AgreesWithDriver,
-            Rule::NoFindings,
-        ]
-        .into_iter()
-        .map(|rule| self.make_gate(&subject, rule, None))
-        .collect();
+        let of_outputs = [Rule::Finite, Rule::Written, Rule::Deterministic];
+        let of_all = [Rule::InputsIntact, Rule::AgreesWithDriver, Rule::NoFindings];
+        let mut gates: Vec<_> = of_outputs
+            .into_iter()
+            .filter(|_| case.has_output())
+            .chain(of_all)
+            .map(|rule| self.make_gate(&subject, rule, None))
+            .collect();
         gates.extend(self.counter_gates(&subject, &shape.name)?);
         gates.extend(self.written_gates(&subject, &context, |written| {
             written.of_shape(&shape.name, self.shapes)
@@ -176,6 +173,7 @@ impl<'a> Writer<'a> {
                 .tensors
                 .iter()
                 .any(|(_, tensor)| tensor.codec.is_some()),
+            has_output: self.kernel.has_output(),
             launcher: matches!(self.kernel.call, Call::Launcher { .. }),
         }
     }

@@ -7,6 +7,7 @@ use super::fallback;
 use super::flags::check_nvcc_flag;
 use super::gates::{self, DEFAULT, Writer};
 use super::image;
+use super::memory;
 use super::raw::{self, RawArg, RawLaunch, RawReference};
 use super::reference;
 use super::rival;
@@ -20,8 +21,8 @@ use crate::files;
 use crate::sources::{self, Made, NoDirectory};
 use std::collections::BTreeMap;
 use verdict::model::{
-    Arch, Arg, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate, Metric,
-    Rival, Role, Step, Target, Tensor, Unit, UnitId,
+    Arch, Arg, Callable, Case, CaseId, Constant, Determinism, Expected, Fallback, Gate, MemoryStep,
+    Metric, Reference, Rival, Role, Step, Target, Tensor, Unit, UnitId,
 };
 
 /// A kernel as one of its variants has it.
@@ -34,7 +35,8 @@ pub struct KernelVariant<'a> {
     /// Which tensor fills which constant.
     pub constants: Vec<(&'a Spot<String>, &'a Spot<String>)>,
     pub tensors: Vec<Declared<'a>>,
-    pub reference: &'a Spot<RawReference>,
+    /// `None` where nothing is an output.
+    pub reference: Option<&'a Spot<RawReference>>,
     pub determinism: Determinism,
     /// Those of the kernel's that it is run at.
     pub shapes: Vec<NamedShape>,
@@ -62,6 +64,8 @@ pub struct WrittenStep<'a> {
     entry: &'a Spot<String>,
     args: &'a Args,
     launch: &'a Spot<RawLaunch>,
+    before: Vec<memory::Written<'a>>,
+    after: Vec<memory::Written<'a>>,
 }
 
 type Args = Spot<Vec<Spot<RawArg>>>;
@@ -83,6 +87,16 @@ pub enum PathKind {
     /// A FIFO, a device or a socket.
     Special,
     Directory,
+    /// Something above the directory of gates.yaml that is not of its repository.
+    Outside(Outside),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// Of the repository, where its links lead to.
+    Repository,
+    /// There is no repository.
+    Everything,
 }
 
 pub struct Resolved {
@@ -296,7 +310,7 @@ fn resolve_variant<'a>(
         tensors,
         reference: changes
             .and_then(|changes| changes.reference.as_ref())
-            .unwrap_or(&raw.reference),
+            .or(raw.reference.as_ref()),
         determinism,
         shapes: choose_shapes(shapes, changes.and_then(|changes| changes.shapes.as_ref()))?,
         gates: gates::merge_gates(&raw.gates, changes.map(|changes| &changes.gates))?,
@@ -332,14 +346,13 @@ fn resolve_call<'a>(
     match (entry, sequence, &raw.launcher) {
         (Some(entry), None, None) => {
             let args = args.ok_or_else(|| missing_args(entry.at))?;
-            let launch = launch.ok_or_else(|| {
-                Problem::new(args.at, "the key `launch` is missing")
-                    .help("launch: {grid: [...], block: [...]}")
-            })?;
+            let launch = launch.ok_or_else(|| missing_launch(args.at))?;
             let step = WrittenStep {
                 entry,
                 args,
                 launch,
+                before: Vec::new(),
+                after: Vec::new(),
             };
             Ok(Call::Steps(vec![step]))
         }
@@ -359,12 +372,7 @@ fn resolve_call<'a>(
                 )
                 .help("sequence: [{entry: ..., args: [...], launch: {...}}, ...]"));
             }
-            let steps = sequence.iter().map(|step| WrittenStep {
-                entry: &step.entry,
-                args: &step.args,
-                launch: &step.launch,
-            });
-            Ok(Call::Steps(steps.collect()))
+            resolve_sequence(sequence).map(Call::Steps)
         }
         (None, None, Some(launcher)) => {
             if let Some(launch) = launch {
@@ -388,6 +396,44 @@ fn resolve_call<'a>(
         .help("sequence: several of them, which run one after the other")
         .help("launcher: a host function that launches it")),
     }
+}
+
+/// Each launch with what happens to memory before it, and the last one with what happens behind it.
+fn resolve_sequence(
+    sequence: &Spot<Vec<Spot<raw::RawStep>>>,
+) -> Result<Vec<WrittenStep<'_>>, Problem> {
+    let mut steps: Vec<WrittenStep<'_>> = Vec::new();
+    let mut open = Vec::new();
+    for step in sequence.iter() {
+        let Some(entry) = memory::read(step, &mut open)? else {
+            continue;
+        };
+        steps.push(WrittenStep {
+            entry,
+            args: step.args.as_ref().ok_or_else(|| missing_args(entry.at))?,
+            launch: step
+                .launch
+                .as_ref()
+                .ok_or_else(|| missing_launch(entry.at))?,
+            before: std::mem::take(&mut open),
+            after: Vec::new(),
+        });
+    }
+    match steps.last_mut() {
+        Some(last) => last.after = open,
+        None => {
+            return Err(Problem::new(
+                sequence.at,
+                "no step is a kernel: nothing would be launched",
+            )
+            .help("sequence: [{entry: ..., args: [...], launch: {...}}, ...]"));
+        }
+    }
+    Ok(steps)
+}
+
+fn missing_launch(at: Position) -> Problem {
+    Problem::new(at, "the key `launch` is missing").help("launch: {grid: [...], block: [...]}")
 }
 
 fn missing_args(at: Position) -> Problem {
@@ -461,6 +507,11 @@ impl<'a> KernelVariant<'a> {
         }
     }
 
+    pub fn has_output(&self) -> bool {
+        let mut roles = self.tensors.iter().filter_map(|(_, it)| it.role.as_ref());
+        roles.any(|role| role.is_result())
+    }
+
     fn variant_defines(&self) -> impl Iterator<Item = &'a (Spot<String>, Spot<raw::Word>)> {
         let variants = self
             .raw
@@ -510,16 +561,6 @@ fn resolve_case(
     let raw = kernel.raw;
     let scope = Scope::new(&shape.name, &shape.dims, &kernel.defines);
     let tensors = tensor::resolve_tensors(&kernel.tensors, &scope)?;
-    if !tensors.iter().any(|tensor| tensor.role.is_result()) {
-        let at = kernel
-            .tensors
-            .first()
-            .map_or(raw.source.at, |(name, _)| name.at);
-        return Err(
-            Problem::new(at, "no tensor is an output: nothing would be checked")
-                .help("give one `role: out` or `role: inout`"),
-        );
-    }
     let steps = resolve_steps(&kernel.call, &tensors, &scope)?;
     check_constants(kernel, &tensors)?;
     check_images(&steps, &tensors, kernel)?;
@@ -527,24 +568,13 @@ fn resolve_case(
         .iter()
         .flat_map(|step| call::passed_tensors(&step.args));
     let filling = kernel.constants.iter().map(|(_, tensor)| tensor.as_str());
-    let passed = passed.chain(filling);
-    let passed: Vec<_> = passed.collect();
-    if let Some((name, _)) = kernel
-        .tensors
+    let around = steps
         .iter()
-        .find(|(name, _)| !passed.contains(&name.as_str()))
-    {
-        return Err(Problem::new(
-            name.at,
-            format!("no argument passes the tensor `{}`", name.value),
-        )
-        .help(format!(
-            "add {{tensor: {}}} to args, or remove the tensor",
-            name.value
-        )));
-    }
-    let path = |spot: &Spot<String>| check_path(spot, PathKind::File, shared);
-    let reference = reference::resolve_reference(kernel.reference, &tensors, &scope, &path)?;
+        .flat_map(|step| step.before.iter().chain(&step.after));
+    let around = around.flat_map(MemoryStep::tensors);
+    let passed: Vec<_> = passed.chain(filling).chain(around).collect();
+    let reference = resolve_reference(kernel, &tensors, &scope, shared)?;
+    check_use(kernel, &tensors, &passed, &reference)?;
     let deadline = match &raw.deadline {
         None => defaults::DEADLINE_NS,
         Some(deadline) => scope::parse_duration(deadline, "a deadline", 1e6..=3.6e12)?,
@@ -581,6 +611,78 @@ fn resolve_case(
     })
 }
 
+fn resolve_reference(
+    kernel: &KernelVariant<'_>,
+    tensors: &[Tensor],
+    scope: &Scope<'_>,
+    shared: &Shared<'_>,
+) -> Result<Reference, Problem> {
+    let has_output = tensors.iter().any(|tensor| tensor.role.is_result());
+    let path = |spot: &Spot<String>| check_path(spot, PathKind::File, shared);
+    match kernel.reference {
+        Some(reference) if has_output => {
+            reference::resolve_reference(reference, tensors, scope, &path)
+        }
+        Some(reference) => Err(Problem::new(
+            reference.at,
+            "no tensor is an output: the reference has nothing to compute",
+        )
+        .help("give one `role: out` or `role: inout`")
+        .help("if the kernel has no output, remove `reference`")),
+        None if has_output => {
+            let at = kernel
+                .tensors
+                .iter()
+                .find(|(_, tensor)| tensor.role.as_ref().is_some_and(|role| role.is_result()))
+                .map_or(kernel.raw.source.at, |(name, _)| name.at);
+            Err(
+                Problem::new(at, "the key `reference` is missing: this is an output")
+                    .help(super::yaml::REFERENCE),
+            )
+        }
+        None => Ok(Reference::NoOutput),
+    }
+}
+
+/// Every tensor is there for something: a kernel gets it, or the reference alone reads it and says so.
+fn check_use(
+    kernel: &KernelVariant<'_>,
+    tensors: &[Tensor],
+    passed: &[&str],
+    reference: &Reference,
+) -> Result<(), Problem> {
+    let read = reference::inputs(reference, tensors);
+    for ((name, _), tensor) in kernel.tensors.iter().zip(tensors) {
+        let (at, name) = (name.at, name.as_str());
+        let is_passed = passed.contains(&name);
+        let problem = match tensor.role {
+            Role::Reference if is_passed => Problem::new(
+                at,
+                format!("`{name}` is for the reference alone, and a kernel gets it"),
+            )
+            .help("remove `role: reference`: an input is for both"),
+            Role::Reference if !read.contains(&name) => Problem::new(
+                at,
+                format!("the reference does not read `{name}`, which is for it alone"),
+            )
+            .help("name it in the `reference`, or remove the tensor"),
+            Role::In | Role::Inout | Role::Out | Role::Scratch if !is_passed => {
+                let problem = Problem::new(at, format!("no argument passes the tensor `{name}`"))
+                    .help(format!(
+                        "add {{tensor: {name}}} to args, or remove the tensor"
+                    ));
+                match read.contains(&name) && tensor.role == Role::In {
+                    true => problem.help("if only the reference reads it: role: reference"),
+                    false => problem,
+                }
+            }
+            _ => continue,
+        };
+        return Err(problem);
+    }
+    Ok(())
+}
+
 fn resolve_steps(
     call: &Call<'_>,
     tensors: &[Tensor],
@@ -590,16 +692,24 @@ fn resolve_steps(
         Call::Steps(steps) => steps
             .iter()
             .map(|step| {
+                let memory = |written: &[memory::Written<'_>]| -> Result<Vec<_>, Problem> {
+                    let steps = written.iter();
+                    steps
+                        .map(|it| memory::resolve(it, tensors, scope))
+                        .collect()
+                };
                 Ok(Step {
                     args: call::resolve_args(step.args, tensors, Callee::Kernel, scope)?,
                     launch: Some(call::resolve_launch(step.launch, scope)?),
+                    before: memory(&step.before)?,
+                    after: memory(&step.after)?,
                 })
             })
             .collect(),
-        Call::Launcher { args, .. } => Ok(vec![Step {
-            args: call::resolve_args(args, tensors, Callee::Launcher, scope)?,
-            launch: None,
-        }]),
+        Call::Launcher { args, .. } => {
+            let args = call::resolve_args(args, tensors, Callee::Launcher, scope)?;
+            Ok(vec![Step::new(args, None)])
+        }
     }
 }
 
@@ -753,28 +863,29 @@ fn check_include_dir(spot: &Spot<String>, shared: &Shared<'_>) -> Result<String,
     }
 }
 
-/// A path of the repository: relative, inside it, with forward slashes, and there.
+/// A path of the repository: relative, inside it, with forward slashes, and there. It may begin with `..`.
 fn check_path(
     spot: &Spot<String>,
     wanted: PathKind,
     shared: &Shared<'_>,
 ) -> Result<String, Problem> {
     let text = spot.trim_end_matches('/');
+    let parts: Vec<_> = text.split('/').filter(|part| *part != ".").collect();
+    // Behind a name it is not known where `..` leads: the name may be a link.
+    let below = parts.iter().skip_while(|part| **part == "..");
     let inside = !text.is_empty()
         && !text.starts_with('/')
         && !text.contains(['\\', ':', '\0'])
-        && text.split('/').all(|part| !part.is_empty() && part != "..");
+        && below
+            .into_iter()
+            .all(|part| !part.is_empty() && *part != "..");
     if !inside {
         return Err(Problem::new(
             spot.at,
-            format!(
-                "`{}` is not a path below the directory of gates.yaml",
-                spot.value
-            ),
+            format!("`{}` is not a path of this repository", spot.value),
         )
-        .help("write it relative to that directory, with forward slashes and without `..`"));
+        .help("write it relative to the directory of gates.yaml, with forward slashes, and `..` at its beginning alone"));
     }
-    let parts: Vec<_> = text.split('/').filter(|part| *part != ".").collect();
     let text = if parts.is_empty() {
         ".".to_owned()
     } else {
@@ -782,6 +893,19 @@ fn check_path(
     };
     match ((shared.disk)(&text), wanted) {
         (Some(found), wanted) if found == wanted => Ok(text),
+        (Some(PathKind::Outside(Outside::Repository)), _) => Err(Problem::new(
+            spot.at,
+            format!("`{}` leads out of the repository of gates.yaml", spot.value),
+        )
+        .help("put it into the repository: a base has to have files of its own")),
+        (Some(PathKind::Outside(Outside::Everything)), _) => Err(Problem::new(
+            spot.at,
+            format!(
+                "`{}` is above the directory of gates.yaml, which is in no git repository",
+                spot.value
+            ),
+        )
+        .help("put it below that directory; in a repository it may be anywhere")),
         (Some(_), PathKind::Directory) => {
             Err(Problem::new(spot.at, format!("{text} is not a directory")))
         }
@@ -806,7 +930,7 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
         outputs.cloned().collect()
     };
     for kernel in kernels {
-        let RawReference::Variant(name) = &kernel.reference.value else {
+        let Some(RawReference::Variant(name)) = kernel.reference.map(|it| &it.value) else {
             continue;
         };
         if name.value == kernel.variant {
@@ -826,7 +950,8 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
         for shape in &kernel.shapes {
             target.check_measure(name, Some(&shape.name))?;
         }
-        if matches!(target.reference.value, RawReference::None) {
+        let measure = target.reference.map(|it| &it.value);
+        if matches!(measure, None | Some(RawReference::None)) {
             return Err(Problem::new(
                 name.at,
                 format!(
@@ -836,7 +961,7 @@ fn check_variant_references(kernels: &[KernelVariant<'_>], cases: &[Case]) -> Re
             )
             .help("give that variant a `reference` that is computed"));
         }
-        if matches!(target.reference.value, RawReference::Variant(_)) {
+        if matches!(measure, Some(RawReference::Variant(_))) {
             return Err(Problem::new(
                 name.at,
                 format!("the reference of `{}` is another variant, too", name.value),

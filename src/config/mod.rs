@@ -22,6 +22,7 @@ mod image;
 mod kernel;
 mod layout;
 mod limit;
+mod memory;
 mod packed;
 mod places;
 mod raw;
@@ -49,7 +50,7 @@ pub use tune::{Budget, Tune, Tuning, load_tuning};
 use crate::error::{Diagnostic, Error, Result};
 use crate::files::{self, Kind};
 use crate::sources;
-use kernel::{PathKind, Shared};
+use kernel::{Outside, PathKind, Shared};
 use raw::RawSimulation;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -190,10 +191,14 @@ impl File {
     }
 }
 
-/// What is at a path below a directory.
+/// What is at a path below a directory, or above it in the same repository.
 fn on_disk(root: &Path) -> impl Fn(&str) -> Option<PathKind> + '_ {
     |path| {
-        let metadata = std::fs::metadata(root.join(path)).ok()?;
+        let place = root.join(path);
+        let metadata = std::fs::metadata(&place).ok()?;
+        if let Some(outside) = find_outside(root, path, &place) {
+            return Some(PathKind::Outside(outside));
+        }
         Some(match Kind::of(&metadata) {
             Kind::Directory => PathKind::Directory,
             Kind::File if metadata.len() > files::SOURCE => PathKind::LargeFile,
@@ -201,6 +206,25 @@ fn on_disk(root: &Path) -> impl Fn(&str) -> Option<PathKind> + '_ {
             Kind::Special => PathKind::Special,
         })
     }
+}
+
+/// Why a path that goes up is none of the repository, if it is none.
+fn find_outside(root: &Path, path: &str, place: &Path) -> Option<Outside> {
+    if path != ".." && !path.starts_with("../") {
+        return None;
+    }
+    // A worktree and a submodule have a file of this name.
+    let root = std::fs::canonicalize(root).ok();
+    let top = root.as_deref().and_then(|root| {
+        let mut dirs = root.ancestors();
+        dirs.find(|dir| dir.join(".git").symlink_metadata().is_ok())
+    });
+    let Some(top) = top else {
+        return Some(Outside::Everything);
+    };
+    // Where links lead to, so that none leads out.
+    let is_inside = std::fs::canonicalize(place).is_ok_and(|it| it.starts_with(top));
+    (!is_inside).then_some(Outside::Repository)
 }
 
 /// Whether a text is a file of gates, by what it says: whatever its name, and right or wrong.

@@ -35,7 +35,7 @@ impl Places {
         self.line(owner, |node| descend(node, path))
     }
 
-    /// The same of a step, which stands in a sequence or is the kernel itself; `item` of a list.
+    /// The same of a launch, which stands in a sequence or is the kernel itself; `item` of a list.
     pub fn of_step(
         &self,
         owner: Owner,
@@ -46,7 +46,7 @@ impl Places {
         self.line(owner, |node| {
             let steps = descend(node, &["sequence"]);
             let own = match steps {
-                Some(steps) => nth(steps, step)?,
+                Some(steps) => nth_kernel(steps, step)?,
                 None => node,
             };
             let found = descend(own, path)?;
@@ -83,6 +83,19 @@ fn descend<'a>(node: &'a Spot<Tree>, path: &[&str]) -> Option<&'a Spot<Tree>> {
         Tree::Map(map) => map.get(key),
         Tree::Null | Tree::Scalar(_) | Tree::List(_) => None,
     })
+}
+
+/// Among the steps of a sequence, those that are not kernels left out.
+fn nth_kernel(node: &Spot<Tree>, at: usize) -> Option<&Spot<Tree>> {
+    match &node.value {
+        Tree::List(items) => {
+            let mut kernels = items
+                .iter()
+                .filter(|item| descend(item, &["entry"]).is_some());
+            kernels.nth(at)
+        }
+        Tree::Null | Tree::Scalar(_) | Tree::Map(_) => None,
+    }
 }
 
 fn nth(node: &Spot<Tree>, at: usize) -> Option<&Spot<Tree>> {

@@ -105,7 +105,8 @@ pub struct Kernel {
     pub shapes: Option<Spot<Ordered<Spot<Dims>>>>,
     /// A number of seeds, a list of them, or either by shape with a `default`. Default: 5, which are 1 to 5.
     pub seeds: Option<Spot<Seeds>>,
-    /// Buffers by name.
+    /// Buffers by name. Default: none.
+    #[serde(default)]
     pub tensors: Ordered<Spot<RawTensor>>,
     /// `__constant__` variables that the host fills, and the tensor whose content each gets: `{COEFFS: c}`. Both have the
     /// same size. Default: none.
@@ -114,8 +115,8 @@ pub struct Kernel {
     pub args: Option<Spot<Vec<Spot<RawArg>>>>,
     /// Grid, block, and what else a launch has. Required with `entry`.
     pub launch: Option<Spot<RawLaunch>>,
-    /// How the right output is computed.
-    pub reference: Spot<RawReference>,
+    /// How the right output is computed. Required, unless no tensor is an output.
+    pub reference: Option<Spot<RawReference>>,
     /// Allows launches to differ in bits, and says why: `float atomics`. Default: they must not differ.
     pub nondeterministic: Option<Spot<String>>,
     /// Launches of each seed, compared bit for bit. Default: 8.
@@ -125,7 +126,7 @@ pub struct Kernel {
     /// Other programs that do the same work, timed in the same run where there is a GPU. Default: none.
     #[serde(default)]
     pub rivals: Ordered<Spot<RawRival>>,
-    /// Limits; every case needs `max_err` or `rel_l2`.
+    /// Limits; every case with an output needs `max_err` or `rel_l2`.
     pub gates: Spot<Gates>,
     /// Figures to be reached: reported, and no gates. Default: none.
     #[serde(default)]
@@ -253,16 +254,38 @@ pub struct Expect {
     pub fail: Spot<Vec<Spot<String>>>,
 }
 
-/// One kernel of a sequence.
+/// One kernel of a sequence, with `entry`, `args` and `launch`; or what happens to memory between kernels.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Step")]
 pub struct RawStep {
     /// C++ name of the __global__ function as written in the source: k, ns::k, "k<float, 4>".
-    pub entry: Spot<String>,
+    pub entry: Option<Spot<String>>,
     /// In the order of its parameters.
-    pub args: Spot<Vec<Spot<RawArg>>>,
-    pub launch: Spot<RawLaunch>,
+    pub args: Option<Spot<Vec<Spot<RawArg>>>>,
+    pub launch: Option<Spot<RawLaunch>>,
+    /// Instead: each byte of a tensor gets a value, as by cudaMemsetAsync.
+    pub memset: Option<Spot<RawMemset>>,
+    /// Instead: a tensor gets what another one of the same type and size holds, as by cudaMemcpyAsync.
+    pub copy: Option<Spot<RawCopy>>,
+}
+
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Memset")]
+pub struct RawMemset {
+    pub tensor: Spot<String>,
+    /// Of each byte: 0 to 255.
+    pub value: Spot<Formula>,
+}
+
+/// Names are of tensors.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Copy")]
+pub struct RawCopy {
+    pub from: Spot<String>,
+    pub to: Spot<String>,
 }
 
 #[derive(Debug, serde::Deserialize, JsonSchema)]
@@ -303,7 +326,7 @@ pub struct RawLaunch {
 #[schemars(rename = "Tensor")]
 pub struct RawTensor {
     /// `in`, `out`, `inout` (restored before every launch), `scratch` (not checked; with a `fill`, restored before every
-    /// launch). Default: `in`.
+    /// launch), `reference` (an input that only the reference or a `mask` reads). Default: `in`.
     pub role: Option<Spot<Role>>,
     /// f64 f32 f16 bf16 e4m3 e5m2 i8 u8 i16 u16 i32 u32 i64, or a struct.
     #[serde(rename = "type")]

@@ -93,6 +93,18 @@ fn resolve_tensor(
                 ),
             ));
         }
+        Some(codec) if role == Role::Reference => {
+            return Err(Problem::new(
+                codec.at,
+                format!(
+                    "`{}` is for the reference alone: `codec` is not allowed",
+                    name.value
+                ),
+            )
+            .help(
+                "a reference gets the values that it is given; a codec makes what a kernel reads",
+            ));
+        }
         Some(spot) => Some(match &layout {
             Some(layout) => layout.resolve_codec(spot, &dims, scope)?,
             None => resolve_codec(spot, elem, &dims, scope)?,
@@ -122,7 +134,7 @@ fn resolve_tensor(
                 Some(resolve_fill(spot, drawn, scope)?)
             }
         },
-        (_, Role::In | Role::Inout) => Some(resolve_fill_of_input(
+        (_, Role::In | Role::Inout | Role::Reference) => Some(resolve_fill_of_input(
             name,
             raw.at,
             raw.fill.as_ref(),
@@ -225,7 +237,8 @@ fn resolve_compare(
             }
             let found = find_tensor(mask, tensors)?;
             let is_integer = !found.elem.is_float() && found.codec.is_none();
-            if found.role != Role::In || !is_integer || found.dims != tensor.dims {
+            let is_input = matches!(found.role, Role::In | Role::Reference);
+            if !is_input || !is_integer || found.dims != tensor.dims {
                 return Err(scope.problem(
                     mask,
                     format!(

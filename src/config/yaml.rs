@@ -6,6 +6,7 @@ use crate::error::Diagnostic;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde_yaml::budget::BudgetBreach;
 use serde_yaml::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use std::borrow::Cow;
 use std::fmt;
@@ -194,16 +195,18 @@ impl<'a> Source<'a> {
     /// Text that is not one YAML document, or has a key without a value.
     pub fn parse(file: &'a str, text: &'a str) -> Result<Self, Diagnostic> {
         // The typed reading refuses duplicates; here both have to be found, to name the second.
-        let tree =
-            serde_yaml::from_str_with_options(text, reader_options(DuplicateKeyPolicy::LastWins))
-                .map_err(|error| {
-                let problem = explain_error(&error);
-                let diagnostic = Diagnostic::new(problem.message);
-                match problem.at.written {
-                    Place { line: 0, .. } => diagnostic.at(file),
-                    Place { line, column } => diagnostic.at(format!("{file}:{line}:{column}")),
-                }
-            })?;
+        let tree = serde_yaml::from_str_with_options(
+            text,
+            reader_options(text, DuplicateKeyPolicy::LastWins),
+        )
+        .map_err(|error| {
+            let problem = explain_error(&error);
+            let diagnostic = Diagnostic::new(problem.message);
+            match problem.at.written {
+                Place { line: 0, .. } => diagnostic.at(file),
+                Place { line, column } => diagnostic.at(format!("{file}:{line}:{column}")),
+            }
+        })?;
         let source = Self { file, text, tree };
         if let Tree::Null = source.tree.value {
             return Err(Diagnostic::new("the file is empty")
@@ -223,7 +226,8 @@ impl<'a> Source<'a> {
     /// # Errors
     /// Unknown, missing and duplicate keys, and values of the wrong type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        serde_yaml::from_str_with_options(self.text, reader_options(DuplicateKeyPolicy::Error))
+        let options = reader_options(self.text, DuplicateKeyPolicy::Error);
+        serde_yaml::from_str_with_options(self.text, options)
             .map_err(|error| self.place(&error, explain_error(&error)))
     }
 
@@ -398,7 +402,14 @@ fn find_entry(node: &Spot<Tree>, place: Place) -> Option<(Position, Position)> {
     }
 }
 
-fn reader_options(duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
+/// Values that any file may have, and that the largest may.
+const LEAST_NODES: usize = 50_000;
+const MOST_NODES: usize = 1_000_000;
+
+fn reader_options(text: &str, duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
+    // A value that is written takes two bytes at least. What aliases repeat has a limit of the reader's own, which does
+    // not grow with the text.
+    let nodes = (text.len() / 2).clamp(LEAST_NODES, MOST_NODES);
     serde_yaml::options! {
         duplicate_keys: duplicate_keys,
         // YAML 1.1 would read a dimension named N as `false`.
@@ -406,9 +417,13 @@ fn reader_options(duplicate_keys: DuplicateKeyPolicy) -> serde_yaml::Options {
         with_snippet: false,
         reject_unsupported_tags: true,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
-        // A right file is a dozen deep and has some thousand nodes. Reading recurses, and a debug build
-        // needs 40 KiB of stack for each level.
-        budget: serde_yaml::budget! { max_depth: 32, max_nodes: 50_000 },
+        // A right file is a dozen deep. Reading recurses, and a debug build needs 40 KiB of stack for each level.
+        budget: serde_yaml::budget! {
+            max_depth: 32,
+            max_nodes: nodes,
+            // A list or mapping has an end, too, and an alias is no value.
+            max_events: 3 * MOST_NODES,
+        },
     }
 }
 
@@ -490,6 +505,17 @@ fn explain_error(error: &serde_yaml::Error) -> Problem {
             expected,
             ..
         } => format!("expected {expected}, not {unexpected}"),
+        E::Budget {
+            breach: BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. },
+            ..
+        }
+        | E::AliasReplayLimitExceeded { .. } => {
+            return Problem::new(
+                at,
+                format!("more values than a file of this length may have, at most {MOST_NODES}"),
+            )
+            .help("write fewer values by aliases, or split the kernels into several gates files: --config");
+        }
         E::MultipleDocuments { .. } => "a second YAML document starts here".to_owned(),
         E::Eof { .. } => "the file is empty".to_owned(),
         other => {
@@ -500,6 +526,9 @@ fn explain_error(error: &serde_yaml::Error) -> Problem {
     Problem::new(at, message)
 }
 
+/// Of the key `reference`.
+pub const REFERENCE: &str = "what outputs are compared with: a built-in like {rms_norm: {x: x, out: y}}, or a C function like {user: {source: FILE.c, function: NAME, args: [...]}}";
+
 /// How a key that has no default may look, where its name says too little.
 fn key_example(field: &str) -> Option<&'static str> {
     Some(match field {
@@ -509,9 +538,7 @@ fn key_example(field: &str) -> Option<&'static str> {
         "tensors" => "tensors: {x: {type: f32, shape: [N]}, y: {role: out, type: f32, shape: [N]}}",
         "args" => "args: [{tensor: x}, {tensor: y}, {i32: N}], in the order of the parameters",
         "shape" => "shape: [M, N], slowest dimension first; [] is one element",
-        "reference" => {
-            "what outputs are compared with: a built-in like {rms_norm: {x: x, out: y}}, or a C function like {user: {source: FILE.c, function: NAME, args: [...]}}"
-        }
+        "reference" => REFERENCE,
         "gates" => "gates: {max_err: 1e-3, spills: 0}",
         _ => return None,
     })

@@ -40,6 +40,24 @@ pub struct PackedStep {
     pub args: Vec<PackedArg>,
     /// `None` for a launcher, which decides for itself.
     pub launch: Option<Launch>,
+    /// Done right before the launch, and right behind it.
+    pub before: Vec<MemoryWork>,
+    pub after: Vec<MemoryWork>,
+}
+
+/// What the stream does without a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryWork {
+    Set {
+        to: Address,
+        value: u8,
+        bytes: usize,
+    },
+    Copy {
+        from: Address,
+        to: Address,
+        bytes: usize,
+    },
 }
 
 /// Why a device did not do what it was asked.

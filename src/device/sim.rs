@@ -2,7 +2,8 @@
 //! so nothing is kept around buffers, and no clock can be trusted, so there is no timer.
 
 use super::{
-    Address, Call, Device, Failure, PackedStep, Program, Result, Targets, Timer, no_variable,
+    Address, Call, Device, Failure, MemoryWork, PackedStep, Program, Result, Targets, Timer,
+    no_variable,
 };
 use crate::build::{Artifact, is_of_system};
 use crate::counters::counted;
@@ -109,6 +110,7 @@ impl SimDevice {
         let code = self.loaded(call)?;
         let mut whole = 0_u64;
         for (number, (step, (_, symbol))) in call.steps.iter().zip(&code.entries).enumerate() {
+            self.work(&step.before)?;
             let launch = configuration(step)?;
             let blocks: u64 = launch.grid.into_iter().map(u64::from).product();
             let sampled = match launch.cooperative {
@@ -184,6 +186,7 @@ impl SimDevice {
         let mut shown = Shown::default();
         for (step, (name, symbol)) in call.steps.iter().zip(&code.entries) {
             let entry = several.then_some(name.as_str());
+            self.work(&step.before)?;
             match self.execute(&code.module, symbol, step, self.limits(left)) {
                 Ok(report) => {
                     left = left.saturating_sub(report.counters.total.issued);
@@ -191,8 +194,21 @@ impl SimDevice {
                 }
                 Err(stopped) => return Err(stopped.of_entry(entry, self.limit)),
             }
+            self.work(&step.after)?;
         }
         Ok(shown.facts())
+    }
+
+    /// A copy hands on what has no value, too.
+    fn work(&mut self, works: &[MemoryWork]) -> Result<()> {
+        for work in works {
+            match *work {
+                MemoryWork::Set { to, value, bytes } => self.memory.write(to, &vec![value; bytes]),
+                MemoryWork::Copy { from, to, bytes } => self.memory.copy(from, to, bytes),
+            }
+            .map_err(stray)?;
+        }
+        Ok(())
     }
 
     fn execute(

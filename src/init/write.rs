@@ -250,6 +250,7 @@ fn of_tensor(tensor: &Tensor) -> String {
         Role::Out => "role: out, ",
         Role::Inout => "role: inout, ",
         Role::Scratch => "role: scratch, ",
+        Role::Reference => "role: reference, ",
     };
     let is_drawn = tensor.role != Role::Out;
     let elem = tensor.pointee.elem;

@@ -31,11 +31,12 @@ fn loaded(configurations: &[Configuration]) -> Loaded {
 
 fn built(registers: u32) -> BuildFacts {
     let mut facts = fixture::build_facts("v");
-    facts.entries[0].resources = Resources {
+    let assembled = facts.entries[0].resources.clone().unwrap();
+    facts.entries[0].resources = Some(Resources {
         registers,
         static_shared: 0,
-        ..facts.entries[0].resources.clone()
-    };
+        ..assembled
+    });
     facts
 }
 

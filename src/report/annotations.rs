@@ -2,7 +2,7 @@
 
 use super::{beside, page, problems, reasons, words};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use verdict::model::{Judgement, Outcome, Reason, Record, Verdict};
 
 /// Worst first.
@@ -148,6 +148,21 @@ fn within_repository(record: &Record, file: &str) -> String {
     let config = Path::new(&record.environment.config);
     match config.file_name() {
         Some(name) if name == file => record.environment.config.clone(),
-        _ => config.with_file_name(file).display().to_string(),
+        _ => without_detours(&config.with_file_name(file)),
     }
+}
+
+/// `gpu/../kernels/k.cu` as `kernels/k.cu`: a path that is shown beside a change has no other form.
+fn without_detours(path: &Path) -> String {
+    let mut short = PathBuf::new();
+    for part in path.components() {
+        let is_below = matches!(short.components().next_back(), Some(Component::Normal(_)));
+        match part {
+            Component::ParentDir if is_below => {
+                short.pop();
+            }
+            part => short.push(part),
+        }
+    }
+    short.display().to_string()
 }

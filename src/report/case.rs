@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::fmt::Write;
 use verdict::model::{
     Arg, Baseline, Callable, Case, CaseId, Determinism, Expected, Facet, Fallback, Gate, Image,
-    ImageMemory, Limit, Plan, Rule, Sampler, ScalarValue, Subject, Tensor, TextureAddress,
-    TextureFilter, TextureRead, Unit,
+    ImageMemory, Limit, MemoryStep, Plan, Reference, Rule, Sampler, ScalarValue, Subject, Tensor,
+    TextureAddress, TextureFilter, TextureRead, Unit,
 };
 
 /// What is known of the cases that are asked for.
@@ -200,6 +200,7 @@ fn text_of_case(of: &OfCase) -> String {
     }
     let mut rows = Vec::new();
     for (step, said) in case.steps.iter().zip(&of.steps) {
+        around(&mut text, &step.before);
         let _ = write!(text, "\ncall {}\n", said.entry);
         if let Some(launch) = &step.launch {
             let extents = |of: [u32; 3]| of.map(|it| it.to_string()).join(" x ");
@@ -226,8 +227,11 @@ fn text_of_case(of: &OfCase) -> String {
             rows.push((format!("{}  {}", at + 1, argument(arg)), by(&declared)));
         }
         table(&mut text, &mut rows);
+        around(&mut text, &step.after);
     }
-    text.push_str("\ntensors\n");
+    if !case.tensors.is_empty() {
+        text.push_str("\ntensors\n");
+    }
     for (tensor, said) in case.tensors.iter().zip(&of.tensors) {
         rows.push((of_tensor(tensor), by(&said.declared)));
     }
@@ -247,10 +251,11 @@ fn text_of_case(of: &OfCase) -> String {
         format!("seeds {}", seeds.join(", ")),
         by(&of.seeds.declared),
     ));
-    rows.push((
-        format!("reference {}", flow(&case.reference)),
-        by(&of.reference.declared),
-    ));
+    let reference = match &case.reference {
+        Reference::NoOutput => "no output: nothing is compared with a reference".to_owned(),
+        reference => format!("reference {}", flow(reference)),
+    };
+    rows.push((reference, by(&of.reference.declared)));
     let repeats = match &case.determinism {
         Determinism::BitExact => "bit for bit the same".to_owned(),
         Determinism::Declared { reason } => format!("which may differ: {reason}"),
@@ -295,6 +300,18 @@ fn text_of_case(of: &OfCase) -> String {
         );
     }
     text
+}
+
+/// What happens to memory between two launches.
+fn around(text: &mut String, steps: &[MemoryStep]) {
+    for step in steps {
+        let _ = match step {
+            MemoryStep::Memset { tensor, value } => {
+                write!(text, "\nmemset every byte of {tensor} to {value}\n")
+            }
+            MemoryStep::Copy { from, to } => write!(text, "\ncopy {from} to {to}\n"),
+        };
+    }
 }
 
 /// The widest that a column gets before what is beside it moves out.

@@ -1136,5 +1136,6 @@ fn role_name(role: Role) -> &'static str {
         Role::Out => "out",
         Role::Inout => "inout",
         Role::Scratch => "scratch",
+        Role::Reference => "reference",
     }
 }

@@ -385,7 +385,10 @@ fn called(case: &Case) -> String {
     let written = |part: serde_json::Result<String>| part.unwrap_or_default();
     let steps = case.steps.iter().flat_map(|step| {
         let (launch, args) = (&step.launch, &step.args);
-        [serde_json::to_string(launch), serde_json::to_string(args)]
+        let own = [serde_json::to_string(launch), serde_json::to_string(args)];
+        // What baselines were made of before there were such steps is what it was.
+        let around = (!step.is_bare()).then(|| serde_json::to_string(&(&step.before, &step.after)));
+        own.into_iter().chain(around)
     });
     let parts = steps.chain([serde_json::to_string(&case.tensors)]);
     let parts: Vec<String> = parts.map(written).collect();

@@ -136,6 +136,8 @@ pub fn case(variant: &str) -> Case {
                 cooperative: false,
                 dynamic_shared: 0,
             }),
+            before: Vec::new(),
+            after: Vec::new(),
         }],
         seeds: vec![1],
         reference: Reference::Variant {

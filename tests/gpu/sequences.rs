@@ -3,7 +3,7 @@
 use crate::bench::*;
 use crate::times::{dial, time};
 use gatekeeper::build::{Artifact, FilledConstant};
-use verdict::model::{Case, FaultKind, Fill, Mode, Num, Role, Step, Tensor};
+use verdict::model::{Case, FaultKind, Fill, MemoryStep, Mode, Num, Role, Step, Tensor};
 
 /// `y = 2 x` by way of working memory.
 fn by_way_of_scratch() -> Case {
@@ -15,17 +15,14 @@ fn by_way_of_scratch() -> Case {
     });
     let launch = case.steps[0].launch;
     case.steps = vec![
-        Step {
-            args: vec![pointer("x"), pointer("middle"), int(N as i64)],
-            launch,
-        },
-        Step {
-            args: vec![pointer("middle"), pointer("y"), int(N as i64)],
-            launch: launch.map(|mut launch| {
+        Step::new(vec![pointer("x"), pointer("middle"), int(N as i64)], launch),
+        Step::new(
+            vec![pointer("middle"), pointer("y"), int(N as i64)],
+            launch.map(|mut launch| {
                 launch.grid = [2, 1, 1];
                 launch
             }),
-        },
+        ),
     ];
     case
 }
@@ -53,6 +50,27 @@ fn steps_run_in_their_order_over_the_same_tensors() {
     swapped.steps.reverse();
     let facts = got(check(&mut crew, swapped, sequence(&["copies", "right"])));
     assert_eq!(facts.unwritten, N as u64);
+
+    // A copy in the place of the second kernel, and a memset behind it: in their order, on the stream of the kernel.
+    let mut copied = by_way_of_scratch();
+    copied.steps.truncate(1);
+    copied.steps[0].after = vec![MemoryStep::Copy {
+        from: "middle".into(),
+        to: "y".into(),
+    }];
+    assert_right(&got(check(&mut crew, copied.clone(), sequence(&["right"]))));
+    copied.steps[0].after.push(MemoryStep::Memset {
+        tensor: "y".into(),
+        value: 0,
+    });
+    let wiped = got(check(&mut crew, copied.clone(), sequence(&["right"])));
+    assert_eq!(wiped.unwritten, 0);
+    assert!(wiped.error.max_err.0 > 0.0);
+    // Before the kernel it is overwritten.
+    let work = std::mem::take(&mut copied.steps[0].after);
+    copied.steps[0].after = work[..1].to_vec();
+    copied.steps[0].before = work[1..].to_vec();
+    assert_right(&got(check(&mut crew, copied, sequence(&["right"]))));
 
     // Of two steps that are one function each has its own dynamic shared memory, whichever is larger.
     for sizes in [[100 << 10, 60 << 10], [60 << 10, 100 << 10]] {

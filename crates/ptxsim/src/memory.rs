@@ -324,6 +324,21 @@ impl Memory {
         Ok(&a.data[at..at + bytes])
     }
 
+    /// Copies from one allocation to another. A byte without a value has none afterwards either.
+    pub fn copy(&mut self, from: u64, to: u64, bytes: usize) -> Result<(), MemoryError> {
+        let gaps = self.without_value(from, bytes)?;
+        let held = self.read(from, bytes)?.to_vec();
+        self.write(to, &held)?;
+        if let Some(i) = self.find(to, bytes as u64) {
+            let a = &mut self.allocations[i];
+            let at = (to - a.base) as usize;
+            for gap in gaps.into_iter().flatten() {
+                a.known.unset(at + gap);
+            }
+        }
+        Ok(())
+    }
+
     /// Bytes that checks may take: as much again as the buffers, less what is known of their bytes
     /// already, plus 90 MB (10 MB are for registers, shared memory and code).
     pub(crate) fn room_for_checks(&self) -> u64 {

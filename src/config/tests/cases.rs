@@ -95,6 +95,8 @@ fn a_unit_and_a_case_in_full() {
                     cooperative: false,
                     dynamic_shared: 0,
                 }),
+                before: Vec::new(),
+                after: Vec::new(),
             }],
             seeds: vec![1, 2, 3, 4, 5],
             reference: Reference::Unary {
@@ -509,8 +511,8 @@ fn paths_are_normalised_and_stay_inside() {
     check(
         "source: scale.cu",
         "source: a//b.cu",
-        "gates.yaml:5:13: kernels.scale.source: `a//b.cu` is not a path below the directory of gates.yaml\n  help: write it relative \
-         to that directory, with forward slashes and without `..`",
+        "gates.yaml:5:13: kernels.scale.source: `a//b.cu` is not a path of this repository\n  help: write it relative \
+         to the directory of gates.yaml, with forward slashes, and `..` at its beginning alone",
     );
 }
 

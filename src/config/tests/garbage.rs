@@ -96,6 +96,7 @@ proptest! {
             dims: &[],
             rivals: &[],
             has_codec: true,
+            has_output: true,
             launcher: false,
         };
         let spot = Spot { value: text, at: Position::default() };

@@ -481,8 +481,8 @@ fn working_memory_needs_no_reference() {
         (
             &[x, scratch][..],
             "{softmax: {x: x, out: s}}",
-            "gates.yaml:9:7: kernels.k.tensors.x: no tensor is an output: nothing would be checked\n  help: give one \
-             `role: out` or `role: inout`",
+            "gates.yaml:13:16: kernels.k.reference: no tensor is an output: the reference has nothing to compute\n  help: \
+             give one `role: out` or `role: inout`\n  help: if the kernel has no output, remove `reference`",
         ),
         (
             &[x, y, "s: {role: scratch, type: f32, shape: [R, C]}"][..],

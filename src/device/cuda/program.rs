@@ -4,7 +4,7 @@ use super::error::{checked, failure};
 use super::graph::Graph;
 use crate::build::Artifact;
 use crate::device::args::PackedArg;
-use crate::device::{Address, Call, Failure, Result, no_variable};
+use crate::device::{Address, Call, Failure, MemoryWork, Result, no_variable};
 use crate::files;
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUresult};
 use std::ffi::{CString, c_int, c_void};
@@ -44,6 +44,8 @@ struct EntryStep<'a> {
     entry: &'a Entry,
     args: &'a [PackedArg],
     launch: &'a Launch,
+    before: &'a [MemoryWork],
+    after: &'a [MemoryWork],
 }
 
 impl LoadedArtifact {
@@ -140,8 +142,11 @@ impl LoadedArtifact {
                     entry,
                     args,
                     launch,
+                    before,
+                    after,
                 } in entry_steps(entries, call)?
                 {
+                    before.iter().try_for_each(|work| queue(work, stream))?;
                     let mut args = pointers(args);
                     with_config(launch, stream, |config| {
                         // SAFETY: `args` points to one value for each parameter, as config laid them out.
@@ -155,6 +160,7 @@ impl LoadedArtifact {
                         };
                         checked(&launch_text(launch), code, FaultKind::LaunchRefused)
                     })?;
+                    after.iter().try_for_each(|work| queue(work, stream))?;
                 }
                 Ok(())
             }
@@ -177,6 +183,24 @@ impl LoadedArtifact {
     }
 }
 
+/// Both can be captured into a graph.
+fn queue(work: &MemoryWork, stream: sys::CUstream) -> Result<()> {
+    // SAFETY: the addresses are of allocations of at least so many bytes, which outlive the stream's work.
+    let (name, code) = unsafe {
+        match *work {
+            MemoryWork::Set { to, value, bytes } => (
+                "cuMemsetD8Async",
+                sys::cuMemsetD8Async(to, value, bytes, stream),
+            ),
+            MemoryWork::Copy { from, to, bytes } => (
+                "cuMemcpyDtoDAsync",
+                sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream),
+            ),
+        }
+    };
+    checked(name, code, FaultKind::LaunchRefused)
+}
+
 fn pointers(args: &[PackedArg]) -> Vec<*mut c_void> {
     args.iter()
         .map(|value| value.as_ptr().cast_mut().cast())
@@ -194,6 +218,8 @@ fn entry_steps<'a>(entries: &'a [Entry], call: &'a Call) -> Result<Vec<EntryStep
                 entry,
                 args: &step.args,
                 launch,
+                before: &step.before,
+                after: &step.after,
             }),
             None => Err(Failure::of_case(
                 FaultKind::LaunchRefused,

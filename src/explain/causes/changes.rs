@@ -26,8 +26,10 @@ pub fn rule(sides: &Sides, _: &Beside) -> Vec<Cause> {
 }
 
 fn same_data(base: &Case, head: &Case) -> bool {
-    let arguments =
-        |case: &Case| -> Vec<_> { case.steps.iter().map(|step| step.args.clone()).collect() };
+    let arguments = |case: &Case| -> Vec<_> {
+        let steps = case.steps.iter().cloned();
+        steps.map(|it| (it.args, it.before, it.after)).collect()
+    };
     base.tensors == head.tensors
         && base.dims == head.dims
         && base.seeds == head.seeds

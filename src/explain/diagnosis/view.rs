@@ -164,7 +164,8 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 
 fn only_entry<'a>(case: &Case, build: &'a BuildFacts) -> Option<(Launch, &'a Resources)> {
     match (case.steps.as_slice(), build.entries.as_slice()) {
-        ([step], [entry]) => Some((step.launch?, entry.resources.as_ref()?)),
+        // With a memset or copy the times are not the entry's alone.
+        ([step], [entry]) if step.is_bare() => Some((step.launch?, entry.resources.as_ref()?)),
         _ => None,
     }
 }
@@ -176,7 +177,7 @@ fn compulsory_bytes(case: &Case) -> f64 {
         match tensor.role {
             Role::In | Role::Out => bytes,
             Role::Inout => 2.0 * bytes,
-            Role::Scratch => 0.0,
+            Role::Scratch | Role::Reference => 0.0,
         }
     });
     bytes.sum()

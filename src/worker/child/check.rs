@@ -192,8 +192,10 @@ pub(super) struct Runs<'a> {
 impl<'a> Runs<'a> {
     pub fn new(case: &'a Case, want: &'a Want, compared: Compared) -> Result<Self> {
         let codec = match &want.original {
-            Some(original) => Some(compare(&want.seen, original, case, &compared)?),
-            None => None,
+            Some(original) if case.has_output() => {
+                Some(compare(&want.seen, original, case, &compared)?)
+            }
+            _ => None,
         };
         Ok(Self {
             case,
@@ -265,7 +267,7 @@ impl<'a> Runs<'a> {
         let error = self
             .error
             .ok_or_else(|| reference("there is no output to compare"))?;
-        let is_compared = self.case.reference != Reference::None;
+        let is_compared = !matches!(self.case.reference, Reference::None | Reference::NoOutput);
         let facts = CheckFacts {
             error: match is_compared {
                 true => error,
@@ -284,6 +286,10 @@ impl<'a> Runs<'a> {
     }
 
     fn judge(&mut self, outputs: &OutputImages) -> Result<()> {
+        if !self.case.has_output() {
+            self.error = Some(nothing_compared());
+            return Ok(());
+        }
         let got = decoded(self.case, outputs)?;
         let against = |want: &Arc<Outputs>| compare(&got, want, self.case, &self.compared);
         let (seen, original) = rayon::join(
@@ -362,6 +368,21 @@ fn of_the_reference(variant: &str, failure: Failure) -> Failure {
     }
 }
 
+/// Of a kernel without outputs.
+fn nothing_compared() -> ErrorFacts {
+    let unknown = Num(f64::NAN);
+    ErrorFacts {
+        elements: 0,
+        left_out: 0,
+        non_finite: 0,
+        max_err: unknown,
+        mean_err: unknown,
+        rel_l2: unknown,
+        over_tolerance: None,
+        worst: None,
+    }
+}
+
 /// What is left where outputs were held to being numbers alone.
 fn without_distances(facts: ErrorFacts) -> ErrorFacts {
     let unknown = Num(f64::NAN);
@@ -437,7 +458,10 @@ impl<'a> Dump<'a> {
                 self.write(dir, name, ".original", original)?;
             }
         }
-        if self.job.case.reference == Reference::None {
+        if matches!(
+            self.job.case.reference,
+            Reference::None | Reference::NoOutput
+        ) {
             return Ok(());
         }
         self.all(dir, ".want", &want.seen)?;

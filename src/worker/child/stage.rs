@@ -10,12 +10,13 @@ use crate::check::{Compared, decode, same};
 use crate::device::args::{Pointers, pack};
 use crate::device::redzone::{Guarded, RedzonePattern};
 use crate::device::{
-    Address, Call, Device, Failure, PackedStep, Program, Restore, RestoredBefore, Restores, Result,
+    Address, Call, Device, Failure, MemoryWork, PackedStep, Program, Restore, RestoredBefore,
+    Restores, Result,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use verdict::model::{Arg, Case, FaultKind, Role, Tensor};
+use verdict::model::{Arg, Case, FaultKind, MemoryStep, Role, Tensor};
 
 /// The tensors that a kernel writes, by name, as they lie on the device.
 pub type OutputImages = BTreeMap<String, Vec<u8>>;
@@ -67,6 +68,7 @@ impl<'a> StagedCase<'a> {
         let tensors = case
             .tensors
             .iter()
+            .filter(|tensor| tensor.role.is_placed())
             .map(|tensor| Placed::new(device, tensor, inputs.get(&tensor.name)))
             .collect::<Result<Vec<_>>>()?;
         let steps = packed(device, case, &tensors)?;
@@ -146,9 +148,9 @@ impl<'a> StagedCase<'a> {
     /// Which elements of the outputs are compared.
     pub fn compared(&self, case: &Case) -> Result<Compared> {
         let input = |name: &str| {
-            let mut placed = self.tensors.iter();
-            let placed = placed.find(|placed| placed.tensor.name == name)?;
-            decode(placed.tensor, &self.drawn(placed)?.bytes).ok()
+            let mut tensors = case.tensors.iter();
+            let tensor = tensors.find(|tensor| tensor.name == name)?;
+            decode(tensor, &self.inputs.get(name)?.bytes).ok()
         };
         Compared::of(case, &input).map_err(|why| Failure::of_case(FaultKind::Reference, why))
     }
@@ -287,7 +289,7 @@ impl<'a> Placed<'a> {
         drawn: Option<&Arc<Image>>,
     ) -> Result<Self> {
         let pattern = match tensor.role {
-            Role::In => RedzonePattern::NotANumber,
+            Role::In | Role::Reference => RedzonePattern::NotANumber,
             Role::Out | Role::Inout | Role::Scratch => RedzonePattern::Mark,
         };
         let bytes = tensor.span() * tensor.elem.size();
@@ -321,12 +323,17 @@ fn packed(device: &mut dyn Device, case: &Case, tensors: &[Placed]) -> Result<Ve
     for step in &case.steps {
         pointers.bind(device, &step.args)?;
     }
+    let works = |steps: &[MemoryStep]| -> Result<Vec<MemoryWork>> {
+        steps.iter().map(|step| pointers.work(step)).collect()
+    };
     case.steps
         .iter()
         .map(|step| {
             Ok(PackedStep {
                 args: pack(&step.args, &pointers)?,
                 launch: step.launch,
+                before: works(&step.before)?,
+                after: works(&step.after)?,
             })
         })
         .collect()
@@ -369,6 +376,34 @@ struct Placement<'a> {
 }
 
 impl Placement<'_> {
+    fn work(&self, step: &MemoryStep) -> Result<MemoryWork> {
+        let data = |name: &str| {
+            let placed = self.of(name).map(|placed| placed.data);
+            placed.ok_or_else(|| {
+                let message = format!("a step of the sequence names `{name}`, which is no tensor");
+                Failure::of_case(FaultKind::LaunchRefused, message)
+            })
+        };
+        Ok(match step {
+            MemoryStep::Memset { tensor, value } => {
+                let to = data(tensor)?;
+                MemoryWork::Set {
+                    to: to.address,
+                    value: *value,
+                    bytes: to.bytes,
+                }
+            }
+            MemoryStep::Copy { from, to } => {
+                let (from, to) = (data(from)?, data(to)?);
+                MemoryWork::Copy {
+                    from: from.address,
+                    to: to.address,
+                    bytes: from.bytes.min(to.bytes),
+                }
+            }
+        })
+    }
+
     fn of(&self, name: &str) -> Option<&Placed<'_>> {
         self.tensors
             .iter()

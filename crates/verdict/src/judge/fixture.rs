@@ -73,10 +73,7 @@ pub fn plan() -> Plan {
             id: case_id(variant, shape),
             dims: BTreeMap::from([("N".to_owned(), 64)]),
             tensors: Vec::new(),
-            steps: vec![Step {
-                args: Vec::new(),
-                launch: Some(launch()),
-            }],
+            steps: vec![Step::new(Vec::new(), Some(launch()))],
             seeds: SEEDS.to_vec(),
             reference: Reference::Softmax {
                 x: "x".into(),

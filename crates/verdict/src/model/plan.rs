@@ -325,6 +325,14 @@ pub struct Case {
     pub timed: bool,
 }
 
+impl Case {
+    /// Whether there is something that a reference could be right about. A plan that contradicts itself has.
+    pub fn has_output(&self) -> bool {
+        self.reference != Reference::NoOutput
+            || self.tensors.iter().any(|tensor| tensor.role.is_result())
+    }
+}
+
 /// How one entry is called, or a launcher.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -332,6 +340,50 @@ pub struct Step {
     pub args: Vec<Arg>,
     /// `None` for a launcher, which decides for itself.
     pub launch: Option<Launch>,
+    /// What the stream does to memory between the launch before and this one, in order. A part of the case: it is timed
+    /// with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<MemoryStep>,
+    /// The same behind the last launch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<MemoryStep>,
+}
+
+impl Step {
+    pub fn new(args: Vec<Arg>, launch: Option<Launch>) -> Self {
+        Self {
+            args,
+            launch,
+            before: Vec::new(),
+            after: Vec::new(),
+        }
+    }
+
+    /// Whether a launch of it is that of the entry alone.
+    pub fn is_bare(&self) -> bool {
+        self.before.is_empty() && self.after.is_empty()
+    }
+}
+
+/// A step of a sequence that is no kernel. Over whole tensors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum MemoryStep {
+    /// Each byte gets this value, as by cudaMemsetAsync.
+    Memset { tensor: String, value: u8 },
+    /// `to` gets what `from` holds, which has the same type and size.
+    Copy { from: String, to: String },
+}
+
+impl MemoryStep {
+    /// The tensors that it names.
+    pub fn tensors(&self) -> impl Iterator<Item = &str> {
+        let names = match self {
+            Self::Memset { tensor, .. } => [Some(tensor), None],
+            Self::Copy { from, to } => [Some(from), Some(to)],
+        };
+        names.into_iter().flatten().map(String::as_str)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -411,7 +463,7 @@ impl Tensor {
 
     /// Written by the kernel, and filled again before every launch.
     pub fn is_restored(&self) -> bool {
-        self.is_drawn() && self.role != Role::In
+        self.is_drawn() && !matches!(self.role, Role::In | Role::Reference)
     }
 
     /// Elements from the first to the last addressed one, gaps of the strides included.
@@ -441,12 +493,19 @@ pub enum Role {
     Inout,
     /// Working memory: poisoned like an output where it has no fill, and nobody asks what is left in it.
     Scratch,
+    /// Filled like an input, for the reference and `compare` alone: no kernel gets it, and no device holds it.
+    Reference,
 }
 
 impl Role {
-    /// An input: filled from the seed, and known to the reference.
+    /// Filled from the seed, and known to the reference.
     pub fn is_drawn(self) -> bool {
-        matches!(self, Self::In | Self::Inout)
+        matches!(self, Self::In | Self::Inout | Self::Reference)
+    }
+
+    /// In the memory of the device.
+    pub fn is_placed(self) -> bool {
+        self != Self::Reference
     }
 
     /// Compared with the reference after a launch.
@@ -815,6 +874,9 @@ pub enum Reference {
     },
     /// Nobody has said what is right: of its outputs it is looked at whether they are numbers, and at nothing else.
     None,
+    /// The kernel has no output. It is run, and held to what is not about values: faults, findings, resources, counters,
+    /// times.
+    NoOutput,
     /// Another program ran the case, and nothing is known of its outputs. Only of what was read in another
     /// format: no record that is stored can say so, and so have its kernels pass for right.
     #[serde(skip)]

@@ -1,4 +1,4 @@
-use super::{Arg, Case, CaseId, ElemType, Plan, Reference, Role};
+use super::{Arg, Case, CaseId, ElemType, Plan, Reference, Role, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -102,7 +102,8 @@ impl Plan {
         };
         let args = case.steps.iter().flat_map(|step| step.args.iter().cloned());
         let tensors = case.tensors.iter();
-        let tensors = tensors.filter(|tensor| tensor.role != Role::Scratch);
+        let is_known = |tensor: &&Tensor| !matches!(tensor.role, Role::Scratch | Role::Reference);
+        let tensors = tensors.filter(is_known);
         let tensors = tensors.map(|tensor| TaskTensor {
             name: tensor.name.clone(),
             role: tensor.role,

@@ -69,7 +69,7 @@ impl<'a> Param<'a> {
     fn c_type(&self) -> String {
         match self {
             Self::Tensor(tensor) => {
-                let constant = if tensor.role == Role::In {
+                let constant = if matches!(tensor.role, Role::In | Role::Reference) {
                     "const "
                 } else {
                     ""

@@ -60,6 +60,8 @@ fn case(variant: &str) -> Case {
                 Arg::Tensor { name: "y".into() },
             ],
             launch: None,
+            before: Vec::new(),
+            after: Vec::new(),
         }],
         seeds: vec![1],
         reference: Reference::Variant {

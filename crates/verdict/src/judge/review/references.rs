@@ -27,7 +27,7 @@ fn pairs<'a>(base: &'a Plan, head: &'a Plan) -> impl Iterator<Item = (&'a Case, 
 }
 
 fn required(base: &Case, head: &Case) -> Result<(), NotRequired> {
-    if base.reference == Reference::None {
+    if matches!(base.reference, Reference::None | Reference::NoOutput) {
         Err(NotRequired::NotAsked)
     } else if !has_the_sizes_of(base, head) {
         Err(NotRequired::SaidElsewhere)
@@ -57,7 +57,10 @@ fn is_of_the_device(base: &Case, head: &Case) -> bool {
     [base, head].iter().any(|case| {
         matches!(
             case.reference,
-            Reference::None | Reference::Variant { .. } | Reference::Elsewhere
+            Reference::None
+                | Reference::NoOutput
+                | Reference::Variant { .. }
+                | Reference::Elsewhere
         )
     })
 }
