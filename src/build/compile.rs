@@ -243,6 +243,7 @@ fn not_assembled(unit: &Unit, ptx: &str, file: &Path, refused: &Fault) -> Outcom
         output: file.to_owned(),
         ptx: Some(ptx.to_owned()),
         included: vec![unit.source.clone()],
+        loaded: Vec::new(),
     })
 }
 
